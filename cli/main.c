@@ -24,8 +24,9 @@ static int keep_input(const options *o)
     const char *const files[] = {o->output.plan, o->training.resume};
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) n += files[k] && !strcmp(files[k], "-");
     if (o->model.costs && !strcmp(o->model.costs, "-"))
-        return usage_error("--costs: graphs and plans name the file of their costs, so that it needs a name");
-    if (n > 1) return usage_error("standard input is one file, and %zu are to be read from it", n);
+        return usage_error(
+            "--costs: standard input is not possible, because graphs and plans store the file's name; name a file");
+    if (n > 1) return usage_error("standard input can be read once, but %zu files are '-'; name the others", n);
     return n ? input_keep() : EXIT_DONE;
 }
 

@@ -59,12 +59,13 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
     MP_CLEARED_BY(subject_free) subject s = {0};
     mp_error ours = {0};
     MP_ENSURE(!subject_is_graph(path), err, MP_INVALID,
-              "fit needs a model, and this is a training graph already, built for one batch");
+              "fit needs a model, but the input is a training graph, built for one batch");
     if (subject_architecture(path) || subject_load(path, o, &s, &ours) != MP_OK) return MP_OK;
     const int64_t batch = subject_batch(&s);
-    MP_ENSURE(batch <= 0, err, MP_INVALID, "the batch is fixed at %lld, and fit needs a model that leaves it open",
+    MP_ENSURE(batch <= 0, err, MP_INVALID,
+              "the model fixes the batch at %lld, but fit needs an open batch; export it with a dynamic batch dimension",
               (long long)batch);
-    return MP_FAIL(err, MP_INVALID, "the model has no batch, so there is none to choose");
+    return MP_FAIL(err, MP_INVALID, "the model has no batch dimension, so fit cannot choose a batch");
 }
 
 /* ---- building and searching ---- */

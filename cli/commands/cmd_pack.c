@@ -95,13 +95,12 @@ static int answer(const packing *p, const options *o)
     else if (fits(p))
         print("%s: %zu %s placed.\n\n", path, p->n, p->what);
     else if (p->capacity < 0 && is_proved(p))
-        print("%s: there is no placement, which is proved: the offsets that are given overlap.\n\n", path);
+        print("%s: no placement exists, which is proved: the given offsets overlap.\n\n", path);
     else if (is_proved(p))
-        print("%s: there is no placement within %s bytes, which is proved: at least %s are needed.\n\n", path,
+        print("%s: no placement within %s bytes exists, which is proved: at least %s are needed.\n\n", path,
               count_text(p->capacity), count_text(r->bound));
     else
-        print("%s: no placement within %s bytes was found; that there is none is not proved.\n\n", path,
-              count_text(p->capacity));
+        print("%s: no placement within %s bytes was found; one may exist.\n\n", path, count_text(p->capacity));
     if (p->before >= 0) print_bytes("before", p->before, "");
     if (r->height >= 0) print_bytes("height", r->height, gap ? "" : "  the lowest there is");
     print_bytes("lower bound", r->bound, "  no placement is lower");
@@ -179,18 +178,18 @@ int cmd_pack(options *o)
     const char *why = NULL;
     const bool is_table = o->n_operands == 1;
     if (o->talk.json && o->output.out && !strcmp(o->output.out, "-"))
-        return usage_error("--json and -o - both want standard output");
+        return usage_error("--json and -o - both write to standard output; omit one of them");
     if (o->output.capacity && !budget_parse(o->output.capacity, &capacity, &why))
         return usage_error("--capacity: '%s' %s", o->output.capacity, why);
     if (o->output.capacity && capacity.kind != BUDGET_BYTES)
-        return usage_error("--capacity: '%s' has nothing to be a share of: it takes bytes", o->output.capacity);
+        return usage_error("--capacity: '%s' is not possible here; give a number of bytes", o->output.capacity);
     if (o->output.capacity) p.capacity = capacity.bytes;
     if (is_table && !o->output.capacity && !o->output.minimize)
-        return usage_error("pack needs to know how high the block is: --capacity BYTES, or --minimize");
+        return usage_error("pack needs the size of the block; add --capacity BYTES or --minimize");
     if (!o->output.minimize && p.capacity > 0) p.options.enough = p.capacity;
     for (int k = 0; is_table && k < N_OPTIONS; k++)
         if (option_rows[k].key && option_given(o, (option_id)k))
-            return usage_error("--%s is about models, and pack with one operand takes buffers", option_rows[k].name);
+            return usage_error("--%s applies to models, but pack with one operand reads buffers", option_rows[k].name);
     int rc = is_table ? pack_table(o, &p) : pack_plan(o, &p);
     if (rc) return rc;
     if (p.result.verdict == MP_PACK_LIMIT && (p.time_limit > 0 || o->output.minimize || p.capacity >= 0))

@@ -61,7 +61,7 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     mesh_rate_of_model(&s, &q->rate);
     snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     MP_ENSURE(!mesh->data || s.split.part_bytes < s.split.whole_bytes, err, MP_UNSUPPORTED,
-              "no weight of this network is worth to be split while the batch is");
+              "this network has no weight that is worth splitting beside a split batch");
     *sent_bytes = s.traffic.sent_bytes;
     *out = subject_take_graph(&s);
     return MP_OK;
@@ -129,10 +129,10 @@ static int settle(question *q)
     const options *o = q->asked;
     mp_error err = {0};
     budget b = {.kind = BUDGET_DEVICE};
-    const char *why = "is a share, and parallel needs a number of bytes like 70GiB";
+    const char *why = "is a percentage, but parallel needs a number of bytes, like 70GiB";
     if (o->search.memory && (!budget_parse(o->search.memory, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
         return usage_error("--memory: '%s' %s", o->search.memory, why);
-    if (!o->search.devices) return usage_error("parallel needs --devices N: how many there are");
+    if (!o->search.devices) return usage_error("parallel needs the number of devices; add --devices N");
     if (b.kind == BUDGET_BYTES) q->request.memory_bytes = b.bytes;
     return fill(q, &err) == MP_OK ? EXIT_DONE : input_failed(&err);
 }
@@ -303,7 +303,7 @@ static int explain(const question *q, const mp_meshes *found)
             shown = c;
     }
     if (!shown)
-        return usage_error("--explain: '%s' is no mesh of %s devices that was looked at", q->asked->search.explain,
+        return usage_error("--explain: '%s' is not among the tried meshes of %s devices", q->asked->search.explain,
                            count_text(q->request.devices));
     screen_text(2, "%s with %lld x %lld: %s.", mp_mesh_write(&mesh).text, (long long)shown->micro_batch,
                 (long long)shown->n_micro_batches, mesh_reason_text(shown, found->choices, q->within));
@@ -362,7 +362,7 @@ int cmd_parallel(options *o)
     const int rc = settle(&q);
     if (rc) return rc;
     if (subject_is_graph(o->operands[0]))
-        return usage_error("%s: parallel needs a model, and this is a training graph already", o->operands[0]);
+        return usage_error("%s: parallel needs a model, but the input is a training graph", o->operands[0]);
     if (mp_meshes_search(&q.request, &found, &err) != MP_OK) return input_failed(&err);
     if (found->n_best)
         count_flops(&q, found);

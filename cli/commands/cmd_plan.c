@@ -28,7 +28,7 @@ static int settle_modules(options *o)
     const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;
     if (option_given(o, OPT_SOLVER)) other = "--solver";
     if (o->model.offload.n) other = "--offload";
-    if (other) return usage_error("--granularity module finds modules in its own way, which contradicts %s", other);
+    if (other) return usage_error("--granularity module has its own search, which contradicts %s", other);
     if (!option_given(o, OPT_RULES)) o->model.rules = "pytorch";
     o->search.offsets = false;
     return EXIT_DONE;
@@ -42,10 +42,10 @@ static int settle(options *o, budget *b)
     if (o->search.checkpoints && option_given(o, OPT_SOLVER) && !segments)
         return usage_error("--checkpoints is for --solver segments, which contradicts --solver %s", o->search.solver);
     if (o->search.checkpoints && o->search.moves)
-        return usage_error("--checkpoints says what to keep, so there are no --moves to try");
+        return usage_error("--checkpoints fixes the tensors to keep, which contradicts --moves");
     if (o->search.checkpoints) o->search.solver = "segments";
     if (o->talk.json && o->output.out && !strcmp(o->output.out, "-"))
-        return usage_error("--json and -o - both want standard output");
+        return usage_error("--json and -o - both write to standard output; omit one of them");
     if (!o->search.budget && !o->search.checkpoints && strcmp(o->search.solver, "none")) o->search.budget = "device";
     if (o->search.budget && !budget_parse(o->search.budget, b, &why))
         return usage_error("--budget: '%s' %s", o->search.budget, why);
@@ -53,7 +53,7 @@ static int settle(options *o, budget *b)
     if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
         return usage_error("--second-stream needs --fuse backward");
     if (o->search.second_stream && o->model.offload.n)
-        return usage_error("--second-stream moves updates without regard to copies, which contradicts --offload");
+        return usage_error("--second-stream does not account for copies, which contradicts --offload");
     return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
@@ -85,8 +85,7 @@ static int read_without(const char *list, switches *s)
         end = at + strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
         if (!switch_off(name, s))
-            return usage_error("--without: there is no stage of the bound and no searcher of auto called '%.*s'",
-                               (int)(end - at), at);
+            return usage_error("--without: '%.*s' is neither a stage of the bound nor a searcher of auto", (int)(end - at), at);
     }
     return EXIT_DONE;
 }

@@ -157,7 +157,7 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
         if (!measured) break;
     }
     MP_ENSURE(w.round > 0, err, MP_INFEASIBLE,
-              "stopped before the second step, and the first only warms up: nothing is measured");
+              "stopped before the second step; the first only warms up, so nothing is measured");
     keep_algorithms(*costs, t->subject.graph->n_nodes, w.round);
     *left_out = n_rounds - w.round;
     return MP_OK;
@@ -216,13 +216,12 @@ static mp_status measure_links(const options *o, json_t **links, mp_error *err)
     own_device device;
     mp_link_speed speed;
     MP_CHECK(subject_device(&o->model, &backend, &device, err));
-    MP_ENSURE(backend, err, MP_UNSUPPORTED, "--link: profile measures what runs, --device cpu or cuda, not %s",
-              o->model.device);
+    MP_ENSURE(backend, err, MP_UNSUPPORTED, "--link: profile can measure --device cpu or cuda only, not %s", o->model.device);
     MP_CHECK(backend->open(backend, err));
     for (size_t k = 0; k < o->output.links.n; k++) {
         const char *where = o->output.links.items[k], *folder = strcmp(where, "host") ? where : NULL;
         MP_ENSURE(backend->is_host || !folder, err, MP_UNSUPPORTED,
-                  "--link %s: no plan with copies to a folder runs on a GPU, so what is measured there is --link host", where);
+                  "--link %s: plans on a GPU copy to the host's memory only; use --link host", where);
         if (backend->is_host)
             MP_CHECK(mp_link_measure_host(folder, &(mp_copy_queue_options){0}, &speed, err));
         else
@@ -239,7 +238,8 @@ static int profile_links(const options *o)
 {
     mp_error err = {0};
     MP_OWNED_BY(json_decref) json_t *links = json_array();
-    if (o->n_operands || o->output.out) return usage_error("profile --link measures no model, and writes no costs");
+    if (o->n_operands || o->output.out)
+        return usage_error("profile --link measures no model and writes no costs; omit the model and -o");
     if (measure_links(o, &links, &err) != MP_OK) return output_failed(&err);
     if (!o->talk.json) return EXIT_DONE;
     return print_json("links", json_pack("{s:s, s:O}", "device", o->model.device, "links", links));
@@ -267,7 +267,8 @@ static int profile_network(const options *o)
     mp_error err = {0};
     MP_OWNED_BY(mp_communicator_close) mp_communicator *world = NULL;
     bool is_first = true;
-    if (o->n_operands || o->talk.json) return usage_error("profile --network measures no model; -o writes what it measures");
+    if (o->n_operands || o->talk.json)
+        return usage_error("profile --network measures no model and has no --json; omit them, and write a file with -o");
     if (measure_network(o, &world, &is_first, &err) == MP_OK) return EXIT_DONE;
     const int rc = output_failed(&err);
     if (world && mp_communicator_size(world) > 1) world->end(world, rc);
@@ -293,11 +294,12 @@ int cmd_profile(options *o)
     if (!o->n_operands) return usage_error("profile needs a model, --link WHERE or --network");
     if (o->model.reduce || o->training.timeout > 0) return usage_error("--reduce and --timeout are for profile --network");
     if (!o->output.out) return usage_error("profile needs a file to write: -o costs.json");
-    if (o->talk.json && !strcmp(o->output.out, "-")) return usage_error("--json and -o - both want standard output");
+    if (o->talk.json && !strcmp(o->output.out, "-"))
+        return usage_error("--json and -o - both write to standard output; omit one of them");
     mp_status st = subject_load(o->operands[0], o, &t.subject, &err);
     if (st == MP_OK && !t.subject.program) st = MP_FAIL(&err, MP_INVALID, "profile runs a model on a backend: --device cpu");
     if (st == MP_OK && t.subject.program->bindings->loss < 0)
-        st = MP_FAIL(&err, MP_INVALID, "a training step has a loss, so --loss none is not for profile");
+        st = MP_FAIL(&err, MP_INVALID, "profile measures a training step, which needs a loss; omit --loss none");
     if (st != MP_OK) return input_failed(&err);
     if (measure(o, &t, pool, &costs, &left_out, &err) != MP_OK ||
         mp_costs_write(o->output.out, t.subject.graph, costs, &err) != MP_OK)

@@ -75,8 +75,7 @@ int cmd_report(options *o)
     if (!o->output.out) return usage_error("report needs a file to write: -o report.html");
     if (strcmp(o->output.out, "-") && (!ending || strcasecmp(ending, ".html")))
         return usage_error("-o: a report's name must end in .html");
-    if (o->output.plan && o->search.budget)
-        return usage_error("--plan gives a plan, --budget searches for one: give one of them");
+    if (o->output.plan && o->search.budget) return usage_error("--plan and --budget contradict each other; give one of them");
     if (o->search.budget && !budget_parse(o->search.budget, &b, &why))
         return usage_error("--budget: '%s' %s", o->search.budget, why);
     if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK ||

@@ -80,13 +80,13 @@ static mp_status find_card(const options *o, int64_t memory_bytes, sharing *s, m
         device_room room;
         room_of_subject(&sharing_job_of(s, i)->subject, o, &room);
         MP_ENSURE(!i || !*room.name || !*s->room.name || !strcmp(room.name, s->room.name), err, MP_INVALID,
-                  "the jobs are for different devices, %s and %s, and can only share one", s->room.name, room.name);
+                  "the jobs are for different devices, %s and %s, but they must share one", s->room.name, room.name);
         if (!*s->room.name) s->room = room;
     }
     if (option_given(o, OPT_RESERVE)) s->room.reserve_bytes = o->search.reserve;
     if (memory_bytes >= 0) s->room.memory_bytes = memory_bytes;
     MP_ENSURE(memory_bytes >= 0 || *s->room.name, err, MP_INVALID,
-              "the memory of the card is needed, because the device is not known: --memory 24GiB");
+              "the device is not known, so its memory must be stated; add --memory 24GiB");
     return MP_OK;
 }
 
@@ -119,7 +119,7 @@ static mp_status refuse_carried(const sharing *s, mp_error *err)
         for (size_t k = 0; k < job->graph->n_storages; k++) {
             const mp_storage *x = &job->graph->storages[k];
             MP_ENSURE(mp_storage_is_static(x) || !mp_storage_outlives_step(x), err, MP_INVALID,
-                      "%s is carried from one step to the next (--fuse forward), and by turns nothing is",
+                      "%s is carried to the next step (--fuse forward), which is not possible in turns",
                       mp_storage_label(job->graph, (int)k).text);
         }
     }

@@ -66,7 +66,7 @@ static int read_budgets(const search_options *o, wanted *w)
     w->budgets = mp_pool_alloc(w->pool, w->n_budgets, sizeof *w->budgets);
     w->bytes = mp_pool_alloc(w->pool, w->n_budgets, sizeof *w->bytes);
     for (size_t k = 0; !rc && w->budgets && k < w->n_budgets; k++) {
-        const char *why = "is for plan and train: a sweep needs numbers";
+        const char *why = "works in plan and train only; give sweep numbers, like 8GiB or 60%";
         if (!budget_parse(w->budget_texts[k], &w->budgets[k], &why) || budget_is_of_device(&w->budgets[k]))
             return usage_error("--budgets: '%s' %s", w->budget_texts[k], why);
     }

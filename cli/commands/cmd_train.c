@@ -99,15 +99,17 @@ static int settle(options *o, budget *b, picture_file *picture)
     if (!option_given(o, OPT_DEVICE) && !o->output.plan) o->model.device = "cpu";
     if (!o->output.plan && !o->search.budget)
         return usage_error("train needs --plan PLAN or --budget BYTES (100%% keeps everything)");
-    if (o->output.plan && o->search.budget) return usage_error("--plan has a budget of its own, which contradicts --budget");
+    if (o->output.plan && o->search.budget)
+        return usage_error("--plan has a budget of its own, which contradicts --budget; omit --budget");
     if (o->output.plan && o->search.second_stream)
-        return usage_error("--plan says itself which updates run on a second stream; plan with --second-stream");
+        return usage_error(
+            "--plan states which updates run on a second stream; pass --second-stream to 'memplan plan' instead");
     if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
         return usage_error("--second-stream needs --fuse backward");
     if (o->search.second_stream && o->model.offload.n)
-        return usage_error("--second-stream moves updates without regard to copies, which contradicts --offload");
+        return usage_error("--second-stream does not account for copies, which contradicts --offload");
     if (o->output.plan && option_given(o, OPT_SOLVER))
-        return usage_error("--plan has been searched for, so --solver has nothing to do");
+        return usage_error("--plan needs no search, so --solver has no effect; omit --solver");
     mp_error err = {0};
     const int rc = picture_file_settle_beside(o, "svg, png, pdf", picture);
     if (rc) return rc;
@@ -220,13 +222,13 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_CHECK(train_join(o, r, err)); /* the mesh may be defined by the plan */
     MP_CHECK(train_check_alone(r, err));
     MP_ENSURE(had_joined || !o->model.own_device || strcmp(o->model.device, "cuda") != 0, err, MP_UNSUPPORTED,
-              "the mesh of a plan on GPUs has to be said, too, so that each rank takes its own: --mesh %s", o->model.mesh);
+              "on GPUs, --plan needs the mesh, too, so that each rank chooses its device; add --mesh %s", o->model.mesh);
     MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
-              "train keeps what its own kernels read, so --rules pytorch is not for train");
+              "train keeps the tensors that its own kernels read, so it cannot run --rules pytorch");
     MP_ENSURE(t->subject.not_run.code == MP_OK, err, MP_UNSUPPORTED, "%s", t->subject.not_run.message);
     MP_ENSURE(t->subject.program || !*r->stage || strcmp(o->model.device, "cpu"), err, MP_UNSUPPORTED,
-              "the schedule %s is planned for, and not run yet", mp_schedule_name(t->subject.rank.shape.schedule));
+              "the schedule %s can be planned but not trained yet", mp_schedule_name(t->subject.rank.shape.schedule));
     MP_ENSURE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
               o->model.device);
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
@@ -235,7 +237,7 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->subject.program->backend, err));
     MP_ENSURE(!(t->subject.ranks.mesh.zero || *r->stage) || !o->training.save || mp_is_folder(o->training.save) ||
                   access(o->training.save, F_OK),
-              err, MP_INVALID, "--save %s: ranks that %s save into a folder, and this is a file", o->training.save,
+              err, MP_INVALID, "--save %s: ranks that %s save into a folder, but this is a file", o->training.save,
               *r->stage ? "have stages of a pipeline (pp)" : "share state out (shard)");
     MP_CHECK(subject_hold(&t->subject, NULL, err));
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
@@ -271,10 +273,9 @@ static void tell_without_gradient(const options *o, const train_outcome *t, cons
         first = k;
     }
     if (n && hyper->weight_decay > 0)
-        complain(
-            "%s: warning: no gradient reaches %zu of %zu parameters, the first is '%s': they stay as they are, without weight "
-            "decay (PyTorch decays those behind Floor, Sign and the like)",
-            o->operands[0], n, t->n_parameters, model->tensors[first].name);
+        complain("%s: warning: no gradient reaches %zu of %zu parameters, the first is '%s': they are neither trained nor "
+                 "decayed (PyTorch applies weight decay behind Floor, Sign and similar operators)",
+                 o->operands[0], n, t->n_parameters, model->tensors[first].name);
 }
 
 /* Sets the memory or file of each tier that the plan copies to. Allocates all memory of the plan and releases it again, so
@@ -370,7 +371,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     MP_OWNED mp_step_time *times = NULL;
     if (o->training.trace) {
         MP_ENSURE(!t->subject.program->backend->side_begin, err, MP_UNSUPPORTED,
-                  "--trace is of what runs on the CPU; a GPU's profiler knows when its kernels ran");
+                  "--trace records the CPU only; use the GPU's profiler for its kernels");
         times = mp_alloc(t->subject.plan->n_steps, sizeof *times);
         MP_ENSURE(times, err, MP_NOMEM, "out of memory");
     }

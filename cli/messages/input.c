@@ -16,13 +16,13 @@ int input_keep(void)
     char bytes[1 << 16];
     ssize_t n = 0;
     if (fstat(STDIN_FILENO, &info) == 0 && S_ISREG(info.st_mode)) return EXIT_DONE;
-    if (isatty(STDIN_FILENO)) return usage_error("- is standard input, and nothing is there: memplan COMMAND - < FILE");
+    if (isatty(STDIN_FILENO)) return usage_error("- reads standard input, which is empty; run memplan COMMAND - < FILE");
     FILE *kept = tmpfile();
     bool ok = kept;
     while (ok && (n = read(STDIN_FILENO, bytes, sizeof bytes)) > 0) ok = fwrite(bytes, 1, (size_t)n, kept) == (size_t)n;
     ok = ok && n == 0 && fflush(kept) == 0 && dup2(fileno(kept), STDIN_FILENO) >= 0;
     if (kept) (void)fclose(kept);
-    if (!ok) complain("standard input cannot be kept");
+    if (!ok) complain("standard input cannot be copied to a temporary file");
     return ok ? EXIT_DONE : EXIT_NO;
 }
 

@@ -75,13 +75,13 @@ static bool parse_bytes(const char *text, int64_t *bytes, bool *bare, const char
         if (strcasecmp(units[k].name, end)) continue;
         double product = floor(value * (double)units[k].bytes);
         if (product >= 9.2e18) {
-            *why = "is more than there is";
+            *why = "is more than 64 bits can count";
             return false;
         }
         *bytes = exact >= 0 ? exact * units[k].bytes : (int64_t)product;
         return true;
     }
-    *why = "has no unit that is known: B, KiB, MiB, GiB, TiB (K, M, G, T), kB, MB, GB, TB or %";
+    *why = "has an unknown unit; use B, KiB, MiB, GiB, TiB (K, M, G, T), kB, MB, GB, TB or %";
     return false;
 }
 

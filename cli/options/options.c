@@ -86,7 +86,7 @@ static int bad_choice(const option_row *row, const char *value, command_id comma
     }
     const char *close = nearest_found(&n);
     if (close) return usage_error("--%s: there is no '%s'; did you mean '%s'?", row->name, value, close);
-    return usage_error("--%s: there is no '%s'; it takes %s%s%s%s", row->name, value, list, row->others ? ", " : "",
+    return usage_error("--%s: there is no '%s'; use one of: %s%s%s%s", row->name, value, list, row->others ? ", " : "",
                        row->others ? row->others : "", taken_elsewhere(row, value, command));
 }
 
@@ -160,7 +160,7 @@ static int store(options *o, const option_row *row, const char *value)
     }
     case KIND_BYTES: {
         budget b;
-        const char *why = "is a share, and not a number of bytes like 64MiB";
+        const char *why = "is a percentage; give bytes, like 64MiB";
         if (!budget_parse(value, &b, &why) || b.kind != BUDGET_BYTES || b.bytes < row->least)
             return usage_error("--%s: '%s' %s", row->name, value, why);
         *(int64_t *)field = b.bytes;
@@ -214,7 +214,7 @@ static int count_operands(const options *o)
         return usage_error("%s: unexpected '%s'; usage: memplan %s %s", c->name, o->operands[c->max_operands], c->name,
                            *c->operands ? c->operands : "takes nothing more");
     if (o->n_operands < (size_t)c->min_operands)
-        return usage_error("%s: something is missing; usage: memplan %s %s [OPTION...]", c->name, c->name, c->operands);
+        return usage_error("%s: an argument is missing; usage: memplan %s %s [OPTION...]", c->name, c->name, c->operands);
     return EXIT_DONE;
 }
 

@@ -82,7 +82,7 @@ static mp_status adopt_list(text_list *list, const json_t *array, const char *ke
     if (!json_is_array(array)) return MP_FAIL(err, MP_PARSE, "the options' %s is not a list", key);
     json_array_foreach(array, k, item)
     {
-        if (!json_is_string(item)) return MP_FAIL(err, MP_PARSE, "the options' %s holds something that is no text", key);
+        if (!json_is_string(item)) return MP_FAIL(err, MP_PARSE, "the options' %s contains an entry that is not a string", key);
         if (!mp_grow(&list->items, &list->capacity, list->n + 1, sizeof *list->items))
             return MP_FAIL(err, MP_NOMEM, "the options' %s", key);
         list->items[list->n++] = json_string_value(item);

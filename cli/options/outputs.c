@@ -78,8 +78,8 @@ static int spare_inputs(const options *o)
         if (!path || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) continue;
         const char *what = input_in(o, (option_id)k, &info), *name = option_rows[k].name;
         if (what)
-            return usage_error("-%s%s %s: this run reads %s from that file, and would replace it", name[1] ? "-" : "", name,
-                               path, what);
+            return usage_error("-%s%s %s: this run would overwrite the file from which it reads %s; name another file",
+                               name[1] ? "-" : "", name, path, what);
     }
     return EXIT_DONE;
 }
@@ -91,7 +91,8 @@ static int spare_endings(const options *o)
     const char *path = output_of(o, OPT_OUT), *ending = path ? strrchr(path, '.') : NULL;
     for (size_t k = 0; ending && k < sizeof others / sizeof *others; k++)
         if (!strcasecmp(ending, others[k]))
-            return usage_error("-o %s: what %s writes is no %s file", path, commands[o->command].name, others[k]);
+            return usage_error("-o %s: %s does not write %s files; choose another file ending", path, commands[o->command].name,
+                               others[k]);
     return EXIT_DONE;
 }
 

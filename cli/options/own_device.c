@@ -44,7 +44,7 @@ static bool is_plain_name(const char *text)
 static bool make_change(own_device *d, const char *key, const char *value, const char **why)
 {
     if (!strcmp(key, "name")) {
-        *why = "is no name of at most 31 letters, digits, - and _";
+        *why = "is not a valid name; use at most 31 letters, digits, - and _";
         if (!is_plain_name(value)) return false;
         snprintf(d->name, sizeof d->name, "%s", value);
         return true;
@@ -55,7 +55,7 @@ static bool make_change(own_device *d, const char *key, const char *value, const
         if (strcmp(key, c->key)) continue;
         if (!c->unit) {
             budget b;
-            *why = "is no number of bytes like 40GiB";
+            *why = "is not a number of bytes; write it like 40GiB";
             if (!budget_parse(value, &b, why) || b.kind != BUDGET_BYTES || b.bytes < c->least) return false;
             memcpy(field, &b.bytes, sizeof b.bytes);
             return true;
@@ -66,7 +66,7 @@ static bool make_change(own_device *d, const char *key, const char *value, const
         memcpy(field, &number, sizeof number);
         return true;
     }
-    *why = "is no key of a device: memory, reserve, cache, alignment, fp32, tf32, fp16, bf16, bandwidth, launch, name";
+    *why = "is not a key of a device; use memory, reserve, cache, alignment, fp32, tf32, fp16, bf16, bandwidth, launch, name";
     return false;
 }
 
@@ -164,9 +164,9 @@ static mp_status read_keys(json_t *object, mp_text_builder *out, const char **at
     own_device device;
     char text[CHANGE_MAX];
     *at = "like";
-    MP_ENSURE(like, err, MP_PARSE, "\"like\" is missing: the device that has all that the file does not say");
+    MP_ENSURE(like, err, MP_PARSE, "\"like\" is missing; name a card of 'memplan devices' for the values missing in the file");
     MP_ENSURE(!strchr(like, ',') && device_read(like, &device) && !mp_backend_is_name(device.profile.name), err, MP_PARSE,
-              "\"like\": '%.64s' is no card that 'memplan devices' lists", like);
+              "\"like\": there is no card '%.64s'; 'memplan devices' lists the cards", like);
     mp_text_put(out, device.profile.name);
     json_object_foreach(object, key, value)
     {

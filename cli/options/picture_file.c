@@ -28,11 +28,11 @@ int picture_file_settle(const options *o, const char *formats, picture_file *out
 {
     *out = (picture_file){.path = o->output.out};
     if (!o->output.format && picture_takes_output(&o->output))
-        return usage_error("-o -: standard output has no ending that says the format: --format %.3s (or another of %s)",
+        return usage_error("-o -: standard output has no file ending; state the format with --format %.3s (or another of %s)",
                            formats, formats);
     if (!o->output.format) return EXIT_DONE;
     if (!is_among(formats, o->output.format))
-        return usage_error("--format: %s writes %s, and no %s", commands[o->command].name, formats, o->output.format);
+        return usage_error("--format: %s writes %s, not %s", commands[o->command].name, formats, o->output.format);
     const char *folder = getenv("TMPDIR");
     const int n = snprintf(out->beside, sizeof out->beside, "%s/memplan-XXXXXX/picture.%s", folder && *folder ? folder : "/tmp",
                            o->output.format);
@@ -43,9 +43,10 @@ int picture_file_settle(const options *o, const char *formats, picture_file *out
 
 int picture_file_settle_beside(const options *o, const char *formats, picture_file *out)
 {
-    if (!o->output.out && o->output.format) return usage_error("--format is for a picture, and there is none without -o");
+    if (!o->output.out && o->output.format) return usage_error("--format applies to a picture; name the picture with -o FILE");
     if (!o->output.out) return EXIT_DONE;
-    if (o->talk.json && picture_takes_output(&o->output)) return usage_error("--json and -o - both want standard output");
+    if (o->talk.json && picture_takes_output(&o->output))
+        return usage_error("--json and -o - both write to standard output; omit one of them");
     return picture_file_settle(o, formats, out);
 }
 
@@ -56,7 +57,7 @@ mp_status picture_file_open(picture_file *file, mp_error *err)
     *end = '\0';
     const bool made = mkdtemp(file->beside);
     *end = '/';
-    return made ? MP_OK : MP_FAIL(err, MP_IO, "no file can be made in TMPDIR, or /tmp, to draw in");
+    return made ? MP_OK : MP_FAIL(err, MP_IO, "cannot create a temporary file for the picture in TMPDIR or /tmp");
 }
 
 mp_status picture_file_close(picture_file *file, const output_options *o, mp_status drawn, mp_error *err)

@@ -50,7 +50,7 @@ void budget_ends_free(budget_ends *ends)
 int memory_read(const options *o, int64_t *memory_bytes)
 {
     const char *text = o->search.memory, *command = commands[o->command].name;
-    const char *why = mp_text("is a share, and %s needs a number of bytes like 24GiB or 16e9", command);
+    const char *why = mp_text("is a percentage, but %s needs a number of bytes, like 24GiB or 16e9", command);
     budget b = {.kind = BUDGET_DEVICE};
     if (text && (!budget_parse(text, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
         return usage_error("--memory: '%s' %s", text, why);
@@ -99,7 +99,7 @@ const char *room_text(const device_room *room)
 void report_above_room(const device_room *room, int64_t budget_bytes)
 {
     if (*room->name && budget_bytes > room_bytes(room))
-        screen_text(2, "  The budget is above what there is: %s leaves %s for a step (--reserve).", room_text(room),
+        screen_text(2, "  The budget exceeds the available memory: %s leaves %s for a step (--reserve).", room_text(room),
                     mp_bytes_text(room_bytes(room)));
 }
 
@@ -111,7 +111,7 @@ mp_status room_budget(const subject *s, const options *o, const budget *b, const
     room_of_subject(s, o, room);
     if (b->kind == BUDGET_FREE) {
         MP_ENSURE(backend && backend->memory, err, MP_INVALID,
-                  "--budget auto is what is free on the GPU, so it needs --device cuda");
+                  "--budget auto reads the free memory of the GPU, so it needs --device cuda");
         MP_CHECK(backend->open(backend, err));
         MP_CHECK(backend->memory(backend, &now, err));
         room->memory_bytes = now.free_bytes;
@@ -119,7 +119,7 @@ mp_status room_budget(const subject *s, const options *o, const budget *b, const
     }
     if (budget_is_of_device(b)) {
         MP_ENSURE(*room->name, err, MP_INVALID, "a budget is needed, because the device is not known: --budget 8GiB");
-        MP_ENSURE(room_bytes(room), err, MP_INFEASIBLE, "of %s nothing is left for a step (--reserve)", room_text(room));
+        MP_ENSURE(room_bytes(room), err, MP_INFEASIBLE, "%s leaves nothing for a step; lower --reserve", room_text(room));
         *bytes = room_bytes(room);
     } else {
         const char *why = budget_lacks_unit(b, ends->peak_bytes);

@@ -84,7 +84,7 @@ static void print_host(const mp_mesh_choice *c)
         screen_row("  %-5zu %10s %10s %21s %10s", k, mp_bytes_text(s->host_bytes), mp_bytes_text(s->moved_state_bytes),
                    mp_bytes_text(s->moved_bytes), seconds_text(s->copy_seconds));
     }
-    screen_text(2, "copies: what a step takes longer for them; the rest of them is hidden behind compute.");
+    screen_text(2, "copies: the time that copies add to a step; the other copies run while the device computes.");
 }
 
 void mesh_print_stages(const mp_mesh_choice *c, bool has_host)
@@ -99,7 +99,7 @@ void mesh_print_stages(const mp_mesh_choice *c, bool has_host)
                    mp_bytes_text(s->activation_bytes), mp_bytes_text(s->peak_bytes));
         if (s->peak_bytes > full->peak_bytes) full = s;
     }
-    screen_text(2, "flight: micro-batches that a stage holds at once. Recomputation takes %s of a step where it takes most.",
+    screen_text(2, "flight: micro-batches that a stage holds at once. Recomputation takes at most %s per step on a stage.",
                 seconds_text(recomputing(c)));
     screen_text(2, "%s of the largest peak are activations, %s buffers; that stage sends %s in a step.",
                 mp_bytes_text(full->activation_bytes), mp_bytes_text(full->buffer_bytes), mp_bytes_text(full->sent_bytes));

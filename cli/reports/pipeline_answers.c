@@ -46,7 +46,7 @@ static void print_ranks(const pipeline *p)
                    mp_bytes_text(row->parameter_bytes), mp_bytes_text(row->gradient_bytes), mp_bytes_text(row->state_bytes),
                    mp_bytes_text(row->held_bytes), mp_bytes_text(row->peak_bytes));
     }
-    screen_text(2, "flight: micro-batches between forward and backward; held: what all of them but one keep meanwhile.");
+    screen_text(2, "flight: micro-batches between forward and backward; held: bytes kept by all of them but one.");
 }
 
 mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
@@ -82,7 +82,7 @@ int pipeline_estimate(const options *o)
 {
     mp_error err = {0};
     MP_CLEARED_BY(pipeline_free) pipeline p = {0};
-    if (o->output.csv) return usage_error("--csv is about one graph: --rank says which");
+    if (o->output.csv) return usage_error("--csv writes one graph; choose it with --rank");
     if (pipeline_estimate_ranks(o, &p, &err) != MP_OK) return input_failed(&err);
     if (o->talk.json) return print_json("pipeline", pipeline_json(&p));
     if (*p.room.name && find_other(o, &p, &err) != MP_OK) return input_failed(&err);
@@ -104,7 +104,7 @@ int pipeline_timeline(const options *o)
     const int rc = picture_file_settle(o, "svg, png, pdf", &file);
     if (rc != EXIT_DONE) return rc;
     if (mp_canvas_check_path(file.path, &err) != MP_OK)
-        return usage_error("-o: %s; a trace is of one graph: --rank", err.message);
+        return usage_error("-o: %s; for a trace, choose one graph with --rank", err.message);
     if (pipeline_estimate_ranks(o, &p, &err) != MP_OK) return input_failed(&err);
     const char **notes = mp_pool_alloc(p.pool, (size_t)p.shape.n_ranks, sizeof *notes);
     mp_status st = notes ? picture_file_open(&file, &err) : MP_NO_MEMORY(&err);

@@ -250,8 +250,8 @@ static void print_ranks(const pipeline *p)
                    mp_bytes_text(row->held_bytes),
                    row->has_plan ? extra_text((double)row->ticks, (double)row->keep_all_ticks) : "", row->file);
     }
-    screen_text(2, "flight: micro-batches between forward and backward; held: what all of them but one keep meanwhile; extra: "
-                   "time of one micro-batch.");
+    screen_text(2, "flight: micro-batches between forward and backward; held: bytes kept by all of them but one; extra: time "
+                   "of one micro-batch.");
 }
 
 static void print_verdict(const pipeline *p, int without)
@@ -291,10 +291,10 @@ static int refuse(const options *o, const budget *b)
                        : o->search.explain_bound                 ? "--explain-bound"
                        : strcmp(o->search.granularity, "tensor") ? "--granularity module"
                                                                  : NULL;
-    if (what) return usage_error("%s is about one graph: --rank says which", what);
-    if (b->kind == BUDGET_ABOVE_MIN) return usage_error("--budget min is about one graph: --rank says which");
+    if (what) return usage_error("%s applies to one graph; choose it with --rank", what);
+    if (b->kind == BUDGET_ABOVE_MIN) return usage_error("--budget min applies to one graph; choose it with --rank");
     if (o->output.out && !strcmp(o->output.out, "-"))
-        return usage_error("-o - would take the plans of several ranks: -o plan.json writes plan.rank0.json and so on");
+        return usage_error("-o - cannot hold the plans of several ranks; -o plan.json writes plan.rank0.json and so on");
     return EXIT_DONE;
 }
 

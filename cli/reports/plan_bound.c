@@ -85,7 +85,7 @@ static void print_interval(const outcome *out)
     const double mib = 1 << 20, unit = (double)report->live_in_bytes < mib ? 1 : mib;
     screen_text(0, "Memory is short for the most time from the first run of %s to %s%s.", node_text(graph, bound->from),
                 bound->to >= 0 ? "that of " : "the end of the step", bound->to >= 0 ? node_text(graph, bound->to) : "");
-    print("  %12s  is read there of what was produced before, and %s is free for it\n", mp_bytes_text(report->live_in_bytes),
+    print("  %12s  produced earlier is read there; %s is free for it\n", mp_bytes_text(report->live_in_bytes),
           mp_bytes_text(report->free_bytes));
     print("  %12s  of recomputation by this interval alone", seconds_text((double)report->ticks * graph->tick_seconds));
     print(", at a multiplier of %s per %s\n", seconds_text(bound->multiplier * unit * graph->tick_seconds),

@@ -30,7 +30,7 @@ static bool comes_after(const mp_graph *graph, int s, int than)
 static void print_floor_at_end(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;
-    screen_text(0, "The floor is held by the end of backward, when the gradients of all parameters are there at once:");
+    screen_text(0, "The floor is set by the end of backward, which holds the gradients of all parameters at once:");
     screen_text(16, "  %12s  gradients (updates fused into backward free each at once: --fuse backward)",
                 mp_bytes_text(out->floor_bytes - mp_graph_static_bytes(graph)));
     print_static(graph);
@@ -42,11 +42,11 @@ static void print_floor_held(const outcome *out)
     const mp_graph *graph = out->subject->graph;
     const mp_floor_reason *why = &out->floor_reason;
     mp_label label;
-    screen_text(0, "The floor is held by %s, which reads %s. In any order one of these is needed at once:",
+    screen_text(0, "The floor is set by %s, which reads %s. In any order one of these is needed at once:",
                 node_text(graph, why->node), mp_storage_title(graph, why->storage, &label));
     screen_text(16, "  %12s  to hold it, or what it is made from (%s), while %s runs", mp_bytes_text(why->beside_bytes),
                 mp_bytes_text(why->live_bytes), node_text(graph, why->beside));
-    screen_text(16, "  %12s  to make it again behind that, from %s on", mp_bytes_text(why->again_bytes),
+    screen_text(16, "  %12s  to recompute it afterwards, from %s on", mp_bytes_text(why->again_bytes),
                 node_text(graph, why->producer));
     print_static(graph);
 }
@@ -72,7 +72,7 @@ static void print_floor(const outcome *out)
     int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - alternative->workspace_bytes;
     int last = -1; /* the storage printed last; the next one is the first after it in the order of comes_after */
     mp_label label;
-    screen_text(0, "The floor is held by %s, which needs at once:", node_text(graph, out->floor_reason.node));
+    screen_text(0, "The floor is set by %s, which needs at once:", node_text(graph, out->floor_reason.node));
     for (int line = 0;; line++) {
         int best = -1;
         for (int l = 0; l < 3; l++)
@@ -90,8 +90,8 @@ static void print_floor(const outcome *out)
                        mp_storage_title(graph, best, &label));
     }
     if (alternative->workspace_bytes) print("  %12s  workspace\n", mp_bytes_text(alternative->workspace_bytes));
-    if (rest > 0) print("  %12s  others that must be there then in any order\n", mp_bytes_text(rest));
-    if (rest < 0) print("  %12s  less, because one may take the room of another\n", mp_bytes_text(-rest));
+    if (rest > 0) print("  %12s  other tensors that are live then in any order\n", mp_bytes_text(rest));
+    if (rest < 0) print("  %12s  less, because one tensor can overwrite another\n", mp_bytes_text(-rest));
     print_static(graph);
 }
 
@@ -146,13 +146,13 @@ void print_refusal(const outcome *out)
     else if (print_tier_refusal(out))
         ;
     else if (is_refused(out) && is_one_plan(&out->asked->search))
-        screen_text(0, "%s takes more, and nothing else was to be tried; the floor is %s.",
+        screen_text(0, "%s needs more memory, and the options permit no other plan; the floor is %s.",
                     out->asked->search.checkpoints ? "Keeping these tensors" : "Keeping everything", floor);
     else if (a->bound.infeasible)
         screen_text(0, "It is proved that no schedule%s fits; the floor is %s.",
                     a->bound.orders == MP_BOUND_THIS_ORDER ? " in this order" : "", floor);
     else if (a->smallest->peak_bytes <= out->budget_bytes)
-        screen_text(0, "The smallest plan's peak fits, and with its arena it needs %s too much; the floor is %s.",
+        screen_text(0, "The smallest plan's peak fits, but with its arena it needs %s too much; the floor is %s.",
                     mp_bytes_text(mp_plan_need(a->smallest) - out->budget_bytes), floor);
     else
         screen_text(0, "No schedule fits below the floor of %s; above it, one might exist.", floor);

@@ -44,7 +44,7 @@ static mp_status print_left_out(const outcome *out, mp_error *err)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n_told++ ? ", " : "", row->name);
     }
     if (n)
-        screen_text(2, "Not to be wrapped, since other operators stand between theirs: %d module%s%s%s%s", n, n == 1 ? "" : "s",
+        screen_text(2, "Cannot be wrapped, because other operators run between theirs: %d module%s%s%s%s", n, n == 1 ? "" : "s",
                     used ? ": " : "", names, used && n > n_told ? ", ..." : "");
     return MP_OK;
 }
@@ -76,7 +76,7 @@ static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
     for (size_t t = 0; t < plan->n_steps; t++)
         n_slower +=
             !plan->recompute[t] && plan->steps[t].alternative && mp_node_has_algorithms(&graph->nodes[plan->steps[t].node]);
-    if (n) print("  algorithms: %zu of %zu nodes take a slower one for its smaller workspace\n", n_slower, n);
+    if (n) print("  algorithms: %zu of %zu nodes use a slower one with a smaller workspace\n", n_slower, n);
 }
 
 /* Prints by how much the plan's time exceeds the bound. */

@@ -74,9 +74,8 @@ static void print_rows(const train_outcome *t)
                        sent->seconds > 0 ? mp_text(", %s each", seconds_text(sent->seconds / (double)sent->n)) : "");
     }
     if (t->verbose)
-        puts("  keep-all, plan, measured: static memory and arena, as planned and as written; hidden: of the time with "
-             "something "
-             "under way to others, what was computed in");
+        puts("  keep-all, plan, measured: static memory and arena, as planned and as written; hidden: the share of the "
+             "communication time spent computing");
 }
 
 /* Prints the schedule of a training step in a pipeline. */
@@ -87,7 +86,7 @@ static void print_stages(const train_outcome *t)
     int64_t most = 0;
     for (int k = 0; r->ranks && k < r->n_ranks; k++)
         if (r->ranks[k].set_aside_bytes > most) most = r->ranks[k].set_aside_bytes;
-    screen_text(2, "%s micro-batch%s, %s; a rank copied up to %s in a step for those that waited.",
+    screen_text(2, "%s micro-batch%s, %s; a rank copied up to %s per step for waiting micro-batches.",
                 count_text(shape->n_micro_batches), shape->n_micro_batches == 1 ? "" : "es", mp_schedule_name(shape->schedule),
                 mp_bytes_text(r->n_losses ? most / (int64_t)r->n_losses : 0));
 }
@@ -110,15 +109,15 @@ void print_ranks(const train_outcome *t)
                 "%d ranks, %s, joined by %s; sums are %s. This rank sent %s in %zu steps, planned %s, and waited %s a step for "
                 "others. Parameters are the same on all ranks%s.%s",
                 r->n_ranks, mp_mesh_write(&t->subject.ranks.mesh).text, r->network,
-                t->subject.program->fast_sums    ? "as fast as it makes them"
-                : t->subject.program->has_server ? "made by rank 0, in the order of the ranks"
+                t->subject.program->fast_sums    ? "in the network's fastest order"
+                : t->subject.program->has_server ? "computed by rank 0, in the order of the ranks"
                                                  : "in the order of the ranks",
                 mp_bytes_text(r->sent_bytes), r->n_losses, mp_bytes_text(r->planned_sent_bytes), seconds_text(r->wait_seconds),
                 t->subject.rank.shape.n_ranks ? " of a stage" : "",
                 !has_statistics(t) ? ""
                 : t->subject.program->shares_statistics
-                    ? " Batch normalization is by the samples that all ranks have at once."
-                    : " Batch normalization is by the samples of each rank (--sync-batchnorm: by those of all).");
+                    ? " Batch normalization uses the samples of all ranks."
+                    : " Batch normalization uses the samples of each rank (--sync-batchnorm: of all ranks).");
     print_rows(t);
     if (t->subject.rank.shape.n_ranks) print_stages(t);
 }

@@ -86,7 +86,7 @@ void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, b
         report_peak_shortly(graph, timeline, node, spans, n);
         return;
     }
-    screen_text(0, "The peak is at %s, step %d of %zu; the largest that lie there:", node_text(graph, node),
+    screen_text(0, "The peak is at %s, step %d of %zu; the largest tensors in memory then:", node_text(graph, node),
                 timeline->peak_step + 1, timeline->n_steps);
     if (graph->nodes[node].source) screen_text(2, "  (it stands at %s)", graph->nodes[node].source);
     for (size_t k = 0; k < n && k < HOLDERS; k++) {

@@ -17,7 +17,7 @@ mp_status sharing_can_run(const sharing *s, const options *o, mp_error *err)
         MP_ABOUT(err, job->path);
         MP_ENSURE(job->model, err, MP_INVALID, "--run needs models; a training graph has no operators to run");
         MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
-                  "--run keeps what memplan's own kernels read, so --rules pytorch is not for it");
+                  "--run keeps the tensors that memplan's own kernels read, so it cannot run --rules pytorch");
         MP_ENSURE(job->program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; --run runs on cpu and cuda",
                   o->model.device);
         MP_ENSURE(job->program->bindings->loss >= 0, err, MP_INVALID, "training needs a loss, so --loss none is not for --run");

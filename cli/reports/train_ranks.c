@@ -44,8 +44,7 @@ mp_status train_join(options *o, ranks *r, mp_error *err)
     mp_mesh mesh;
     if (r->world || !o->model.mesh || mp_mesh_read(o->model.mesh, &mesh, NULL) != MP_OK || mp_mesh_devices(&mesh) == 1)
         return MP_OK;
-    limit(o, "memplan: this process has not been joined with the other ranks in time: they are not all there, or cannot be "
-             "reached\n");
+    limit(o, "memplan: this process could not join the other ranks in time: some did not start, or cannot be reached\n");
     const mp_status st = mp_communicator_open("mpi", &r->world, err);
     limit(o, NULL);
     if (r->world) messages_as_rank(mp_communicator_rank(r->world));
@@ -54,8 +53,8 @@ mp_status train_join(options *o, ranks *r, mp_error *err)
     const long long n = mp_communicator_size(r->world), wanted = mp_mesh_devices(&mesh);
     r->compares = true;
     MP_ENSURE(n == wanted, err, MP_INVALID,
-              "the mesh %s has %lld ranks, and %lld process%s started: mpirun -n %lld memplan ...", mp_mesh_write(&mesh).text,
-              wanted, n, n == 1 ? " was" : "es were", wanted);
+              "the mesh %s needs %lld ranks, but %lld process%s started; run mpirun -n %lld memplan ...",
+              mp_mesh_write(&mesh).text, wanted, n, n == 1 ? " was" : "es were", wanted);
     r->compares = false;
     o->model.own_device = mp_communicator_number_here(r->world);
     return MP_OK;
@@ -70,8 +69,8 @@ mp_status train_check_alone(ranks *r, mp_error *err)
     /* with an error status, the launcher would end rank 0 before rank 0 prints the reason */
     r->status = r->is_told ? EXIT_DONE : EXIT_USAGE;
     return MP_FAIL(err, MP_INVALID,
-                   "the launcher has started %d processes, and without --mesh each would be a training of its own; add --mesh "
-                   "dp=%d, or start memplan without the launcher",
+                   "the launcher has started %d processes, but without --mesh each would train alone; add --mesh dp=%d, or "
+                   "start memplan without the launcher",
                    n, n);
 }
 
@@ -80,7 +79,7 @@ mp_status train_take_stage(options *o, ranks *r, mp_error *err)
     mp_mesh mesh;
     if (!r->world || *r->stage || mp_mesh_read(o->model.mesh, &mesh, NULL) != MP_OK || mesh.size[MP_DIM_PP] == 1) return MP_OK;
     r->compares = true;
-    MP_ENSURE(o->model.accumulate <= 1, err, MP_INVALID, "--accumulate is what --micro-batches is in a pipeline");
+    MP_ENSURE(o->model.accumulate <= 1, err, MP_INVALID, "--accumulate does not apply to a pipeline; use --micro-batches");
     r->compares = false;
     r->stage_number = mp_communicator_rank(r->world) / (int)mp_mesh_group(&mesh, MP_DIM_PP).stride;
     snprintf(r->stage, sizeof r->stage, "%d", r->stage_number);
@@ -174,7 +173,7 @@ static mp_status hear(ranks *r, const ended_search *all, mp_error *err)
         r->all_failed = true;
         r->status = (int)all[k].status;
         r->is_told = !all[own].status;
-        MP_FAIL(err, MP_INFEASIBLE, "rank %d of %d has found no plan, and says why", k, n);
+        MP_FAIL(err, MP_INFEASIBLE, "rank %d of %d has found no plan; its own message gives the cause", k, n);
     }
     return r->all_failed ? MP_INFEASIBLE : MP_OK;
 }

@@ -39,7 +39,7 @@ static mp_status no_model_options(const options *o, mp_error *err)
 {
     for (int k = 0; k < N_OPTIONS; k++)
         if (option_rows[k].key && option_given(o, (option_id)k))
-            return MP_FAIL(err, MP_INVALID, "--%s is about models, and this is a training graph already", option_rows[k].name);
+            return MP_FAIL(err, MP_INVALID, "--%s applies to models, but the input is a training graph", option_rows[k].name);
     return MP_OK;
 }
 
@@ -97,7 +97,7 @@ static mp_status settle(const options *o, const mp_backend *backend, mp_error *e
     settings.fast = o->model.fast;
     if (o->model.workspace_limit) settings.workspace_limit = o->model.workspace_limit;
     MP_ENSURE(settled || !(o->model.fast || o->model.workspace_limit), err, MP_INVALID,
-              "--fast and --workspace-limit are for --device cuda");
+              "--fast and --workspace-limit need --device cuda");
     MP_ENSURE(settled || !backend || !o->model.tf32, err, MP_INVALID,
               "--tf32 is for GPUs: --device cuda, or the profile of one");
     if (settled) backend->settle(backend, &settings);
@@ -111,11 +111,11 @@ static bool runs_parts(subject *s, const mp_backend *backend, int loss)
 {
     if (s->ranks.mesh.size[MP_DIM_TP] == 1) return true;
     if (!backend->is_host)
-        (void)MP_FAIL(&s->not_run, MP_UNSUPPORTED, "tp on GPUs is planned for, and not run yet, on the ranks of %s",
+        (void)MP_FAIL(&s->not_run, MP_UNSUPPORTED, "tp on GPUs can be planned but not trained yet (mesh %s)",
                       mp_mesh_write(&s->ranks.mesh).text);
     else if (s->split.misdealt_for)
         (void)MP_FAIL(&s->not_run, MP_UNSUPPORTED,
-                      "'%s' takes pieces of what is dealt otherwise: that is planned for, and not run yet, on the ranks of %s",
+                      "'%s' reads a tensor that is split differently; this can be planned but not trained yet (mesh %s)",
                       s->split.misdealt_for, mp_mesh_write(&s->ranks.mesh).text);
     else
         (void)mp_split_check(s->model, &s->ranks.mesh, loss, &s->not_run);
@@ -224,8 +224,8 @@ static void warn_of_version(const char *path, const mp_model *model)
     enum { KNOWN = 28 }; /* version of ONNX's own operator set in onnx 1.23 */
     for (size_t k = 0; k < model->n_operators; k++)
         if (!*model->operators[k].domain && model->operators[k].version > KNOWN) {
-            complain("%s: warning: the file is of operator set %d; those up to %d are known, and operators are read as there",
-                     path, model->operators[k].version, KNOWN);
+            complain("%s: warning: the file uses operator set %d; its operators are read as in set %d, the newest known", path,
+                     model->operators[k].version, KNOWN);
             return;
         }
 }

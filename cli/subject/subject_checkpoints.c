@@ -29,10 +29,10 @@ static mp_status find_checkpoint(const subject *s, const mp_names *names, const 
     const mp_storage *row = &s->graph->storages[found];
     int producer = s->graph->producer[found];
     if (mp_storage_is_static(row) || producer < 0 || s->graph->nodes[producer].phase != MP_PHASE_FORWARD)
-        return MP_FAIL(err, MP_INVALID, "'%s' (%s) is no activation of the forward pass, so it is no checkpoint", name,
-                       mp_kind_name(row->kind));
+        return MP_FAIL(err, MP_INVALID, "'%s' (%s) is not an activation of the forward pass, so it cannot be a checkpoint",
+                       name, mp_kind_name(row->kind));
     if (tensor >= 0 && mp_model_resolve(s->model, tensor) != tensor)
-        complain("checkpoint %s was simplified away; %s takes its place", name, stands);
+        complain("checkpoint %s was simplified away; %s replaces it", name, stands);
     *storage = found;
     return MP_OK;
 }

@@ -19,8 +19,8 @@ static mp_status read_file(const char *path, double **out, size_t *n, mp_error *
     for (int64_t k = 0; k < count; k++) {
         (*out)[k] = mp_dataset_get(&d, k);
         if (!isfinite((*out)[k]) || (*out)[k] < 0)
-            return MP_FAIL_AT(err, MP_INVALID, path, 0, 0, "element %lld is %g, and a weight is a number of at least 0",
-                              (long long)k, (*out)[k]);
+            return MP_FAIL_AT(err, MP_INVALID, path, 0, 0, "element %lld is %g, but a weight must be at least 0", (long long)k,
+                              (*out)[k]);
     }
     *n = (size_t)count;
     return MP_OK;

@@ -16,7 +16,7 @@ mp_status subject_mesh(const options *o, const own_device *device, subject *s, m
 {
     const model_options *m = &o->model;
     MP_ENSURE(m->mesh || (!m->network && !m->bucket && !m->reduce && !m->exchange && !m->sync_batchnorm), err, MP_INVALID,
-              "--%s is about the ranks of a mesh, and there is no --mesh",
+              "--%s applies to the ranks of a mesh; add --mesh",
               m->network    ? "network"
               : m->bucket   ? "bucket"
               : m->reduce   ? "reduce"
@@ -27,10 +27,10 @@ mp_status subject_mesh(const options *o, const own_device *device, subject *s, m
     MP_CHECK(mp_mesh_read(m->mesh ? m->mesh : "dp=1", &s->ranks.mesh, err));
     if (m->exchange && !strcmp(m->exchange, "server")) {
         MP_ENSURE(mp_mesh_devices(&s->ranks.mesh) == s->ranks.mesh.size[MP_DIM_DP], err, MP_INVALID,
-                  "--exchange server is for data parallel ranks, dp=N alone, and the mesh is %s",
+                  "--exchange server supports data parallel ranks only; use --mesh dp=N instead of %s",
                   mp_mesh_write(&s->ranks.mesh).text);
         MP_ENSURE(!m->reduce || strcmp(m->reduce, "fast") != 0, err, MP_INVALID,
-                  "--reduce fast leaves sums to the network's library, and with --exchange server rank 0 makes them");
+                  "--reduce fast contradicts --exchange server, with which rank 0 computes the sums; omit one of them");
         s->ranks.algorithm = MP_ALGORITHM_SERVER;
     }
     return subject_network(m->network ? m->network : mp_network_of_device(device->profile.name), &s->ranks.network, err);
@@ -47,11 +47,12 @@ void subject_print_ranks(const subject *s)
                 count_text((int64_t)s->traffic.n_collectives), is_one ? "" : "s", is_one ? "s" : "",
                 seconds_text(s->traffic.seconds), is_one ? "" : " one after the other");
     if (s->ranks.network.slowdown > 0)
-        screen_text(
-            2, "Compute beside collectives is stated to take %.3g %% longer, up to %s of a step, which its times do not count.",
-            100 * s->ranks.network.slowdown, seconds_text(s->ranks.network.slowdown * s->traffic.seconds));
+        screen_text(2,
+                    "By the stated rate, computing during collectives takes %.3g %% longer. This adds up to %s per step, which "
+                    "is not in its times.",
+                    100 * s->ranks.network.slowdown, seconds_text(s->ranks.network.slowdown * s->traffic.seconds));
     if (split->n_gathered)
-        screen_text(2, "%s tensors are put together for operators that are not split, first for '%s'.",
+        screen_text(2, "%s tensors are gathered for operators that are not split, first for '%s'.",
                     count_text((int64_t)split->n_gathered), split->gathered_for);
 }
 

@@ -86,8 +86,8 @@ mp_status subject_named(const char *name, const model_options *o, mp_model **out
     MP_ENSURE(dimensions && pool, err, MP_NOMEM, "the dimensions");
     MP_CHECK(read_dimensions(o, pool, dimensions, err));
     if (!row) return refuse_unknown(name, "no network of this name is known", err);
-    MP_ENSURE(!o->data.n && !o->external_folder, err, MP_INVALID, "--%s is about files, and this is a network known by name",
-              o->data.n ? "data" : "allow-external");
+    MP_ENSURE(!o->data.n && !o->external_folder, err, MP_INVALID,
+              "--%s applies to model files, but the input is a network known by name", o->data.n ? "data" : "allow-external");
     mp_architecture own = *row;
     for (size_t k = 0; k < o->dims.n; k++)
         if (mp_names_are_alike(dimensions[k].name, "sequence"))
@@ -97,7 +97,7 @@ mp_status subject_named(const char *name, const model_options *o, mp_model **out
     MP_OWNED_BY(mp_model_free) mp_model *model = NULL;
     MP_CHECK(mp_architecture_model(&own, o->batch, sequence, &model, err));
     for (size_t p = 0; p < o->train.n; p++)
-        MP_ENSURE(has_parameter(model, o->train.items[p]), err, MP_INVALID, "--train '%s' is the name of no parameter",
+        MP_ENSURE(has_parameter(model, o->train.items[p]), err, MP_INVALID, "--train: there is no parameter '%s'",
                   o->train.items[p]);
     *out = model;
     model = NULL;

@@ -57,11 +57,11 @@ static mp_status find_link(const model_options *o, size_t k, const char *usual, 
     const mp_link *named = text ? mp_link_find(text) : NULL, *row = named ? named : usual ? mp_link_find(usual) : NULL;
     out->link =
         row ? *row : *mp_link_row(0); /* a rate in --link has no latency: the usual link gives it, or the first of the table */
-    MP_ENSURE(row || text, err, MP_INVALID, "--offload: how fast copies from %s are is not known: --link says it",
+    MP_ENSURE(row || text, err, MP_INVALID, "--offload: no copy rate is known for %s; state it with --link 24GB/s",
               device->profile.name);
     MP_ENSURE(!text || named || read_link(text, &out->link), err, MP_INVALID,
-              "--link: '%s' is neither a link that 'memplan devices' lists, nor a rate like 24GB/s, nor what 'memplan profile "
-              "--link' prints",
+              "--link: '%s' is unknown; use a link of 'memplan devices', a rate like 24GB/s, or a rate printed by 'memplan "
+              "profile --link'",
               text);
     out->rate = text && !named && !strchr(text, ',') ? out->link.out_bytes_per_second : 0;
     return MP_OK;
@@ -72,7 +72,8 @@ static mp_status find_link(const model_options *o, size_t k, const char *usual, 
 static mp_status read_destination(const options *o, size_t k, const own_device *device, subject *s, destination *out,
                                   mp_error *err)
 {
-    const char *text = o->model.offload.items[k], *colon = strrchr(text, ':'), *why = "is no number of bytes like 64GiB";
+    const char *text = o->model.offload.items[k], *colon = strrchr(text, ':'),
+               *why = "is not a number of bytes; write it like 64GiB";
     const bool has_bytes = colon && colon[1] >= '0' && colon[1] <= '9';
     MP_OWNED char *where = mp_alloc(strlen(text) + 1, 1);
     budget b = {.kind = BUDGET_BYTES};
@@ -83,7 +84,7 @@ static mp_status read_destination(const options *o, size_t k, const own_device *
     *out = (destination){.is_host = !strcmp(where, "host"), .bytes = b.bytes};
     const bool is_used = option_given(o, OPT_OFFLOAD) || o->command == CMD_TRAIN;
     MP_ENSURE(out->is_host || !is_used || mp_is_folder(where), err, MP_INVALID,
-              "--offload: '%s' is neither host nor a folder that is there", where);
+              "--offload: '%s' is neither host nor an existing folder", where);
     if (!out->is_host && !s->folder) {
         s->folder = where;
         where = NULL;
@@ -108,9 +109,9 @@ static void limit_rate(subject *s, int tier, double bytes_per_second)
 /* Checks that --link and --offload-state are not given without --offload. */
 static mp_status check_places(const model_options *o, mp_error *err)
 {
-    MP_ENSURE(o->link.n <= o->offload.n, err, MP_INVALID, "--link is about copies: there is one for each --offload");
+    MP_ENSURE(o->link.n <= o->offload.n, err, MP_INVALID, "--link needs --offload; give one --link for each --offload");
     MP_ENSURE(o->offload.n || !o->offload_state, err, MP_INVALID,
-              "--offload-state moves the optimizer's state to where --offload says, and that is not given");
+              "--offload-state needs --offload, which names the memory for the optimizer's state");
     return MP_OK;
 }
 
@@ -124,7 +125,8 @@ mp_status subject_host(const options *o, const own_device *device, bool *has_hos
     if (!*has_host) return MP_OK;
     MP_CHECK(read_destination(o, 0, device, &none, &read, err));
     MP_ENSURE(read.is_host && o->model.offload.n == 1, err, MP_UNSUPPORTED,
-              "--offload: '%s': parallel copies to the host's memory alone", o->model.offload.items[read.is_host ? 1 : 0]);
+              "--offload: '%s': parallel copies to the host's memory only; give --offload host once",
+              o->model.offload.items[read.is_host ? 1 : 0]);
     *link = read.link;
     *bytes = read.bytes;
     return MP_OK;
@@ -140,15 +142,16 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     MP_CHECK(check_places(&o->model, err));
     if (!wanted->n) return MP_OK;
     MP_ENSURE(o->command != CMD_APPLY, err, MP_UNSUPPORTED,
-              "the plan was made with --offload, and 'memplan %s' does not copy to other memories", commands[o->command].name);
+              "the plan uses --offload, which 'memplan %s' does not support; make the plan without --offload",
+              commands[o->command].name);
     const mp_backend *runs = o->command == CMD_TRAIN && s->program ? s->program->backend : NULL;
     const bool is_away = runs && !runs->is_host;
     for (size_t k = 0; k < wanted->n; k++) {
         MP_CHECK(read_destination(o, k, device, s, &read, err));
         MP_ENSURE(read.is_host || !is_away, err, MP_UNSUPPORTED,
-                  "--offload: with --device %s train copies to the host's memory, and not to a folder", o->model.device);
+                  "--offload: with --device %s train copies to the host's memory only; use --offload host", o->model.device);
         MP_ENSURE(!(read.is_host ? has_host : has_disk), err, MP_INVALID,
-                  "--offload: '%s' is one too many: there can be the host and one folder", wanted->items[k]);
+                  "--offload: '%s' is one too many; give at most the host and one folder", wanted->items[k]);
         *(read.is_host ? &host : &disk) = read;
         *(read.is_host ? &has_host : &has_disk) = true;
     }

@@ -31,7 +31,7 @@ mp_status subject_pipeline(const options *o, mp_pipeline_shape *out, mp_error *e
     MP_CHECK(mp_mesh_read(m->mesh ? m->mesh : "dp=1", &mesh, err));
     const int64_t n_ranks = mesh.size[MP_DIM_PP];
     MP_ENSURE(n_ranks > 1 || !given || o->command == CMD_PARALLEL, err, MP_INVALID,
-              "--%s is about the stages of a pipeline, and there is no --mesh with pp", given);
+              "--%s applies to the stages of a pipeline; add pp=N to --mesh", given);
     if (n_ranks == 1 || o->command == CMD_PARALLEL) return MP_OK;
     const int64_t n = m->micro_batches ? m->micro_batches : m->batch ? m->batch : 1;
     MP_ENSURE(n == 1 || m->batch, err, MP_INVALID, "--micro-batches cuts the batch, so it needs --batch");
@@ -39,7 +39,7 @@ mp_status subject_pipeline(const options *o, mp_pipeline_shape *out, mp_error *e
               (long long)m->batch);
     enum { MOST = 1 << 20 };
     MP_ENSURE(n_ranks <= MOST && n <= MOST && m->chunks <= MOST, err, MP_INVALID,
-              "a pipeline of more than %d stages or micro-batches is not planned", MOST);
+              "a pipeline can have at most %d stages and as many micro-batches", MOST);
     const mp_schedule schedule = m->pipeline ? (mp_schedule)mp_schedule_find(m->pipeline) : MP_SCHEDULE_1F1B;
     const bool interleaves = schedule == MP_SCHEDULE_INTERLEAVED;
     *out = (mp_pipeline_shape){.schedule = schedule,
@@ -60,19 +60,21 @@ static mp_status read_begins(const char *text, int n, int *begins, mp_error *err
         int64_t block;
         end = at + strcspn(at, ",");
         snprintf(number, sizeof number, "%.*s", (int)(end - at), at);
-        MP_ENSURE(parse_count(number, &block) && block < INT32_MAX, err, MP_INVALID, "--stages: '%s' is no block", number);
+        MP_ENSURE(parse_count(number, &block) && block < INT32_MAX, err, MP_INVALID,
+                  "--stages: '%s' is not the number of a block", number);
         if (k < n) begins[k] = (int)block;
     }
-    MP_ENSURE(k == n, err, MP_INVALID, "--stages names %d blocks, and there are %d stages", k, n);
+    MP_ENSURE(k == n, err, MP_INVALID, "--stages names %d blocks, but there are %d stages; name the first block of each stage",
+              k, n);
     return MP_OK;
 }
 
 static mp_status read_rank(const options *o, int n, int *rank, mp_error *err)
 {
     int64_t number;
-    MP_ENSURE(o->model.rank, err, MP_INVALID, "the mesh has %d stages: --rank 0 to %d says which one", n, n - 1);
-    MP_ENSURE(parse_count(o->model.rank, &number) && number < n, err, MP_INVALID, "--rank: '%s' is none of the ranks 0 to %d",
-              o->model.rank, n - 1);
+    MP_ENSURE(o->model.rank, err, MP_INVALID, "the mesh has %d stages; choose one with --rank 0 to %d", n, n - 1);
+    MP_ENSURE(parse_count(o->model.rank, &number) && number < n, err, MP_INVALID,
+              "--rank: there is no rank '%s'; choose 0 to %d", o->model.rank, n - 1);
     *rank = (int)number;
     return MP_OK;
 }
@@ -216,7 +218,7 @@ static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err
         end = at + strcspn(at, ",");
         snprintf(amount, sizeof amount, "%.*s", (int)(end - at), at);
         MP_ENSURE(budget_parse(amount, &b, &why) && b.kind == BUDGET_BYTES, err, MP_INVALID,
-                  "--held: '%s' is no amount of bytes", amount);
+                  "--held: '%s' is not a number of bytes", amount);
         if (k < n) held[k] = b.bytes;
     }
     MP_ENSURE(k == 1 || k == n, err, MP_INVALID, "--held names %d amounts, and the rank has %d chunk%s", k, n,

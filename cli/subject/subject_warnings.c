@@ -23,11 +23,11 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
                              "are folded into other operators");
     found = with(found, form->dropouts, "dropout", "is switched off", "are switched off");
     found = with(found, norms, "batch normalization",
-                 "is in inference mode and trains by the batch's statistics (--keep-inference-norms: by the running ones)",
-                 "are in inference mode and train by the batch's statistics (--keep-inference-norms: by the running ones)");
+                 "is in inference mode and trains with batch statistics (--keep-inference-norms: with running statistics)",
+                 "are in inference mode and train with batch statistics (--keep-inference-norms: with running statistics)");
     if (!*found || atomic_flag_test_and_set(&said)) return;
     if (form->folded_norms || form->dropouts)
-        complain("%s: warning: an inference graph, so a training step is larger than what is said of it: %s; export it with "
+        complain("%s: warning: this is an inference graph, so training needs more memory than stated: %s; export it with "
                  "dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False",
                  path, found);
     else
@@ -47,8 +47,8 @@ void warn_of_weights(const char *path, const mp_model *model)
     static const struct {
         const char *what, *sentence;
     } rows[MP_N_DOUBTS] = {
-        [MP_DOUBT_UNSIGNED] = {"tensor", "computed by the exporter: the file has no signature that tells parameters from "
-                                         "buffers, so names and uses decide; export with opset_version=18 or later"},
+        [MP_DOUBT_UNSIGNED] = {"tensor", "computed by the exporter: the file does not mark parameters and buffers, so memplan "
+                                         "guesses by name and use; export with opset_version=18 or later"},
         [MP_DOUBT_SHARED] = {"parameter", "read again by other operators: the exporter may have merged equal tensors, which "
                                           "then are counted once; export with optimize=False"},
         [MP_DOUBT_MISSING] = {"parameter",
@@ -92,9 +92,9 @@ static mp_status list_formulas(const mp_model *model, const char **text, mp_erro
  * so. */
 static const char *missing_dropout(const mp_inference_form *form)
 {
-    if (!form->has_dropout) return "no dropout, of which the file has none (an export in evaluation loses it)";
+    if (!form->has_dropout) return "no dropout, because the file has none (an export in evaluation mode loses it)";
     if (form->dropouts || form->drops_rows || !form->may_lose) return NULL;
-    return "no dropout inside attention, of which the file has none (dynamo=True loses that of scaled_dot_product_attention)";
+    return "no dropout inside attention, because the file has none (dynamo=True loses it in scaled_dot_product_attention)";
 }
 
 mp_status warn_of_guesses(const char *path, const mp_model *model, const mp_inference_form *attention, mp_error *err)

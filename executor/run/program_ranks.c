@@ -269,8 +269,7 @@ int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp
 
 static mp_status refuse(const mp_program *p, const char *what, mp_error *err)
 {
-    return MP_FAIL(err, MP_UNSUPPORTED, "%s is planned for, and not run yet, on the ranks of %s", what,
-                   mp_mesh_write(&p->mesh).text);
+    return MP_FAIL(err, MP_UNSUPPORTED, "%s can be planned but not trained yet (mesh %s)", what, mp_mesh_write(&p->mesh).text);
 }
 
 static mp_status check_pipeline(const mp_program *p, mp_error *err)

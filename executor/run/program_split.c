@@ -27,8 +27,8 @@ static const mp_operator *summed_by(const mp_model *model, const mp_operator *op
 
 static mp_status refuse(const mp_operator *op, const mp_mesh *mesh, const char *what, mp_error *err)
 {
-    return MP_FAIL(err, MP_UNSUPPORTED, "%s ('%s') %s: that is planned for, and not run yet, on the ranks of %s", op->kind,
-                   op->name, what, mp_mesh_write(mesh).text);
+    return MP_FAIL(err, MP_UNSUPPORTED, "%s ('%s') %s; this can be planned but not trained yet (mesh %s)", op->kind, op->name,
+                   what, mp_mesh_write(mesh).text);
 }
 
 /* True if each rank computes the loss of its own positions only. */

@@ -167,7 +167,7 @@ static mp_status sync_folder(const char *path, mp_error *err)
     mp_status st = MP_OK;
     int fd = open_folder(path);
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
-        st = system_failure(err, "the file is written, but its folder cannot be brought to the disk");
+        st = system_failure(err, "the file is written, but its folder cannot be synced to disk");
     if (fd >= 0) close(fd);
     return st;
 }
@@ -212,7 +212,7 @@ static mp_status examine(const char *path, struct stat *info, bool *exists, mp_e
     struct stat itself;
     *exists = stat(path, info) == 0;
     if (!*exists && lstat(path, &itself) == 0 && S_ISLNK(itself.st_mode))
-        return MP_FAIL(err, MP_IO, "the file cannot be written: it is a link that leads nowhere");
+        return MP_FAIL(err, MP_IO, "the file cannot be written: it is a broken link");
     if (*exists && S_ISDIR(info->st_mode)) return MP_FAIL(err, MP_IO, "the file cannot be written: it is a directory");
     return MP_OK;
 }

@@ -48,7 +48,7 @@ static void *map(int file, int64_t bytes)
 mp_status mp_nameless_map(const char *folder, int64_t bytes, void **out, mp_error *err)
 {
     const int file = mp_nameless_open(folder, 0);
-    MP_ENSURE(file >= 0, err, MP_IO, "no file can be made in '%s': %s", folder, strerrordesc_np(errno));
+    MP_ENSURE(file >= 0, err, MP_IO, "cannot create a file in '%s': %s", folder, strerrordesc_np(errno));
     void *mapped = map(file, bytes);
     const int why = errno;
     close(file);

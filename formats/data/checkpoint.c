@@ -79,7 +79,7 @@ static mp_status read_index(const char *folder, json_t **out, mp_error *err)
     const json_t *save = json_object_get(json_object_get(index, "metadata"), "save");
     MP_ENSURE(json_is_string(save) && json_string_length(save) < MP_SAVE_NAME &&
                   json_is_object(json_object_get(index, "weight_map")),
-              err, MP_PARSE, "this index of weights in several files is not of a saved training");
+              err, MP_PARSE, "this is an index of weights in several files, not a saved training");
     *out = index;
     index = NULL;
     return MP_OK;
@@ -106,7 +106,7 @@ mp_status mp_checkpoint_begin(const char *folder, int64_t step, int n_parts, mp_
     const int n = snprintf(s.folder, sizeof s.folder, "%s", folder);
     MP_ENSURE(n >= 0 && (size_t)n < sizeof s.folder, err, MP_INVALID, "the name of the folder is too long");
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) return system_failure("the folder cannot be made", err);
-    MP_ENSURE(mp_is_folder(folder), err, MP_INVALID, "ranks save into a folder, and this is a file");
+    MP_ENSURE(mp_is_folder(folder), err, MP_INVALID, "ranks save into a folder, but this is a file");
     s.lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s.lock < 0) return system_failure("the folder cannot be opened", err);
     const bool is_taken =
@@ -199,7 +199,7 @@ static mp_status compare_part(const mp_checkpoint *c, const part *p, mp_error *e
     {
         const char *of_index = json_string_value(value), *of_part = mp_safetensors_metadatum(p->tensors, key);
         MP_ENSURE(!of_index || !of_part || !strcmp(of_index, of_part), err, MP_PARSE,
-                  "this part has the %.60s %.60s, and the index %.60s: one of both is damaged", key, of_part, of_index);
+                  "this part has the %.60s %.60s, but the index has %.60s: one of them is damaged", key, of_part, of_index);
     }
     if (!sums) return MP_OK;
     MP_ENSURE(wanted, err, MP_PARSE, "the index has no checksum of this part");
@@ -245,13 +245,13 @@ static mp_status open_folder(mp_checkpoint *c, const char *folder, mp_error *err
     MP_ENSURE(c->parts = mp_pool_alloc(c->pool, json_object_size(map), sizeof *c->parts), err, MP_NOMEM, "out of memory");
     json_object_foreach(map, name, file)
     {
-        MP_ENSURE(json_is_string(file), err, MP_PARSE, "the index does not say which part has '%.200s'", name);
+        MP_ENSURE(json_is_string(file), err, MP_PARSE, "the index names no part for '%.200s'", name);
         part *p = part_of(c, json_string_value(file));
         if (!p->tensors) MP_CHECK(open_part(c, folder, p, err));
         if (mp_safetensors_find(p->tensors, name)) continue;
         char path[MP_SAVE_PATH];
         MP_CHECK(path_in(folder, p->file, path, sizeof path, err));
-        return MP_FAIL_AT(err, MP_PARSE, path, 0, 0, "this part lacks '%.200s', which it has by the index", name);
+        return MP_FAIL_AT(err, MP_PARSE, path, 0, 0, "this part lacks '%.200s', although the index lists it here", name);
     }
     return MP_OK;
 }

@@ -16,8 +16,8 @@ static mp_status close_shape(mp_dataset *d, size_t header, mp_error *err)
     int64_t bytes = mp_dtype_bits(d->dtype) / 8;
     for (int k = 0; k < d->rank; k++)
         MP_ENSURE(mp_multiply(bytes, d->dims[k], &bytes), err, MP_PARSE, "the shape in the header is too large");
-    MP_ENSURE((uint64_t)bytes == d->file.size - header, err, MP_PARSE, "the header says %lld bytes of data and there are %zu",
-              (long long)bytes, d->file.size - header);
+    MP_ENSURE((uint64_t)bytes == d->file.size - header, err, MP_PARSE,
+              "the header states %lld bytes of data, but the file has %zu", (long long)bytes, d->file.size - header);
     d->data = d->file.bytes + header;
     return MP_OK;
 }

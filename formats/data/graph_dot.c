@@ -120,7 +120,7 @@ static mp_status phase_of(Agnode_t *node, mp_phase *phase, mp_error *err)
 {
     const char *text = attribute(node, "phase");
     int found = text ? mp_phase_find(text) : MP_PHASE_FORWARD;
-    MP_ENSURE(found >= 0, err, MP_PARSE, "node '%.120s': phase '%.40s' is none of forward, loss, backward, update",
+    MP_ENSURE(found >= 0, err, MP_PARSE, "node '%.120s': phase '%.40s' is unknown; use forward, loss, backward or update",
               agnameof(node), text);
     *phase = (mp_phase)found;
     return MP_OK;
@@ -163,8 +163,7 @@ static mp_status order_nodes(reader *r)
     MP_ENSURE(waits && ready.items, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
     for (size_t k = 0; k < r->n; k++) {
         for (Agedge_t *e = agfstin(r->g, r->nodes[k]); e; e = agnxtin(r->g, e)) {
-            MP_ENSURE(agtail(e) != r->nodes[k], r->err, MP_PARSE, "node '%.120s' reads what it makes itself",
-                      agnameof(r->nodes[k]));
+            MP_ENSURE(agtail(e) != r->nodes[k], r->err, MP_PARSE, "node '%.120s' reads its own output", agnameof(r->nodes[k]));
             waits[k]++;
         }
         if (!waits[k]) mp_heap_push(&ready, (int64_t)k, (int)k);
@@ -178,7 +177,7 @@ static mp_status order_nodes(reader *r)
         }
     }
     for (size_t k = 0; n < r->n && k < r->n; k++)
-        MP_ENSURE(waits[k] == 0, r->err, MP_PARSE, "node '%.120s' lies on a cycle of edges, or behind one",
+        MP_ENSURE(waits[k] == 0, r->err, MP_PARSE, "node '%.120s' is on a cycle of edges, or depends on one",
                   agnameof(r->nodes[k]));
     return MP_OK;
 }

@@ -72,7 +72,7 @@ static mp_status split(reader *r)
         if (r->n_fields == COLUMNS_MAX) return REFUSE(r, at, "there are more than %d columns", COLUMNS_MAX);
         if (memchr(at, '"', (size_t)(to - at))) return REFUSE(r, at, "fields are not quoted in this format");
         if (memchr(at, '\0', (size_t)(to - at)) || memchr(at, '\r', (size_t)(to - at)))
-            return REFUSE(r, at, "there are bytes in the field that are no text");
+            return REFUSE(r, at, "the field contains bytes that are not text");
         r->fields[r->n_fields++] = (text){at, (size_t)(to - at)};
         if (!comma) break;
         at = comma;
@@ -92,7 +92,7 @@ static mp_status read_header(reader *r)
             const struct column_name *c = &column_names[k];
             if (strlen(c->name) != name.length || memcmp(c->name, name.at, name.length) != 0) continue;
             if (r->column[c->meaning] >= 0)
-                MP_CHECK(REFUSE(r, name.at, "column '%s' says what column '%.*s' has said already", c->name,
+                MP_CHECK(REFUSE(r, name.at, "column '%s' repeats column '%.*s'; remove one of them", c->name,
                                 shown(r->fields[r->column[c->meaning]]), r->fields[r->column[c->meaning]].at));
             r->column[c->meaning] = f;
             r->after_last |= c->is_last;
@@ -165,7 +165,7 @@ static mp_status add_pieces(reader *r, mp_pack_item *item, int64_t lower, int64_
         if (!formed || (left.length && *left.at != ' ')) MP_CHECK(REFUSE(r, where, "a gap is written as 5-7, or as 5-7@0:64"));
         to += r->after_last;
         if (from < lower || from >= to || to > upper)
-            MP_CHECK(REFUSE(r, where, "a gap has to lie within the buffer's life and behind the gap before it"));
+            MP_CHECK(REFUSE(r, where, "a gap must be within the buffer's lifetime and after the previous gap"));
         if (low || high > size) MP_CHECK(REFUSE(r, where, "only the first bytes of a buffer can be left in a gap: @0:BYTES"));
         MP_CHECK(add_piece(r, item, lower, from, size));
         MP_CHECK(add_piece(r, item, from, to, high));

@@ -133,8 +133,8 @@ static mp_status read_tensor(mp_safetensors *s, const char *name, const json_t *
     MP_ENSURE(json_is_array(offsets) && json_array_size(offsets) == 2, err, MP_PARSE, "'%.64s' has no data_offsets", name);
     *where = (stretch){json_integer_value(json_array_get(offsets, 0)), json_integer_value(json_array_get(offsets, 1)), name};
     MP_ENSURE(where->from >= 0 && where->from <= where->to && where->to <= size, err, MP_PARSE,
-              "the data of '%.64s' lie outside the file", name);
-    MP_ENSURE(where->to - where->from == bytes, err, MP_PARSE, "'%.64s' has %lld bytes of data and its shape says %lld", name,
+              "the data of '%.64s' are outside the file", name);
+    MP_ENSURE(where->to - where->from == bytes, err, MP_PARSE, "'%.64s' has %lld bytes of data, but its shape needs %lld", name,
               (long long)(where->to - where->from), (long long)bytes);
     t->data = data + where->from;
     MP_ENSURE(mp_names_set(s->names, name, (int)s->n), err, MP_NOMEM, "out of memory");

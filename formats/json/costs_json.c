@@ -160,8 +160,8 @@ static mp_status check_bytes(const reader *r, const mp_json_record *row, const m
     int64_t there = here;
     MP_CHECK(mp_json_get_int(row, "bytes", false, &there));
     MP_ENSURE(there == here || !json_object_get(row->object, "bytes"), r->err, MP_INVALID,
-              "the costs are those of another batch, length or type: '%s' wrote %lld bytes when it was measured, and writes "
-              "%lld here; measure this step with 'memplan profile'",
+              "the costs were measured with another batch, length or type: '%s' wrote %lld bytes then, and writes %lld here; "
+              "measure this step with 'memplan profile'",
               node->name, (long long)there, (long long)here);
     return MP_OK;
 }
@@ -184,8 +184,10 @@ static mp_status apply_rows(const reader *r)
         int at = mp_names_find(r->names, node->name);
         int64_t ticks;
         mp_json_record row;
-        MP_ENSURE(at >= 0, r->err, MP_INVALID, "the file has no cost for the node '%s'; it was measured on another model",
-                  node->name);
+        MP_ENSURE(
+            at >= 0, r->err, MP_INVALID,
+            "the file has no cost for the node '%s'; it was measured on another model; measure this one with 'memplan profile'",
+            node->name);
         MP_CHECK(mp_json_record_at(r->rows, "nodes", (size_t)at, &row, r->err));
         MP_CHECK(check_bytes(r, &row, node));
         MP_CHECK(read_ticks(r, &row, node->name, &ticks));

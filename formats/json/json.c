@@ -39,7 +39,7 @@ static mp_status check_format(const json_t *object, const char *format, mp_error
     mp_json_record top = {.object = object, .err = err};
     const char *found = NULL;
     int64_t version = 1;
-    MP_ENSURE(json_is_object(object), err, MP_PARSE, "the file is no JSON object, and a %s file is one", format);
+    MP_ENSURE(json_is_object(object), err, MP_PARSE, "the file is not a JSON object, so it cannot be a %s file", format);
     MP_CHECK(mp_json_get_text(&top, "format", true, &found));
     MP_ENSURE(!strcmp(found, format), err, MP_PARSE, "the file's format is \"%s\", not \"%s\"", found, format);
     MP_CHECK(mp_json_get_int(&top, "version", false, &version));

@@ -22,7 +22,7 @@ static mp_status read_level(const json_t *levels, size_t k, mp_interconnect *out
     MP_CHECK(mp_json_get_int(&row, "devices", true, &devices));
     MP_CHECK(read_positive(&row, "bytes_per_second", false, &level.bytes_per_second));
     MP_CHECK(read_positive(&row, "latency_seconds", true, &level.latency_seconds));
-    if (devices < 0 || devices > 1 << 30) return mp_json_record_fail(&row, "\"devices\" is no number of them");
+    if (devices < 0 || devices > 1 << 30) return mp_json_record_fail(&row, "\"devices\" is not a number of devices");
     level.devices = (int)devices;
     mp_fabric *at = devices ? &out->inside : &out->across;
     if (at->name) return mp_json_record_fail(&row, "there is a level %s already", devices ? "within nodes" : "between nodes");

@@ -227,8 +227,7 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         if (!json_is_integer(json_object_get(row.object, "until")))
             step->until = 0;
         else if (step->until <= (int)t)
-            MP_CHECK(
-                mp_json_record_fail(&row, "\"until\" is %d, and the step that waits has to come after this one", step->until));
+            MP_CHECK(mp_json_record_fail(&row, "\"until\" is %d, but the waiting step must come after this one", step->until));
         plan->recompute[t] = ran[step->node]; /* if the file does not state the flag, it gets the correct value: whether the
                                                  node has run before */
         MP_CHECK(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));

@@ -106,7 +106,7 @@ static mp_status add_outputs(mp_model *model, const Onnx__GraphProto *graph, mp_
         const char *name = graph->output[k]->name;
         MP_ENSURE(name && *name, err, MP_PARSE, "the graph has an output without a name");
         int index = mp_model_find(model, name);
-        MP_ENSURE(index >= 0, err, MP_PARSE, "output '%s' is given by no operator, input or initializer", name);
+        MP_ENSURE(index >= 0, err, MP_PARSE, "output '%s' is not produced by any operator, input or initializer", name);
         MP_ENSURE(!model->tensors[index].is_output, err, MP_PARSE, "the graph has two outputs named '%s'", name);
         MP_CHECK(mp_model_declare_output(model, index, err));
     }

@@ -96,7 +96,7 @@ static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, con
                   mp_onnx_text(node->name), a->name);
         const char *name = a->name;
         if (a->ref_attr_name && *a->ref_attr_name) {
-            MP_ENSURE(s->function, b->err, MP_PARSE, "%s '%s' refers to an attribute '%s', but stands in no function",
+            MP_ENSURE(s->function, b->err, MP_PARSE, "%s '%s' refers to an attribute '%s', but is not in a function",
                       node->op_type, mp_onnx_text(node->name), a->ref_attr_name);
             a = mp_onnx_find_binding(s->attributes, s->n_attributes, a->ref_attr_name);
             if (!a) continue;
@@ -129,7 +129,7 @@ static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const 
     int64_t work = 1 + (int64_t)(node->n_input + node->n_output + strlen(own));
     for (size_t k = 0; k < n_bindings; k++) {
         MP_ENSURE(!bindings[k].attribute->g || !mp_op_find(mp_onnx_domain(node->domain), node->op_type, version), b->err,
-                  MP_PARSE, "%s carries the subgraph '%s', and operators of this kind have none", what, bindings[k].name);
+                  MP_PARSE, "%s has the subgraph '%s', but operators of this kind have none", what, bindings[k].name);
         MP_CHECK(mp_onnx_attribute(model, bindings[k].attribute, bindings[k].name, what, &attributes[k], b->err));
         work += attribute_work(&attributes[k]);
     }
@@ -231,7 +231,7 @@ static mp_status inline_call(mp_onnx_builder *b, const mp_onnx_scope *s, const O
         int from;
         if (!copied[k]) continue;
         MP_CHECK(mp_onnx_find_tensor(b, &inner, mp_onnx_text(f->output[k]), &from));
-        MP_ENSURE(from >= 0, b->err, MP_PARSE, "function '%s' hands on its input '%s', which '%s' leaves out", f->name,
+        MP_ENSURE(from >= 0, b->err, MP_PARSE, "function '%s' passes on its input '%s', which the call '%s' omits", f->name,
                   mp_onnx_text(f->output[k]), name);
         MP_CHECK(add_identity(b, s->region, from, out[k]));
     }
@@ -254,7 +254,7 @@ static mp_status add_node(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx
     const mp_onnx_function *function = NULL;
     MP_OWNED mp_onnx_binding *bindings = NULL;
     size_t n_bindings;
-    MP_ENSURE(node->op_type && *node->op_type, b->err, MP_PARSE, "node '%s' does not say which operator it is",
+    MP_ENSURE(node->op_type && *node->op_type, b->err, MP_PARSE, "node '%s' does not name its operator",
               mp_onnx_text(node->name));
     MP_ENSURE(node->n_attribute <= ATTRIBUTES_MAX, b->err, MP_PARSE, "%s '%s' has more than %d attributes", node->op_type,
               mp_onnx_text(node->name), ATTRIBUTES_MAX);

@@ -247,8 +247,8 @@ static mp_status choose_named(mp_model *model, const mp_onnx_use *uses, const ch
         mp_tensor *found = NULL;
         for (size_t k = 0; k < model->n_inputs; k++)
             if (!strcmp(model->tensors[model->inputs[k]].name, data[j])) found = &model->tensors[model->inputs[k]];
-        MP_ENSURE(found, err, MP_INVALID, "--data names '%s', which is no input of the model (its first input is '%s')",
-                  data[j], model->n_inputs ? model->tensors[model->inputs[0]].name : "none");
+        MP_ENSURE(found, err, MP_INVALID, "--data: the model has no input '%s' (its first input is '%s')", data[j],
+                  model->n_inputs ? model->tensors[model->inputs[0]].name : "none");
         mp_onnx_set_role(found, MP_ROLE_DATA, "named with --data");
     }
     return MP_OK;
@@ -268,8 +268,7 @@ static mp_status train_named(mp_model *model, const mp_onnx_use *uses, const mp_
             if (t->role != MP_ROLE_PARAMETER) mp_onnx_set_role(t, MP_ROLE_PARAMETER, "named with --train");
             any = true;
         }
-        MP_ENSURE(any, err, MP_INVALID, "--train '%s' is the name of no floating-point initializer or constant",
-                  options->train[p]);
+        MP_ENSURE(any, err, MP_INVALID, "--train: there is no floating-point initializer or constant '%s'", options->train[p]);
     }
     return MP_OK;
 }

@@ -92,7 +92,7 @@ static mp_status add_region(mp_onnx_builder *b, const mp_onnx_scope *s, const On
                            .attributes = s->attributes,
                            .n_attributes = s->n_attributes};
     int *formals = NULL, *results = NULL, n_formals = 0, index;
-    MP_ENSURE(s->depth < MP_ONNX_CALL_DEPTH_MAX, b->err, MP_PARSE, "subgraphs stand more than %d deep in each other, at '%s'",
+    MP_ENSURE(s->depth < MP_ONNX_CALL_DEPTH_MAX, b->err, MP_PARSE, "subgraphs are nested more than %d deep, at '%s'",
               MP_ONNX_CALL_DEPTH_MAX, prefix);
     MP_CHECK(mp_onnx_charge(b, 1 + (int64_t)(graph->n_input + graph->n_output)));
     MP_CHECK(mp_model_region(b->model, s->region, prefix, region, b->err));

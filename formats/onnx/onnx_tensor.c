@@ -52,14 +52,15 @@ static mp_status check_external(const Onnx__TensorProto *tensor, const char *nam
     static const char *const numbers[] = {"offset", "length"};
     if (!is_external(tensor)) return MP_OK;
     const char *location = external_entry(tensor, "location");
-    if (!location || !*location) return MP_FAIL(err, MP_PARSE, "tensor '%s' lies in another file, which is not named", name);
+    if (!location || !*location)
+        return MP_FAIL(err, MP_PARSE, "tensor '%s' is stored in another file, but the file's name is missing", name);
     for (int k = 0; k < 2; k++) {
         const char *text = external_entry(tensor, numbers[k]);
         if (!text) continue;
         char *rest;
         long long number = strtoll(text, &rest, 10);
         MP_ENSURE(*text && !*rest && number >= 0 && number != LLONG_MAX, err, MP_PARSE,
-                  "tensor '%s' lies in another file, at %s '%.40s', which is no size", name, numbers[k], text);
+                  "tensor '%s' is stored in another file, but its %s '%.40s' is not a size", name, numbers[k], text);
         if (k == 1 && number != bytes)
             return MP_FAIL(err, MP_PARSE, "tensor '%s' has %lld bytes in another file, but its type and shape need %lld", name,
                            number, (long long)bytes);
@@ -330,10 +331,10 @@ mp_status mp_onnx_attribute(mp_model *model, const Onnx__AttributeProto *a, cons
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS:
         return text_attribute(model, a->strings, a->n_strings, out, err);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR:
-        if (!a->t) return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a tensor that is not there", name, op);
+        if (!a->t) return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a missing tensor", name, op);
         return tensor_attribute(model, a->t, op, out, err);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__SPARSE_TENSOR:
-        if (!a->sparse_tensor) return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a tensor that is not there", name, op);
+        if (!a->sparse_tensor) return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a missing tensor", name, op);
         return sparse_attribute(a->sparse_tensor, op, out, err);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS:
         return floats_attribute(model, a, out, err);

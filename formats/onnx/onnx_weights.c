@@ -121,8 +121,7 @@ static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wi
     if (!find_field(attribute->bytes, attribute->end, ATTRIBUTE_GRAPH, &graph) ||
         !find_field(attribute->bytes, attribute->end, ATTRIBUTE_NAME, &name))
         return MP_OK;
-    MP_ENSURE(depth < MP_ONNX_CALL_DEPTH_MAX, err, MP_PARSE, "subgraphs stand more than %d deep in each other",
-              MP_ONNX_CALL_DEPTH_MAX);
+    MP_ENSURE(depth < MP_ONNX_CALL_DEPTH_MAX, err, MP_PARSE, "subgraphs are nested more than %d deep", MP_ONNX_CALL_DEPTH_MAX);
     const char *role = text_of(w->pool, &name);
     const char *prefix = role && node ? mp_onnx_subgraph_prefix(w->pool, node, role) : NULL;
     MP_ENSURE(prefix, err, MP_NOMEM, "out of memory");
@@ -279,11 +278,12 @@ static mp_status find_external(const mp_onnx_weights *w, const tensor *t, const 
     const bool plain = t->location[0] && t->location[0] != '/' && !strstr(t->location, "..");
     MP_ENSURE(path, err, MP_NOMEM, "out of memory");
     MP_ENSURE(plain || (w->permitted && t->location[0]), err, MP_PARSE,
-              "the values of '%s' lie outside the model's folder, in '%s'", name, t->location);
+              "the values of '%s' are outside the model's folder, in '%s'; move them into the folder", name, t->location);
     *out = realpath(path, NULL);
     MP_ENSURE(*out, err, MP_PARSE, "the file '%s' with the values of '%s' cannot be opened", t->location, name);
     MP_ENSURE(lies_in(*out, w->folder) || (w->permitted && lies_in(*out, w->permitted)), err, MP_PARSE,
-              "the values of '%s' lie outside the model's folder: '%s' leads out of it", name, t->location);
+              "the values of '%s' are outside the model's folder: '%s' is a link; move the file into the folder", name,
+              t->location);
     return MP_OK;
 }
 
@@ -358,11 +358,11 @@ static mp_status read_external(const mp_onnx_weights *w, const tensor *t, const 
     mp_error why = {0};
     MP_CHECK(find_external(w, t, name, &path, err));
     if (mp_file_open(path, file_limit_bytes, &file, &why) != MP_OK)
-        return MP_FAIL(err, MP_PARSE, "'%s', where the values of '%s' are said to be: %s", t->location, name, why.message);
+        return MP_FAIL(err, MP_PARSE, "'%s', the file with the values of '%s': %s", t->location, name, why.message);
     bool inside = t->offset >= 0 && (uint64_t)t->offset <= file.size && (uint64_t)bytes <= file.size - (uint64_t)t->offset &&
                   (t->length < 0 || t->length == bytes);
-    MP_ENSURE(inside, err, MP_PARSE, "'%s' holds %zu bytes, and '%s' should have %lld of them from byte %lld on", t->location,
-              file.size, name, (long long)bytes, (long long)t->offset);
+    MP_ENSURE(inside, err, MP_PARSE, "'%s' has %zu bytes, but '%s' needs %lld bytes from byte %lld on", t->location, file.size,
+              name, (long long)bytes, (long long)t->offset);
     convert(file.bytes + t->offset, t->dtype, wanted, n, to);
     return MP_OK;
 }
@@ -427,7 +427,7 @@ mp_status mp_onnx_weights_read(const mp_onnx_weights *w, const char *name, mp_dt
     MP_ENSURE(k >= 0, err, MP_INVALID, "the file has no values for '%s'", name);
     const payload *p = &w->payloads[k];
     tensor t = read_tensor(p);
-    MP_ENSURE(can_convert(t.dtype, dtype), err, MP_INVALID, "'%s' is of type %s in the file, and %s is needed", name,
+    MP_ENSURE(can_convert(t.dtype, dtype), err, MP_INVALID, "'%s' has the type %s in the file, but %s is needed", name,
               mp_dtype_name(t.dtype), mp_dtype_name(dtype));
     if (t.external) {
         MP_CHECK(read_external(w, &t, name, dtype, n, to, err));

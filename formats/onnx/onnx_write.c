@@ -73,7 +73,8 @@ static mp_status tensor_of(const writer *w, const char *name, mp_dtype dtype, in
     t->n_dims = (size_t)rank;
     for (int d = 0; d < rank; d++) t->dims[d] = dims[d];
     const size_t size = value->n ? element(dtype, value, 0, bytes) : 1;
-    MP_ENSURE(size, w->err, MP_UNSUPPORTED, "values of type %s, as of '%s', are not written", mp_dtype_name(dtype), name);
+    MP_ENSURE(size, w->err, MP_UNSUPPORTED, "values of type %s cannot be written, as '%s' requires", mp_dtype_name(dtype),
+              name);
     at = t->raw_data.data = mp_pool_alloc(w->pool, (size_t)value->n + 1, size);
     if (!at) return no_memory(w);
     t->has_raw_data = 1;
@@ -154,7 +155,8 @@ static mp_status attribute_of(const writer *w, const mp_operator *op, const mp_a
         a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
         return tensor_of(w, op->name, from->dtype, from->rank, from->dims, from->value, &a->t);
     default:
-        return MP_FAIL(w->err, MP_UNSUPPORTED, "attribute '%s' of '%s' is of a kind that is not written", from->name, op->name);
+        return MP_FAIL(w->err, MP_UNSUPPORTED, "attribute '%s' of '%s' has a type that cannot be written", from->name,
+                       op->name);
     }
 }
 
@@ -242,7 +244,7 @@ mp_status mp_onnx_write(const mp_model *model, bool open_batch, const char *path
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     const writer w = {.model = model, .pool = pool, .open_batch = open_batch, .err = err};
     Onnx__ModelProto *file = message(&w, &onnx__model_proto__descriptor);
-    MP_ENSURE(!model->n_regions, err, MP_UNSUPPORTED, "a model with If, Loop or Scan is not written");
+    MP_ENSURE(!model->n_regions, err, MP_UNSUPPORTED, "a model with If, Loop or Scan cannot be written");
     if (!file || !(file->graph = message(&w, &onnx__graph_proto__descriptor)) || !(file->producer_name = text(&w, "memplan")))
         return no_memory(&w);
     file->has_ir_version = 1;

@@ -14,7 +14,7 @@ holds train_weights_permitted_elsewhere sh -c "'$memplan' $weighted --allow-exte
 weights ln -s inside/weights.bin && cp elsewhere/weights.bin stranger/inside
 holds train_weights_linked_inside "$memplan" $weighted
 rm -r stranger/inside && ln -s ../elsewhere stranger/inside
-holds train_weights_in_a_linked_folder sh -c "'$memplan' $weighted 2> why.txt; test \$? = 2 && grep -q 'leads out of it' why.txt"
+holds train_weights_in_a_linked_folder sh -c "'$memplan' $weighted 2> why.txt; test \$? = 2 && grep -q 'is a link; move the file' why.txt"
 weights mkdir
 try train_weights_folder $weighted
 weights mkfifo
@@ -38,7 +38,7 @@ try plan_over_its_model plan own.onnx --batch 64 --budget 100% -o ./own.onnx
 holds outputs_spare_inputs sh -c "
     while read -r words; do
         '$memplan' \$words 2> why.txt < own.onnx > /dev/null; status=\$?
-        test \$status = 2 && grep -q 'and would replace it' why.txt && test \$(wc -l < why.txt) = 1 || { echo \"\$words: \$status\"; cat why.txt; exit 1; }
+        test \$status = 2 && grep -q 'this run would overwrite the file' why.txt && test \$(wc -l < why.txt) = 1 || { echo \"\$words: \$status\"; cat why.txt; exit 1; }
     done <<'END'
 plan own.onnx --batch 64 --budget 100% -o linked.onnx
 plan linked.onnx --batch 64 --budget 100% -o own.onnx
@@ -61,7 +61,7 @@ END
     for f in kept/own*; do cmp \$f \${f#kept/} || exit 1; done; test -L linked.onnx && cmp kept/weights.bin stranger/weights.bin"
 holds outputs_by_other_names sh -c "
     for words in 'graph mlp.onnx -o new.dot' 'plan mlp.onnx --budget 100% -o new.SVG' 'pack mlp.onnx own_plan.json -o new.onnx'; do
-        '$memplan' \$words --batch 64 2> why.txt > answer.txt; test \$? = 2 && grep -q 'writes is no \.' why.txt &&
+        '$memplan' \$words --batch 64 2> why.txt > answer.txt; test \$? = 2 && grep -q 'does not write \.' why.txt &&
             test ! -s answer.txt && test ! -e \${words##* } || exit 1
     done"
 holds train_saves_where_it_resumed_from sh -c "

@@ -31,10 +31,10 @@ holds standard_input sh -c "
     cat branch.dot | '$memplan' estimate - | grep -q peak &&
     '$memplan' plan mlp.onnx --batch 64 --budget 100% -o - | '$memplan' check mlp.onnx - | grep -q holds &&
     head -c 300 mlp.onnx | '$memplan' estimate - 2>&1 | grep -q '^memplan: standard input: '"
-holds standard_input_is_one_file sh -c "cat mlp.onnx | '$memplan' check - - 2>&1 | grep -q 'is one file'"
+holds standard_input_is_one_file sh -c "cat mlp.onnx | '$memplan' check - - 2>&1 | grep -q 'can be read once'"
 
 holds a_newer_operator_set_is_said sh -c "
     sed 's/opset_import { version: 15 }/opset_import { version: 99 }/' '$root/tests/cli/files/mlp.onnx.txt' |
         protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto > newer.onnx &&
-    '$memplan' estimate newer.onnx --batch 4 2>&1 > /dev/null | grep -q 'warning: the file is of operator set 99' &&
+    '$memplan' estimate newer.onnx --batch 4 2>&1 > /dev/null | grep -q 'warning: the file uses operator set 99' &&
     test -z \"\$('$memplan' estimate mlp.onnx --batch 4 2>&1 > /dev/null)\""

@@ -101,7 +101,7 @@ refused() {
     [ $ended = "$status" ] && [ "$(wc -l < why.txt)" = 1 ] && grep -q "^memplan: .*$sentence" why.txt && [ ! -s out.txt ] && cmp offloaded.st untouched.st && left_nothing
 }
 left_nothing() { [ -z "$(ls -A copies)$(ls -A others)" ]; }
-holds offload_train_no_folder refused 2 "'absent' is neither host nor a folder that is there" --offload absent
+holds offload_train_no_folder refused 2 "'absent' is neither host nor an existing folder" --offload absent
 holds offload_train_no_file refused 1 "no file can be made for the tier 'disk' in /proc: " --offload /proc
 holds offload_train_too_few_bytes refused 1 "the plan takes [0-9]* bytes of the tier 'disk' in others, of which there are 1048576\$" --offload others:1MiB
 holds offload_train_another_memory refused 2 'the plan is for the graph' --offload host

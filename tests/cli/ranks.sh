@@ -10,7 +10,7 @@ FILTER='sed -n /^One/,/^..[a-z].*Reshape/p' try ranks_gathered estimate gpt2 $sm
 FILTER='sed -n /"mesh"/,$p' try ranks_json estimate gpt2 $small --mesh shard=4,tp=2 --json
 FILTER='sed -n /^One/,/[.]$/p' try ranks_network estimate gpt2 $small --mesh dp=16 --network nvlink3+ib200
 FILTER='sed -n /^One/,/[.]$/p' try ranks_slow_network estimate gpt2 $small --mesh dp=16 --network eth10
-FILTER='sed -n /stated/,/count/p' try ranks_slowdown estimate gpt2 $small --mesh dp=16 --network nvlink4+ib400,slowdown=0.19
+FILTER='sed -n /stated/,/times/p' try ranks_slowdown estimate gpt2 $small --mesh dp=16 --network nvlink4+ib400,slowdown=0.19
 FILTER='sed -n /^One/,/[.]$/p' try ranks_buckets estimate gpt2 $small --mesh dp=8 --bucket 64KiB
 try ranks_pytorch estimate gpt2 $small --mesh shard=8 --rules pytorch -q
 mixed='--dim layers=2 --dim width=64 --dim heads=4 --dim key-value-heads=2 --dim feed-forward=256 --dim vocabulary=512 --dim sequence=128 --batch 8 --device h100'

@@ -19,7 +19,7 @@ holds nothing_stays_in_tmp sh -c "mkdir -p passing && '$memplan' draw mlp.onnx -
     ! TMPDIR=\$PWD/passing '$memplan' draw mlp.onnx --plan plan.json -o - --format svg"
 holds plans_from_standard_input sh -c "
     '$memplan' draw mlp.onnx --plan plan.json -o named.svg && '$memplan' draw mlp.onnx --plan - -o - --format svg < plan.json | cmp - named.svg &&
-    cat plan.json | '$memplan' timeline mlp.onnx --plan - -o named.svg && cat mlp.onnx | '$memplan' draw - --plan - -o none.svg 2>&1 | grep -q 'is one file'"
+    cat plan.json | '$memplan' timeline mlp.onnx --plan - -o named.svg && cat mlp.onnx | '$memplan' draw - --plan - -o none.svg 2>&1 | grep -q 'can be read once'"
 try draw_stdout draw mlp.onnx --plan plan.json -o -
 try draw_format draw mlp.onnx --plan plan.json -o - --format json
 try sweep_format sweep mlp.onnx --batch 64 --format svg

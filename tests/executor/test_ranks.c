@@ -134,7 +134,7 @@ TEST(what_is_not_run_is_refused)
         assert_int_equal(mp_program_check_ranks(t.program, &err), MP_OK);
         make_rank(t.program, meshes[k], false);
         assert_int_equal(mp_program_check_ranks(t.program, &err), MP_UNSUPPORTED);
-        assert_non_null(strstr(err.message, "not run yet"));
+        assert_non_null(strstr(err.message, "not trained yet"));
         training_end(&t);
     }
 }

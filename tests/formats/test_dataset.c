@@ -82,14 +82,14 @@ TEST(npy_is_read)
     refused(bytes, make_npy(bytes, "{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }\n", values, sizeof values),
             "elements of type '<c8', which");
     refused(bytes, make_npy(bytes, "{'descr': '<f4', 'fortran_order': False, 'shape': (9, 9), }\n", values, sizeof values),
-            "the header says 324 bytes of data and there are 24");
+            "the header states 324 bytes of data, but the file has 24");
 }
 
 TEST(what_is_no_dataset_is_refused)
 {
     refused("hello, world", 12, "neither");
     refused("\x1f\x8b\x08\x00 compressed", 15, "gzip");
-    refused(images, sizeof images - 1, "the header says 12 bytes of data and there are 11");
+    refused(images, sizeof images - 1, "the header states 12 bytes of data, but the file has 11");
     refused("\0\0\x08\x03\0\0\0\x02", 8, "cut off");
     refused("\0\0\x07\x01\0\0\0\x02", 8, "unknown type");
 }

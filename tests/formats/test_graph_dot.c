@@ -144,8 +144,8 @@ TEST(mistakes_are_told_with_their_node_or_line)
         {"digraph {\n a [bytes=1, seconds=1]", "no graph", -1},
         {"digraph {}", "has no nodes", 0},
         {"graph {" LAYER " a -- b }", "not directed", 0},
-        {"digraph {" LAYER " a -> b -> c -> a }", "node 'a' lies on a cycle", 0},
-        {"digraph {" LAYER " a -> a }", "node 'a' reads what it makes itself", 0},
+        {"digraph {" LAYER " a -> b -> c -> a }", "node 'a' is on a cycle", 0},
+        {"digraph {" LAYER " a -> a }", "node 'a' reads its own output", 0},
         {"digraph { a [bytes=1, seconds=1]; a -> b }", "node 'b' has no attribute 'bytes'", 0},
         {"digraph { a [bytes=1] }", "node 'a' has no attribute 'seconds'", 0},
         {"digraph { a [bytes=-1, seconds=1] }", "is no whole number of bytes", 0},
@@ -156,7 +156,7 @@ TEST(mistakes_are_told_with_their_node_or_line)
         {"digraph { a [bytes=1, seconds=nan] }", "seconds 'nan' is no time", 0},
         {"digraph { a [bytes=1, seconds=-1] }", "is no time", 0},
         {"digraph { a [bytes=1, seconds=\"1e999\"] }", "is no time", 0},
-        {"digraph { a [bytes=1, seconds=1, phase=sideways] }", "phase 'sideways' is none of", 0},
+        {"digraph { a [bytes=1, seconds=1, phase=sideways] }", "phase 'sideways' is unknown", 0},
         {"digraph { node [bytes=9223372036854775807, seconds=1] a; b }", "more bytes than can be counted", 0},
         {"digraph {\n a [label=\"x\n", "a quoted text does not end", 2},
         {"digraph {\n/* a", "a comment does not end", 2},
@@ -200,7 +200,7 @@ TEST(hostile_files_are_refused_quickly)
     bad(deep, strlen(deep), "too deep", 1);
     bad(open, strlen(open), "no graph", -1);
     bad(attributes, strlen(attributes), "too many different attributes", 1);
-    bad(self, strlen(self), "itself", -1);
+    bad(self, strlen(self), "its own output", -1);
     for (char **text = (char *[]){left, both, twice, named, listed, lists, chain, deep, open, attributes, self, NULL}; *text;
          text++)
         mp_free(*text);

@@ -187,7 +187,7 @@ TEST(what_is_wrong_is_named)
         {"{\n \"format\": nan}", "JSON: invalid token near 'nan'", 2, 14},
         {"{\"format\":\"memplan-graph\",\"format\":1}", "JSON: duplicate object key near '\"format\"'", 1, 34},
         {"{\"format\":\"memplan-graph\"} x", "JSON: end of file expected near 'x'", 1, 28},
-        {"[1]", "the file is no JSON object, and a memplan-graph file is one", 0, 0},
+        {"[1]", "the file is not a JSON object, so it cannot be a memplan-graph file", 0, 0},
         {"{}", "\"format\" is missing", 0, 0},
         {"{\"format\":\"memplan-plan\"}", "the file's format is \"memplan-plan\", not \"memplan-graph\"", 0, 0},
         {GRAPH("\"version\":2"), "version 2 of memplan-graph is not known, only version 1", 0, 0},

@@ -255,7 +255,7 @@ TEST(costs_of_another_batch_or_device_are_refused)
     static const struct {
         const char *extra, *target, *fault;
     } cases[] = {{",\"bytes\":100", "", NULL},
-                 {",\"bytes\":200", "", "'node 1' wrote 200 bytes when it was measured, and writes 100 here"},
+                 {",\"bytes\":200", "", "'node 1' wrote 200 bytes then, and writes 100 here"},
                  {"}],\"target\":\"a100\",\"more\":[{\"a\":1", "a100", NULL},
                  {"}],\"target\":\"a100\",\"more\":[{\"a\":1", "", NULL},
                  {"}],\"target\":\"cpu, 2 threads\",\"more\":[{\"a\":1", "a100",

@@ -271,7 +271,7 @@ static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at
         }
         uint64_t bit = 1ull << ((field - d->fields) & 63);
         MP_ENSURE(field->label == PROTOBUF_C_LABEL_REPEATED || !(seen & bit), s->err, MP_PARSE,
-                  "the file repeats the field '%s' of a %s at byte %zu, which may stand there once", field->name, d->short_name,
+                  "the file repeats the field '%s' of a %s at byte %zu; it is allowed once", field->name, d->short_name,
                   (size_t)(here - s->file));
         seen |= bit;
         MP_CHECK(copy_submessage(s, f.id, field->descriptor, &f, depth));

@@ -118,7 +118,7 @@ def in_a_folder(folder: str) -> None:
     x, t = samples(63)
     file = write(f"{folder}/x.parquet", {"input": lists(x), "target": t}, 7)
     assert train("mlp", "--data", file, "--columns-in", own, ranks=2)["weights_hash"] == train("mlp", "--data", file, ranks=2)["weights_hash"] and not os.listdir(own)
-    assert f"{file}: no file can be made in '{folder}/nowhere': No such file or directory" in refused("mlp", "--data", file, "--columns-in", f"{folder}/nowhere")
+    assert f"{file}: cannot create a file in '{folder}/nowhere': No such file or directory" in refused("mlp", "--data", file, "--columns-in", f"{folder}/nowhere")
     done = ended(["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *words[:-4], "--data", file, "--columns-in", own])
     assert done.returncode == 2 and re.search(rf"{file}: there is no room for [0-9]+ bytes in '{own}': File too large", done.stderr) and not os.listdir(own), done
 

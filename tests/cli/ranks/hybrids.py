@@ -171,8 +171,8 @@ def saved() -> None:
 
 def refused() -> None:
     for mesh, more, said in (
-        ("tp=2,pp=2", ["--pipeline", "zb-h1"], "the schedule zb-h1 is planned for, and not run yet"),
-        ("shard=2,zero=1,pp=2", ["--reduce", "fast"], "--reduce fast with pp is planned for, and not run yet, on the ranks of shard=2,zero=1,pp=2"),
+        ("tp=2,pp=2", ["--pipeline", "zb-h1"], "the schedule zb-h1 can be planned but not trained yet"),
+        ("shard=2,zero=1,pp=2", ["--reduce", "fast"], "--reduce fast with pp can be planned but not trained yet (mesh shard=2,zero=1,pp=2)"),
         ("tp=2,pp=2", ["--device", "a100"], "the device 'a100' is a profile for planning"),
     ):
         done = subprocess.run(words(4, "gpt", "--budget", "100%", *more, mesh=mesh), env=ENVIRONMENT, capture_output=True, text=True, timeout=60)

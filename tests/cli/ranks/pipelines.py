@@ -179,7 +179,7 @@ def saved() -> None:
         assert len(parts(state)) == 4 and near(many["after"]["losses"] + rest["after"]["losses"], never, 1e-6)
         with open(f"{folder}/file", "w") as file:
             file.write("old")
-        refused("ranks that have stages of a pipeline (pp) save into a folder, and this is a file", "--save", f"{folder}/file")
+        refused("ranks that have stages of a pipeline (pp) save into a folder, but this is a file", "--save", f"{folder}/file")
 
 
 def refused(said: str, *more: str, network: str = "cnn") -> None:
@@ -188,9 +188,9 @@ def refused(said: str, *more: str, network: str = "cnn") -> None:
 
 
 def refusals() -> None:
-    refused("the schedule zb-h1 is planned for, and not run yet", "--pipeline", "zb-h1")
-    refused("--reduce fast with pp is planned for, and not run yet", "--reduce", "fast")
-    refused("--accumulate is what --micro-batches is in a pipeline", "--accumulate", "2")
+    refused("the schedule zb-h1 can be planned but not trained yet", "--pipeline", "zb-h1")
+    refused("--reduce fast with pp can be planned but not trained yet", "--reduce", "fast")
+    refused("--accumulate does not apply to a pipeline; use --micro-batches", "--accumulate", "2")
     usual = words(2, "cnn", "--budget", "100%", "--no-before")
     own = usual[: len(MPIRUN)] + ["-n", "1"] + usual[len(MPIRUN) + 2 :]
     for more, what in ((["--pipeline", "gpipe"], "schedule"), (["--stages", "0,3"], "cut of the network into stages"), (["--seed", "1"], "seed")):

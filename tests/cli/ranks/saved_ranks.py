@@ -162,11 +162,11 @@ def part_is_amiss() -> None:
         refused(good, "the file was saved with the seed 0, and this is 1", "--resume", good, "--seed", "1")
         with open(f"{folder}/file", "w") as file:
             file.write("old")
-        refused(f"{folder}/file", "save into a folder, and this is a file", "--save", f"{folder}/file")
+        refused(f"{folder}/file", "save into a folder, but this is a file", "--save", f"{folder}/file")
         shutil.copytree(good, f"{folder}/weights")
         with open(f"{folder}/weights/{INDEX}", "w") as file:
             json.dump({"metadata": {"total_size": 4}, "weight_map": {"w": "model-00001-of-00001.safetensors"}}, file)
-        refused(f"{folder}/weights", "is not of a saved training", "--save", f"{folder}/weights")
+        refused(f"{folder}/weights", "not a saved training", "--save", f"{folder}/weights")
         assert len(parts(f"{folder}/weights")) == 4
 
 

@@ -108,13 +108,13 @@ def residual() -> None:
 def sentences() -> None:
     words = [MEMPLAN, "train", path("cnn"), "--budget", "100%", "--no-before", "--steps", "1"]
     for more, says in (
-        ([], r"Batch normalization is by the samples of each rank \(--sync-batchnorm: by those of all\)."),
-        (["--sync-batchnorm"], "Batch normalization is by the samples that all ranks have at once."),
+        ([], r"Batch normalization uses the samples of each rank \(--sync-batchnorm: of all ranks\)."),
+        (["--sync-batchnorm"], "Batch normalization uses the samples of all ranks."),
     ):
         done = subprocess.run([*MPIRUN, "-n", "2", *words, "--mesh", "dp=2", *more], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and re.search(says.replace(" ", r"\s+"), done.stdout), done.stdout
     done = subprocess.run([*words, "--sync-batchnorm"], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "--sync-batchnorm is about the ranks of a mesh, and there is no --mesh" in done.stderr, done
+    assert done.returncode == 2 and "--sync-batchnorm applies to the ranks of a mesh; add --mesh" in done.stderr, done
 
 
 if __name__ == "__main__":

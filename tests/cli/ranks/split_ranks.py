@@ -116,7 +116,7 @@ def goes_on() -> None:
 
 def refused() -> None:
     done = subprocess.run([MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "tp=2"], env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 2 and "the mesh tp=2 has 2 ranks, and 1 process was started: mpirun -n 2 memplan ..." in done.stderr, done
+    assert done.returncode == 2 and "the mesh tp=2 needs 2 ranks, but 1 process was started; run mpirun -n 2 memplan ..." in done.stderr, done
 
 
 if __name__ == "__main__":
