@@ -1,20 +1,22 @@
 /* lower_set_dp.c - dynamic programming over sequences of lower sets: (lower set, overhead) -> least bytes kept.
  *
- * Three values per lower set, each computed in one pass over the pairs, prune states before the search:
+ * Before the search, three values are computed for each lower set, each in one pass over the pairs. They show early which
+ * states lead nowhere:
  * - the fewest bytes kept on the way to the set
- * - the most bytes kept with which the rest still fits
- * - the least overhead of the rest, assuming the fewest bytes
+ * - the most bytes that may be kept so that a sequence from the set to V still fits
+ * - the least overhead of a sequence from the set to V, if the fewest bytes are kept
  *
- * A state is dropped if it keeps too many bytes, or if its overhead plus the least overhead of the rest exceeds the limit.
+ * A state is dropped if it keeps too many bytes, or if its overhead plus the least overhead to V exceeds the limit.
  *
- * The memory model (lower_set.h) ignores early freeing, in-place updates, parameters and workspace. Its budget therefore says
- * little about the real peak. Instead the model budget runs through a fixed ladder, upward from the smallest budget with a
- * strategy to the budget of a single segment. A strategy tried for a user's budget is also tried for every larger one. Once the
- * peaks have exceeded the budget for several rungs, larger model budgets will not help.
+ * The memory model (lower_set.h) ignores early freeing, in-place updates, parameters and workspace. So the model's budget says
+ * little about the real peak. Instead of one model budget, a fixed ladder of them is tried. It rises from the smallest budget
+ * with a strategy to the budget of a single segment. A strategy tried for a user's budget is also tried for every larger one.
+ * When the peaks have exceeded the user's budget for several rungs, the search ends, because larger model budgets will not
+ * help.
  *
- * A strategy for one rung is also valid for the next, so its overhead bounds the search there. The first bound is found by a
- * search with coarse classes of overhead. Small families are searched without bound, since their whole front is useful.
- */
+ * A strategy for one rung is also valid for the next, so its overhead limits the search there. The first limit comes from a
+ * search with coarse classes of overhead. Small families are searched without a limit, because all their strategies are
+ * useful. */
 #include "planner/segments/lower_set.h"
 
 #include "estimator/base/memory.h"
@@ -22,29 +24,29 @@
 #include "planner/math/tuning.h"
 
 typedef struct state {
-    int64_t overhead, kept_bytes; /* overhead: ticks in units of their common divisor */
-    int set, previous;            /* previous: index of the preceding state; -1: the start */
+    int64_t overhead, kept_bytes; /* overhead in multiples of the common divisor of all ticks */
+    int set, previous;            /* lower set that the state has reached; index of the state before it, -1: the start */
 } state;
 
 typedef struct table {
-    mp_pool *pool; /* owns all arrays except states */
+    mp_pool *pool; /* owns all arrays except `states` */
     const mp_lower_sets *sets;
-    bool least;   /* the aim is the least overhead, not the largest */
-    int64_t unit; /* the common divisor of all ticks */
-    int shift;    /* the class of an overhead is overhead >> shift */
+    bool least;   /* true: the strategy with the least overhead is wanted; false: the largest */
+    int64_t unit; /* common divisor in ticks of all ticks */
+    int shift;    /* the class of an overhead is overhead >> shift; a class keeps one state per lower set */
     int n_levels;
-    state *levels; /* scratch: the best state of one set per class of overhead; set -1: none */
-    int low, high; /* the classes in use */
-    /* per set: fewest bytes kept on the way to it (INT64_MAX: unreachable); most bytes kept with which the rest fits; overhead
-     * of the rest */
+    state *levels; /* scratch, per class of overhead: the best state of the current lower set; `set` is -1 if there is none */
+    int low, high; /* smallest and largest class with a state */
+    /* per lower set: fewest bytes kept on the way to it (INT64_MAX: unreachable); most bytes that may be kept there; least
+     * overhead from it to V */
     int64_t *fewest, *most, *rest;
-    int64_t limit; /* limit on the total overhead */
-    state *states; /* the remaining states, grouped by set */
+    int64_t limit; /* limit on the overhead of a whole sequence */
+    state *states; /* the states kept, grouped by lower set */
     size_t n_states, capacity;
-    size_t *start; /* per set: its first state */
+    size_t *start; /* per lower set: index in `states` of its first state */
 } table;
 
-/* Computes the fewest bytes kept at each set; INT64_MAX if unreachable. */
+/* Computes `fewest`: the fewest bytes kept at each lower set; INT64_MAX if the set cannot be reached within the budget. */
 static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t *kept)
 {
     kept[0] = 0;
@@ -59,7 +61,7 @@ static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t
     }
 }
 
-/* Computes `most` and `rest`, backward from V. */
+/* Computes `most` and `rest` for each lower set, backward from V. */
 static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
 {
     const mp_lower_sets *sets = t->sets;
@@ -76,7 +78,7 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
             const int from = pair->from;
             const int64_t free_bytes = budget_bytes - pair->cost_bytes;
             if (free_bytes < 0) break;
-            if (t->fewest[from] > free_bytes) continue; /* the set is reachable, so its `rest` is finite */
+            if (t->fewest[from] > free_bytes) continue; /* no sequence up to set `from` leaves enough memory for this pair */
             const int64_t most = free_bytes < t->most[k] - pair->kept_bytes ? free_bytes : t->most[k] - pair->kept_bytes;
             const int64_t rest = t->rest[k] + (charge_last || k + 1 < sets->n ? pair->ticks / t->unit : 0);
             if (most > t->most[from]) t->most[from] = most;
@@ -85,7 +87,8 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
     }
 }
 
-/* Chooses the classes so that every overhead up to the limit has one. No overhead exceeds the ticks from the empty set to V. */
+/* Chooses the classes of overheads so that every overhead up to the limit has one. No overhead exceeds the ticks from the
+ * empty set to V. */
 static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim, int max_levels, int64_t most_ticks,
                        mp_error *err)
 {
@@ -110,8 +113,8 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
     return MP_OK;
 }
 
-/* Moves the best states of one set to the remaining states: in the order of the aim, each with fewer bytes than all before
- * it. */
+/* Moves the best states of one lower set to `states`. They are in the order of the aim, and each keeps fewer bytes than all
+ * before it. */
 static mp_status collect(table *t, int set, mp_error *err)
 {
     int64_t fewest = INT64_MAX;
@@ -131,14 +134,14 @@ static mp_status collect(table *t, int set, mp_error *err)
     return MP_OK;
 }
 
-/* Extends the states of one set by a pair. Of two states in a class, the one with fewer bytes remains, then the one with the
- * better overhead. This is the innermost loop of the search. */
+/* Extends the states of one lower set by a pair (a transition to a larger set). Of two states in a class, the one with fewer
+ * bytes is kept; of equal ones, the one with the better overhead. This is the innermost loop of the search. */
 static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t free_bytes, int64_t overhead)
 {
     const size_t first = t->start[pair->from];
     const int64_t limit = t->limit - t->rest[set] - overhead;
     size_t end = t->start[pair->from + 1];
-    if (t->least) { /* overheads ascend: the states within the limit are first */
+    if (t->least) { /* overheads ascend, so the states within the limit come first */
         for (size_t low = first; low < end;) {
             const size_t middle = low + (end - low) / 2;
             if (t->states[middle].overhead <= limit)
@@ -149,7 +152,7 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t fre
     }
     for (size_t i = end; i > first; i--) {
         const state *from = &t->states[i - 1];
-        if (from->kept_bytes > free_bytes) break; /* bytes descend: the states that fit are last */
+        if (from->kept_bytes > free_bytes) break; /* bytes descend, so the states that fit come last */
         const int64_t sum = from->overhead + overhead, kept_bytes = from->kept_bytes + pair->kept_bytes;
         const int k = (int)(sum >> t->shift);
         state *best = &t->levels[k];
@@ -167,7 +170,7 @@ static void reach(table *t, int set, int64_t budget_bytes, bool charge)
     for (size_t p = sets->pairs_start[set]; p < sets->pairs_start[set + 1]; p++) {
         const mp_lower_set_pair *pair = &sets->pairs[p];
         int64_t free_bytes = budget_bytes - pair->cost_bytes;
-        if (free_bytes < 0) break; /* all later pairs cost more */
+        if (free_bytes < 0) break; /* the pairs are sorted by cost, so all later pairs cost more */
         if (t->most[set] - pair->kept_bytes < free_bytes) free_bytes = t->most[set] - pair->kept_bytes;
         if (t->fewest[pair->from] > free_bytes) continue;
         extend(t, set, pair, free_bytes, charge ? pair->ticks / t->unit : 0);
@@ -236,7 +239,8 @@ mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_b
     MP_OWNED int64_t *kept = mp_alloc((size_t)sets->n, sizeof *kept);
     if (!kept) return MP_NO_MEMORY(err);
     for (size_t p = sets->pairs_start[sets->n - 1]; p < sets->pairs_start[sets->n]; p++)
-        if (sets->pairs[p].from == 0) high = sets->pairs[p].cost_bytes; /* everything in one segment */
+        /* the transition from the empty set to V: everything in one segment */
+        if (sets->pairs[p].from == 0) high = sets->pairs[p].cost_bytes;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         find_fewest(sets, middle, kept);
@@ -254,12 +258,12 @@ typedef struct ladder {
     const mp_lower_sets *sets;
     int64_t budget_bytes;
     int picks;
-    int64_t moves; /* moves left */
+    int64_t moves; /* number of strategies that may still be judged */
     mp_lower_set_judge judge;
     void *data;
 } ladder;
 
-/* Judges some of the found strategies. *least_peak: the lowest peak so far. */
+/* Judges some of the strategies found. *least_peak: the lowest peak in bytes up to now. */
 static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int picks, int64_t *least_peak, mp_error *err)
 {
     for (int i = 0; i < picks && found->n && x->moves > 0 && !mp_search_stopped(x->search); i++) {
@@ -274,8 +278,8 @@ static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int
     return MP_OK;
 }
 
-/* Tries strategies at one model budget, with an overhead of at most *most_ticks, the least found at smaller budgets. Sets
- * *most_ticks to the least overhead found. */
+/* Tries strategies at one model budget. *most_ticks is the least overhead found at smaller model budgets, which limits the
+ * search; it is lowered to the least overhead found here. */
 static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, bool both_aims, int64_t *least_peak,
                           mp_error *err)
 {
@@ -284,10 +288,10 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
     for (int levels = MP_LOWER_SET_LEVELS; levels <= MP_LOWER_SET_FINE_LEVELS;
          levels *= MP_LOWER_SET_FINE_LEVELS / MP_LOWER_SET_LEVELS) {
         if (levels == MP_LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX))
-            continue; /* coarse classes only serve to find a limit */
+            continue; /* coarse classes only serve to find a limit on the overhead */
         mp_lower_set_strategies_free(&least);
         MP_CHECK(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
-        /* allows one eighth more, for a choice of strategies */
+        /* the limit allows one eighth more, so that there are several strategies to choose from */
         if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8;
     }
     MP_CHECK(offer_some(x, &least, x->picks, least_peak, err));
@@ -302,12 +306,13 @@ static mp_status climb(ladder *x, mp_error *err)
     int64_t least_bytes, whole_bytes = 0, most_ticks = INT64_MAX;
     int over = 0;
     for (size_t p = x->sets->pairs_start[x->sets->n - 1]; p < x->sets->pairs_start[x->sets->n]; p++)
-        if (x->sets->pairs[p].from == 0) whole_bytes = x->sets->pairs[p].cost_bytes; /* everything in one segment */
+        /* the transition from the empty set to V: everything in one segment */
+        if (x->sets->pairs[p].from == 0) whole_bytes = x->sets->pairs[p].cost_bytes;
     MP_CHECK(mp_lower_set_least_budget(x->sets, &least_bytes, err));
     for (int rung = 0;
          rung <= MP_LOWER_SET_RUNGS && over < MP_LOWER_SET_PATIENCE && x->moves > 0 && !mp_search_stopped(x->search); rung++) {
         if (rung >= MP_LOWER_SET_PATIENCE && mp_search_settled(x->search)) break;
-        /* smaller steps near the least budget, where extra memory gains most */
+        /* the ladder has smaller steps near the least model budget, where extra memory saves the most time */
         const int64_t model_bytes =
             rung == MP_LOWER_SET_RUNGS
                 ? whole_bytes

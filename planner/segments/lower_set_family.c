@@ -1,9 +1,8 @@
-/* lower_set_family.c - families of lower sets as bit sets, and the transitions between them.
+/* lower_set_family.c - builds families of lower sets, as bit sets, and finds the transitions between their sets.
  *
- * All lower sets are generated from the empty set. Adding to each set every vertex whose predecessors it contains gives the
- * sets of the next cardinality. A hash table drops duplicates. The sets are therefore sorted by cardinality, and no transition
- * is missed.
- */
+ * All lower sets are generated from the empty set. The sets of the next cardinality result from adding to each set every
+ * vertex whose predecessors the set contains. A hash table drops duplicates. The sets are therefore sorted by cardinality, and
+ * no transition is missed. */
 #include "planner/segments/lower_set.h"
 
 #include <stdlib.h>
@@ -12,14 +11,14 @@
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 
-/* A family under construction. */
+/* A family of lower sets that is being built. */
 typedef struct builder {
     const mp_lower_set_graph *graph;
     int n_vertices, n_words;
     int n;
     uint64_t *bits;
     size_t capacity;
-    int *table; /* hash table with open addressing: 1 + set, 0: free */
+    int *table; /* hash table with open addressing: 1 + index of the set; 0: free */
     size_t table_size;
     uint64_t *fresh; /* the set being added */
 } builder;
@@ -59,14 +58,16 @@ static mp_status add(builder *b, mp_error *err)
     return MP_OK;
 }
 
-/* ---- the sums of one set ---- */
+/* ---- the sums of one lower set (bytes and ticks of lower_set.h) ---- */
 
 typedef struct sums {
-    int64_t segment_bytes, ticks, outside_bytes; /* 2 M(L), T(L), M(d+(L) \ L) + M(d-(d+(L)) \ L) */
+    /* in the notation of lower_set.h: 2 M(L), T(L), M(d+(L) \ L) + M(d-(d+(L)) \ L) */
+    int64_t segment_bytes, ticks, outside_bytes;
     int cardinality;
 } sums;
 
-/* Computes the sums, and the boundary as a list. `mark` is scratch, one entry per vertex, zero on entry and on return. */
+/* Computes the sums of one lower set, and lists its boundary. `mark` is scratch, one entry per vertex, zero on entry and on
+ * return. */
 static sums measure(const mp_lower_set_graph *graph, const uint64_t *bits, char *mark, int *boundary, int *n_boundary)
 {
     const mp_dag *dag = graph->dag;
@@ -86,7 +87,7 @@ static sums measure(const mp_lower_set_graph *graph, const uint64_t *bits, char 
         }
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
             reads_inside |= mp_bits_has(bits, dag->predecessors[e]);
-        if (!reads_inside) continue; /* v is in d+(L) \ L */
+        if (!reads_inside) continue; /* v is in d+(L) \ L only if it reads a member of L */
         mark[v] |= 1;
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
             if (!mp_bits_has(bits, dag->predecessors[e])) mark[dag->predecessors[e]] |= 2;
@@ -112,7 +113,7 @@ static bool includes(const uint64_t *large, const uint64_t *small, int n_words)
     return true;
 }
 
-/* Finds all pairs of a sorted family. */
+/* Finds all pairs (transitions) of a family that is sorted by cardinality. */
 static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets, mp_error *err)
 {
     const int n_words = sets->n_words;
@@ -148,7 +149,7 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
     return MP_OK;
 }
 
-/* Returns the finished family with its pairs, sorted by cardinality; equal ones in order of discovery. */
+/* Returns the finished family with its pairs. Its sets are sorted by cardinality; equal ones are in order of discovery. */
 static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
 {
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
@@ -186,17 +187,17 @@ mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower
             memcpy(b.fresh, set_of(&b, k), (size_t)b.n_words * sizeof *b.fresh);
             mp_bits_add(b.fresh, v);
             MP_CHECK(add(&b, err));
-            if (b.n > limit) return MP_LIMIT; /* no message: the caller tries the pruned family */
+            if (b.n > limit) return MP_LIMIT; /* fails without a message, because the caller then tries the pruned family */
         }
     return finish(&b, out, err);
 }
 
 /* ---- the pruned family ---- */
 
-/* Thins a sequence of sets[0..n), passed one by one: adds the set with the fewest boundary bytes in each range, of equal ones
- * the last. */
+/* Selects some of a sequence of sets [0..n), which are passed one by one. From each range of the sequence it adds the set with
+ * the fewest boundary bytes to the family; of equal sets the last. */
 typedef struct thinning {
-    int stretch, seen; /* length of a range; number of sets of the current range seen so far */
+    int stretch, seen; /* number of sets in a range; number of sets of the current range that have been passed */
     int64_t best_bytes;
     uint64_t *best;
 } thinning;
@@ -209,7 +210,7 @@ static mp_status end_stretch(builder *b, thinning *t, mp_error *err)
     return add(b, err);
 }
 
-/* Passes the set `bits` to the thinning. */
+/* Passes the set `bits` to the selection. */
 static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *err)
 {
     const mp_dag *dag = b->graph->dag;
@@ -227,8 +228,8 @@ static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *e
     return ++t->seen == t->stretch ? end_stretch(b, t, err) : MP_OK;
 }
 
-/* Passes the sets L^v to the thinning in list order. A search from v finds its ancestors, so that only one set is in memory at
- * a time. */
+/* Passes the sets L^v (the ancestors of v, and v) to the selection, in list order. A search from v finds its ancestors, so
+ * that only one set is in memory at a time. */
 static mp_status add_ancestors(builder *b, thinning *t, uint64_t *bits, int *stack, mp_error *err)
 {
     const mp_dag *dag = b->graph->dag;
@@ -267,7 +268,8 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
     MP_OWNED uint64_t *best = mp_alloc((size_t)b.n_words, sizeof *best), *bits = mp_alloc((size_t)b.n_words, sizeof *bits);
     MP_OWNED int *order = mp_alloc((size_t)b.n_vertices, sizeof *order);
     MP_ENSURE(best && bits && order, err, MP_NOMEM, "out of memory");
-    /* The paper's sets and the prefixes of the list may use half of the limit each. The other orders use the remainder. */
+    /* The sets L^v may use half of the limit, and so may the prefixes of the list. The prefixes of other orders use the
+     * remainder. */
     thinning t = {.best = best, .stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1};
     MP_CHECK(add(&b, err)); /* the empty set */
     for (int v = 0; v < b.n_vertices; v++) mp_bits_add(b.fresh, v);

@@ -8,9 +8,10 @@
 
 typedef struct schedule {
     const mp_modules *modules;
-    const bool *kept; /* per node: its outputs are kept and it never reruns; NULL: none */
-    int *call_of;     /* per node: the call of a wrapped module that contains it or its forward node; -1: none */
-    bool *is_again;   /* per call: it has been recomputed */
+    const bool *kept; /* per node: its outputs are kept, and it never runs again; NULL: no such node */
+    int *call_of;   /* per node: the call of a wrapped module that contains the node or, for a backward node, its forward node;
+                       -1: none */
+    bool *is_again; /* per call: it has been recomputed */
     mp_step *steps;
     size_t n, capacity;
 } schedule;
@@ -45,7 +46,7 @@ static bool reads_saved(const mp_graph *graph, const mp_node *node)
     return false;
 }
 
-/* Recomputes a call before the first backward node that needs it. */
+/* If a backward node needs a call that has not been recomputed, recomputes the call. */
 static mp_status run_again(schedule *x, int node, mp_error *err)
 {
     const mp_graph *graph = x->modules->graph;
@@ -88,7 +89,7 @@ mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, cons
     return mp_updates_place(graph, x.steps, x.n, steps, n, err);
 }
 
-/* True if the steps from `t` on are exactly the nodes that the call recomputes. */
+/* True if the steps from `t` on run exactly the nodes that a recomputation of this call runs. */
 static bool runs_again_at(const mp_modules *m, const mp_module_call *call, const mp_step *steps, size_t n, size_t t)
 {
     for (int p = call->first; p < call->again_end; p++) {
@@ -112,7 +113,7 @@ mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *step
         if (ran[steps[t].node] && !second[steps[t].node]) second[steps[t].node] = t;
         ran[steps[t].node] = true;
     }
-    for (int k = 0; k < modules->n_calls; k++) { /* outer calls precede the calls inside them */
+    for (int k = 0; k < modules->n_calls; k++) { /* outer calls are visited before the calls inside them */
         const mp_module_call *call = &modules->calls[k];
         bool is_inside = modules->modules[call->module].is_split;
         for (int m = modules->modules[call->module].parent; m >= 0; m = modules->modules[m].parent) is_inside |= chosen[m];

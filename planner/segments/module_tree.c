@@ -1,4 +1,5 @@
-/* module_tree.c - finds modules and their calls from node names, level by level. */
+/* module_tree.c - finds the modules of a network, and their calls, from the names of nodes, one level of nesting after the
+ * other. */
 #include "planner/segments/module_tree.h"
 
 #include <ctype.h>
@@ -9,14 +10,14 @@
 #include "estimator/base/module_name.h"
 #include "estimator/base/names.h"
 
-enum { DEEPEST = 32, TEXT = 512 }; /* maximum depth of modules; maximum bytes of a name */
+enum { DEEPEST = 32, TEXT = 512 }; /* most levels of nested modules; most bytes of a name */
 
 typedef struct builder {
     mp_modules *out;
-    mp_names *seen;    /* every module, as written in the file */
-    mp_names *owners;  /* every prefix of a parameter's name: "layers.0" for "layers.0.weight" */
-    mp_names *modules; /* name -> module */
-    mp_names *calls;   /* module as written in the file -> call */
+    mp_names *seen;    /* names of all modules, as the file writes them */
+    mp_names *owners;  /* every prefix of a parameter's name up to a dot: "layers.0" for "layers.0.weight" */
+    mp_names *modules; /* name of a module -> its index */
+    mp_names *calls;   /* name of a module, as the file writes it -> index of its call */
     size_t capacity, calls_capacity;
     mp_module *found;
     mp_module_call *found_calls;
@@ -29,7 +30,7 @@ static bool remember(builder *b, mp_names *names, const char *text, size_t lengt
     return copy && mp_names_set(names, copy, value);
 }
 
-/* Returns the module that contains a name at this depth, as written in the file. */
+/* Returns the name, as the file writes it, of the module that contains a node at this depth. */
 static const char *text_at(const char *name, int depth, char text[TEXT])
 {
     return mp_module_text(name, mp_module_length(name, depth), text, TEXT);
@@ -60,7 +61,8 @@ static mp_status collect_names(builder *b)
     return MP_OK;
 }
 
-/* Removes "_1" from the module `name`, written `text` in the file, if it is another call of the module without "_1". */
+/* Removes "_1" from the name of a module if "_1" only numbers another call of the module. `text` is the name as the file
+ * writes it. */
 static void cut_number(const builder *b, char *name, const char *text)
 {
     char base[TEXT];
@@ -86,7 +88,7 @@ static mp_status find_module(builder *b, const char *name, int parent, int *modu
     return MP_OK;
 }
 
-/* Adds a position to the call of a module. */
+/* Adds a position of the forward list to the call of a module. */
 static mp_status extend_call(builder *b, const char *text, int module, int position)
 {
     mp_modules *out = b->out;
@@ -131,7 +133,7 @@ static int by_position(const void *a, const void *b)
     return (x->module > y->module) - (x->module < y->module);
 }
 
-/* True if the module has a single call that equals the call of its parent. */
+/* True if the module has a single call with the same nodes as a call of its parent. */
 static bool is_its_parent(const builder *b, const int *first_call, int module)
 {
     const int parent = b->found[module].parent;
@@ -170,14 +172,14 @@ static mp_status settle(builder *b)
     return MP_OK;
 }
 
-/* Finds the end of each call's recomputation: the last operator with a result that backward reads. Inputs that an operator
- * saves exist before it runs, its saved results after it. */
+/* Finds, for each call, where its recomputation ends: after the last operator whose result backward reads. An input that
+ * backward reads exists before its operator runs, a saved result after. */
 static mp_status find_ends(builder *b)
 {
     const mp_modules *out = b->out;
     const mp_graph *graph = out->graph;
     MP_OWNED int *reach =
-        /* per position: position that a recomputation must reach for its backward */
+        /* per position in the forward list: the position that a recomputation must reach for the backward of this node */
         mp_alloc((size_t)out->n_positions, sizeof *reach);
     MP_OWNED int *position = mp_alloc(graph->n_nodes, sizeof *position);
     if (!reach || !position) return MP_NO_MEMORY(b->err);
@@ -245,7 +247,7 @@ void mp_modules_free(mp_modules *modules)
 
 static bool is_in(const mp_modules *modules, int a, int b)
 {
-    while (a > b) a = modules->modules[a].parent; /* parents have smaller indices */
+    while (a > b) a = modules->modules[a].parent; /* a parent has a smaller index than its children */
     return a == b;
 }
 

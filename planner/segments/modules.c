@@ -1,12 +1,13 @@
-/* modules.c - finds sets of modules to wrap, none nested in another, judged by the timeline.
+/* modules.c - the searcher "modules": finds a set of modules to wrap in torch.utils.checkpoint, none nested in another. The
+ * timeline judges the sets.
  *
- * If there are few sets, all of them are tried. Otherwise sets are found in three ways, and the best ones are improved:
- * - growing: a set grows by the module that removes the most bytes over the budget, summed over the steps, per tick. The gain
- *   of the previous round approximates the current gain, so that few modules are judged per round (Minoux 1978)
+ * If there are few sets, all of them are tried. Otherwise sets are found in three ways, and the best sets are improved:
+ * - growing: each round adds the module that removes the most bytes over the budget, summed over the steps, per tick. The gain
+ * of the previous round approximates the current gain, so that few modules are judged per round (Minoux 1978)
  * - classes: all modules with names that differ in numbers only, such as every block, or every block's attention
  * - the empty set
  *
- * The improvement removes or exchanges one module at a time, as long as it adds no bytes over the budget and saves time.
+ * The improvement removes or exchanges one module at a time, as long as the set adds no bytes over the budget and saves time.
  */
 #include "planner/segments/modules.h"
 
@@ -17,7 +18,7 @@
 #include "planner/math/tuning.h"
 #include "planner/segments/module_schedule.h"
 
-/* The result of a set: bytes over the budget summed over the steps, and the ticks and peak of the step. */
+/* The result of judging a set of modules: bytes over the budget, summed over the steps; ticks and peak of the training step. */
 typedef struct verdict {
     double excess;
     int64_t ticks, peak_bytes;
@@ -26,11 +27,11 @@ typedef struct verdict {
 typedef struct finder {
     mp_search *search;
     mp_modules *modules;
-    int64_t budget_bytes, work; /* work: number of sets that may still be judged */
-    int64_t smallest_bytes;     /* the lowest peak so far */
-    bool *chosen, *trial;       /* per module */
-    int *option, n_options;     /* modules that may be chosen */
-    double *gain;               /* per option: bytes per tick, when last judged */
+    int64_t budget_bytes, work; /* budget; number of sets that may still be judged */
+    int64_t smallest_bytes;     /* the lowest peak in bytes of the sets judged up to now */
+    bool *chosen, *trial;       /* per module: it is in the best set; it is in the set to judge */
+    int *option, n_options;     /* indices of the modules that may be wrapped */
+    double *gain;               /* per option: bytes removed per tick, when it was last judged */
     int *seen_in;               /* per option: the round in which it was last judged */
 } finder;
 
@@ -64,7 +65,7 @@ static bool is_over(finder *x)
     return x->work <= 0 || mp_search_stopped(x->search);
 }
 
-/* Adds a module to the set. Removes modules inside it or around it. */
+/* Adds a module to a set, and removes the modules inside it or around it. */
 static void put(const finder *x, bool *chosen, int module)
 {
     for (int m = 0; m < x->modules->n; m++)
@@ -99,12 +100,12 @@ static mp_status try_all(finder *x, int k, mp_error *err)
     return MP_OK;
 }
 
-/* Counts the sets, up to `most` + 1. */
+/* Counts the sets of modules. The count stops at `most` + 1. */
 static mp_status count_sets(const finder *x, double most, bool *are_few, mp_error *err)
 {
     const mp_modules *m = x->modules;
     double all = 1;
-    /* number of sets inside a module; the module itself adds one */
+    /* per module: number of sets of modules inside it; the module itself is one more */
     MP_OWNED double *inside = mp_alloc((size_t)m->n, sizeof *inside);
     MP_OWNED bool *is_option = mp_alloc((size_t)m->n, sizeof *is_option);
     if (!inside || !is_option) return MP_NO_MEMORY(err);
@@ -141,7 +142,7 @@ static int best_gain(const finder *x)
     return best;
 }
 
-/* Discards gains that a change of the set affects: of modules inside the added one or around it. */
+/* Discards the gains that are wrong after a module was added: those of modules inside it or around it. */
 static void forget(finder *x, int module)
 {
     for (int k = 0; k < x->n_options; k++)
@@ -171,7 +172,7 @@ static mp_status grow(finder *x, mp_error *err)
 
 /* ---- improving a set ---- */
 
-/* Judges the trial set, and keeps it if it is better. */
+/* Judges the set x->trial, and makes it the chosen set if it is better. */
 static mp_status try_trial(finder *x, verdict *now, bool *is_taken, mp_error *err)
 {
     verdict found;
@@ -231,7 +232,7 @@ static void set_class(finder *x, const int *class_of, int which)
         if (class_of[k] == which) put(x, x->trial, x->option[k]);
 }
 
-/* Improves the best of these sets, one after the other. */
+/* Improves the best sets of the classes, one after the other. */
 static mp_status thin_classes(finder *x, const int *class_of, verdict *verdicts, int n_classes, mp_error *err)
 {
     for (int start = 0; start < MP_MODULES_STARTS && start < n_classes && !is_over(x); start++) {
@@ -270,8 +271,8 @@ static mp_status try_classes(finder *x, mp_error *err)
     return thin_classes(x, class_of, verdicts, n_classes, err);
 }
 
-/* If nothing fits, searches for the smallest set: repeatedly lowers the budget slightly below the last peak, until that
- * fails. */
+/* If no set fits the budget, searches for the set with the smallest peak. It repeatedly lowers the budget to slightly below
+ * the last peak, until no set meets it. */
 static mp_status shrink(finder *x, mp_error *err)
 {
     for (int64_t before = INT64_MAX;

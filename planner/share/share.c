@@ -1,4 +1,5 @@
-/* share.c - finds the best split of a memory capacity among jobs by merging their step functions (ticks over bytes). */
+/* share.c - splits a memory capacity among jobs in the best way, by merging the step functions (ticks over bytes) of the jobs.
+ */
 #include "memplan/share.h"
 
 #include <stdlib.h>
@@ -6,15 +7,15 @@
 
 #include "estimator/base/memory.h"
 
-/* A combination of options, one per job, that no other combination dominates in bytes and ticks. */
+/* A choice of one option per job. No other choice dominates it in bytes and ticks. */
 typedef struct point {
     int64_t bytes, ticks;
     uint32_t before,
-        /* index of the point for the previous jobs, and of this job's option; unused if jobs run by turns */
+        /* index of the point for the jobs before this one; index of this job's option; unused if jobs run by turns */
         option;
 } point;
 
-/* Points by ascending bytes and descending ticks: a step function of the capacity. */
+/* Points by ascending bytes and descending ticks: the least ticks as a step function of the capacity. */
 typedef struct frontier {
     size_t n;
     point *points;
@@ -22,7 +23,7 @@ typedef struct frontier {
 
 typedef struct merger {
     const mp_share_request *request;
-    size_t n_jobs; /* frontiers[k] covers jobs 0 to k */
+    size_t n_jobs; /* number of jobs; frontiers[k] is about jobs 0 to k */
     frontier *frontiers;
 } merger;
 
@@ -72,7 +73,7 @@ static mp_status too_large(mp_error *err)
     return MP_FAIL(err, MP_LIMIT, "bytes or ticks of the jobs together do not fit in 63 bits");
 }
 
-/* ---- jobs at the same time: bytes add up, ticks add up or their maximum counts ---- */
+/* ---- jobs at the same time: bytes add up; depending on the goal, ticks add up or their maximum counts ---- */
 
 static mp_status merge(const mp_share_job *job, mp_share_goal goal, const frontier *before, frontier *out, mp_error *err)
 {
@@ -107,7 +108,8 @@ static mp_status merge_beside(merger *m, mp_error *err)
 
 /* ---- jobs by turns: each job uses the fastest option that fits into the memory for one turn ---- */
 
-/* Returns the fastest option with at most turn_bytes besides its static bytes; job->n: none. */
+/* Returns the fastest option of a job that takes at most turn_bytes in addition to the job's static bytes; job->n: none does.
+ */
 static size_t option_within(const mp_share_job *job, int64_t turn_bytes)
 {
     size_t k = job->n;
@@ -115,7 +117,7 @@ static size_t option_within(const mp_share_job *job, int64_t turn_bytes)
     return k ? k - 1 : job->n;
 }
 
-/* Sets the point for a given memory per turn. *is_one is false if some job has no option that fits. */
+/* Sets the point for a given number of bytes per turn. *is_one is false if some job has no option that fits. */
 static mp_status point_of_turns(const mp_share_request *r, int64_t static_bytes, int64_t turn_bytes, point *out, bool *is_one,
                                 mp_error *err)
 {
@@ -158,7 +160,7 @@ static mp_status merge_turns(merger *m, mp_error *err)
 
 /* ---- the split ---- */
 
-/* Returns each job's option in point k of the last frontier. */
+/* Returns, for point k of the last frontier, the option of each job. */
 static void choose(const merger *m, size_t k, size_t *chosen)
 {
     const mp_share_request *r = m->request;
@@ -181,8 +183,8 @@ static bool is_above(const point *p, const point *q, const point *r)
     return (__int128)(q->ticks - p->ticks) * (r->bytes - p->bytes) >= (__int128)(r->ticks - p->ticks) * (q->bytes - p->bytes);
 }
 
-/* Sets the price at the capacity: the slope of the edge of the lower convex hull above the capacity. The frontier is not
- * changed. */
+/* Finds the price of memory at the capacity. It is the slope of the edge of the lower convex hull above the capacity. The
+ * frontier is not changed. */
 static mp_status find_price(const frontier *all, int64_t capacity_bytes, mp_share_split *out, mp_error *err)
 {
     MP_OWNED point *hull = mp_alloc(all->n, sizeof *hull);

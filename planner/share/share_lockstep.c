@@ -1,5 +1,5 @@
-/* share_lockstep.c - finds, for two jobs that repeat their steps at the same time, the offset with the lowest common peak
- * memory. */
+/* share_lockstep.c - two jobs in lock-step, which repeat their steps at the same time. Finds the fixed offset between their
+ * steps with the lowest common peak of memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,8 @@
 
 /* ---- profiles ---- */
 
-/* Halves the number of levels: each pair of neighbours becomes one level with the larger bytes. */
+/* Halves the number of levels of a memory profile. Each pair of neighbouring levels becomes one level with the larger bytes of
+ * the two. */
 static void coarsen(mp_share_profile *p)
 {
     size_t n = 0;
@@ -25,8 +26,8 @@ static void coarsen(mp_share_profile *p)
     p->n = n;
 }
 
-/* Appends a level. A level of zero ticks raises its neighbour instead. *raised holds the bytes of zero-tick levels until the
- * next level is appended. */
+/* Appends a level to a memory profile. A level of zero ticks raises the next level instead. *raised holds the bytes of such
+ * levels until the next level is appended. */
 static void append(mp_share_profile *p, int64_t ticks, int64_t bytes, int64_t *raised)
 {
     if (*raised > bytes) bytes = *raised;
@@ -39,7 +40,7 @@ static void append(mp_share_profile *p, int64_t ticks, int64_t bytes, int64_t *r
         p->levels[p->n++] = (mp_share_level){ticks, bytes};
 }
 
-/* Computes the begin of each step, and after the last step the end of all. */
+/* Computes the time at which each step begins, and the time at which the last step ends. */
 static mp_status starts_of(const mp_graph *graph, const mp_plan *plan, double unit_seconds, int64_t *starts, mp_error *err)
 {
     const double scale = unit_seconds > 0 ? graph->tick_seconds / unit_seconds : 1, MOST = 0x1p62;
@@ -83,7 +84,8 @@ void mp_share_profile_free(mp_share_profile *profile)
 
 /* ---- offsets ---- */
 
-/* Offsets [begin, end) at which two given levels overlap, and the sum of their bytes. */
+/* The offsets [begin, end) between two jobs at which a given level of one profile overlaps a given level of the other, and the
+ * sum of the bytes of both levels. */
 typedef struct arc {
     int64_t begin, end, bytes;
 } arc;
@@ -101,7 +103,7 @@ static int64_t period_of(const mp_share_profile *p)
     return sum;
 }
 
-/* Finds the smallest and the largest level. */
+/* Finds the smallest and the largest bytes of a profile. */
 static void extremes_of(const mp_share_profile *p, int64_t *least, int64_t *most)
 {
     *least = *most = p->levels[0].bytes;
@@ -122,7 +124,8 @@ static size_t put_arc(arc *arcs, size_t n, int64_t begin, int64_t length, int64_
     return n;
 }
 
-/* Lists the intervals of offsets at which each level of one profile overlaps each level of the other, sorted by begin. */
+/* Lists, for each level of one profile and each level of the other, the interval of offsets at which they overlap, sorted by
+ * begin. */
 static size_t list_arcs(const mp_share_profile *first, const mp_share_profile *second, int64_t period, arc *arcs)
 {
     size_t n = 0;
@@ -141,7 +144,7 @@ static size_t list_arcs(const mp_share_profile *first, const mp_share_profile *s
     return n;
 }
 
-/* Returns the first offset at which no overlap exceeds the limit; `period`: none. */
+/* Returns the first offset at which the bytes of no two overlapping levels exceed the limit; `period`: there is none. */
 static int64_t offset_within(const arc *arcs, size_t n, int64_t limit_bytes)
 {
     int64_t reached = 0;
@@ -194,7 +197,7 @@ static int by_option(const void *a, const void *b)
     return (p->ticks > q->ticks) - (p->ticks < q->ticks);
 }
 
-/* Converts pairs of options to a step function. Dominated pairs are removed. */
+/* Converts pairs of options to a step function: ticks over bytes. Dominated pairs are removed. */
 static mp_status take_pairs(pair *pairs, size_t n, mp_share_lockstep *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_share_lockstep_free)
@@ -214,7 +217,7 @@ static mp_status take_pairs(pair *pairs, size_t n, mp_share_lockstep *out, mp_er
     return MP_OK;
 }
 
-/* Copies a profile and pads it with a wait at its end up to the period. */
+/* Copies a profile and adds a wait at its end, so that it takes the whole period. */
 static mp_status padded(const mp_share_profile *p, int64_t static_bytes, int64_t period, mp_share_profile *out, mp_error *err)
 {
     const int64_t wait = period - period_of(p);
@@ -236,7 +239,7 @@ static mp_status find_offset(const mp_share_job jobs[2], const mp_share_profile 
     return mp_share_offset_of(&first, &second, out, err);
 }
 
-/* Evaluates all pairs of options. Without profiles, the result is a bound. */
+/* Evaluates all pairs of options, one per job. Without profiles, the result is a lower bound. */
 static mp_status pair_jobs(const mp_share_job jobs[2], const mp_share_profile *const *profiles, mp_share_goal goal,
                            mp_share_lockstep *out, mp_error *err)
 {
@@ -285,7 +288,7 @@ void mp_share_lockstep_free(mp_share_lockstep *lockstep)
 
 /* ---- one arena ---- */
 
-/* Places a pair in one arena. *bytes includes the static bytes of both jobs. */
+/* Assigns offsets to the two plans of a pair in one arena. *bytes includes the static bytes of both jobs. */
 static mp_status lay_out(const mp_graph *const graphs[2], const mp_plan *const plans[2], double unit_seconds, int64_t delay,
                          int64_t capacity_bytes, mp_arena_pair *out, int64_t *bytes, mp_error *err)
 {

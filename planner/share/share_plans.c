@@ -1,4 +1,5 @@
-/* share_plans.c - computes the options of one job: its plans for several budgets, and the bounds proved between them. */
+/* share_plans.c - computes the options of one job that shares a card: its plans for several budgets, and the bounds proved for
+ * budgets between them. */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static bool on_progress(const mp_progress *search, void *data)
     return tell(data, search);
 }
 
-/* Returns the ticks of all steps in the unit of the result, rounded up or down; -1: overflow. */
+/* Returns the ticks of all steps of the job, converted to the tick of the result, rounded up or down; -1: overflow. */
 static int64_t in_unit(const planner *x, int64_t ticks, bool up)
 {
     const mp_share_plans_request *r = x->request;
@@ -91,7 +92,7 @@ static mp_status take_bound(mp_share_plans *f, int64_t budget_bytes, int64_t tic
     while (n_raised < f->n_bounds && f->bounds[n_raised].bytes <= budget_bytes) n_raised++;
     if (!n_raised || f->bounds[n_raised - 1].ticks >= ticks) return MP_OK;
     MP_ENSURE(mp_grow(&f->bounds, &room, f->n_bounds + 1, sizeof *f->bounds), err, MP_NOMEM, "out of memory for bounds");
-    /* all lower bounds up to the budget merge into one step; the last of them continues above the budget */
+    /* all bounds up to this budget that are lower merge into one; the last of them continues above the budget */
     mp_share_option *b = f->bounds;
     size_t first = n_raised;
     while (first && b[first - 1].ticks <= ticks) first--;
@@ -123,7 +124,7 @@ static mp_status plan_within(planner *x, int64_t budget_bytes, mp_error *err)
     return take_bound(found, budget_bytes, ticks, err);
 }
 
-/* Adds the keep-all plan, which is the fastest option, and the bound that no plan is faster at any budget. */
+/* Adds keep-all, which is the fastest plan. Its time is also the bound at any budget. */
 static mp_status plan_keep_all(planner *x, mp_error *err)
 {
     mp_share_plans *found = x->found;

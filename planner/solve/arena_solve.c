@@ -1,4 +1,5 @@
-/* arena_solve.c - repeats the search with smaller or larger budgets until the plan fits with its arena. */
+/* arena_solve.c - solves a request so that the plan fits with its arena. Repeats the search with smaller or larger budgets
+ * until arena and static bytes are within the user's budget. */
 #include "memplan/arena_solve.h"
 
 #include "estimator/base/clock.h"
@@ -9,18 +10,19 @@
 #include "planner/solve/smallest.h"
 #include "planner/solve/solver.h"
 
-enum { ROUNDS = 5, QUICKER = 2 /* in later rounds */, LIMITED_ROUNDS = 16 /* with a time limit */ };
+/* Most rounds without a time limit; factor by which later rounds are shorter; most rounds with a time limit. */
+enum { ROUNDS = 5, QUICKER = 2, LIMITED_ROUNDS = 16 };
 
 /* ---- one plan ---- */
 
-/* True after the deadline of an arena: half of the time left. The other half is for another plan. */
+/* Returns true, which ends an arena's search, after half of the time left. The other half is for another plan. */
 static bool is_late(void *data)
 {
     return mp_clock_now() > *(const double *)data;
 }
 
-/* Places a plan in an arena by `deadline` (0: none) and sets its budgets. A plan over its budget gets MP_NO_LIMIT. If the check
- * refutes the plan, this is an internal error. */
+/* Assigns offsets to a plan by `deadline` (0: none) and sets its budgets. If the plan exceeds its budget, its budget is
+ * MP_NO_LIMIT. If the check refutes the plan, this is an internal error. */
 static mp_status lay_out(const mp_request *request, mp_plan *plan, double deadline, mp_error *err)
 {
     const mp_graph *graph = request->graph;
@@ -44,7 +46,7 @@ static void replace(mp_plan **to, mp_plan **from)
     *from = NULL;
 }
 
-/* For a later round that found no plan: its smallest plan started from the last plan, and may fit already. If it is smaller
+/* For a later round that found no plan. The round's smallest plan started from the last plan, and may fit. If it is smaller
  * than the last plan, it becomes the round's plan. */
 static void step_down(const mp_plan *last, mp_answer *later)
 {
@@ -53,7 +55,7 @@ static void step_down(const mp_plan *last, mp_answer *later)
     later->smallest = NULL;
 }
 
-/* Merges the answer of a later round, except its plan: keeps the smaller of the two smallest plans. */
+/* Takes over the results of a later round, except its plan. Keeps the smaller of the two smallest plans. */
 static void keep(mp_answer *found, mp_answer *later)
 {
     if (!found->smallest || (later->smallest && later->smallest->peak_bytes < found->smallest->peak_bytes))
@@ -61,16 +63,17 @@ static void keep(mp_answer *found, mp_answer *later)
     found->stopped |= later->stopped;
 }
 
-/* Returns the budget of the next round. If the next arena exceeds its live bytes by as much as this plan's arena does, it just
- * fits. With a time limit, this margin is multiplied after failed rounds, so that the last rounds do not fail again. */
+/* Returns the budget of the next round. It is so low that a plan fits if its arena exceeds its live bytes by as much as the
+ * arena of this plan does. With a time limit, this margin is multiplied after failed rounds, so that the last rounds do not
+ * fail again. */
 static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_vain)
 {
     const int64_t free_bytes = budget_bytes - mp_plan_need(plan), next = plan->peak_bytes + free_bytes * n_in_vain;
     return n_in_vain < 2 || next < plan->floor_bytes ? plan->peak_bytes + free_bytes : next;
 }
 
-/* True if a plan that fits makes another round useless: it is hardly slower than the plan that exceeded the budget, or hardly
- * smaller than the next round's budget. */
+/* True if a plan that fits makes another round useless. It must be hardly slower than the plan that exceeded the budget, or
+ * hardly smaller than the budget of the next round. */
 static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes)
 {
     enum { OF_TIME = 1000, OF_BYTES = 1000 };
@@ -85,7 +88,7 @@ typedef struct rounds {
     const mp_request *request; /* the caller's request */
     mp_request now;            /* the request of the current round */
     double start;
-    double again;  /* time of a round while nothing fits, as a fraction of the limit */
+    double again;  /* time of a round while no plan fits, as a fraction of the time limit */
     bool is_ended; /* true if the caller has ended the search */
 } rounds;
 
@@ -97,8 +100,8 @@ static bool tell(const mp_progress *progress, void *data)
     return !r->is_ended;
 }
 
-/* Returns the deadline for the arena of a plan; 0: none. The smallest plan is the last resort and may be late. If the caller
- * has ended the search, half a second remains, which is enough for most arenas. */
+/* Returns the deadline for the arena of a plan; 0: none. The smallest plan is the last resort, so its arena may be late. If
+ * the caller has ended the search, half a second remains, which is enough for most arenas. */
 static double deadline(const rounds *r, bool is_last)
 {
     const double limit = r->request->time_limit, now = mp_clock_now(), left = limit - (now - r->start);
@@ -108,7 +111,7 @@ static double deadline(const rounds *r, bool is_last)
     return limit <= 0 ? 0 : now + (is_last || share * limit < left ? share * limit : left);
 }
 
-/* mp_smallest_plan, always with an arena: the budget of a round must hold one. */
+/* mp_smallest_plan, but always with an arena, because the budget of a round must hold an arena. */
 static mp_status smallest_with_arena(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err)
 {
     (void)with_arena;
@@ -127,9 +130,9 @@ static void begin(rounds *r, const mp_request *request)
     if (request->time_limit > 0) r->now.time_limit = (1 - MP_ARENA_TIME_SHARE) * request->time_limit;
 }
 
-/* Prepares a later round. It starts from a plan that fits, or else from the last plan. It is shorter and proves no bound, since
- * the bound of the first round is for the requested budget. While nothing fits, each round gets a small share of the time, so
- * that time remains for another one. Returns false if no time is left. */
+/* Prepares a later round. It starts from a plan that fits; if there is none, from the last plan. It is shorter, and proves no
+ * bound, because the first round proves the bound for the requested budget. While no plan fits, each round gets a small share
+ * of the time, so that time remains for another round. Returns false if no time is left. */
 static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64_t budget_bytes)
 {
     const mp_request *request = r->request;
@@ -141,7 +144,8 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
     if (request->time_limit <= 0) return true;
     const double limit = request->time_limit, share = r->again * limit;
-    const double left = (1 - MP_ARENA_LAYOUT_SHARE) * limit - (mp_clock_now() - r->start); /* reserves time for the arena */
+    /* some time is reserved for the arena */
+    const double left = (1 - MP_ARENA_LAYOUT_SHARE) * limit - (mp_clock_now() - r->start);
     r->now.time_limit = fits || left < share ? left : share;
     return left > 0;
 }
@@ -156,7 +160,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     rounds r;
     MP_CLEARED_BY(mp_answer_free) mp_answer found = {0}, later = {0};
     MP_OWNED_BY(mp_plan_free)
-    /* last: the last plan that did not fit; fits: the cheapest plan that does */
+    /* last: the last plan that did not fit; fits: the fastest plan that fits */
     mp_plan *last = NULL, *fits = NULL;
     begin(&r, request);
     for (int round = 0; round < most; round++) {
@@ -180,7 +184,8 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         }
         MP_CHECK(lay_out(request, later.plan, deadline(&r, false), err));
         const bool does_fit = mp_request_fits_plan(request, later.plan);
-        const bool is_beside = !does_fit && mp_plan_need(later.plan) <= budget; /* only another tier is over its budget */
+        /* the device's budget is met, and only another tier exceeds its budget */
+        const bool is_beside = !does_fit && mp_plan_need(later.plan) <= budget;
         mp_request_lower_tiers(request, later.plan, round == most - 2, r.now.tier_bytes);
         if (!does_fit && !fits && request->time_limit > 0) n_in_vain++;
         const int64_t next = is_beside ? r.now.budget_bytes : next_budget(later.plan, budget, does_fit ? 0 : n_in_vain);
@@ -189,7 +194,8 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         else if (!fits || later.plan->ticks < fits->ticks)
             replace(&fits, &later.plan);
         mp_answer_free(&later);
-        const bool has_left = round == 0 && fits && found.stopped; /* the time for fitting arenas is unused */
+        /* the first plan fits, so the time reserved for arenas is left */
+        const bool has_left = round == 0 && fits && found.stopped;
         if (round == 0 && fits && !has_left) break;
         if (!has_left && fits && (next <= fits->peak_bytes || is_near(fits, least_ticks, next))) break;
         if (r.is_ended || next < found.floor_bytes || !ask_again(&r, fits, last, has_left ? budget : next)) break;

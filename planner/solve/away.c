@@ -1,6 +1,6 @@
-/* away.c - proves a bound for plans with copies from the bound for plans without. The bytes away from the device while a node
- * runs were copied out before it and are copied back after it. They cannot exceed the bytes that the links carry in that time
- * (docs/internals/bound.md, "Graphs with copies"). */
+/* away.c - proves a bound for plans with copies, from the bound for plans without copies. The bytes that are away from the
+ * device while a node runs were copied out before the node and are copied back after it. So they cannot exceed the bytes that
+ * the links carry in these times (docs/internals/bound.md, "Graphs with copies"). */
 #include "planner/solve/away.h"
 
 #include <math.h>
@@ -12,11 +12,12 @@
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 
-/* The best rate at which a tier receives storages of the device and returns them, in bytes per tick over all channels. */
+/* The largest rates of copies from the device to a tier and back, in bytes per tick. */
 typedef struct link {
-    double out[MP_MAX_CHANNELS], in[MP_MAX_CHANNELS]; /* per channel; INFINITY: a copy takes no time */
-    double bytes;                                     /* of all storages that can be copied back */
-    double per_byte;                                  /* most bytes on the device per byte in the tier */
+    /* per channel: rate of copies out and of copies back; INFINITY: a copy takes no time */
+    double out[MP_MAX_CHANNELS], in[MP_MAX_CHANNELS];
+    double bytes;    /* bytes of all storages that can be copied back */
+    double per_byte; /* most bytes on the device that one byte in the tier can restore */
 } link;
 
 static int64_t bytes_in(const mp_graph *graph, const int *storages, size_t n, int tier)
@@ -36,9 +37,9 @@ static double ratio(int64_t bytes, int64_t divisor)
     return divisor ? (double)bytes / (double)divisor : bytes ? INFINITY : 0;
 }
 
-/* A copy back reads at least one storage of the tier. A byte there therefore stands for at most this many bytes on the device:
- * the sum of the outputs of all copies back that read the storage, divided by its bytes. `comes` is scratch, one entry per
- * storage. */
+/* Computes the rates of a tier. A copy back reads at least one storage of the tier. So a byte in the tier restores at most
+ * this many bytes on the device: the outputs of all copies back that read its storage, divided by the storage's bytes. `comes`
+ * is scratch, one entry per storage. */
 static link link_of(const mp_graph *graph, int tier, int64_t *comes)
 {
     link found = {{0}, {0}, 0, 0};
@@ -74,8 +75,8 @@ typedef struct proof {
     mp_plain plain;
     mp_pool *pool; /* owns the arrays below, per node of the graph without copies */
     bool *is_beside;
-    int64_t *before, *after; /* least ticks of compute before a node begins, and after it has ended */
-    int64_t *filled;         /* workspace added for bytes that cannot be away while the node runs */
+    int64_t *before, *after; /* per node: least ticks of compute before it begins; least ticks of compute after it has ended */
+    int64_t *filled;         /* per node: workspace added for bytes that cannot be away while the node runs */
 } proof;
 
 static void clear(proof *x)
@@ -84,8 +85,8 @@ static void clear(proof *x)
     mp_pool_free(x->pool);
 }
 
-/* Returns the most bytes that all tiers can hold while a node runs. At most `before` ticks precede the node, at most `after`
- * follow it, and at most `both` in total. */
+/* Returns the most bytes that can be in all other tiers while a node runs. At most `before` ticks precede the node, at most
+ * `after` follow it, and at most `both` in total. */
 static double most_away(const proof *x, double before, double after, double both)
 {
     double sum = 1; /* more than the rounding error */
@@ -107,8 +108,8 @@ static double most_away(const proof *x, double before, double after, double both
     return sum;
 }
 
-/* True if some node computes on a copy in another tier. A plan with copies then cannot always be turned into one without copies
- * that keeps more. */
+/* True if some node computes with a copy in another tier. Then a plan with copies cannot always be converted to a plan without
+ * copies that keeps more. */
 static bool computes_from_copies(const mp_graph *graph)
 {
     for (size_t v = 0; v < graph->n_nodes; v++)
@@ -134,7 +135,7 @@ static mp_status begin(proof *x, mp_error *err)
     int64_t *comes = mp_pool_alloc(x->pool, x->graph->n_storages, sizeof *comes);
     MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (int m = 1; m < (int)x->graph->n_tiers; m++) x->links[m] = link_of(x->graph, m, comes);
-    for (size_t v = 0; v < n; v++) { /* nodes off the compute channel take no compute time */
+    for (size_t v = 0; v < n; v++) { /* nodes on other channels take no time of compute */
         const mp_node *node = &x->graph->nodes[x->plain.nodes[v]];
         for (size_t f = 0; f < node->n_alternatives; f++)
             x->is_beside[v] |= !node->alternatives[f].returns && node->alternatives[f].channel > MP_CHANNEL_SECOND_STREAM;
@@ -164,8 +165,8 @@ static void find_sides(proof *x, const mp_precedence *order)
     }
 }
 
-/* Adds workspace to nodes that run once: the part of `away` bytes that cannot be away while the node runs, in plans of `ticks`
- * ticks. */
+/* Adds workspace to nodes that run once. Of `away` bytes, it is the part that cannot be away while the node runs, in plans of
+ * `ticks` ticks. */
 static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t away)
 {
     for (int v = 0; v < order->n - 1 && order->only_vertex < 0; v++) {
@@ -179,9 +180,9 @@ static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t aw
     }
 }
 
-/* Proves a bound on plans of at most `ticks` ticks. The recomputation of the deciding interval runs after the node at its begin
- * and after all that node's ancestors. Fewer bytes can therefore be away at that node. Further rounds use this to raise the
- * bound. */
+/* Proves a bound on plans of at most `ticks` ticks. The recomputation of the deciding interval runs after the node at the
+ * interval's begin, and after all ancestors of that node. So there is less time before that node, and fewer bytes can be away
+ * while it runs. Further rounds use this to raise the bound. */
 static mp_status prove(proof *x, int64_t ticks, int effort, mp_bound *out, mp_error *err)
 {
     MP_OWNED_BY(mp_problem_free) mp_problem *first = NULL;
@@ -226,13 +227,14 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     for (int k = 0; k < MP_AWAY_TARGETS && effort > 0 && least < ticks && (is_met || !k); k++) {
         mp_bound bound = {.ticks = -1};
         const int64_t target = least + (ticks - least) / (k ? 2 : MP_AWAY_NEAR);
-        MP_CHECK(prove(&x, target, effort, &bound, err)); /* if no plan is below the target, then no plan at all is */
+        /* if no plan takes less than the target, the target is a bound on all plans */
+        MP_CHECK(prove(&x, target, effort, &bound, err));
         is_met = bound.infeasible || bound.ticks > target;
         if (is_met || bound.ticks > least) least = is_met ? target : bound.ticks;
     }
     out->ticks = least;
     out->infeasible = false;
-    out->from = out->to = -1; /* node numbers of another graph */
+    out->from = out->to = -1; /* the node numbers are of another graph, so they are removed */
     return MP_OK;
 }
 
@@ -273,8 +275,9 @@ mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int6
     MP_CHECK(mp_plain_of(graph, &plain, err));
     MP_CHECK(mp_floor(plain.graph, &least_bytes, &node, err));
     for (int m = 1; m < (int)graph->n_tiers; m++) {
-        int64_t away = least_bytes - budget_bytes;                            /* total over all tiers at some moment */
-        for (int other = 1; other < (int)graph->n_tiers && away > 0; other++) /* minus the most that the other tiers may hold */
+        int64_t away = least_bytes - budget_bytes; /* bytes that all other tiers together must hold at some moment */
+        /* minus the most bytes that the tiers except this one may hold */
+        for (int other = 1; other < (int)graph->n_tiers && away > 0; other++)
             if (other != m) away -= tier_bytes[other] ? tier_bytes[other] : away;
         if (away > floor_bytes[m]) floor_bytes[m] = away;
     }

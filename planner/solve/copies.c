@@ -2,14 +2,13 @@
  * First all of them are moved at once, guided by the live bytes. Then they are moved one by one, nearest positions first. The
  * timeline judges every attempt.
  *
- * All at once: the plan is scanned in order. A copy begins so many steps earlier that compute takes `lead` times the copy's
- * seconds in between. The wait is moved later in the same way. A move ends at a step that must not overlap with the copy, or
- * where the bytes held exceed the free memory. Example: two blocks with parameters w1 and w2 that are gathered again for
- * backward, and lead 1:
+ * All at once: the plan's steps are visited in order. A copy begins earlier by so many steps that compute takes `lead` times
+ * the copy's seconds in between. The wait is moved later in the same way. A move ends at a step that must not overlap with the
+ * copy, or where the bytes that stay live longer exceed the free memory. Example: two blocks with parameters w1 and w2 that
+ * are gathered again for backward, and lead 1:
  *
- *     gather w2, backward 2, gather w1, backward 1   compute waits for each gather
- *     gather w2, gather w1, backward 2, backward 1   w1 is gathered while block 2 runs, and is live that long
- */
+ * gather w2, backward 2, gather w1, backward 1   compute waits for each gather
+ * gather w2, gather w1, backward 2, backward 1   w1 is gathered while block 2 runs, and is live that long */
 #include "planner/solve/copies.h"
 
 #include <string.h>
@@ -19,19 +18,21 @@
 
 typedef struct search {
     const mp_request *request;
-    mp_step *steps, *trial, *best; /* the current plan; the attempt; the best attempt for the current copy */
+    mp_step *steps, *trial, *best; /* steps of the current plan; of the attempt; of the best attempt for the current copy */
     int n;
-    int64_t n_trials;          /* attempts left */
+    int64_t n_trials;          /* number of attempts left */
     int64_t ticks, peak_bytes; /* of `best` */
     mp_error *err;
-    /* per step, for moving all at once: */
-    int64_t *live_bytes; /* including storages that are held longer */
-    int *begin, *wait;   /* step before which it begins; step that waits for it */
-    int *first, *next;   /* linked lists: first step that begins before this one; next step with the same begin; -1: none */
-    int *position;       /* its position in the new order */
+    /* per step, for moving all copies at once: */
+    int64_t *live_bytes; /* live bytes, including those that stay live longer because of moves */
+    int *begin, *wait;   /* step before which the copy begins; step that waits for the copy */
+    int *first, *next;   /* linked lists: per step, the first copy that begins before it; per copy, the next copy with the same
+                            begin; -1: none */
+    int *position;       /* index of the step in the new order */
 } search;
 
-/* Factors on a copy's seconds: the compute to place parallel to it. Factors above 1 allow for queueing on the channel. */
+/* Seconds of compute that a copy should overlap with, as factors on the copy's seconds. Factors above 1 allow for queueing on
+ * the channel. */
 static const double leads[] = {1, 2, 4};
 
 static bool is_copy(const search *x, mp_step step)
@@ -77,7 +78,7 @@ static bool touches(const mp_alternative *a, const int *storages, size_t n)
            shares(a->adds, a->n_adds, storages, n);
 }
 
-/* True if `other` must not overlap with `a`: it changes an input of `a` or uses an output of `a`. */
+/* True if the alternative `other` must not overlap with `a`, because it changes an input of `a` or uses an output of `a`. */
 static bool is_apart(const mp_alternative *a, const mp_alternative *other)
 {
     return shares(other->writes, other->n_writes, a->reads, a->n_reads) ||
@@ -96,7 +97,7 @@ static int64_t bytes_on_device(const search *x, const int *storages, size_t n)
     return bytes;
 }
 
-/* Finds how far step t can be moved in both directions, and adds the bytes that it holds meanwhile to live_bytes. */
+/* Finds how far step t can be moved in both directions. Adds to live_bytes the bytes that are live longer because of that. */
 static void widen(search *x, int t, int64_t room_bytes, double lead)
 {
     const mp_alternative *a = alternative_of(x, t);
@@ -127,8 +128,8 @@ static void widen(search *x, int t, int64_t room_bytes, double lead)
     x->wait[t] = until;
 }
 
-/* Writes the steps into x->trial, sorted by their new begins. The wait of each is at step x->wait, or at the next step that was
- * not moved. */
+/* Writes the steps to x->trial, sorted by their new begins. A step that waits for a copy is step x->wait; if that was moved,
+ * it is the next step that was not moved. */
 static void put_in_order(search *x)
 {
     int at = 0;
@@ -168,8 +169,8 @@ static mp_status improve_all(search *x, double lead, mp_error *err)
     return judge(x);
 }
 
-/* Moves step t of x->steps to an earlier position in x->trial and shifts the waits of the steps in between. If step t was not
- * issued, the wait for it is at the step that followed it. */
+/* Moves step t of x->steps to an earlier position in x->trial, and shifts the waits of the steps in between. If step t was not
+ * issued, the step that followed it now waits for it. */
 static void move_up(search *x, int t, int to)
 {
     const mp_step moved = x->steps[t];

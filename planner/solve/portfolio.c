@@ -17,8 +17,8 @@
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
 
-/* Updates run where keep-all has them. If the graph fuses updates into backward, a second offer runs them as early as possible.
- * The work is the same, but gradients are freed earlier. */
+/* Offers keep-all. If the graph fuses updates into backward, a second offer runs updates as early as possible. The work is the
+ * same, but gradients are freed earlier. */
 mp_status mp_run_none(mp_search *search, mp_error *err)
 {
     const mp_graph *graph = mp_search_request(search)->graph;
@@ -30,7 +30,8 @@ mp_status mp_run_none(mp_search *search, mp_error *err)
     for (size_t t = 0; t < n_all; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
     if (n == n_all || mp_update_order_of(graph).keeps_inputs) return MP_OK;
-    mp_steps_issue(steps, 0, (int)n, 0); /* the following steps changed, so nothing may be issued */
+    /* steps have been inserted, so step numbers in waits are wrong and nothing may be issued */
+    mp_steps_issue(steps, 0, (int)n, 0);
     MP_CHECK(mp_updates_place(graph, steps, n, &fused, &n, err));
     return mp_search_offer(search, fused, n, NULL, NULL, err);
 }
@@ -104,16 +105,16 @@ static bool is_large(const mp_search *search)
     return mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* True for searchers that treat the list as segments or as a chain of blocks. */
+/* True for searchers that cut the list into segments or blocks. */
 static bool cuts_the_list(const mp_solver *solver)
 {
     return solver->run == mp_run_chain || solver->run == mp_run_chen || solver->run == mp_run_segments ||
            solver->run == mp_run_lower_set;
 }
 
-/* True if a searcher takes part in this search. Exact searches run on tiny graphs only, integer programmes on small ones.
+/* True if a searcher is run in this search. Exact searches run on tiny graphs only, integer programmes on small ones.
  * Searchers that cut the list run only while no plan is known; on large graphs only the chain searcher does. `decides`: no
- * other searcher has found a plan. The exact search then runs on larger graphs to decide whether a plan exists. */
+ * other searcher has found a plan. The exact search then runs on larger graphs too, to decide whether a plan exists. */
 static bool takes_part(const mp_solver *solver, const mp_search *search, bool decides)
 {
     const mp_request *request = mp_search_request(search);
@@ -130,8 +131,8 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
 }
 
-/* Sets *out to true if no plan fits and the smallest peak is at the floor. On larger graphs a peak slightly above the floor
- * counts too, since a search for smaller peaks is not worth its time. */
+/* Sets *out to true if no plan fits, and the smallest peak found is equal to the floor. On larger graphs a peak slightly above
+ * the floor is enough, because a search for smaller peaks is not worth its time. */
 static mp_status is_at_floor(mp_search *search, bool *out, mp_error *err)
 {
     int64_t floor_bytes;
@@ -148,7 +149,8 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
     mp_error ours = {0};
     bool is_done;
     const mp_solver *solver = row_of(searcher);
-    /* fraction of the time limit: small before anneal, except on large graphs, where moves are slow */
+    /* fraction of the time limit at which a searcher must end: small before annealing, except on large graphs, where moves are
+     * slow */
     const double share = searcher == mp_run_anneal ? 1 : is_large(search) ? MP_AUTO_LARGE_SHARE : MP_AUTO_SHARE;
     if (!takes_part(solver, search, decides)) return MP_OK;
     MP_CHECK(is_at_floor(search, &is_done, err));
@@ -170,8 +172,9 @@ static mp_status find_smallest(mp_search *search, mp_error *err)
     return asked.find_smallest(&asked, false, &search->least, err);
 }
 
-/* Anneals. If no plan fits yet and the budget is close to the need of the smallest plan, it starts from the smallest plan.
- * Otherwise it starts from scratch, which finds cheaper plans. If that fails, it starts from the smallest plan. */
+/* Runs annealing. If no plan fits yet, and the smallest plan needs hardly more than the budget, annealing starts from the
+ * smallest plan. Otherwise it starts from scratch, which finds faster plans. If that fails, it starts from the smallest plan.
+ */
 static mp_status anneal(mp_search *search, mp_error *err)
 {
     const double budget = (double)mp_search_request(search)->budget_bytes;

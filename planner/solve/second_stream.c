@@ -1,4 +1,5 @@
-/* second_stream.c - moves updates to a second stream, one group after another, while memory and time permit. */
+/* second_stream.c - issues optimizer updates on a second stream, parallel to compute. Moves one group of updates after
+ * another, as long as memory and time permit. */
 #include "memplan/second_stream.h"
 
 #include <string.h>
@@ -17,8 +18,8 @@ typedef struct search {
     mp_step *steps;
     int n;
     int64_t limit_bytes; /* most live bytes while updates overlap with a step */
-    int64_t *done;       /* per step, and one for the end: time at which its waits are over */
-    int64_t second_free; /* time at which the second stream has finished everything issued */
+    int64_t *done;       /* per step, and one for the end: time in ticks at which everything that it waits for has ended */
+    int64_t second_free; /* time in ticks at which the second stream has finished all updates issued on it */
     mp_second_stream effect;
     mp_error *err;
 } search;
@@ -33,7 +34,7 @@ static bool is_update(const search *x, int t)
     return x->graph->nodes[x->steps[t].node].phase == MP_PHASE_UPDATE;
 }
 
-/* Issues the steps [first, end) with a wait at step `until`. *yes: the rules and the memory permit it. */
+/* Issues the steps [first, end) so that step `until` waits for them. *yes: the plan rules and the memory permit that. */
 static mp_status fits(const search *x, int first, int end, int until, bool *yes)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -46,8 +47,8 @@ static mp_status fits(const search *x, int first, int end, int until, bool *yes)
     return MP_OK;
 }
 
-/* Finds the latest permitted wait up to `until`; `end`: none. A later wait overlaps with more steps and keeps more bytes
- * live. */
+/* Finds the latest step up to `until` that may wait for the issued steps; `end`: none. A later wait overlaps with more steps
+ * and keeps more bytes live. */
 static mp_status latest_within(const search *x, int first, int end, int until, int *out)
 {
     int within = end, over = until + 1;
@@ -64,7 +65,8 @@ static mp_status latest_within(const search *x, int first, int end, int until, i
     return MP_OK;
 }
 
-/* Issues the updates in steps [first, end) at time `clock`. If overlap would hide nothing, they stay in order. */
+/* Issues the updates in steps [first, end), which compute reaches at time `clock`. If no other step can overlap with them,
+ * they stay in order. */
 static mp_status place_group(search *x, int first, int end, int64_t clock)
 {
     int64_t ticks = 0, passed = clock, start = clock > x->second_free ? clock : x->second_free;
@@ -73,7 +75,8 @@ static mp_status place_group(search *x, int first, int end, int64_t clock)
     x->effect.update_ticks += ticks;
     x->effect.n_updates += (size_t)(end - first);
     for (; until < x->n && passed < start + ticks; until++)
-        if (!is_update(x, until)) passed += alternative_at(x, until)->ticks; /* other updates may be on the second stream too */
+        /* other updates may run on the second stream too, so they hide nothing */
+        if (!is_update(x, until)) passed += alternative_at(x, until)->ticks;
     if (passed > start) MP_CHECK(latest_within(x, first, end, until, &until));
     passed = clock;
     for (int t = end; t < until; t++)
@@ -105,8 +108,8 @@ static mp_status place_all(search *x)
     return MP_OK;
 }
 
-/* Copies the plan's steps, with updates as early as possible if that fits into memory. In the order of keep-all, updates are
- * last and have nothing to overlap with. */
+/* Copies the plan's steps. If memory permits, updates run as early as possible. In the order of keep-all, updates are last, so
+ * no other step could overlap with them. */
 static mp_status take_steps(search *x, const mp_plan *plan)
 {
     const size_t n = plan->n_steps;
@@ -148,7 +151,7 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         after = NULL;
         MP_CHECK(mp_plan_with_steps(graph, before, x.steps, &after, err));
         if (mp_plan_need(after) <= limit) break;
-        /* lowers the limit by the bytes over it, and doubles this margin after each failed round */
+        /* lowers the limit by the bytes that the plan exceeds it; after each failed round, this margin doubles */
         x.limit_bytes -= (mp_plan_need(after) - limit) << round;
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {

@@ -1,4 +1,5 @@
-/* smallest.c - searches for the lowest peak on a graph in which ticks are bytes, then computes offsets. */
+/* smallest.c - finds the smallest plan: searches for the lowest peak on a graph in which ticks are bytes, then assigns
+ * offsets. */
 #include "planner/solve/smallest.h"
 
 #include <string.h>
@@ -10,11 +11,12 @@
 #include "planner/search/algorithms.h"
 #include "planner/solve/solver.h"
 
-enum { TIER_ROUNDS = 4 }; /* rounds to fit the arena of a tier; in the last one nothing is copied to that tier */
+/* most searches until the arenas fit in all tiers; in the last search nothing is copied to a tier that did not fit */
+enum { TIER_ROUNDS = 4 };
 
 static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
 {
-    enum { MOST = 1 << 30 }; /* prevents overflow of sums over all steps of a search */
+    enum { MOST = 1 << 30 }; /* limit on the ticks of a node, so that sums over all steps of a search do not overflow */
     const int *const lists[] = {a->reads, a->writes, a->adds};
     const size_t lengths[] = {a->n_reads, a->n_writes, a->n_adds};
     int64_t kib = 1;
@@ -33,7 +35,7 @@ static mp_status timeless_of(const mp_graph *graph, mp_variant *out, mp_error *e
     return MP_OK;
 }
 
-/* Builds the plan of the schedule on the original graph, with the fastest algorithms that keep its peak. */
+/* Builds the plan of a schedule on the original graph. It uses the fastest algorithms that do not raise the peak. */
 static mp_status plan_of(const mp_graph *graph, const mp_plan *found, mp_plan **out, mp_error *err)
 {
     MP_OWNED mp_step *steps = mp_alloc(found->n_steps, sizeof *steps);
@@ -98,7 +100,7 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     if (request->problem) MP_CHECK(mp_problem_of_ticks(&x.graph, request->problem, &problem, err));
     mp_request asked = {.graph = &x.graph,
                         .problem = problem,
-                        .budget_bytes = 0, /* infeasible by the floor: the search then only looks for small peaks */
+                        .budget_bytes = 0, /* the floor exceeds this budget, so the search only looks for small peaks */
                         .wants_bound = true,
                         .solver = request->solver,
                         .own = request->own,
@@ -141,7 +143,7 @@ mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, 
     return mp_plan_check(request->graph, answer->plan, err);
 }
 
-/* True if the request's start plan can be the answer unchanged. */
+/* True if the request's start plan fits, so that it can be the answer without changes. */
 static bool is_in_hand(const mp_request *request, bool with_arena)
 {
     const mp_plan *start = request->start;

@@ -1,5 +1,5 @@
-/* solver.c - answers a request: first plans, a bound before the search, a better bound in a thread, and the check of the
- * plan. */
+/* solver.c - answers a request: offers first plans, proves a bound before the search and a better one in a thread, runs the
+ * searcher, and checks the plan. */
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -50,8 +50,8 @@ void mp_plan_take_request(const mp_request *request, int64_t floor_bytes, mp_pla
         if (request->tier_bytes[m]) plan->tiers[m].budget_bytes = request->tier_bytes[m];
 }
 
-/* Converts a kept schedule to a plan for the request, and checks it. If the check refutes the plan, this is an internal
- * error. */
+/* Converts a kept schedule to a plan that answers the request, and checks the plan. If the check refutes it, this is an
+ * internal error. */
 static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -82,7 +82,7 @@ mp_status mp_plan_with_steps(const mp_graph *graph, const mp_plan *before, const
     return MP_OK;
 }
 
-/* True if the bound before the search has used its share of the time limit. */
+/* Returns true when the bound before the search has used its share of the time limit. */
 static bool ends_first_bound(void *data)
 {
     mp_search *search = data;
@@ -90,7 +90,7 @@ static bool ends_first_bound(void *data)
     return search->stopped || mp_search_elapsed(search) > MP_FIRST_BOUND_SHARE;
 }
 
-/* True if the proof thread has used its share of the time limit. */
+/* Returns true when the proof thread has used its share of the time limit. */
 static bool ends_proof(void *data)
 {
     return mp_search_elapsed(data) > MP_PROOF_SHARE;
@@ -101,8 +101,9 @@ bool mp_request_is_bounded(const mp_request *request)
     return request->wants_bound && request->budget_bytes < MP_NO_LIMIT;
 }
 
-/* The effort for the bound: before the search, and in total. With `on_offer` the sequence of offers must be reproducible. The
- * thread must not end the search early then, so all of the proof runs before the search. */
+/* The effort for the bound before the search, and the effort for the bound in total. If the request has `on_offer`, the
+ * sequence of offers must be reproducible. Then the thread must not end the search early, so everything is proved before the
+ * search. */
 typedef struct bound_efforts {
     int before, most;
 } bound_efforts;
@@ -140,9 +141,9 @@ static mp_status find_bound(mp_search *search, mp_error *err)
     return MP_OK;
 }
 
-/* Sets the final bound. Without a plan, or with a plan of no extra time, it is the bound from before the search. If a plan
- * meets the bound of the thread, the answer contains that plan alone. The other plans would depend on timing and would not be
- * reproducible. */
+/* Sets the final bound. If there is no plan, or the plan has no extra time, it is the bound from before the search. If a plan
+ * meets the bound of the thread, the answer contains only this plan. Which other plans were found depends on timing, so they
+ * are not reproducible. */
 static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
     if (search->best.solver) mp_search_await_proof(search);
@@ -159,14 +160,14 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
     MP_ENSURE(found->report = mp_alloc(1, sizeof *found->report), err, MP_NOMEM, "out of memory to explain a bound");
     mp_bound_report_init(found->report);
     mp_bound_report_merge(found->report, &search->first_report, true);
-    /* if the plan met the bound early, the proof thread ended at a random point and so did its report */
+    /* If the plan met the bound early, the proof thread was ended at a time that varies, and so does its report. */
     if (search->has_proof && !is_needless && !(search->best.solver && search->best.ticks <= search->known.ticks))
         mp_bound_report_merge(found->report, &search->proof_report, search->proved.ticks > search->known.ticks);
     return MP_OK;
 }
 
-/* Offers the first plans before any time is spent on the bound, so that a search with a short time limit returns a plan: the
- * start plan, keep-all, and on large graphs a plan that fits. */
+/* Offers the first plans before any time is spent on the bound, so that a search with a short time limit returns a plan. These
+ * are the start plan, keep-all, and on large graphs a plan that fits. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
     static const mp_solver first = {"priced", "", "", mp_run_lagrange_first, false, false, true, false};
@@ -176,7 +177,7 @@ static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err
     const mp_step *steps;
     const mp_timeline *timeline;
     if (request->start) MP_CHECK(mp_search_offer_plan(search, request->start, err));
-    if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* these two searchers offer keep-all themselves */
+    if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* `auto` and `none` offer keep-all themselves */
         MP_CHECK(mp_problem_keep_all(request->problem, &steps, &timeline, err));
         MP_CHECK(mp_search_offer(search, steps, timeline->n_steps, NULL, NULL, err));
     }
@@ -248,8 +249,8 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
     MP_CHECK(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
     MP_CHECK(begin(&search, solver, err));
     MP_CHECK(find_bound(&search, err));
-    if (request->skips_if_proved && mp_search_is_infeasible(&search))
-        MP_CHECK(mp_search_delegate(&search, mp_portfolio_row(0), 1, err)); /* offers keep-all, so that the answer has a plan */
+    if (request->skips_if_proved && mp_search_is_infeasible(&search)) /* keep-all is offered, so that the answer has a plan */
+        MP_CHECK(mp_search_delegate(&search, mp_portfolio_row(0), 1, err));
     else
         MP_CHECK(mp_search_run(&search, solver, err));
     MP_CHECK(finish_bound(&search, &found, err));
@@ -289,7 +290,7 @@ static mp_status check_floor(mp_problem *problem, const mp_plan *plan, mp_error 
     return MP_OK;
 }
 
-/* Raises *ticks to the bound proved for plans with copies up to the time of this plan. */
+/* Raises *ticks to a bound on plans with copies. No bound above the time of `plan` is tried. */
 static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_t *ticks, mp_error *err)
 {
     int64_t tier_bytes[MP_MAX_TIERS] = {0};
@@ -301,13 +302,13 @@ static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_
     return MP_OK;
 }
 
-/* Returns the seconds of a bound. If the graph copies optimizer state, adds the least time for these copies. */
+/* Returns a bound in seconds. If the graph copies optimizer state, adds the least time of these copies. */
 static double seconds_of(const mp_graph *graph, int64_t ticks)
 {
     return (double)(mp_graph_n_state_copies(graph) ? mp_state_bound(graph, ticks) : ticks) * graph->tick_seconds;
 }
 
-/* Checks the bound that a plan claims against a new proof for its budget. */
+/* Checks the bound that a plan claims against a bound that is proved again for the plan's budget. */
 static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};

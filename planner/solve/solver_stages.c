@@ -1,12 +1,11 @@
-/* solver_stages.c - answers a request. A graph with copies is searched in stages:
- * - choices by published rules, then at random
- * - the plan without copies
- * - on tiny graphs, every plan that copies in order
- * - the plan that only copies
- * - moves of all kinds
+/* solver_stages.c - answers a request for a graph with copies. The search has five stages:
+ * - choices per storage (kept, offloaded, recomputed) by published rules, then by random changes
+ * - plans without copies
+ * - on tiny graphs, the exact search over plans that copy in order
+ * - plans that only copy and never recompute
+ * - annealing with moves of all kinds
  *
- * A stage is skipped if it is proved to find nothing better.
- */
+ * A stage is skipped if it is proved that it finds nothing better. */
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -30,7 +29,7 @@ typedef struct stages {
     mp_plain plain;
     double start;
     mp_plan *best;   /* NULL: none yet */
-    mp_plan *chosen; /* the plan of random choices; other searches do not start from it; NULL: none */
+    mp_plan *chosen; /* result of the search over random choices; other searches do not start from it; NULL: none */
     mp_plan *least;  /* the smallest plan; NULL: not computed */
     bool stopped;
 } stages;
@@ -63,7 +62,8 @@ static int64_t best_ticks(const stages *x)
     return best < chosen ? best : chosen;
 }
 
-/* Replaces the best plan if the new one is better; *plan is then NULL. On equality the earlier one remains. */
+/* Replaces the best plan if the new plan is better, and then sets *plan to NULL. If both are equally good, the earlier one
+ * remains. */
 static void hand_on(stages *x, mp_plan **plan)
 {
     const bool does_fit = fits(x->request, *plan), did = fits(x->request, x->best);
@@ -76,7 +76,7 @@ static void hand_on(stages *x, mp_plan **plan)
     *plan = NULL;
 }
 
-/* Returns the request for a stage that ends at this share of the time limit. */
+/* Returns the request for a stage that must end at this share of the time limit. */
 static mp_request ask(const stages *x, const char *solver, double share)
 {
     const double LEAST = 1e-3, left = share * x->request->time_limit - (mp_clock_now() - x->start);
@@ -89,7 +89,7 @@ static mp_request ask(const stages *x, const char *solver, double share)
     return asked;
 }
 
-/* Replaces the plan by one that issues its copies, if that is faster. */
+/* Replaces the plan by a plan that issues its copies, if that takes less time. */
 static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
 {
     bool is_faster;
@@ -106,14 +106,14 @@ static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_erro
     return request->on_offer(after->steps, after->n_steps, after->peak_bytes, after->ticks, request->on_offer_data, err);
 }
 
-/* True if the best plan is so fast that it is not worth the seconds to search by moves for a first plan without copies. */
+/* True if the best plan is so fast that annealing for a first plan without copies is not worth its seconds. */
 static bool is_in_hand(const stages *x)
 {
     const int64_t ticks = best_ticks(x), all = mp_ticks_of_all(x->request->graph);
     return ticks < INT64_MAX && ticks - all <= (int64_t)(MP_COPIES_IN_HAND * (double)all);
 }
 
-/* Finds the best plan without copies, converted to the graph with copies. solvers_off excludes searchers. */
+/* Finds the best plan without copies, and converts it to the graph with copies. solvers_off excludes searchers. */
 static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
 {
     static const mp_solver soon = {"auto", "", "", mp_run_auto_or_none, false, true, false, false};
@@ -143,7 +143,7 @@ static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
     return MP_OK;
 }
 
-/* Runs a searcher that uses copies, issues the copies of its plan, and keeps the plan if it is better. */
+/* Runs a searcher that uses copies, issues the copies of its plan, and makes the plan the best one if it is better. */
 static mp_status solve_copying(stages *x, const mp_request *stage, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -157,7 +157,7 @@ static mp_status solve_copying(stages *x, const mp_request *stage, mp_error *err
     return MP_OK;
 }
 
-/* Sets *out to true if the best plan is within the gap to the bound that the request accepts. */
+/* Sets *out to true if the best plan is so close to the bound that the request accepts it (--gap). */
 static mp_status will_do(const stages *x, bool *out, mp_error *err)
 {
     const mp_request *request = x->request;
@@ -171,7 +171,8 @@ static mp_status will_do(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the plan of random choices. It is skipped if no rule found a plan that fits, since it seldom succeeds then. */
+/* Searches by random changes of choices (mp_run_choices). Skipped if no rule found a plan that fits, because it seldom
+ * succeeds then. */
 static mp_status choose_at_random(stages *x, mp_error *err)
 {
     bool is_done;
@@ -216,7 +217,7 @@ static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* The same for plans that recompute nothing. */
+/* Sets *out to true if it is proved that no plan without recomputation is faster than the best plan. */
 static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_variant_free) mp_variant once = {0};
@@ -243,13 +244,13 @@ static mp_status find_smallest(stages *x, mp_error *err)
     return MP_OK;
 }
 
-/* True if not even the smallest plan fits. Further search has little chance then. */
+/* True if not even the smallest plan fits the budget, so that a search has little chance. */
 static bool is_hopeless(const stages *x)
 {
     return x->least && best_ticks(x) == INT64_MAX;
 }
 
-/* Finds starting plans for moves of all kinds. */
+/* Finds the plans from which annealing with moves of all kinds starts. */
 static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
 {
     static const mp_solver rules = {"auto", "", "", mp_run_offload_rules, false, true, false, true};
@@ -261,14 +262,15 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     MP_CHECK(choose_at_random(x, err));
     MP_CHECK(is_plain_in_vain(x, &is_in_vain, err));
     const bool is_lost = is_auto && x->request->find_smallest && best_ticks(x) == INT64_MAX;
-    if (is_lost) { /* annealing without a plan is slow; the smallest plan shows whether a plan may exist */
+    if (is_lost) { /* annealing is slow without a plan to start from; the smallest plan shows whether a plan may exist */
         MP_CHECK(solve_plain(x, ~mp_portfolio_bit(mp_run_lagrange), err));
         MP_CHECK(find_smallest(x, err));
     }
     if (!is_in_vain && (!is_lost || best_ticks(x) < INT64_MAX)) MP_CHECK(solve_plain(x, 0, err));
     if (is_auto && x->request->graph->n_nodes <= MP_AUTO_EXACT_NODES) {
         asked = ask(x, "exact", MP_COPIES_PLAIN_SHARE);
-        asked.start = NULL; /* the best plan in order may be slower until its copies are issued */
+        asked.start = NULL; /* the best plan is not used as a start, because a plan that copies in order may only become faster
+                               after its copies are issued */
         const mp_status st = solve_copying(x, &asked, &ours);
         if (st != MP_OK && st != MP_NOT_APPLICABLE && err && err->code == MP_OK) *err = ours;
         if (st != MP_OK && st != MP_NOT_APPLICABLE) return st;
@@ -281,7 +283,7 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     return take_chosen(x, err);
 }
 
-/* Proves a bound for plans with copies, and claims it if it is higher. */
+/* Proves a bound for plans with copies. If it is higher than the answer's bound, the answer claims it. */
 static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_bound bound;
@@ -341,7 +343,7 @@ static mp_status copy_state(const mp_request *request, const mp_graph *folded, c
     MP_CHECK(mp_plan_check(graph, found->plan, err));
     MP_CHECK(issue_copies(request, &found->plan, err));
     if (bound->ticks < 0) return MP_OK;
-    if (folded->has_copies) { /* the bytes that can be away depend on the plan's time, which has changed */
+    if (folded->has_copies) { /* which bytes can be away from the device depends on the plan's time, which has changed */
         bound->ticks = mp_ticks_of_all(folded);
         MP_CHECK(mp_copies_bound(folded, request->budget_bytes, request->tier_bytes, found->plan->ticks, 1, &away, err));
         if (away.ticks > bound->ticks) *bound = away;
@@ -369,7 +371,8 @@ static mp_status solve_with_state(const mp_request *request, mp_answer *answer, 
     asked.on_offer_data = &heard;
     MP_CHECK(mp_solve(&asked, &plain, err));
     found = plain;
-    found.plan = found.smallest = found.least = NULL; /* these belong to the folded graph */
+    /* these plans belong to the folded graph, so they are not part of the answer */
+    found.plan = found.smallest = found.least = NULL;
     plain.report = NULL;
     MP_CHECK(copy_state(request, folded, &plain, &found, err));
     *answer = found;

@@ -1,5 +1,5 @@
-/* state.c - adds copies of optimizer state to plans of the folded graph, which has none. A copy is placed far enough from its
- * update that compute hides it, as far as link and memory permit. */
+/* state.c - adds copies of optimizer state to plans of the folded graph, which has no such copies. A copy is placed so far
+ * from its update that compute hides the copy, as far as link and memory permit. */
 #include "planner/solve/state.h"
 
 #include <string.h>
@@ -16,10 +16,11 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* An update with copies of its state. */
+/* An update whose state is copied to the device before it, and back afterwards. */
 typedef struct paged {
-    int at;          /* its position in the folded plan */
-    int first, last; /* copies in begin before step `first` of the folded plan; step `last` waits for the copies out */
+    int at; /* index of the update in the folded plan */
+    /* the copies to the device begin before step `first` of the folded plan; step `last` waits for the copies back */
+    int first, last;
     int64_t bytes, in_ticks, out_ticks;
 } paged;
 
@@ -28,12 +29,13 @@ typedef struct placing {
     const mp_step *steps; /* the folded plan: n steps */
     int n, n_updates;
     paged *updates;
-    int64_t *clock, *room; /* per step of the folded plan: ticks of compute before it; free bytes while it runs */
-    /* per step of the folded plan, and one for the end: its index in `all`; the first index inserted before it */
+    int64_t *clock, *room; /* per step of the folded plan: ticks of compute before it; bytes that are free while it runs */
+    /* per step of the folded plan, and one for the end: its index in `all`; the index in `all` of the first copy inserted
+     * before it */
     int *at, *from;
     int n_all;
     mp_step *all;   /* the plan with copies: n_all steps */
-    paged **copies; /* per step of `all`: the update that it copies for; NULL: not a copy */
+    paged **copies; /* per step of `all`: the update whose state it copies; NULL: the step is no copy */
     mp_error *err;
 } placing;
 
@@ -48,7 +50,7 @@ static int64_t sum_of(const placing *x, const mp_step *copies, size_t n, int64_t
     return ticks;
 }
 
-/* Finds the updates with copies, placed in order, and the ticks of compute before each step. */
+/* Finds the updates whose state is copied, with the copies directly around them, and the ticks of compute before each step. */
 static mp_status begin(placing *x, mp_pool *pool)
 {
     const size_t n = (size_t)x->n, most = n + mp_graph_n_state_copies(x->graph);
@@ -80,19 +82,20 @@ static void take_room(placing *x, int from, int to, int64_t bytes)
     for (int t = from; t < to; t++) x->room[t] -= bytes;
 }
 
-/* Limit on the distance between copies and their update. With `anywhere`, copies in may begin even earlier. */
+/* Limits how far copies are moved from their update. With `anywhere`, copies to the device may begin even earlier. */
 typedef struct distance {
-    int updates; /* counted in updates; 0: in order */
+    int updates; /* limit as a number of updates; 0: the copies stay directly around the update */
     bool anywhere;
 } distance;
 
-/* Moves copies in to an earlier step, one update after the other: to the step at which they must begin to end in time, as far
- * as memory permits. Moves the waits for copies out to the step at which the copies have ended, or at which their memory is
- * needed. */
+/* Moves the copies of one update after the other. A copy to the device moves to the step at which it must begin to end in
+ * time, as far as memory permits. The wait for a copy back moves to the step at which the copy has ended, or at which its
+ * memory is needed. */
 static mp_status move_apart(placing *x, int64_t budget_bytes, distance most)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-    MP_OWNED int64_t *start = mp_alloc((size_t)x->n_updates + 1, sizeof *start); /* time at which the copies in must begin */
+    /* per update: time in ticks at which its copies to the device must begin */
+    MP_OWNED int64_t *start = mp_alloc((size_t)x->n_updates + 1, sizeof *start);
     int64_t out_free = 0;
     int first = 0;
     MP_ENSURE(start, x->err, MP_NOMEM, "out of memory for %d updates", x->n_updates);
@@ -149,8 +152,8 @@ static void write_all(placing *x)
     }
 }
 
-/* Adds copies to the steps of a folded plan: in order, or apart as far as the budget permits. If the folded plan fits, the plan
- * with copies fits too. *x holds the result, owned by the pool. */
+/* Adds copies to the steps of a folded plan, either directly around each update, or as far away as the budget permits. If the
+ * folded plan fits the budget, so does the plan with copies. The pool owns the result, which is in *x. */
 static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, mp_pool *pool)
 {
     MP_ENSURE(pool, x->err, MP_NOMEM, "out of memory for a plan of %d steps", x->n);
@@ -160,7 +163,7 @@ static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, m
     return MP_OK;
 }
 
-/* Builds plans with copies from the steps of a folded plan. Keeps the best of them and *best, which may be NULL. */
+/* Builds plans with copies from the steps of a folded plan. Of these plans and *best (may be NULL), keeps the best. */
 static mp_status take_better(const mp_request *request, const mp_graph *folded, const char *solver, const mp_step *steps,
                              size_t n, mp_plan **best, mp_error *err)
 {
@@ -188,7 +191,7 @@ static bool is_update(const mp_graph *graph, int node)
     return graph->nodes[node].phase == MP_PHASE_UPDATE;
 }
 
-/* Copies the steps of a plan except those of some nodes. Release *out with mp_free. */
+/* Copies the steps of a plan, without the steps of some nodes. Release *out with mp_free. */
 static mp_status leave_out(const mp_graph *graph, const mp_plan *plan, bool (*is_out)(const mp_graph *graph, int node),
                            mp_step **out, size_t *n, mp_error *err)
 {
@@ -242,8 +245,8 @@ int64_t mp_ticks_of_all(const mp_graph *graph)
     return ticks;
 }
 
-/* Returns the ticks, out of `ticks`, that certainly precede the updates after backward. A bound that includes collectives does
- * not say when these run: they may overlap with the first updates. */
+/* Returns how many of `ticks` precede the updates after backward in every plan. If the bound `ticks` includes collectives, it
+ * does not say when these run: they may overlap with the first updates. */
 static int64_t ticks_before_updates(const mp_graph *graph, int64_t ticks, int64_t updates)
 {
     int64_t compute = 0;

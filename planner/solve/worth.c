@@ -1,5 +1,5 @@
-/* worth.c - short searches with changed limits: from a given plan, to compare times; or for any plan, to find a sufficient tier
- * size. */
+/* worth.c - short searches with changed limits. From a given plan, they show how much time a change saves. Without a plan,
+ * they find a sufficient size of a tier. */
 #include "planner/solve/worth.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@
 
 #define GIB (INT64_C(1) << 30)
 
-/* Lowers *ticks to the best result of a short search that starts from this plan. Precondition: the plan fits. */
+/* Lowers *ticks to the best result of a short search with these limits, which starts from the plan. Precondition: the plan
+ * fits the limits. */
 static mp_status find_less(const mp_request *limits, const mp_plan *plan, int64_t *ticks, mp_error *err)
 {
     static const mp_solver cooling = {"anneal", "", "", mp_run_anneal, false, true, false, true};
@@ -81,8 +82,8 @@ static bool never(void *data)
     return false;
 }
 
-/* Searches with a given budget of the tier; 0: none. *fits: a plan was found; *bytes: its need in that tier. Searchers that
- * only recompute are left out, since their plans would fit with any budget of the tier. */
+/* Searches with a given budget of the tier; 0: no limit. *fits: a plan was found; *bytes: the memory that it needs in the
+ * tier. Searchers that only recompute are excluded, because their plans fit with any budget of the tier. */
 static mp_status try_tier(const mp_request *request, int tier, int64_t tier_bytes, bool with_arena, int64_t *bytes, bool *fits,
                           mp_error *err)
 {
@@ -98,7 +99,7 @@ static mp_status try_tier(const mp_request *request, int tier, int64_t tier_byte
     if (answer.plan && with_arena) {
         const mp_arena_options options = {.capacity_bytes = asked.budget_bytes - answer.plan->static_bytes,
                                           .tier_bytes = asked.tier_bytes,
-                                          .stop = never}; /* it ends as soon as the layout fits */
+                                          .stop = never}; /* the search for offsets ends as soon as the plan fits */
         MP_CHECK(mp_arena_layout_within(request->graph, answer.plan, &options, err));
     }
     *fits = answer.plan && mp_request_fits_plan(&asked, answer.plan);

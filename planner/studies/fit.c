@@ -1,13 +1,14 @@
-/* fit.c - finds the largest batch that fits into a memory.
+/* fit.c - finds the largest batch that fits in a memory, for three means: keep-all, recomputation within an allowed time, and
+ * recomputation at any time.
  *
  * 1. Without recomputation, one timeline decides whether a batch fits. The batch is doubled until it no longer fits.
- * 2. The floor is equally cheap to compute, and no plan is below it. Doubling until the floor exceeds the memory gives an upper
- *    limit for the other two answers.
- * 3. Within such a bracket, peaks and extra time grow almost linearly with the batch. Two known points therefore predict the
- *    answer. From there, strides that grow fourfold bracket the answer, and bisection closes the bracket.
+ * 2. The floor is as quick to compute, and no plan is below it. Doubling until the floor exceeds the memory gives an upper
+ * limit on the batch for the other two means.
+ * 3. Between a batch that fits and one that does not, peaks and extra time grow almost linearly with the batch. Two known
+ * points therefore predict the answer. From there, strides that grow fourfold bracket the answer, and bisection closes the
+ * bracket.
  *
- * Every trial is remembered, so that the trials for one answer also serve the next.
- */
+ * Every trial is remembered, so that the trials for one answer also serve the next. */
 #include "memplan/fit.h"
 
 #include <math.h>
@@ -22,21 +23,22 @@
 
 /* One batch size that was tried, and the results. */
 typedef struct trial {
-    int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: the need of keep-all */;
+    int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: memory that keep-all needs */;
     int64_t baseline_ticks;
     double tick_seconds;
     bool searched;
-    int64_t smallest_bytes, peak_bytes, ticks; /* results of the search, offsets included; peak_bytes -1: no plan fits */
-    const char *solver;                        /* the searcher's name */
-    mp_step *steps; /* of the plan, or without a plan those of the smallest plan; NULL: not searched */
+    /* results of the search in bytes, arena included, and in ticks; peak_bytes -1: no plan fits */
+    int64_t smallest_bytes, peak_bytes, ticks;
+    const char *solver; /* the searcher's name */
+    mp_step *steps;     /* steps of the plan; if no plan fits, of the smallest plan; NULL: not searched */
     size_t n_steps;
 } trial;
 
 typedef struct fit {
     const mp_fit_request *request;
     size_t n_trials, capacity, n_searches;
-    trial *trials; /* in the order in which they were tried */
-    int64_t batch; /* the batch being tried */
+    trial *trials; /* the batches tried, in this order */
+    int64_t batch; /* the batch that is being tried */
     bool stopped;
 } fit;
 
@@ -59,7 +61,7 @@ static trial *known(const fit *x, int64_t batch)
     return NULL;
 }
 
-/* Returns the name from the table of searchers, which outlives the plan. */
+/* Returns the searcher's name from the table of searchers. Unlike the name in a plan, it is never freed. */
 static const char *solver_name(const char *name)
 {
     const mp_solver *solver = mp_solver_find(name);
@@ -84,7 +86,7 @@ static double overhead_of(const trial *t)
     return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
 }
 
-/* Converts the plan of the nearest searched batch to this batch's graph. *out is NULL if no batch was searched. */
+/* Converts the plan of the nearest searched batch to the graph of this batch. *out is NULL if no batch was searched. */
 static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, mp_plan **out, mp_error *err)
 {
     const trial *nearest = NULL;
@@ -97,11 +99,12 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
     const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
     if (st == MP_NOMEM && err) *err = ours;
-    return st == MP_NOMEM ? st : MP_OK; /* the graphs differ in shape: start without a plan */
+    return st == MP_NOMEM ? st : MP_OK; /* the graphs of the two batches differ in shape, so the search starts without a plan */
 }
 
-/* True if a plan slightly exceeds the allowed time. A search from scratch may then find a plan that the neighbour's plan does
- * not lead to. If no plan fits, searching from scratch reaches no smaller peaks than starting from the neighbour's plan. */
+/* True if a plan slightly exceeds the allowed time. Then a search from scratch may find a plan that a search from the
+ * neighbouring batch's plan does not find. If no plan fits, a search from scratch reaches no smaller peaks than a search from
+ * that plan. */
 static bool is_nearly_quick_enough(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead;
@@ -127,8 +130,8 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
     return MP_OK;
 }
 
-/* Searches for a plan, starting from the nearest batch's plan. If the result is slightly too slow, also searches from scratch.
- * A stopped search is not recorded. */
+/* Searches for a plan, starting from the plan of the nearest batch. If the result is slightly too slow, also searches from
+ * scratch. A stopped search is not recorded. */
 static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -161,8 +164,8 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the results for a batch in *out. Searches first if `deep` is true and the floor permits a plan. *out is NULL if the
- * user stopped the study. */
+/* Returns the results for a batch in *out. If `deep` is true and the floor permits a plan, searches for a plan first. *out is
+ * NULL if the user stopped the study. */
 static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
@@ -200,13 +203,13 @@ static bool fits(const fit *x, const trial *t, mp_fit_means means)
     return means == MP_FIT_ANY || overhead_of(t) <= x->request->overhead;
 }
 
-/* True if the trial is known to fit, or known not to fit, by these means. */
+/* True if it is known whether the batch of this trial fits, for the given means. */
 static bool is_judged(const fit *x, const trial *t, mp_fit_means means)
 {
     return means == MP_FIT_KEEP_ALL || t->searched || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
 }
 
-/* Finds the largest batch known to fit, and the smallest larger one known not to fit. */
+/* Finds the largest batch that is known to fit, and the smallest larger batch that is known not to fit. */
 static void bracket(const fit *x, mp_fit_means means, int64_t *low, int64_t *high)
 {
     for (size_t k = 0; k < x->n_trials; k++) {
@@ -227,7 +230,8 @@ static int64_t between(int64_t low, int64_t high, double x0, double y0, double x
     return at < (double)high ? (int64_t)at : high - 1;
 }
 
-/* Returns the first batch to try in a bracket wider than one. *blind: no known points allow a prediction. */
+/* Returns the first batch to try, between `low` (fits) and `high` (does not), which are at least 2 apart. *blind: no known
+ * points allow a prediction. */
 static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high, bool *blind)
 {
     const trial *below = known(x, low), *above = known(x, high), *searched = NULL;
@@ -246,10 +250,10 @@ static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high
     return low + (high - low) / 2;
 }
 
-/* Narrows the bracket until it contains only the largest batch that fits. low 0: no batch fits. */
+/* Narrows the bracket until the largest batch that fits is found. low 0: no batch fits. */
 static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high, mp_error *err)
 {
-    int64_t stride = 0; /* upwards from low, or downwards from high; 0: none yet */
+    int64_t stride = 0; /* step from `low` upwards, or from `high` downwards; 0: none made yet */
     bool guessing = true, bisecting = false;
     bracket(x, means, &low, &high);
     while (high - low > 1) {
@@ -274,8 +278,8 @@ static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high,
     return MP_OK;
 }
 
-/* Doubles the batch until it does not fit, judged by keep-all, or by the floor if by_floor. *high is the first batch that does
- * not fit. */
+/* Doubles the batch until it does not fit: by the memory of keep-all, or with by_floor by the floor. *high is the first batch
+ * that does not fit. */
 static mp_status grow(fit *x, bool by_floor, int64_t from, int64_t most, int64_t *high, mp_error *err)
 {
     const trial *t;

@@ -1,4 +1,5 @@
-/* frontier.c - the points of a frontier, sorted by peak: binary search, insertion, and removal of dominated points. */
+/* frontier.c - keeps the Pareto frontier of schedules sorted by peak: binary search, insertion, and removal of dominated
+ * points. */
 #include "planner/studies/frontier.h"
 
 #include "estimator/base/memory.h"

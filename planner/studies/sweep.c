@@ -22,17 +22,17 @@
 #include "planner/solve/state.h"
 #include "planner/studies/frontier.h"
 
-/* True for graphs that can offload activations. Graphs that can copy optimizer state are excluded, because the solver builds
- * their plans from those of another graph. */
+/* True for graphs that can offload activations. Graphs that can copy optimizer state are excluded, because the solver plans
+ * these on another graph (the folded graph). */
 static bool copies_activations(const mp_graph *graph)
 {
     return graph->n_tiers > 1 && !mp_graph_n_state_copies(graph);
 }
 
-/* The curves of a graph with copies, unless the request names searchers. */
+/* The curves of a graph with copies, if the request names no searchers. */
 static const struct {
     const char *name, *solver;
-    bool is_plain; /* graph without copies */
+    bool is_plain; /* the curve is computed on the graph without copies */
 } three[] = {{"recompute only", "auto", true}, {"offload only", "copy-only", false}, {"both", "auto", false}};
 enum { N_THREE = sizeof three / sizeof *three };
 
@@ -40,11 +40,11 @@ typedef struct sweep {
     const mp_sweep_request *request;
     mp_sweep *found;
     bool is_three;
-    mp_plain plain;            /* for graphs with copies: the graph of the first curve, which has none */
-    const mp_solver **solvers; /* per curve */
+    mp_plain plain;            /* for graphs with copies: the graph without copies, for the first curve */
+    const mp_solver **solvers; /* per curve: its searcher */
     mp_frontier *tried;        /* per curve: the schedules tried by its searcher */
     size_t n_tried;
-    mp_frontier all; /* the schedules tried by all searchers */
+    mp_frontier all; /* the schedules tried by all searchers together */
     size_t n_searches, n_expected;
 } sweep;
 
@@ -73,7 +73,7 @@ static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
     return mp_frontier_add(data, steps, n, peak_bytes, ticks, err);
 }
 
-/* Collects the schedules tried on the graph without copies, converted to steps of the graph with copies. */
+/* Collects schedules that were tried on the graph without copies, converted to steps of the graph with copies. */
 typedef struct plain_note {
     const mp_plain *plain;
     mp_frontier *tried;
@@ -89,7 +89,7 @@ static mp_status note_plain(const mp_step *steps, size_t n, int64_t peak_bytes, 
     return mp_frontier_add(to->tried, copy, n, peak_bytes, ticks, err);
 }
 
-/* Runs one search for a curve. Records the schedules that it tries and the bound that it proves. If the search was stopped,
+/* Runs one search for curve c. Records the schedules that it tries and the bound that it proves. If the search was stopped,
  * *done is false and the search does not count. */
 static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start,
                         mp_frontier *tried, mp_sweep_bound *bound, bool *done, mp_error *err)
@@ -132,7 +132,7 @@ static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t bud
     return MP_OK;
 }
 
-/* Adds the schedules tried by one searcher to the common frontier. */
+/* Adds the schedules that one searcher tried to the frontier of all searchers. */
 static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 {
     for (size_t k = 0; k < tried->n; k++) {
@@ -144,9 +144,9 @@ static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 
 /* ---- curves ---- */
 
-/* Runs the first search of a curve. The budget is just below keep-all's peak, so that the searcher tries everything. Two kinds
- * search for a plan smaller than all known ones instead: a searcher that improves other plans, and the three curves of a graph
- * with copies. */
+/* Runs the first search of a curve. Its budget is just below keep-all's peak, so that the searcher tries everything. Two kinds
+ * of curves search for a plan smaller than all known ones instead: that of a searcher that improves other plans, and the three
+ * curves of a graph with copies. */
 static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
 {
     mp_sweep *found = x->found;
@@ -216,8 +216,8 @@ static mp_status append(sweep *x, mp_sweep_curve *curve, const mp_frontier_point
     return MP_OK;
 }
 
-/* Searches at one budget, starting from the best plan for it, unless that plan is proved optimal. `exact` is very quick and
- * runs in any case, to show its own result. */
+/* Searches at one budget, starting from the best plan for it, unless that plan is proved optimal. The searcher `exact` is very
+ * quick and always runs, to show its own result. */
 static mp_status improve(sweep *x, size_t c, mp_sweep_bound *bound, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
@@ -252,7 +252,8 @@ static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
     if (!x->request->budgets) MP_CHECK(append(x, curve, &x->tried[c].points[0], curve->smallest_bytes, err));
     for (size_t k = 0; k < x->found->n_bounds; k++) {
         const int64_t budget = x->found->bounds[k].budget_bytes;
-        if (!x->request->budgets && budget <= curve->smallest_bytes) continue; /* below the first point of the curve */
+        /* the budget is below the first point of the curve */
+        if (!x->request->budgets && budget <= curve->smallest_bytes) continue;
         MP_CHECK(append(x, curve, mp_frontier_within(&x->tried[c], budget), budget, err));
     }
     return MP_OK;
@@ -260,7 +261,7 @@ static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
 
 /* ---- bounds ---- */
 
-/* Returns the k-th of the n budgets used if the request names none. */
+/* Returns the k-th of n budgets, if the request names no budgets. */
 static int64_t default_budget(const sweep *x, size_t k, size_t n)
 {
     const int64_t least = x->all.n ? x->all.points[0].peak_bytes : x->found->floor_bytes;

@@ -1,4 +1,4 @@
-/* sweep_spread.c - judges lists of evenly spread checkpoints with the timeline. */
+/* sweep_spread.c - measures lists of evenly spread checkpoints, with the timeline. */
 #include "memplan/sweep.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct spread {
     mp_spread_point *points;
 } spread;
 
-/* Counts the activations of a segment that some later segment reads. */
+/* Counts the activations of a segment that a later segment reads, so that they are kept. */
 static size_t count_held(const spread *x)
 {
     const mp_boundaries *b = x->boundaries;
@@ -29,7 +29,8 @@ static size_t count_held(const spread *x)
     return n;
 }
 
-/* Inserts a point in order. Of two points with the same number of checkpoints, it keeps the one with the lower peak. */
+/* Inserts a point in the order of numbers of checkpoints. Of two points with the same number, keeps the one with the lower
+ * peak. */
 static void insert(spread *x, mp_spread_point point)
 {
     size_t at = 0;
@@ -54,8 +55,8 @@ static mp_status judge(spread *x, mp_error *err)
     return MP_OK;
 }
 
-/* Divides the possible positions into `count` equal ranges and places one segment end in each: where the fewest bytes cross,
- * the last such position on ties. */
+/* Divides the possible positions into `count` equal ranges, and ends a segment in each range at the position that the fewest
+ * bytes cross; of equal positions at the last. */
 static void put_ends(spread *x, int count)
 {
     const mp_boundaries *b = x->boundaries;
@@ -70,11 +71,11 @@ static void put_ends(spread *x, int count)
     }
 }
 
-/* Returns the number of segment ends in the next list: one more. If the remaining lists would not reach `last` in steps of one,
- * it grows by a fraction instead. */
+/* Returns the number of segment ends of the next list. It is one more than `count`. If the remaining lists would not reach
+ * `last` in steps of one, it grows by a fraction instead. */
 static int next_count(int count, int last, size_t left)
 {
-    int64_t power = 0; /* the fraction in sixteenths: the smallest with which the remaining lists reach `last` */
+    int64_t power = 0; /* growth in sixteenths: the smallest with which the remaining lists reach `last` */
     for (; power < MP_SPREAD_SIXTEENTHS; power++) {
         int64_t reached = count;
         for (size_t k = 0; k < left && reached < last; k++) reached += reached * power / 16 > 1 ? reached * power / 16 : 1;
@@ -94,7 +95,7 @@ mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points
     MP_OWNED bool *ends = mp_alloc((size_t)boundaries->n, sizeof *ends);
     MP_OWNED mp_spread_point *found = mp_alloc(most + 1, sizeof *found);
     spread x = {.boundaries = boundaries, .ends = ends, .points = found};
-    const int last = x.boundaries->n - 1; /* the largest number of ends */
+    const int last = x.boundaries->n - 1; /* the largest number of segment ends */
     MP_ENSURE(ends && found, err, MP_NOMEM, "out of memory for %zu lists of checkpoints", most);
     MP_CHECK(judge(&x, err));
     for (int count = 0; count < last && x.n < most;) {

@@ -1,4 +1,5 @@
-/* update_effect.c - measures keep-all with each update as early as possible: peak, gradient bytes and memory traffic. */
+/* update_effect.c - measures the effect of fusing updates into backward: peak, gradient bytes and memory traffic of keep-all
+ * with each update as early as possible. */
 #include "memplan/update_effect.h"
 
 #include "estimator/graph/traffic.h"
