@@ -124,7 +124,7 @@ size_t mp_steps_leave_out(const mp_graph *graph, mp_step *steps, size_t n, bool 
         if (is_out(graph, steps[t].node)) continue;
         mp_step *step = &steps[at[t]];
         *step = steps[t];
-        if (mp_step_is_issued(*step)) mp_steps_issue(step, 0, 1, at[step->until] > at[t] + 1 ? at[step->until] : 0);
+        if (mp_step_is_issued(*step)) mp_steps_issue(step, 0, 1, at[step->until]);
     }
     return left;
 }

@@ -126,7 +126,7 @@ static void append_copies(placing *x, paged *u, bool is_in)
     for (int k = 0; k < n; k++) x->copies[x->n_all++] = u;
 }
 
-static void issue(const placing *x, int t, int until)
+static void issue_copy(const placing *x, int t, int until)
 {
     mp_steps_issue(x->all, t, t + 1, until > t + 1 ? until : 0);
 }
@@ -143,12 +143,12 @@ static void write_all(placing *x)
         if (next < end && next->at == t) append_copies(x, next++, false);
     }
     x->from[x->n] = x->at[x->n] = x->n_all;
-    for (int t = 0; t < x->n; t++)
-        if (mp_step_is_issued(x->steps[t])) issue(x, x->at[t], x->from[mp_step_end(x->steps, t)]);
+    for (int t = 0; t < x->n; t++) /* an issued step stays issued: in order, it may not read an output of an issued step */
+        if (mp_step_is_issued(x->steps[t])) mp_steps_issue(x->all, x->at[t], x->at[t] + 1, x->from[mp_step_end(x->steps, t)]);
     for (int t = 0; t < x->n_all; t++) {
         const paged *u = x->copies[t];
         const bool is_in = u && mp_copy_way_of(x->graph, x->all[t].node, 0) == MP_COPY_IN;
-        if (u) issue(x, t, is_in ? x->at[u->at] : x->from[u->last]);
+        if (u) issue_copy(x, t, is_in ? x->at[u->at] : x->from[u->last]);
     }
 }
 

@@ -21,6 +21,14 @@ try pipelines_check_chunks check gpt2 chunk.rank0.json
 try pipelines_held_by_none estimate gpt2 $small --mesh pp=2 --rank 0 --held 1MiB,2MiB
 try pipelines_held_of_nothing estimate gpt2 $small --mesh pp=2 --rank 0 --held much
 try pipelines_plan_json plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 85% --solver chen --json
+# Ranks that also copy optimizer state: the checker confirms both plans, and extra time is relative to the step without copies.
+copying="gpt2 --batch 8 --micro-batches 4 --dim layers=4 --dtype bf16 --mesh pp=2 --device h100 --budget 100%"
+holds pipelines_plan_copies_state sh -c "'$memplan' plan $copying --json > plain.json &&
+    '$memplan' plan $copying --offload host --offload-state --json -o paged.json > copied.json &&
+    '$memplan' check gpt2 paged.rank0.json && '$memplan' check gpt2 paged.rank1.json && python3 -c '
+import json
+plain, copied = (json.load(open(name)) for name in (\"plain.json\", \"copied.json\"))
+assert plain[\"keep_all_seconds\"] == copied[\"keep_all_seconds\"] < copied[\"seconds\"]'"
 try pipelines_no_plan plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 2MiB --solver chen
 try pipelines_no_plan_above_floor plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 50% --solver chen
 try pipelines_picture timeline gpt2 $small --mesh pp=2 --pipeline zb-h1 -o pipeline.svg

@@ -414,6 +414,43 @@ TEST(plans_of_ranks_take_what_the_simulation_says)
     assert_true(n_refuted > 6);
 }
 
+/* A rank that also copies its optimizer state to the host: every plan obeys the rules of issued steps, and the extra time is
+ * relative to the step without any copy. */
+TEST(plans_of_ranks_with_state_on_the_host_pass_the_checker)
+{
+    const mp_link link = {.out_bytes_per_second = 1e9, .in_bytes_per_second = 1e9};
+    const mp_offload offload = {.host = &link, .least_bytes = 1, .moves_state = true};
+    int n_beside = 0; /* transfers between stages that run parallel to compute */
+    for (uint64_t seed = 1; seed <= 6; seed++)
+        for (int number = 0; number < 2; number++) {
+            const mp_pipeline_shape shape = {(mp_schedule)(seed % 2), .n_ranks = 2, .n_chunks = 1, .n_micro_batches = 4};
+            mp_ranks ranks = ranks_of(2);
+            ranks.network.inside.latency_seconds = 1e-5 * (double)(seed % 4);
+            MP_OWNED_BY(mp_graph_free) mp_graph *whole = random_network(seed, 6, seed % 3 == 0);
+            MP_OWNED_BY(mp_pipeline_free) mp_pipeline *pipeline = cut(whole, &ranks, shape);
+            MP_CLEARED_BY(mp_rank_free) mp_rank rank = {0};
+            MP_OWNED_BY(mp_plan_free) mp_plan *plain = NULL;
+            MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+            mp_error err = {0};
+            size_t n_moved;
+            assert_int_equal(mp_pipeline_rank_graph(pipeline, number, &rank, NULL), MP_OK);
+            MP_OWNED mp_step *steps = mp_alloc(rank.graph->n_nodes, sizeof *steps);
+            assert_int_equal(mp_plan_new(rank.graph, "none", steps, mp_keep_all(rank.graph, steps), &plain, NULL), MP_OK);
+            assert_int_equal(mp_graph_offload(rank.graph, &offload, &n_moved, NULL), MP_OK);
+            const mp_request request = {
+                .graph = rank.graph, .budget_bytes = plain->peak_bytes - (seed % 3 ? 0 : 256), .moves = 4000};
+            if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
+            assert_non_null(answer.plan);
+            assert_int_equal(answer.plan->baseline_ticks, plain->ticks);
+            hold_as(&rank, answer.plan->steps, answer.plan->n_steps);
+            is_checked(&rank, answer.plan->steps, answer.plan->n_steps);
+            for (size_t t = 0; t < answer.plan->n_steps; t++)
+                n_beside +=
+                    answer.plan->steps[t].until && strcmp(rank.graph->nodes[answer.plan->steps[t].node].op, "Copy") != 0;
+        }
+    assert_true(n_beside > 6);
+}
+
 /* Two products read one tensor, like queries and keys, and one gradient. The operands of their deferred gradients are counted
  * once. */
 TEST(what_gradients_of_parameters_wait_for_is_counted_once_in_a_block)
