@@ -1,15 +1,14 @@
-/* chain.c - derives schedules from the table, judged on a ladder of memories.
+/* chain.c - the searcher `chain`: finds where blocks may end, and derives schedules from the table of chain_table.c.
  *
  * Blocks end at cut tensors or at seams. A cut tensor is a single storage. Some networks pass several storages on, such as a
  * recurrent cell with a hidden state and a cell state. There a block may end at a seam: every storage that crosses it was
- * produced after the previous seam. Storages read from far away are ignored at seams and are pinned, such as skip connections
- * between an encoder and a decoder.
+ * produced after the previous seam. A storage that is read much later, such as a skip connection between an encoder and a
+ * decoder, does not count at seams and is pinned: it stays live.
  *
- * One table has the results for all memories. A rung is a memory from which on less time suffices. The timeline judges the
- * schedule of each rung, from the smallest memory up. If no memory is enough, only the first rungs matter, and a table of small
- * memories contains them. The table rounds bytes up and ignores in-place pairs across blocks. The ladder therefore ends only
- * when several schedules in a row have exceeded the budget.
- */
+ * One table has the results for all memories. A rung is a memory from which on the table has a faster schedule. The timeline
+ * judges the schedule of each rung, from the smallest memory up. If no memory is enough, only the first rungs matter, and a
+ * table of small memories contains them. The table rounds bytes up and ignores in-place pairs across blocks. So a schedule
+ * over the budget does not end the ladder; several such schedules in a row do. */
 #include "planner/chain/chain.h"
 
 #include <string.h>
@@ -46,8 +45,8 @@ static mp_status find_cuts(const mp_boundaries *boundaries, int *positions, int 
     return MP_OK;
 }
 
-/* Computes oldest[p]: the first position at which a storage that crosses p was produced; p + 1 if nothing crosses. Storages
- * that are read more than `far` positions later are ignored. `reach`: scratch, one number per position. */
+/* Computes, per position p, oldest[p]: the first position at which a storage that crosses p was produced; p + 1 if nothing
+ * crosses. Storages that are read more than `far` positions later are ignored. `reach`: scratch, one number per position. */
 static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest)
 {
     int filled = 0;
@@ -61,8 +60,8 @@ static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest
     }
 }
 
-/* Finds the seams in order. The next seam is the first possible position, or a later one, within the same distance, where fewer
- * bytes cross. */
+/* Finds the seams in order. The next seam is the first possible position after the previous one. If fewer bytes cross at a
+ * later possible position within the same distance, that position is taken. */
 static mp_status find_seams(const mp_boundaries *boundaries, int far, int *positions, int *n, mp_error *err)
 {
     const int last = boundaries->n - 1;
@@ -108,7 +107,7 @@ static mp_status push(walk *w, const mp_chain_run *run, mp_error *err)
     return MP_OK;
 }
 
-/* Appends the steps of a range of blocks. The recursion depth is at most the number of blocks. */
+/* Appends the steps of a range of blocks, recursively. The depth of the recursion is at most the number of blocks. */
 static mp_status run_stretch(walk *w, mp_chain_stretch s, mp_error *err)
 {
     const mp_chain *chain = w->table->chain;
@@ -152,8 +151,8 @@ static mp_status offer(mp_search *search, const mp_chain_table *table, int slots
     return mp_search_offer(search, steps, n, peak_bytes, NULL, err);
 }
 
-/* Judges the schedules of all rungs, or of evenly spaced ones if there are many. *over: number of consecutive schedules over
- * the budget at the end. */
+/* Judges the schedules of all rungs, or of evenly spaced rungs if there are many. *over: number of schedules over the budget
+ * since the last one within it. */
 static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, int *over, mp_error *err)
 {
     const int64_t budget_bytes = mp_search_request(search)->budget_bytes;
@@ -190,7 +189,7 @@ static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries
     return MP_OK;
 }
 
-/* Each kind of block end gets an equal share of the moves, for every budget. */
+/* Cut tensors and seams each get half of the moves, for every budget. */
 mp_status mp_run_chain(mp_search *search, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();

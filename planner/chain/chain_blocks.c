@@ -4,7 +4,8 @@
 #include "estimator/graph/order_rules.h"
 #include "planner/order/segment_schedule.h"
 
-/* Returns the last block that produces an input of a loss or backward node; `inherited` if it reads no forward storage. */
+/* Returns the block of a loss or backward node: the last block that produces one of its inputs; `inherited` if it reads no
+ * forward storage. */
 static int place_of(const mp_chain *chain, int node, int inherited)
 {
     const mp_node *n = &chain->graph->nodes[node];
@@ -17,8 +18,8 @@ static int place_of(const mp_chain *chain, int node, int inherited)
     return latest >= 0 ? latest : inherited;
 }
 
-/* Sorts backward nodes into the order of segment checkpointing. A node that is delayed by a later block belongs to that later
- * block. */
+/* Sorts the backward nodes into the order of segment checkpointing: blocks from last to first. A node that waits for a node of
+ * a later block belongs to that later block. */
 static mp_status order_backward(mp_chain *chain, mp_error *err)
 {
     const mp_graph *graph = chain->graph;
@@ -63,7 +64,8 @@ static void see(mp_chain *chain, const mp_node *node, int block)
         if (!forward && chain->last_user[s] > block) chain->last_user[s] = block;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || chain->block[p] == block) continue;
         if (block != chain->block[p] + 1)
-            chain->pinned[s] = true; /* read further away, or by a delayed backward node of an earlier block */
+            chain->pinned[s] = true; /* the storage is read further away than the next block, or by a backward node that was
+                                        delayed from an earlier block */
         else if (forward)
             chain->crosses[s] = true;
     }
@@ -79,7 +81,8 @@ static void assign_storages(mp_chain *chain)
     mp_segment_keep_small(graph, chain->pinned);
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
-    /* backward may read the previous block's storages only if they cross to this block; others are pinned */
+    /* Backward may read a storage of the previous block only if the storage is the input of this block. Other such storages
+     * are pinned. */
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;

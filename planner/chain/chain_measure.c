@@ -1,5 +1,5 @@
-/* chain_measure.c - the options of each block: their nodes, ticks and peak bytes by the rules of timeline.h, including storages
- * that are live before and after the run. */
+/* chain_measure.c - finds the options of each block of a chain, with their nodes, ticks and peak bytes. The peaks follow the
+ * rules of timeline.h, and include storages that are live before and after the nodes run. */
 #include "planner/chain/chain.h"
 
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 #include "estimator/graph/liveness.h"
 #include "memplan/training.h"
 
-/* Scratch of the peak computation, reused from run to run. */
+/* Scratch for the peak of a list of nodes (mp_chain_run), reused from one run to the next. */
 typedef struct mp_chain_peaks {
     const mp_chain *chain;
-    int k;            /* the block */
-    const bool *kept; /* per storage: kept for the block's backward */
-    bool backward;    /* the run is backward with its recomputations; false: forward */
-    bool with_input;  /* the block's input counts */
-    /* per storage: 1 + the step of its last use, 0 if it remains live; 1 + the step that produced it; 1 + the step at which an
+    int k;            /* index of the block */
+    const bool *kept; /* per storage: it is kept for the block's backward */
+    bool backward;    /* true: the run is the block's backward with its recomputations; false: forward */
+    bool with_input;  /* the block's input counts in the peak */
+    /* per storage: 1 + the step of its last use, 0 if it stays live; 1 + the step that produced it; 1 + the step at which an
      * in-place pair used it */
     int *last, *begins, *taken;
     bool *is_live;
@@ -39,22 +39,22 @@ static bool chain_is_output(const mp_chain *chain, int k, int storage)
     return chain->crosses[storage] && chain->producer_block[storage] == k;
 }
 
-/* True if the storage counts. Pinned storages are counted elsewhere. The block's input counts only if no other block keeps
- * it. */
+/* True if the storage counts in the peak. Pinned storages are counted elsewhere. The block's input counts only if no other
+ * block keeps it. */
 static bool is_counted(const mp_chain_peaks *x, int s)
 {
     if (x->chain->producer_block[s] < 0 || x->chain->pinned[s]) return false;
     return x->with_input || !chain_is_input(x->chain, x->k, s);
 }
 
-/* True if the storage is live after the run. */
+/* True if the storage is still live after the run. */
 static bool stays(const mp_chain_peaks *x, int s)
 {
     if (chain_is_forward(x->chain, s)) return !x->backward && (chain_is_output(x->chain, x->k, s) || x->kept[s]);
     return x->chain->last_user[s] < x->k;
 }
 
-/* True if the storage is live before the run. */
+/* True if the storage is live before the run begins. */
 static bool is_live_before(const mp_chain_peaks *x, int s)
 {
     if (chain_is_forward(x->chain, s)) return chain_is_input(x->chain, x->k, s) || (x->backward && x->kept[s]);
@@ -73,7 +73,7 @@ static int use(const mp_alternative *alternative, size_t i)
                                                           : alternative->writes[i - alternative->n_reads - alternative->n_adds];
 }
 
-/* Returns the bytes of the step's outputs that reuse the memory of inputs ending in the step. */
+/* Returns the bytes of a step's outputs that take over the memory of inputs that end in the step. */
 static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternative, int step)
 {
     const mp_graph *graph = x->chain->graph;
@@ -86,7 +86,7 @@ static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternati
     return bytes;
 }
 
-/* Finds the first and last uses in the run, and the storages live before it. */
+/* Finds the first and the last use of each storage in the run, and the storages live before the run. */
 static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
 {
     for (size_t t = 0; t < run->n; t++) {
@@ -100,7 +100,7 @@ static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
     }
 }
 
-/* Returns the peak of a run that starts with `bytes` live. Pinned storages do not count. O(list lengths of the run). */
+/* Returns the peak bytes of a run that begins with `bytes` live. Pinned storages do not count. O(list lengths of the run). */
 static int64_t chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t bytes)
 {
     const mp_graph *graph = x->chain->graph;
@@ -128,7 +128,8 @@ static int64_t chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t by
     return peak;
 }
 
-/* A storage of the block that its backward reads, and the gain of dropping it: bytes per tick of recomputation. */
+/* A storage of the block that its backward reads, and the gain if an option does not keep it: bytes freed per tick of
+ * recomputation. */
 typedef struct needed {
     int storage;
     double worth;
@@ -136,16 +137,16 @@ typedef struct needed {
 
 typedef struct measure {
     mp_chain *chain;
-    int k;         /* the block */
-    int epoch;     /* marks "live" and "demanded" for the run under construction */
-    int *live;     /* per storage: the epoch in which it is live */
-    int *demanded; /* per node: the epoch in which it is demanded */
-    int *list;     /* nodes to run next */
+    int k;         /* index of the block */
+    int epoch;     /* number of the current run, with which `live` and `demanded` are marked */
+    int *live;     /* per storage: number of the last run in which it is live */
+    int *demanded; /* per node: number of the last run in which it must run */
+    int *list;     /* nodes that must run next */
     size_t n_list;
-    int *nodes; /* nodes of the run so far */
+    int *nodes; /* nodes of the current run, in order */
     size_t n;
-    bool *kept;        /* per storage: the option keeps it */
-    bool kept_is_live; /* kept storages are live in the run under construction */
+    bool *kept;        /* per storage: the current option keeps it */
+    bool kept_is_live; /* kept storages are live during the current run */
     needed *needed;
     size_t n_needed;
     mp_chain_peaks peaks;
@@ -158,7 +159,7 @@ static bool is_forward(const measure *x, int node)
 
 /* ---- runs ---- */
 
-/* Demands the producer of s, if s belongs to this block and is not live. */
+/* If s belongs to this block and is not live, adds its producer to the nodes that must run. */
 static void demand(measure *x, int s)
 {
     const mp_chain *chain = x->chain;
@@ -188,10 +189,10 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Runs the demanded nodes and the producers of their missing inputs, in list order. */
+/* Runs the demanded nodes, and the producers of their inputs that are not live, in list order. */
 static void run_demanded(measure *x)
 {
-    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* n_list grows inside the loop */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the loop adds elements, so n_list grows */
     if (x->n_list > 1) qsort(x->list, x->n_list, sizeof *x->list, ascending);
     for (size_t i = 0; i < x->n_list; i++) push(x, x->list[i]);
     x->n_list = 0;
@@ -213,7 +214,7 @@ static void demand_outputs(measure *x)
     }
 }
 
-/* Runs the backward nodes of the block, each after recomputing its missing inputs. */
+/* Runs the backward nodes of the block. Before each, recomputes its inputs that are not live. */
 static void run_backward(measure *x)
 {
     const mp_chain *chain = x->chain;
@@ -260,7 +261,7 @@ static mp_chain_need plus(mp_chain_need need, int64_t bytes)
 
 /* ---- options ---- */
 
-/* Returns the bytes that the option keeps. *keeps_output: the whole output is among them. */
+/* Returns the bytes that the current option keeps. *keeps_output: they include the block's whole output. */
 static int64_t kept_bytes(const measure *x, bool *keeps_output)
 {
     int64_t bytes = 0;
@@ -286,7 +287,7 @@ static bool reads_input(const measure *x, const mp_chain_run *run)
     return false;
 }
 
-/* Adds the option that keeps the storages marked now. */
+/* Adds the option that keeps the storages marked in `kept`. */
 static mp_status add_option(measure *x, mp_error *err)
 {
     mp_chain_block *block = &x->chain->blocks[x->k];
@@ -328,8 +329,8 @@ static int by_worth(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-/* Finds the block's own storages that its backward reads, and marks all as kept. Sorts them by the gain of dropping them,
- * largest first. */
+/* Finds the storages of the block that its backward reads, and marks all of them as kept. Sorts them by the gain if they are
+ * not kept, largest first. */
 static void find_needed(measure *x)
 {
     const mp_chain *chain = x->chain;

@@ -1,24 +1,24 @@
-/* chain_table.c - computes the table: the least recomputation for every range of blocks and every memory.
+/* chain_table.c - computes the table of least recomputation, for every range of blocks and every memory.
  *
- * At its start, the range [i, j) has the input of block i in memory, and the gradients of its end. It is run to the end of its
+ * At its begin, a range [i, j) has the input of block i in memory, and the gradients of its end. It is run to the end of its
  * backward in one of three ways:
  * - at once: a single block, forward and backward
- * - option o at i: block i forward, keeping the storages of the option; then the rest of the range; then backward of i
+ * - option o of block i: block i forward, keeping the storages of the option; then the rest of the range; then backward of i
  * - split at k: advance from i to k, run the range [k, j), then the range [i, k), which starts from the same input
  *
- * The split needs the input twice. It is therefore only for ranges with an input that is kept outside. A range that owns its
- * input counts it among its bytes. It frees the input once its first block has used it, or keeps it and continues like the
- * other ranges. The range after a split owns its input. So does the range after an option that no longer needs the block's
- * output.
+ * A split needs the input of the range twice. So it is only for ranges whose input is kept outside. A range that owns its
+ * input counts the input among its bytes. It frees the input when its first block has used it, or keeps it and continues like
+ * other ranges. The range after a split owns its input. So does the range after an option that does not need the block's
+ * output in backward.
  *
- * A range that ends with the last block runs in the first pass. Every forward node runs there anyway, so that its forward runs
- * cost nothing, and backward holds nothing yet.
- */
+ * A range that ends with the last block runs in the first pass. Every forward node runs there anyway, so forward costs no
+ * ticks, and nothing is kept for backward yet. */
 #include "planner/chain/chain.h"
 
 #include "planner/math/integers.h"
 
-/* Codes of choices: OPTION + number of the option; SPLIT + number of blocks before the split - 1. */
+/* Codes of choices: AT_ONCE; OPTION + index of the option; SPLIT + number of blocks before the split - 1; HOLD (keep the
+ * input). */
 enum { AT_ONCE = 0, OPTION = 1, SPLIT = OPTION + MP_CHAIN_OPTIONS, HOLD = UINT8_MAX };
 
 static const int64_t never = INT64_MAX / 4;
@@ -40,8 +40,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* A way to run a range. It needs at least `least_bytes` and costs `ticks`, plus the cost of `after` with kept_bytes less
- * memory, plus the cost of `before` with the full memory. Both ranges are optional. */
+/* A way to run a range. It needs at least `least_bytes`, and costs `ticks`. It also costs the ticks of the range `after`, with
+ * kept_bytes less memory, and of the range `before`, with the full memory. Both ranges are optional. */
 typedef struct way {
     int choice;
     int64_t least_bytes, kept_bytes, ticks;
@@ -63,13 +63,13 @@ static void consider(const mp_chain_table *table, size_t row, const way *w)
     }
 }
 
-/* Returns the bytes live in addition to a range that ends at j while it runs forward. */
+/* Returns the bytes that are live outside a range that ends at block j while the range runs forward. */
 static int64_t around_bytes(const mp_chain *chain, int j)
 {
     return j == chain->n ? 0 : chain->blocks[j - 1].gradient_bytes + chain->blocks[j - 1].pinned_bytes;
 }
 
-/* Tries block i at once, or with each option. */
+/* Tries to run block i at once, or with each of its options. */
 static void consider_block(const mp_chain_table *table, int i, int j, bool owns_input)
 {
     const mp_chain *chain = table->chain;
@@ -150,7 +150,7 @@ static int64_t unit_bytes(const mp_chain *chain)
     return unit ? unit : 1;
 }
 
-/* Returns the number of slots for which the table is as large as for the longest chain. */
+/* Returns the number of slots with which the table is as large as the table of the longest allowed chain. */
 static int64_t most_slots(int n_blocks)
 {
     const int64_t slots = (int64_t)MP_CHAIN_SLOTS * MP_CHAIN_BLOCKS * MP_CHAIN_BLOCKS / n_blocks / n_blocks;

@@ -1,20 +1,19 @@
-/* exact.c - the searcher `exact`: finds the cheapest plan of a tiny graph within a budget by A* over all schedules (Hart,
+/* exact.c - the searcher `exact`: finds the fastest plan of a tiny graph within a budget by A* over all schedules (Hart,
  * Nilsson and Raphael 1968).
  *
  * A state describes the point between two steps: the nodes that have run (its stage), and the live storages. Its cost is the
- * ticks run so far beyond one run of each node in its fastest alternative. Plans with little recomputation are therefore tried
+ * ticks of its steps beyond one run of each node in its fastest alternative. So plans with little recomputation are tried
  * first. The search expands states until one is complete, none is left, or there are too many.
  *
- * Nothing is evicted before its memory is needed. A live storage may be evicted between any two steps at no cost, since its
- * instance already ended at its last read. Two consequences follow. First, of two states of one stage, a state dominates the
- * other if it costs no more and contains all live storages of the other. Second, to make a step fit, only minimal evictions
- * need to be tried. An instance may also end at the step itself, so that an output takes over its memory.
+ * Nothing is evicted before its memory is needed. A live storage may be evicted between any two steps at no cost, because its
+ * instance ends at its last read. Two consequences follow. First, of two states of one stage, a state dominates the other if
+ * it costs no more and contains all live storages of the other. Second, to make a step fit, only minimal evictions need to be
+ * tried. An instance may also end at the step itself, so that an output takes over its memory.
  *
  * States are stored by stage. A hash table of stages holds, per stage, the list of states that no other state dominates.
  *
  * Every run chooses its own alternative, including algorithms (graph.h). If no node uses two algorithms, the result is the
- * optimum. Otherwise it is a lower bound, and the plan uses one algorithm for all runs of a node (algorithms.h).
- */
+ * optimum. Otherwise it is a lower bound, and the plan uses one algorithm for all runs of a node (algorithms.h). */
 #include "planner/search/searchers.h"
 
 #include <limits.h>
@@ -27,9 +26,10 @@
 #include "planner/search/algorithms.h"
 
 typedef struct mp_exact_state {
-    mp_exact_set first_live, live; /* live storages right after its step, and after the safe steps that follow */
+    /* live storages right after the state's step; live storages after the safe steps that follow it */
+    mp_exact_set first_live, live;
     int64_t extra_ticks;
-    int stage, parent; /* parent: a state; -1 for the first state */
+    int stage, parent; /* index of its stage; index of the state before it, -1 for the first state */
     const mp_exact_alternative *alternative;
     bool dominated;
 } mp_exact_state;
@@ -45,7 +45,7 @@ typedef struct state_table {
     mp_exact_stage *stages;
     mp_exact_entry *entries;
     int *slots;     /* hash table of 1 + stage, at most half full */
-    mp_heap open;   /* sorted by lower bound on ticks, then by nodes that have not run */
+    mp_heap open;   /* states sorted by their lower bound on ticks, then by the number of nodes that have not run */
     int64_t n_work; /* work done: live sets after steps, and compared entries */
     size_t n, capacity, n_stages, stages_capacity, n_slots, n_entries, entries_capacity, open_capacity;
 } state_table;
@@ -60,7 +60,7 @@ static void free_states(state_table *t)
     mp_free(t->open.items);
 }
 
-/* Returns the slot of the stage, or the free slot for it. */
+/* Returns the slot in the hash table that holds the stage, or a free slot for it. */
 static size_t slot_of(const state_table *t, mp_exact_set ran)
 {
     size_t slot = (size_t)mp_splitmix_mix(ran) & (t->n_slots - 1);
@@ -81,8 +81,8 @@ static mp_status widen(state_table *t, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the stage, and adds it if it is new. Adding invalidates pointers to stages. MP_NOMEM. O(1), or one
- * mp_exact_stage_of. */
+/* Finds the stage of the nodes that have run, and adds it to the table if it is new. Adding may move all stages in memory.
+ * MP_NOMEM. O(1), or one mp_exact_stage_of. */
 static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_set ran, int *out, mp_error *err)
 {
     if (2 * (t->n_stages + 1) > t->n_slots) MP_CHECK(widen(t, err));
@@ -97,8 +97,8 @@ static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_se
     return MP_OK;
 }
 
-/* True if a state of the stage dominates this one: it has a superset of the live storages, at no more ticks. Removes the states
- * that this one dominates. */
+/* True if a state of the stage dominates state s: it contains all live storages of s, and takes no more ticks. Removes the
+ * states that s dominates. */
 static bool is_dominated(state_table *t, const mp_exact_state *s)
 {
     mp_exact_stage *stage = &t->stages[s->stage];
@@ -118,7 +118,7 @@ static bool is_dominated(state_table *t, const mp_exact_state *s)
     return false;
 }
 
-/* Makes space for one more entry: moves the stage's entries to a block of twice the size, after all other blocks. */
+/* Makes space for one more state of a stage: moves the stage's entries to a block of twice the size, after all other blocks. */
 static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
 {
     enum { LEAST = 4 };
@@ -133,7 +133,7 @@ static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
     return MP_OK;
 }
 
-/* Adds a state to the queue, unless another state of its stage dominates it. MP_NOMEM. O(states of the stage). */
+/* Adds a state to the queue, unless another state of the same stage dominates it. MP_NOMEM. O(states of the stage). */
 static mp_status reach(state_table *t, const mp_exact_graph *x, const mp_exact_state *state, int64_t least_extra, mp_error *err)
 {
     mp_exact_stage *stage = &t->stages[state->stage];
@@ -145,12 +145,12 @@ static mp_status reach(state_table *t, const mp_exact_graph *x, const mp_exact_s
               err, MP_NOMEM, "out of memory for %zu states", t->n);
     t->states[t->n++] = *state;
     t->entries[stage->first + stage->n++] = (mp_exact_entry){state->live, state->extra_ticks, k};
-    /* with equal ticks, the state with the fewest nodes left is first, then the newest */
+    /* of states with equal ticks, the first is the one with the fewest nodes left, then the newest */
     mp_heap_push(&t->open, (state->extra_ticks + least_extra) * (MP_EXACT_BITS + 1) + left, INT_MAX - k);
     return MP_OK;
 }
 
-/* Returns the state with the smallest lower bound; -1: none is left. O(log states). */
+/* Returns the state with the smallest lower bound and removes it from the queue; -1: the queue is empty. O(log states). */
 static int pop_state(state_table *t)
 {
     while (t->open.n) {
@@ -160,15 +160,15 @@ static int pop_state(state_table *t)
     return -1;
 }
 
-static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* keys also contain a number of nodes */
+static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* the keys of the heap also contain a number of nodes */
 
 typedef struct exact {
     mp_search *search;
     mp_exact_graph graph;
     state_table table;
     int64_t most_extra, most_states, most_work;
-    bool gave_up; /* a state was dropped for lack of space */
-    /* the step being taken: */
+    bool gave_up; /* a state was dropped for lack of space, so nothing is proved */
+    /* the step that is being taken: */
     int from, to; /* from: a state; to: a stage */
     const mp_exact_alternative *alternative;
     mp_status st;
@@ -180,7 +180,7 @@ static mp_status next_stage(exact *x, int stage, const mp_exact_alternative *alt
     return find_stage(&x->table, &x->graph, x->table.stages[stage].ran | mp_exact_one(alternative->node), next, x->err);
 }
 
-/* Takes safe steps while there is one. Appends them to `steps` (may be NULL). */
+/* Takes safe steps (mp_exact_is_safe) as long as there is one. Appends them to `steps` (may be NULL). */
 static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_step *steps, size_t *n)
 {
     const mp_exact_graph *graph = &x->graph;
@@ -194,14 +194,14 @@ static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_st
                 continue;
             if (steps) steps[(*n)++] = (mp_step){.node = v, .alternative = (int)k};
             *stage = next;
-            v = -1; /* restarts at the first node: others may have become safe */
+            v = -1; /* starts again at the first node, because other steps may have become safe */
             break;
         }
     }
     return MP_OK;
 }
 
-/* Adds the state after the current step, with this live set. */
+/* Adds the state that follows the current step if `live` is the set of live storages. */
 static bool visit(void *data, mp_exact_set live)
 {
     exact *x = data;
@@ -260,7 +260,8 @@ static mp_status first_state(exact *x)
     return reach(&x->table, &x->graph, &first, 0, x->err);
 }
 
-/* Offers the steps from the first state to this one. A state stores only its last step; safe steps are recomputed. */
+/* Offers the plan that leads from the first state to state k. A state stores only its last step, so the safe steps are
+ * computed again. */
 static mp_status offer(exact *x, int k)
 {
     state_table *t = &x->table;
@@ -284,7 +285,7 @@ static mp_status offer(exact *x, int k)
     }
     MP_CHECK(mp_search_offer(x->search, steps, n, &peak_bytes, &ticks, x->err));
     const int64_t proved = x->graph.least_ticks + extra_ticks;
-    /* one algorithm for all runs of a node may be slower than the best one per run, which is still a lower bound */
+    /* with one algorithm for all runs of a node, the plan may take longer than the result, which is still a lower bound */
     MP_ENSURE(ticks >= proved && (ticks == proved || mp_graph_has_algorithms(x->graph.graph)) &&
                   peak_bytes <= mp_search_request(x->search)->budget_bytes,
               x->err, MP_INVALID, "an exact plan of %lld ticks and %lld bytes was thought to be better", (long long)ticks,

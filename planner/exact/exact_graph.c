@@ -1,4 +1,4 @@
-/* exact_graph.c - reads a training graph into bit sets. */
+/* exact_graph.c - reads a training graph for the searcher `exact`: its nodes and storages become bits of 64-bit sets. */
 #include "planner/exact/exact.h"
 
 #include "estimator/graph/liveness.h"
@@ -9,7 +9,7 @@
 typedef struct reader {
     mp_exact_graph *x;
     const mp_graph *graph;
-    int *bit;              /* per storage: its bit; -1: static */
+    int *bit;              /* per storage: the number of its bit; -1: static */
     mp_exact_set *updates; /* per storage: the updates that write this parameter */
     mp_exact_set loss_and_backward;
     mp_error *err;
@@ -50,7 +50,7 @@ static mp_status number_storages(reader *r)
     return MP_OK;
 }
 
-/* Fills in the tiers with a budget. */
+/* Reads the tiers that have a budget, and their storages. */
 static void read_tiers(const reader *r, const int64_t *tier_bytes)
 {
     mp_exact_graph *x = r->x;
@@ -67,14 +67,14 @@ static bool writes_parameter(const reader *r, const mp_alternative *alternative,
     return r->graph->storages[s].kind == MP_KIND_PARAMETER && mp_list_has(alternative->writes, alternative->n_writes, s);
 }
 
-/* True if the alternatives agree in the sums that they add to, the gradients that they carry and the parameters that they
- * update. Only then does the set of nodes that have run determine which of these are done. */
+/* True if all alternatives of a node add to the same sums, carry the same gradients and update the same parameters. Only then
+ * does the set of nodes that have run determine the state of these storages. */
 static bool alternatives_agree(const reader *r, int v, const mp_alternative *alternative)
 {
     const mp_alternative *base = &r->graph->nodes[v].alternatives[0];
     const mp_exact_set lasting = r->x->lasting;
     if (alternative->returns) return !(set_of(r, base->writes, base->n_writes) & lasting);
-    /* equal numbers suffice, as no alternative adds to a storage that the base does not */
+    /* no alternative adds to a storage to which the base alternative does not, so it suffices to compare the numbers */
     if (alternative->n_adds != base->n_adds) return false;
     if ((set_of(r, alternative->writes, alternative->n_writes) ^ set_of(r, base->writes, base->n_writes)) & lasting)
         return false;
@@ -87,7 +87,7 @@ static bool alternatives_agree(const reader *r, int v, const mp_alternative *alt
     return true;
 }
 
-/* Sets the nodes that must have run, and the nodes that must not have run, before an alternative runs. */
+/* Finds the nodes that must have run before each run of an alternative, and the nodes that must not have run. */
 static void read_rules(const reader *r, int v, const mp_alternative *alternative, mp_exact_alternative *out)
 {
     const mp_graph *graph = r->graph;

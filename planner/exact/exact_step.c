@@ -1,14 +1,14 @@
-/* exact_step.c - computes the memory of one step from a state, and the minimal evictions that make it fit. Also computes the
- * facts that follow from the set of nodes that have run. */
+/* exact_step.c - computes, for a state of the exact search, the memory of one step and the minimal evictions that make it fit.
+ * Also computes the facts that follow from the set of nodes that have run. */
 #include "planner/exact/exact.h"
 
-/* True if an update that has run excludes the alternative. The exclusion is permanent. */
+/* True if an update that has run excludes the alternative, for the rest of the step. */
 static bool is_barred(const mp_exact_alternative *alternative, mp_exact_set ran)
 {
     return (alternative->before & ran) != 0;
 }
 
-/* Returns the storages that the node may still read, in any alternative that is not excluded. */
+/* Returns the storages that the node may still read: the inputs of all its alternatives that no update excludes. */
 static mp_exact_set reads_of(const mp_exact_node *node, mp_exact_set ran)
 {
     mp_exact_set reads = 0;
@@ -24,8 +24,8 @@ static mp_exact_set writes_of(const mp_exact_node *node, mp_exact_set ran)
     return writes;
 }
 
-/* Finds the nodes that may still run, and the storages that they read. These are nodes that have not run, and nodes that
- * recompute, copy back or copy out inputs of others. */
+/* Finds the nodes that may still run, and the storages that they read. They are nodes that have not run, and nodes that
+ * recompute, copy back or copy out the inputs of other nodes. */
 static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
 {
     const mp_exact_set ran = g->ran;
@@ -47,11 +47,11 @@ static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
     }
 }
 
-/* ---- nodes that will not fit ----
+/* ---- nodes that cannot fit any more ----
  *
- * When a node runs for the first time, its inputs and outputs are live. A storage is also live if its producers run only once,
- * one of them has run, and a node that must run later always uses it. This is the floor of floor.h, from within a search.
- */
+ * When a node runs for the first time, its inputs and outputs are live. A storage is also live in this case: its producers run
+ * only once, one of them has run, and a later required node always uses it. The least bytes are those of the floor (floor.h),
+ * starting from the current state. */
 
 /* Returns the least bytes live when the node runs in this alternative. Carried gradients that have begun are not included. */
 static int64_t least_bytes(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_alternative *a)
@@ -135,19 +135,19 @@ bool mp_exact_can_run(const mp_exact_graph *x, const mp_exact_stage *stage, mp_e
     return !((ran | x->optional) & node) || (alternative->writes & stage->useful & ~live) != 0;
 }
 
-/* A step, and its effects that do not depend on the evictions. */
+/* A step from a state, with its effects that do not depend on the evictions. */
 typedef struct step {
     const mp_exact_graph *x;
     const mp_exact_alternative *alternative;
-    mp_exact_set begins;              /* storages with an instance that begins at the step */
-    mp_exact_set live;                /* all other storages that are live before the step */
-    mp_exact_set useful;              /* useful storages after the step */
-    int64_t over_bytes;               /* bytes over the memory if no output takes over memory and nothing is evicted */
-    int64_t over_there[MP_MAX_TIERS]; /* the same per tier with a budget */
+    mp_exact_set begins; /* storages with an instance that begins at the step */
+    mp_exact_set live;   /* all other storages that are live before the step */
+    mp_exact_set useful; /* useful storages after the step */
+    int64_t over_bytes;  /* bytes over the memory of the device, if no output takes over memory and nothing is evicted */
+    int64_t over_there[MP_MAX_TIERS]; /* per tier with a budget: bytes over it */
 } step;
 
-/* Returns the bytes that outputs save by taking over memory of inputs that end at the step. The result is monotone: with more
- * ending inputs, an output loses its memory only to another output. */
+/* Returns the bytes that outputs save by taking over the memory of inputs that end at the step. With more ending inputs the
+ * result never falls, because an output then loses its memory only to another output. */
 static int64_t shared_bytes(const step *p, mp_exact_set ends)
 {
     int64_t bytes = 0;
@@ -169,8 +169,8 @@ static int64_t bytes_there(const mp_exact_graph *x, mp_exact_set storages)
     return bytes;
 }
 
-/* True if the step fits. Evicted inputs end at the step, other evicted storages end before it. In other tiers no output takes
- * over memory. */
+/* True if the step fits with these storages evicted. Evicted inputs end at the step, other evicted storages end before it. In
+ * tiers other than the device no output takes over memory. */
 static bool fits(const step *p, mp_exact_set evicted)
 {
     const mp_exact_set inputs = p->alternative->reads & p->live;
@@ -184,7 +184,8 @@ static step step_of(const mp_exact_graph *x, const mp_exact_stage *stage, const 
 {
     step p = {.x = x, .alternative = alternative, .begins = alternative->writes, .useful = next->useful};
     p.begins |= alternative->adds & ~stage->produced;
-    /* storages that are produced again have ended; so have storages that neither the step nor a later node reads */
+    /* Storages that the step produces again have ended. Storages that neither the step nor a later node reads have ended too.
+     */
     p.live = live & ~p.begins & (next->useful | alternative->reads | alternative->adds);
     p.over_bytes = stage->fixed_bytes + mp_exact_bytes(x, p.live) + mp_exact_bytes(x, p.begins) + alternative->workspace_bytes;
     /* all carried gradients are live in the first step */
@@ -209,7 +210,7 @@ static bool choose(eviction *d, int from, mp_exact_set evicted)
 {
     const step *p = d->p;
     if (fits(p, evicted)) {
-        for (mp_exact_set left = evicted; left;) /* one member is unnecessary, so the set is not minimal */
+        for (mp_exact_set left = evicted; left;) /* if the step fits without one of the members, the set is not minimal */
             if (fits(p, evicted & ~mp_exact_one(mp_bits_take(&left)))) return true;
         return d->visit(d->data, (p->live | p->begins) & p->useful & ~evicted);
     }
@@ -235,12 +236,12 @@ bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const m
     return choose(&d, 0, 0);
 }
 
-/* Why a step is safe: consider another plan that runs the node later. If the node runs here instead, in its fastest
- * alternative, it produces everything useful that any alternative produces, and all its inputs are live. Its outputs are then
- * live additionally until the other plan's run. But the storages that end here would have been live until then, since only this
- * node uses them and they cannot be recomputed. The changed plan needs no more memory at any step, and no more time. The node
- * must not exclude others: an update excludes readers of its parameter, and the first contribution to a carried gradient
- * excludes readers of the carried-in value. */
+/* Why a step is safe: consider any other plan, which runs the node later. Change it so that the node runs here, in its fastest
+ * alternative. There it produces everything useful that any of its alternatives produces, and all its inputs are live. Its
+ * outputs are then live earlier than in the other plan. But in that plan the storages that end here stay live until the node
+ * runs, because only this node uses them and they cannot be recomputed. So the changed plan needs no more memory at any step,
+ * and no more time. The node must not exclude other nodes: an update excludes readers of its parameter, and the first
+ * contribution to a carried gradient excludes readers of the carried-in value. */
 bool mp_exact_is_safe(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                       const mp_exact_alternative *alternative, mp_exact_set *live_after)
 {

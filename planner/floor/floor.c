@@ -34,7 +34,7 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-/* Nodes sorted by bytes. */
+/* A node and a number of bytes, in a list sorted by bytes. */
 typedef struct mp_floor_rank {
     int64_t bytes;
     int node;
@@ -42,22 +42,22 @@ typedef struct mp_floor_rank {
 
 typedef struct mp_floor_needs {
     int64_t *least_bytes; /* per node: lower bound on the live bytes at its first run, without static bytes */
-    int64_t *again_bytes; /* per node: lower bound on its own bytes at any of its runs */
+    int64_t *again_bytes; /* per node: lower bound on the bytes of its own operands and workspace, at any of its runs */
 } mp_floor_needs;
 
 struct search {
     mp_floor_cut *cut;
     const mp_precedence *order;
     const mp_floor_needs *needs;
-    int64_t most_work, looks; /* limit on the work of the cuts; node visits so far outside the cuts */
-    int64_t bytes;            /* the best floor so far */
+    int64_t most_work, looks; /* limit on the work of the cuts; number of node visits outside the cuts */
+    int64_t bytes;            /* the highest floor found, in bytes */
     mp_floor_reason *reason;
     size_t n;
     mp_floor_rank *once; /* the nodes that run once, by descending bytes */
-    int *names;          /* per node: the last chain with a storage that some alternative of the node uses */
-    int chain;           /* number of the current chain */
-    uint64_t *done;      /* scratch: a set of vertices */
-    mp_floor_rank *over; /* for one (j, s, P0): the nodes before j that exceed the floor if the chain is live */
+    int *names;     /* per node: number of the last chain that contains a storage which some alternative of the node uses */
+    int chain;      /* number of the current chain */
+    uint64_t *done; /* scratch: a set of vertices */
+    mp_floor_rank *over; /* for one (j, s, P0): the nodes before j that exceed the floor if a storage of the chain is live */
 };
 
 static int by_bytes(const void *a, const void *b)
@@ -73,7 +73,7 @@ static void floor_rank_sort(mp_floor_rank *ranks, size_t n)
     if (n) qsort(ranks, n, sizeof *ranks, by_bytes);
 }
 
-/* Computes the least bytes while `producer` runs after the first n nodes of `over` and before j. */
+/* Computes the least bytes that are live if `producer` runs after the first n nodes of `over` and before j. */
 static mp_status again(struct search *x, size_t n, int j, int producer, int64_t *bytes, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -90,7 +90,7 @@ static mp_status again(struct search *x, size_t n, int j, int producer, int64_t 
     return MP_OK;
 }
 
-/* Returns the minimum of level_bytes between the last of `over` and j in the sequence. */
+/* Returns the smallest level_bytes between the last node of `over` and node j, in the order of the sequence. */
 static int64_t least_level(const struct search *x, size_t n, int j)
 {
     int last = -1;
@@ -102,9 +102,9 @@ static int64_t least_level(const struct search *x, size_t n, int j)
     return least;
 }
 
-/* Raises the floor to that of (j, s, producer), if it is higher. `held`: bytes of the smallest storage of the chain. If the
- * producer runs after over[0 .. k), its run needs again(k) bytes, which rises with k. The bytes of over[k] with the chain live
- * fall with k. The floor is where the two cross. */
+/* Raises the floor to the floor of (j, s, producer), if that is higher. `held`: bytes of the smallest storage of the chain. If
+ * the producer runs after over[0 .. k), its run needs again(k) bytes, which rise with k. The bytes at over[k] with the chain
+ * live fall with k. The floor is where the two cross. */
 static mp_status try_producer(struct search *x, int j, int s, int producer, int64_t held, mp_error *err)
 {
     size_t i, n = 0, low = 1; /* the crossing is in [low, n] */
@@ -141,7 +141,8 @@ static void name_readers(struct search *x, int s)
     x->looks += graph->readers_start[s + 1] - graph->readers_start[s];
 }
 
-/* Follows the chain from s back along the largest input, over at most 16 nodes, while it can raise the floor. */
+/* Follows the chain of producers from s back along the largest input, over at most 16 nodes, as long as that can raise the
+ * floor. */
 static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -164,8 +165,9 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
     return MP_OK;
 }
 
-/* Raises *bytes (without static bytes) to the highest floor of any (j, s, P0), and sets *reason. If the cuts exceed
- * `most_work`, stops early with the best result. MP_NOMEM. O(nodes) per (j, s, P0), of which a node has few, plus the cuts. */
+/* Raises *bytes (without static bytes) to the highest floor of any (j, s, P0) as defined in the file head, and sets *reason.
+ * If the work of the cuts exceeds `most_work`, stops early with the highest floor found. MP_NOMEM. O(nodes) per (j, s, P0), of
+ * which a node has few, plus the cuts. */
 static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t most_work, int64_t *bytes,
                             mp_floor_reason *reason, mp_error *err)
 {
@@ -199,8 +201,8 @@ static bool is_produced_once(const mp_precedence *o, int s)
     return !mp_storage_is_static(&o->graph->storages[s]) && !o->recomputable[s];
 }
 
-/* Sets `from` to the nodes at whose first run the current instance of s certainly exists. Sets `to` to the nodes at which s is
- * certainly used later. Clears both first. */
+/* Computes two sets of nodes, for the life of s in every plan. `from`: nodes at whose first run the current instance of s
+ * exists. `to`: nodes after which s is used. */
 static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t *to)
 {
     const mp_certain_life life = mp_certain_life_of(o, s);
@@ -209,12 +211,12 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
         to[w] = life.stays ? ~UINT64_C(0) : 0;
     }
     for (int k = 0; k < life.n_makers; k++) mp_bits_unite(from, mp_precedence_descendants(o, life.makers[k]), o->words);
-    for (int k = life.n_users - 1; k >= 0; k--) /* users before a later user add nothing */
+    for (int k = life.n_users - 1; k >= 0; k--) /* if a later user has been added, users before it add nothing */
         if (!mp_bits_has(to, life.users[k])) mp_bits_unite(to, mp_precedence_ancestors(o, life.users[k]), o->words);
 }
 
-/* Adds to live_bytes[v] every storage that is certainly live at the first run of v and that v does not use. The vertex behind
- * all nodes is the end of backward; at_end returns the storages live there. */
+/* Adds to live_bytes[v] the bytes of every storage that is live at the first run of v in every plan, and that v does not use.
+ * *at_end marks the storages that are live at the end of backward, which is the vertex after all nodes. */
 static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end, mp_error *err)
 {
     const mp_graph *graph = o->graph;
@@ -243,14 +245,14 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
     return MP_OK;
 }
 
-/* The runs of a node in question: its first run, or with any_run each run. */
+/* The runs of a node for which in-place pairs are considered: its first run, or with any_run each run. */
 typedef struct runs {
     const mp_precedence *order;
     int node;
     bool any_run;
 } runs;
 
-/* True if some schedule can apply the in-place pair: `from` ends and `to` begins at such a run. */
+/* True if some schedule can apply the in-place pair at such a run: `from` ends there and `to` begins. */
 static bool may_apply(const void *data, mp_in_place p)
 {
     const runs *x = data;
@@ -267,8 +269,8 @@ static bool may_apply(const void *data, mp_in_place p)
     return true;
 }
 
-/* Returns the most bytes that in-place pairs can save: each input and each output counts once. `best` is zero per storage,
- * before and after. */
+/* Returns the most bytes that in-place pairs of an alternative can save. Each input and each output counts once. `best` is
+ * scratch, zero per storage, before and after. */
 static int64_t most_saved(const mp_precedence *o, int node, const mp_alternative *alternative, bool any_run, int64_t *best)
 {
     const runs x = {o, node, any_run};
@@ -276,7 +278,7 @@ static int64_t most_saved(const mp_precedence *o, int node, const mp_alternative
     return most.outputs_bytes < most.inputs_bytes ? most.outputs_bytes : most.inputs_bytes;
 }
 
-/* Returns the bytes of a list of storages, without static storages and without storages marked in `counted` (NULL: none). */
+/* Returns the bytes of a list of storages. Static storages and storages marked in `counted` (NULL: none) are omitted. */
 static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, const bool *counted)
 {
     int64_t bytes = 0;
@@ -286,8 +288,8 @@ static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, cons
     return bytes;
 }
 
-/* Returns the bytes that a node needs in its cheapest alternative, at its first run or at any run. Storages marked in `counted`
- * are left out. */
+/* Returns the bytes of operands and workspace that a node needs in its cheapest alternative, at its first run or at any run.
+ * Storages marked in `counted` are omitted. */
 static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const bool *counted, int64_t *best)
 {
     const mp_node *x = &o->graph->nodes[node];
@@ -324,8 +326,8 @@ static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64
     return least < INT64_MAX ? least : 0;
 }
 
-/* Raises least_bytes by minimum cuts, for nodes that may then exceed the current maximum, alone or with a recomputable storage
- * live. */
+/* Raises least_bytes of nodes by minimum cuts. Only nodes are cut that may then exceed the current maximum, alone or with a
+ * recomputable storage live. */
 static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *least_bytes, mp_error *err)
 {
     const mp_precedence *o = cut->order;
@@ -350,7 +352,7 @@ static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *l
     return MP_OK;
 }
 
-/* Returns the maximum over nodes and its node; 0 and -1 without nodes. */
+/* Returns the maximum over the nodes, and the node that has it; 0 and -1 if there are no nodes. */
 static int64_t highest_of(const int64_t *bytes, int n, int *node)
 {
     *node = n ? 0 : -1;
@@ -418,8 +420,8 @@ static int64_t bytes_of_run(const mp_graph *graph, const mp_alternative *x, int6
     return bytes - (most.inputs_bytes < most.outputs_bytes ? most.inputs_bytes : most.outputs_bytes);
 }
 
-/* Computes the floor of a graph with copies: the largest need of any node's first run. All other storages may be in another
- * tier then. */
+/* Computes the floor of a graph with copies: the largest bytes that any node needs at its first run. Storages that the node
+ * does not use may be in another tier at that time. */
 static mp_status floor_of_copies(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
     int64_t highest = 0;

@@ -1,4 +1,5 @@
-/* floor_cut.c - builds the network of a moment from the nodes that are not known to have run or not. */
+/* floor_cut.c - the least live bytes at a moment of a schedule (floor.h), by a minimum cut. Its network contains the open
+ * nodes: those not known to have run or not to have run. */
 #include "planner/floor/floor.h"
 
 #include "estimator/base/memory.h"
@@ -14,16 +15,18 @@ struct mp_floor_life {
     mp_certain_life certain;
 };
 
-/* Adds s to the list if it is certainly live at some moment. */
+/* Adds storage s to the list of lives, if there is a moment at which it is live in every plan. */
 static void find_life(mp_floor_cut *cut, int s)
 {
     mp_certain_life life = mp_certain_life_of(cut->order, s);
     if (!cut->order->graph->storages[s].bytes || !life.n_makers || (!life.n_users && !life.stays)) return;
-    if (mp_adds_in_turn(cut->order, s)) life.n_makers = 1; /* the first maker runs before the others */
+    /* the additions are in a fixed order, so the first maker runs before all others */
+    if (mp_adds_in_turn(cut->order, s)) life.n_makers = 1;
     cut->lives[cut->n_lives++] = (struct mp_floor_life){s, life};
 }
 
-/* Adds the storage's bytes to every position between its first producer and its last user, as differences in `level_bytes`. */
+/* Adds the storage's bytes to every position between its first producer and its last user in the sequence. `level_bytes` holds
+ * differences at this stage. */
 static void add_to_levels(mp_floor_cut *cut, const struct mp_floor_life *life)
 {
     const mp_certain_life *x = &life->certain;
@@ -94,7 +97,7 @@ static bool add_vertex(mp_floor_cut *cut, int *vertex)
     return true;
 }
 
-/* Returns the vertex of an open node. Creates it at the first request. */
+/* Returns in *vertex the network's vertex of an open node. Creates it if it does not exist. */
 static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
 {
     if (cut->vertex[node] < 0 && !add_vertex(cut, &cut->vertex[node])) return false;
@@ -102,7 +105,7 @@ static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
     return true;
 }
 
-/* Adds an arc. bytes -1: unbounded capacity. */
+/* Adds an arc of this capacity to the network. bytes -1: unbounded capacity. */
 static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
 {
     const size_t n = cut->n_arcs + 1;
@@ -116,8 +119,8 @@ static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
     return true;
 }
 
-/* Adds a storage that may be live. Vertex `made` is in X if a producer is in X (-1: it is in X). Vertex `used` is in X only if
- * all users are (-1: it is not in X). */
+/* Adds a storage that may be live at the moment. X is the set of nodes that have run. Vertex `made` is in X if a producer is
+ * in X (-1: a producer is known to be). Vertex `used` is in X only if all users are in X (-1: a user is known not to be). */
 static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool is_produced, bool is_used_later)
 {
     const mp_certain_life *x = &life->certain;
@@ -136,13 +139,15 @@ static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool i
     return is_produced || is_used_later || add_arc(cut, made, used, bytes);
 }
 
-/* Adds storages that are certainly live to *certain, and the others to the network. */
+/* Adds to *certain the bytes of storages that are live at the moment in any case. Adds storages that may be live to the
+ * network. */
 static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
 {
     for (size_t k = 0; k < cut->n_lives; k++) {
         const struct mp_floor_life *life = &cut->lives[k];
         const mp_certain_life *x = &life->certain;
-        int makers[3] = {0}, users[3] = {0}; /* numbers by side */
+        /* numbers of makers and of users of the storage on each side (DONE, LATER, open) */
+        int makers[3] = {0}, users[3] = {0};
         if (cut->touched[life->storage] == running + 1) continue;
         for (int i = 0; i < x->n_makers; i++) makers[(int)cut->side[x->makers[i]]]++;
         for (int i = 0; i < x->n_users; i++) users[(int)cut->side[x->users[i]]]++;
@@ -157,7 +162,7 @@ static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
     return true;
 }
 
-/* Adds arcs so that the predecessors of a node in X are in X. */
+/* Adds an arc from each open node to its predecessors, so that the predecessors of a node in X are in X. */
 static bool add_pairs(mp_floor_cut *cut)
 {
     const mp_precedence *o = cut->order;
@@ -202,7 +207,7 @@ mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, 
     }
     touch(cut, running);
     MP_ENSURE(add_lives(cut, running, &certain), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
-    /* nodes without storages still connect others in the order */
+    /* nodes without storages are needed too, because they connect others in the order */
     for (int v = 0; v < o->n && cut->n_vertices; v++)
         MP_ENSURE(cut->side[v] != UNKNOWN || vertex_of(cut, v, &vertex), err, MP_NOMEM, "no memory for the floor of %d nodes",
                   o->n);

@@ -1,11 +1,10 @@
-/* ilp.c - the searcher `ilp`: Checkmate's integer programme (Jain et al. 2020), or a smaller one if that is too large, solved
- * by GLPK.
+/* ilp.c - the searcher `ilp`: Checkmate's integer programme (Jain et al. 2020), solved by GLPK. If that is too large, it
+ * solves a programme with fewer stages.
  *
- * The results of a search that is cut short would depend on the budget in an erratic way. memplan therefore solves a ladder of
- * budgets that depends on the graph alone. It starts at the largest rung within the budget and goes down, until one rung is
- * solved to optimality or no shorter plan is possible. The result of a rung depends on the rung alone. A plan found on a lower
- * rung is valid for a higher one. With few different sizes there is a rung for every possible peak.
- */
+ * If a search is cut short, its result depends on the budget in an erratic way. So memplan solves the programme for a ladder
+ * of budgets that depends on the graph alone. It starts at the largest rung within the user's budget and goes down, until one
+ * rung is solved to optimality or no faster plan is possible. The result of a rung depends on the rung alone. A plan found on
+ * a lower rung is valid for a higher one. If the graph has few different sizes, there is a rung for every possible peak. */
 #include "planner/floor/problem.h"
 #include "planner/search/searchers.h"
 
@@ -16,7 +15,7 @@
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 
-/* The searcher for the plans to start from, under the name of this searcher. */
+/* the searcher lower-set provides the plans from which GLPK starts; they count as plans of `ilp` */
 static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false, false, false};
 
 typedef struct ilp {
@@ -66,7 +65,7 @@ static mp_status offer_list(ilp *x, int64_t *peak_bytes, mp_error *err)
     return mp_search_offer(x->search, steps, n, peak_bytes, NULL, err);
 }
 
-/* Returns the distance between rungs on the ladder from `low` to `high`. */
+/* Returns the distance in bytes between two rungs of the ladder from `low` to `high`. */
 static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
 {
     const mp_graph *graph = x->graph;
@@ -77,7 +76,7 @@ static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
     return unit > even ? unit : even > 0 ? even : 1;
 }
 
-/* Solves one rung. Sets *done if no lower rung is needed. */
+/* Solves the programme for one rung. Sets *done if no lower rung is needed. */
 static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
 {
     const mp_request *request = mp_search_request(x->search);
@@ -119,8 +118,8 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     int node;
     bool done = false;
     MP_CHECK(build_model(&x, err));
-    if (request->solver && !strcmp(request->solver, start.name)) /* within auto, other searchers have provided a start */
-        MP_CHECK(mp_search_delegate(search, &start, 1, err));
+    /* if `auto` runs this searcher, other searchers have provided a plan to start from */
+    if (request->solver && !strcmp(request->solver, start.name)) MP_CHECK(mp_search_delegate(search, &start, 1, err));
     if (x.graph == mp_problem_graph(request->problem))
         MP_CHECK(mp_problem_floor(request->problem, &low, NULL, err));
     else /* the floor of the relaxed graph */

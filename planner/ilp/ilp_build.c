@@ -1,4 +1,4 @@
-/* ilp_build.c - finds the places that use each storage, and the columns that the model needs. */
+/* ilp_build.c - builds the integer programme of a graph: finds the places that use each storage, and adds the columns. */
 #include "planner/ilp/ilp.h"
 
 #include <stdlib.h>
@@ -17,8 +17,8 @@ typedef struct builder {
     mp_ilp_model *m;
     use *uses;
     size_t n_uses, uses_capacity;
-    bool *needed; /* per place, for one stage: recomputing it can be useful */
-    int *waits;   /* the places that an update waits for */
+    bool *needed; /* per place, for the current stage: recomputing its node can be useful */
+    int *waits;   /* places that the current update waits for */
     /* per node: 1 + a storage that remains live for this update, if it is fused into backward; 0: none */
     int *resident_for;
     mp_error *err;
@@ -56,7 +56,7 @@ static int compare_uses(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Returns the place after which s is complete. For a sum it is the place of the last adder. */
+/* Returns the place at which storage s is complete: the place of its producer; for a sum, of its last adder. */
 static int complete_at(const mp_ilp_model *m, int s, const int *place_of)
 {
     int last = m->produced_at[s];
@@ -71,9 +71,9 @@ static bool reads_in_base(const mp_ilp_model *m, int place, int s)
     return mp_list_has(base->reads, base->n_reads, s);
 }
 
-/* Adds the places that an update fused into backward waits for: producers of its inputs, and readers of its outputs. Its
- * gradients remain live until then, so these places count as uses of all its inputs. The inputs of other updates remain live to
- * the end. */
+/* For an update fused into backward, adds the places that it waits for: producers of its inputs, and readers of its outputs.
+ * The gradients that it reads stay live until then. So these places count as uses of all its inputs. The inputs of other
+ * updates stay live to the end. */
 static mp_status add_uses_of_update(builder *b, int update, const int *place_of)
 {
     const mp_ilp_model *m = b->m;
@@ -120,7 +120,7 @@ static mp_status collect_uses(builder *b)
             if (m->produced_at[s] < 0)
                 m->produced_at[s] = p;
             else
-                MP_CHECK(add_use(b, s, p)); /* p adds to a sum that exists already */
+                MP_CHECK(add_use(b, s, p)); /* the node adds to a sum that another node has begun */
         }
         for (size_t i = 0; i < base->n_reads; i++)
             if (m->produced_at[base->reads[i]] >= 0) MP_CHECK(add_use(b, base->reads[i], p));
@@ -146,7 +146,7 @@ static mp_status collect_uses(builder *b)
 
 /* ---- columns ---- */
 
-/* True if an instance of s can be useful in stage i or later, including nodes that may be recomputed there. */
+/* True if an instance of s can be useful in stage i or later. Nodes that may be recomputed there count as users. */
 static bool is_useful(const builder *b, int i, int s)
 {
     const mp_ilp_model *m = b->m;
@@ -229,7 +229,7 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
     }
     MP_ENSURE(backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
     m->n_stages = first ? n_stages : m->n_places;
-    /* the maps alone would need more memory than the columns */
+    /* the arrays of column numbers alone would need more memory than the columns */
     MP_ENSURE((size_t)m->n_stages <= 64 * most_columns / (graph->n_nodes + graph->n_storages) + 1, err, MP_NOT_APPLICABLE,
               "%s is too large for an integer programme of %zu columns", graph->name, most_columns);
     const size_t stages = (size_t)m->n_stages, places = (size_t)m->n_places, storages = graph->n_storages;

@@ -1,5 +1,5 @@
-/* ilp_model.c - columns, rows and entries as growing arrays. The rows require that a storage that is read is resident or
- * recomputed, and that the live bytes at each node fit into the budget. */
+/* ilp_model.c - stores the columns, rows and coefficients of the integer programme in growing arrays. The rows require that a
+ * storage that is read is resident or recomputed, and that the live bytes at each node fit in the budget. */
 #include "planner/ilp/ilp.h"
 
 #include "estimator/base/memory.h"
@@ -63,8 +63,8 @@ static mp_status begin_row(builder *b, int64_t bound, bool memory)
     return MP_OK;
 }
 
-/* Adds coefficient * column to the last row, which must not contain the column yet. MP_ILP_NEVER counts as 0, MP_ILP_ALWAYS as
- * 1. */
+/* Adds coefficient * column to the row that was added last. The row must not contain the column. MP_ILP_NEVER counts as 0,
+ * MP_ILP_ALWAYS as 1. */
 static mp_status put(builder *b, int column, int64_t coefficient)
 {
     mp_ilp_model *m = b->m;
@@ -86,8 +86,8 @@ static mp_status at_most(builder *b, int x, int y, int z)
     return put(b, z, -1);
 }
 
-/* Adds two kinds of rows. A storage that is read, or resident at the end, was resident at the begin or is recomputed. A storage
- * that is used later counts as used now. */
+/* Adds two kinds of rows for stage i. First: a storage that is read, or resident at the end, was resident at the begin or is
+ * recomputed. Second: a storage that is used later counts as used at every earlier place. */
 static mp_status add_flow(builder *b, int i)
 {
     const mp_ilp_model *m = b->m;
@@ -115,8 +115,8 @@ static mp_status add_flow(builder *b, int i)
     return MP_OK;
 }
 
-/* Adds the in-place pairs of the node at a place. Their columns, with the saved bytes, are added to the last memory row.
- * Further rows make the pairs exclude each other. */
+/* Adds the in-place pairs of the node at a place. Their columns, with the bytes that they save, are added to the memory row
+ * that was added last. Further rows make the pairs exclude each other. */
 static mp_status add_pairs(builder *b, int i, int place)
 {
     mp_ilp_model *m = b->m;
@@ -156,8 +156,8 @@ static mp_status add_pairs(builder *b, int i, int place)
     return MP_OK;
 }
 
-/* Adds the memory row of the node at `place` in stage i. If the node may be recomputed but is not, the row counts no more than
- * the row of the next node that runs. All storages that it counts are used there or later. */
+/* Adds the memory row of the node at `place` in stage i. If the node may be recomputed but is not, this row counts no more
+ * than the memory row of the next node that runs. The reason is that all storages that it counts are used there or later. */
 static mp_status add_memory(builder *b, int i, int place)
 {
     const mp_ilp_model *m = b->m;

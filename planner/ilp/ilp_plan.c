@@ -1,4 +1,5 @@
-/* ilp_plan.c - computes the recomputation needed for given resident storages, and the column values of given runs. */
+/* ilp_plan.c - converts between the columns of the integer programme and runs of nodes. Computes the recomputation that given
+ * resident storages require, and the column values of given runs. */
 #include "planner/ilp/ilp.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@ void mp_ilp_complete(const mp_ilp_model *m, const double *x, double threshold, b
     for (int i = 0; i < m->n_stages; i++) {
         bool *demanded = runs + (size_t)i * (size_t)m->n_places;
         const int first = m->first[i], end = m->first[i + 1];
-        for (int s = 0; s < n_storages; s++) /* storages that cannot be recomputed remain */
+        for (int s = 0; s < n_storages; s++) /* storages that cannot be recomputed stay resident */
             present[s] = present[s] && (!m->repeatable[m->produced_at[s]] || is_resident(m, i, s, x, threshold));
         for (int s = 0; s < n_storages; s++)
             if (m->produced_at[s] < first && is_resident(m, i + 1, s, x, threshold)) demand(m, s, present, demanded);
@@ -79,7 +80,8 @@ static double resident_value(const mp_ilp_model *m, int stage, int s, const doub
     return column >= 0 ? x[column] : 0;
 }
 
-/* Applies the first in-place pairs that fit, in the order of columns, which is the order of each node's pairs. */
+/* Applies in-place pairs in the order of their columns, as far as they fit. This is the order in which each node lists its
+ * pairs. */
 static void fill_pairs(const mp_ilp_model *m, const bool *runs, double *x, bool *taken)
 {
     const size_t n_storages = m->graph->n_storages;

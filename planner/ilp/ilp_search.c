@@ -1,8 +1,8 @@
-/* ilp_search.c - branch and bound by GLPK. `search` owns everything that must be freed after an error in GLPK.
+/* ilp_search.c - branch and bound over the integer programme, by GLPK. `search` owns everything that must be freed after an
+ * error in GLPK.
  *
- * GLPK accepts an infeasible start as a solution. A start is therefore checked against all rows in integer arithmetic first.
- * Each solution of GLPK becomes a plan that the timeline judges, and so do plans rounded from the relaxations.
- */
+ * GLPK would accept an infeasible start as a solution. So a start is first checked against all rows in integer arithmetic.
+ * Each solution of GLPK becomes a plan that the timeline judges, and so do plans rounded from the relaxations. */
 #include "planner/ilp/ilp.h"
 
 #include <math.h>
@@ -19,15 +19,15 @@ typedef struct search {
     const mp_ilp_limits *limits;
     mp_ilp_result *result;
     int64_t budget_bytes, ticks_unit, base_ticks;
-    double start, incumbent; /* GLPK's objective values of the start and of the last judged incumbent */
-    bool useless;            /* no plan below good_ticks remains */
+    double start, incumbent; /* objective values in GLPK of the start and of the last solution (incumbent) that was judged */
+    bool useless;            /* no plan with fewer than good_ticks exists, so the search can end */
     mp_status status;
     mp_error *err;
     glp_prob *problem;
-    double *x;         /* per column, counted from 0 */
-    double *values;    /* per column, counted from 1 */
-    int *indices;      /* per column, counted from 1 */
-    bool *runs, *last; /* the current runs; the last judged runs */
+    double *x;         /* values per column, from index 0 */
+    double *values;    /* values per column, from index 1, for GLPK */
+    int *indices;      /* numbers per column, from index 1, for GLPK */
+    bool *runs, *last; /* the runs to judge; the runs that were judged last */
     bool *work;
 } search;
 
@@ -72,8 +72,8 @@ static mp_status judge(search *s, int64_t *peak_bytes)
     return MP_OK;
 }
 
-/* Builds the plan that keeps storages resident whose columns are >= threshold. Returns false if it was judged before or does
- * not fit. */
+/* Builds the plan that keeps each storage resident whose column is >= threshold. Returns false if the plan was judged before,
+ * or does not fit. */
 static bool round_to_plan(search *s, double threshold)
 {
     int64_t peak_bytes = 0;
@@ -96,7 +96,7 @@ static double objective(const search *s)
     return (double)ticks;
 }
 
-/* Rounds the relaxation of the current node to plans; at the root with many thresholds. */
+/* Rounds the relaxation of the current node of the tree to plans; at the root with many thresholds. */
 static void try_rounding(search *s, glp_tree *tree)
 {
     static const double thresholds[] = {0.5, 0.9, 0.1, 0.7, 0.3, 0.99, 0.01};
@@ -112,7 +112,7 @@ static void try_rounding(search *s, glp_tree *tree)
     }
 }
 
-/* If GLPK has found a new solution since the last call, builds its plan. */
+/* If GLPK has found a new solution since the last call, builds the plan of this solution. */
 static void take_incumbent(search *s, glp_prob *problem)
 {
     if (glp_mip_status(problem) != GLP_FEAS && glp_mip_status(problem) != GLP_OPT) return;
@@ -149,7 +149,8 @@ static void call_back(glp_tree *tree, void *data)
 
 /* ---- the problem ---- */
 
-/* Returns the scale of memory rows. Large byte counts are scaled to bounds of about 1000. Small numbers remain exact. */
+/* Returns the factor between bytes and the coefficients of memory rows. Large byte counts are scaled so that bounds are about
+ * 1000. Small numbers remain exact. */
 static double bytes_unit(const search *s)
 {
     const mp_ilp_model *m = s->m;
@@ -174,7 +175,7 @@ static void load_rows(search *s)
         for (size_t k = row->start; k < row->start + row->n; k++)
             if (m->entries[k].coefficient > 0) most += m->entries[k].coefficient;
         if (row->memory) bound += s->budget_bytes - s->limits->tighter_bytes - m->static_bytes;
-        if (most <= bound) continue; /* the row is never violated */
+        if (most <= bound) continue; /* no values of the columns can violate the row */
         const double scale = row->memory ? unit : 1;
         const int index = glp_add_rows(s->problem, 1);
         double limit = (double)bound / scale;
@@ -207,7 +208,7 @@ static void load(search *s)
     load_rows(s);
 }
 
-/* Solves the first relaxation, in slices. */
+/* Solves the first relaxation in slices of iterations, so that the clock can be checked. */
 static int relax(search *s)
 {
     glp_smcp how;

@@ -1,18 +1,19 @@
-/* lagrange.c - the searcher `priced`: Lagrangian relaxation of the memory constraint. Cut labels are computed for multipliers,
- * the multipliers are adjusted, and the schedules are judged.
+/* lagrange.c - the searcher `priced`: Lagrangian relaxation of the memory constraint. For given multipliers, a minimum cut
+ * decides which storages are kept and which are recomputed. The multipliers are adjusted, and the timeline judges the
+ * schedules.
  *
- * 1. A single multiplier, at the end of forward, is bisected until the storages live there just fit.
+ * 1. A single multiplier, at the end of forward, is bisected until the storages that are live there just fit.
  * 2. A multiplier per stage rises where the schedule exceeds the budget and falls where memory is free (subgradient). These
- *    multipliers balance recomputation against kept storages.
- * 3. If few storages are kept, a single recomputation would span a long range. The list is therefore cut where few bytes cross,
- *    for a range of segment sizes. Crossing storages are kept, and multipliers decide about the rest.
- * 4. Segments with everything else recomputed (Chen et al. 2016), partly more than once, for budgets that no labels meet.
+ * multipliers balance recomputation against kept storages.
+ * 3. If few storages are kept, a single recomputation would span a long range. So the list is cut where few bytes cross, for a
+ * range of segment sizes. Crossing storages are kept, and multipliers decide about the others.
+ * 4. Segments in which everything is recomputed (Chen et al. 2016), partly more than once. These are for budgets that the cuts
+ * cannot meet.
  *
  * On large graphs mp_run_lagrange_first offers a segment schedule first, so that an early stop has a plan.
  *
- * Sources: multipliers for constrained resources, Everett 1963; labels by a minimum cut, Picard 1976; subgradients, Polyak
- * 1967.
- */
+ * Sources: multipliers for constrained resources, Everett 1963; decisions by a minimum cut, Picard 1976; subgradients, Polyak
+ * 1967. */
 #include "planner/search/searchers.h"
 
 #include <math.h>
@@ -26,10 +27,10 @@
 typedef struct segment_list {
     mp_pool *pool; /* owns all arrays */
     mp_boundaries *boundaries;
-    int64_t *produced_bytes; /* per position: the bytes of its outputs */
-    int64_t total_bytes;     /* sum over all positions */
+    int64_t *produced_bytes; /* per position in the forward list: bytes of its node's outputs */
+    int64_t total_bytes;     /* bytes of the outputs of all positions */
     bool *ends;              /* per position: a segment ends there, set by the last call of cut_segments */
-    int *n_ends;             /* scratch: per position, the number of ends before it */
+    int *n_ends;             /* scratch, per position: number of segment ends before it */
 } segment_list;
 
 static void free_segments(segment_list *x)
@@ -41,8 +42,8 @@ static void free_segments(segment_list *x)
 }
 MP_OWNER(free_segments, segment_list)
 
-/* On MP_OK release *out with free_segments (NULL is allowed). MP_NOT_APPLICABLE: no forward or no backward nodes. MP_NOMEM.
- * O(list lengths). */
+/* Prepares the cutting of the forward list into segments. On MP_OK release *out with free_segments (NULL is allowed).
+ * MP_NOT_APPLICABLE: no forward or no backward nodes. MP_NOMEM. O(list lengths). */
 static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_error *err)
 {
     MP_OWNED_BY(free_segments) segment_list *x = mp_alloc(1, sizeof *x);
@@ -64,7 +65,8 @@ static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_erro
     return MP_OK;
 }
 
-/* Ends each segment where the fewest bytes cross, after it has produced between 3/4 and 5/4 of size_bytes. */
+/* Cuts the list into segments of about size_bytes of outputs. A segment ends where the fewest bytes cross, after it has
+ * produced between 3/4 and 5/4 of size_bytes. */
 static void cut_segments(segment_list *x, int64_t size_bytes)
 {
     const mp_boundaries *b = x->boundaries;
@@ -87,7 +89,7 @@ static void cut_segments(segment_list *x, int64_t size_bytes)
     }
 }
 
-/* Sets `is_kept` of the labels: storages that cross an end are kept. O(n + storages). */
+/* Sets labels->is_kept so that storages that cross a segment's end are kept. O(n + storages). */
 static void keep_crossing(segment_list *x, mp_cut_labels *labels)
 {
     const mp_boundaries *b = x->boundaries;
@@ -104,12 +106,13 @@ typedef struct pricing {
     mp_cut_labels *problem;
     segment_list *segments;
     double *multiplier;  /* per stage: ticks per byte */
-    int64_t *over_bytes; /* per stage: the highest live bytes of its steps, minus free_bytes */
+    int64_t *over_bytes; /* per stage: largest live bytes of its step and of its recomputations, minus free_bytes */
     int64_t free_bytes;  /* budget minus static bytes */
     int64_t best_ticks, smallest_bytes;
-    double spare;   /* fraction of free_bytes that the multipliers leave unused, since activations are large */
-    int64_t n_cuts; /* number of remaining cuts */
-    int64_t ticks;  /* ticks of the last schedule */
+    double spare;   /* fraction of free_bytes that the multipliers leave unused; activations are so large that a fit is rarely
+                       exact */
+    int64_t n_cuts; /* number of minimum cuts that may still be computed */
+    int64_t ticks;  /* ticks of the schedule built last */
     bool fits;
 } pricing;
 
@@ -118,7 +121,7 @@ static bool ended(pricing *x)
     return x->n_cuts <= 0 || mp_search_stopped(x->search);
 }
 
-/* Computes, per stage, the bytes over the budget in its step and in the recomputations just before it. */
+/* Computes over_bytes per stage: for the stage's step and the recomputations just before it. */
 static void measure(pricing *x, const mp_timeline *timeline, const mp_step *steps)
 {
     const mp_cut_labels *p = x->problem;
@@ -131,7 +134,7 @@ static void measure(pricing *x, const mp_timeline *timeline, const mp_step *step
     }
 }
 
-/* Builds the schedule of the cheapest labels for the multipliers, and offers it if that may help. */
+/* Builds the schedule of the decisions that are cheapest for the multipliers, and offers it if that may help. */
 static mp_status try_multipliers(pricing *x, mp_error *err)
 {
     MP_OWNED mp_step *steps = NULL;
@@ -152,7 +155,7 @@ static mp_status try_multipliers(pricing *x, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the smallest multiplier at the end of forward with which the storages live there fit. */
+/* Finds the smallest multiplier at the end of forward with which the storages that are live there fit. */
 static mp_status bisect(pricing *x, mp_error *err)
 {
     const mp_cut_labels *p = x->problem;
@@ -175,8 +178,8 @@ static mp_status bisect(pricing *x, mp_error *err)
     return MP_OK;
 }
 
-/* Makes a subgradient step. Multipliers rise at the worst stage of each range over the budget, and fall where memory is
- * free. */
+/* Makes a subgradient step: raises the multiplier at the worst stage of each range over the budget, and lowers multipliers
+ * where memory is free. */
 static void step_multipliers(pricing *x, double unit, double step)
 {
     const mp_cut_labels *p = x->problem;
@@ -207,7 +210,7 @@ static mp_status descend(pricing *x, double unit, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the ticks per byte of recomputing everything. */
+/* Returns the ticks of recomputing everything, divided by its bytes. */
 static double mean_multiplier(const mp_cut_labels *p)
 {
     double ticks = 1, bytes = 1;
@@ -217,7 +220,7 @@ static double mean_multiplier(const mp_cut_labels *p)
     return ticks / bytes;
 }
 
-/* True if a plan is close to the known bound, or if the graph is so large that any plan is accepted. */
+/* True if a plan is close to the known bound. On large graphs any plan is close enough. */
 static bool is_near(const pricing *x)
 {
     if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > MP_LAGRANGE_FIRST_PLAN_NODES) return true;
@@ -227,14 +230,14 @@ static bool is_near(const pricing *x)
 
 /* ---- segments ---- */
 
-/* A start of the descent: the size of segments (INT64_MAX: none), the shape of the multipliers over the stages, and their
- * height. The height is chosen so that the shape yields its cheapest schedule that fits (0: none fits). */
+/* A start of the subgradient descent: the size of segments in bytes (INT64_MAX: no segments), and the multipliers over the
+ * stages as a shape and a height. With the height chosen, the shape yields its cheapest schedule that fits (0: none fits). */
 typedef struct beginning {
     int64_t size_bytes;
     const double *shape;
     bool evicts_again;
     double height;
-    int64_t ticks; /* ticks of that schedule */
+    int64_t ticks; /* ticks of the schedule with this shape and height */
 } beginning;
 
 static void set_multipliers(pricing *x, const beginning *b, double height)
@@ -249,7 +252,7 @@ static void keep_ends(pricing *x, const beginning *b)
     x->problem->evicts_again = b->evicts_again;
 }
 
-/* Finds the height of the multipliers. */
+/* Finds the height with which the shape of the multipliers yields its cheapest schedule that fits. */
 static mp_status find_height(pricing *x, beginning *b, double height, mp_error *err)
 {
     double low = 0, high = 0;
@@ -277,8 +280,9 @@ static int by_ticks(const void *a, const void *b)
     return (x->shape > y->shape) - (x->shape < y->shape);
 }
 
-/* Tries two shapes of multipliers: only at the end of forward, or in proportion to keep-all's excess over the budget. Each is
- * combined with segments of many sizes, with crossing storages kept. Then descends from each combination, the best first. */
+/* Tries two shapes of multipliers: nonzero only at the end of forward, or in proportion to keep-all's excess over the budget.
+ * Combines each shape with segments of many sizes, with crossing storages kept. Then descends from each combination, the best
+ * first. */
 static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
     enum { WAYS = 4 }; /* two shapes, each with and without repeated eviction */
@@ -310,7 +314,7 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     return MP_OK;
 }
 
-/* Offers schedules of segments alone: all storages that cross an end are kept, all others recomputed. */
+/* Offers schedules of segments alone: all storages that cross a segment's end are kept, and all others are recomputed. */
 static mp_status offer_segments(pricing *x, mp_error *err)
 {
     const segment_list *segments = x->segments;

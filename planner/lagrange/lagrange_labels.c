@@ -1,14 +1,13 @@
-/* lagrange_labels.c - the network of the closure problem, and its cut.
+/* lagrange_labels.c - the network of the closure problem that decides which storages are kept, and its minimum cut.
  *
- * Vertices on the source's side are storages live after the end of forward, and recomputed stages. A live storage costs its
- * memory from its recomputation on (its drain). If its producer is not recomputed, it also costs the rest of the price of
- * keeping it (the arc to that stage). A recomputed stage has its ticks as drain, and arcs to its inputs. A storage read by
- * stages after the end of forward has a supply of one more than the cost of keeping it, so that cutting the supply never pays.
- * The same holds for the arcs to inputs.
+ * Vertices on the source's side are storages that are live after the end of forward, and recomputed stages. A live storage
+ * costs its memory from its recomputation on (its drain). If its producer is not recomputed, the storage is kept, and also
+ * costs the memory before that (the arc to the producing stage). A recomputed stage has its ticks as drain, and arcs to its
+ * inputs. A storage read by stages after the end of forward has a supply of one more than the cost of keeping it, so that
+ * cutting the supply never pays. The same holds for the arcs to inputs.
  *
- * The position and lifetime of a recomputed storage depend on the other recomputed stages. They are estimated from the labels
- * of the previous cut.
- */
+ * The position and lifetime of a recomputed storage depend on the other recomputed stages. They are estimated from the
+ * previous cut. */
 #include "planner/lagrange/lagrange.h"
 
 #include <math.h>
@@ -33,7 +32,7 @@ static int find_forward_end(const mp_cut_labels *x)
     return k;
 }
 
-/* Finds the storages with a choice, and their first and last reads. */
+/* Finds the storages that can be kept or recomputed, and their first and last reads. */
 static void find_uses(mp_cut_labels *x)
 {
     const mp_graph *graph = x->graph;
@@ -57,7 +56,7 @@ static void find_uses(mp_cut_labels *x)
             if (x->first_late[s] == x->n) x->first_late[s] = k;
         }
     }
-    for (size_t v = 0; v < graph->n_nodes; v++) /* inputs of updates are not recomputed */
+    for (size_t v = 0; v < graph->n_nodes; v++) /* inputs of updates are never recomputed */
         for (size_t i = 0; i < graph->nodes[v].alternatives[0].n_reads && graph->nodes[v].phase == MP_PHASE_UPDATE; i++)
             x->producer[graph->nodes[v].alternatives[0].reads[i]] = -1;
 }
@@ -73,9 +72,9 @@ static void need(mp_cut_labels *x, int s, int by, int run)
     }
 }
 
-/* Finds, for every stage of forward, where it would be recomputed, and how long its outputs would then live, given the other
- * recomputed stages. With `all`, assumes that all stages are recomputed, and also finds the stages that can be useful at
- * all. */
+/* Finds, for every stage of forward, where it would be recomputed and how long its outputs would then live, given the other
+ * recomputed stages. With `all`, assumes that all stages are recomputed, and also finds the stages whose recomputation can be
+ * useful at all. */
 static void find_reruns(mp_cut_labels *x, bool all)
 {
     const mp_graph *graph = x->graph;
@@ -93,7 +92,8 @@ static void find_reruns(mp_cut_labels *x, bool all)
                 run = x->needed[alternative->writes[i]];
         if (all) x->repeatable[k] &= run < x->n;
         x->rerun[k] = run;
-        for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) { /* nothing needs it: the latest possible position */
+        /* no stage needs it, so its position is the latest possible */
+        for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) {
             const int s = alternative->writes[i];
             if (x->producer[s] == k && x->rerun_end[s] >= 0 && x->rerun_end[s] < x->rerun[k]) x->rerun[k] = x->rerun_end[s];
         }
@@ -231,8 +231,8 @@ static int64_t keeping_cost(const mp_cut_labels *x, int s)
     return cost_of_memory(x, s, x->last_early[s] + 1, x->rerun_end[s] + 1);
 }
 
-/* Returns the cost of s if it is recomputed. If only one stage needs it early, that stage bears half of the cost of that
- * time. */
+/* Returns the scaled cost of storage s if it is recomputed. If only one stage needs it early, that stage is charged half of
+ * the cost of that time. */
 static int64_t recomputed_cost(const mp_cut_labels *x, int s)
 {
     const int k = x->producer[s];

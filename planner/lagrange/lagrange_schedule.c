@@ -1,4 +1,5 @@
-/* lagrange_schedule.c - one pass over the stages that recomputes the missing inputs of each stage, in list order. */
+/* lagrange_schedule.c - builds the steps for given decisions, in one pass over the stages in list order. Before each stage,
+ * its inputs that are not live are recomputed. */
 #include "planner/lagrange/lagrange.h"
 
 #include "planner/math/heap.h"
@@ -7,15 +8,15 @@
 
 typedef struct walk {
     const mp_cut_labels *x;
-    bool *missing;     /* per storage: evicted and not recomputed yet */
-    bool *is_demanded; /* per stage: to be recomputed now */
+    bool *missing;     /* per storage: it was evicted and has not been recomputed */
+    bool *is_demanded; /* per stage: it must be recomputed before the current stage */
     int *demanded;
     int n_demanded;
     mp_heap in_order;
     mp_step *steps;
     size_t n, most;
     int *stage;   /* per node: its stage */
-    double *cost; /* per stage: scaled ticks to recompute it with its missing inputs */
+    double *cost; /* per stage: scaled ticks to recompute it, with its inputs that are not live */
 } walk;
 
 static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
@@ -62,7 +63,7 @@ static void evict_if_cheaper(walk *w, int s, int stage)
     w->missing[s] = sum * x->scale * (double)x->graph->storages[s].bytes > w->cost[producer] && w->n < w->most;
 }
 
-/* Computes the cost of recomputing a stage if all evicted storages remain evicted. */
+/* Computes the cost of recomputing a stage if all evicted storages stay evicted. */
 static void find_cost(walk *w, int stage)
 {
     const mp_alternative *alternative = alternative_of(w->x, stage);
@@ -71,12 +72,12 @@ static void find_cost(walk *w, int stage)
         if (w->missing[alternative->reads[i]]) w->cost[stage] += w->cost[w->x->producer[alternative->reads[i]]];
 }
 
-/* Recomputes the missing inputs of a stage, recursively, in list order. */
+/* Recomputes the inputs of a stage that are not live, and recursively their inputs, in list order. */
 static void recompute(walk *w, int stage)
 {
     w->n_demanded = 0;
     demand_reads(w, stage);
-    for (int i = 0; i < w->n_demanded; i++) demand_reads(w, w->demanded[i]); /* n_demanded grows inside the loop */
+    for (int i = 0; i < w->n_demanded; i++) demand_reads(w, w->demanded[i]); /* the loop adds elements, so n_demanded grows */
     for (int i = 0; i < w->n_demanded; i++) mp_heap_push(&w->in_order, w->demanded[i], w->demanded[i]);
     for (int i = 0; w->in_order.n; i++) { /* the nodes in list order */
         const int k = w->demanded[i] = mp_heap_pop(&w->in_order);
@@ -87,7 +88,8 @@ static void recompute(walk *w, int stage)
     }
 }
 
-/* Evicts the inputs of a stage, and the storages recomputed for it, where that is cheaper. */
+/* Evicts the inputs of a stage, and the storages that were recomputed for it, if recomputing them again is cheaper than
+ * keeping them. */
 static void evict_again(walk *w, int stage)
 {
     const mp_alternative *alternative = alternative_of(w->x, stage);

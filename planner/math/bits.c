@@ -1,4 +1,4 @@
-/* bits.c - counts and hashes whole sets. */
+/* bits.c - counts the members of a set of integers, and hashes the set. */
 #include "planner/math/bits.h"
 
 #include <xxhash.h>

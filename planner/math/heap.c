@@ -1,4 +1,4 @@
-/* heap.c - a binary heap in an array: the children of item i are 2i + 1 and 2i + 2. */
+/* heap.c - a binary heap in an array: the children of element i are elements 2i + 1 and 2i + 2. */
 #include "planner/math/heap.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
-/* linear.c - solves a linear programme by GLPK's dual simplex. GLPK's environment is silenced and limited, and its error hook
- * jumps back into the session. The programme is stored in memplan's own memory. GLPK has a copy for the duration of each call
- * only, so that nothing is lost when GLPK fails. */
+/* linear.c - solves a linear programme by GLPK's dual simplex. In a session, GLPK's environment is silenced and limited, and
+ * its error hook jumps back to the session. The programme is stored in memplan's own memory. GLPK has a copy for the duration
+ * of each call only, so that nothing is lost when GLPK fails. */
 #include "planner/math/linear.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static int say_nothing(void *data, const char *text)
 mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err)
 {
     jmp_buf escape;
-    enum { CREATED = 0, PRESENT = 1 }; /* results of glp_init_env; larger values: no environment */
+    enum { CREATED = 0, PRESENT = 1 }; /* results of glp_init_env; larger values mean that there is no environment */
     const int code = glp_init_env();
     if (code > PRESENT) return MP_FAIL(err, MP_NOMEM, "no memory for GLPK");
     const bool owned = code == CREATED;
@@ -146,7 +146,7 @@ static bool sort_entries(mp_linear *l)
     return true;
 }
 
-/* Starts from the basis of slacks. Activates the rows that x = 0 may violate. */
+/* Starts from the basis of slacks, and activates the rows that x = 0 may violate. (Active rows are passed to GLPK.) */
 static mp_status begin(mp_linear *l, mp_error *err)
 {
     const size_t n = (size_t)l->n_rows;
@@ -162,13 +162,13 @@ static mp_status begin(mp_linear *l, mp_error *err)
     return MP_OK;
 }
 
-/* Deactivates rows that are slack in the basis, until they are violated again. */
+/* Deactivates the rows that are slack in the basis; a row is activated again when it is violated. */
 static void choose_active(mp_linear *l)
 {
     const int before = l->n_active;
     l->n_active = 0;
     memset(l->is_active, 0, (size_t)l->n_rows * sizeof *l->is_active);
-    for (int k = 0; k < before; k++) /* keeps the order of active rows; other rows follow */
+    for (int k = 0; k < before; k++) /* active rows keep their order; newly activated rows follow */
         if (l->basis[l->active[k]] != GLP_BS || l->row_lower[l->active[k]] != 0) activate(l, l->active[k]);
     for (int r = 0; r < l->n_rows; r++)
         if (!l->is_active[r] && l->basis[r] != GLP_BS) activate(l, r);
@@ -227,7 +227,7 @@ static bool is_violated(const mp_linear *l, int row)
     return sum < l->row_lower[row] - hardly;
 }
 
-/* Activates violated rows. Returns true if there were any. */
+/* Activates the rows that the solution violates. Returns true if there were any. */
 static bool add_violated(mp_linear *l, glp_prob *problem)
 {
     const int before = l->n_active;
@@ -239,7 +239,7 @@ static bool add_violated(mp_linear *l, glp_prob *problem)
     return l->n_active > before;
 }
 
-/* Runs some more iterations. Returns GLPK's code; GLP_EITLIM: not finished. */
+/* Runs up to `iterations` more iterations. Returns GLPK's code; GLP_EITLIM: not finished. */
 static int iterate(mp_linear *l, glp_prob *problem, int iterations)
 {
     glp_smcp options;
@@ -281,7 +281,7 @@ static void simplex(void *data)
     bool is_reset = false;
     while ((left = call->iterations - glp_get_it_cnt(problem)) > 0 && l->work < call->work_limit && !is_stopped(l)) {
         code = iterate(l, problem, left < SLICE ? left : SLICE);
-        if (code && code != GLP_EITLIM && !is_reset) { /* the given basis is singular, or almost */
+        if (code && code != GLP_EITLIM && !is_reset) { /* the start basis is singular, or almost */
             glp_std_basis(problem);
             is_reset = true;
             continue;

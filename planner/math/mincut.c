@@ -1,4 +1,4 @@
-/* mincut.c - the first phase of push-relabel. A maximum preflow already yields the minimum cut, so that excess is not sent back
+/* mincut.c - the first phase of push-relabel. A maximum preflow already determines the minimum cut, so excess is not sent back
  * to the source. */
 #include "planner/math/mincut.h"
 
@@ -6,13 +6,13 @@
 
 struct mp_mincut_work {
     int *start;                   /* per vertex: its half-arcs are start[v] .. start[v + 1) */
-    int *head, *mate;             /* per half-arc: its head, and the half-arc in the other direction */
-    int *forward;                 /* per arc: its half-arc in its own direction */
+    int *head, *mate;             /* per half-arc: the vertex that it leads to; the half-arc in the other direction */
+    int *forward;                 /* per arc: its half-arc in the direction of the arc */
     int64_t *left;                /* per half-arc: its residual capacity */
-    int64_t *excess, *drain_left; /* per vertex */
+    int64_t *excess, *drain_left; /* per vertex: its excess; the remaining capacity of its arc to the sink */
     int *height, *next;           /* per vertex: distance to the sink, n + 1 if unreachable; the half-arc to try next */
-    int *level;                   /* per height up to n: a vertex with this height; -1: none */
-    int *after, *before;          /* per vertex: its neighbours in the list of its height; -1: none */
+    int *level;                   /* per height up to n: one vertex with this height, the first of a list; -1: none */
+    int *after, *before;          /* per vertex: the next and the previous vertex in the list of its height; -1: none */
     int *queue;                   /* ring buffer of n active vertices */
     bool *queued;
     int first, n_queued, n_relabels;
@@ -72,7 +72,7 @@ void mp_mincut_free(mp_mincut *cut)
     if (cut) mp_pool_free(cut->pool);
 }
 
-/* Adds a vertex to the list of its height, if it can reach the sink. */
+/* Adds a vertex to the list of vertices with its height, if it can reach the sink. */
 static void enter_level(mp_mincut *cut, int v)
 {
     struct mp_mincut_work *w = cut->work;
@@ -138,8 +138,8 @@ static void push(mp_mincut *cut, int v, int a)
     w->queue[(w->first + w->n_queued++) % cut->n] = u;
 }
 
-/* Raises v to one above its lowest residual neighbour. If its old height then has no vertex (a gap), no vertex above the gap
- * reaches the sink. */
+/* Raises v to one above its lowest residual neighbour. If no vertex is left at the old height of v (a gap), no vertex above
+ * the gap can reach the sink. */
 static void relabel(mp_mincut *cut, int v)
 {
     struct mp_mincut_work *w = cut->work;
