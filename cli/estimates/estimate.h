@@ -20,7 +20,7 @@ typedef struct saving {
 } saving;
 
 typedef struct savings {
-    int64_t peak_bytes, ticks; /* of keep-all with the user's options */
+    int64_t peak_bytes, ticks; /* peak bytes and ticks of keep-all with the user's options */
     size_t n;
     saving rows[SAVINGS_MAX];
 } savings;

@@ -69,8 +69,8 @@ typedef struct model_options {
     int64_t bucket;   /* bytes sent together in one collective */
     bool leaves_sums; /* set by commands: the graph is built without the sums of gradients over ranks, which are added later */
     bool shares_all;  /* set by commands: ranks shard parameters, although --mesh does not request it */
-    /* for pipelines. Numbers of micro-batches in --batch and of chunks per rank. Then the schedule, the first block of each
-     * stage, the rank, and the stash */
+    /* For pipelines. micro_batches: micro-batches per --batch. chunks: stages per rank. Then --pipeline (the schedule),
+     * --stages (first block of each stage), --rank, and --held (the stash of other micro-batches). */
     int64_t micro_batches, chunks;
     const char *pipeline, *stages, *rank, *held;
     bool is_second; /* not an option: the same model is built a second time, for a comparison, so its warnings are not repeated
@@ -82,11 +82,12 @@ typedef struct model_options {
 
 /* Options of the search for a plan. */
 typedef struct search_options {
-    const char *budget, *budgets, *memory; /* for plan and train; for sweep; for fit and parallel */
-    int64_t reserve;                       /* bytes of reserve; only valid if --reserve was given */
-    const char *mode, *goal;               /* for share */
-    int64_t micro_batch;                   /* samples per micro-batch */
-    const char *explain;                   /* the mesh to explain, for parallel */
+    /* --budget is for plan and train, --budgets for sweep, --memory for fit and parallel */
+    const char *budget, *budgets, *memory;
+    int64_t reserve;         /* bytes of reserve; only valid if --reserve was given */
+    const char *mode, *goal; /* options of the command share */
+    int64_t micro_batch;     /* samples per micro-batch */
+    const char *explain;     /* the mesh to explain, for parallel */
     int64_t devices, global_batch;
     const char *checkpoints, *solver, *solvers, *effort, *granularity, *without, *overhead;
     double gap;          /* distance between plan and bound that ends the search, as a fraction of a step's time */

@@ -17,7 +17,7 @@ enum { CHANGE_MAX = 64 }; /* most bytes of a value in a change */
 
 typedef struct change {
     const char *key;
-    size_t offset; /* of the field in mp_device */
+    size_t offset; /* offset of the changed field in mp_device */
     double unit;   /* factor from the user's unit to the field's unit; 0: the value is a number of bytes */
     int64_t least; /* smallest value, if it is a number of bytes */
 } change;

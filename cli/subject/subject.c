@@ -366,7 +366,7 @@ void subject_free(subject *s)
     mp_program_free(s->program);
     mp_model_free(s->model);
     mp_split_free(&s->split);
-    s->rank.graph = NULL; /* the same object as `graph`, which is freed already */
+    s->rank.graph = NULL; /* rank.graph is `graph` itself, which has been freed */
     mp_rank_free(&s->rank);
     mp_free(s->begins);
     if (s->options) json_decref(s->options);

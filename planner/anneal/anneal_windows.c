@@ -26,7 +26,8 @@ typedef struct place {
 typedef struct cutting {
     mp_search *search;
     const mp_graph *graph;
-    int64_t budget_bytes; /* without static bytes; if some window has no plan, the smallest peak reached in that window */
+    int64_t budget_bytes; /* limit on the live bytes of a window, without static bytes; if some window has no plan, the smallest
+                             peak reached in it */
     double unit;
     int *number; /* scratch of mp_part_init, one element per storage */
     window *windows;

@@ -352,7 +352,8 @@ mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
     f.changes = f.live + problem->n_steps + 1;
     measure(&f);
     measure_crowds(&f, highest);
-    if (problem->only_bound && is_large(&f) && !problem->exact) { /* for a bound only: a placement would not change the bound */
+    /* the caller needs only the bound, which a placement would not change */
+    if (problem->only_bound && is_large(&f) && !problem->exact) {
         problem->height = problem->bound;
         return MP_OK;
     }

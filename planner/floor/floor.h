@@ -21,7 +21,7 @@ mp_status mp_floor_of(const mp_precedence *order, int64_t *floor_bytes, mp_floor
  * has run, p is live. At least the smaller of the two is therefore live. */
 
 typedef struct mp_floor_cut {
-    mp_pool *pool; /* owns all arrays except those that grow */
+    mp_pool *pool; /* owns all arrays except those with a capacity field */
     const mp_precedence *order;
     int *position;        /* per vertex: its position in the order's sequence */
     int64_t *level_bytes; /* per position: bytes of the storages in `lives` that are live just before it in the sequence. The

@@ -368,7 +368,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     mp_error ignored = {0};
     MP_CHECK(mp_cut_labels_new(graph, &x->problem, err));
     if (graph->nodes[x->problem->node[x->problem->forward_end]].phase == MP_PHASE_FORWARD)
-        return MP_OK; /* without a stage after forward there is nothing to decide */
+        return MP_OK; /* if forward has no later stage, there is nothing to keep or recompute */
     const double unit = mean_multiplier(x->problem);
     x->multiplier = mp_alloc(graph->n_nodes, sizeof *x->multiplier);
     x->over_bytes = mp_alloc(graph->n_nodes, sizeof *x->over_bytes);

@@ -25,7 +25,8 @@ typedef enum mp_choice {
 typedef struct mp_choice_life {
     /* place of its first run; of its last reader in forward; of its first reader in the loss or backward, -1: none */
     int made, early, late;
-    int out_end, back; /* of an offloaded storage: place that waits for the copy out; place before which the copy back begins */
+    /* for an offloaded storage: place that waits for the copy out; place before which the copy back begins */
+    int out_end, back;
 } mp_choice_life;
 
 typedef struct mp_choices {

@@ -28,7 +28,7 @@ typedef struct mp_pack_live { /* a box that is live in a section */
 } mp_pack_live;
 
 typedef struct mp_pack_state {
-    mp_pool *pool; /* owns all arrays except the trail */
+    mp_pool *pool; /* owns all arrays except `trail` */
     int n_boxes, n_sections;
     mp_pack_box *boxes;
     mp_pack_run *runs;

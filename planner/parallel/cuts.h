@@ -7,7 +7,8 @@
 typedef enum mp_stage_cut {
     MP_CUT_LATE,        /* late stages get as many blocks as that allows and early stages few, because early stages have more
                            micro-batches in flight */
-    MP_CUT_EVEN_STAGES, /* of these cuts, the one with the least sum of squared stage ticks: no stage is nearly empty */
+    MP_CUT_EVEN_STAGES, /* the slowest stage is as fast as possible, and the sum of squared stage ticks is least: no stage is
+                           nearly empty */
     MP_CUT_EVEN_RANKS,  /* EVEN_STAGES, then blocks move to a neighbour while the busier of the two ranks becomes less busy */
     MP_N_CUTS
 } mp_stage_cut;

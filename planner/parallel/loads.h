@@ -20,7 +20,8 @@ typedef struct mp_load_option {
 } mp_load_option;
 
 typedef struct mp_block_load {
-    int64_t forward_ticks, backward_ticks; /* without recomputation */
+    /* ticks per micro-batch of the block's forward and of its backward, without recomputation */
+    int64_t forward_ticks, backward_ticks;
     int64_t weights_ticks; /* ticks of the backward nodes that compute weight gradients only and may be postponed (ZB-H1) */
     int64_t weights_bytes; /* bytes that these nodes read per micro-batch, each storage once */
     int64_t output_bytes;  /* bytes that the next block reads */

@@ -207,7 +207,8 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     if (found.smallest->arena_bytes < 0) MP_CHECK(lay_out(request, found.smallest, deadline(&r, !found.plan), err));
     found.smallest->budget_bytes = MP_NO_LIMIT;
     if (!found.plan && mp_request_fits_plan(request, found.smallest))
-        MP_CHECK(mp_answer_take_smallest(request, &found, err)); /* for a search that was stopped */
+        /* answers with the smallest plan if the search was stopped before it found one */
+        MP_CHECK(mp_answer_take_smallest(request, &found, err));
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
     if (found.plan) found.plan->cut_short = found.stopped;
     *answer = found;

@@ -21,7 +21,7 @@ typedef struct search {
     mp_step *steps, *trial, *best; /* steps of the current plan; of the attempt; of the best attempt for the current copy */
     int n;
     int64_t n_trials;          /* number of attempts left */
-    int64_t ticks, peak_bytes; /* of `best` */
+    int64_t ticks, peak_bytes; /* makespan and peak bytes of the steps in `best` */
     mp_error *err;
     /* per step, for moving all copies at once: */
     int64_t *live_bytes; /* live bytes, including those that stay live longer because of moves */

@@ -369,7 +369,7 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
     if (!found.stopped) {
         mp_error ours = {0};
         const mp_status status = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);
-        if (status != MP_OK && status != MP_NOT_APPLICABLE) { /* without a backward phase there are no segments */
+        if (status != MP_OK && status != MP_NOT_APPLICABLE) { /* a graph without a backward phase has no segments */
             if (err && err->code == MP_OK) *err = ours;
             return status;
         }

@@ -23,13 +23,13 @@
 typedef struct mp_node_run {
     int node, alternative;
     const mp_alternative *does; /* the reads, adds and writes of the run; NULL for the end of backward */
-    int mate;                   /* of an issued run: its wait; of a wait: the issued run; -1: neither */
+    int mate;                   /* the wait of an issued run, or the issued run of a wait; -1: the run is neither */
     int position;               /* position in the sparse order; -1: not in it */
     bool is_on;                 /* the run takes part in the order; false while its position is only reserved */
     bool is_wait;
-    int64_t ended;          /* of an issued run: its end in ticks, as of the last mp_runs_ticks */
-    int step;               /* of an issued run: scratch of mp_runs_steps */
-    int64_t waited;         /* of an issued run and its wait: total ticks for which compute has waited up to this run */
+    int64_t ended;          /* end in ticks of an issued run, as of the last mp_runs_ticks_within */
+    int step;               /* scratch of mp_runs_steps: step number of an issued run */
+    int64_t waited;         /* total ticks for which compute has waited up to this run; only for issued runs and waits */
     int64_t in_place_bytes; /* bytes that in-place pairs save at the run's position */
 } mp_node_run;
 

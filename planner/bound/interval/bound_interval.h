@@ -67,7 +67,7 @@ typedef struct mp_bound_interval {
 typedef struct mp_bound_value {
     bool infeasible;   /* the storages that must be live at the start do not fit */
     int64_t ticks;     /* lower bound: ticks in the interval, first runs excluded */
-    int64_t scaled;    /* the same bound in scaled ticks, minus rewards, not rounded; may be negative */
+    int64_t scaled;    /* lower bound in scaled ticks, minus rewards, not rounded; may be negative */
     double share;      /* weight of labels[0] in the mixture of both labels that exactly fills the free memory */
     double multiplier; /* the best multiplier, in ticks per byte; 0: memory is not short */
 } mp_bound_value;
