@@ -1,5 +1,5 @@
-/* boxes_cuda.h - copies, fills and adds boxes of elements (executor/operators/copies/box.h) on the GPU, copies bytes from the
- * host as kernel parameters, and finds the last changed byte of a block. All functions only enqueue. */
+/* boxes_cuda.h - copies, fills and adds boxes of elements (executor/operators/copies/box.h) on the GPU. Also copies bytes from
+ * the host as kernel parameters, and finds the last changed byte of a block. All functions only enqueue. */
 #pragma once
 
 #include "executor/operators/copies/box.h"
