@@ -51,6 +51,9 @@ void warn_of_weights(const char *path, const mp_model *model)
                                          "guesses by name and use; export with opset_version=18 or later"},
         [MP_DOUBT_SHARED] = {"parameter", "read again by other operators: the exporter may have merged equal tensors, which "
                                           "then are counted once; export with optimize=False"},
+        [MP_DOUBT_FOLDED] = {"tensor", "named by the exporter: each may be a parameter, or computed from parameters or "
+                                       "buffers, and the number of parameters may be wrong; export with "
+                                       "do_constant_folding=False"},
         [MP_DOUBT_MISSING] = {"parameter",
                               "of the exported program not in the file: the exporter merges equal or tied tensors and "
                               "drops unused ones; export with optimize=False"},

@@ -12,6 +12,7 @@ typedef enum mp_doubt_kind {
     MP_DOUBT_UNSIGNED, /* computed by the exporter from weights or buffers; the file has lost the signature that distinguishes
                           the two */
     MP_DOUBT_SHARED,   /* read by several operators in a file without signature: the exporter may have merged equal tensors */
+    MP_DOUBT_FOLDED,   /* named by PyTorch's older exporter and not read as a weight: perhaps computed by constant folding */
     MP_DOUBT_MISSING,  /* parameters of the exported program that are missing in the file */
     MP_DOUBT_COPIED,   /* copies of a parameter that the file also contains, so the parameter counts twice */
     MP_DOUBT_ADOPTED,  /* stored as constant operators but trained, because the file has fewer weights as initializers */

@@ -21,6 +21,17 @@ static const char *types_text(unsigned types)
     return "another type";
 }
 
+/* Returns the remedy for a boolean mask that is added to scores; "" for other operands. PyTorch's newer exporter writes such an
+ * Add, which ONNX does not define, for attention with a boolean mask and dropout from operator set 23 on. */
+static const char *remedy_for_types(const mp_infer *c, const mp_tensor *a, const mp_tensor *b)
+{
+    const bool is_mask = (a->dtype == MP_DTYPE_BOOL && mp_dtype_is_float(b->dtype)) ||
+                         (b->dtype == MP_DTYPE_BOOL && mp_dtype_is_float(a->dtype));
+    if (!c->model->is_of_newer_exporter || !is_mask || c->op->op->gradient != MP_GRADIENT_ALIAS) return "";
+    return "; PyTorch's exporter adds boolean masks of attention from operator set 23 on, which ONNX does not allow: "
+           "export with opset_version=22";
+}
+
 /* Checks a requirement on one operand, or on a pair of operands. */
 static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_tensor *t)
 {
@@ -34,8 +45,8 @@ static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_te
                types_text(r->types));
         break;
     case MP_REQUIRES_LIKE:
-        MP_FIT(!other || !t->dtype || !other->dtype || t->dtype == other->dtype, "'%s' is of %s, and '%s' of %s", t->name,
-               mp_dtype_name(t->dtype), other->name, mp_dtype_name(other->dtype));
+        MP_FIT(!other || !t->dtype || !other->dtype || t->dtype == other->dtype, "'%s' is of %s, and '%s' of %s%s", t->name,
+               mp_dtype_name(t->dtype), other->name, mp_dtype_name(other->dtype), remedy_for_types(c, t, other));
         break;
     case MP_REQUIRES_RANK:
         MP_FIT(t->rank >= r->least && t->rank <= r->most, "'%s' %s has %d dimensions, and has to have %" PRId64 " to %" PRId64,

@@ -225,6 +225,9 @@ bool mp_onnx_names_statistic(const char *name);
 /* True if a name is a generated name of PyTorch's newer exporter for a stored result: "val_162", "zeros_like",
  * "unsqueeze_3". */
 bool mp_onnx_names_result(const char *name);
+/* True if a name is a generated name of PyTorch's older exporter for a result of constant folding: "onnx::Add_12". With
+ * `numbers` also "12", as releases before 1.11 write it. */
+bool mp_onnx_names_folded(const char *name, bool numbers);
 /* True if all floating-point initializers are named like state (without a dot in the outermost module), and at least one is an
  * entry of an inner module. PyTorch's older exporter writes such files, with constants as operators. Call before roles are
  * chosen. O(tensors). */

@@ -285,6 +285,32 @@ static mp_status doubt_shared(mp_model *model, const mp_onnx_use *uses, mp_error
     return MP_OK;
 }
 
+/* True for (C, 1, 1) or (C, 1): the form in which the older exporter stores scale and shift of a group normalization. */
+static bool is_unfolded_vector(const mp_tensor *t)
+{
+    return is_per_channel(t) && t->dims[0] > 1;
+}
+
+/* Counts the tensors of which the file does not say whether constant folding renamed a parameter, computed another tensor from
+ * it, or computed the tensor from buffers. Call before roles are chosen, because values are required. */
+static mp_status doubt_folded(mp_model *model, const mp_onnx_use *uses, mp_error *err)
+{
+    bool numbers = false; /* releases before 1.11 write plain numbers; other exporters number all tensors */
+    for (size_t k = 0; k < model->n_tensors; k++) {
+        const mp_tensor *t = &model->tensors[k];
+        numbers |= t->role == MP_ROLE_CONSTANT && strchr(t->name, '.') && mp_onnx_names_entry(t->name);
+    }
+    for (size_t k = 0; k < model->n_tensors; k++) {
+        const mp_tensor *t = &model->tensors[k];
+        const bool is_open =
+            uses[k].how & MP_ONNX_READ_WEIGHT ? uses[k].how & MP_ONNX_READ_ROWS : uses[k].how & MP_ONNX_READ_OTHER;
+        if (t->role != MP_ROLE_CONSTANT || !mp_dtype_is_float(t->dtype) || !is_open || mp_tensor_elements(t) < 2) continue;
+        if (!mp_onnx_names_folded(t->name, numbers) || is_unfolded_vector(t) || mp_onnx_is_sines(t)) continue;
+        MP_CHECK(mp_model_doubt(model, MP_DOUBT_FOLDED, t->name, mp_tensor_elements(t), err));
+    }
+    return MP_OK;
+}
+
 mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const mp_onnx_options *options, mp_error *err)
 {
     MP_OWNED mp_onnx_use *uses = NULL;
@@ -292,6 +318,7 @@ mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const m
     const bool is_state = mp_onnx_is_state_dictionary(model);
     MP_CHECK(mp_onnx_uses_find(model, &uses, err));
     MP_CHECK(mp_onnx_roles_doubt_tied(model, uses, err));
+    MP_CHECK(doubt_folded(model, uses, err));
     for (size_t k = 0; k < model->n_tensors; k++)
         if (model->tensors[k].role == MP_ROLE_CONSTANT)
             mp_onnx_choose_initializer(model, &model->tensors[k], &uses[k], origins->of[k], is_state);

@@ -80,15 +80,19 @@ static bool is_identifier(const char *name)
     return *name && (strchr(name, '.') || *name < '0' || *name > '9') && strspn(name, letters) == strlen(name);
 }
 
+bool mp_onnx_names_folded(const char *name, bool numbers)
+{
+    return !strncmp(name, "onnx::", 6) || (numbers && *name && !name[strspn(name, "0123456789")]);
+}
+
 bool mp_onnx_is_state_dictionary(const mp_model *model)
 {
     bool entries_within = false;
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         if (t->role != MP_ROLE_CONSTANT || !mp_dtype_is_float(t->dtype)) continue;
-        if (!strncmp(t->name, "onnx::", 6))
-            continue; /* the older exporter renames only tensors that it has folded, so this name proves nothing about the
-                         others */
+        /* The older exporter renames only tensors that it has folded, so this name proves nothing about the others. */
+        if (mp_onnx_names_folded(t->name, false)) continue;
         if (mp_onnx_names_result(t->name) || !is_identifier(t->name)) return false;
         entries_within |= strchr(t->name, '.') && mp_onnx_names_entry(t->name);
     }

@@ -78,3 +78,21 @@ TEST(a_square_buffer_without_values_is_a_causal_mask)
     mp_model_free(model);
     onnx_end(&b);
 }
+
+/* PyTorch's newer exporter from operator set 23 on: dropout in attention with a boolean mask. The file is invalid. */
+TEST(an_added_boolean_mask_has_a_remedy)
+{
+    for (int newer = 0; newer < 2; newer++) {
+        onnx_builder b;
+        onnx_start(&b);
+        onnx_input(&b, "x", FLOAT, "2,3,3");
+        onnx_input(&b, "mask", BOOL, "3,3");
+        onnx_initializer(&b, "l.weight", FLOAT, "3,3");
+        onnx_node(&b, "MatMul", newer ? "node_MatMul" : "", "x,l.weight", "scores");
+        onnx_node(&b, "Add", newer ? "node_Add" : "", "scores,mask", "y");
+        onnx_output(&b, "y", FLOAT, "");
+        onnx_refused(&b, &(mp_onnx_options){0}, MP_PARSE,
+                     newer ? "Add,'mask',bool,float32,export with opset_version=22" : "Add,'mask',bool,float32");
+        onnx_end(&b);
+    }
+}

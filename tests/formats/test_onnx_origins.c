@@ -298,3 +298,60 @@ TEST(reading_survives_every_allocation_failure)
     }
     assert_true(k > 20);
 }
+
+/* PyTorch's older exporter computes tensors that depend on no input, and names them after their reader. Swin: the table of
+ * relative positions has 9 rows; its folded form has 32 elements and no trace of the table. */
+TEST(tensors_that_constant_folding_may_have_computed_are_counted)
+{
+    static const float sines[16] = {0, 0, 1, 1, 0.84f, 0.01f, 0.54f, 0.99f};
+    static const struct row {
+        const char *kind, *name, *dims;
+        bool is_doubted;
+    } rows[] = {{"Add", "onnx::Add_1743", "1,2,4,4", true}, /* a bias of positions, from a smaller table */
+                {"Mul", "onnx::Mul_859", "1,2,1,1", true},  /* a frozen batch normalization, from four buffers */
+                {"Add", "onnx::Add_539", "1,4", true},      {"Add", "onnx::Add_540", "4", true},
+                {"Add", "1744", "1,2,4,4", true},           /* releases before 1.11 */
+                {"Mul", "onnx::Mul_41", "2,1,1", false},    /* the scale of a group normalization */
+                {"MatMul", "onnx::MatMul_9", "4,4", false}, /* a transposed weight */
+                {"Add", "positions", "1,2,4,4", false},     /* a parameter under its own name */
+                {"Mul", "onnx::Mul_12", "", false},         /* a number is a constant */
+                {"Add", "onnx::Add_13", "4,4", false}};     /* sines */
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        onnx_builder b;
+        char in[40];
+        onnx_start(&b);
+        onnx_input(&b, "x", FLOAT, "3,2,4,4");
+        onnx_initializer(&b, "l.weight", FLOAT, "4,4");
+        Onnx__TensorProto *t = onnx_initializer(&b, rows[k].name, FLOAT, rows[k].dims);
+        if (!strcmp(rows[k].name, "onnx::Add_13")) onnx_raw(t, sines, sizeof sines);
+        onnx_node(&b, "MatMul", "", "x,l.weight", "h");
+        snprintf(in, sizeof in, "h,%s", rows[k].name);
+        onnx_node(&b, rows[k].kind, "", in, "y");
+        onnx_output(&b, "y", FLOAT, "");
+        mp_model *model = load(&b, 0);
+        if (model->doubts[MP_DOUBT_FOLDED].n != rows[k].is_doubted) fail_msg("%s: %d", rows[k].name, !rows[k].is_doubted);
+        if (rows[k].is_doubted) {
+            assert_string_equal(model->doubts[MP_DOUBT_FOLDED].names, rows[k].name);
+            assert_int_equal(model->doubts[MP_DOUBT_FOLDED].elements, mp_tensor_elements(onnx_find(model, rows[k].name)));
+        }
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}
+
+/* A file in which all tensors are numbered does not come from constant folding. */
+TEST(numbers_are_the_names_of_all_tensors_or_of_folded_ones)
+{
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "0", FLOAT, "3,2,4,4");
+    onnx_initializer(&b, "1", FLOAT, "4,4");
+    onnx_initializer(&b, "2", FLOAT, "1,2,4,4");
+    onnx_node(&b, "MatMul", "", "0,1", "3");
+    onnx_node(&b, "Add", "", "3,2", "4");
+    onnx_output(&b, "4", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    assert_int_equal(model->doubts[MP_DOUBT_FOLDED].n, 0);
+    mp_model_free(model);
+    onnx_end(&b);
+}
