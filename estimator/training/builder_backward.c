@@ -21,8 +21,8 @@ typedef struct mp_group {
     const char *suffix;
 } mp_group;
 
-/* Divides an operator's gradient into groups, in node order. Parameters come first, so that the saved input is no longer live
- * when the data gradient is produced. */
+/* Divides an operator's gradients into groups, one backward node each, in the order of these nodes. Parameters come first, so
+ * that the saved input is no longer live when the data gradient is produced. */
 static int groups_of(const mp_builder *b, const mp_operator *op, mp_group groups[2])
 {
     if (op->op->gradient != MP_GRADIENT_SPLIT) {

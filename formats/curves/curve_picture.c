@@ -181,7 +181,7 @@ static double slowest(const mp_sweep_curve *curve, const mp_sweep *sweep, int64_
     return most;
 }
 
-/* True if a curve is so much slower than another one of as little memory that a linear axis would press that one flat. */
+/* True if two curves reach equally little memory, but one is so much slower that the other would look flat on a linear axis. */
 static bool is_far_apart(const mp_sweep *sweep)
 {
     const double span = (double)(sweep->keep_all_bytes - sweep->floor_bytes);

@@ -55,7 +55,7 @@ enum { /* pruning rules, as bits of mp_pack_options.without */
        MP_PACK_SUPPORT = 8,
        MP_PACK_TWINS = 16,
        MP_PACK_MEMORY = 32,
-       MP_PACK_FEWEST = 64, /* branch in the section with the fewest branches; disabled: at the lowest floor, leftmost */
+       MP_PACK_FEWEST = 64, /* branch in the section with the fewest branches; disabled: with the lowest free offset */
        MP_PACK_RULES = 127
 };
 

@@ -134,7 +134,8 @@ static mp_status add_node(parting *p, const mp_node *node, mp_error *err)
     return MP_OK;
 }
 
-/* Adds the first node of a closed part, which writes the given storages, or its last node, which reads them. */
+/* Adds an artificial node to a part, so that it is a complete graph. The first node writes the storages that come from outside
+ * the part (`writes`); the last node reads the storages that are needed later. */
 static mp_status add_end(const parting *p, const char *name, bool writes, const int *storages, size_t n, mp_error *err)
 {
     mp_graph *graph = p->part->graph;

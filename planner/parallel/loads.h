@@ -2,7 +2,7 @@
  *
  * Blocks and options are those of the searcher `chain` (planner/chain). A block ends at a cut tensor. The first option of a
  * block keeps everything that its backward reads. Each later option keeps less and recomputes more. Equal blocks are measured
- * once. A search over thousands of splits therefore builds one graph per network, split and micro-batch. */
+ * once. Graphs are reused: a search over thousands of meshes builds one graph per network, tensor split and micro-batch. */
 #pragma once
 
 #include "memplan/graph.h"

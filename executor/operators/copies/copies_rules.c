@@ -56,7 +56,7 @@ mp_status mp_copies_reshape(const mp_operands *x, mp_copies *m, mp_error *err)
     mp_copies_part *p;
     bool plain_in = mp_array_is_plain(in), plain_out = mp_array_is_plain(out);
     if (plain_in || plain_out) {
-        const mp_array *odd = plain_out ? in : out; /* the array with the more general layout provides the dimensions */
+        const mp_array *odd = plain_out ? in : out; /* the array that is not contiguous, if one is, provides the dimensions */
         mp_array plain = mp_array_plain(odd->dtype, odd->rank, odd->dims);
         return one_part(m, odd->rank, odd->dims, plain_out ? odd->strides : plain.strides,
                         plain_out ? plain.strides : odd->strides, err);

@@ -92,7 +92,8 @@ typedef struct mp_indexing {
     mp_row_entries read;    /* plan->rows, with n_entries set to the number of entries in the CPU's list */
 } mp_indexing;
 
-/* The functions with which a backend runs an mp_index_plan. A table must have the layout in the plan; its type may differ. */
+/* The functions with which a backend runs an mp_index_plan. The indexed tensor must have the
+ * dimensions and strides of the mp_index_plan; its element type may differ. */
 struct mp_indexer {
     int64_t (*room)(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype);
     /* Called before all other functions. MP_INVALID: an index is outside of its axis. The GPU does not check this; such an

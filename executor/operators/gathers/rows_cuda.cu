@@ -10,7 +10,8 @@ extern "C" {
 namespace
 {
 
-/* mp_row_entries as kernels receive it. Sizes and strides count elements of the size in which rows are copied. */
+/* mp_row_entries as kernels receive it. Sizes and strides count copy units (the 1, 2, 4, ... bytes that one
+ * thread copies at a time) instead of elements. */
 struct rows_as {
     mp_grid named, entries;
     mp_boxed frame;

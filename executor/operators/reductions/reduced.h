@@ -42,8 +42,8 @@ typedef struct mp_reduction_row {
     mp_reduction_slope slope;
     mp_reduction_reads reads;
 } mp_reduction_row;
-const mp_reduction_row *
-mp_reduction_row_of(const mp_operator *op); /* returns the row of an operator; NULL: `op` is not a Reduce operator */
+const mp_reduction_row *mp_reduction_row_of(
+    const mp_operator *op); /* returns the row of reductions.def for `op`; NULL: `op` is not a Reduce operator */
 /* True if the reduction is defined for integers. */
 bool mp_reduction_takes_whole(const mp_reduction_row *row);
 

@@ -179,7 +179,7 @@ def finish(way: str) -> None:
 
 
 def wait(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-    """Return the target of a finished copy. The source may be freed only after this wait."""
+    """Wait until a copy has finished, and return its destination. The source may be freed only after this call."""
     if EVENTS and (event := EVENTS.pop(target.data_ptr(), None)) is not None:
         torch.cuda.current_stream(target.device if target.is_cuda else source.device).wait_event(event)
     return target

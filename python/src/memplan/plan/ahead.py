@@ -200,7 +200,7 @@ def put_waits(liveness: Liveness, most_bytes: int, before: int, time: Time) -> b
 
 
 def latest(node: fx.Node, liveness: Liveness, live: list[int], most_bytes: int) -> int:
-    """Return the index of the node after which a collective is awaited. Its held bytes are added to `live`."""
+    """Return the index of the node after which a collective is awaited. Add the collective's bytes until then to `live`."""
     start = liveness.at[node]
     if node.meta.get(WORKSPACE) or node not in results_of(node):
         return start

@@ -99,7 +99,7 @@ class GraphPlanner:
         self.was_cut_short = False  # whether a search ended early, including searches without a plan
 
     def again(self, outside_bytes: int) -> GraphPlanner:
-        """Return a planner for another budget and other memory besides the graph. Earlier reports remain unchanged."""
+        """Return a planner with another budget and another amount of memory outside the graph. Earlier reports stay."""
         made = type(self)(self.capture, self.costs, outside_bytes, self.name, self.together)
         if made.room_bytes == self.room_bytes:
             made.smallest_bytes = self.smallest_bytes

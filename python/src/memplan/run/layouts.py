@@ -24,12 +24,12 @@ BY_ONEDNN = (torch.float32, torch.bfloat16)  # its convolutions begin backward w
 
 
 def transposed(gradient: Any, strides: tuple[int, ...], made_by: Any = None) -> bool:
-    """Return whether the bits may depend on the copy of a gradient into these strides.
+    """Return whether a copy of a gradient into these strides may change the bits of results.
 
-    Eager copies an expanded gradient, too.
+    A copy of an expanded gradient changes no bits, because eager mode copies it, too.
 
     Args:
-        made_by: the node of the output in the captured graph. Without it, all other strides count.
+        made_by: the node of the output in the captured graph. Without it, any difference in strides may change bits.
     """
     if not isinstance(gradient, torch.Tensor) or gradient.layout is not torch.strided or 0 in gradient.stride():
         return False
