@@ -84,8 +84,8 @@ void mp_share_profile_free(mp_share_profile *profile)
 
 /* ---- offsets ---- */
 
-/* The offsets [begin, end) between two jobs at which a given level of one profile overlaps a given level of the other, and the
- * sum of the bytes of both levels. */
+/* An interval of offsets between two jobs. At each offset in [begin, end) one level of the first job's profile overlaps one
+ * level of the second job's. `bytes` is the sum of both levels. */
 typedef struct arc {
     int64_t begin, end, bytes;
 } arc;
