@@ -175,9 +175,10 @@ mp_status mp_rank_hold(mp_rank *rank, const int64_t *bytes, mp_error *err)
 
 /* ---- seconds ---- */
 
-/* True if a node sends or receives data of a micro-batch. */
+/* True if a node sends or receives data of a micro-batch over the network. A copy to another tier is no transfer. */
 static bool is_transfer(const mp_rank *rank, const mp_node *node)
 {
+    if (mp_copy_way_of(rank->graph, (int)(node - rank->graph->nodes), 0) != MP_COPY_NONE) return false;
     return node->alternatives->channel > MP_CHANNEL_SECOND_STREAM && chunk_of(rank, node->alternatives) >= 0;
 }
 

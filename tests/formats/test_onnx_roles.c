@@ -377,8 +377,10 @@ TEST(what_is_trained_can_be_named)
     assert_string_equal(onnx_find(model, "w")->role_reason, "a floating-point weight");
     assert_role(model, "zeros", "constant");
     mp_model_free(model);
-    onnx_refused(&b, &(mp_onnx_options){.train = data, .n_train = 1}, MP_INVALID, "--train 'x'");
-    onnx_refused(&b, &(mp_onnx_options){.train = whole, .n_train = 1}, MP_INVALID, "--train 'ids'");
+    onnx_refused(&b, &(mp_onnx_options){.train = data, .n_train = 1}, MP_INVALID,
+                 "--train: there is no floating-point initializer or constant 'x'");
+    onnx_refused(&b, &(mp_onnx_options){.train = whole, .n_train = 1}, MP_INVALID,
+                 "--train: there is no floating-point initializer or constant 'ids'");
     onnx_end(&b);
 }
 
