@@ -123,7 +123,7 @@ TEST(external_data_is_never_opened)
     bytes[0] = 'x';
     onnx_refused(&b, &(mp_onnx_options){.batch = 5}, MP_PARSE, "'w',length,x4");
     w->n_external_data = 0;
-    onnx_refused(&b, &(mp_onnx_options){.batch = 5}, MP_PARSE, "'w',not named");
+    onnx_refused(&b, &(mp_onnx_options){.batch = 5}, MP_PARSE, "'w',name is missing");
     onnx_end(&b);
 }
 

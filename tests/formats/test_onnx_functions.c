@@ -172,6 +172,6 @@ TEST(what_a_function_lacks_is_named)
     onnx_node(&b, "local.Bad", "call", "x", "y");
     onnx_refused(&b, &(mp_onnx_options){.batch = 4}, MP_PARSE, "'call/ghost'");
     onnx_reference(&b, b.graph.node[0], "axis", "somewhere");
-    onnx_refused(&b, &(mp_onnx_options){.batch = 4}, MP_PARSE, "'call','somewhere',no function");
+    onnx_refused(&b, &(mp_onnx_options){.batch = 4}, MP_PARSE, "'call','somewhere',not in a function");
     onnx_end(&b);
 }
