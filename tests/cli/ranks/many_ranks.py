@@ -317,7 +317,7 @@ def wrong_numbers() -> None:
     done = subprocess.run([*MPIRUN, "-n", "2", MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "dp=4"], env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("the mesh dp=4 needs 4 ranks, but 2 processes were started; run mpirun -n 4 memplan ...") == 1, done
     done = subprocess.run([MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "dp=2"], env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 2 and "the mesh dp=2 has 2 ranks, and 1 process was started" in done.stderr, done
+    assert done.returncode == 2 and "the mesh dp=2 needs 2 ranks, but 1 process was started" in done.stderr, done
     nowhere = {**ENVIRONMENT, "MEMPLAN_MODULES": "/"}
     done = subprocess.run([MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "dp=2"], env=nowhere, capture_output=True, text=True)
     assert done.returncode == 2 and "many ranks: this build has no MPI module (make MPI=1)" in done.stderr, done
