@@ -51,8 +51,8 @@ void applied_cost(const applied *x, int64_t peak_bytes, int64_t ticks);
 void applied_head(applied *x, const char *what, int64_t peak_bytes, int64_t ticks);
 /* Prints the origin of the module names, if they are not from the user's file. */
 void applied_origin(const applied *x);
-/* Prints that no setting of the framework fits the budget. `what` names the settings, peak_bytes is the smallest peak of any.
- */
+/* Prints that no setting of the framework fits the budget. `what` names the kind of setting. peak_bytes is the smallest peak
+ * among all settings of that kind. */
 mp_status applied_too_coarse(applied *x, const char *what, int64_t peak_bytes);
 
 /* ---- the equal blocks of a network, "h.0" to "h.11"; Hugging Face, Megatron and DeepSpeed checkpoint the first k of them

@@ -4,7 +4,7 @@
 #include "cli/reports/train_report.h"
 #include "memplan/ranks/communicator.h"
 
-/* The ranks of a training, and what this rank knows of failures on other ranks. */
+/* The ranks of a training, and this rank's record of failures on other ranks. */
 typedef struct ranks {
     mp_communicator *world;   /* connects the ranks; NULL: the training has a single process */
     bool compares;            /* the ranks are comparing something; if that fails, it fails on all ranks */

@@ -9,11 +9,12 @@
  * - Any other operator is split like its first sharded operand. If an operator cannot be split, its operands are gathered. A
  *   gathered tensor is replicated for all later readers.
  *
- * As a result, the first product of a block is split by columns and the last one by rows, with one sum per pair in forward and
- * one in backward (Shoeybi et al. 2019, "Megatron-LM"). With `sequence`, such a sum leaves each rank its shard of the sequence,
- * so the operators between two pairs are split too (Korthikanti et al. 2022). Parameters are created as shards. Collectives are
- * operators of the domain "memplan": AllReduce, Replicate (the same value, whose gradient is a sum over the ranks), AllGather,
- * Assemble, ReduceScatter, TakePart. A gathered tensor is an ordinary activation, which a plan may drop and gather again.
+ * As a result, the first product of a block is split by columns and the last one by rows (Shoeybi et al. 2019, "Megatron-LM").
+ * Each pair of products has one sum over the ranks in forward and one in backward. With `sequence`, such a sum leaves each rank
+ * its shard of the sequence, so the operators between two pairs are split too (Korthikanti et al. 2022). Parameters are created
+ * as shards. Collectives are operators of the domain "memplan": AllReduce, Replicate (the same value, whose gradient is a sum
+ * over the ranks), AllGather, Assemble, ReduceScatter, TakePart. A gathered tensor is an ordinary activation, which a plan may
+ * drop and gather again.
  *
  * With `data`, the ranks shard the batch. A weight is split only if summing its gradient would take longer than exchanging the
  * operator's input and output. Example: a final classifier with 100,000 classes (Krizhevsky 2014, "One weird trick for
