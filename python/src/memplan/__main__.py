@@ -81,7 +81,8 @@ def options_of(asked: argparse.Namespace, model: torch.nn.Module) -> dict[str, A
         make: Any = kind
         try:
             options["optimizer"] = make(model.parameters())
-        except (TypeError, ValueError) as error:  # for example, the optimizer Muon rejects parameters that are no matrices
+        except (TypeError, ValueError) as error:
+            # an optimizer may reject a model's parameters; for example, Muon accepts matrices only
             raise UsageError(f"{asked.optimizer} does not take this model's parameters: {error}") from None
     return options
 

@@ -55,7 +55,10 @@ def backend_for(
     only_report: bool = False,
     **options: Any,
 ) -> Backend:
-    """Build a backend from compile's options. The budget counts reserve, optimizer state and kept gradients."""
+    """Build a backend from compile's options.
+
+    The budget includes the reserve, optimizer state and, with `accumulate`, gradients.
+    """
     if kind is not Backend and options.get("offload") is not None:
         raise MemplanError("offload= and inductor=True do not go together: Inductor orders copies as it likes")
     accumulated = gradient_bytes(model) if accumulate else 0
@@ -81,18 +84,20 @@ def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
     """Return a context with the settings of dynamo that memplan requires.
 
     Dynamo captures recurrent layers, omits logging calls, does not break graphs at DDP's buckets, and captures up to
-    MOST_SIZES sizes separately. A module's counter is a variable number. A shared parameter is one input. Each call checks for
-    new hooks and for changes of requires_grad. Newer versions of PyTorch do some of this by themselves.
+    MOST_SIZES sizes separately. An integer attribute of a module is a variable, so that a counter causes no new capture. A
+    parameter that several modules share is one graph input. Each call checks for new hooks and for changes of requires_grad.
+    Some of these settings are the default in newer versions of PyTorch.
     """
     most = max(MOST_SIZES, limit())
     settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit_name(): most}
-    if only_these_sizes:  # ranks that have seen different sizes would otherwise capture different graphs
+    if only_these_sizes:  # without dynamic shapes, ranks that have seen different sizes still capture equal graphs
         settings["automatic_dynamic_shapes"] = False
     settings |= {"allow_unspec_int_on_nn_module": True, "skip_nnmodule_hook_guards": False}
     settings["skip_tensor_guards_with_matching_dict_tags"] = False
     if torch.__version__ < "2.5":
         settings["inline_inbuilt_nn_modules"] = True
-    settings["use_numpy_random_stream"] = True  # otherwise the program's NumPy draws would come from PyTorch's generator
+    # dynamo would otherwise draw the program's NumPy random numbers from PyTorch's generator
+    settings["use_numpy_random_stream"] = True
     methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
     logging_functions = known("ignore_logging_functions", "ignore_logger_methods")
     settings[logging_functions] = setting(logging_functions, set()) | methods
@@ -129,7 +134,10 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def tell_of_others() -> None:
-        """Warn that another compiler than memplan captures this code. PyTorch executes this function during the capture."""
+        """Warn that a compiler other than memplan captures the function.
+
+        PyTorch executes `tell_of_others` during that capture.
+        """
         if not torch.compiler.is_exporting() and (by := backend_now()) not in ("", NAME):
             reason = f'another torch.compile (backend="{by}") captures the code that calls it; compile that code with memplan'
             eagerly.say(reason, how="makes no plan of {}")
@@ -137,7 +145,8 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         nonlocal call, eagerly
-        if eagerly.report is not backend.report:  # the model was compiled again with other options
+        if eagerly.report is not backend.report:
+            # a changed report means that the user has compiled the model again with other options
             eagerly = Eagerly(backend.report, name_of(function))
         raised: BaseException | None = None
         if not (torch.is_grad_enabled() or backend.compiles_inference) or is_jit_traced():
@@ -236,7 +245,8 @@ def compile(
         optimizer: memplan counts the state of this optimizer.
         accumulate: memplan counts the gradients of earlier batches.
         reserve: additional bytes to count.
-        fullgraph: False permits graph breaks. The plan of a part counts the tensors saved by earlier parts.
+        fullgraph: False permits graph breaks. Each captured part has its own plan, which counts the tensors that earlier parts
+            have saved.
         effort: "quick", "normal" or "thorough".
         time_limit: seconds for a search; 0 means no limit.
         timeout: for a sharded model, the seconds that ranks wait for each other during planning, plus `time_limit`.
@@ -323,7 +333,10 @@ def estimate(
 
 
 def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
-    """Capture and plan the model without running it, and return the report. `backend` only reports."""
+    """Capture and plan the model without running it, and return the report.
+
+    `backend` only makes reports; it compiles nothing.
+    """
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)
@@ -356,7 +369,7 @@ def fit(
         model: a module or a function.
         make_inputs: makes the model's inputs for a batch; a dictionary is passed as keyword arguments.
         budget: as in compile.
-        overhead: extra time at most, as a share of the step.
+        overhead: the largest permitted time of recomputation, as a fraction of the step's time.
         least: the smallest batch that is tried. BatchNorm cannot train on 1.
         step: only `least`, `least + step`, `least + 2 * step` and so on are tried.
         most: the largest batch that may be tried.

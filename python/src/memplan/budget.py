@@ -60,8 +60,8 @@ def is_smallest(budget: Budget) -> bool:
 def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], auto_bytes: Callable[[], int]) -> int:
     """Return the budget in bytes.
 
-    "floor" means the same as "min". Percentages start from the smallest plan found, because the certified floor may be
-    unreachable.
+    "floor" means the same as "min": the peak of the smallest plan found. The certified floor is not used, because no plan may
+    reach it.
 
     Args:
         keep_all_bytes: the peak without recomputation.

@@ -95,7 +95,10 @@ class InPlace:
         vars(module)["memplan"] = backend.report
 
     def remove(self, module: nn.Module) -> dict[str, Any]:
-        """Remove memplan's entries and return them. A `forward` that wraps memplan's since then remains."""
+        """Remove memplan's entries from the module and return them.
+
+        If other code has wrapped memplan's `forward` meanwhile, the wrapper remains.
+        """
         entries = vars(module)
         kept = {"forward"} if entries.get("forward") is not self.forward else set()
         taken = {name: entries.pop(name) for name in OURS if name in entries and name not in kept}
@@ -114,7 +117,8 @@ class InPlace:
     def _compile(self, module: nn.Module) -> None:
         """Replace the module's current forward by a compiled one."""
         own = vars(module).get("forward")
-        if own is not None and own is self.forward:  # the model was compiled before FSDP2 sharded it
+        if own is not None and own is self.forward:
+            # `forward` is memplan's own: the model was compiled before FSDP2 sharded it
             own = self.before.get("forward")
 
         def run(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -124,7 +128,8 @@ class InPlace:
         if sharded is not None:
             run = sharded.call()
         run.__name__ = type(module).__name__
-        run.__code__ = run.__code__.replace(co_name="forward")  # PyTorch indexes captures by code object
+        # PyTorch stores captures by code object, so each module needs a code object of its own
+        run.__code__ = run.__code__.replace(co_name="forward")
         self.run = run
         of_module, compiled = self.module, self.capture(run, self.backend, self.fullgraph)
 
@@ -133,7 +138,8 @@ class InPlace:
             module = of_module()
             if module is None:
                 raise MemplanError("the module of this forward is gone: keep the module")
-            if args and args[0] is module:  # accelerate binds the method a second time
+            if args and args[0] is module:
+                # accelerate binds the method a second time, so that the module is also the first argument
                 args = args[1:]
             if sharded is None:
                 return compiled(module, *args, **kwargs)
@@ -148,7 +154,10 @@ class InPlace:
     # ---- a call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a call. PyTorch does not pass the module, and copies of a module's `__dict__` share this object."""
+        """Run a call of the module, which is found in the caller's frame.
+
+        PyTorch does not pass the module, and several copies of a module may share this object.
+        """
         if torch.compiler.is_compiling():  # another compiler captures this call
             module = self.module()
             assert module is not None
@@ -171,7 +180,7 @@ class InPlace:
             return call(module, args, kwargs)
 
     def _around(self) -> AbstractContextManager[None]:
-        """Return the context of a call: with a plan, FSDP2's hooks are silent; otherwise they run."""
+        """Return the context of a call: FSDP2's hooks are disabled for a planned call and enabled otherwise."""
         if self.sharded is None:
             return nullcontext()
         return self.sharded.silent() if self._is_planned(self.sharded) else self.sharded.aloud()

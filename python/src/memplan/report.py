@@ -110,10 +110,11 @@ class Report:
 
         The peak includes static memory. The step begins without gradients.
         """
-        # with graph breaks, gradients of other graphs do not exist when the step begins
+        # the step begins without gradients, so for models with graph breaks the first graph states the memory besides the step
         has_breaks = any(g.gradients_elsewhere_bytes for g in self.graphs)
         first = self.graphs[0] if has_breaks else self.graph
-        of_the_step = first.others_bytes + first.gradients_elsewhere_bytes  # the measured peak includes these bytes already
+        # bytes that static_bytes contains and that measure() measures as well
+        of_the_step = first.others_bytes + first.gradients_elsewhere_bytes
         pools = {id(g.pool): g.pool for g in self.graphs if g.pool is not None}.values()
         for pool in pools:
             pool.measure_from_now()

@@ -24,7 +24,7 @@ from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
 from memplan.torch_internals.modules import note_step
 
-# by value of the option `fuse`: the planner's name for the place of the updates
+# for each value of the option `fuse`: when updates run, in the planner's terms
 FUSE = {"backward": "backward", "after": "none"}
 
 

@@ -61,7 +61,8 @@ class CoarseStep:
         calls = [(call, kept) for name, kept in choice.items() for call in self.modules[name].calls]
         for number, (call, _) in enumerate(calls):
             call_of.update(dict.fromkeys(call.operators, number))
-        needed: list[set[int]] = [set() for _ in calls]  # by call: the storages that backward reads
+        # for each call of a checkpointed module: the storages that backward reads
+        needed: list[set[int]] = [set() for _ in calls]
         for index, forward in self.forward_of.items():
             if forward in call_of:
                 needed[call_of[forward]].update(self.capture.operations[index].reads)
@@ -130,7 +131,7 @@ class CoarseStep:
         """Repeatedly add the checkpoint that reduces the bytes over the budget most per second of recomputation."""
         chosen: dict[str, Kept] = {}
         now = self.count(chosen, budget)
-        # by index of the option: bytes saved per second when last simulated
+        # for each option, by index: the bytes that it saved per second of recomputation in its last simulation
         gains = dict.fromkeys(range(len(options)), math.inf)
         while now.excess and options and self.n_counts < MOST_COUNTS:
             counted: dict[int, Counted] = {}

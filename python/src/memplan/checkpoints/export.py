@@ -25,9 +25,9 @@ ROUNDS = 4  # number of attempts: each chooses checkpoints and measures a step w
 
 
 def operators_of(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, list[bool]]:
-    """Run the model's forward and return its operators: by family and in order, whether each operator writes into an argument.
+    """Run the model's forward and return one flag per executed operator, in order, grouped by operator family.
 
-    The model is a copy, because the run changes its state.
+    The flag states whether the operator writes into an argument. The model is a copy, because the run changes its state.
     """
     seen: dict[str, list[bool]] = {}
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -42,7 +42,8 @@ def may_be_kept(capture: Capture, eager: Mapping[str, list[bool]]) -> Kept:
     forward = [o for o in capture.operations[: capture.boundary] if o.source is not None]
     families = [family(o.source.target) for o in forward if o.source is not None]
     captured, number = Counter(families), Counter[str]()
-    known: dict[int, bool] = {}  # by index of operators that eager runs too: whether each writes into its first argument
+    # for each captured operator that eager runs as well: whether eager's operator writes into its first argument
+    known: dict[int, bool] = {}
     for index, name in enumerate(families):
         if captured[name] == len(eager.get(name, ())):
             known[index] = eager[name][number[name]]

@@ -35,7 +35,7 @@ Context = contextlib.AbstractContextManager[Any]
 def family(operator: Any) -> str:
     """Return the name of an operator's family.
 
-    All forms of an operator have one family, because captures and eager differ in forms.
+    The overloads and the in-place form of an operator belong to one family. Captures and eager may use different ones.
     """
     name = str(getattr(operator, "overloadpacket", operator)).rpartition(".")[2]
     return "batch_norm" if "batch_norm" in name else name.rstrip("_")
@@ -53,7 +53,8 @@ class Written:
         before = [version_of(getattr(m, name)) for m, name in self.buffers]
         yield
         for (m, name), version in zip(self.buffers, before):
-            statistics = isinstance(m, NORMALIZATIONS) and m.training  # normalization kernels do not increase the version
+            # normalization kernels update running statistics without increasing the version counter
+            statistics = isinstance(m, NORMALIZATIONS) and m.training
             if statistics or version_of(getattr(m, name)) != version:
                 self.written.append((m, name))
 

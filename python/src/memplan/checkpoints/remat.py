@@ -1,7 +1,7 @@
 """Activation checkpoints by torch_remat, if installed: recomputed modules, which contain saved modules (regions).
 
-torch.utils.checkpoint keeps results of operators and recomputes their operands. A region keeps the tensors of its backward, and
-its result for later recomputed operators.
+With torch.utils.checkpoint, a policy keeps the results of single operators. torch_remat keeps whole regions: all tensors that
+the region's backward reads, and the region's result if a recomputed operator reads the result.
 """
 
 from __future__ import annotations

@@ -89,7 +89,10 @@ def read_mesh(text: str) -> dict[str, int]:
 
 
 def shard_options(precision: str | None) -> dict[str, Any]:
-    """Return options of fully_shard for this precision. Gradients are reduced in fp32. Raises UsageError."""
+    """Return options of fully_shard for parameters of the type `precision`.
+
+    Gradients are reduced in fp32. Raises UsageError.
+    """
     if precision is None:
         return {}
     kind = getattr(torch, precision, None)

@@ -34,7 +34,7 @@ def folder_of(named: str | None) -> Path | None:
         return Path(text).expanduser()
     if home := os.environ.get("XDG_CACHE_HOME"):
         return Path(home) / "memplan"
-    with contextlib.suppress(RuntimeError):  # the user has no home folder
+    with contextlib.suppress(RuntimeError):  # Path.home() raises RuntimeError if the user has no home folder
         return Path.home() / ".cache" / "memplan"
     return None
 

@@ -43,9 +43,10 @@ LATENCY = 20e-6  # assumed latency of a collective in seconds
 OPAQUE = {"aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
 RNN_BATCH = -2  # index of the batch dimension in an LSTM layer's tensors
 RNN_WITH_BATCH = (0, 5, 6)  # indices of an LSTM layer's arguments that have a batch dimension: input, hidden state, cell state
-FEW, PART = (8, 4, 2), 4  # reduced batch sizes for bytes_of_more; twice the size should be at most 1/PART of the batch
+# FEW: reduced batch sizes for bytes_of_more, in order of preference; PART: twice such a size is at most 1/PART of the batch
+FEW, PART = (8, 4, 2), 4
 MARK = "memplan call"
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the profiler logs messages about itself
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # without this variable, the profiler logs messages about itself
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def describe(node: fx.Node) -> str:
 
 
 def behind_forward(*args: Any) -> tuple[Any, ...]:
-    """Return arguments for an LSTM's backward, taken from a real forward, because backward rejects other saved tensors."""
+    """Run an LSTM's forward and return arguments for its backward, because backward rejects artificial saved tensors."""
     inputs, gradients = args[:7], args[10:13]
     reverse, mode, hidden_size, num_layers, has_biases, train, bidirectional, batch_sizes, batch_first = args[13:22]
     options = (reverse, batch_sizes, mode, hidden_size, num_layers, has_biases, bidirectional, batch_first, train)
@@ -242,7 +243,7 @@ def bytes_of_more(
         try:
             a, b = apart(lambda n=few: (run(n), run(2 * n)))  # type: ignore[misc]
             break
-        except RuntimeError:  # the memory does not suffice for this batch, so a smaller one is tried
+        except RuntimeError:  # the memory does not suffice for this reduced batch, so the next smaller one is tried
             if few == FEW[-1]:
                 raise
 

@@ -31,7 +31,8 @@ class Device:
         if self.room_bytes < 0:
             raise MemplanError(f"{name!r} is no device that is known: {', '.join(device_names())}")
         self.is_gpu = name.lower() != "cpu"
-        self.has_flash = self.is_gpu and name.lower() not in BEFORE_AMPERE  # flash attention, and attention in bf16
+        # whether the device has flash attention and runs attention in bf16
+        self.has_flash = self.is_gpu and name.lower() not in BEFORE_AMPERE
         self.network = network_of(name)  # name of the usual network between devices of this type
 
     def __str__(self) -> str:

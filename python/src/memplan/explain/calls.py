@@ -18,7 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from memplan.run.second_order import ambient
 from memplan.torch_internals.modules import code_of_call, inside
 
-CALL = code_of_call()  # the code of frames that hold a module's arguments
+CALL = code_of_call()  # the code object of the PyTorch frames whose variables hold a called module and its arguments
 PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device)
 
 
@@ -135,7 +135,7 @@ class Calls:
         if torch.compiler.is_compiling() or not torch.is_grad_enabled() or not is_trained(module):
             return
         self._rest()
-        self.is_compiled = inside(module) is not None  # PyTorch would check changing hooks, and capture again
+        self.is_compiled = inside(module) is not None  # for a compiled module, added hooks would cause a new capture
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code is not CALL:
             frame = frame.f_back

@@ -30,7 +30,7 @@ class Earlier:
     def of(objects: Objects, nodes: dict[Any, int], begun: Sequence[int], failure: Failure) -> Earlier | None:
         """Find the live autograd graphs of earlier calls, or return None.
 
-        `begun`: the first node numbers of calls; the last call has failed.
+        `begun`: for each call, the autograd number of its first node. The last call is the failed one.
         """
         leaves = {storage_key(t) for t in objects.tensors if t.is_leaf}
         before = {node for node, number in nodes.items() if number < begun[-1]}

@@ -35,7 +35,7 @@ from memplan.explain.tables import table, together
 
 OF_LINES = (SAVED, OTHER)
 LEAST = 1 << 16  # amounts of memory below this many bytes are not mentioned
-# share of all live memory: a variable is named as the cause if it holds more than this and more than a step saves
+# a variable is named as the cause if it holds more than this fraction of all live memory, and more than one step saves
 MOST_OF = 0.25
 TIMES_OUTPUTS = 2  # estimated memory of an external loss, as a multiple of the model's outputs
 WORDS = {"backward": "in backward", "update": "in the optimizer's step", "forward": "in forward", "": ""}
@@ -52,7 +52,7 @@ class Explanation:
     earlier: Earlier | None
     suggestion: Suggestion | None
     inside: tuple[str, int] = "", 0  # on a CPU: the operator that failed, and an upper bound of its temporary memory
-    # candidates for the bytes of the failed operator's temporary memory, if known
+    # possible sizes in bytes of the failed operator's temporary memory; empty if unknown
     inside_is: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -174,11 +174,15 @@ def replayed(call: Call | None) -> tuple[Replay | None, list[str]]:
 
 
 def begun_calls(replay: Replay, nodes: dict[Any, int], failure: Failure) -> list[int]:
-    """Return the first node numbers of the calls, the failed call last. The failed call may have no nodes."""
+    """Return the autograd number of each call's first node.
+
+    The failed call is the last one; it may have created no node yet.
+    """
     found = starts({n: node.name() for node, n in nodes.items()}, replay.nodes)
     is_inside = call_in(failure.frames) is not None and failure.phase == "forward"
     numbers = set(nodes.values())
-    if is_inside and found and found[-1] + max(replay.nodes) in numbers:  # the last recorded call ended before the failure
+    if is_inside and found and found[-1] + max(replay.nodes) in numbers:
+        # the last recorded call has ended, so the failed call is a later one
         found.append(max(numbers) + 1)
     return found or [max(numbers, default=-1) + 1]
 
@@ -194,7 +198,10 @@ def step_of(call: Call, model: nn.Module, objects: Objects, failure: Failure, is
 def room(
     step: Step, account: Account, others: int, replay: Replay | None, reserved: Reserved | None, unknown_bytes: int
 ) -> Room:
-    """Return the memory available for a plan: all memory in use before the failure, except memory of others."""
+    """Return the memory available for a plan.
+
+    It is all memory in use before the failure, except the memory of other models and programs.
+    """
     beside = others + account.total(PARAMETERS) + account.total(BUFFERS) - model_bytes(step.model)
     state = step.optimizer.state.values() if step.optimizer is not None else ()
     beside += account.total(STATE) - total_bytes([t for s in state for t in s.values() if isinstance(t, torch.Tensor)])

@@ -22,7 +22,8 @@ from memplan.torch_internals.autograd import next_number
 
 NOT_THE_USERS = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, errors.__file__))
 BACKWARD = {torch.autograd.backward.__code__, torch.autograd.grad.__code__}
-ROOTS = ("tensors", "outputs")  # argument names in PyTorch's backward functions: the tensors from which backward starts
+# arguments of torch.autograd.backward and torch.autograd.grad that contain the tensors at which backward starts
+ROOTS = ("tensors", "outputs")
 TRIED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(?:bytes|([KMGT]i?B))")
 OF_ADDRESSES = re.compile(r"(VmPeak|VmSize):\s+(\d+) kB")
 OUT_OF_MEMORY: type[BaseException] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)

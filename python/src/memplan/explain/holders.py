@@ -96,7 +96,7 @@ def holders(stack: Sequence[At]) -> Iterator[tuple[torch.Tensor, Where, str, str
     for at, place in zip(reversed(stack), reversed(places)):
         variables = dict(at.frame.f_locals)
         for tensor, words in search.within(variables):
-            # only variables of this frame were certainly made here; a container may be older
+            # a tensor in a variable of this frame was created here; a tensor within a container may be older
             made_here = words.strip("`") in variables
             yield tensor, Where("", place if made_here else ""), words, shown(at.frame.f_code.co_filename)
     for module in [m for m in list(sys.modules.values()) if is_own(m)]:

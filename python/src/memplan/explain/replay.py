@@ -33,7 +33,7 @@ from memplan.torch_internals.dispatch import forget_arguments, watching, without
 
 FEWEST = 0.5  # share of a call's autograd nodes that must match the replayed nodes
 ROUNDING = 0.02  # relative difference permitted between requested and expected memory of an LSTM
-MOST_SKIPS = 8  # maximum number of operators at one line that are tried as the failed one
+MOST_SKIPS = 8  # maximum number of operators at one line that are tried as candidates for the failed operator
 CONVOLUTION = torch.ops.aten.convolution.default
 UNDER_WAY = "under way"  # text shown for tensors that only the failed operator or backward holds
 
@@ -51,15 +51,16 @@ class Target:
     """The place of the failed allocation, for the replay.
 
     Attributes:
-        failed_bytes: the failed request.
-        tried_bytes: the size of a result to look for. The failed request may have been another allocation.
-        path: the lines of code.
-        is_backward: whether backward was running.
-        made: the last node created, counted from the first of the call.
-        ran: the nodes that had run backward.
-        reached: the number of nodes created in total; None if later code has created others.
-        skips: the number of candidate operators to skip.
-        moved_bytes: the minimum bytes that the operator reads and writes.
+        failed_bytes: the bytes of the failed request.
+        tried_bytes: the result size by which the replay searches the failed operator. It differs from failed_bytes if the
+            failed request was for a temporary tensor.
+        path: the lines of user code that led to the failure, outermost first.
+        is_backward: whether the allocation failed in backward.
+        made: index of the last created autograd node, counted from the call's first node.
+        ran: indices of the nodes whose backward had run.
+        reached: number of created nodes; None if later code has created others.
+        skips: number of candidate operators to skip.
+        moved_bytes: minimum number of bytes that the failed operator reads and writes.
     """
 
     failed_bytes: int | None
@@ -104,7 +105,7 @@ class Events:
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
             self.failed_in, self.taken = (str(function), moved), self._taken_of(asked_by(function, args))
-            del args, kwargs, result  # otherwise the exception's traceback would keep these objects alive
+            del args, kwargs, result  # the traceback of the exception would otherwise keep these tensors alive
             raise Failed
         return result
 
@@ -123,7 +124,7 @@ class Events:
         return found
 
     def _exactly(self, n_bytes: int) -> int:
-        """Return the given size; return the requested size instead if the two differ by rounding only."""
+        """Return `n_bytes`, or the requested size if the two differ by rounding only."""
         tried = self.target.tried_bytes if self.target is not None else None
         return tried if tried is not None and abs(n_bytes - tried) < ROUNDING * tried else n_bytes
 
@@ -219,7 +220,7 @@ class Replay:
             there = replace(target, reached=reached, tried_bytes=tried, moved_bytes=moved)
             for skips in range(MOST_SKIPS):
                 found, self.failed_at = (self.failed_at, self.failed_in, self.taken, self.lost), None
-                with contextlib.suppress(Exception):  # a failed replay gives no information
+                with contextlib.suppress(Exception):  # if the replay itself fails, the next lines use the previous result
                     self._run(replace(there, skips=skips), used)
                 if self.failed_at is None or (skips and sum(p.n_bytes for p in self.lost) > released_bytes):
                     self.failed_at, self.failed_in, self.taken, self.lost = found
@@ -263,7 +264,8 @@ class Replay:
                 forget_arguments(failed.__traceback__)
                 self.failed_at, self.failed_in, self.taken = events.failed_at, events.failed_in, events.taken
                 self.lost = [piece for storage, piece in events.before if storage() is None]
-                del failed  # until here, because its frames hold the same tensors as the real error's frames
+                # `failed` is deleted only here, because its frames keep the same tensors alive as the frames of the real error
+                del failed
                 return
             if target is None:
                 self.where, self.nodes = events.where, {k: n.name() for k, n in nodes.items()}
@@ -296,9 +298,9 @@ def back(outputs: Sequence[torch.Tensor], nodes: dict[int, Any], used: set[int],
 
 
 def starts(real: dict[int, str], replayed: dict[int, str]) -> list[int]:
-    """Return the first node numbers of calls of the model, ending with the last call, from the names of live nodes.
+    """Find the calls of the model among the live autograd nodes, and return the number of each call's first node in order.
 
-    The nodes of one call are connected by their first node.
+    Every call creates the same sequence of node names. The names of the replayed call are searched among the live nodes.
     """
     found: list[int] = []
     left = dict(real) if replayed else {}

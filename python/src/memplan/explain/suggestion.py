@@ -34,13 +34,13 @@ from memplan.train_step import FUSE, StepBackend
 
 WITH_WORKSPACE = ("convolution", "rnn")  # families of operators whose workspace is at most the bytes that they read and write
 WITH_COPY = "native_batch_norm_backward"  # operator whose workspace on a CPU equals the size of the incoming gradient
-TEMPORARIES = 2  # number of tensors of a parameter's size during its update
-# if a GPU's allocator has no room for the plan, the next budget is LESS times the last one; STEPS budgets at most
+TEMPORARIES = 2  # assumed number of temporary tensors of the parameter's size during its update
+# if a plan does not fit into a GPU's allocator, memplan tries LESS times the budget, at most STEPS times
 LESS, STEPS = 0.95, 8
 
 
 def rounded(n_bytes: int, up: bool) -> str:
-    """Return bytes as text for a budget, rounded down to what is available, or up to what is required."""
+    """Return bytes as a budget in text, rounded up if `up` (for required memory), else down (for available memory)."""
     k = min(4, max(0, n_bytes.bit_length() - 1) // 10)
     part = 1024**k / 100
     return f"{(math.ceil if up else math.floor)(n_bytes / part) / 100:.2f}{'KMGT'[k - 1]}iB" if k else str(n_bytes)
@@ -92,8 +92,8 @@ class OfStep(NotRun, StepBackend):
 class Room:
     """The memory available to a step on a device, and the memory used by others.
 
-    `below_bytes`: only known on a CPU; the failed allocation did not fit, so a plan has to need less. `limit_bytes`: the limit
-    of a GPU's allocator.
+    `below_bytes`: the memory with which the allocation failed, so that a plan must need less; known on a CPU only.
+    `limit_bytes`: the limit of a GPU's allocator.
     """
 
     available_bytes: int
@@ -186,7 +186,7 @@ class Step:
     def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[str, int], str], str]]:
         """Yield the ways to plan the step, best first.
 
-        A way is a function that plans, one that returns the line of code, and a remark.
+        Each item has a function that plans the step, a function that returns the line of code to write, and a remark.
         """
         yield self.compiled, self.line, ""
         if self.fuses():

@@ -137,7 +137,8 @@ class Watching:
             also = "memory also ran out while memplan explained it" if is_out_of_memory(error) else reason
             sys.stderr.write(f"memplan: out of memory{place}, and no explanation: {also}\n")
         finally:
-            gc.collect()  # frees the repeated call, its capture and errors, which refer to the propagating error
+            # collects the replayed call, its capture and its exceptions, which refer to the user's propagating exception
+            gc.collect()
             self.is_explaining = False
 
 

@@ -66,7 +66,7 @@ class MemplanCallback(TrainerCallback):
                 stacklevel=2,
             )
         if self.buckets != 1:
-            # accelerate's loader wraps the data loader that has the collator
+            # `base_dataloader`: the data loader with the collator, which accelerate has wrapped
             loader = getattr(train_dataloader, "base_dataloader", train_dataloader)
             loader.collate_fn = Padded(loader.collate_fn, self.buckets, model)
         backend, fullgraph = self.counted.backend(model, [optimizer], args.gradient_accumulation_steps > 1)

@@ -20,7 +20,7 @@ from memplan.report import Report
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
-except ImportError:  # import the package under its older name
+except ImportError:  # older versions of Lightning have this package name
     from pytorch_lightning import Callback, LightningModule, Trainer
 
 STEP = "training_step"
@@ -93,7 +93,8 @@ class MemplanCallback(Callback):
             return type(self).training_step(self, *args, **kwargs) if own is None else own(*args, **kwargs)
 
         run.__name__ = f"{type(pl_module).__name__}.{STEP}"
-        run.__code__ = run.__code__.replace(co_name=STEP)  # PyTorch indexes captures by code object
+        # PyTorch stores captures by code object, so each planned module needs a code object of its own
+        run.__code__ = run.__code__.replace(co_name=STEP)
         entries[STEP] = PlannedStep(pl_module, captured(run, backend, fullgraph))
 
     def on_train_batch_end(self, *_: Any, **__: Any) -> None:

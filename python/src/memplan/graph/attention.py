@@ -85,7 +85,7 @@ def attention(
 
 
 def knows_attention() -> bool:
-    """Whether this PyTorch version has all of these kernels."""
+    """Whether this PyTorch version has all attention kernels that captures use."""
     return all((FLASH, EFFICIENT, HOST_FLASH, WRITTEN_OUT))
 
 

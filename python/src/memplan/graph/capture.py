@@ -5,8 +5,8 @@ storages. Views are not operations: they are created where needed. memplan adds 
 
 - `boundary`: forward's outputs are complete and their gradients arrive.
 - `end`: all gradients are returned.
-- `return`, before the boundary: an output that backward might read. The caller may overwrite it, so it is a separate storage:
-  the same memory if backward does not read the output later (or recomputes it), else a copy.
+- `return`, before the boundary: an output that backward might read, as a storage of its own, because the caller may overwrite
+  it. The two storages share memory if backward does not read the output or recomputes it; otherwise the output is a copy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from memplan.torch_internals.tensors import tree_iter
 if TYPE_CHECKING:
     from memplan.memory.states import StateOf
 
-MOVED = "moved state"  # optimizer state stored in host memory
+MOVED = "moved state"  # kind of storages: optimizer state that is stored in host memory
 # kinds of storages with a limited lifetime; other kinds are always live
 DYNAMIC = ("activation", "saved", "activation_gradient", "gradient", MOVED)
 
@@ -103,7 +103,7 @@ def refuse_values(nodes: Iterable[fx.Node]) -> None:
 class Capture:
     """A joint graph as input for the planner, with the data that `emit` requires to reorder it."""
 
-    fuse = "none"  # the planner's name for the place of the updates; "none": updates are not part of the graph
+    fuse = "none"  # when updates run, in the planner's terms; "none": updates are not part of the graph
     returns_apart = True  # the caller's outputs are separate storages: the caller may overwrite them before backward
     # per phase: kinds of storages that an operator may overwrite
     overwrites: ClassVar = {"forward": ("activation", "saved"), "backward": ("activation_gradient",)}
@@ -127,7 +127,8 @@ class Capture:
         self.places: dict[fx.Node, list[int | None]] = {}  # per node: the storage of each of its results
         self.views: set[fx.Node] = set()
         self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: the nodes that select one of them
-        self.handed: dict[int, int] = {}  # by index of an output that backward may read: the caller's storage
+        # by storage of an output that backward may read: the separate storage that the caller receives
+        self.handed: dict[int, int] = {}
         self.moved: dict[int, Moved] = {}  # by storage: the optimizer state in host memory
         self.earlier: dict[fx.Node, int] = {}  # by node: bytes allocated before the step that the node frees
         self.n_random = self.boundary = 0
@@ -177,7 +178,8 @@ class Capture:
                 known[storage_key(tensor)] = place
         made, places = list[int](), list[int | None]()
         for k, result in enumerate(results):
-            if result is None or type(result) is int:  # numbers are inserted where they are read
+            if result is None or type(result) is int:
+                # a number is no storage: it is inserted as a constant where nodes read it
                 places.append(None)
                 continue
             if not isinstance(result, torch.Tensor):
@@ -219,7 +221,10 @@ class Capture:
             self._add_node(node, "forward", "activation" if node in needed else "saved")
 
     def _read_in_backward(self, forward: list[fx.Node], backward: list[fx.Node]) -> set[int]:
-        """Return the forward storages that backward formulas read. Eager saves these, and rejects an overwritten one."""
+        """Return the forward storages that backward formulas read.
+
+        Eager saves these, and raises an error if the user overwrites one.
+        """
         formulas = [*backward, *(n for n in forward if in_formula(n))]
         read = [*(a for n in formulas for a in n.all_input_nodes), *self.backward_outputs]
         return set(self.storages_of(a for a in read if a in self.places))
@@ -252,7 +257,7 @@ class Capture:
         return list(found.values())
 
     def _add_backward(self, nodes: list[fx.Node], of_tangents: Collection[fx.Node]) -> None:
-        for node in nodes:  # a backward formula on forward values alone counts as forward; it may be delayed
+        for node in nodes:  # a backward formula that reads forward values only counts as forward; its execution may be delayed
             self._add_node(node, *(("backward", "activation_gradient") if node in of_tangents else ("forward", "saved")))
 
     def refuse(self, node: fx.Node) -> None:
@@ -291,7 +296,10 @@ class Capture:
         self.operations.append(operation)
 
     def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
-        """Let operations whose operands forward overwrites at its end run before backward, and some only once."""
+        """Restrain operations whose operands forward overwrites at its end.
+
+        They run before backward. They run only once if a second run would read such an operand.
+        """
         if any(a in self.mutated for a in node.all_input_nodes):
             self._before_boundary.append(self._add_storage(f"{node.name} done", "saved", 0))
             operation.writes.append(self._before_boundary[-1])
@@ -331,7 +339,10 @@ class Capture:
                 self.storages[self.handed.get(place, place)].n_bytes = size
 
     def keep_apart(self) -> None:
-        """Forbid overwriting if argument and result differ in size. A scalar loss would keep the large memory of its input."""
+        """Forbid overwriting if argument and result differ in size.
+
+        Otherwise a scalar loss that overwrites its large argument would keep all of the argument's memory.
+        """
         for operation in self.operations:
             node = operation.source
             first = node.args[0] if node is not None and node.args else None
@@ -364,7 +375,7 @@ class Capture:
         self._held = sorted(held)
 
     def _call_gradients(self, nodes: Iterable[Any]) -> list[int]:
-        """Set the kind of the parameters' gradients. Return their storages."""
+        """Mark the parameters' gradients as storages of kind "gradient". Return these storages."""
         gradients = self._dynamic(self.storages_of(nodes))
         for s in gradients:
             if self.storages[s].kind == "activation_gradient":

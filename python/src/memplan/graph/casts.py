@@ -45,7 +45,7 @@ KEEPS_ANY_CAST = keeps_any_cast()
 
 
 class Casts:
-    """The cache of casts that autocast has made since the outermost region began."""
+    """The cache of casts that autocast has made since the outermost autocast region began."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[int, torch.dtype], tuple[torch.Tensor, torch.Tensor]] = {}
@@ -91,7 +91,7 @@ def cached_casts() -> Iterator[None]:
         yield
         return
     casts = Casts()
-    # The class of regions within captured graphs. Before 2.12 it is the class that users call.
+    # The class of autocast regions within captured graphs. Before PyTorch 2.12 it is the public class torch.amp.autocast.
     place: tuple[Any, str] = REGION.place or (torch.amp, "autocast")
 
     class Watched(getattr(*place)):  # type: ignore[misc]
@@ -143,7 +143,7 @@ def regions() -> dict[str, torch.dtype]:
 
 
 def cast_inside(nodes: Iterable[fx.Node], enabled: dict[str, torch.dtype]) -> list[str]:
-    """Return the operators among these that would compute in another type inside these autocast regions."""
+    """Return those of the nodes' operators whose results would have another type inside these autocast regions."""
     found: list[str] = []
     with contextlib.ExitStack() as stack:
         for device, dtype in enabled.items():

@@ -137,7 +137,10 @@ def put_wait(node: fx.Node, behind: fx.Node, function: Any, *held: fx.Node) -> N
 
 
 def is_sum_on_host(node: fx.Node) -> bool:
-    """Whether the collective is a reduce-scatter that gloo runs as a whole sum, of which the rank takes its part."""
+    """Whether the collective is a reduce-scatter on a CPU.
+
+    On a CPU, gloo computes the sum of the whole tensor, and each rank takes its part.
+    """
     return kind_of(node) == "reduce_scatter_tensor" and node.meta["val"].device.type == "cpu"
 
 
@@ -197,7 +200,8 @@ def workspace_bytes(node: fx.Node) -> int:
     return apart
 
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (  # the names of collectives in memplan/ranks/network.h
+# the same names as in the C library's header memplan/ranks/network.h
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (
     "all-reduce",
     "all-gather",
     "reduce-scatter",

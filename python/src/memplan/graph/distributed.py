@@ -18,7 +18,7 @@ from memplan.torch_internals.capture import setting
 from memplan.torch_internals.modules import active_replica
 
 FIRST_BUCKET = 1 << 20  # size in bytes of DDP's first bucket
-OF_DEEPSPEED = "ds_id"  # attribute of parameters that DeepSpeed has sharded
+OF_DEEPSPEED = "ds_id"  # attribute by which DeepSpeed marks parameters that it has sharded
 NO_OVERLAP = "gradients arrive together: DDP's communication begins when backward is done"
 
 

@@ -1,12 +1,14 @@
 """Unsharded gradients of earlier steps, in the graph of the step that reduces them.
 
-Each pack adds the earlier gradients of its group to its own and frees them. The memory besides backward shrinks accordingly:
+For each parameter group, `pack` adds the earlier gradients to the new ones and frees the earlier ones. An example with 30 units
+of earlier gradients:
 
     earlier: all gradients      forward   boundary   backward ...   pack of the last block   ...   pack of the first
     memory  30                  30        30         30             20                             0
 
-For the planner, an operation at the beginning creates them. Operations without other dynamic operands run after it.
-In the final graphs no operator creates them, so the packs carry their sizes (EARLIER).
+In the planner's graph, a first operation creates the earlier gradients, so that they are live from the start. Operations that
+read no other dynamic storage run after it. In the final graphs no operator creates earlier gradients, so the meta of each pack
+states their size (EARLIER).
 """
 
 from __future__ import annotations

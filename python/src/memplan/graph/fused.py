@@ -14,7 +14,7 @@ from memplan.graph.operators import is_random
 from memplan.torch_internals.dispatch import OPERATOR
 
 REDUCTIONS = frozenset({"sum", "mean", "var_mean", "var", "amax", "amin", "argmax", "argmin", "any", "prod"})
-# names of operators that compute their result from little or no memory
+# operators whose results Inductor can compute wherever they are read, from little or no memory
 MADE_ANYWHERE = frozenset({"full", "iota", "inductor_lookup_seed", "inductor_random"})
 VIEWS = frozenset({"view", "reshape", "permute", "expand", "unsqueeze", "squeeze", "slice", "select", "t", "transpose"})
 

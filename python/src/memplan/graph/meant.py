@@ -20,7 +20,8 @@ from memplan.graph.native import RECURRENT
 from memplan.torch_internals.dispatch import AUTOCAST_BEGINS
 from memplan.torch_internals.elsewhere import AWAY, gpu_is_there, placing_on
 
-Region = torch.dtype | bool | None  # an autocast region's type, or whether there is one; None: the present region
+# the type of an autocast region; True or False: with or without a region; None: the region around the call
+Region = torch.dtype | bool | None
 NOT_CUDNN = (
     "{} is estimated with PyTorch's own kernels: cuDNN's, which a GPU runs, cannot be captured without one; they may keep"
     " more bytes for backward (reserve= counts them)"

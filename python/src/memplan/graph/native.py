@@ -21,7 +21,8 @@ from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, has_kernel, kernel
 WRITTEN_OUT = ("Autograd", "CompositeImplicitAutograd")
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 FUSED_DROPOUT = ("cuda", "xpu")  # on these devices, eager's dropout is a single operator
-# Exceptions: eager's form reads or writes tensor contents and cannot be captured. The Python form runs the same kernels.
+# operators that keep the Python form in captures: eager's form depends on tensor contents, and the Python form runs the same
+# kernels
 STAY = (
     "aten::cudnn_batch_norm",
     "aten::empty.out",

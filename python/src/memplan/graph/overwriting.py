@@ -52,7 +52,7 @@ WRITERS = frozenset(
         "zero",
     ]
 )
-OTHER_BITS = frozenset((aten.mul.Scalar,))  # operators whose in-place form gives other bits (in bfloat16)
+OTHER_BITS = frozenset((aten.mul.Scalar,))  # operators whose in-place form rounds differently in bfloat16
 APART = "memplan_apart"  # key in a node's meta: result and first argument differ in size, so the node may not overwrite it
 
 
@@ -97,10 +97,10 @@ def may_write_into_first(node: fx.Node) -> bool:
 
 
 def write_straight(graph: fx.Graph) -> None:
-    """Remove copies from assignments to a part of a tensor, `h[0] = v`.
+    """Remove the copy from an assignment to a part of a tensor, such as `h[0] = v`.
 
-    PyTorch captures `copy(h[0], v)`, and then writes its result into h. A copy into a view allocates as much memory as h, and
-    has the values of v.
+    PyTorch captures the assignment as `copy(h[0], v)`, which allocates as much memory as h, and a write of the result into h.
+    The result equals v, so memplan writes v itself.
     """
     for node in list(graph.nodes):
         if node.target is not aten.copy.default or not all(is_written_by(user, node) for user in node.users):

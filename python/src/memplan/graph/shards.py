@@ -124,9 +124,11 @@ def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
     "memplan::gather_to_keep", mutates_args=(), schema="(Tensor[] shards, Tensor token, int group) -> Tensor[]"
 )
 def gather_to_keep(shards: list[torch.Tensor], token: torch.Tensor, group: int) -> list[torch.Tensor]:
-    """Gather parameters in a step whose gradients stay unsharded. In a planned graph, it is an ordinary gather.
+    """Gather parameters in a step that keeps its gradients unsharded.
 
-    `token` is a number. Its gradient signals that the gradients have been kept.
+    In a planned graph, an ordinary gather replaces this operator.
+
+    `token` is a number with a gradient. Its gradient is the result of `keep`, so autograd has a value that depends on `keep`.
     """
     return end_gather(begin_gather(shards, group), group)
 
@@ -210,7 +212,7 @@ def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
         if before == 1 and not is_in_copy(rows):
             GOING[going.data_ptr()] = work
         else:
-            work.wait()  # nothing holds the sent buffer after this function
+            work.wait()  # after the wait, no collective uses the sent buffer `rows`
     return going
 
 
@@ -340,8 +342,8 @@ class Apart(NamedTuple):
     begin: Callable[..., torch.Tensor]
     end: Callable[..., Any]
     going: torch.Tensor
-    holds_given: bool  # whether the operands have to stay until the end
-    beside_bytes: int  # bytes of further memory between `begin` and `end`, which may be freed before `end`
+    holds_given: bool  # whether the operands have to stay in memory until `end` has run
+    beside_bytes: int  # bytes of further memory that the collective uses after `begin`; it may be freed before `end`
     workspace_bytes: int  # workspace of `end` in bytes
 
 
@@ -353,7 +355,7 @@ def apart(node: fx.Node) -> Apart | None:
     if node.target is GATHER:
         shards: Any = node.args[0]
         everything = all_shards(g, [s.meta["val"] for s in shards])
-        of_gloo = everything.nbytes if everything.device.type == "cpu" else 0  # gloo receives into a buffer of its own
+        of_gloo = everything.nbytes if everything.device.type == "cpu" else 0  # gloo receives the shards in a buffer of its own
         return Apart(begin_gather, end_gather, everything, False, of_gloo, 0)
     rows: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
     if not is_in_copy(rows) and g.division(rows.dtype).before != 1:

@@ -24,7 +24,7 @@ def symbols_of(value: Any) -> set[Any]:
     found: set[Any] = set()
     for one in tree_iter(value):
         if isinstance(one, NUMBERS) or (isinstance(one, torch.Tensor) and one.layout is torch.strided):
-            with contextlib.suppress(Exception):  # values of several private types of PyTorch raise an error here
+            with contextlib.suppress(Exception):  # free_symbols raises an error for some private types of PyTorch
                 found |= set(free_symbols(one))
     return found
 

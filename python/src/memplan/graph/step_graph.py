@@ -81,7 +81,7 @@ class StepGraph:
             if places and isinstance(self.gradients[places[0]], fx.Node):
                 gradient = self.gradients[places[0]]
                 cost = updates.cost(k_group, parameter)
-                # the optimizer requires the parameter's layout, so the update first copies the gradient into this layout
+                # the optimizer requires the gradient in the parameter's layout, so the update first makes a copy of this size
                 if not obeys(gradient.meta["val"], parameter):
                     cost = replace(cost, workspace_bytes=cost.workspace_bytes + storage_bytes(parameter))
                 update = updates.update_of(k_group, parameter)
@@ -133,8 +133,8 @@ class StepGraph:
 class StepCapture(Capture):
     """A capture of a whole step.
 
-    PyTorch writes buffers after the step, so readers have no deadline. Backward may overwrite values of forward after their
-    last reader.
+    PyTorch writes the new values of buffers after the step, so an operator that reads a buffer may run at any time in the step.
+    Backward may overwrite values of forward after their last reader.
     """
 
     returns_apart = False

@@ -85,7 +85,7 @@ def views_follow_sums(graph: fx.Graph) -> None:
 
 
 def described(node: fx.Node) -> Any:
-    """Return a value that is equal for nodes with the same operation, apart from their operands."""
+    """Return the operation of a node without its operands. The values are equal for corresponding nodes of equal blocks."""
     layouts = [(tuple(t.shape), t.stride(), t.dtype) for t in tensors_of(node.meta.get("val"))]
     if node.op == "placeholder":
         return node.op, layouts
@@ -99,7 +99,10 @@ def require(holds: bool, what: str) -> None:
 
 
 class Unrolled:
-    """`starts`: returns the first nodes of the second and third captured blocks in forward, and likewise in backward."""
+    """A joint graph that is extended by the omitted blocks.
+
+    `starts` returns the first nodes of the second and third captured block, in forward and in backward.
+    """
 
     def __init__(
         self, graph: fx.Graph, n: int, n_forward_outputs: int, starts: Callable[[list[fx.Node]], list[Position]]
@@ -161,7 +164,7 @@ class Unrolled:
         if in_second - in_first == parts.length:
             return in_first + self.beyond[0] + copy * parts.length
         require(in_first - in_second == self.forward.length, self.nodes[parts.first + k].name)
-        # the first part of backward belongs to the last part of forward
+        # backward runs the blocks in reverse order: its first part belongs to the last part of forward
         return in_second + (self.n + 1 - copy) * self.forward.length
 
     def _write(self, n_forward_outputs: int) -> None:
@@ -210,12 +213,12 @@ class Unrolled:
                 made = self.graph.node_copy(second, new)
         made.meta = {name: value for name, value in second.meta.items() if name != "desc"}
         made.meta["val"] = self._value(parts, k, copy)
-        if CHECKPOINT in made.meta:  # each copy is a separate checkpoint
+        if CHECKPOINT in made.meta:  # the operators of each inserted block belong to a checkpoint of their own
             made.meta[CHECKPOINT] = (made.meta[CHECKPOINT], copy)
         self.made[place] = made
 
     def _value(self, parts: Parts, k: int, copy: int) -> Any:
-        """Return a fake value like the second part's, in separate memory or in that of an argument."""
+        """Return a fake value with the layout of the second part's value. A view shares the memory of its argument."""
         first, second = self._pairs(parts, k)
         fresh: dict[int, torch.UntypedStorage] = {}
         like_first = iter(tensors_of(self.values[first]))
@@ -240,7 +243,10 @@ class Unrolled:
         return fx.node.map_aggregate(self.values[second], one)
 
     def _point_again(self, parts: Parts, k: int, copy: int) -> None:
-        """Update the arguments of a captured node, and the memory of a view."""
+        """Update the arguments of a captured node.
+
+        If the node is a view, its value refers to the memory of the new argument.
+        """
         node = self._pairs(parts, k)[0 if copy == 0 else 1]
         if node.op == "placeholder":
             return
@@ -251,7 +257,7 @@ class Unrolled:
             node.meta["val"] = self._value(parts, k, copy)
 
     def _check_others(self) -> None:
-        """Check that no other node reads a value from the far side of the inserted parts."""
+        """Check that no node outside of the repeated parts reads a value from before the inserted parts."""
         cut, again = self.forward.second, self.backward.second
         for i, node in enumerate(self.nodes):
             if self.forward.has(i) or self.backward.has(i):
@@ -273,7 +279,7 @@ class Unrolled:
                 continue
             late, early = (self.at.get(gradients.get(n), -1) for n in (first, second))
             require(early >= 0 and late - early == self.backward.length, f"gradients of {first.name}")
-            for copy in range(self.n + 2):  # parts of forward; the first one is the last of backward
+            for copy in range(self.n + 2):  # number of a part in forward; backward runs the parts in reverse order
                 place = early + self.beyond[0] + (self.n + 1 - copy) * self.backward.length
                 of = self._found(self.forward.first + copy * self.forward.length + k)
                 gradients[of] = self._found(place)

@@ -102,7 +102,7 @@ class Updates:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Run a step within the context. Before and after it, all state is in its permanent place."""
+        """Run a training step within the context. Before and after the step, large optimizer state is in host memory."""
         self.ran = False
         if self.states is None:
             yield
@@ -137,7 +137,7 @@ class Updates:
         dummy = torch.nn.Parameter(made_up(like))
         dummy.grad = made_up(like)
         single = alone(self.optimizer)
-        if state:  # some optimizers create state in their constructor
+        if state:  # an optimizer that creates state in its constructor needs a copy of it
             single.state[dummy] = {**copy.deepcopy(state), **{k: t.to(like.device, copy=True) for k, t in large(state).items()}}
         group = {**copy.deepcopy(options), "params": [dummy]}
         single.param_groups = [group]
@@ -145,7 +145,8 @@ class Updates:
         if like.device.type == "cuda":
             workspaces = [cuda_workspace(single.step, like.device) for _ in range(2)]
         else:
-            workspaces = host_workspaces([single.step, single.step])  # the first call creates the state
+            # the optimizer is called twice, because the first call creates the state
+            workspaces = host_workspaces([single.step, single.step])
         if repr({**group, "params": None}) != before:
             raise MemplanError(f"{self.name} counts in its groups, so it cannot update one parameter at a time")
         seconds = fastest_seconds(single.step, like.device)

@@ -71,13 +71,13 @@ def candidates() -> Iterator[str]:
 def refuse_broken(path: str) -> None:
     """Raise LibraryError for files with which the linker would hang or crash: pipes, and truncated libraries."""
     if os.sep not in path or not os.path.exists(path):
-        return  # a name without a folder: the linker finds the library or reports an error
+        return  # for a name without a folder, the linker searches the library and reports an error
     if not os.path.isfile(path):
         raise LibraryError(f"{path} is no file")
     with open(path, "rb") as file:
         head = file.read(64)
         if len(head) < 64 or head[:6] != b"\x7fELF\2\1":
-            return  # the linker reports libraries of other systems and other files
+            return  # files that are no ELF libraries of this machine are left to the linker, which reports the error
         start, size, n = *struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54)
         file.seek(min(start, 1 << 62))
         table = file.read(size * n)

@@ -83,7 +83,7 @@ class Interrupts:
             while signal.getsignal(number) == self._note:
                 try:
                     signal.signal(number, handler)
-                except BaseException as error:  # raised by a handler that is restored already
+                except BaseException as error:  # a signal handler that has already been restored may raise an exception here
                     raised = error
         if raised is not None:
             raise raised
@@ -109,7 +109,7 @@ def within(value: Any, bits: int, what: str) -> int:
 
 
 def text(value: str) -> bytes:
-    """Encode a text for C. Raises MemplanError if it contains a zero character."""
+    """Encode a text for C. Raises MemplanError if the text contains a null character."""
     if "\0" in value:
         raise MemplanError(f"{value!r} has a zero character in it")
     return value.encode(errors="backslashreplace")
@@ -161,7 +161,7 @@ class Planning:
 
     def __init__(self, name: str) -> None:
         self.library = library()
-        self.was_ended = False  # whether the caller's function ended the last search
+        self.was_ended = False  # whether the caller's progress function has ended the last search
         self.is_finished = False
         self.n_nodes = 0  # number of nodes that the caller has added
         self.moved: set[int] = set()  # storages of optimizer state that is stored in host memory
@@ -314,9 +314,9 @@ class Planning:
         return bool(self.library.mp_planning_number(self.handle, text("stopped")) > 0)
 
     def share(self, name: str) -> float:
-        """Return a number of ticks as extra time relative to keep-all: 0.25 means 25 % longer.
+        """Return a number of ticks in the library as extra time relative to keep-all: 0.25 means 25 % longer. NaN: unknown.
 
-        NaN: unknown. `name`: of the number.
+        `name`: the name of the number in planning.h.
         """
         ticks = int(self.library.mp_planning_number(self.handle, text(name)))
         baseline = self.number("keep_all_ticks")
@@ -328,7 +328,7 @@ class Planning:
         nodes, storages, until = (c_int * most)(), (c_int * most)(), (c_int * most)()
         self.library.mp_planning_steps(self.handle, nodes, most)
         self.library.mp_planning_copies(self.handle, storages, until, most)
-        away = set(self.moved)  # optimizer state of which the next copy goes to the device
+        away = set(self.moved)  # storages of optimizer state whose next copy goes from the host to the device
 
         def copy(node: int, storage: int, until: int) -> Copy:
             is_back = node < self.n_nodes or storage in away

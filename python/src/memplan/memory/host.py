@@ -73,7 +73,7 @@ class Pool:
         self.most_bytes, self.number = most_bytes, next(NUMBERS)
         self.lock = threading.Lock()
         self.idle: list[Slab] = []
-        self.returned: deque[Slab] = deque()  # slabs returned since the last lease; they return when Python frees their tensors
+        self.returned: deque[Slab] = deque()  # slabs whose tensors Python has freed since the last lease
         self.leased: set[int] = set()  # start addresses of slabs in use
         self.leased_bytes = self.peak_bytes = 0
         self.is_over = False  # whether memplan has warned that the slabs exceed most_bytes
@@ -143,7 +143,8 @@ def lease_slab(pool: int, n_bytes: int, kind: str) -> torch.Tensor:
 def copy_out(slab: torch.Tensor, source: torch.Tensor, offset: int) -> torch.Tensor:
     """Copy a tensor into the slab.
 
-    The result is an independent tensor, so that neighbouring writes do not count as writes to it.
+    The result shares no version counter with other tensors of the slab. Otherwise a write to one of them would count as a write
+    to all.
     """
     there = torch.empty(0, dtype=source.dtype, device=slab.device)
     there.set_(slab.untyped_storage(), offset // source.element_size(), source.shape, source.stride())
@@ -163,7 +164,7 @@ def issue(target: torch.Tensor, source: torch.Tensor, device: torch.device, way:
         STREAMS[device, way] = cuda.Stream(device)
     stream = STREAMS[device, way]
     stream.wait_stream(cuda.current_stream(device))
-    if (event := EVENTS.get(source.data_ptr())) is not None:  # another copy is still writing the source
+    if (event := EVENTS.get(source.data_ptr())) is not None:  # the source is itself the target of a copy that has not finished
         stream.wait_event(event)
     with cuda.stream(stream):
         target.copy_(source, non_blocking=True)

@@ -26,7 +26,7 @@ class Copy:
         groups: replaces the optimizer's groups, for parameters without state.
 
     Raises:
-        TypeError: it holds a module, through which a step could reach the user's parameters.
+        TypeError: the optimizer refers to a module, so that a step of the copy could change the user's parameters.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Copy:
         self.parameters: list[torch.Tensor] = []
         self.optimizers: list[torch.optim.Optimizer] = []
         self.known: dict[int, Any] = {}
-        self.alive: list[Any] = []  # keeps objects alive, so that ids stay unique
+        self.alive: list[Any] = []  # references that keep the copied objects alive, so that their ids stay unique
         self.groups = groups
         for group in groups if groups is not None else like.param_groups:
             for p in group["params"]:
@@ -72,7 +72,7 @@ class Copy:
         is_first = not self.optimizers
         self.optimizers.append(made)
         for name, value in vars(like).items():
-            if name == "step":  # a wrapper added by a scheduler or a framework
+            if name == "step":  # an attribute `step` is a wrapper that a scheduler or a framework has added
                 continue
             if name == "param_groups" and is_first and self.groups is not None:
                 made.param_groups = self._remember(value, [self._of(group) for group in self.groups])

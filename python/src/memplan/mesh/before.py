@@ -44,7 +44,8 @@ def estimate_on(
     named = {"kwargs": kwargs, "tp_plan": tp_plan, "blocks": blocks, "shard": shard, **options}
     again = functools.partial(estimate_on, model=model, inputs=inputs, **named)
     with fake_ranks(mesh.n_ranks):
-        is_away = options.get("device") is not None  # nothing is measured, and the graph need not run
+        # with `device`, no operator runs, so that equal blocks can be omitted: the extended graph is not executable
+        is_away = options.get("device") is not None
         for is_short in (True, False) if is_away else (False,):
             with contextlib.suppress(Unequal):
                 here = placed(model, mesh, tp_plan, blocks, shard or {}, is_short)

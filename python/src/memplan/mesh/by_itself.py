@@ -39,9 +39,9 @@ def group_of(node: fx.Node) -> int:
 
 
 class Again:
-    """The forward operators that run again for backward: gathers one by one, and checkpoints as a whole.
+    """The forward operators that run again for backward. A gather runs again alone, a checkpoint as a whole.
 
-    Results of a checkpoint that other parts of forward read are kept.
+    Results of a checkpoint that forward operators outside of it read are kept.
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -56,7 +56,7 @@ class Again:
             of_storage.pop(s, None)
         self.makers = of_storage
         self.needed = self._needed()
-        self.made: set[Any] = set()  # the parts of forward that steps() has already inserted again
+        self.made: set[Any] = set()  # the gathers and checkpoints that `steps` has already inserted a second time
 
     def _is_gather(self, k: int) -> bool:
         source = self.operations[k].source
@@ -99,12 +99,14 @@ class Again:
 @contextlib.contextmanager
 def whole_until_summed(capture: Capture) -> Iterator[None]:
     """Let the pack of a group's gradients read all parameters of the group, within the context."""
-    whole: dict[Any, list[fx.Node]] = {}  # by shapes of a group: gathers in forward order; backward uses the last one first
+    # by parameter shapes of a group: its gathers in forward order; backward removes the last one first
+    whole: dict[Any, list[fx.Node]] = {}
     packs: dict[fx.Node, Any] = {}
     for source in (o.source for o in capture.operations if o.source is not None):
         if source.target not in (GATHER, PACK):
             continue
-        alike = tuple(GROUPS[group_of(source)].padded)  # repeated blocks may carry another group's number
+        # groups are matched by shapes, because an inserted copy of a block has the group number of the original
+        alike = tuple(GROUPS[group_of(source)].padded)
         if source.target is GATHER:
             whole.setdefault(alike, []).append(source)
         elif of_group := whole.get(alike):

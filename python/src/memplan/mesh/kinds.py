@@ -17,7 +17,7 @@ PARAM, GRAD, BUFFER, INPUT = "Parameter", "Gradient", "Buffer", "Inputs"
 ACTIVATION, TEMP, STATE = "Activation", "Temp", "OptState"
 ALL_GATHER, REDUCE_SCATTER, BUCKETS, OTHER = "All Gather", "Reduce Scatter", "DDP Buckets", "Other"
 WORKSPACES: dict[Any, str] = {GATHER: ALL_GATHER, REDUCE: REDUCE_SCATTER}
-# by operator that begins a collective: its buffer's kind
+# for an operator that begins a collective: the kind of memory of the collective's buffer
 BEGUN: dict[Any, str] = {begin_gather: ALL_GATHER, begin_sum: REDUCE_SCATTER}
 OF_STORAGES = {"activation": ACTIVATION, "saved": ACTIVATION, "gradient": GRAD}
 

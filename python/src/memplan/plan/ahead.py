@@ -39,15 +39,15 @@ class Time:
 
 
 class Beside:
-    """Per node of a graph: the unused bytes while it runs, and the part of its time that can still hide a collective.
+    """For each node of a graph: unused bytes of the budget while it runs, and its seconds that can hide a collective.
 
-    `spare`: unused bytes at the step's peak.
+    `spare`: the budget's unused bytes at the step's peak.
     """
 
     def __init__(self, graph: fx.Graph, room: list[int], spare: int) -> None:
         self.graph, self.room, self.spare = graph, room, spare
         self.nodes = list(graph.nodes)
-        # per node: bytes of copies made by collectives that are in progress, besides the buffers they hold
+        # for each node: bytes of copies made by the collectives in progress, besides the buffers that the collectives hold
         self.taken = [0] * len(self.nodes)
         self.at = {node: i for i, node in enumerate(self.nodes)}
         self.free = [0.0 if is_collective(n) else float(n.meta.get(SECONDS, 0.0)) for n in self.nodes]
@@ -58,13 +58,13 @@ class Beside:
 
         Args:
             places: the candidate nodes, in order.
-            n_bytes: the bytes that the collective holds.
-            taken: the part of it that may be freed before the collective ends.
-            copies: whether the collective makes copies. The live memory then stays within the step's peak.
+            n_bytes: the bytes that the collective needs until it ends, including `taken`.
+            taken: bytes of copies, which the collective may free before it ends.
+            copies: whether the live memory has to stay within the step's peak, as for a gather that makes copies.
             seconds: the time of the collective.
 
         Returns:
-            The reserved nodes, and the seconds that they hide.
+            The reserved nodes, and the seconds of the collective that they hide.
         """
         found, left = [], seconds
         for i in places:
@@ -72,7 +72,7 @@ class Beside:
                 break
             found.append(i)
             left -= self.free[i]
-        while found and self.free[found[-1]] == 0:  # a node at the end of the range that hides nothing
+        while found and self.free[found[-1]] == 0:  # nodes at the end that hide no time are not reserved
             found.pop()
         left = seconds
         for i in found:

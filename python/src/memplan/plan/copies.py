@@ -75,11 +75,12 @@ class Copies:
     def __init__(self, emission: Emission, steps: list[Step], host: Host) -> None:
         self.emission, self.host = emission, host
         back = {c.storage for c in steps if isinstance(c, Copy) and c.is_back}
-        self.brought_back = back - host.moved.keys()  # a copy out that no step copies back is omitted
-        self.now: dict[int, fx.Node] = {}  # by storage: the node of its copy in host memory
-        self.out: dict[int, fx.Node] = {}  # by storage: the node that copies it out
-        self.waits: dict[int, list[Copy]] = {}  # by step: the copies for which the step waits
-        self.state: dict[int, fx.Node] = {}  # by storage of moved state: the node of the state on the device
+        # storages that some step copies back; the copy out of any other storage is omitted
+        self.brought_back = back - host.moved.keys()
+        self.now: dict[int, fx.Node] = {}  # for each storage: the node whose value is the copy in host memory
+        self.out: dict[int, fx.Node] = {}  # for each storage: the node that copies it to host memory
+        self.waits: dict[int, list[Copy]] = {}  # for each step: the copies that the step waits for
+        self.state: dict[int, fx.Node] = {}  # for each storage of moved optimizer state: the node of the state on the device
         self.state_of = {moved.update: s for s, moved in host.moved.items()}
         self.slab: fx.Node | None = None
         if self.brought_back:

@@ -25,9 +25,9 @@ from memplan.plan.copies import Copies, Host
 from memplan.torch_internals.capture import cut
 from memplan.torch_internals.tensors import fake_mode_of
 
-RANDOM_STATE = torch.get_rng_state()  # an example of a generator state; only its layout is used
+RANDOM_STATE = torch.get_rng_state()  # a generator state as an example; only its size and type are used
 SMALL_BYTES = 1 << 16  # small parameters and inputs up to this size are copied, so that the caller may overwrite them
-DRAWING = threading.RLock()  # the generator is shared by all threads: its state and the draw must belong together
+DRAWING = threading.RLock()  # all threads share the generator, so a thread reads the state and draws under this lock
 os.register_at_fork(before=DRAWING.acquire, after_in_parent=DRAWING.release, after_in_child=DRAWING.release)
 
 
@@ -183,7 +183,8 @@ class Emission:
                 function, arguments = second_form(node)
                 copy.target, copy.args = function, fx.node.map_arg(arguments, lambda n: self.now[n])
         workspace = self.costs[node].workspace_bytes
-        if copy.target is draw_again:  # the run saves the generator's present state, as a part of its workspace
+        if copy.target is draw_again:
+            # a second draw stores the generator's present state meanwhile; the workspace includes these bytes
             workspace += storage_bytes(self.state_like)
         known = {WORKSPACE: workspace, SECONDS: self.costs[node].seconds, "memplan_run": self.done[step]}
         copy.meta = {**copy.meta, **known}

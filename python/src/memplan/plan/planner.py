@@ -33,9 +33,10 @@ from memplan.plan.holders import holders_at_peak, module_of, who_holds
 from memplan.plan.options import Options
 from memplan.run.together import ALONE, Together, in_memory, saved
 
-ROUNDS = 4  # number of searches; the peak of the final graphs may exceed the plan's peak
+# maximum number of searches; a further search has a smaller target, because the final graphs may exceed the plan's peak
+ROUNDS = 4
 OUTSIDE = "outside"  # name of the storage that stands for memory outside of the graph
-USUAL_LINK = "pcie4"  # for GPUs missing from the library's table
+USUAL_LINK = "pcie4"  # the link of a GPU that is missing from the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 CUT_SHORT = "its search was cut short (time_limit=, progress=): a longer one may find a quicker plan, another run another"
 
@@ -54,7 +55,10 @@ class Emitted:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes at the end of forward: saved tensors, outputs held by the user, and earlier memory that backward frees."""
+        """Bytes at the end of forward.
+
+        They consist of saved tensors, outputs held by the user, and gradients of earlier steps that backward frees.
+        """
         return self.saved_bytes + self.held_bytes + sum(b.n_bytes for b in self.below.earlier_blocks())
 
 
@@ -92,7 +96,8 @@ class GraphPlanner:
         self.copies_inputs = True
         # bytes reserved for other calls at the end of forward
         self.room_bytes = capture.operations[capture.boundary].workspace_bytes
-        self.smallest_bytes: dict[tuple[Any, ...], int] = {}  # by options: the peak of the smallest plan, without outside_bytes
+        # for each set of options: the peak of the smallest plan, without outside_bytes
+        self.smallest_bytes: dict[tuple[Any, ...], int] = {}
         self.host: Host | None = None  # host memory for copies, if plans may copy
         # host_bytes: bytes of host memory that copies use; room_on_host: bytes that the search may use
         self.host_bytes = self.room_on_host = 0
@@ -122,7 +127,7 @@ class GraphPlanner:
         card = torch.cuda.get_device_name(device) if device.type == "cuda" else USUAL_LINK
         try:
             self.planning.offload(*storages, link or (options.device.name if options.device is not None else card), rate)
-        except MemplanError:  # the GPU is missing from the table
+        except MemplanError:  # the library's table does not contain this GPU
             if link:
                 raise
             self.planning.offload(*storages, USUAL_LINK, rate)
@@ -251,7 +256,9 @@ class GraphPlanner:
                 break
             if emitted.peak_bytes <= budget:
                 return emitted
-            target -= (emitted.peak_bytes - budget) << k  # memory outside of the plan may grow with each new plan
+            # the graphs need memory that the plan does not contain; it may grow with each plan, so the target shrinks faster
+            # each time
+            target -= (emitted.peak_bytes - budget) << k
         return None
 
     def smallest(self, options: Options) -> Emitted:
@@ -282,7 +289,7 @@ class GraphPlanner:
             if emitted.host_bytes <= self.host_bytes:
                 return emitted
             least = max(1, sum(self.capture.storages[s].n_bytes for s in self.capture.moved))
-            # the copies have gaps between them, so the search gets less
+            # the copies do not fill the host memory without gaps, so the search receives a lower limit
             self.room_on_host = max(least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes))
 
     def search(self, target: int | None, options: Options) -> bool:

@@ -27,7 +27,7 @@ from memplan.run.verify import apart_from
 from memplan.torch_internals.capture import answers_told
 from memplan.torch_internals.tensors import tree_iter, versions_of
 
-# code in these folders may ask without consequences, because its answer does not change results
+# folders of code that asks whether it is compiled, but computes equal results for both answers
 NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, in_place.__file__))
 MOST_NAMED = 3
 CHECKPOINT_CALL = "activation_checkpoint"  # part of the name of captured calls of torch.utils.checkpoint
@@ -61,14 +61,14 @@ def place_of(translator: Any) -> str:
 
 
 class Asked:
-    """The questions during one call, and the state before the captured graph ran."""
+    """The places in user code that asked during one call, and the state before the captured graph ran."""
 
     def __init__(self, function: Run, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
         self.places: dict[str, None] = {}
         self.copy: nn.Module | None = None
         self.captured: Counter[Print] = Counter()
-        self.has_checkpoints = False  # the user's checkpoints hide the tensors that eager saves
+        self.has_checkpoints = False  # whether user code contains checkpoints, which hide the tensors that eager saves
 
     def hear(self, translator: Any) -> None:
         place = place_of(translator)
@@ -93,7 +93,7 @@ class Asked:
         return versions_of(list(tree_iter((self.args[1:], self.kwargs))))
 
     def take(self, module: fx.GraphModule, inputs: Sequence[Any]) -> None:
-        """Compute the fingerprints of the tensors in the captured graph before the graph's first run."""
+        """Before the first run of the captured graph, compute the fingerprints of its tensors."""
         self.has_checkpoints |= any(CHECKPOINT_CALL in str(n.target) for n in module.graph.nodes)
         if self.copy is not None:
             with drawing_from([g.clone_state() for g in generators()]):

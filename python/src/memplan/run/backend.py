@@ -81,18 +81,19 @@ class Backend:
         self.model: Callable[[], torch.nn.Module | None] = lambda: None
         # number of the current options; graphs planned for earlier options are planned again at their next call
         self.generation = 0
-        # by frame of the user's code: bytes saved for backward, and bytes in host memory, of the frame's last graph
+        # for each frame of user code: the bytes that its last graph saves for backward, and the bytes that it uses in host
+        # memory
         self.saved: dict[Any, tuple[int, int]] = {}
         self.pool = pool_for(options.offload)
         self.said: set[str] = set()
         self.current: Captured | None = None  # the graph that is being compiled; None: no compilation
         self.repeats: Any = None  # repeated blocks of the model that the capture omits
         self.estimated: GraphPlanner | None = None  # the planner of a compilation for a report only
-        self.is_for_others = False  # whether the current graph serves all further sizes
+        self.is_for_others = False  # whether the current graph serves all further input sizes
         self.regions: dict[str, torch.dtype] = {}  # types of the autocast regions around the model's call, by kind of device
         self.accumulated_bytes = 0  # bytes of gradients of earlier batches, which the options request to count
-        self.more_bytes = 0  # bytes of memory besides a call that were observed and that the options do not name
-        self.learned = Learned()  # observations of memory besides the calls; a Stage in a pipeline
+        self.more_bytes = 0  # observed bytes of memory besides a call that the options do not name
+        self.learned = Learned()  # observations of the memory besides the calls; for a pipeline, the object is a Stage
         self.together: Together = ALONE  # the ranks that plan together
         self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
         self.__name__ = NAME
@@ -123,9 +124,9 @@ class Backend:
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         self.options.line.say(f"capturing {graph_name()}")
         captured = self.begin(module, inputs)
-        # PyTorch has recorded the sizes saved of DTensors, so no other plan can replace these
+        # captures of DTensors cannot be planned again, because PyTorch has recorded the sizes of their saved tensors
         self.keeps_captures &= all(i is here(i) for i in inputs)
-        # PyTorch keeps the compilers below; they must not keep this backend alive
+        # PyTorch keeps the compilers defined below, so they refer to this backend weakly
         forward, backward = captured.forward, captured.backward
 
         current = weakref.ref(captured)
@@ -135,7 +136,8 @@ class Backend:
             return boxed(forward)
 
         def backward_compiler(graph: fx.GraphModule, _: Any) -> Any:
-            if backward.run is None:  # otherwise PyTorch compiles backward at its first call, after a newer plan exists
+            if backward.run is None:
+                # without this check, PyTorch could compile backward at its first call and replace a newer plan
                 backward.run = Backward(graph, run_of if (c := current()) is None else c.run_of_backward(run_of))
             return boxed(backward)
 
@@ -155,7 +157,7 @@ class Backend:
         finally:
             self.current = None
             if self.options.meant is not None:
-                self.options.meant.is_captured = False  # another graph may be captured after this one
+                self.options.meant.is_captured = False  # the code after a graph break is captured separately
             self.options.line.end()
         captured.metadata = metadata_now()
         captured.run = self.around(captured)

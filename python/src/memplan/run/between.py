@@ -73,7 +73,7 @@ class Between:
 
         `names`: of the inputs; `metadata`: PyTorch's record.
         """
-        # PyTorch 2.4 leaves parameters in the graph in some cases. AOTAutograd then inserts them before the inputs.
+        # PyTorch 2.4 may leave parameters in the graph, and AOTAutograd inserts them before the inputs
         self.names = [*["a parameter"] * (self.n_inputs - len(names)), *names]
         if metadata is None:
             return compiled
@@ -95,7 +95,8 @@ class Between:
 
 
 def read_output(outputs: Sequence[Any], k: int) -> Read:
-    alias = outputs[k].detach()  # the tensor itself would keep its autograd graph alive, which would keep this object alive
+    # a detached tensor does not keep the autograd graph alive, which in turn would keep this object alive
+    alias = outputs[k].detach()
     return Read(alias, version_of(alias), f"output {k}", REFUSED_BY_EAGER)
 
 

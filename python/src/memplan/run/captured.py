@@ -34,7 +34,7 @@ UNCHECKED = "saved_tensor_with_no_vc_check"
 
 
 class Runner:
-    """The function that AOTAutograd calls for forward or backward."""
+    """A function that AOTAutograd calls for forward or backward. `run` can be replaced by the function of another plan."""
 
     def __init__(self) -> None:
         self.run: Run | None = None
@@ -136,7 +136,8 @@ class Captured:
             self.metadata.saved_tensor_is_graph_input = [o.op == "placeholder" for o in tensors]
         if known.get("num_tensors_saved_with_no_vc_check"):
             self.metadata.num_tensors_saved_with_no_vc_check = sum(bool(o.meta.get(UNCHECKED)) for o in tensors)
-        if known.get("dynamic_saved_tensors_idxs"):  # applies to captures of saved tensors at other sizes
+        if known.get("dynamic_saved_tensors_idxs"):
+            # the indices are valid only for saved tensors of a capture with symbolic sizes
             self.metadata.dynamic_saved_tensors_idxs = {}
 
 

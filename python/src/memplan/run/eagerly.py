@@ -21,7 +21,7 @@ TORCH, OURS = os.path.dirname(torch.__file__), os.path.dirname(memplan.errors.__
 LINE = re.compile(r'File "([^"]+)", line (\d+)')
 SKIPPED = "PyTorch has captured nothing of it (torch.compiler.disable, or what it skips)"
 
-REMEDIES = {  # by a word in PyTorch's error message: the remedy
+REMEDIES = {  # a remedy for each word that may occur in PyTorch's error message
     "requires_grad": "call requires_grad_() before the model is called, and return or store x.detach() instead of a tensor x on"
     " which forward calls it",
 }
@@ -90,8 +90,12 @@ class Eagerly:
         self.n_since = 0  # number of calls since a capture failed; 0: none has failed
 
     def say(self, reason: str, pages: str = "", how: str = "runs {} eagerly, without a plan", part: str = "") -> None:
-        """Warn once per reason. `pages`: PyTorch's text, printed below; `part`: prefix of the name for a part of the model."""
-        if all(f.reason != reason for f in self.report.fallbacks):  # no earlier one, or it was withdrawn
+        """Warn once per reason.
+
+        `pages`: PyTorch's text, printed below; `part`: text before the model's name, such as "a part of ".
+        """
+        if all(f.reason != reason for f in self.report.fallbacks):
+            # the report contains no such reason, or the reason was withdrawn
             self.report.fallbacks.append(Fallback(f"{part}{self.name}", reason))
         if reason in self.said:
             return
@@ -100,7 +104,10 @@ class Eagerly:
         warnings.warn(f"memplan {how.format(part + self.name)}: {reason}{below}", FallbackWarning, stacklevel=4)
 
     def say_of_parts(self, reason: str) -> None:
-        """Warn that a part of the model runs eagerly, or the whole if nothing is planned. "" means that no part does."""
+        """Warn that a part of the model runs eagerly, or the whole model if nothing is planned.
+
+        An empty `reason` means no part.
+        """
         if reason:
             self.say(reason, part="a part of " if self.report.graphs else "")
 
@@ -129,7 +136,8 @@ class Eagerly:
 
     def take(self, error: Exception) -> None:
         """Warn about a failed capture. The call then runs eagerly."""
-        if not is_limit(error):  # after the limit, existing captures still run
+        if not is_limit(error):
+            # an error about the limit of captures is permanent: existing captures still run, so it does not count as failed
             self.n_since = max(1, self.n_since)
             self.failed.add(reason_of(error))
         self.say(reason_of(error), str(error))

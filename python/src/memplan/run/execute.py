@@ -131,7 +131,7 @@ def compiled(module: fx.GraphModule, parts: Sequence[Part]) -> list[Run]:
     writer = Writer(module, Liveness(module.graph))
     code = writer.code(parts)
     scope = dict(writer.values)
-    exec(compile(code, "<memplan>", "exec"), scope)  # the code was generated above, with generated names only
+    exec(compile(code, "<memplan>", "exec"), scope)  # exec is safe here: `writer` has generated the code and all of its names
     runs: list[Any] = [scope[f"run{k or ''}"] for k in range(len(writer.functions))]
     runs[0].code = code
     return runs

@@ -95,7 +95,10 @@ class Waiting:
 
 
 class Later(torch.autograd.Function):
-    """Passes on inputs whose gradients a later part computes. `after`: an output of the next part's node."""
+    """Returns its inputs unchanged; backward returns the gradients that a later part of backward has computed.
+
+    `after`: an output of the next part's node, so that autograd runs the parts in order.
+    """
 
     @staticmethod
     def forward(ctx: Any, waiting: Waiting, n: int, after: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -105,7 +108,11 @@ class Later(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, _: Any, *given: Any) -> tuple[Any, ...]:
-        """Return gradients. `given` is None, except if the graph ran eagerly for second-order gradients or returns an input."""
+        """Return the gradients of this part.
+
+        `given`: gradients of the outputs. All are None, unless the graph ran eagerly for second-order gradients or an input is
+        an output.
+        """
         made = ctx.waiting.take(ctx.n) if not torch.is_grad_enabled() else None
         if made is None:
             return None, None, None, *given
@@ -117,7 +124,7 @@ class Handing:
 
     def __init__(self, groups: list[list[int]]) -> None:
         self.groups = groups
-        self.now = threading.local()  # per thread: the call whose backward begins
+        self.now = threading.local()  # for each thread: the call whose backward is about to run
 
     def note(self) -> str:
         return f"gradients are handed to DDP in {len(self.groups)} parts, each when it is complete: it sends them meanwhile"
@@ -128,7 +135,7 @@ class Handing:
         end = sum(node.op == "placeholder" for node in nodes) - 1
         parts = []
         for group in self.groups:
-            end = max((end, *(at.get(k, -1) for k in group)))  # results without a position are gradients that nobody wants
+            end = max((end, *(at.get(k, -1) for k in group)))  # a result without a position is a gradient that is not requested
             parts.append(Part(nodes[end], group))
         first, *others = compile_parts(graph, parts)
 

@@ -62,7 +62,8 @@ class InductorBackend(Backend):
     def plan(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        own = fx.GraphModule(joint, copy.deepcopy(joint.graph))  # the original remains unchanged if it cannot be planned
+        # planning changes a copy, because the original graph is needed if it cannot be planned
+        own = fx.GraphModule(joint, copy.deepcopy(joint.graph))
         forward, backward = super().plan(own, name, n_forward_outputs, static_indices)
         put_in_writes(forward, self.written)
         return forward, backward
@@ -121,7 +122,7 @@ class Fitted:
 
     def __init__(self, backend: InductorBackend, module: fx.GraphModule) -> None:
         self.backend, self.module = backend, module
-        self.as_captured = to_go_on()  # enters PyTorch's context of this graph
+        self.as_captured = to_go_on()  # a function that restores PyTorch's compilation context of this graph
         self.run: Callable[..., Any] | None = None
 
     def __call__(self, *inputs: Any) -> Any:
@@ -130,7 +131,10 @@ class Fitted:
         return self.run(*inputs)
 
     def tried(self, inputs: tuple[Any, ...], target: Budget) -> Tried:
-        """Plan for this budget, or the smallest plan; compile and measure it. Without anything to plan, `graph` is None."""
+        """Plan for this budget, or use the smallest plan. Compile the plan and measure a step.
+
+        `graph` of the result is None if the model contains nothing to plan.
+        """
         report = self.backend.report
         n_graphs = len(report.graphs)
         wanted = self.backend.options

@@ -1,7 +1,7 @@
 """Whether the layout of an output's gradient can change the bits of backward.
 
-A compiled graph copies the gradient of an output into the output's layout, and eager does not. memplan follows the strides
-back from the output to the first operator that computes:
+A compiled graph copies the gradient of an output into the output's layout, and eager does not. memplan follows the strides of
+the gradient from the output back to the first operator that computes. Two examples:
 
     logits.transpose(1, 2) -> cross_entropy     gradient transposed; linear copies it in eager, too: equal bits
     (4, 8) with strides (1, 4), linear          a product and a sum in another order: the bits may differ
@@ -20,7 +20,8 @@ RESHAPES = {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze"}
 POINTWISE = {"gelu", "relu", "relu_", "silu", "tanh", "sigmoid", "dropout", "elu", "leaky_relu", "softplus", "float", "to"}
 MOVES = {"transpose", "swapaxes"}
 COPIES = {"layer_norm"}  # operators whose backward first makes a contiguous copy of the gradient
-BY_ONEDNN = (torch.float32, torch.bfloat16)  # its convolutions begin backward with a copy
+# types for which oneDNN runs convolutions, whose backward begins with a contiguous copy of the gradient
+BY_ONEDNN = (torch.float32, torch.bfloat16)
 
 
 def transposed(gradient: Any, strides: tuple[int, ...], made_by: Any = None) -> bool:
@@ -49,7 +50,7 @@ def have_equal_bits(node: fx.Node, a: torch.Tensor, b: torch.Tensor) -> bool:
         return True
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     read = [i for i in node.all_input_nodes if isinstance(value_of(i), torch.Tensor)]
-    if not read or len(node.users) > 1:  # the gradients of several users are added
+    if not read or len(node.users) > 1:  # with several users, the gradient is a sum, which may have another layout
         return False
     if name in ("linear", "addmm"):
         rows = math.prod(a.shape[:-1])
@@ -61,7 +62,7 @@ def have_equal_bits(node: fx.Node, a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def gradient_of_input(node: fx.Node, name: str, read: Sequence[fx.Node], g: torch.Tensor) -> torch.Tensor | None:
-    """Return the gradient of the input of a view or a pointwise operator, None for others."""
+    """Return the gradient of the input if the node is a view or a pointwise operator, else None."""
     value, last = value_of(read[0]), node.args[1:]
     is_known = all(isinstance(n, int) for n in value.shape)
     result = None
@@ -79,13 +80,16 @@ def gradient_of_input(node: fx.Node, name: str, read: Sequence[fx.Node], g: torc
 
 
 def permutation(given: Sequence[Any], n: int) -> list[int]:
-    """Return the inverse of a permutation of dimensions."""
+    """Return the inverse of the permutation of n dimensions that a node's arguments state."""
     order = [k % n for k in (given[0] if isinstance(given[0], (tuple, list)) else given)]
     return [order.index(k) for k in range(n)]
 
 
 def is_of_onednn(node: fx.Node, read: Sequence[fx.Node]) -> bool:
-    """A convolution with a window on the CPU. Others add the gradient of the bias in the order of its layout."""
+    """Whether oneDNN runs this convolution: on the CPU, with a window larger than 1.
+
+    Other convolutions sum the gradient of the bias in the order of its layout.
+    """
     weight = value_of(read[1]) if len(read) > 1 else None
     if weight is None or weight.device.type != "cpu" or weight.dtype not in BY_ONEDNN or groups_of(node) > 1:
         return False

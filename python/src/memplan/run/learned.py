@@ -21,7 +21,7 @@ from memplan.run.ledger import Beside, Ledger, Owner
 if TYPE_CHECKING:
     from memplan.report import Report
 
-NO_SMALLER = -1  # used in place of a cause: no smaller plan was found
+NO_SMALLER = -1  # entry of `causes` for the warning that no smaller plan was found
 MOST_TIMES = 4  # maximum number of times that steps are planned again
 
 
@@ -34,14 +34,14 @@ class Learned:
     keeps_whole = False
 
     def __init__(self) -> None:
-        self.ledger = Ledger()  # calls of this model only, not of the whole process
-        self.n_bytes = self.n_times = 0  # observed bytes that plans count, and number of times that plans were made again
+        self.ledger = Ledger()  # the pending calls of this model, not of all models in the process
+        self.n_bytes = self.n_times = 0  # n_bytes: observed bytes that plans count; n_times: how often steps were planned again
         self.uncounted_bytes = 0  # observed bytes that no plan counts yet
-        self.most_kept: dict[Any, int] = {}  # by frame of the user's code: limit on saved bytes of its graphs
+        self.most_kept: dict[Any, int] = {}  # for each frame of user code: limit on the bytes that its graphs save for backward
         self.is_beyond = False  # whether uncounted_bytes or most_kept has changed since the last plans were made
         self.alone: dict[
             Any, tuple[int, int]
-        ] = {}  # by frame and sizes: bytes of keep-all and of the floor, without memory of other calls
+        ] = {}  # for each frame and its input sizes: the bytes of keep-all and of the floor, without memory of other calls
         self.causes: set[int] = set()  # causes that were reported, as indices into Beside.causes()
 
     def owner(self, is_shared: bool) -> Owner:
@@ -52,7 +52,7 @@ class Learned:
 
         Plans of several ranks do not change, because other ranks would not observe the same memory.
         """
-        # the last plan could not reach its limit
+        # the last plan saves more than its limit, so another plan would not save less
         is_stuck = graph.waiting_bytes > self.most_kept.get(graph.frame, graph.waiting_bytes)
         can_learn = beside.learned_bytes > 0 or (beside.kept_less > 0 and not is_stuck)
         is_last = self.n_times == MOST_TIMES or not can_learn

@@ -151,7 +151,7 @@ class Booked:
         self.graph = weakref.ref(graph)
         self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.most_bytes, graph.budget_bytes, graph.saved_bytes
         self.counted_bytes = accumulated_bytes + graph.others_bytes
-        # bytes while the call awaits its backward, without memory of other calls
+        # bytes in use between the forward and the backward of the call, without memory of other calls
         self.until_backward_bytes = graph.static_bytes - self.counted_bytes + graph.waiting_bytes
         self.cut_at = graph.cut_at
         self.metadata = metadata
@@ -167,7 +167,7 @@ class Booked:
             self.book(node, parameters)
             self.returned.follow(node, inputs, outputs)
             mark_beside(node)
-            if not self.is_watched and not profiler_is_on():  # the first step that no profiler observes can be measured
+            if not self.is_watched and not profiler_is_on():  # a step can be measured only if the user runs no profiler
                 self.is_watched = True
                 there = LEDGER.n_bytes - self.saved_bytes + gradient_bytes(parameters)
                 known = {storage_key(here(t)) for t in tensors_of([inputs, outputs])}
@@ -181,7 +181,8 @@ class Booked:
         def begins(_: Any) -> None:
             if self.in_halves and (this := of_autograd()) is not None:
                 asked.begin(this)
-            if torch.is_grad_enabled():  # create_graph: another message reports this memory, which no plan covers
+            if torch.is_grad_enabled():
+                # with create_graph=True, no plan covers the memory; the warning about second-order gradients reports it
                 return
             stays = graph_is_kept()  # retain_graph: saved tensors survive backward
             own = max(0, call.n_bytes) if not stays else 0
@@ -195,7 +196,7 @@ class Booked:
         node.register_hook(uncaptured(has_run))
 
     def compare(self, parameters: Sequence[weakref.ref[Any]], n_bytes: int, n_calls: int) -> None:
-        """Compare the memory that a call needs now, besides its plan, with the budget."""
+        """Report the call if its plan and the memory in use besides it exceed the budget."""
         gradients = gradient_bytes(parameters)
         uncounted = n_bytes + gradients - self.counted_bytes
         if n_bytes + gradients > 0 and self.planned_bytes + uncounted > self.budget_bytes:
@@ -203,7 +204,7 @@ class Booked:
 
     def go_beyond(self, n_bytes: int, n_calls: int, gradients: int, uncounted: int) -> None:
         calls = LEDGER.calls()
-        # the plan counts the graph's own pending calls already
+        # calls of the same owner are excluded, because the plan counts them already
         waiting = [c for c in calls if c.booked.owner.ledger is not self.owner.ledger]
         kept = sum(c.n_bytes for c in waiting)
         less = (self.planned_bytes + uncounted - self.budget_bytes) // 2 if n_calls and kept else 0

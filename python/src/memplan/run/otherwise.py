@@ -36,14 +36,14 @@ TRANSPOSED = f"the gradient of an output has another layout than the output, and
 
 
 class Surroundings:
-    """Observes the calls of one compiled model for causes of different bits."""
+    """Observes the calls of one compiled model to detect causes of bits that differ from eager's."""
 
     def __init__(self, say: Callable[[str], None], waiting: Callable[[], int]) -> None:
         self.say, self.waiting = say, waiting  # waiting: number of calls of the model that await their backward
         self.was_read = False  # whether the model's modules have been examined
-        # per kind of device: a cast made in the last call, which identifies the autocast region of that call
+        # for each kind of device: a cast made in the last call, which identifies the autocast region of that call
         self.casts: dict[str, Any] = {}
-        self.versions: Any = []  # of the parameters in the last call
+        self.versions: Any = []  # version counters of the parameters in the last call
 
     def look(self, model: nn.Module | None) -> None:
         """Examine the model and the autocast regions when a call begins."""
@@ -55,7 +55,8 @@ class Surroundings:
         kinds = [k for k in ("cpu", "cuda") if torch.is_autocast_enabled(k)]
         if kinds and torch.is_autocast_cache_enabled() and torch.is_grad_enabled():
             versions = versions_of(list(model.parameters())) if model is not None else []
-            is_other = self.waiting() > 0 or versions != self.versions  # a backward between two calls adds in full precision
+            # if a backward ran between the calls, eager adds their gradients in full precision, as captures do
+            is_other = self.waiting() > 0 or versions != self.versions
             self.versions = versions
             for kind in kinds:
                 self._look_at_region(kind, is_other)
@@ -67,9 +68,9 @@ class Surroundings:
                 self.say(BOTH_WAYS)
 
     def _look_at_region(self, kind: str, is_other: bool) -> None:
-        """Warn if this call is in the same autocast region as the last one, and eager's bits may differ (`is_other`).
+        """Warn if this call is in the same autocast region as the last one and `is_other` is set: eager's bits may then differ.
 
-        In one region, autocast makes a cast only once.
+        Eager casts a parameter only once per region.
         """
         key = self.casts.get(kind, (None, None))[0]
         parameter = key if key is not None else nn.Parameter(torch.ones(1, 1, device=kind))

@@ -22,7 +22,10 @@ MARK = "memplan backward"
 
 
 class Outside(NamedTuple):
-    """`before_bytes` exist while the planned backward runs, `after_bytes` only until it begins."""
+    """Bytes saved outside of a planned graph.
+
+    `before_bytes` remain while the planned backward runs. `after_bytes` are freed before the planned backward begins.
+    """
 
     before_bytes: int
     after_bytes: int

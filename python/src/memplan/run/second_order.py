@@ -106,7 +106,8 @@ class Differentiable:
         self.module, self.compiled, self.name, self.say = module, compiled, name, say
         self.metadata: Any = metadata_now()
         if self.metadata is not None and hasattr(self.metadata, "bw_donated_idxs"):
-            self.metadata.bw_donated_idxs = []  # later steps may retain their graph, even if the first one does not
+            # PyTorch frees saved tensors listed here during backward, but a later step may retain its graph
+            self.metadata.bw_donated_idxs = []
         self.ambient = ambient()
         self.is_expected = False  # whether the gradient of the previous call was differentiated, so that this call runs eagerly
 

@@ -44,7 +44,7 @@ def cast(value: Any, kind: torch.dtype) -> Any:
 
 
 class Whole(nn.Module):
-    """Calls a sharded model with gathered parameters in place of its shards."""
+    """Replaces a sharded module during a capture: calls it with gathered parameters instead of its shards."""
 
     def __init__(self, module: nn.Module, forward: Callable[..., Any] | None, into: Any, out: Any) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class Sharded:
 
     def begin(self) -> None:
         """Prepare for a call in which the graph, not FSDP2, gathers the parameters."""
-        GOING.clear()  # collectives that an aborted step has left
+        GOING.clear()  # removes collectives that an aborted step has left in progress
         for number in self.groups:
             GROUPS[number].give_back()
 
@@ -144,7 +144,8 @@ class KeptWhole(Sharded):
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__(module)
-        self.together = ALONE  # planned calls do not wait for other ranks
+        # the plans of this rank do not depend on other ranks, because planned calls contain no collectives of FSDP2
+        self.together = ALONE
         if any(cut is not None for g in self.groups for cut in GROUPS[g].cuts):
             raise MemplanError(
                 "this stage of a pipeline is sharded by fully_shard, and tensor parallel has cut its parameters before: memplan"
@@ -154,7 +155,7 @@ class KeptWhole(Sharded):
         self.parts = [weakref.ref(m) for m in module.modules() if isinstance(m, sharding.kind())]
 
     def sums(self) -> bool | None:
-        return True  # the schedule reduces after all calls of the step
+        return True  # every step reduces: the schedule does so after all calls of the step
 
     def give_memory_back(self) -> None:
         for number in self.groups:

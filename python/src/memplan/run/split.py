@@ -55,7 +55,7 @@ class Asked:
 class Now(threading.local):
     """The call whose backward runs in this thread.
 
-    `of`: whether each gradient may be requested; `wanted`: the requested gradients.
+    `of`: for each gradient, whether autograd may request it; `wanted`: the indices of the requested gradients.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Halves:
         self.graph, self.compile = graph, compile
         self.gradients = flat_outputs(graph.graph)
         self.n_gradients = len(self.gradients)
-        # by indices of the first part's gradients: the functions of both parts
+        # for each set of gradients that a first part computes (indices): the functions of both parts
         self.runs: dict[tuple[int, ...], tuple[Run, Run]] = {}
 
     def run(self, arguments: list[Any]) -> Any:

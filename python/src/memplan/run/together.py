@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TAG = 20451  # tag of memplan's messages in the process group
-ANSWER_SECONDS = 5.0  # seconds for which a rank waits for the first rank's answer, after the first rank's own wait
+ANSWER_SECONDS = 5.0  # seconds that a rank waits for an answer, beyond the time that the first rank waits for messages
 BROKEN_OFF_SECONDS = 5.0  # seconds for which Ctrl-C waits for the other ranks
 DONE = "that all have a plan"
 
@@ -166,7 +166,8 @@ class Together:
         return self._answer_to(Word(torch.distributed.get_rank(), stage, value), decide).value
 
     def _answer_to(self, own: Word, decide: Callable[[Sequence[Any]], Any]) -> Word:
-        answer = in_daemon(lambda: self._talk(own, decide))  # another thread is outside of the compilation's modes
+        # runs in another thread, because PyTorch's compilation modes would apply to tensors of this one
+        answer = in_daemon(lambda: self._talk(own, decide))
         if answer.trouble:
             raise RankError(answer.trouble)
         return answer
@@ -206,7 +207,7 @@ class Together:
         words = sorted(words, key=lambda w: w.rank)
         first = words[0]
         troubles = [f"rank {w.rank} {w.trouble}" for w in words if w.trouble]
-        if len(troubles) == len(words):  # every rank has failed, so each raises its own error
+        if len(troubles) == len(words):  # if every rank has failed, each rank raises its own exception
             return Word(first.rank, "")
         if not troubles:
             troubles = [
@@ -327,7 +328,8 @@ def agreed(
     costs = dict(zip(costs, together.of_first(list(costs.values()), "seconds")))
     for node, cost in costs.items():
         capture.take_sizes(node, cost.result_bytes)
-    parameters = [s for s in capture.storages if s.kind == "parameter"]  # a capture may lack the padding of a rank's shards
+    # the sizes of parameters are compared as well, because a capture may lack the padding of a rank's shards
+    parameters = [s for s in capture.storages if s.kind == "parameter"]
     outside_bytes += sum(s.n_bytes for s in parameters)
     known = [outside_bytes, *(o.workspace_bytes for o in capture.operations), *(s.n_bytes for s in capture.storages)]
     outside_bytes, *most = (max(n_bytes) for n_bytes in zip(*together.of_all(known, "bytes")))

@@ -90,7 +90,7 @@ class Needs:
             if is_split:
                 halves = split(emitted.backward, [k for k, n in enumerate(capture.primals) if n in inputs.received])
                 given = keys_of(n for n in graph.nodes if n.op == "placeholder")
-                # all inputs of the call stay until the second half of backward
+                # autograd keeps all inputs of the call until the weight gradients are computed
                 first = Liveness(halves.first.graph, capture.sizes, static, given | held)
                 second = Liveness(halves.second.graph, capture.sizes, static, keys_of(capture.tangents) | held)
                 self.call_bytes[replay.INPUTS, has_output] = first.peak_bytes(held_bytes)

@@ -37,7 +37,8 @@ PROBES = 4  # maximum number of shares that are tried; each trial halves the rem
 LEFT = 50  # if more than 1/LEFT of the budget is unused, the limit is too low
 CORRECTIONS = 2  # number of corrections of a call's budget by the bytes that are unused or missing over all moments
 NO_CALLS = (replay.MERGE, replay.GATHER, replay.SUM)
-ROOMS = (0.4, 1.0)  # shares of keep-all's memory reserved for other stages, for which the smallest plans are computed
+# the smallest plans are computed for several reserves for other stages; each is this share of keep-all's memory
+ROOMS = (0.4, 1.0)
 
 
 class Plan(NamedTuple):
@@ -51,7 +52,7 @@ class Plan(NamedTuple):
         return self.planner.planning.number("planned_ticks") * 1e-9
 
 
-Plans = dict[int, Plan]  # by index of a captured stage: its plan
+Plans = dict[int, Plan]  # for each captured stage, by its index: the plan
 
 
 class Stage(Learned):
@@ -63,7 +64,7 @@ class Stage(Learned):
         super().__init__()
         self.rank, self.index, self.model = rank, index, model
         self.captured: GraphPlanner | None = None
-        self.smallest: Plan | None = None  # plan of the stage alone, made without the memory besides its calls
+        self.smallest: Plan | None = None  # the plan of this stage without regard to the memory of other calls
         self.is_behind = False  # whether the stage still runs a plan made before the other stages were captured
 
     def whole(self) -> Whole:
@@ -79,7 +80,7 @@ class Stage(Learned):
             self.rank.is_whole = len(self.rank.stages) == 1
             if self.rank.is_whole:
                 self.rank.plan([self], options)
-            else:  # the memory besides its first calls is unknown, so the smallest plan runs
+            else:  # until all stages are captured, the memory besides a call is unknown, so the stage runs its smallest plan
                 self.rank.plans |= self.rank.smallest([self], options)
         self.is_behind = False
         found = self.rank.plans[self.index]
@@ -128,9 +129,10 @@ class Rank:
         self.counted_bytes, self.is_split, self.last = counted_bytes, is_split, last
         self.stages: dict[int, Stage] = {}
         self.plans: Plans = {}
-        self.is_whole = False  # whether all stages were planned together
+        self.is_whole = False  # whether all stages have been planned together
         self.budget_bytes = self.keep_all_bytes = 0
-        self.defers = False  # whether a BudgetError is raised after the step, because other ranks wait within the step
+        # whether a BudgetError is raised after the step only, because other ranks wait for this rank within the step
+        self.defers = False
         self.trouble: BudgetError | None = None  # the error that is raised after the step
 
     def add(self, index: int, model: Callable[[], Any]) -> Stage:
@@ -154,7 +156,7 @@ class Rank:
     def beside_bytes(self, index: int, sizes: dict[int, dict[str, int]]) -> int:
         """Return the largest memory besides a call of a stage.
 
-        A stage without a capture is assumed to need as much as this stage.
+        A stage that has not been captured yet is assumed to need as much memory as the stage `index`.
         """
         like = sizes[index]
         beside = [m.beside for m in self.moments if m.stage == index and m.phase not in NO_CALLS]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-# Tensors that a stage holds for one micro-batch, or for all micro-batches (GRADIENTS)
+# ---- kinds of tensors that a stage holds per micro-batch, or for all micro-batches (GRADIENTS and the kinds of FSDP2)
 SAVED = "saved"  # saved by the plan, from forward to backward
 INPUT = "input"  # activation received from the previous stage
 OUTPUT = "output"  # output of forward that the plan does not save
@@ -19,7 +19,7 @@ OUTPUT_GRADIENT = "output gradient"  # gradient received from the next stage
 INPUT_GRADIENT = "input gradient"
 KEPT = "kept"  # saved between the input gradients and the weight gradients, if these are computed separately
 GRADIENTS = "gradients"  # gradients of the stage's parameters, once some exist
-SENT = "sent"  # buffer of all ranks that gathers the parameters of a stage under FSDP2
+SENT = "sent"  # FSDP2's buffer for all ranks' shards while the parameters of a stage are gathered
 WHOLE = "whole"  # gathered parameters of a stage under FSDP2
 SUMMED = "summed"  # the rank's shards of the parameters' gradients
 
@@ -143,7 +143,7 @@ class Replay:
         if stage == self.last:
             self._note(self.loss, FORWARD, [(stage, OUTPUT, part)])
             self._take(self.loss, SAVED, part)
-            self._take(self.loss, OUTPUT, part)  # the step holds this output until its end
+            self._take(self.loss, OUTPUT, part)  # a loss stays alive until the end of the step
 
     def _begin_backward(self, stage: int, part: int, phase: str) -> None:
         self._need_whole(stage)
@@ -173,18 +173,20 @@ class Replay:
     def _backward(self, stage: int, part: int) -> None:
         self._begin_backward(stage, part, BACKWARD)
         self._end_backward(stage, part)
-        if stage == self.last > 0:  # losses live until the end of the step, and their autograd graph holds this input
+        if stage == self.last > 0:
+            # a loss stays alive until the end of the step, and its autograd graph refers to the input of the last stage
             self._take(stage, INPUT, part)
 
     def _backward_of_inputs(self, stage: int, part: int) -> None:
         if stage < self.last and self.alive[stage, OUTPUT, part] > 0:
-            self._take(stage, OUTPUT, part)  # a pending send still holds the output during the weight gradients
-        if stage > 0:  # inputs of stage 0 have no gradient: the weight pass does everything
+            self._take(stage, OUTPUT, part)  # during the weight gradients, a send that has not finished still holds the output
+        if stage > 0:  # inputs of stage 0 have no gradient, so its weight pass computes the whole backward
             self._begin_backward(stage, part, INPUTS)
             if stage == self.last:
                 self._drop(self.loss, SAVED, part)
             self._take(stage, KEPT, part)
-            self._take(stage, INPUT_GRADIENT, part)  # the input tensor holds it, too
+            # the input tensor holds its gradient until the weight gradients are computed
+            self._take(stage, INPUT_GRADIENT, part)
 
     def _backward_of_weights(self, stage: int, part: int) -> None:
         if stage == 0:
@@ -212,7 +214,11 @@ def gpipe(stage: int, n_parts: int) -> list[Action]:
 
 
 def one_forward_one_backward(stage: int, n_stages: int, n_parts: int) -> list[Action]:
-    """Return the actions of 1F1B. A send is awaited after the next call in the same direction, except before a turn."""
+    """Return the actions of 1F1B.
+
+    A send is awaited after the next call in the same direction. If a call in the other direction follows, the send is awaited
+    before it.
+    """
     actions: list[Action] = []
     n_warm = min(n_parts, n_stages - stage)
     n_forward = n_backward = 0

@@ -28,7 +28,7 @@ class Group:
         of_one = sum(group.padded[k].numel() for k in trained)
         self.part = int(of_one * group.given_type.itemsize)
         self.packed = int(n * of_one * kind.itemsize)
-        # gloo reduces in a copy of the sent buffer
+        # gloo reduces in its own copy of the sent buffer, so the buffer counts twice
         is_cast, is_of_gloo = kind != group.given_type, group.known.device.type == "cpu" and n > 1
         self.summing = (1 + is_of_gloo) * self.packed + self.packed // n + is_cast * self.part
 
@@ -36,7 +36,7 @@ class Group:
 class Whole:
     """Bytes of one stage; without groups the stage is not sharded.
 
-    `widened_bytes`: accumulated gradients may have a wider type than the gradients that backward makes. This is the difference.
+    `widened_bytes`: the bytes by which accumulated gradients exceed new ones, because they may have a wider type.
     """
 
     def __init__(self, groups: Sequence[ParameterGroup]) -> None:

@@ -25,7 +25,7 @@ def small_node() -> Any:
 
 
 def shows_packed() -> bool:
-    node = small_node()  # the node has to outlive its saved tensor
+    node = small_node()  # the variable keeps the node alive, which owns its saved tensor
     return hasattr(getattr(node, SAVED + "self", None), "data")
 
 
@@ -108,7 +108,7 @@ def is_node_of(node: Any, metadata: Any) -> bool:
 
 
 class OrAbsent(list[Any]):
-    """A list of gradient types. It compares equal if gradients are absent."""
+    """A list of gradient types that also compares equal to a list in which gradients are absent."""
 
     __hash__ = None
 
@@ -119,7 +119,8 @@ class OrAbsent(list[Any]):
 def leave_out_unused(node: Any, metadata: Any) -> None:
     """Pass absent gradients to a compiled graph's backward for unused outputs. PyTorch would otherwise pass zeros."""
     node.set_materialize_grads(False)
-    if (types := vars(metadata).get("output_types")) is not None:  # checked by backward in PyTorch 2.4
+    if (types := vars(metadata).get("output_types")) is not None:
+        # PyTorch 2.4 compares the types of gradients with this list in backward
         metadata.output_types = OrAbsent(types)
 
 
@@ -152,7 +153,7 @@ def attributes(node: Any, prefix: str) -> Iterator[Any]:
 
 
 MOST_SPANS = 4096  # number of spans that are stored; the oldest are dropped
-# spans of node numbers: first node created while packing hooks are active, first node after these hooks
+# ranges of node numbers: from the first node created while a packing hook is active, to the first node after the hook
 PACKING: deque[list[float]] = deque(maxlen=MOST_SPANS)
 
 

@@ -344,11 +344,11 @@ def cut(
 
 
 def drop_unread(module: fx.GraphModule, stays: Callable[[fx.Node], bool] = lambda node: False) -> None:
-    """Remove nodes without readers or effects.
+    """Remove operators whose results no node reads and that have no effects.
 
-    Some PyTorch versions leave forward's random operators in backward, which would draw again. All versions keep operators
-    tagged as random, such as attention, in forward even if only backward reads them, together with the operators they depend
-    on. An exception is a compilation in progress.
+    PyTorch's partition leaves such operators. Some versions leave forward's random operators in backward, which would draw
+    again. All versions keep operators tagged as random, such as attention, in forward even if only backward reads them.
+    Nodes for which `stays` returns True remain.
     """
     for node in reversed(module.graph.nodes):
         schema = schema_of(node.target)

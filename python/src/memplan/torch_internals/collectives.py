@@ -67,7 +67,7 @@ def gloo_has_means() -> bool:
 
 
 class Patience:
-    """Time limit for gloo to release a tensor. The release is usually immediate; the limit shrinks after each timeout."""
+    """Time limit in seconds for gloo to release a tensor. gloo usually releases it at once; each timeout lowers the limit."""
 
     seconds = 0.2
 
@@ -101,9 +101,9 @@ def wait(pending: torch.Tensor) -> torch.Tensor:
 
 
 class GatherOnHost:
-    """A replacement of FSDP2's all-gather for gloo. gloo's thread may hold the buffer after the gather has ended.
+    """A replacement of FSDP2's all-gather for gloo.
 
-    This class keeps a reference and frees the buffer's memory itself.
+    gloo's thread may refer to the buffer after the gather has ended. This class therefore frees the buffer's memory itself.
     """
 
     def __init__(self) -> None:

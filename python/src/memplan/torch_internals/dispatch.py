@@ -18,7 +18,7 @@ from memplan.torch_internals.names import Private
 
 T = TypeVar("T")
 OPERATOR: type[Any] = type(torch.ops.aten.add.Tensor)
-AUTOCAST_BEGINS = "_enter_autocast"  # the call in a capture at which an autocast region begins
+AUTOCAST_BEGINS = "_enter_autocast"  # name of the call in a captured graph at which an autocast region begins
 NOT_EAGERS = "captures see other kernels than eager's: bits, draws and memory may differ from eager"
 
 SCHEMA = Private(
@@ -156,7 +156,7 @@ def kernels(operator: Any, ours: dict[str, Callable[..., Any]], without: Iterabl
 
 
 def run_kernel(operator: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    """Run PyTorch's own kernel of an operator with a replaced kernel."""
+    """Run PyTorch's own kernel of an operator whose kernel memplan has replaced."""
     if RUN_KERNEL:
         return operator._op_dk(key_of(name), *args, **kwargs)
     ours = [key.name for key in operator.py_kernels]
@@ -179,7 +179,7 @@ def without_cast_cache_off() -> contextlib.AbstractContextManager[Any]:
 
 # ---- observation of operators
 
-CALLERS = ("torch._compile", "torch._dynamo.eval_frame", __name__)  # modules whose frames call an observer
+CALLERS = ("torch._compile", "torch._dynamo.eval_frame", __name__)  # modules whose frames call an observer of operators
 
 
 def watching(run: Callable[[Any, Any, Any], Any]) -> contextlib.AbstractContextManager[Any]:

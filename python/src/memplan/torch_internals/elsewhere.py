@@ -15,7 +15,7 @@ from memplan.torch_internals import engine
 from memplan.torch_internals.dispatch import FAKE
 from memplan.torch_internals.names import Private
 
-NUMBERS_KEPT = "CONSTANT_NUMEL_LIMIT"  # captures evaluate constants up to this size
+NUMBERS_KEPT = "CONSTANT_NUMEL_LIMIT"  # PyTorch's setting: captures evaluate constants of at most this many elements
 AWAY = torch.device("meta")
 FAKE_TENSOR = Private(
     "torch._subclasses.fake_tensor.FakeTensor",
@@ -50,7 +50,7 @@ def placing_on(device: torch.device, goes_on: Callable[[], bool]) -> Iterator[No
         with mock.patch.object(kind, "__new__", made):
             yield
     finally:
-        FAKE.get().cache_clear()  # drop results of operators that name the meta device
+        FAKE.get().cache_clear()  # the cache contains results of operators that name the meta device, which are invalid now
 
 
 @contextlib.contextmanager
@@ -62,7 +62,8 @@ def gpu_is_there(model: Any, honours: bool) -> Iterator[list[Any]]:
     off = switched_off(model, "cuda") if honours and SWITCH and not torch.cuda.is_available() else []
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch.autograd, "grad", engine.gradients))
-        stack.enter_context(mock.patch.object(proxy_tensor, NUMBERS_KEPT, -1))  # otherwise constants would be copied to the GPU
+        # with the default limit, captures would copy constants to the GPU
+        stack.enter_context(mock.patch.object(proxy_tensor, NUMBERS_KEPT, -1))
         stack.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", lambda *_, **__: True))
         stack.enter_context(mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
         for region in off:
@@ -90,7 +91,7 @@ def regions_of(value: Any) -> Iterator[Any]:
         if isinstance(value, torch.autocast):
             yield value
         for cell in getattr(value, "__closure__", None) or ():
-            with contextlib.suppress(ValueError):  # an empty cell of a closure
+            with contextlib.suppress(ValueError):  # reading the contents of an empty closure cell raises ValueError
                 if isinstance(cell.cell_contents, torch.autocast):
                     yield cell.cell_contents
         value = getattr(value, "__wrapped__", None) or getattr(value, "__func__", None)

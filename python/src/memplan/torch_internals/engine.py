@@ -91,7 +91,7 @@ def checked(gradient: torch.Tensor | None, edge: Edge) -> torch.Tensor | None:
         gradient = gradient.real
     if gradient.dtype != metadata.dtype:
         gradient = gradient.to(metadata.dtype)
-    # an input of the capture has replaced the user's tensor
+    # the devices may differ if an input of the capture has replaced the user's tensor
     if gradient.device != metadata.device and metadata.device.type != "meta":
         if gradient.dim():
             raise RuntimeError(f"a gradient is on {gradient.device}, and its tensor is on {metadata.device}")
@@ -103,7 +103,7 @@ def run(node: Any, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tenso
     """Return the gradients of a node's arguments, given the gradients of its results."""
     if callable(node):
         made = node(*gradients)
-    else:  # the node belongs to a torch.autograd.Function
+    else:  # a node that is not callable belongs to a torch.autograd.Function
         known = zip(gradients, node._input_metadata)
         gradients = [torch.zeros(m.shape, dtype=m.dtype, device=m.device) if g is None else g for g, m in known]
         made = node.apply(*gradients)

@@ -101,7 +101,7 @@ def begins(variable: Any, translator: Any, wanted: Sequence[Any]) -> bool:
     """
     node, is_wanted = variable.as_proxy().node, all(w.is_python_constant() and w.as_python_constant() is True for w in wanted)
     value, output = node.meta.get("example_value"), translator.output
-    # otherwise the graph might end before the input is read
+    # PyTorch must capture the whole call as one graph; a graph that ends earlier might not read the input
     is_whole = output.root_tx.one_graph and output.current_tracer.parent is None
     if not variable.source or not is_wanted or node.op != "placeholder" or not is_whole:
         return False

@@ -12,7 +12,7 @@ from torch import nn
 from memplan.torch_internals.names import Private
 
 COMPILED = "_compiled_call_impl"  # key in a module's `__dict__`: PyTorch calls this instead of the module
-PARTS = ("_parameters", "_buffers")  # names of a module's tensors in captures
+PARTS = ("_parameters", "_buffers")  # attributes under which captures name a module's tensors
 OF_A_MODULE = {*PARTS, "_modules"}  # attributes of a torch.nn.Module that the search for holders of tensors skips
 GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)(_pre)?_hooks")
 
@@ -29,7 +29,7 @@ def parametrizations_are_cached() -> bool:
 
 
 def small_optimizer() -> torch.optim.Optimizer:
-    """Return an optimizer that has a scheduler and has made a step."""
+    """Return a small optimizer that has a scheduler and has made one step, to look up attributes that these create."""
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.0)
     torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
     optimizer.step()

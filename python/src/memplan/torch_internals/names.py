@@ -23,8 +23,8 @@ class Private:
     Args:
         *paths: the name, and its names in other versions.
         use: the purpose of the name.
-        instead: the alternative if the name is missing.
-        lost: otherwise, the lost feature as a sentence.
+        instead: memplan's alternative if the name is missing.
+        lost: if there is no alternative, a sentence on the feature that is lost.
         since: the first PyTorch version with the name.
         of: creates an object that has the name as an attribute, if no module path leads to it.
         on_demand: whether the name is in a part of PyTorch that is slow to import. It is looked up by its users only.
@@ -43,7 +43,7 @@ class Private:
         assert bool(instead) != bool(lost)
         self.paths, self.use, self.instead, self.lost = paths, use, instead, lost
         self.since, self.of, self.on_demand = since, of, on_demand
-        self.originals: list[Any] = []  # the original value, once per user of a replacement
+        self.originals: list[Any] = []  # PyTorch's original value, once for each active `standing_for`
         NAMES.append(self)
 
     @functools.cached_property

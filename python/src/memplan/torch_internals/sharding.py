@@ -103,7 +103,10 @@ class Cut(NamedTuple):
 
 
 class Division(NamedTuple):
-    """How FSDP2 divides a gradient sum: divisors before and after the sum, and the reductions over shard ranks and replicas."""
+    """FSDP2's division of a reduced gradient.
+
+    The divisors apply before and after the sum. The reductions are those over the shard ranks and over the replicas.
+    """
 
     before: float
     after: float
@@ -138,7 +141,7 @@ class ParameterGroup:
         self.cuts = [Cut.of(p) if p.is_dtensor and not of_types(p) else None for p in parameters]
         self.n_ranks, self.among = mesh.shard_mesh_size, mesh.shard_process_group
         self.replicas = getattr(mesh, "replicate_process_group", None)
-        self.given_type: torch.dtype = parameters[0].orig_dtype  # type of shards and of their gradients
+        self.given_type: torch.dtype = parameters[0].orig_dtype  # type of the shards and of the shards' gradients
         self.compute_types = [p.param_dtype or p.orig_dtype for p in parameters]
         # whether FSDP2 frees the gathered parameters after forward
         self.reshards = getattr(known, "post_forward_mesh_info", None) is not None
@@ -186,7 +189,8 @@ class ParameterGroup:
     def sums(self) -> bool | None:
         """Whether this step reduces gradients, also those kept in earlier steps, over the ranks (False: it keeps them).
 
-        None: only partly, or this PyTorch version has no known way to keep gradients.
+        None: the step reduces over a part of the ranks only, or this PyTorch version stores unsharded gradients in an unknown
+            way.
         """
         known = self.known
         if (
@@ -371,7 +375,8 @@ def hooks(module: nn.Module) -> list[Hook]:
         policy = state._mp_policy
         casts = policy.param_dtype if policy.cast_forward_inputs else None, policy.output_dtype
         before, behind = state._pre_forward_hook_handle, state._post_forward_hook_handle
-        several = getattr(before, "handles", None)  # a list of hooks exists for modules that are gathered together
+        # `handles` exists if several modules are gathered together: the hooks before forward, then those after it
+        several = getattr(before, "handles", None)
         halves = (
             [(before, True), (behind, False)]
             if several is None
