@@ -5,41 +5,45 @@
  * Items that are live at the same time must not overlap. This is dynamic storage allocation (NP-hard: Garey and Johnson 1979,
  * SR2).
  *
- * Method: first fit and best fit place the items one by one, in several orders: by size, by size times lifetime, by lifetime,
- * by beginning, and outwards from the step with the most live bytes. The lowest arena wins. The live bytes of that step are a
- * lower bound. If the arena meets the lower bound, the search ends. Otherwise an exact search (pack.h) of bounded length tries
- * to find a lower arena or to prove that none exists. It first leaves out the small items and places them last. */
+ * Method: first fit and best fit place the items one by one, in several orders: by size, by size times lifetime, by
+ * lifetime, by beginning, and outwards from the step with the most live bytes. The layout with the smallest arena is used.
+ * The largest live bytes of any step are a lower bound on the arena. If the arena equals this bound, the search ends.
+ * Otherwise an exact search (pack.h) of bounded length tries to find a smaller arena or to prove that none exists. The exact
+ * search first places the large items, then the small ones. */
 #pragma once
 
 #include "memplan/pack.h"
 #include "memplan/plan.h"
 
-/* Assigns an offset in its tier to each instance and workspace of the plan's steps, a multiple of the tier's alignment.
- * Replaces places, n_places and arena_bytes of the plan and of its tiers. Deterministic. O(rounds * n^2) for n items, with a
- * small constant. Beyond 20,000 items only first fit in a few orders with an index runs, in practice about O(n log^2 n).
- * MP_INVALID: as mp_timeline_build. MP_NOMEM. */
+/* Assigns an offset in its tier to each instance and workspace of the plan. An offset is a multiple of the tier's alignment.
+ * Replaces places, n_places and arena_bytes of the plan and of its tiers. Deterministic.
+ *
+ * Takes O(rounds * n^2) for n items, with a small constant. Plans of more than 20,000 items use only first fit with an
+ * index, in a few orders; this takes about O(n log^2 n) in practice. MP_INVALID: as mp_timeline_build. MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
-/* The effort for the arena of one plan. */
+/* Limits the effort to lay out the arena of one plan. */
 typedef struct mp_arena_options {
-    int64_t capacity_bytes;    /* largest acceptable height of the device arena; if the arena is higher, a longer exact search
-                                  runs. 0: no longer search */
-    const int64_t *tier_bytes; /* per tier: limit of static bytes plus arena. The device's entry is ignored. NULL: no limits */
-    bool (*stop)(
-        void *data); /* polled during the search; true ends it. An arena within the capacity also ends it. NULL: never stop */
+    int64_t capacity_bytes; /* largest acceptable size of the device arena. If the arena is larger, a longer exact search runs.
+                               0: no longer search runs */
+    const int64_t *tier_bytes; /* per tier: limit of static bytes plus arena, in bytes. The entry of the device is ignored.
+                                  NULL: no limits */
+    bool (*stop)(void *data);  /* called repeatedly during the exact search; true ends the search. An arena within the capacity
+                                  also ends the search. NULL: never stop */
     void *data;
 } mp_arena_options;
 
-/* Like mp_arena_layout, with the effort that the options set. Deterministic as long as `stop` is. */
+/* Like mp_arena_layout, but the options set the effort. Deterministic if the results of `stop` are. */
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err);
 
-/* Like mp_arena_layout for the device only, with an exact search controlled by the options (NULL: as short as in
- * mp_arena_layout). Height, bound and the options' `enough` are bytes. */
+/* Like mp_arena_layout for the device only; the options control the exact search. options NULL: the exact search is as short
+ * as in mp_arena_layout. The height and bound in *result and the option `enough` are in bytes. */
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 
-/* Computes a lower bound on the arena of the plan's steps, in which in-place items share an offset. The bound is the maximum of
- * live bytes over the steps, or more if the exact search proves more. The plan is unchanged. Otherwise as mp_arena_layout. */
+/* Computes a lower bound on the arena size of any layout for the plan's steps. Items that share memory in place share an
+ * offset. The bound is the maximum of live bytes over the steps, or more if the exact search proves more. The plan is
+ * unchanged. Errors and cost as mp_arena_layout. */
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);
 
 /* The places of a plan's instances in one tier. */
@@ -49,9 +53,9 @@ typedef struct mp_tier_layout {
     int64_t arena_bytes; /* height of the arena in this tier, without the tier's static bytes */
 } mp_tier_layout;
 
-/* Like mp_arena_layout for one tier, in blocks of `alignment` bytes, rounded up to a multiple of the graph's alignment. Offsets
- * and arena_bytes are whole blocks. Instances that are live at the same time share no block. Workspaces are on the device. The
- * plan is unchanged. On an error *out is unchanged. */
+/* Like mp_arena_layout, but for one tier, and *out receives the layout instead of the plan. Memory is assigned in blocks of
+ * `alignment` bytes, rounded up to a multiple of the graph's alignment. Offsets and arena_bytes are whole blocks. Instances
+ * that are live at the same time share no block. Workspaces are on the device. On an error *out is unchanged. */
 mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
                                mp_error *err);
 
@@ -66,19 +70,19 @@ typedef struct mp_arena_half {
 } mp_arena_half;
 
 typedef struct mp_arena_pair {
-    mp_tier_layout layouts[2]; /* per plan: the places of its items in the common arena, and the height of its highest item */
-    int64_t arena_bytes;       /* the height of the common arena */
-    int64_t bound_bytes;       /* proved lower bound on the height of a common arena at this delay */
+    mp_tier_layout layouts[2]; /* per plan: the places of its items in the common arena, and the end of its highest item */
+    int64_t arena_bytes;       /* the size of the common arena, in bytes */
+    int64_t bound_bytes;       /* proved lower bound on the size of a common arena at this delay, in bytes */
 } mp_arena_pair;
 
 /* Lays out one device arena for two plans that run concurrently and repeat with a common period; the second plan is delayed.
  * Items that are live at the same time do not overlap. They also do not overlap if the steps run one by one in the order of
- * their start times. If the arena exceeds `capacity_bytes`, a longer search follows (0: never). The plans are unchanged. Each
- * plan passes mp_plan_check with its places in the common arena. On MP_OK release *out with mp_arena_pair_free. Deterministic.
- * Cost as mp_arena_layout for the items of both plans.
+ * their start times. If the arena exceeds `capacity_bytes`, a longer exact search follows (`capacity_bytes` 0: never). The
+ * plans are unchanged. Each plan passes mp_plan_check with its places in the common arena. On MP_OK release *out with
+ * mp_arena_pair_free. Deterministic. Cost as mp_arena_layout for the items of both plans.
  *
- * MP_INVALID: start times that descend or exceed the period; a delay outside the period; alignments of which neither is a
- * multiple of the other. MP_NOMEM. */
+ * MP_INVALID: start times descend or exceed the period; the delay is outside the period; neither graph's alignment is a
+ * multiple of the other graph's. MP_NOMEM. */
 mp_status mp_arena_layout_pair(const mp_arena_half halves[2], int64_t period, int64_t delay, int64_t capacity_bytes,
                                mp_arena_pair *out, mp_error *err);
 void mp_arena_pair_free(mp_arena_pair *pair); /* a zeroed struct is allowed */

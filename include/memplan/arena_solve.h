@@ -11,11 +11,11 @@
 #include "memplan/solver.h"
 
 /* Like mp_solve, but the budget limits static_bytes + arena_bytes, and every plan in the answer has offsets that passed
- * mp_plan_check. The answer's plan is NULL if no plan was found whose arena fits. Budgets of other tiers also limit static
- * bytes plus arena.
+ * mp_plan_check. If the search finds no plan that fits together with its arena, the answer's plan is NULL. Budgets of other
+ * tiers also limit static bytes plus arena.
  *
- * If the arena of a plan exceeds the budget, the search is repeated from that plan with a lower limit on the peak. If the next
- * plan leaves budget unused, the limit is raised again. The number of repetitions is small and fixed, and the cheapest plan
- * that fits is the answer. The last resort is the smallest plan. A quarter of a time limit is reserved for arenas and
- * repetitions. If the first plan fits, the remaining time improves it. */
+ * The first search limits the peak. If the arena of its plan exceeds the budget, the search is repeated from that plan with
+ * a lower limit. If the next plan leaves budget unused, the limit is raised again. The number of repetitions is small and
+ * fixed. The answer is the fastest plan that fits. If none fits, the smallest plan is tried. A quarter of a time limit is
+ * reserved for arenas and repetitions. If the first plan fits, the remaining time is used to find a faster plan. */
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);

@@ -17,7 +17,7 @@ typedef struct mp_backend mp_backend;
 /* Returns the name of backend k, even if this build of memplan does not contain the backend. NULL: k is beyond the last
  * backend. */
 const char *mp_backend_name(size_t k);
-/* True if this is the name of a backend or of one of its devices: "cpu", "cuda", "cuda:0" to "cuda:15". */
+/* True if `name` is the name of a backend or of one of its devices: "cpu", "cuda", "cuda:0" to "cuda:15". */
 #define MP_BACKEND_LAST_DEVICE 15
 bool mp_backend_is_name(const char *name);
 /* Finds the backend with this name, and loads its module if necessary. "cuda:1" is device 1 of the backend, "cuda" is device 0.

@@ -1,6 +1,7 @@
 /* bound_stage.h - the stages of the lower bound: their names, which of them are enabled, and the bound that each has proved.
  *
- * A stage raises the bound that the earlier stages have proved. docs/internals/bound.md describes each stage. */
+ * A stage is one method of proof. It raises the bound that the earlier stages have proved. docs/internals/bound.md describes
+ * each stage. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,79 +9,82 @@
 #include <stdint.h>
 
 typedef enum mp_bound_stage {
-    MP_BOUND_NODES,    /* every node once, in its fastest alternative: the basis of all other stages, always enabled */
+    MP_BOUND_NODES,    /* counts every node once, in its fastest alternative: the basis of all other stages, always enabled */
     MP_BOUND_FLOOR,    /* the minimum memory (floor) */
-    MP_BOUND_INTERVAL, /* one interval, with the memory constraint relaxed by a multiplier */
-    MP_BOUND_DISJOINT, /* disjoint intervals, whose ticks add up */
-    MP_BOUND_COUPLE,   /* the intervals of a chain, coupled by multipliers */
-    MP_BOUND_OVERLAP,  /* overlapping intervals, with multipliers from linear programmes */
-    MP_BOUND_TREE,     /* branch and bound on the storages that are live at interval boundaries */
-    MP_BOUND_SETTLE,   /* fixes which of two nodes runs first, given a target value */
+    MP_BOUND_INTERVAL, /* bounds one interval, with the memory constraint relaxed by a multiplier */
+    MP_BOUND_DISJOINT, /* adds up the bounds of disjoint intervals */
+    MP_BOUND_COUPLE,   /* couples the consecutive intervals of a chain by multipliers */
+    MP_BOUND_OVERLAP,  /* combines overlapping intervals, with multipliers from linear programmes */
+    MP_BOUND_TREE,     /* branch and bound on the storages that are live at the boundaries of intervals */
+    MP_BOUND_SETTLE,   /* decides for pairs of nodes which runs first in every plan that is faster than a target value */
     MP_BOUND_DEMAND,   /* dynamic programme over live-in sets, from the end of the step backwards */
-    MP_BOUND_CHANNELS, /* channels that run beside compute, combined with the compute steps before and after; the only stage for
-                          graphs with a network */
-    MP_BOUND_SEARCH,   /* a searcher that has enumerated every schedule; not part of mp_bound_within */
+    MP_BOUND_CHANNELS, /* combines the channels that run beside compute with the compute steps before and after them; the only
+                          stage for graphs with a channel "network" */
+    MP_BOUND_SEARCH,   /* a searcher has enumerated every schedule; not part of mp_bound_within */
     MP_BOUND_N_STAGES
 } mp_bound_stage;
 
 /* Returns the name of a stage, such as "interval". */
 const char *mp_bound_stage_name(mp_bound_stage stage);
-/* Finds the stage with this name among the stages that can be disabled. Returns false if there is none. */
+/* Finds a stage that can be disabled by its name. Returns false if no such stage has this name. */
 bool mp_bound_stage_find(const char *name, mp_bound_stage *stage);
 
-/* The work of a stage, in machine-independent units. */
+/* The amount of work that a stage did, in machine-independent units. */
 typedef struct mp_bound_work {
     int64_t n_cuts;   /* minimum cuts */
-    int64_t n_pivots; /* simplex work of linear programmes: iterations * rows */
+    int64_t n_pivots; /* work of the simplex method on linear programmes: iterations * rows */
     int64_t n_states; /* examined states of the dynamic programme */
 } mp_bound_work;
 
 void mp_bound_work_add(mp_bound_work *to, const mp_bound_work *work);
 
 typedef struct mp_bound_result {
-    int64_t ticks;      /* best bound of this stage, in ticks beyond one run of every node; -1: none */
-    bool is_infeasible; /* true if it proved that no plan fits */
+    int64_t ticks;      /* best bound of this stage, in ticks beyond one run of every node; -1: the stage proved no bound */
+    bool is_infeasible; /* true if this stage proved that no plan fits the budget */
     mp_bound_work work;
 } mp_bound_result;
 
-/* A tensor that is not live at the start of the deciding interval in the interval's cheapest solution. */
+/* A tensor that the cheapest solution of the deciding interval frees before this interval begins (mp_bound_report). */
 typedef struct mp_bound_eviction {
     int storage;
     int64_t bytes;  /* bytes freed at the start of the interval */
-    int64_t ticks;  /* ticks of one run of its producer in the interval */
-    bool is_partly; /* true if the relaxed solution keeps a fraction of the tensor live */
+    int64_t ticks;  /* ticks to recompute the tensor once in the interval */
+    bool is_partly; /* true if the relaxed solution keeps a fraction of the tensor live, instead of none */
 } mp_bound_eviction;
 
-/* The parts of a bound. The deciding interval starts with the first run of node mp_bound.from. */
+/* Reports how a bound was proved. The deciding interval is the interval with the largest individual bound; it starts with
+ * the first run of node mp_bound.from. */
 typedef struct mp_bound_report {
     mp_bound_result stages[MP_BOUND_N_STAGES];
     int64_t least_ticks;   /* ticks of a step that runs every node once, in its fastest alternative */
-    int64_t live_in_bytes; /* live bytes at the start of the deciding interval, if no later step recomputes anything */
-    int64_t free_bytes;    /* part of the budget that is available for the storages of live_in_bytes */
-    int64_t ticks;         /* bound of the deciding interval alone, in ticks beyond the first runs of its nodes */
-    size_t n;              /* number of evictions, which are sorted by descending bytes */
+    int64_t live_in_bytes; /* live bytes at the start of the deciding interval in a plan that recomputes nothing afterwards */
+    int64_t free_bytes;    /* part of the budget that is available for the storages counted in live_in_bytes */
+    int64_t ticks;         /* bound of the deciding interval alone, in ticks beyond one run of each of its nodes */
+    size_t n;              /* number of evictions, sorted by descending bytes */
     mp_bound_eviction *evictions;
 } mp_bound_report;
 
 /* Initialises a report without proofs. */
 void mp_bound_report_init(mp_bound_report *report);
 void mp_bound_report_clear(mp_bound_report *report);
-/* Merges `from` into `to`: per stage the better result and the sum of the work. If takes_interval, also copies the deciding
- * interval of `from`. */
+/* Merges report `from` into report `to`: per stage the better result and the sum of the work. If takes_interval, also copies
+ * the deciding interval of `from`. */
 void mp_bound_report_merge(mp_bound_report *to, mp_bound_report *from, bool takes_interval);
 
 typedef struct mp_bound_options {
-    bool any_order; /* true: the bound holds for all plans; false: only for plans in list order (first runs of forward nodes,
-                       and loss and backward nodes) */
-    int effort; /* 0: one interval. Otherwise passes for k = 1, 2, 4, .. up to effort. A pass uses a chain of intervals between
-                   16 k boundaries, up to 4 more boundaries, each the best of 4 k nodes, and 32 k rounds of coupling. Then come
-                   linear programmes of 2500 k rows (at most 20000) over overlapping intervals. If k > 1, the last pass ends
-                   with branch and bound on the storages live at the boundaries */
-    unsigned off; /* bit s: disables stage s and the stages that depend on it. All except floor and demand depend on interval;
-                     tree depends on overlap */
-    bool (*stop)(void *data); /* polled between cuts; true: end with the best bound so far. NULL: never stop */
+    bool any_order; /* true: the bound holds for all plans. false: the bound holds only for plans whose first runs of forward
+                       nodes, loss nodes and backward nodes are in list order */
+    int effort;   /* Amount of work. 0: only one interval. Otherwise one pass runs for each k = 1, 2, 4, .. up to effort. A pass
+                     uses a chain of intervals between 16 k boundaries. It adds up to 4 more boundaries, each the best of 4 k
+                     nodes, and 32 k rounds of coupling. Then it solves linear programmes of 2500 k rows (at most 20000) over
+                     overlapping intervals. If k > 1, the last pass ends with branch and bound on the storages live at the
+                     boundaries */
+    unsigned off; /* bit s disables stage s and the stages that depend on it. All except floor and demand depend on interval,
+                     and tree also on overlap */
+    bool (*stop)(
+        void *data); /* called repeatedly between minimum cuts; true: end with the best bound so far. NULL: never stop */
     void *data;
-    mp_bound_report *report; /* an initialised report, filled on MP_OK. NULL: no report */
+    mp_bound_report *report; /* a report from mp_bound_report_init, filled on MP_OK. NULL: no report */
 } mp_bound_options;
 
 /* True if a stage and all stages that it depends on are enabled. */

@@ -3,7 +3,8 @@
  * A function that can fail returns an mp_status and takes an mp_error as its last parameter, which may be NULL. On failure its
  * other outputs are untouched. The library never prints, exits or aborts: only cli/ writes messages for users.
  *
- * A function may return at any point. The owners of memory.h release its objects on return:
+ * A function may return at any point. If local variables are declared with the owner macros of memory.h, their objects are
+ * released on return:
  *
  *     MP_OWNED_BY(thing_free) thing *t = NULL;
  *     MP_ENSURE(n > 0, err, MP_INVALID, "a thing of %d parts", n);  // returns MP_INVALID if the condition is false
@@ -52,7 +53,8 @@ mp_status mp_raise(mp_error *err, mp_status code, const char *source, int source
 /* Adds the file and the position to a recorded failure, unless the failure already has them. */
 void mp_error_locate(mp_error *err, const char *input, int line, int column);
 
-/* Declare one of these with MP_ABOUT in a function that processes a file. A failure of that function then names the file. */
+/* A local variable that adds the file's name to errors. MP_ABOUT declares it in a function that processes a file. If the
+ * function fails, the error then names the file. */
 typedef struct mp_error_about {
     mp_error *err;
     const char *path;
@@ -65,7 +67,7 @@ static inline void mp_error_end_about(const mp_error_about *about)
 
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
-/* Like MP_FAIL, with a position in a file. */
+/* Like MP_FAIL, but also records a position in a file. */
 #define MP_FAIL_AT(err, code, input, line, column, ...) \
     (MP_FAIL(err, code, __VA_ARGS__), mp_error_locate(err, input, line, column), (code))
 

@@ -8,8 +8,8 @@
 
 typedef struct mp_feed mp_feed;
 
-/* True if an argument of --data is a source ("synthetic", "text=FILE", "vocabulary=FILE", "NAME=FILE", "FILE.parquet"), not
- * only an input name. */
+/* True if an argument of --data names a data source ("synthetic", "text=FILE", "vocabulary=FILE", "NAME=FILE",
+ * "FILE.parquet"). False if it is only the name of a model input. */
 bool mp_feed_is_source(const char *text);
 
 /* Releases a feed of mp_inputs_open_feed (inputs.h). NULL is allowed. */

@@ -1,13 +1,16 @@
 /* floor.h - the certified minimum memory: no schedule of this graph has a smaller peak, whatever it recomputes.
  *
- * The floor is static bytes plus the largest sum over nodes. The sum of a node has two parts:
+ * For each node, a sum of bytes is computed that must be live while the node runs. The floor is static bytes plus the largest
+ * of these sums. The sum of a node has two parts:
  *
  * - The reads, writes, adds and workspace of the node, minus the memory that in-place pairs can share.
- * - The minimum live memory of storages whose producers run once (loss, backward, update, `once`). Ancestors of the node have
- *   run, descendants run later, and of the other nodes any precedence-closed set may have run.
+ * - The minimum live memory of storages whose producers run once (loss, backward, update, `once`). The minimum is over all sets
+ *   of nodes that may have run before: the ancestors of the node, none of its descendants, and any closed set of the other
+ *   nodes.
  *
  * If all updates run after backward (fuse none), the end of backward also gives a sum: all parameter gradients are live there.
- * In addition, a forward result that a node reads must either stay live until that node runs or be recomputed before it.
+ * In addition, a forward result that a node reads must either stay live until the node runs or be recomputed before the node.
+ * Both choices cost memory; the floor uses the cheaper one.
  *
  *     int64_t bytes;
  *     int node;
@@ -19,24 +22,26 @@
 #include "memplan/graph.h"
 
 typedef struct mp_floor_reason {
-    int node;     /* the node whose sum is the floor, or that reads `storage`; -1: end of backward, or the graph has no nodes */
-    int storage;  /* storage read by `node`, live while `beside` runs or recomputed later; -1: the node's own run decides
-                   */
-    int producer; /* if `storage` is recomputed before `node`: the first node that must rerun, its producer or the producer of
-                     an input */
+    int node; /* the node whose sum determines the floor, or the node that reads `storage`; -1: the end of backward determines
+                 the floor, or the graph has no nodes */
+    int storage; /* a storage that `node` reads. It is live while `beside` runs, or recomputed afterwards. -1: the sum of `node`
+                    alone determines the floor */
+    int producer; /* if `storage` is recomputed before `node`: the first node that must run again, either its producer or the
+                     producer of one of the producer's inputs */
     int beside;   /* a node that runs before `node`, exactly once */
-    int64_t live_bytes;   /* minimum bytes kept live for the storage while `beside` runs, if `producer` does not run later */
-    int64_t beside_bytes; /* minimum bytes of the run of `beside` with these bytes live (without static bytes) */
-    int64_t again_bytes;  /* minimum bytes of a run of `producer` between `beside` and `node` (without static bytes) */
+    int64_t live_bytes; /* minimum live bytes for `storage` while `beside` runs, if `producer` does not run again afterwards */
+    int64_t beside_bytes; /* minimum bytes, without static bytes, while `beside` runs and live_bytes are live */
+    int64_t again_bytes;  /* minimum bytes, without static bytes, while `producer` runs again between `beside` and `node` */
 } mp_floor_reason;
 
 /* Computes *floor_bytes and its reason. If reason->storage >= 0, the floor is static bytes plus the smaller of beside_bytes and
  * again_bytes. MP_NOMEM.
  *
- * Cost: O(nodes * (edges / 64 + storages)) time, O(nodes^2 / 4) bytes, and minimum cuts. All work is limited by counting, not
- * by time, so the same graph has the same floor on every machine; the limit is a second or two. Beyond 8192 nodes only storages
- * that must be live count; beyond 32767 nodes only each node's own run. */
+ * Cost: O(nodes * (edges / 64 + storages)) time, O(nodes^2 / 4) bytes, and minimum cuts. The work is limited by a count, not
+ * by a clock, so the same graph has the same floor on every machine. The limit corresponds to a second or two. Beyond 8192
+ * nodes the choice between keeping and recomputing is ignored. Beyond 32767 nodes only the reads, writes, adds and workspace
+ * of each node count. */
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);
 
-/* Like mp_floor_explained, but returns only the reason's node. */
+/* Like mp_floor_explained, but of the reason returns only `node`. */
 mp_status mp_floor(const mp_graph *graph, int64_t *floor_bytes, int *node, mp_error *err);

@@ -1,12 +1,12 @@
 /* graph.h - the training graph: nodes (forward, loss, backward, update) over storages. All parts of memplan share this type.
  *
  * Bytes are allocated sizes, rounded up to the graph's alignment. Costs are integer ticks of tick_seconds each, so sums and
- * comparisons are exact. The index of a node or storage is its name in the API. Its `id` is its number in the graph's file;
- * graphs that memplan builds use the index. timeline.h has the rules that an order of nodes must obey.
+ * comparisons are exact. The API identifies a node or storage by its index in `nodes` or `storages`. Its `id` is its number in
+ * the graph's file; graphs that memplan builds use the index. timeline.h has the rules that an order of nodes must obey.
  *
  * There are three ways to get a graph: from a model (training.h), from a file (graph_json.h, graph_dot.h), or through calls.
- * Through calls: mp_graph_new, then storages and nodes, then mp_graph_finish, which checks the graph. Example:
- * examples/own_graph.c. */
+ * To build a graph through calls, call mp_graph_new, add storages and nodes, then call mp_graph_finish, which checks the
+ * graph. Example: examples/own_graph.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,21 +16,21 @@
 #include "memplan/error.h"
 #include "memplan/memory.h"
 
-#define MP_KIND_LIST(X)                                                     \
-    X(PARAMETER, "parameter", true)                                         \
-    X(OPTIMIZER_STATE, "optimizer_state", true)                             \
-    X(BUFFER, "buffer", true)                                               \
-    X(CONSTANT, "constant", true)                                           \
-    X(INPUT, "input", true) /* the batch, and outputs the user requested */ \
-    X(ACTIVATION, "activation", false)                                      \
-    X(SAVED, "saved", false) /* masks, indices, statistics */               \
-    X(GRADIENT, "gradient", false)                                          \
+#define MP_KIND_LIST(X)                                                                \
+    X(PARAMETER, "parameter", true)                                                    \
+    X(OPTIMIZER_STATE, "optimizer_state", true)                                        \
+    X(BUFFER, "buffer", true)                                                          \
+    X(CONSTANT, "constant", true)                                                      \
+    X(INPUT, "input", true) /* the batch, and model outputs that the user requested */ \
+    X(ACTIVATION, "activation", false)                                                 \
+    X(SAVED, "saved", false) /* masks, indices, statistics */                          \
+    X(GRADIENT, "gradient", false)                                                     \
     X(ACTIVATION_GRADIENT, "activation_gradient", false)
 #define MP_KIND_ENUM(name, text, always) MP_KIND_##name,
 typedef enum mp_kind { MP_KIND_LIST(MP_KIND_ENUM) MP_N_KINDS } mp_kind;
 #undef MP_KIND_ENUM
 
-/* Channels 0 and 1 of every graph, and tier 0. A graph may add channels and tiers. */
+/* Every graph has channels 0 and 1 and tier 0. A graph may add channels and tiers. */
 enum { MP_CHANNEL_COMPUTE, MP_CHANNEL_SECOND_STREAM, MP_MAX_CHANNELS = 16 };
 enum { MP_TIER_DEVICE, MP_MAX_TIERS = 8 };
 
@@ -40,7 +40,7 @@ typedef enum mp_fuse { MP_FUSE_NONE, MP_FUSE_BACKWARD, MP_FUSE_FORWARD, MP_N_FUS
 const char *mp_kind_name(mp_kind kind);    /* "activation_gradient" */
 const char *mp_phase_name(mp_phase phase); /* "backward" */
 const char *mp_fuse_name(mp_fuse fuse);    /* "none" */
-/* Return the value with this name, or -1 if there is none. */
+/* Return the enum value with this name, or -1 if no value has this name. */
 int mp_kind_find(const char *name), mp_phase_find(const char *name), mp_fuse_find(const char *name);
 bool mp_kind_is_static(mp_kind kind); /* true if storages of this kind are always live */
 
@@ -51,18 +51,21 @@ typedef struct mp_storage {
     int64_t payload_bytes; /* size before rounding; equal to bytes in graphs read from a file */
     mp_kind kind;
     int tier;         /* index of the memory tier that stores it */
-    size_t n_tensors; /* the model's tensors that share it (views) */
+    size_t n_tensors; /* number of the model's tensors that share this storage (views) */
     const char **tensors;
-    bool carried; /* gradient of a forward-fused update: live from step 0 to its update, then from its first contribution on */
-    bool persistent;    /* live throughout, whatever its kind */
-    bool any_sum_order; /* contributions may be added in any order */
-    bool is_part;       /* each tensor-parallel rank holds a partial sum of this gradient, until mp_graph_exchange */
-    bool is_spread;     /* gradient or frozen value of experts that not all ranks hold, until mp_graph_exchange */
-    bool is_lowered;    /* 16-bit value or gradient whose shards the ranks store in float32, until mp_graph_exchange */
+    bool carried;    /* gradient of an update that runs in the next forward pass. Live from step 0 to its update, and again from
+                        its first contribution to the last step */
+    bool persistent; /* live throughout, whatever its kind */
+    bool any_sum_order; /* nodes may add their contributions to this gradient in any order */
+    bool is_part;    /* each tensor-parallel rank holds a partial sum of this gradient. mp_graph_exchange sums these parts and
+                        clears the flag */
+    bool is_spread;  /* gradient or frozen value of experts that not all ranks hold. mp_graph_exchange clears the flag */
+    bool is_lowered; /* 16-bit value or gradient whose shards the ranks store in float32. mp_graph_exchange clears the flag */
 } mp_storage;
 
 typedef struct mp_in_place {
-    int from, to; /* storages: `to` may take over the memory of `from` in a step that is the last use of `from` */
+    int from,
+        to; /* indices of storages: `to` may take over the memory of `from` in the step that reads `from` for the last time */
 } mp_in_place;
 
 /* One way to run a node (docs/reference/glossary.md, alternative). */
@@ -73,15 +76,17 @@ typedef struct mp_alternative {
     mp_in_place *in_place;
     int64_t workspace_bytes; /* device memory used only while the node runs */
     int64_t ticks;
-    int channel;  /* channel of an issued step; for updates never compute: mp_graph_finish changes it to the second stream */
-    bool returns; /* copies some outputs of the node back from another tier; never the first run of the node */
-    const char *algorithm; /* algorithm name of the target; NULL: the target's default */
+    int channel; /* channel on which the step runs if a plan issues it. For updates never compute: mp_graph_finish changes it to
+                    the second stream */
+    bool returns; /* true: this alternative copies some outputs of the node back from another tier. It is never the first run of
+                     the node */
+    const char *algorithm; /* name of the algorithm in the target; NULL: the target's default algorithm */
 } mp_alternative;
 
 #define MP_NODE_ONCE 1u     /* may not be recomputed */
-#define MP_NODE_RANDOM 2u   /* uses random numbers; they are counter-based, so a second run draws the same numbers */
+#define MP_NODE_RANDOM 2u   /* the node uses random numbers. They are counter-based, so a second run draws the same numbers */
 #define MP_NODE_VIEW 4u     /* a view: copies no data */
-#define MP_NODE_OPTIONAL 8u /* optional node (a copy out): a plan runs it at most once */
+#define MP_NODE_OPTIONAL 8u /* the node is optional (a copy out): a plan runs it at most once */
 
 typedef struct mp_node {
     int64_t id;
@@ -93,15 +98,15 @@ typedef struct mp_node {
     int forward_of; /* index of the forward node that this backward node differentiates; -1: unknown, or not a backward node */
     unsigned flags;
     size_t n_alternatives;        /* number of alternatives, >= 1; alternative 0 is the base, the fastest */
-    mp_alternative *alternatives; /* Either all alternatives are algorithms, apart from returning ones, or none is. Algorithms
-                                     differ in ticks and workspace only. All runs of a node in a plan use the same algorithm,
-                                     because algorithms round differently. */
+    mp_alternative *alternatives; /* A node has either only algorithms (and returning alternatives), or no algorithms.
+                                     Algorithms of a node differ in ticks and workspace only. All runs of a node in a plan use
+                                     the same algorithm, because algorithms round differently. */
 } mp_node;
 
 typedef struct mp_graph {
     const char *name;
-    const char *options; /* JSON text with all options needed to build the graph again; "{}": none */
-    const char *target;  /* name of the target (target.h) that estimated the costs; "": none */
+    const char *options; /* JSON text with all options needed to build the graph again; "{}": the options are unknown */
+    const char *target;  /* name of the target (target.h) that estimated the costs; "": no target */
     int64_t alignment;
     double tick_seconds;
     mp_fuse fuse;
@@ -109,27 +114,28 @@ typedef struct mp_graph {
     const char *channels[MP_MAX_CHANNELS], *tiers[MP_MAX_TIERS]; /* names: "compute", "second stream"; "device" */
     int64_t tier_alignment[MP_MAX_TIERS]; /* per tier: alignment of offsets, such as a disk's block size; 0: the graph's
                                              alignment. Not part of the hash */
-    char hash[33];                        /* 32 hexadecimal digits, hash of storages and nodes; set by mp_graph_finish */
+    char hash[33];                        /* hash of storages and nodes, 32 hexadecimal digits; set by mp_graph_finish */
     size_t n_storages, storages_capacity;
     mp_storage *storages;
     size_t n_nodes, nodes_capacity;
-    mp_node *nodes; /* within each phase in a valid execution order; keep-all executes this order */
+    mp_node *nodes; /* all nodes. The nodes of each phase are in a valid execution order; keep-all executes this order */
     /* derived by mp_graph_finish */
     bool has_copies; /* true if the graph has more than two channels, more than one tier, an optional node or a returning
                         alternative */
-    int *producer;   /* per storage: the node that writes it; -1: none (an always-live kind, or a sum) */
-    int *writer;     /* per always-live storage: the only non-update node that writes but does not read it. All readers except
-                        updates run after that node. -1: none */
-    int *awaiter; /* in graphs with more than two channels, per node: the first later node of keep-all that uses its outputs or
-                     modifies its inputs; -1: the end. NULL in other graphs */
-    int *adders_start, *adders;   /* nodes that add to storage s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
-    int *readers_start, *readers; /* nodes that read storage s in some alternative, in the same form */
-    mp_pool *derived;             /* owns the derived lists */
-    mp_pool *pool;                /* owns every array of nodes and storages, names included */
+    int *producer;   /* per storage: the node that writes it; -1: no node writes it (an always-live kind, or a sum) */
+    int *writer;  /* per always-live storage: the only non-update node that writes the storage without reading it. All readers
+                     except updates run after this node. -1: no such node */
+    int *awaiter; /* per node, only in graphs with more than two channels: the first later node of keep-all that uses its
+                     outputs or modifies its inputs; -1: no such node. NULL in other graphs */
+    int *adders_start, *adders; /* nodes that add to storage s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
+    int *readers_start,
+        *readers;     /* nodes that read storage s in some alternative: readers[readers_start[s] .. readers_start[s+1]) */
+    mp_pool *derived; /* owns the derived lists */
+    mp_pool *pool;    /* owns every array of nodes and storages, names included */
 } mp_graph;
 
-/* Creates an empty graph: alignment 1, tick 1 s, the default channels and tier. Release with mp_graph_free (NULL is allowed).
- * MP_NOMEM. O(1). */
+/* Creates an empty graph with alignment 1, a tick of 1 s, channels 0 and 1, and tier 0. Release with mp_graph_free (NULL is
+ * allowed). MP_NOMEM. O(1). */
 mp_status mp_graph_new(const char *name, mp_graph **out, mp_error *err);
 void mp_graph_free(mp_graph *graph);
 MP_OWNER(mp_graph_free, mp_graph)
@@ -152,11 +158,12 @@ int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
  * - algorithms of a node have distinct names and differ in ticks and workspace only
  * - bytes and ticks are >= 0, and their sums fit in an int64_t
  * - no node reads and writes the same storage, unless its kind is always live
- * - an in-place pair leads from a read to a write or add in the same tier, and not from a carried gradient
+ * - an in-place pair leads from a storage that the node reads to a storage that it writes or adds to. Both are in the same
+ *   tier; the first is not a carried gradient
  * - no storage is both carried and always live
- * - a returning alternative is not the base, adds nothing and writes only outputs of the base
+ * - a returning alternative is not alternative 0, adds to no storage and writes only outputs of alternative 0
  * - an optional node is a forward node that runs once and returns nothing
- * - copies of state are last in the list; each connects another tier with one update
+ * - copies of state are last in the node list; each copies between the device and another tier for one update
  * - keep-all can run; there is no dependency cycle
  *
  * MP_PARSE: a check failed; the message names the node or storage. MP_NOMEM. O(total list length + n log n). */
@@ -167,13 +174,14 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
  * length). */
 mp_status mp_graph_hash(const mp_graph *graph, char hash[33], mp_error *err);
 
-/* The name of a node or storage in messages, with its id in the file: "node 12 (Conv_3)". */
+/* The label of a node or storage in messages, with its number in the graph file: "node 12 (Conv_3)". */
 typedef struct mp_label {
     char text[160];
 } mp_label;
 mp_label mp_node_label(const mp_graph *graph, int node);
 mp_label mp_storage_label(const mp_graph *graph, int storage);
-/* Returns the name of a storage for reports: its first tensor, else its own name, else its number (written to *space). */
+/* Returns the name of a storage for reports. The name of its first tensor is used, else the storage's own name, else its
+ * number (written to *space). */
 const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *space);
 
 /* True if the node's alternatives are algorithms. A plan must use the same algorithm in every run of the node. */
@@ -191,7 +199,8 @@ bool mp_node_copies_state(const mp_graph *graph, int node);
  * Copies of state exist in both directions. O(1). */
 typedef enum mp_copy_way { MP_COPY_NONE, MP_COPY_OUT, MP_COPY_IN } mp_copy_way;
 mp_copy_way mp_copy_way_of(const mp_graph *graph, int node, int alternative);
-/* True if nodes add to the storage. A sum has a single life, which starts at its first adder. Requires a finished graph. */
+/* True if nodes add to the storage (a sum). A sum has a single instance, which starts at its first adder. Requires a
+ * finished graph. */
 static inline bool mp_storage_is_sum(const mp_graph *graph, int storage)
 {
     return graph->adders_start[storage + 1] > graph->adders_start[storage];
@@ -205,5 +214,5 @@ int64_t mp_graph_static_bytes(const mp_graph *graph), mp_graph_static_bytes_in(c
 int64_t mp_graph_tier_alignment(const mp_graph *graph, int tier);
 /* Returns the number of nodes that every plan runs: all except optional nodes. O(nodes). */
 size_t mp_graph_n_required(const mp_graph *graph);
-/* Returns the number of nodes that copy state; in a finished graph these nodes end the node list. O(result). */
+/* Returns the number of nodes that copy state. In a finished graph these nodes are last in the node list. O(result). */
 size_t mp_graph_n_state_copies(const mp_graph *graph);

@@ -7,9 +7,9 @@
  *         fc1 -> relu -> relu_b;
  *     }
  *
- * Every node runs once per training step and writes one tensor of `bytes`. An edge is a read of that tensor. Optional
- * attributes are `phase` (forward, loss, backward, update; default forward) and `workspace` (bytes, default 0). Other
- * attributes are ignored. Nodes run in file order as far as edges permit. */
+ * Every node of the DOT graph runs once per training step and writes one tensor of `bytes`. An edge from a to b means that
+ * node b reads the tensor of node a. Optional attributes are `phase` (forward, loss, backward, update; default forward) and
+ * `workspace` (bytes, default 0). Other attributes are ignored. Nodes run in file order as far as edges permit. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,7 +19,8 @@
 /* True if a path names a DOT file: it ends in .dot or .gv. */
 bool mp_graph_dot_is(const char *path);
 
-/* Reads and finishes a graph. On MP_OK release *out with mp_graph_free. MP_PARSE names the node: malformed, over a limit
- * (docs/reference/formats.md), not directed, cyclic, or a missing or wrong attribute. MP_IO, MP_NOMEM. O(size of the text).
- * Graphviz has global state: call from one thread at a time. */
+/* Reads a DOT file and builds a finished graph (mp_graph_finish). On MP_OK release *out with mp_graph_free. MP_PARSE: the
+ * file is malformed, exceeds a limit (docs/reference/formats.md), is not directed or is cyclic, or an attribute is missing
+ * or wrong. The message names the node. MP_IO, MP_NOMEM. O(size of the text). Graphviz has global state: call from one
+ * thread at a time. */
 mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err);

@@ -1,8 +1,9 @@
 /* makespan.h - the time of an order of steps, with one clock per channel.
  *
- * A step begins when three conditions hold. Its channel is free. Every step that is waited for at its position or earlier has
- * ended. On a channel other than compute, the earlier steps of compute have ended. The step ends its ticks later. Steps of the
- * second stream count on the clock of compute. The makespan is the latest end. With compute alone it is the sum of all ticks.
+ * A step begins when three conditions hold. Its channel is free. Every issued step whose wait is at this position or earlier
+ * has ended. On a channel other than compute, the earlier steps of compute have ended. Its end is its beginning plus its ticks.
+ * Steps of the second stream use the clock of compute. The makespan is the latest end. With compute alone it is the sum of all
+ * ticks.
  *
  *     int64_t *ends = mp_alloc(n, sizeof *ends), ticks;
  *     if (mp_makespan(graph, steps, n, ends, &ticks, &err) == MP_OK)
@@ -12,19 +13,20 @@
 
 #include "memplan/timeline.h"
 
-/* Computes the makespan of steps[0..n). Their nodes, alternatives and waits must exist. Unless NULL, `ends` receives the end of
- * each step. MP_INVALID: the ticks overflow; the message names the step. MP_NOMEM. O(n). */
+/* Computes the makespan of steps[0..n) in ticks. Their nodes, alternatives and waits must exist. Unless NULL, `ends`
+ * receives the end of each step. MP_INVALID: the ticks overflow; the message names the step. MP_NOMEM. O(n). */
 mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err);
 
-/* The bytes that the copies of an order of steps move, and their time. */
+/* The bytes and ticks of all copies between tiers in an order of steps. */
 typedef struct mp_copying {
     int64_t out_bytes, in_bytes; /* by direction (mp_copy_way_of) */
     int64_t copy_ticks;          /* ticks of all copies ... */
-    int64_t hidden_ticks;        /* ... and the part that overlaps with compute */
-    int64_t wait_ticks;          /* ticks in which compute is idle: the makespan minus compute's ticks */
-    int64_t longest_wait_ticks;  /* the longest idle period of compute ... */
-    int longest_wait;            /* ... precedes this step of compute; n: at the end; -1: compute is never idle */
+    int64_t hidden_ticks;        /* part of the copies' ticks that overlaps with compute */
+    int64_t wait_ticks;          /* ticks in which compute is idle: the makespan minus the ticks of all compute steps */
+    int64_t longest_wait_ticks;  /* the longest idle period of compute, in ticks */
+    int longest_wait; /* the compute step that follows the longest idle period; n: the idle period is at the end; -1: compute is
+                         never idle */
 } mp_copying;
 
-/* Computes *out from the ends of the steps. Errors as mp_makespan. O(n log n). */
+/* Computes *out from the steps and their ends (mp_makespan). Errors as mp_makespan. O(n log n). */
 mp_status mp_makespan_copying(const mp_graph *graph, const mp_step *steps, size_t n, mp_copying *out, mp_error *err);

@@ -1,7 +1,7 @@
 /* memplan.h - the whole library: memory estimates for a training step, and plans that recompute or offload tensors to fit a
  * budget.
  *
- * From a file to a plan, one header per step:
+ * The functions from a model file to a trained plan, with their headers:
  *
  *     mp_onnx_read          onnx.h         model.onnx -> mp_model
  *     mp_model_simplify     simplify.h     constants folded, patterns recognised
@@ -38,7 +38,8 @@
  * or aborts.
  *
  * Ownership: the caller owns each object returned through `out`. The function's comment names the function that releases it.
- * Arguments stay the caller's. Where a comment says so, an argument must outlive the result. Releasing NULL is allowed.
+ * Arguments stay the caller's. If an argument must outlive the result, the function's comment says so. Releasing NULL is
+ * allowed.
  *
  * Threads: memplan has no global state of its own. Graphviz (graph_dot.h, the pictures), igraph and the linear programmes of a
  * search do have global state. Call functions that use these libraries from one thread at a time.

@@ -1,4 +1,4 @@
-/* model.h - a network as stored in its file: operators and tensors with shapes. mp_onnx_read (onnx.h) creates a model.
+/* model.h - a network as stored in its ONNX file: operators and tensors with shapes. mp_onnx_read (onnx.h) creates a model.
  * mp_training_graph (training.h) converts a model to a training graph. The struct is opaque: read names, operators and bytes
  * from the training graph. */
 #pragma once
@@ -12,7 +12,7 @@
 
 typedef struct mp_model mp_model;
 
-/* Element types with their ONNX numbers. */
+/* Element types of tensors, numbered as in ONNX. */
 #define MP_DTYPE_LIST(X)                       \
     X(UNDEFINED, 0, "undefined", 0)            \
     X(FLOAT, 1, "float32", 32)                 \
@@ -42,17 +42,18 @@ typedef struct mp_model mp_model;
 typedef enum mp_dtype { MP_DTYPE_LIST(MP_DTYPE_ENUM) MP_N_DTYPES } mp_dtype;
 #undef MP_DTYPE_ENUM
 
-const char *mp_dtype_name(mp_dtype dtype); /* "float32"; "undefined" for a number that is no element type */
-int mp_dtype_bits(mp_dtype dtype);         /* bits per element; 0: no fixed size (string, undefined) */
-bool mp_dtype_is_float(mp_dtype dtype);    /* true for float16, bfloat16, float32, float64 and the float8 types */
-bool mp_dtype_is_integer(mp_dtype dtype);  /* true for signed and unsigned integers, false for bool */
+const char *
+mp_dtype_name(mp_dtype dtype);          /* returns a name such as "float32"; "undefined" if the number is not an element type */
+int mp_dtype_bits(mp_dtype dtype);      /* returns the bits per element; 0: the size is not fixed (string, undefined) */
+bool mp_dtype_is_float(mp_dtype dtype); /* returns true for float16, bfloat16, float32, float64 and the float8 types */
+bool mp_dtype_is_integer(mp_dtype dtype); /* returns true for signed and unsigned integer types, false for bool */
 
 void mp_model_free(mp_model *model); /* releases the model; NULL is allowed */
 MP_OWNER(mp_model_free, mp_model)
 
-/* Follows the replacements that simplification has recorded. Returns the tensor that now replaces this one, or the tensor
- * itself if it was not replaced. */
+/* Returns the tensor that replaces this tensor after simplification, or the tensor itself if it was not replaced. */
 int mp_model_resolve(const mp_model *model, int tensor);
 
-/* The rules that define which tensors backward saves: those of memplan's executor, or of PyTorch's autograd. */
+/* The rules that define which tensors the forward pass saves for backward: the rules of memplan's executor, or of PyTorch's
+ * autograd. */
 typedef enum mp_rules { MP_RULES_EXECUTOR, MP_RULES_PYTORCH, MP_N_RULES } mp_rules;

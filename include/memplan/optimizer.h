@@ -1,6 +1,7 @@
 /* optimizer.h - optimizers and learning-rate schedules: SGD, momentum, Adam, AdamW.
  *
- * Formulas as in PyTorch's optimizers, with w parameter, g gradient, lr learning rate, wd weight decay:
+ * The formulas are those of PyTorch's optimizers. w is the parameter, g the gradient, lr the learning rate and wd the weight
+ * decay:
  *
  * - SGD: w -= lr * (g + wd * w).
  * - Momentum: v = mu * v + g + wd * w, then w -= lr * v. Nesterov: w -= lr * (g + wd * w + mu * v).
@@ -14,21 +15,22 @@
 typedef enum mp_rate_schedule { MP_RATE_CONSTANT, MP_RATE_COSINE, MP_RATE_LINEAR, MP_N_RATES } mp_rate_schedule;
 /* Returns "constant", "cosine" or "linear". */
 const char *mp_rate_schedule_name(mp_rate_schedule schedule);
-int mp_rate_schedule_find(const char *name); /* returns the schedule with this name; -1: no schedule has this name */
+int mp_rate_schedule_find(
+    const char *name); /* returns the learning-rate schedule with this name; -1: no schedule has this name */
 
 typedef struct mp_hyper {
     mp_optimizer optimizer;
     double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
     bool nesterov;
-    mp_rate_schedule schedule; /* schedule after the warm-up */
-    int64_t warmup_steps,
-        n_steps; /* the rate rises linearly during warmup_steps; cosine and linear schedules reach 0 after n_steps */
+    mp_rate_schedule schedule;     /* schedule after the warm-up */
+    int64_t warmup_steps, n_steps; /* the learning rate rises linearly during the first warmup_steps steps. The cosine and
+                                      linear schedules reach 0 after n_steps steps */
 } mp_hyper;
 
 /* Returns an optimizer's defaults. Learning rate: 1e-3 for Adam and AdamW, 0.01 for SGD and momentum. Momentum 0.9. Betas 0.9
  * and 0.999. Epsilon 1e-8. Weight decay: 0.01 for AdamW, else 0. */
 mp_hyper mp_hyper_default(mp_optimizer optimizer);
-/* Checks the settings. MP_INVALID: a value is out of range; the message names it. */
+/* Checks the hyperparameters. MP_INVALID: a value is out of range; the message names the value. */
 mp_status mp_hyper_check(const mp_hyper *hyper, mp_error *err);
-/* Returns the learning rate of step t = 0, 1, ... */
+/* Returns the learning rate of training step t = 0, 1, ... */
 double mp_learning_rate(const mp_hyper *hyper, int64_t step);

@@ -5,88 +5,94 @@
 #include "memplan/memory.h"
 #include "memplan/timeline.h"
 
-/* The value for "no budget"; files store null. */
+/* The value of a budget that means "no budget"; plan files store null. */
 #define MP_NO_LIMIT INT64_MAX
 
-/* One row of the address map: the place of an instance, or of a step's workspace. */
+/* One row of the address map: the offset and lifetime of an instance, or of a step's workspace. */
 typedef struct mp_place {
-    int storage;    /* storage index; -1: the workspace of the node of step `begin` */
+    int storage;    /* index of the storage; -1: the place is the workspace of step `begin` */
     int begin, end; /* steps [begin, end) */
     int64_t offset, bytes;
 } mp_place;
 
-/* The claims of a plan about a tier other than the device. */
+/* The claims of a plan about one tier other than the device. */
 typedef struct mp_tier_claim {
     int64_t budget_bytes;             /* MP_NO_LIMIT: none */
-    int64_t static_bytes, peak_bytes; /* claimed bytes in this tier; -1: not stated */
+    int64_t static_bytes, peak_bytes; /* claimed memory in this tier; -1: not stated */
     int64_t arena_bytes; /* claimed height of the tier's arena, a multiple of its alignment; -1: the plan has no offsets in this
                             tier */
     size_t n_places;
-    mp_place *places; /* places in this tier; NULL: none */
+    mp_place *places; /* places of the instances in this tier; NULL: the plan has no offsets in this tier */
 } mp_tier_claim;
 
 typedef struct mp_plan {
-    char graph_hash[33];        /* hash of the plan's graph; "" if unknown */
-    char *graph_name, *options; /* options: JSON text, the graph's mp_graph.options */
-    char *solver;               /* name of the searcher; "" if unknown */
+    char graph_hash[33];        /* hash of the graph that the plan belongs to; "": unknown */
+    char *graph_name, *options; /* options: JSON text, a copy of mp_graph.options */
+    char *solver;               /* name of the searcher that found the plan; "": unknown */
     uint64_t seed;
     bool cut_short; /* the search ended early, by a stop request or its time limit; another run may find another plan */
     int64_t
         budget_bytes; /* limit of static_bytes + arena_bytes, or of the peak if the plan has no offsets; MP_NO_LIMIT: none */
-    int64_t static_bytes, peak_bytes; /* claimed always-live bytes and peak on the device; -1: not stated */
-    int64_t
-        arena_bytes; /* claimed height of the device arena; -1: the plan has no offsets, which mp_arena_layout (arena.h) adds */
-    int64_t baseline_peak_bytes, floor_bytes; /* claimed peak of keep-all, and certified minimum memory; -1: not stated */
-    mp_tier_claim tiers[MP_MAX_TIERS];        /* claims per tier of the graph; the members above hold the device's claims */
-    int64_t ticks, baseline_ticks; /* baseline_ticks: keep-all without copies of state, as in the user's original step */
-    double seconds;                /* claimed seconds of `ticks`; negative: not stated */
-    double baseline_seconds, lower_bound_seconds; /* claimed seconds of keep-all and of the lower bound; negative: not stated */
-    char *bound_covers; /* the plans for which the lower bound holds: "any-order" or "this-order"; "": no bound */
+    int64_t static_bytes,
+        peak_bytes;      /* claimed bytes of always-live storages, and claimed peak, on the device; -1: not stated */
+    int64_t arena_bytes; /* claimed size of the device arena in bytes; -1: the plan has no offsets. mp_arena_layout (arena.h)
+                            adds them */
+    int64_t baseline_peak_bytes, floor_bytes; /* claimed peak of keep-all, and claimed floor of the graph; -1: not stated */
+    mp_tier_claim tiers[MP_MAX_TIERS]; /* claims per tier of the graph; tier 0 is unused, because the other members contain the
+                                          device's claims */
+    int64_t ticks, baseline_ticks;     /* ticks of the plan and of keep-all. baseline_ticks excludes copies of state, as in the
+                                          training step that the user wrote */
+    double seconds;                    /* claimed time of the plan in seconds; negative: not stated */
+    double baseline_seconds, lower_bound_seconds; /* claimed seconds of keep-all, and claimed lower bound on the seconds of all
+                                                     plans; negative: not stated */
+    char *bound_covers; /* the set of plans for which the lower bound holds: "any-order" or "this-order"; "": no bound */
     size_t n_checkpoints;
     int *checkpoints; /* indices of the storages that are checkpoints, in order of production */
     size_t n_steps;
     mp_step *steps;
     bool *recompute;          /* per step: true if the plan claims that the step is a recomputation; NULL: no claims */
-    int *frees_start, *frees; /* claimed: step t frees frees[frees_start[t] .. frees_start[t+1]); NULL: no claims */
+    int *frees_start, *frees; /* claim: step t frees the storages frees[frees_start[t] .. frees_start[t+1]); NULL: no claims */
     size_t n_places;
     mp_place *places; /* places of all instances and workspaces in the device arena; NULL: the plan has no offsets */
 } mp_plan;
 
-/* Creates a plan of these steps. All claims are derived from the timeline: static, peak, seconds, baseline, checkpoints,
- * recompute flags, frees, bytes of all tiers. The plan has no budgets, floor, offsets or bound. Release *out with mp_plan_free.
- * MP_INVALID as mp_timeline_build. MP_NOMEM. */
+/* Creates a plan from an order of steps. All claims are derived from the timeline: static bytes, peak, seconds, baseline,
+ * checkpoints, recompute flags, frees, and bytes of all tiers. The plan has no budgets, floor, offsets or bound. Release
+ * *out with mp_plan_free. MP_INVALID as mp_timeline_build. MP_NOMEM. */
 mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *steps, size_t n, mp_plan **out, mp_error *err);
 void mp_plan_free(mp_plan *plan); /* NULL is allowed */
 MP_OWNER(mp_plan_free, mp_plan)
-/* Returns the live bytes at the peak without static bytes: a lower bound on the arena. O(1). */
+/* Returns the plan's peak minus its static bytes, a lower bound on its arena. O(1). */
 int64_t mp_plan_live_bytes(const mp_plan *plan);
-/* Returns a copy of a text for the plan to own. To replace a text of the plan, first mp_free the old one. NULL: out of
- * memory. */
+/* Returns a copy of a text that a plan can own. Before you replace a text of a plan, release the old text with mp_free.
+ * NULL: out of memory. */
 char *mp_plan_text(const char *text);
 
-/* Finds the checkpoints of an order of steps: activations whose first production is read by a backward node, without another
- * production in between. An activation here is a storage that a forward node produces and that is neither always live nor
- * `saved`. Writes at most graph->n_storages indices in order of production, and their number. MP_NOMEM. O(list lengths of the
- * steps). */
+/* Finds the checkpoints of an order of steps: activations whose first instance is read by a backward node, so that backward
+ * needs no recomputation of them. An activation here is a storage that a forward node produces and that is neither always
+ * live nor `saved`. Writes the indices of the checkpoints in order of production (at most graph->n_storages), and their
+ * number to *n_out. MP_NOMEM. O(list lengths of the steps). */
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
                               mp_error *err);
 
-/* The treatment of a forward tensor in an order of steps. */
+/* The way in which an order of steps treats a forward tensor. */
 typedef enum mp_fate {
-    MP_FATE_NONE,         /* not produced by a forward or loss node, always live, in another tier, or never produced */
+    MP_FATE_NONE, /* the fate is undefined: no forward or loss node produces the storage, it is always live, or it is in another
+                     tier */
     MP_FATE_FORWARD_ONLY, /* no backward node reads it */
-    MP_FATE_RECOMPUTED,   /* backward reads it only from a second or later run of its node */
-    MP_FATE_KEPT,         /* backward reads the result of the first run */
-    MP_FATE_COPIED,       /* like RECOMPUTED, but at least one read uses a copy brought back from another tier */
+    MP_FATE_RECOMPUTED,   /* backward reads the storage only after its node has run a second time or later */
+    MP_FATE_KEPT,         /* backward reads the result of the node's first run */
+    MP_FATE_COPIED,       /* like MP_FATE_RECOMPUTED, but at least one read uses a copy brought back from another tier */
     MP_N_FATES
 } mp_fate;
 
-/* Writes the fate of every storage under steps[0..n) to fates[0 .. n_storages). A tensor that is read only by other
- * recomputations is also RECOMPUTED. MP_NOMEM. O(list lengths of the steps). */
+/* Writes the fate of every storage under steps[0..n) to fates[0 .. n_storages). A storage that backward does not read, but
+ * later recomputations do, is also MP_FATE_RECOMPUTED. MP_NOMEM. O(list lengths of the steps). */
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err);
 
-/* Returns the bytes that a plan requires: static_bytes + arena_bytes, or the peak if the plan has no offsets. O(1). */
+/* Returns the bytes that a plan requires on the device: static_bytes + arena_bytes, or the peak if the plan has no offsets.
+ * O(1). */
 int64_t mp_plan_need(const mp_plan *plan);
-/* Returns the bytes that a plan requires in a tier other than the device. Each always-live storage there occupies a multiple of
- * the tier's alignment. O(storages). */
+/* Returns the bytes that a plan requires in a tier other than the device. Each always-live storage of that tier occupies a
+ * multiple of the tier's alignment. O(storages). */
 int64_t mp_plan_tier_need(const mp_graph *graph, const mp_plan *plan, int tier);

@@ -1,8 +1,8 @@
 /* planning.h - a graph, a search and its answer behind one opaque handle, with a stable binary interface.
  *
- * For other languages (Python's ctypes, FFIs) and for programs that are not rebuilt with the library. The interface uses only
- * pointers, integers, doubles and strings; callers need no struct layouts. Settings and answers have string names, so new ones
- * do not change the interface. docs/reference/library.md has an example; python/ is built on this header.
+ * It serves other languages (Python's ctypes, FFIs) and programs that are not rebuilt when the library changes. The interface
+ * uses only pointers, integers, doubles and strings; callers need no struct layouts. Settings and results have string names, so
+ * new names do not change the interface. docs/reference/library.md has an example; python/ is built on this header.
  *
  *     mp_planning *p = mp_planning_new("chain", 1e-9);
  *     int a = mp_planning_add_storage(p, "a", "activation", 100);
@@ -16,52 +16,53 @@
  *     mp_planning_free(p);
  *
  * A call that fails leaves the handle unchanged. mp_planning_message returns its error sentence until the next call that can
- * fail. A call fails, or returns its "none" value, if a required handle, string, plan or list is NULL. An output list may be
- * NULL: the call then only counts. Use a handle from one thread at a time. mp_planning_graph, _plan and _error connect to
- * functions of other headers that take an mp_graph, an mp_plan or an mp_error, such as mp_graph_write, mp_plan_write and
- * mp_timeline_picture. */
+ * fail. If a required handle, string, plan or list is NULL, a call fails or returns its "none" value. If an output list is
+ * NULL, the call returns only the length. Use a handle from one thread at a time. mp_planning_graph, _plan and _error
+ * connect to functions of other headers that take an mp_graph, an mp_plan or an mp_error, such as mp_graph_write,
+ * mp_plan_write and mp_timeline_picture. */
 #pragma once
 
 #include "memplan/plan.h"
 
 typedef struct mp_planning mp_planning;
 
-/* Returns the version of the interface, 1. The version changes if a function or a name below changes its meaning. O(1). */
+/* Returns the version of this interface, 1. The version changes if a function or a string name of this header changes its
+ * meaning. O(1). */
 int mp_planning_interface(void);
 
-/* Returns a handle with an empty graph (name NULL: ""). A tick lasts tick_seconds. NULL: out of memory. Release with
- * mp_planning_free (NULL is allowed). O(1). */
+/* Returns a handle with an empty graph. `name` is the name of the graph (NULL: ""), tick_seconds the length of its tick.
+ * NULL: out of memory. Release with mp_planning_free (NULL is allowed). O(1). */
 mp_planning *mp_planning_new(const char *name, double tick_seconds);
 void mp_planning_free(mp_planning *planning);
 
-/* Returns one sentence, without a full stop, about the most recent call if that call failed; else "". Valid until the next
- * call. O(1). */
+/* If the most recent call failed, returns its error as one sentence without a full stop; else "". Valid until the next call.
+ * O(1). */
 const char *mp_planning_message(const mp_planning *planning);
 
-/* Returns an empty mp_error for a function of another header. mp_planning_message then returns its sentence. NULL: the handle
- * is NULL. O(1). */
+/* Returns an empty mp_error to pass to a function of another header. If that function fails, mp_planning_message returns its
+ * sentence. Returns NULL if the handle is NULL. O(1). */
 mp_error *mp_planning_error(mp_planning *planning);
-const char *mp_planning_hash(const mp_planning *planning); /* returns the hash of the finished graph, 32 hexadecimal digits; "":
-                                                              the graph is not finished. O(1) */
+const char *mp_planning_hash(const mp_planning *planning); /* returns the hash of the finished graph as 32 hexadecimal digits;
+                                                              "": the graph is not finished. O(1) */
 const mp_graph *mp_planning_graph(
-    const mp_planning *planning); /* returns the graph, owned by the handle; complete after mp_planning_finish. O(1) */
-const mp_plan *
-mp_planning_plan(const mp_planning *planning); /* returns the plan of the last search, owned by the handle; NULL: none. O(1) */
+    const mp_planning *planning); /* returns the graph, which the handle owns. It is complete after mp_planning_finish. O(1) */
+const mp_plan *mp_planning_plan(
+    const mp_planning *planning); /* returns the plan of the last search, which the handle owns; NULL: there is no plan. O(1) */
 
 /* ---- the graph (docs/internals/plan-rules.md) ---- */
 
-/* Adds a storage of a kind ("parameter", "activation", ...; mp_kind). Returns its number, counted from 0. -1: unknown kind, the
- * graph is finished, or out of memory. Amortised O(1). */
+/* Adds a storage to the graph. `kind` is a name of mp_kind ("parameter", "activation", ...). Returns its number, counted
+ * from 0. -1: unknown kind, the graph is finished, or out of memory. Amortised O(1). */
 int mp_planning_add_storage(mp_planning *planning, const char *name, const char *kind, int64_t bytes);
 
-/* Adds a node of a phase ("forward", "loss", "backward", "update"). Returns its number; -1 as in mp_planning_add_storage.
- * Amortised O(1). */
+/* Adds a node to the graph. `phase` is "forward", "loss", "backward" or "update". Returns its number, counted from 0. -1:
+ * unknown phase, the graph is finished, or out of memory. Amortised O(1). */
 int mp_planning_add_node(mp_planning *planning, const char *name, const char *op, const char *phase, int64_t ticks,
                          int64_t workspace_bytes);
 
-/* Connects n storages to a node: the node "reads" or "writes" them or "adds" to them. Each of these lists is set once. For
- * "in_place" the list contains pairs: the second storage may take over the memory of the first. MP_INVALID: unknown word,
- * unknown node or storage, or the graph is finished. MP_NOMEM. O(n). */
+/* Connects n storages to a node: the node "reads" or "writes" them or "adds" to them. Each of these lists of a node can be
+ * set once. For "in_place" the list contains pairs of storages; the second storage of a pair may take over the memory of the
+ * first. MP_INVALID: unknown `how`, unknown node or storage, or the graph is finished. MP_NOMEM. O(n). */
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n);
 
 /* Sets a flag of a node: "once" (may not be recomputed), "random", "view". MP_INVALID: unknown flag or node, or the graph is
@@ -71,66 +72,72 @@ mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag);
 /* Checks and finishes the graph, which cannot be changed afterwards. Errors as mp_graph_finish and mp_timeline_build. */
 mp_status mp_planning_finish(mp_planning *planning);
 
-/* Allows plans of the finished graph to offload these n storages to host memory, as mp_graph_offload does, but without a
- * minimum size. Optimizer state in the list moves to the host and is copied to the device only for its update. "static_bytes"
- * decreases by this state. Numbers of nodes and storages do not change, and neither does the memory that keep-all requires.
- * `link` is a link or a device of `memplan devices`, or the card name that the driver reports; a device or card stands for its
- * link. bytes_per_second, if not 0, replaces the link's rates. Call once. MP_INVALID: unknown link or storage, an invalid rate,
- * or a graph that is not finished or already has copies. After MP_NOMEM the handle can only be freed. O(graph + n^2). */
+/* Allows plans to offload these n storages of the finished graph to host memory, as mp_graph_offload does, but without a
+ * minimum size. Optimizer state in the list moves to the host and is copied to the device only for its update. The bytes of
+ * this state no longer count in "static_bytes". Numbers of nodes and storages do not change, and neither does the memory
+ * that keep-all requires. `link` is a link or a device of `memplan devices`, or the card name that the driver reports; for a
+ * device or card, its link to host memory is used. bytes_per_second, if not 0, replaces the link's rates. Call once.
+ * MP_INVALID: unknown link or storage, an invalid rate, or a graph that is not finished or already has copies. After
+ * MP_NOMEM the handle can only be freed. O(graph + n^2). */
 mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second);
 
 /* ---- the search ---- */
 
-/* Sets an option of later searches, spelled as on the command line: "solver", "seed", "moves", "effort", "time_limit"
- * (seconds), "gap" (a fraction), "bound" ("yes", the default, or "no"), "host_bytes" (limit of live bytes in host memory; 0:
- * none).
+/* Sets an option of later searches. Values are spelled as on the command line. The options are "solver", "seed", "moves",
+ * "effort", "time_limit" (seconds), "gap" (a fraction), "bound" ("yes", the default, or "no") and "host_bytes" (limit of live
+ * bytes in host memory; 0: no limit).
  *
- * "fuse" is an option of the graph and must be set before mp_planning_finish: updates run after all of backward ("none", the
- * default) or within it ("backward"). MP_INVALID: unknown option or value, or a finished graph. O(1). */
+ * The option "fuse" belongs to the graph and must be set before mp_planning_finish. With "none", the default, updates run
+ * after all of backward. With "backward", they run within backward. MP_INVALID: unknown option or value, or "fuse" on a
+ * finished graph. O(1). */
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value);
 
-/* Sets a function that mp_planning_solve calls repeatedly, in its thread. A number is -1 while no value exists. Return false to
- * end the search with the best plan so far. `call` NULL: no calls. O(1). */
+/* Sets a progress function that mp_planning_solve calls repeatedly, in its own thread. An argument is -1 while its value
+ * does not exist. If the function returns false, the search ends with the best plan so far. `call` NULL: no calls. O(1). */
 typedef bool (*mp_planning_call)(double elapsed_seconds, int64_t best_ticks, int64_t bound_ticks, int64_t smallest_bytes,
                                  void *data);
 void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void *data);
 
-/* Searches for the cheapest plan whose peak is within the budget (INT64_MAX: unlimited). The plan has no offsets; the caller's
- * allocator assigns them. The plan has passed mp_plan_check. MP_INFEASIBLE: no plan was found. The message states the memory of
- * the smallest plan found, and mp_planning_plan returns that plan. MP_INVALID: the graph is not finished. Other errors as
- * mp_solve_or_smallest. */
+/* Searches for the fastest plan whose peak is within the budget (INT64_MAX: unlimited). The plan has no offsets; the
+ * caller's allocator assigns them. The plan has passed mp_plan_check. MP_INFEASIBLE: no plan was found. The message states
+ * the memory of the smallest plan found, and mp_planning_plan returns that plan. MP_INVALID: the graph is not finished.
+ * Other errors as mp_solve_or_smallest. */
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes);
 
-/* Finds the smallest plan (smallest.h). It fits every budget that an earlier answer offered. It depends neither on earlier
- * requests nor on node times. MP_INVALID: the graph is not finished. Other errors as mp_solve. */
+/* Finds the smallest plan of the graph (smallest.h). The plan depends neither on earlier requests nor on the times of nodes.
+ * If an earlier answer stated a budget as feasible, the smallest plan is within that budget. MP_INVALID: the graph is not
+ * finished. Other errors as mp_solve. */
 mp_status mp_planning_solve_smallest(mp_planning *planning);
 
-/* Answers like mp_planning_solve, with a plan from an earlier answer (mp_plan_write, mp_plan_read) instead of a search. The
- * bound is the plan's claim. MP_REFUTED: the plan fails mp_plan_check. MP_INVALID: the plan is NULL or belongs to another
- * graph, or the graph is not finished. MP_NOMEM. On an error the earlier answer remains. */
+/* Uses a plan from an earlier answer (mp_plan_write, mp_plan_read) instead of a search. Afterwards the other functions
+ * answer as after mp_planning_solve. The bound is the one that the plan claims. MP_REFUTED: the plan fails mp_plan_check.
+ * MP_INVALID: the plan is NULL or belongs to another graph, or the graph is not finished. MP_NOMEM. On an error the earlier
+ * answer remains. */
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan);
 
-/* Returns a number by name; -1: unknown name, or no value yet.
+/* Returns a number of the graph, the plan or the search by its name. -1: the name is unknown, or the value does not exist yet.
  *
- * - Of a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes", "floor_bytes", "floor_node". The first request for
- *   a floor value computes the floor (as mp_floor).
- * - Of the plan within the budget: "planned_bytes", "planned_ticks", "n_steps", "host_bytes".
- * - Of the last search: "bound_ticks" (proved: no plan within the budget takes less time), "smallest_bytes", "smallest_ticks",
- *   "stopped" (1: a limit or the caller ended it). */
+ * - For a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes", "floor_bytes", "floor_node". The first request
+ *   for a floor value computes the floor (as mp_floor).
+ * - For the plan within the budget: "planned_bytes", "planned_ticks", "n_steps", "host_bytes".
+ * - For the last search: "bound_ticks" (proved: no plan within the budget takes less time), "smallest_bytes",
+ *   "smallest_ticks", "stopped" (1: a limit or the caller ended it). */
 int64_t mp_planning_number(mp_planning *planning, const char *name);
 
-/* Writes the nodes of the plan's steps in order, at most `most` of them. Returns the number of steps; 0: no plan. O(steps). */
+/* Writes the node of each step of the plan, in order, at most `most` of them. Returns the number of steps; 0: there is no
+ * plan. O(steps). */
 size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
 
-/* Writes, per step, the storage that the step copies (-1: none) and the step that waits for it (`until`; n_steps: the end). For
- * a storage of the caller: a step of a node that the caller added copies the storage back; any other step copies it out.
- * Optimizer state has two copy steps: the first copies it in. Returns the number of steps as mp_planning_steps. */
+/* Describes the copies of the plan. For each step, writes the storage that the step copies (-1: none) and the step that
+ * waits for the end of the copy (n_steps: the end of the plan). If the caller added the step's node, the step copies the
+ * storage back; otherwise it copies the storage out. Optimizer state has two copy steps; the first copies it in. Returns the
+ * number of steps as mp_planning_steps. */
 size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until, size_t most);
 
-/* Writes the storages that are live at the peak of mp_planning_plan (or of keep-all if there is no plan), largest first, at
- * most `most`. Always-live storages are omitted. Optimizer state that has been copied in counts as its original storage. *node
- * (may be NULL) receives the node that runs at the peak. Returns the number of these storages; 0 on an error, with its message.
- * Cost as mp_timeline_build. */
+/* Writes the storages that are live at the peak of mp_planning_plan, largest first, at most `most` of them. If there is no
+ * plan, keep-all is used. Always-live storages are omitted. Optimizer state that has been copied in is reported as its
+ * original storage. *node (may be NULL) receives the node that runs at the peak. Returns the number of these storages. On an
+ * error it returns 0 and sets mp_planning_message. Cost as mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);
 
 /* ---- known devices (devices.def); the hardware need not be present ---- */
@@ -143,13 +150,14 @@ const char *mp_planning_device(size_t k);
  * float32. -1: unknown device. O(devices). */
 double mp_planning_roofline(const char *device, const char *dtype, double flops, int64_t moved_bytes);
 
-/* Returns the bytes of a device's memory that a training step can use: all except the reserve of the card, its driver and
- * libraries. -1: unknown device. O(devices). */
+/* Returns the bytes of a device's memory that a training step can use: all memory except the reserve for the card, its
+ * driver and libraries. -1: unknown device. O(devices). */
 int64_t mp_planning_room(const char *device);
 
 /* Returns the usual network between devices of this type, such as "nvlink4+ib400" (networks.def). NULL: unknown device. */
 const char *mp_planning_network(const char *device);
 
-/* Returns the seconds of a collective ("all-reduce", ranks/network.h) on that network among n ranks that are `stride` apart.
- * `bytes` is the size of the whole tensor, before scattering or after gathering. -1: unknown device or collective. O(rows). */
+/* Returns the seconds of a collective ("all-reduce", ranks/network.h) on the usual network of a device, among n ranks whose
+ * numbers differ by `stride`. `bytes` is the size of the whole tensor, before scattering or after gathering. -1: unknown
+ * device or collective. O(devices). */
 double mp_planning_collective(const char *device, const char *collective, int64_t n, int64_t stride, int64_t bytes);

@@ -1,5 +1,5 @@
-/* problem.h - a graph with cached results that many searches, bounds and reports need. Each result is computed on the first
- * request and then kept. Thread-safe.
+/* problem.h - a graph with cached results that many searches, bounds and reports need. A result is computed on its first
+ * request and then cached. Thread-safe.
  *
  *     mp_problem *problem = NULL;
  *     MP_CHECK(mp_problem_new(graph, &problem, err));
@@ -15,15 +15,15 @@
 
 typedef struct mp_problem mp_problem;
 
-/* Creates the problem of a graph. The graph must not change during the problem's lifetime. On MP_OK release *out with
- * mp_problem_free (NULL is allowed) before the graph. MP_NOMEM. O(1). */
+/* Creates an object that caches results for a graph. The graph must not change during the problem's lifetime. On MP_OK
+ * release *out with mp_problem_free (NULL is allowed) before the graph. MP_NOMEM. O(1). */
 mp_status mp_problem_new(const mp_graph *graph, mp_problem **out, mp_error *err);
 void mp_problem_free(mp_problem *problem);
 MP_OWNER(mp_problem_free, mp_problem)
 
-/* Returns keep-all, the baseline of every percentage: graph->n_nodes steps and their timeline, both owned by the problem.
- * MP_NOMEM. The first call costs as much as mp_timeline_build. */
+/* Returns keep-all, the baseline of every percentage, as graph->n_nodes steps and their timeline. The problem owns the
+ * returned steps and timeline. MP_NOMEM. The first call costs as much as mp_timeline_build. */
 mp_status mp_problem_keep_all(mp_problem *problem, const mp_step **steps, const mp_timeline **timeline, mp_error *err);
 
-/* Like mp_floor_explained; reason may be NULL. */
+/* Like mp_floor_explained, with a cached result; `reason` may be NULL. */
 mp_status mp_problem_floor(mp_problem *problem, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);

@@ -1,18 +1,18 @@
 /* simplify.h - simplification of a model between reading its file and building its training graph.
  *
- * Exporters write the same computation with different operators: LayerNormalization may be one operator or nine. Both must give
- * the same training graph. The following passes are repeated until nothing changes:
+ * Exporters write the same computation with different operators: LayerNormalization may be one operator or nine. Both forms
+ * must give the same training graph. The following passes are repeated until nothing changes:
  *
  * - Constant folding: operators whose outputs are all known values are removed.
  * - Identities are bypassed: Identity, Dropout with rate 0, Cast to the same type, ...
  * - Dead operators are removed.
  * - Equal operators with equal inputs are merged, except random ones.
  * - A*B + A*C becomes A*(B+C) (executor rules only).
- * - Decomposed LayerNormalization, RMSNormalization, Gelu and Swish are recognised, and a softmax that sets fully masked rows
- *   to zero.
+ * - Decomposed LayerNormalization, RMSNormalization, Gelu and Swish are recognised and replaced by one operator. So is a
+ *   softmax that sets fully masked rows to zero.
  * - A reshape that splits dimensions is moved before a transposition, because it may cancel an earlier reshape that joined
  * them.
- * - Operators whose gradients read more operands than usual for their type receive a type of their own.
+ * - If the gradient of an operator reads more operands than usual for its type, the operator receives a special type.
  * - A transposition of a parameter is folded into the product that uses it, and a bias into the product that it is added to.
  *
  * A removed tensor records its replacement, so every tensor name in the file remains valid. O(n) per round.
@@ -28,23 +28,24 @@ typedef struct mp_simplify_report {
     int folded, identities, dead, merged, factored, views, patterns, apart, transpositions, biases;
 } mp_simplify_report;
 
-/* Simplifies in place; `report` may be NULL. `all` false (--no-simplify): only the passes that the training graph requires
- * (known values, dead operators, transposed parameters). MP_NOMEM. */
+/* Simplifies the model in place; `report` may be NULL. `all` false (--no-simplify): only the passes that the training graph
+ * requires (known values, dead operators, transposed parameters). MP_NOMEM. */
 mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simplify_report *report, mp_error *err);
 
-/* Counts attention patterns (products of a softmax and a matrix) by result: fused or not. The names belong to the model. */
+/* Report on attention fusion. An attention pattern is a product of a softmax and a matrix. The names belong to the model. */
 typedef struct mp_attention_report {
-    int n, n_missed;    /* attention fused into one operator; attention left unfused */
-    const char *missed; /* the first unfused attention: its product with V */
-    const char *breaks; /* the operator (with its kind) or tensor (kind "") that prevented fusion */
+    int n, n_missed; /* number of attention patterns that were fused into one operator, and number of patterns that were not */
+    const char *missed; /* name of the first unfused attention pattern: of its product with V */
+    const char *breaks; /* name of the operator (`kind` is its type) or tensor (`kind` is "") that prevented this fusion */
     const char *kind;
-    const char *why; /* the reason: "stands between the product and the softmax" */
+    const char *why; /* reason why the fusion failed, such as "stands between the product and the softmax" */
 } mp_attention_report;
 
-/* Fuses each written-out attention of a simplified model into one operator that never stores the score matrix. Under the
- * executor's rules this is for targets that support the operator. Under PyTorch's rules it applies if the file shows that the
- * original was PyTorch's fused attention, without dropout and without a gradient of the mask. K and V are then read before they
- * are repeated for the heads that share them (attribute `groups`, which no backend executes).
+/* Fuses each attention that a simplified model contains as separate operators into one operator that never stores the score
+ * matrix. Under the executor's rules, call this function only if the target supports this operator. Under PyTorch's rules,
+ * attention is fused if the file shows that the original was PyTorch's fused attention, without dropout and without a gradient
+ * of the mask. If several heads share K and V, the fused operator reads them unrepeated (attribute `groups`, which no backend
+ * executes).
  *
  * mask_gradients: the executor's operator computes the gradient of a term added to the scores, such as a learned position bias.
  * If it is false, attention with such a term is not fused. `report` may be NULL. O(n). MP_NOMEM. */

@@ -7,33 +7,35 @@
 #include "memplan/search.h"
 
 typedef struct mp_answer {
-    mp_plan *plan; /* the cheapest plan within the budget; NULL: none was found. plan->solver names the searcher that found it;
-                      with `auto`, the searcher that `auto` ran */
-    mp_plan *smallest; /* the found plan with the lowest peak (among equals the cheapest); if the bound ended the search, a copy
-                          of `plan`; never NULL on MP_OK */
-    mp_plan *least;    /* the plan of mp_smallest_plan, if the search requested it (mp_request.find_smallest); else NULL */
-    int64_t floor_bytes; /* no schedule has a smaller peak ... */
+    mp_plan *plan; /* the fastest plan within the budget; NULL: no plan was found. plan->solver names the searcher that found
+                      it; for `auto`, the searcher that `auto` ran */
+    mp_plan *smallest;   /* the plan with the lowest peak that was found; among equal peaks the fastest. If the bound ended the
+                            search, a copy of `plan`. Never NULL on MP_OK */
+    mp_plan *least;      /* the plan of mp_smallest_plan, if the search called mp_request.find_smallest; else NULL */
+    int64_t floor_bytes; /* the floor: no schedule has a smaller peak */
     int floor_node;      /* ... because of this node */
-    mp_bound bound; /* no plan within the budget takes less time; ticks -1: not requested. It holds for plans in any order; with
-                       keep_order, for plans in list order */
-    mp_bound_report *report; /* the parts of the bound; NULL: not requested. Deterministic without a time limit. If the plan
-                                meets the bound that was proved before the search, the report covers only that part */
-    mp_effort effort;        /* as requested; always thorough on small graphs */
-    bool stopped;            /* true if the time limit or the caller ended the search early */
+    mp_bound bound; /* lower bound: no plan within the budget takes fewer ticks; ticks -1: no bound was requested. It holds for
+                       plans in any order; with keep_order, for plans in list order */
+    mp_bound_report
+        *report; /* the parts of the bound; NULL: not requested. Deterministic if there is no time limit. If the plan's time
+                    equals the bound that was proved before the search, the report covers only this first proof */
+    mp_effort effort; /* the requested effort; always thorough on small graphs */
+    bool stopped;     /* true if the time limit or the caller ended the search early */
 } mp_answer;
 
 /* Searches for plans. Every plan in the answer has passed mp_plan_check. MP_OK with plan NULL: no plan within the budget was
- * found; if budget_bytes < floor_bytes, none exists. On MP_OK release with mp_answer_free. MP_INVALID: unknown searcher or
- * contradictory request. MP_NOT_APPLICABLE: the searcher does not apply to this graph. MP_NOMEM. */
+ * found; if budget_bytes < floor_bytes, none exists. On MP_OK release *answer with mp_answer_free. MP_INVALID: unknown
+ * searcher or contradictory request. MP_NOT_APPLICABLE: the searcher does not apply to this graph. MP_NOMEM. */
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err);
 void mp_answer_free(mp_answer *answer); /* releases its members, not the struct */
 
-/* Computes the peak and ticks of the schedule that `segments` builds from exactly these checkpoints, as a framework with
- * segment checkpointing executes it. MP_NOT_APPLICABLE: no backward phase, or a graph with copies. */
+/* Computes the peak and ticks of segment checkpointing with exactly these checkpoints, as a framework executes it. The
+ * schedule is the one that the searcher `segments` builds. MP_NOT_APPLICABLE: the graph has no backward phase, or has
+ * copies. */
 mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
                          mp_error *err);
 
-/* Return the number of rows of the table of searchers, and row k. Rows have the order of `memplan solvers`. */
+/* Access to the table of searchers: the number of rows, and row k. The rows are in the order of `memplan solvers`. */
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
-const mp_solver *mp_solver_find(const char *name); /* NULL: no searcher of this name */
+const mp_solver *mp_solver_find(const char *name); /* returns NULL if no searcher has this name */

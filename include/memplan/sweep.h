@@ -1,8 +1,8 @@
 /* sweep.h - the trade-off curve between memory and time: the best plan of each searcher and the bound, for several budgets.
  *
- * A searcher that is monotone in the budget (search.h) searches once. Its point for a budget is the fastest schedule within
- * that budget that it tried. Other searchers run once per budget and start from the best plan known for that budget. So on
- * every curve a larger budget never gives a slower plan.
+ * A searcher that is monotone in the budget (search.h) searches once. Of all schedules that this searcher tried, the fastest
+ * one within a budget gives the point for this budget. Other searchers run once per budget and start from the best plan known
+ * for that budget. So on every curve a larger budget never gives a slower plan.
  *
  *     const mp_sweep_request request = {.graph = graph};              // nine budgets, all searchers that apply
  *     mp_sweep sweep;
@@ -17,9 +17,9 @@
 /* The best plan that a searcher found for a budget. */
 typedef struct mp_sweep_point {
     int64_t budget_bytes;
-    bool feasible; /* false: no plan was found, and the members below are unset */
+    bool feasible; /* false: no plan was found, and the following members are unset */
     int64_t peak_bytes, ticks;
-    size_t n_checkpoints, n_recomputed; /* n_recomputed: steps beyond a node's first run, without copies back */
+    size_t n_checkpoints, n_recomputed; /* n_recomputed: number of steps that run a node again, without copies back */
 } mp_sweep_point;
 
 /* A lower bound: no plan within the budget takes less time. */
@@ -29,32 +29,34 @@ typedef struct mp_sweep_bound {
 } mp_sweep_bound;
 
 typedef struct mp_sweep_curve {
-    const char *solver;     /* the searcher's name. For a graph that copies activations but no state, if the request names no
-                               searchers, one of the curves "recompute only", "offload only", "both" */
+    const char *solver;     /* name of the searcher. If the graph copies activations but no state and the request names no
+                               searchers, the curves are "recompute only", "offload only" and "both" */
     int64_t smallest_bytes; /* the lowest peak found; -1: no plan was found */
     size_t n;
     mp_sweep_point *points; /* one point per budget, sorted by ascending budget */
 } mp_sweep_curve;
 
-/* Segment checkpointing with evenly spread checkpoints: their number, and the resulting peak and time. */
+/* A result of segment checkpointing with evenly spread checkpoints. */
 typedef struct mp_spread_point {
-    size_t n_checkpoints; /* activations kept from one segment to a later one */
+    size_t n_checkpoints; /* number of activations that are kept from one segment to a later segment */
     int64_t peak_bytes, ticks;
 } mp_spread_point;
 
-/* Called before each search (`search` NULL) and during it, for search k of about n. Return false to stop with the results so
- * far. */
+/* Progress function: called before each search (`search` NULL) and repeatedly during it, for search k of about n. Return
+ * false to stop with the results so far. */
 typedef bool (*mp_sweep_progress)(size_t k, size_t n, const mp_progress *search, void *data);
 
 typedef struct mp_sweep_request {
     const mp_graph *graph;
-    mp_problem *problem;    /* cached results of the graph, as mp_request.problem (search.h); NULL: none */
-    const int64_t *budgets; /* NULL: evenly spaced from the smallest budget that a searcher meets to the peak of keep-all */
-    size_t n_budgets;       /* number of budgets if `budgets` is NULL; 0: MP_SWEEP_BUDGETS */
+    mp_problem *problem; /* cached results of the graph (problem.h), as in mp_request.problem; NULL: the sweep computes them */
+    const int64_t *budgets; /* the budgets in bytes; NULL: budgets evenly spaced from the smallest budget for which a searcher
+                               finds a plan to the peak of keep-all */
+    size_t n_budgets;       /* length of `budgets`, or number of evenly spaced budgets; 0: MP_SWEEP_BUDGETS */
     int64_t tier_bytes[MP_MAX_TIERS]; /* budgets of the tiers other than the device, as mp_request.tier_bytes; 0: none */
     const char *const *solvers;
-    size_t n_solvers; /* 0: all applicable searchers, except those that only combine others or keep everything. For a graph with
-                         copies: three curves (auto without copies, copies only, auto); the last is the minimum of all */
+    size_t n_solvers; /* number of searchers. 0: all applicable searchers, except those that only combine others or keep
+                         everything. For a graph with copies, 0 gives three curves: auto without copies, copies only, and auto.
+                         Each point of the third curve is the best of all three */
     uint64_t seed;
     int64_t moves;
     mp_effort effort;
@@ -78,17 +80,17 @@ typedef struct mp_sweep {
     bool stopped;
 } mp_sweep;
 
-/* Computes the curves. Every point's plan has passed mp_plan_check. With budgets NULL, each curve begins at the smallest peak
- * of its own searcher. On MP_OK release with mp_sweep_free. MP_INVALID: unknown searcher. MP_NOT_APPLICABLE: a named searcher,
- * or every searcher, does not apply to this graph. MP_NOMEM. Deterministic. */
+/* Computes a curve per searcher and the bounds. Every point's plan has passed mp_plan_check. If `budgets` is NULL, each
+ * curve begins at the smallest peak of its own searcher. On MP_OK release *out with mp_sweep_free. MP_INVALID: unknown
+ * searcher. MP_NOT_APPLICABLE: a named searcher, or every searcher, does not apply to this graph. MP_NOMEM. Deterministic. */
 mp_status mp_sweep_budgets(const mp_sweep_request *request, mp_sweep *out, mp_error *err);
 void mp_sweep_free(mp_sweep *sweep); /* releases the members, not the struct; a zeroed struct is allowed */
 
-/* ---- the number of checkpoints, from none to one per node: with too few, long segments are recomputed at once; with too many,
- * the checkpoints themselves fill the memory ---- */
+/* ---- segment checkpointing with different numbers of checkpoints. With few checkpoints, long segments are recomputed as a
+ * whole; with many, the checkpoints themselves fill the memory ---- */
 
-/* Tries segment checkpointing with increasing numbers of segments. Segment ends are spread over the forward list at positions
- * with few live bytes. Points are sorted by n_checkpoints, without duplicates, at most `most` (>= 2) of them; the first is
- * keep-all. On MP_OK release *points with mp_free. Cost: somewhat more schedules are judged than points returned.
- * MP_NOT_APPLICABLE: no forward or no backward phase, or a graph with copies. MP_NOMEM. */
+/* Tries segment checkpointing with increasing numbers of segments. Segment ends are spread over the forward nodes, at
+ * positions with few live bytes. *points receives at most `most` (>= 2) points, sorted by n_checkpoints, without duplicates.
+ * The first point is keep-all. On MP_OK release *points with mp_free. Cost: somewhat more schedules are judged than points
+ * returned. MP_NOT_APPLICABLE: the graph has no forward or no backward phase, or has copies. MP_NOMEM. */
 mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points, size_t *n, mp_error *err);

@@ -1,7 +1,7 @@
 /* target.h - the target of a training graph: a machine model that returns the time and workspace of each node.
  *
- * The roofline target needs no hardware. Its time of a node is max(FLOPs / peak, bytes moved / bandwidth) plus the launch
- * overhead in the device's profile. A backend (backend.h) is a target that can also execute nodes.
+ * The roofline target needs no hardware. It estimates the time of a node as max(FLOPs / peak FLOP/s, bytes moved / bandwidth)
+ * plus the launch overhead of the device. A backend (backend.h) is a target that can also execute nodes.
  *
  * A device that is missing from the table:
  *
@@ -17,7 +17,7 @@
 
 #include "memplan/error.h"
 
-/* The query about one node and its result, for authors of targets. */
+/* Input and output of mp_target.cost for one node. Only authors of targets need these structs. */
 typedef struct mp_work mp_work;
 typedef struct mp_cost mp_cost;
 
@@ -25,36 +25,38 @@ typedef struct mp_cost mp_cost;
 typedef struct mp_device {
     const char *name;
     const char *title; /* "NVIDIA A100 SXM4 80 GB" */
-    double fp32_flops; /* peak FLOP/s of matrix products in float32; a multiply-add counts as 2 */
-    double tf32_flops; /* peak FLOP/s of matrix products in FLOAT whose operands are rounded to TF32 */
+    double fp32_flops; /* peak FLOP/s of float32 matrix products; a multiply-add counts as 2 FLOPs */
+    double tf32_flops; /* peak FLOP/s of float32 matrix products whose operands are rounded to TF32 */
     double fp16_flops, bf16_flops;
     double bytes_per_second; /* memory bandwidth of the device */
     double launch_seconds;   /* fixed cost of starting one node (kernel launch) */
     int64_t memory_bytes;
-    int64_t reserve_bytes; /* memory used by the card, its driver, libraries and allocators, which a plan cannot use */
+    int64_t reserve_bytes; /* memory that the card, its driver, libraries and allocators use, so that a plan cannot use it */
     int64_t cache_bytes;   /* size of the device's last-level cache */
     int64_t alignment;     /* alignment of every allocation, in bytes */
-    const char *link;      /* name of the link to host memory, a row of links; NULL: unknown */
+    const char *link;      /* name of the link to host memory, a row of links in devices.def; NULL: unknown */
 } mp_device;
 
-/* One row of links in devices.def: the connection from a device's memory to another memory. A copy takes latency_seconds plus
- * its bytes divided by the rate of its direction. */
+/* One row of links in devices.def: the connection from a device's memory to another memory. The time of a copy is
+ * latency_seconds plus its bytes divided by the rate in its direction. */
 typedef struct mp_link {
     const char *name;
-    const char *title;                                /* "PCIe 4, 16 lanes" */
-    double out_bytes_per_second, in_bytes_per_second; /* rate of copies from the device, and to the device */
+    const char *title; /* "PCIe 4, 16 lanes" */
+    double out_bytes_per_second,
+        in_bytes_per_second; /* rates in bytes/s of copies from the device, and of copies to the device */
     double latency_seconds;
-    bool is_shared; /* copies out and copies back cannot overlap */
+    bool is_shared; /* true: copies out and copies back share the rate and cannot overlap */
 } mp_link;
 
 /* Return the number of devices in devices.def, and device k in the file's order. */
 size_t mp_device_count(void);
 const mp_device *mp_device_row(size_t k); /* k < mp_device_count() */
-/* Finds a device by its name ("RTX 3090"); case, spaces and dashes do not matter. NULL if there is none. */
+/* Finds a device by its name ("RTX 3090"). Case, spaces and dashes do not matter. Returns NULL if no device has this name. */
 const mp_device *mp_device_find(const char *name);
-/* Finds a device by the card name that the driver reports, "NVIDIA GeForce RTX 4090". NULL if there is none. */
+/* Finds a device by the card name that the driver reports, such as "NVIDIA GeForce RTX 4090". Returns NULL if no device has
+ * this card name. */
 const mp_device *mp_device_of_card(const char *card);
-/* Returns a copy of the device in which FLOAT products use TF32 operands. */
+/* Returns a copy of the device in which float32 products round their operands to TF32. */
 mp_device mp_device_at_tf32(const mp_device *device);
 
 /* Return the number of links in devices.def, link k in the file's order, and the link with a name. Case, spaces and dashes in a
@@ -62,8 +64,8 @@ mp_device mp_device_at_tf32(const mp_device *device);
 size_t mp_link_count(void);
 const mp_link *mp_link_row(size_t k); /* k < mp_link_count() */
 const mp_link *mp_link_find(const char *name);
-/* Returns the link that combines two links in a row, such as device to host (`near`) and host to disk (`far`): per direction
- * the slower rate, and the sum of both latencies. */
+/* Returns a link that represents two links in series, such as device to host (`near`) and host to disk (`far`). Its rate per
+ * direction is the slower rate; its latency is the sum of both latencies. */
 mp_link mp_link_beyond(const mp_link *near, const mp_link *far);
 
 typedef struct mp_target mp_target;
@@ -71,8 +73,8 @@ struct mp_target {
     const char *name;
     int64_t alignment, memory_bytes;
     bool alternatives; /* true: the target can run alternatives (graph.h) of some operators */
-    /* Computes *cost of one node. Called once per node, in graph order. MP_UNSUPPORTED: the target cannot run the operator,
-     * which the message names. */
+    /* Computes the cost of one node and writes it to *cost. Called once per node, in graph order. MP_UNSUPPORTED: the target
+     * cannot run the operator, which the message names. */
     mp_status (*cost)(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err);
     void *details;
 };

@@ -7,8 +7,9 @@
 
 #include "memplan/ranks/schedule.h"
 
-/* Draws a simulated step. `title` names the model. `notes` has a text per rank, such as its peak, or is NULL. White parts of a
- * row are the bubble: the rank waits for others. `path` as for mp_timeline_picture. MP_INVALID: another ending. MP_UNSUPPORTED:
- * this Graphviz cannot write the format. MP_IO, MP_NOMEM. */
+/* Draws a simulated training step (mp_schedule_play). `title` names the model. `notes` has a text per rank, such as its
+ * peak; NULL: no texts. White parts of a row are the bubble, in which the rank waits for others. `path` ends in .svg, .png
+ * or .pdf. MP_INVALID: the path has another ending. MP_UNSUPPORTED: the installed Graphviz cannot write the format. MP_IO,
+ * MP_NOMEM. */
 mp_status mp_pipeline_picture(const mp_pipeline_shape *shape, const mp_played *played, const char *title,
                               const char *const *notes, const char *path, mp_error *err);

@@ -21,12 +21,12 @@
 
 typedef struct mp_communicator mp_communicator;
 
-/* Connects the processes that the launcher has started; without a launcher there is one process. Call at most once per process.
- * Release *out with mp_communicator_close. MP_UNSUPPORTED: this build lacks the module, or the machine lacks its library.
- * MP_INVALID, MP_IO: a process runs another program or version, or has ended. After these two errors *out may still be set, so
- * that the caller can end the other processes. MP_NOMEM. */
+/* Connects the processes that the launcher has started; without a launcher there is one process. Call at most once per
+ * process. Release *out with mp_communicator_close. MP_UNSUPPORTED: this build lacks the module, or the machine lacks its
+ * library. MP_INVALID, MP_IO: a process runs another program or version, or has ended. After MP_INVALID and MP_IO *out may
+ * still be set, so that the caller can end the other processes. MP_NOMEM. */
 mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_error *err);
-/* Leaves the communicator after all sent data has arrived. NULL is allowed. */
+/* Waits until all sent data has arrived, then leaves the communicator. NULL is allowed. */
 void mp_communicator_close(mp_communicator *world);
 MP_OWNER(mp_communicator_close, mp_communicator)
 
@@ -37,18 +37,19 @@ mp_status mp_communicator_join_devices(mp_communicator *world, const mp_backend 
 
 int mp_communicator_rank(const mp_communicator *world); /* returns the rank of this process, 0 .. size - 1 */
 int mp_communicator_size(const mp_communicator *world);
-int mp_communicator_number_here(const mp_communicator *world); /* index of this rank among the ranks of its machine, from 0 */
-const char *mp_communicator_name(
-    const mp_communicator *world); /* returns the name of the library: "Open MPI 4.1.4"; with connected devices "NCCL 2.28.9" */
+int mp_communicator_number_here(
+    const mp_communicator *world); /* returns the index of this rank among the ranks on the same machine, from 0 */
+const char *mp_communicator_name(const mp_communicator *world); /* returns the name of the communication library, such as "Open
+                                                                   MPI 4.1.4"; if devices are connected, "NCCL 2.28.9" */
 
-/* A value, as bytes, that must be equal on all ranks. */
+/* A named value that must be equal on all ranks. */
 typedef struct mp_fact {
-    const char *name; /* name of the fact in messages, such as "graph" */
+    const char *name; /* name of the value in messages, such as "graph" */
     const void *bytes;
     size_t n_bytes;
 } mp_fact;
 
-/* Compares facts across ranks. All ranks pass the same facts in the same order. MP_INVALID: values differ; the message names
- * the rank and the first fact that differs from rank 0. MP_IO: a rank has ended or did not answer within `timeout` seconds; the
- * message names the rank. */
+/* Compares named values (mp_fact) across ranks. All ranks pass the same facts in the same order. MP_INVALID: values differ;
+ * the message names a rank and its first fact that differs from rank 0. MP_IO: a rank has ended or did not answer within
+ * `timeout` seconds; the message names the rank. */
 mp_status mp_communicator_agree(mp_communicator *world, const mp_fact *facts, size_t n, double timeout, mp_error *err);

@@ -1,9 +1,9 @@
-/* exchange.h - the training graph of one rank of many: collectives become nodes on a channel of their own.
+/* exchange.h - the training graph of one rank among several: collectives are nodes on the channel "network".
  *
  * Data parallelism (dp) and sharding (shard) modify a finished graph. Gradients are all-reduced in buckets, in the order in
- * which backward completes them. A sharded storage has 1/n of its bytes. An all-gather is a node of the forward pass and may be
- * recomputed like other forward nodes. So the planner decides between "reshard after forward" and "keep" as it decides between
- * recomputing and keeping. A gather that is issued early is a prefetch.
+ * which backward completes them. A sharded storage has 1/n of its bytes. A node of the forward pass gathers sharded parameters
+ * and may be recomputed like other forward nodes. "Reshard after forward" therefore means that a plan recomputes this
+ * all-gather for backward. An all-gather that is issued early is a prefetch.
  *
  *     shard       zero=1                    zero=2                      zero=3
  *     state       1/n                       1/n                         1/n
@@ -12,8 +12,8 @@
  *                 after their update        after their update
  *
  * Frozen parameters are sharded like trained ones; they have no gradient and no state. Expert parameters (is_spread) are
- * sharded, and their gradients summed, over the ranks that hold the same experts. If no such ranks differ in the shard
- * dimension, expert parameters are not sharded.
+ * sharded, and their gradients summed, over the ranks that hold the same experts. If every rank along the shard dimension holds
+ * other experts, expert parameters are not sharded.
  *
  * Under the executor's rules collectives work in place and need no further memory. Under PyTorch's rules a rank also holds the
  * buffers of DDP and FSDP2. DDP allocates buckets: the first of 1 MiB, the others of the requested size. FSDP2 allocates a
@@ -30,7 +30,7 @@
 #include "memplan/ranks/mesh.h"
 #include "memplan/ranks/network.h"
 
-/* A bucket receives gradients until it has this many bytes, as in PyTorch. */
+/* Size of a bucket in bytes: gradients are added to a bucket until it has this size, as in PyTorch. */
 enum { MP_BUCKET_BYTES = 25 << 20, MP_FIRST_BUCKET_BYTES = 1 << 20 };
 
 /* The ranks that train together, and their network. */
@@ -40,12 +40,12 @@ typedef struct mp_ranks {
     mp_algorithm algorithm;
     int64_t bucket_bytes; /* size of a bucket of gradients or of parameters; 0: MP_BUCKET_BYTES */
     mp_rules rules;
-    bool shares_statistics; /* batch normalization uses the samples of all ranks; false: of each rank */
-    bool runs;              /* the executor will run the graph: tp then makes equal shards, and only splits that kernels support
-                             */
+    bool shares_statistics; /* true: batch normalization uses the samples of all ranks; false: each rank normalizes its own
+                               samples */
+    bool runs; /* true: the executor will run the graph. tp then makes equal shards, and only splits that the kernels support */
 } mp_ranks;
 
-/* The data that one rank sends in a training step without recomputation (keep-all), with ring collectives or a parameter
+/* The data that one rank sends in a training step without recomputation (keep-all). Collectives use a ring or a parameter
  * server. */
 typedef struct mp_rank_traffic {
     size_t n_collectives;
@@ -53,9 +53,9 @@ typedef struct mp_rank_traffic {
     double seconds; /* sum of the seconds of all collectives, as if none overlapped with compute */
 } mp_rank_traffic;
 
-/* Adds the collectives of dp and shard to a finished training graph, and finishes it again. Adds the channel "network" unless
- * the rank's pipeline graph already has it. Partial gradients of tp ranks (is_part) are also summed over tp, in separate
- * buckets. Node numbers change, storage numbers do not. If dp and shard are 1 and there are no partial gradients, the graph is
- * unchanged. *traffic may be NULL. MP_INVALID: shard without an optimizer. MP_PARSE: the graph has the channel although the
- * mesh has no pp. MP_NOMEM. After an error the graph can only be released. O(graph). */
+/* Adds the collectives of dp and shard to a finished training graph, and finishes it again. If the mesh has pp, the graph
+ * already has the channel "network"; otherwise this function adds it. Partial gradients of tp ranks (is_part) are also
+ * summed over tp, in separate buckets. Node numbers change, storage numbers do not. If dp and shard are 1 and there are no
+ * partial gradients, the graph is unchanged. *traffic may be NULL. MP_INVALID: shard without an optimizer. MP_PARSE: the
+ * mesh has no pp, but the graph has the channel. MP_NOMEM. After an error the graph can only be released. O(graph). */
 mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traffic *traffic, mp_error *err);

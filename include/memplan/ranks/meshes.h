@@ -3,9 +3,9 @@
  * The search covers every mesh of the given number of devices (dp, shard with zero 1 to 3, tp, tp with data=1, pp, and ep of 2,
  * 4, ... that divides the experts), every micro-batch and every schedule (schedule.h). A mesh whose floor exceeds the memory
  * cannot fit, even with recomputation. A mesh whose bound exceeds the time of the best mesh cannot win. The remaining meshes
- * are simulated (planner/parallel/stages.h), lowest bound first. A rejection is a proof within this time model: the roofline,
- * and the network's formulas. Once one choice
- * of a mesh is simulated, all choices of that mesh are that may be faster: a mesh has the same time in every search.
+ * are simulated (planner/parallel/stages.h), lowest bound first. A rejection by floor or bound is a proof, if times follow the
+ * roofline and the network's formulas. A choice is a mesh with a micro-batch and a schedule. If one choice of a mesh is
+ * simulated, all its choices that may be faster are simulated too. A mesh therefore has the same time in every search.
  *
  *     const mp_meshes_request request = {.devices = 64, .memory_bytes = room, .global_batch = 512, .ranks = ranks,
  *                                        .graph = build, .data = my_model};
@@ -20,30 +20,33 @@
 #include "memplan/ranks/schedule.h"
 #include "memplan/target.h"
 
-/* Memory and time of one pipeline stage. Byte counts are those at the stage's memory peak. */
+/* Memory and time of one pipeline stage. Byte counts are for the moment of the stage's memory peak. */
 typedef struct mp_stage {
     int begin, end;    /* the stage contains blocks [begin, end) of the network */
     int64_t in_flight; /* number of micro-batches in flight at the peak */
-    int64_t waiting;   /* part of in_flight whose backward is done except for parameter gradients */
+    int64_t waiting;   /* number of the micro-batches in flight that have run backward, except for their parameter gradients */
     int64_t parameter_bytes, gradient_bytes, state_bytes, activation_bytes, buffer_bytes;
-    int64_t peak_bytes;       /* sum of the members above; on a rank with several stages the sum over all its stages */
-    int64_t recomputed_bytes; /* activations per micro-batch that are dropped after forward and recomputed for backward */
+    int64_t peak_bytes; /* sum of the byte counts above. If a rank has several stages, the sum over all its stages */
+    int64_t
+        recomputed_bytes; /* bytes of activations per micro-batch that are dropped after forward and recomputed for backward */
     double forward_seconds, backward_seconds; /* seconds per micro-batch, recomputation included */
     double extra_seconds;                     /* seconds per micro-batch spent on recomputation */
-    int64_t sent_bytes;                       /* per step: to the next stage, for gradients and parameters, and by operators */
-    int64_t moved_bytes, moved_state_bytes;   /* offloaded to the host: activations of a micro-batch, and optimizer state */
-    int64_t host_bytes;                       /* host memory for all micro-batches in flight and for state */
-    double update_seconds;                    /* seconds of the updates whose optimizer state is offloaded */
-    double copy_seconds;                      /* seconds per step in which compute waits for copies between device and host */
+    int64_t sent_bytes; /* bytes that a rank of this stage sends per training step: to the next stage, for gradients and
+                           parameters, and by operators */
+    int64_t moved_bytes,
+        moved_state_bytes; /* bytes offloaded to the host: activations of one micro-batch, and optimizer state */
+    int64_t host_bytes; /* host memory for the offloaded activations of all micro-batches in flight, and for optimizer state */
+    double update_seconds; /* seconds of the updates whose optimizer state is stored on the host */
+    double copy_seconds;   /* seconds per step in which compute waits for copies between device and host */
 } mp_stage;
 
-/* The reason why a mesh is not among the best. */
+/* The reason why a mesh is not among the ranked meshes. */
 typedef enum mp_verdict {
     MP_VERDICT_BEST,
-    MP_VERDICT_SLOWER,      /* the mesh is simulated, and slower than the ranked meshes */
+    MP_VERDICT_SLOWER,      /* the mesh was simulated, and is slower than the ranked meshes */
     MP_VERDICT_BOUND,       /* the lower bound of the mesh exceeds the time of the best mesh */
-    MP_VERDICT_FLOOR,       /* the floor of the mesh exceeds the memory */
-    MP_VERDICT_OVER_MEMORY, /* the memory of the mesh exceeds the limit even with all possible recomputation */
+    MP_VERDICT_FLOOR,       /* the floor of the mesh exceeds the memory limit */
+    MP_VERDICT_OVER_MEMORY, /* the mesh exceeds the memory limit even with all possible recomputation */
     MP_N_VERDICTS
 } mp_verdict;
 const char *mp_verdict_name(mp_verdict verdict); /* "floor" */
@@ -58,35 +61,38 @@ typedef struct mp_mesh_choice {
     int64_t floor_bytes;
     double seconds;         /* simulated seconds per training step; 0: not simulated */
     double bubble_seconds;  /* seconds per step in which the slowest stage waits for other stages */
-    double exposed_seconds; /* seconds per step in which gradients and parameters are sent and no compute overlaps */
+    double exposed_seconds; /* seconds per step in which gradients or parameters are sent and no compute overlaps */
     int64_t peak_bytes;     /* peak bytes of the stage with the largest peak */
     size_t n_stages;
-    mp_stage *stages; /* n_stages results, one per pipeline stage; NULL: the mesh is not simulated */
+    mp_stage *stages; /* results per pipeline stage; NULL: the mesh is not simulated */
 } mp_mesh_choice;
 
-/* The link to host memory, and the host memory available to each device for offloaded activations and optimizer state. */
+/* The host memory that stores offloaded activations and optimizer state, and its link to a device. */
 typedef struct mp_host {
     const mp_link *link; /* link between device and host; NULL: no offloading */
     int64_t bytes;       /* host memory per device in bytes; 0: no limit */
     bool takes_state;
-    int64_t least_state_bytes; /* smallest state of a parameter that is offloaded; 0: MP_OFFLOAD_LEAST_BYTES */
+    int64_t
+        least_state_bytes; /* smallest optimizer state of a parameter that is offloaded, in bytes; 0: MP_OFFLOAD_LEAST_BYTES */
 } mp_host;
 
 typedef struct mp_meshes_request {
     int64_t devices, memory_bytes;
     int64_t global_batch; /* samples per step over all ranks */
     int64_t micro_batch;  /* samples per micro-batch; 0: the search chooses */
-    bool is_scheduled;    /* true: use only the given schedule and n_chunks; false: try all */
+    bool is_scheduled;    /* true: use only the given schedule and n_chunks; false: try all schedules */
     mp_schedule schedule;
     int64_t n_chunks;
-    mp_ranks ranks;  /* network, algorithm and buckets; of its mesh only `sequence` is used */
-    mp_mesh fixed;   /* fixed dimensions; 0: the search chooses. zero 0: the search chooses. data: only meshes with data=1 */
-    int64_t most_tp; /* largest tp; 0: the devices of a node */
+    mp_ranks ranks; /* network, algorithm and buckets. Of ranks.mesh only `sequence` is used */
+    mp_mesh fixed; /* sizes of dimensions that the caller fixes. A size of 0 and `zero` 0: the search chooses. `data` true: only
+                      meshes with data=1 */
+    int64_t most_tp; /* largest size of tp; 0: the number of devices of a node */
     size_t n_best;   /* number of meshes to rank; 0: 5 */
-    double alike;    /* meshes slower than the fastest by at most this share are ranked by simplicity; 0: all by time */
-    const mp_mesh *explained; /* a mesh that is simulated in any case; NULL: none */
+    double alike;    /* meshes that are slower than the fastest by at most this fraction are ranked by simplicity; 0: all meshes
+                        are ranked by time */
+    const mp_mesh *explained; /* a mesh that is simulated even if it is rejected; NULL: none */
     mp_host host;             /* link to host memory and limits for offloading */
-    bool shares_apart;        /* `graph` builds a different graph for zero=3, in which ranks gather parameters in 16 bits */
+    bool shares_apart; /* true: `graph` builds a different graph for zero=3, in which ranks gather parameters in 16 bits */
     /* Builds the training graph of one rank for a micro-batch, split over tp. *sent_bytes is the number of bytes that its
      * operators send to other ranks. MP_UNSUPPORTED, MP_INVALID: the search skips this split. */
     mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
@@ -97,7 +103,7 @@ typedef struct mp_meshes_request {
 typedef struct mp_meshes {
     size_t n, n_best;
     mp_mesh_choice
-        *choices; /* first the n_best best, different meshes before variants of one mesh; then the rest, sorted by bound */
+        *choices; /* first n_best choices of different meshes, the best first. Then the other choices, sorted by bound */
     struct mp_pool *pool; /* owns this struct and all arrays */
 } mp_meshes;
 
