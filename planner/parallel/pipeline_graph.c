@@ -245,7 +245,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
         memcpy(b->list, b->more, n * sizeof *b->list);
         MP_CHECK(add_token(b, name, &b->sent[2 * chunk + is_backward]));
         b->more[0] = b->sent[2 * chunk + is_backward];
-        if (b->x->is_run && is_backward) b->summed = b->more[0];
+        if (is_backward) b->summed = b->more[0];
         if (b->x->is_run && !is_backward) MP_CHECK(add_outbox(b, q, room));
         const int64_t times = b->x->shape.n_micro_batches;
         b->out->traffic.n_collectives += (size_t)times;
@@ -260,7 +260,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
                           is_backward && chunk + 1 < b->x->shape.n_chunks ? b->sent[2 * chunk + 3] : -1};
     for (int k = 0; k < 2; k++)
         if (before[k] >= 0) b->list[n_reads++] = before[k];
-    if (b->x->is_run && is_backward && !q) { /* rank 0 must receive before its all-reduces: the other ranks send first */
+    if (is_backward && !q) { /* rank 0 must receive before its all-reduces: the other ranks send first */
         MP_CHECK(add_token(b, name, &b->summed));
         b->more[n++] = b->summed;
     }
@@ -336,11 +336,10 @@ static mp_status add_sums(builder *b)
         b->out->traffic.sent_bytes += mp_collective_sent_bytes(MP_ALL_REDUCE, n, bytes);
         b->out->traffic.seconds += seconds;
         const bool is_awaited = g->storages[s].persistent && mp_update_order_of(g).after_readers;
-        if (!is_awaited && !b->x->is_run) continue;
         int token;
         MP_CHECK(add_token(b, name, &token));
         if (is_awaited) b->token[s] = token; /* a static storage may be read at any time, so the token orders the nodes */
-        if (b->x->is_run) b->summed = token;
+        b->summed = token;
         mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
         a->n_writes = 1;
         a->writes = mp_graph_list(b->graph, &token, 1);
