@@ -33,12 +33,14 @@ mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_err
     void *symbol;
     mp_module_join *join;
     MP_CHECK(mp_module_symbol(module, "mp_module_communicator", "many ranks", "MPI module", "make MPI=1", &symbol, err));
-    memcpy(&join, &symbol, sizeof join); /* ISO C has no conversion from an object pointer to a function pointer */
+    /* memcpy, because ISO C cannot convert the symbol's object pointer to a function pointer */
+    memcpy(&join, &symbol, sizeof join);
     MP_CHECK(join(&world, err));
     const mp_status st = introduce(world, err);
     if (st == MP_NOMEM) return st;
-    *out = world; /* set even if an unexpected process has joined: closing the communicator would wait for that process, but the
-                     caller can end all processes */
+    /* the caller gets the communicator even if an unexpected process has joined: closing the communicator would wait for
+     * that process, but the caller can end all processes */
+    *out = world;
     world = NULL;
     return st;
 }

@@ -82,10 +82,10 @@ static void *allocate(const mp_backend *self, int64_t bytes)
     size_t size = bytes > 0 ? (size_t)bytes : 1;
     mp_cuda_use(self);
     if (cudaMalloc(&memory, size) != cudaSuccess) {
-        cudaGetLastError(); /* clears the error, so that the next launch does not report it */
+        cudaGetLastError(); /* clears CUDA's last error; otherwise the next launch would report it */
         return NULL;
     }
-    /* waits for the fill, because the next copy to this memory may be enqueued on another stream */
+    /* waits for the fill: the next copy to this memory may run on another stream */
     if (cudaMemsetAsync(memory, 0, size, mp_cuda_stream()) == cudaSuccess &&
         cudaStreamSynchronize(mp_cuda_stream()) == cudaSuccess)
         return memory;
@@ -124,7 +124,7 @@ static int64_t touched(const mp_backend *self, const void *memory, unsigned char
             cudaMemcpyAsync(ends, there, (size_t)n * sizeof *ends, cudaMemcpyDeviceToHost, mp_cuda_stream()) == cudaSuccess &&
             cudaStreamSynchronize(mp_cuda_stream()) == cudaSuccess;
     cudaFree(there);
-    cudaGetLastError(); /* clears the error, so that the next launch does not report it */
+    cudaGetLastError(); /* clears CUDA's last error; otherwise the next launch would report it */
     if (!known) return bytes;
     for (int64_t k = 0; k < n; k++)
         if (ends[k]) end = k * MP_CUDA_STRETCH + ends[k];

@@ -26,10 +26,11 @@ static mp_status open_columns(const char *path, mp_columnar_file **out, mp_error
     MP_CHECK(
         mp_module_symbol("parquet", "mp_module_columnar", "columnar data", "Parquet module", "make PARQUET=1", &symbol, err));
     MP_CLEARED_BY(mp_file_close)
-    mp_file file = {0}; /* a missing file is reported with the usual message, before the module is loaded */
+    mp_file file = {0}; /* opens the file first: a missing file is reported with the usual message, and no module is loaded */
     MP_CHECK(mp_file_open(path, INT64_MAX, &file, err));
     mp_module_open_columnar *open;
-    memcpy(&open, &symbol, sizeof open); /* ISO C has no conversion from an object pointer to a function pointer */
+    /* memcpy, because ISO C cannot convert the symbol's object pointer to a function pointer */
+    memcpy(&open, &symbol, sizeof open);
     return open(path, out, err);
 }
 

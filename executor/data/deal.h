@@ -18,7 +18,7 @@
 typedef struct mp_deal {
     int64_t n_samples;
     int index, sharers; /* sharers: number of ranks that share the samples; index: index of this rank among them */
-    int n_hands;        /* a multiple of `sharers`, or 1: every batch draws from all samples */
+    int n_hands;        /* number of hands: a multiple of `sharers`, or 1, so that every batch draws from all samples */
 } mp_deal;
 
 /* Returns the number of this rank's first hand. */
@@ -29,5 +29,5 @@ static inline int mp_deal_first(const mp_deal *deal)
 mp_range mp_deal_hand(const mp_deal *deal, int hand);
 /* Returns the sample in row `row` of a batch with batch_size rows; `batch` counts the batches of all ranks. */
 int64_t mp_deal_sample(const mp_deal *deal, uint64_t seed, int64_t batch, int64_t batch_size, int64_t row);
-/* Returns the index of a sample among this rank's samples, hand after hand. */
+/* Returns the position of a sample in this rank's data, which contain the samples of its hands one after the other. */
 int64_t mp_deal_place(const mp_deal *deal, int64_t sample);

@@ -18,11 +18,11 @@ struct mp_feed {
     size_t n;
     uint64_t seed;
     int64_t batch;
-    mp_deal deal; /* order of the samples; n_samples 0: synthetic data */
+    mp_deal deal; /* the order in which samples are used; n_samples 0: the data are synthetic */
     mp_feed_part part;
     bool is_text;
     mp_dataset text;
-    int64_t window; /* for a text: number of tokens per sample */
+    int64_t window; /* if the source is a text: number of tokens per sample */
 };
 
 bool mp_feed_is_source(const char *text)

@@ -8,7 +8,7 @@
 #include "estimator/model/model.h"
 #include "memplan/feed.h"
 
-/* The values of synthetic data for an input. */
+/* The kind of values that synthetic data has for an input. */
 typedef enum mp_feed_fill {
     MP_FEED_RANDOM,   /* floats uniform in [-1, 1); integers uniform in [0, n_values), in {0, 1} if n_values is unknown */
     MP_FEED_FIXED,    /* every element is `fixed` */
@@ -21,8 +21,8 @@ typedef struct mp_feed_slot {
     mp_dtype dtype; /* element type: FLOAT, INT64, INT32 or BOOL */
     int rank;
     const int64_t *dims;
-    int64_t n_values; /* integers are in [0, n_values); 0: unknown */
-    bool is_target;   /* true: the target of the loss */
+    int64_t n_values; /* the integers of this input are in [0, n_values); 0: the range is unknown */
+    bool is_target;   /* true: this input is the target of the loss */
     bool ignores;     /* true: values equal to `ignored` are valid labels that the loss ignores */
     int64_t ignored;
     mp_feed_fill fill;

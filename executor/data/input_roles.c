@@ -10,9 +10,9 @@
 
 static const double HIDES = -1e3; /* attention scores that a mask lowers to this value or less get a softmax weight of zero */
 
-/* The value of an element at the current point of the trace. */
+/* The values that an input's element has at the current point of the trace through the network. */
 typedef struct carried {
-    double of[2]; /* values for an input of 0 and for an input of 1 */
+    double of[2]; /* the element's values if the input is 0 and if the input is 1 */
     bool mixed;   /* true: a matrix product has summed the element with others, so `of` is no longer meaningful */
     bool joined;  /* true: the element was combined with values that are known only at run time, so `of` holds only for the
                      inputs 0 and 1 */
@@ -23,7 +23,7 @@ typedef struct walk {
     const mp_consumers *consumers;
     int input;
     bool *seen; /* per tensor: true if the trace has visited the tensor */
-    int *todo;  /* stack of tensors to visit, and the value carried to each */
+    int *todo;  /* stack of tensors to visit, and the traced values at each tensor */
     carried *what;
     size_t n_todo;
     bool is_integer; /* true: the input is integer or boolean */
@@ -264,7 +264,8 @@ static mp_status see_operand(walk *w, int op, int operand, const carried *c)
         return MP_OK;
     default:
         if (mp_op_input_of(x->op, 0).meaning != MP_MEANS_CONDITION) return see_number(w, op, operand, c);
-        go_on(w, x->out[0], *c); /* the operand is one of the selected values, so it is passed on */
+        /* the traced tensor is one of the values that the operator selects, so the trace continues with the result */
+        go_on(w, x->out[0], *c);
         return MP_OK;
     }
 }

@@ -21,12 +21,13 @@
 #include "estimator/model/order.h"
 
 typedef enum mp_input_kind {
-    MP_INPUT_PLAIN,     /* floats uniform in [-1, 1); integers and booleans are 0 and 1 */
+    MP_INPUT_PLAIN,     /* plain numbers: floats uniform in [-1, 1); integers and booleans are 0 and 1 */
     MP_INPUT_TARGET,    /* target of the loss: classes in [0, n_values), or, if n_values is 0, plain numbers */
     MP_INPUT_IDS,       /* ids, such as token numbers: integers in [0, n_values) */
-    MP_INPUT_POSITIONS, /* 0, 1, 2 ... along the last dimension, in [0, n_values) if n_values is not 0 */
-    MP_INPUT_LENGTHS,   /* all elements are `fixed`, the number of all time steps; valid are [0, n_values) */
-    MP_INPUT_MASK       /* all elements are `fixed`, which leaves the mask open */
+    MP_INPUT_POSITIONS, /* positions: 0, 1, 2 ... along the last dimension, in [0, n_values) if n_values is not 0 */
+    /* numbers of time steps: all elements are `fixed`, the number of all time steps; valid are [0, n_values) */
+    MP_INPUT_LENGTHS,
+    MP_INPUT_MASK /* a mask: all elements are `fixed`, the value that masks nothing */
 } mp_input_kind;
 const char *mp_input_kind_name(mp_input_kind kind); /* "ids" */
 

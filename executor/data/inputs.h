@@ -6,7 +6,8 @@
 #include "executor/run/execution.h"
 #include "memplan/inputs.h"
 
-/* Copies successive batches into an execution. Pass mp_inputs_fill as its mp_fill_inputs, with the filler as data. */
+/* Copies successive batches of data into an execution. To use it, pass mp_inputs_fill as mp_fill_inputs, and this struct as
+ * data. */
 typedef struct mp_input_filler {
     const mp_program *program;
     mp_feed *feed;
@@ -25,7 +26,8 @@ mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_place *plac
 mp_status mp_inputs_open_part(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
                               const mp_feed_part *part, mp_feed **out, mp_error *err);
 
-/* Creates a filler; the backend must be open. Release it with mp_input_filler_free. MP_NOMEM. */
+/* Creates a filler; the program's backend must be open. Release the filler with mp_input_filler_free. MP_NOMEM. */
 mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input_filler *out, mp_error *err);
-void mp_input_filler_free(mp_input_filler *filler); /* does nothing for a zeroed one */
+/* Releases the filler's memory and thread; does nothing if *filler is zeroed. */
+void mp_input_filler_free(mp_input_filler *filler);
 mp_status mp_inputs_fill(void *filler, int64_t micro_batch, mp_execution *execution, mp_error *err);

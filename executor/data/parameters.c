@@ -182,7 +182,7 @@ static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err
     return MP_OK;
 }
 
-/* Fills a whole tensor with its initial values. */
+/* Fills a whole parameter or constant with its initial values. */
 static mp_status first_values(const mp_parameter_source *s, int tensor, const mp_array *to, mp_error *err)
 {
     const mp_tensor *t = &s->program->model->tensors[tensor];

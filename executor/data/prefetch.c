@@ -19,7 +19,8 @@ struct mp_prefetch {
     mp_array *plain, *stored; /* per input: its row-major array from the feed, and its layout in the backend's memory */
     void **rows;              /* per input: buffer for a row-major batch that must be converted */
     void **made_at[BUFFERS];  /* per buffer and input: the prepared batch in the backend's layout */
-    void **landing;           /* per input: memory on the device for one uploaded batch; NULL: the backend uses host memory */
+    /* for each input: device memory into which one batch is uploaded; NULL: the backend uses host memory */
+    void **landing;
     int64_t landing_bytes;
     mp_pool *pool;
 
@@ -28,7 +29,8 @@ struct mp_prefetch {
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t changed;
     bool is_busy, stops;
-    int64_t first;                /* number of the first batch of the consecutive batches in preparation; -1: none yet */
+    /* number of the batch with which the current series of consecutive batches began; -1: no series yet */
+    int64_t first;
     int64_t made, brought, taken; /* counted from batch `first`: numbers of prepared (made), uploaded (brought) and taken
                                      batches; taken <= brought <= made */
     mp_status failed;             /* status of the thread; not MP_OK: the thread has stopped with the failure `why` */
@@ -88,7 +90,7 @@ static void step_back(const mp_prefetch *p)
 #ifdef _OPENMP
     omp_set_num_threads(1);
 #endif
-    if (!p->landing) setpriority(PRIO_PROCESS, 0, 10); /* on Linux this changes only the calling thread */
+    if (!p->landing) setpriority(PRIO_PROCESS, 0, 10); /* setpriority with 0 lowers the calling thread only, on Linux */
 }
 
 static void *run(void *data)
@@ -155,7 +157,7 @@ int64_t mp_prefetch_device_bytes(const mp_prefetch *p)
 
 /* ---- creation and release. */
 
-/* True if this machine has a core that the backend does not use. */
+/* True if this machine has a processor core that the backend does not use for training steps. */
 static bool has_free_core(const mp_backend *b)
 {
 #ifdef _OPENMP

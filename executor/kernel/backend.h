@@ -21,7 +21,7 @@
 typedef struct mp_backend_settings {
     bool tf32; /* float32 matrix products and convolutions may round their operands to TF32 (10 bits of mantissa) */
     bool fast; /* true: permits faster algorithms whose results may differ in the last bits from run to run */
-    int64_t workspace_limit; /* limit in bytes for the workspace of one library call */
+    int64_t workspace_limit; /* limit in bytes for the workspace of one call of a vendor's library */
 } mp_backend_settings;
 #define MP_BACKEND_SETTINGS ((mp_backend_settings){.workspace_limit = INT64_C(256) << 20})
 
@@ -65,7 +65,8 @@ struct mp_backend {
      * simplified and have its loss; it stays sorted. */
     mp_status (*adapt)(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err);
     const mp_kernel *(*kernel)(const mp_backend *self,
-                               const mp_operator *op); /* NULL: the backend has no kernel for this operator */
+                               /* returns the kernel of an operator on this backend; NULL: the backend has no kernel */
+                               const mp_operator *op);
     /* Lists the algorithms of a node that the settings permit, the backend's default first. n = 0: there is no choice.
      * x->algorithm selects one of them when a call is prepared; MP_UNSUPPORTED: this machine has no algorithm of that name.
      * NULL: no node of this backend has a choice. */
@@ -130,7 +131,7 @@ struct mp_backend {
     void (*release)(const mp_backend *self, void *memory, int64_t bytes);
     void (*fill)(const mp_backend *self, void *memory, unsigned char byte, int64_t bytes);
     void (*copy)(const mp_backend *self, void *to, const void *from,
-                 int64_t bytes); /* copies bytes between memory from `allocate` or `pin` */
+                 int64_t bytes); /* copies bytes; both addresses are memory from `allocate` or `pin` */
     /* Returns 1 + the index of the last byte that differs from `byte`; 0: none differs. After `fill`, this measures the part
      * of a block that was written. */
     int64_t (*touched)(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes);

@@ -79,7 +79,7 @@ MP_INLINE mp_row_span mp_row_span_of(const mp_array *a, int64_t item)
     const mp_row_span span = {item / n, first, columns - first < MP_ROW_SPAN ? columns : first + MP_ROW_SPAN};
     return span;
 }
-/* Returns the number of spans that cover an array. */
+/* Returns the number of spans that cover all rows of an array. */
 static inline int64_t mp_row_spans(const mp_array *a)
 {
     const int64_t columns = a->dims[a->rank - 1];

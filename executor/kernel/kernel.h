@@ -13,16 +13,16 @@
 
 /* The purpose of a pass through the network. */
 typedef enum mp_mode {
-    MP_MODE_TRAIN, /* dropout drops elements; batch normalization uses the batch's statistics and updates the running statistics
-                    */
-    MP_MODE_EVALUATE,  /* dropout passes values through; batch normalization uses the running statistics */
-    MP_MODE_AS_WRITTEN /* behaviour as given by the operator's own attributes and inputs (ONNX's conformance cases) */
+    /* training: dropout drops elements; batch normalization uses the batch's statistics and updates the running statistics */
+    MP_MODE_TRAIN,
+    MP_MODE_EVALUATE,  /* evaluation: dropout passes values through; batch normalization uses the running statistics */
+    MP_MODE_AS_WRITTEN /* as the operator's own attributes and inputs state (used for ONNX's conformance cases) */
 } mp_mode;
 
 /* Parameters of one pass through the network. */
 typedef struct mp_run {
     uint64_t seed;
-    uint32_t step;  /* counts every pass through the network, micro-batches included */
+    uint32_t step;  /* number of this pass, counted over all passes through the network, micro-batches included */
     bool first_run; /* true: the first run of the node for this micro-batch. Running statistics are updated in the first run
                        only, not in a recomputation */
     const mp_kernel_team *team;    /* the ranks that split the network's operators; NULL: operators are not split */
@@ -46,17 +46,19 @@ typedef struct mp_operands {
     int op_index; /* the operator's number in the original model; random kernels derive their stream from it */
     mp_mode mode;
     bool is_backward;
-    int alternative;       /* index of the node's alternative; 0 is the base */
+    int alternative;       /* index of the alternative that the call runs, among the node's alternatives; 0 is the base */
     const char *algorithm; /* name of the algorithm to use (mp_backend.algorithms); NULL: the backend's default */
     int from, to;
     uint64_t adds;
     int n_in, n_out;
     mp_array *in, *out; /* n_in and n_out arrays. Small constants (axes, scalars) have data in host memory already when the call
                            is prepared. When the call runs, all data is in the backend's memory */
-    mp_array *d_in, *d_out; /* NULL except in backward. UNDEFINED: the output has no gradient, which means a gradient of zero */
-    mp_array extra[MP_EXTRAS_MAX]; /* each has rank 1 and dims[0] elements; UNDEFINED: not saved, because no node needs it */
-    void *workspace;               /* call->workspace_bytes bytes, with the alignment of storages: 64 bytes, on devices 256 */
-    mp_run run;                    /* parameters of the pass; valid only when the call runs */
+    /* gradients of inputs and outputs; NULL in forward. UNDEFINED in d_out: the output has no gradient, it counts as zero */
+    mp_array *d_in, *d_out;
+    /* outputs saved for backward, of rank 1 with dims[0] elements; UNDEFINED: not saved, because no node needs it */
+    mp_array extra[MP_EXTRAS_MAX];
+    void *workspace; /* call->workspace_bytes bytes, with the alignment of storages: 64 bytes, on devices 256 */
+    mp_run run;      /* parameters of the pass; valid only when the call runs */
 } mp_operands;
 
 /* True for FLOAT and BFLOAT16: the types in which memplan computes networks and gradients. */
@@ -98,7 +100,7 @@ typedef struct mp_call mp_call;
 struct mp_call {
     /* Runs the call; never NULL once prepared. Fails only if the backend's library fails. */
     mp_status (*run)(const mp_call *call, const mp_operands *x, mp_error *err);
-    void (*release)(mp_call *call); /* releases the resources of the call; NULL: `state` is the only one */
+    void (*release)(mp_call *call); /* releases resources that the call holds besides `state`; NULL: there are none */
     void *state; /* the kernel's own state, allocated with mp_alloc; NULL: none. Released with mp_free after `release` */
     int64_t workspace_bytes;
     uint64_t
@@ -147,4 +149,4 @@ mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, co
 /* Runs a prepared call on its backend, and accumulates the gradients in x->adds. These must be a subset of the `adds` at
  * preparation. */
 mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, mp_error *err);
-void mp_call_release(mp_call *call); /* does nothing for an empty call */
+void mp_call_release(mp_call *call); /* Releases a call; does nothing if the call is empty. */

@@ -13,8 +13,9 @@ typedef struct mp_update_factors {
     mp_optimizer optimizer;
     bool nesterov;
     float rate, momentum, beta1, beta2, epsilon,
-        decay;                        /* decay: 1 - lr * weight decay for AdamW, the weight decay itself for other optimizers */
-    float rest1, rest2;               /* 1 - beta, computed in double, because a float beta has already lost digits */
+        decay; /* decay: 1 - lr * weight decay for AdamW, the weight decay itself for other optimizers */
+    /* 1 - beta1 and 1 - beta2, computed from the double values: the float betas have already lost digits */
+    float rest1, rest2;
     float step_size, root_correction; /* for Adam: lr / (1 - b1^t), and 1 / sqrt(1 - b2^t) */
 } mp_update_factors;
 mp_update_factors mp_update_factors_at(const mp_hyper *hyper, int64_t step);
@@ -28,7 +29,7 @@ typedef struct mp_update {
     const void *gradient;
     float *state;      /* moments, then the master copy; NULL: the parameter has no optimizer state */
     const float *clip; /* the gradient is multiplied by this number (gradient clipping); NULL: by 1 */
-    int64_t first;     /* private to the backend: number of blocks of work that the earlier updates of the list need */
+    int64_t first;     /* used by the backend only: number of blocks of work that the earlier updates in the list need */
 } mp_update;
 
 /* ---- the update of one element, by the formulas in memplan/optimizer.h */

@@ -28,7 +28,7 @@
     X("ReverseSequence", "", mp_reverse_sequence, mp_reverse_sequence_kernel) \
     X("MaxRoiPool", "", mp_max_roi_pool, NULL)
 
-/* Defines the kernel of a row; the backend must have defined MP_BODY_LOOP. */
+/* Defines the kernel of one row of the list. The including backend must have defined MP_BODY_LOOP. */
 #define MP_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, , 1)
 #define MP_SLOTTED_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, , MP_BODY_SLOTS(x))
 #define MP_CHECKED_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, MP_BODY_CHECK(name##_check(x, err)), 1)
@@ -46,7 +46,7 @@
         call->workspace_bytes *= slots;                                                    \
         return MP_OK;                                                                      \
     }
-/* Define all kernels of a backend, and the rows of its kernel table. */
+/* Define the kernels of all rows for a backend, and the rows of the backend's kernel table. */
 #define MP_BODY_KERNELS                       \
     MP_BODIES(MP_BODY_KERNEL)                 \
     MP_SLOTTED_BODIES(MP_SLOTTED_BODY_KERNEL) \

@@ -10,7 +10,7 @@
 enum {
     NORMALIZED = 5,
     ADDED = 6
-}; /* number of operands of the fused normalization: NORMALIZED without, ADDED with a residual addition */
+}; /* number of operands of the fused operator: NORMALIZED without a residual addition, ADDED with one */
 
 /* Returns the index of the BatchNormalization that writes `tensor`; -1: another operator writes it. */
 static int normalization_of(const mp_rewriter *r, int tensor)

@@ -175,7 +175,7 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
     if (world->begin_group) MP_CHECK(world->begin_group(world, err));
     const mp_status st = begin_pieces(c, w, &w->legs[w->leg], err);
     const mp_status ended = world->end_group ? world->end_group(world, st == MP_OK ? err : NULL)
-                                             : MP_OK; /* a group of messages must be ended also after a failure */
+                                             : MP_OK; /* the library's group of messages must be ended also after a failure */
     return st == MP_OK ? ended : st;
 }
 
@@ -252,7 +252,7 @@ static mp_status move_all(mp_collectives *c, bool *moved, int *missing, mp_error
         }
         *(before ? &before->next : &c->first) = next;
         w->n_runs++;
-        if (c->world->is_on_stream) continue; /* collectives on a stream have no end time on the host */
+        if (c->world->is_on_stream) continue; /* the end of a collective on a stream has no time on the host */
         w->ended_at = mp_clock_now();
         w->seconds += w->ended_at - w->began_at;
         if (!c->first) c->busy_seconds += w->ended_at - c->busy_since;

@@ -55,20 +55,20 @@ typedef struct mp_leg {
 enum { MP_LEGS = 6 };
 typedef struct mp_collective_work mp_collective_work;
 struct mp_collective_work {
-    const char *name;   /* for messages, such as "all-reduce 3" */
+    const char *name;   /* name of the collective in messages, such as "all-reduce 3" */
     mp_collective kind; /* the collective in the plan, which may consist of several legs */
     size_t n_legs;
     mp_leg legs[MP_LEGS];
     bool adds; /* set by the caller before each issue: sums are added to the parts instead of overwriting them */
-    /* while the collective is in progress: */
+    /* The following members have a value only while the collective is in progress. */
     size_t leg, n_requests;
     mp_awaited *requests; /* array of mp_work_requests(work) entries */
     int tag, own_tag; /* own_tag: a fixed message tag, needed if not all ranks issue the same collectives; 0: tags are numbered
                          in the order of issue */
     int64_t ticket;
     mp_collective_work *next;
-    /* over all runs: their number, the bytes sent, and the seconds in progress (0 on a stream); began_at and ended_at are times
-     * of the last run */
+    /* Statistics over all runs of this collective: number of runs, bytes sent, seconds in progress (0 on a stream). began_at
+     * and ended_at are the times of the last run. */
     int64_t n_runs, sent_bytes;
     double seconds, began_at, ended_at;
 };
@@ -82,7 +82,7 @@ typedef struct mp_collectives {
     mp_communicator *world;
     const mp_backend *backend;
     bool fast;
-    double timeout; /* a wait fails after this many seconds without progress */
+    double timeout; /* seconds without progress after which a wait fails */
     int64_t issued, sent_bytes;
     double busy_since, busy_seconds;  /* seconds with at least one collective in progress. The end of a collective is noticed
                                          only when this rank tests it */

@@ -20,7 +20,7 @@
 /* Handle of a request; 0: no request, or a request that has ended. */
 typedef int64_t mp_message;
 
-/* A request in progress, and the expected result. */
+/* A send or receive in progress, with the properties that are checked when it ends. */
 typedef struct mp_awaited {
     mp_message message;
     int peer;      /* the rank that sends or receives the message; -1: only the library knows the rank */
@@ -77,7 +77,7 @@ typedef mp_status mp_module_join(mp_communicator **out, mp_error *err);
 typedef mp_status mp_module_join_devices(mp_communicator *world, const mp_backend *backend, mp_communicator **out,
                                          mp_error *err);
 
-/* The elements of a rank's part: n elements from `from` on. */
+/* A range of elements of a tensor: the n elements from `from` on, for example a rank's part. */
 typedef struct mp_range {
     int64_t from, n;
 } mp_range;

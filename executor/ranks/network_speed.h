@@ -18,7 +18,8 @@ typedef struct mp_collective_speed {
 typedef struct mp_network_speed {
     int n_ranks, n_here; /* n_here: number of ranks on this machine */
     mp_collective_speed kinds[MP_NETWORK_KINDS];
-    double latency_seconds, bytes_per_second; /* fitted to the times of all collectives together */
+    /* latency and rate of the network, fitted to the times of all measured collectives together */
+    double latency_seconds, bytes_per_second;
 } mp_network_speed;
 
 static inline int64_t mp_network_bytes(int size)

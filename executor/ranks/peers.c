@@ -63,11 +63,12 @@ static state state_of(int64_t process)
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
     FILE *file = fopen(path, "r");
-    if (!file) return access("/proc/self/stat", R_OK) ? STATE_RUNS : STATE_GONE; /* without /proc the state is unknown */
+    /* the process has ended; without a readable /proc, its state is unknown */
+    if (!file) return access("/proc/self/stat", R_OK) ? STATE_RUNS : STATE_GONE;
     const size_t n = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[n] = 0;
-    const char *name_end = strrchr(text, ')'); /* a program's name may contain any character, even ')' */
+    const char *name_end = strrchr(text, ')'); /* searches from the end, because a program's name may contain ')' */
     const char is = name_end && name_end[1] ? name_end[2] : 'R';
     return is == 'Z' || is == 'X' ? STATE_GONE : is == 'T' || is == 't' ? STATE_STOPPED : STATE_RUNS;
 }

@@ -6,7 +6,7 @@
 
 /* The identity of a rank's process, sent to all ranks. */
 typedef struct mp_peer {
-    char program[24]; /* "memplan 0.1.0"; this field is compared first */
+    char program[24]; /* program name and version, such as "memplan 0.1.0"; compared before the other members */
     int64_t process;
     char machine[184]; /* identifies the machine, and the container on it */
     char host[64];     /* host name, for messages */

@@ -101,7 +101,7 @@ static mp_status open_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     char *memory = b->pin(b, bytes);
     MP_ENSURE(memory, err, MP_NOMEM, "there is no memory of %lld bytes for the tier '%.60s' that the device can reach",
               (long long)bytes, name);
-    memset(memory, 0, (size_t)bytes); /* as in mp_tier_open: storages that are always live start at zero */
+    memset(memory, 0, (size_t)bytes); /* storages that are always live start as zeros, as in memory from mp_tier_open */
     mp_tier_over(name, memory, bytes, &a->tiers[tier]);
     return MP_OK;
 }

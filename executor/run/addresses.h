@@ -9,7 +9,7 @@
 /* One step of the plan, with the addresses that it uses. */
 typedef struct mp_ready_step {
     int node, alternative;
-    bool first_run; /* true: the first run of the node for this micro-batch; false: a recomputation */
+    bool first_run; /* true: the step runs its node for the first time in this micro-batch; false: a recomputation */
     size_t n_slots, n_dead, n_guarded;
     char **slots; /* per operand of the node: its address; NULL: the operand is not in memory at this step */
     char *workspace;
@@ -23,11 +23,13 @@ typedef struct mp_ready_step {
     bool is_copy;          /* true: the step copies data between tiers and computes nothing */
     bool is_of_state;      /* true: the step copies optimizer state, so it runs only in passes with updates */
     bool is_collective;    /* true: the step exchanges data with other ranks, on the network channel */
-    size_t n_moved;        /* of a collective: number of tensors to exchange */
-    char **wholes, **parts; /* of a collective: addresses of whole tensors and of this rank's parts; parts NULL: each part is
-                               inside its whole tensor */
-    int64_t n_updated;      /* of an update: number of elements */
-    const char *old_target; /* of an update that writes a part: address of the old values in the whole parameter; else NULL */
+    size_t n_moved;        /* if the step runs a collective: number of tensors to exchange */
+    /* if the step runs a collective: addresses of whole tensors and of this rank's parts; parts NULL: each part is inside
+     * its whole tensor */
+    char **wholes, **parts;
+    int64_t n_updated; /* if the step updates a parameter: number of elements */
+    /* if the step updates a part of a parameter: address of the old values in the whole parameter; else NULL */
+    const char *old_target;
     size_t n_copies;
     mp_copy *copies;
 } mp_ready_step;
@@ -47,13 +49,13 @@ typedef struct mp_addresses {
                                     an arena */
     int64_t
         *fixed_at; /* per storage that is always live: offset in `fixed`, or in the memory of its tier; other storages: -1 */
-    int64_t *constant_at; /* per constant of the program: offset in `fixed`; constants follow the storages */
+    int64_t *constant_at; /* for each constant of the program: its offset in `fixed`, where constants follow the storages */
     size_t n_places;
     const mp_place
         *places; /* the instances and workspaces that the plan places in device memory, then the instances in other tiers */
     int64_t *place_at; /* per entry of `places`: offset in the arena, or in the memory of its tier */
     int64_t guard_bytes;
-    mp_ready_step *steps; /* one per step of the plan */
+    mp_ready_step *steps; /* the steps of the plan, in order */
 } mp_addresses;
 
 /* Returns the alternative that step t of the plan selects. */
@@ -62,7 +64,7 @@ static inline const mp_alternative *mp_addresses_alternative(const mp_addresses 
     return &a->program->graph->nodes[a->plan->steps[t].node].alternatives[a->plan->steps[t].alternative];
 }
 
-enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
+enum { MP_UNUSED_BYTE = 0xa5 }; /* the value of every byte of the arena before the first step */
 
 /* Allocates `fixed` and `arena` from the program's backend, and the memory of other tiers as the options state. Then fills
  * *out. The lists of *out are allocated in the pool. The caller releases the memory with mp_addresses_free, even after a
@@ -79,7 +81,8 @@ enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
  *   - MP_IO: as mp_tier_open. */
 mp_status mp_addresses_of(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
                           mp_addresses *out, mp_error *err);
-void mp_addresses_free(mp_addresses *addresses); /* does nothing for a zeroed one */
+/* Releases the memory of the addresses; does nothing if *addresses is zeroed. */
+void mp_addresses_free(mp_addresses *addresses);
 
 /* Returns the address of this rank's part of a parameter, and in *own the elements of the part. NULL: this rank stores the
  * whole parameter. */

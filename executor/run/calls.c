@@ -8,8 +8,9 @@
  * number of calls to await before step t. `start` has n_steps + 2 elements. */
 static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_calls *out, mp_error *err)
 {
-    int last[MP_MAX_CHANNELS][2]; /* per channel: the last awaited call at the current position; [1] for calls of updates, [0]
-                                     for all other calls */
+    /* for each channel: the last call that is awaited at the current position; index 1: among calls of updates, index 0:
+     * among all other calls */
+    int last[MP_MAX_CHANNELS][2];
     int *awaited = mp_pool_alloc(pool, out->n, sizeof *awaited);
     MP_ENSURE(awaited, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t <= n_steps; t++) start[t + 1] += start[t];
@@ -36,8 +37,7 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
     const size_t n = a->plan->n_steps;
     int n_marks[MP_MAX_CHANNELS] = {0};
     MP_OWNED int *n_awaited = mp_alloc(
-        n + 2,
-        sizeof *n_awaited); /* element t + 1: number of calls to await before step t, or, for t = n, at the end of the pass */
+        n + 2, sizeof *n_awaited); /* start[t + 1]: number of calls to await before step t; for t = n: at the end of the pass */
     *out = (mp_calls){.list = mp_pool_alloc(pool, n, sizeof *out->list)};
     MP_ENSURE(n_awaited && out->list, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n; t++) {

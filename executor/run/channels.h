@@ -11,7 +11,8 @@ typedef struct mp_channels {
     const mp_addresses *at;
     mp_copy_queue *queues[MP_MAX_CHANNELS]; /* one queue per channel. NULL: the plan has no copies on the channel, or a stream
                                                of the backend runs them */
-    int64_t *tickets;                       /* per step of the plan: ticket of the step's last copy in its queue */
+    /* for each step of the plan: the ticket of the step's last copy in the queue of its channel */
+    int64_t *tickets;
     mp_copied planned[2];     /* planned bytes of one pass: [0] copies of activations, [1] copies of optimizer state */
     mp_copied issued, before; /* issued: bytes enqueued on streams so far; before: all bytes copied before the current pass */
     double wait_seconds;      /* time spent in mp_channels_wait on queues and on other ranks */
@@ -24,7 +25,7 @@ typedef struct mp_channels {
  * the queues copy. MP_NOMEM. O(steps). */
 mp_status mp_channels_open(const mp_addresses *addresses, const mp_execution_options *options, mp_pool *pool, mp_channels *out,
                            mp_error *err);
-void mp_channels_close(mp_channels *channels); /* does nothing for a zeroed one */
+void mp_channels_close(mp_channels *channels); /* Releases the queues; does nothing if *channels is zeroed. */
 
 /* mp_channels_issue starts a call that is a transfer (copies or a collective); mp_channels_wait waits for its end. A transfer
  * on a stream may be issued while the backend records a pass. MP_IO: a copy of this call, or an earlier copy on its channel,

@@ -23,7 +23,7 @@ typedef struct mp_clipping {
     int *of; /* per node of the program: index in `gradients` of the parameter that the node updates; -1: the node is no update,
                 or another stage counts the gradient */
     size_t n, n_split;
-    mp_clipping_sums *sums; /* per rank: its sums of squares */
+    mp_clipping_sums *sums; /* the sums of squares of all ranks, by rank */
 } mp_clipping;
 
 /* Lists the gradients of a program. The lists are allocated in the pool. MP_NOMEM. O(nodes). */

@@ -170,7 +170,7 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
     case MP_TASK_ACCUMULATE:
         run_accumulate(e, r);
         break;
-    case MP_TASK_COLLECTIVE: /* collectives are run by the network channel (rank_channel.c) */
+    case MP_TASK_COLLECTIVE: /* not run here: the network channel (rank_channel.c) runs collectives */
         break;
     case MP_TASK_CLIP:
         if (kind & MP_RUN_UPDATES) MP_CHECK(run_clip(e, r, err));
@@ -202,7 +202,8 @@ static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t
     const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
     if (issued)
         MP_CHECK(b->side_end(b, call->channel, call->mark,
-                             ran == MP_OK ? err : NULL)); /* the section on the side stream must end also after a failure */
+                             /* side_end is called even after a failure, because the section on the side stream must end */
+                             ran == MP_OK ? err : NULL));
     return ran;
 }
 
@@ -380,7 +381,7 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         MP_CHECK(mp_channels_wait(&e->channels, call, err));
     }
     if (e->pending >= 0) MP_CHECK(mp_channels_end_pass(&e->channels, false, true, err));
-    MP_CHECK(b->wait(b, err)); /* the next pass overwrites e->factors, so the updates must have run */
+    MP_CHECK(b->wait(b, err)); /* waits for the updates, because the next pass overwrites e->factors, which they read */
     e->pending = -1;
     return MP_OK;
 }

@@ -71,7 +71,7 @@ mp_copied mp_execution_copied(const mp_execution *execution);
  * seconds of every node of the graph, summed over all steps. */
 double mp_execution_wait_seconds(const mp_execution *execution);
 const double *mp_execution_seconds(const mp_execution *execution);
-void mp_execution_forget_seconds(mp_execution *execution); /* resets the seconds of all nodes to zero */
+void mp_execution_forget_seconds(mp_execution *execution); /* resets the measured seconds of all nodes to zero */
 /* Writes a hash of the bytes of all parameters and buffers, in the order of their storages. */
 void mp_execution_hash(const mp_execution *execution, char hash[33]);
 /* Compares the parameters of all ranks, bit for bit. Whole parameters must be equal on all ranks; parts must be equal on all

@@ -25,15 +25,15 @@ struct mp_execution {
     mp_update *updates; /* one update per trained parameter */
     mp_clipping clipping;
     int64_t pending;           /* forward-fused updates: the step whose gradients have not been applied yet, -1: none */
-    mp_update_factors factors; /* scalars of the current updates, such as the learning rate */
+    mp_update_factors factors; /* scalars of the updates that are running, such as the learning rate */
     bool records;
     mp_run_kind kinds[MP_RUN_KINDS];
     mp_calls calls;
     mp_channels channels;
     double *seconds, input_seconds;
-    float *losses;        /* per micro-batch of the current step: this rank's loss */
-    float *all_losses;    /* per rank, then per micro-batch: the loss */
-    mp_stage_turns turns; /* of a pipeline stage; empty if the program runs a whole network */
+    float *losses;        /* this rank's loss of each micro-batch in the current step */
+    float *all_losses;    /* the losses of all ranks: rank by rank, within a rank micro-batch by micro-batch */
+    mp_stage_turns turns; /* the turns of a pipeline stage; empty if the program runs a whole network */
     mp_watch *watch;      /* NULL: operands are not inspected */
     mp_states states;
     mp_pool *pool;

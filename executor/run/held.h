@@ -7,7 +7,8 @@
 
 /* True if a tensor is a parameter or buffer with its own values on this rank, as a whole or as a part. O(nodes). */
 bool mp_is_held(const mp_program *program, const mp_execution *execution, int tensor);
-enum { MP_HELD_VALUES }; /* array index of a tensor's values; the following indices are its optimizer moments */
+/* index of the array with a tensor's values; the arrays of its optimizer moments have the following indices */
+enum { MP_HELD_VALUES };
 /* Returns the number of arrays of a tensor: its values, and its moments. O(nodes). */
 int mp_held_arrays(const mp_program *program, const mp_execution *execution, int tensor);
 

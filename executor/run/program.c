@@ -288,7 +288,7 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
                         .details = &b};
     p->bindings = NULL;
     const mp_status st = mp_training_graph_bound(model, options, loss, &target, &p->graph, &p->bindings, err);
-    if (st != MP_OK) p->bindings = NULL; /* the bindings belong to the graph builder, which releases them */
+    if (st != MP_OK) p->bindings = NULL; /* the bindings are not released here, because they belong to the graph builder */
     MP_CHECK(st);
     MP_CHECK(judge(&b, err));
     for (size_t k = 0; k < p->n_nodes; k++) MP_CHECK(find_slots(p, (int)k, err));

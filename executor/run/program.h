@@ -36,7 +36,7 @@ typedef struct mp_program_node {
     mp_call call;                     /* the prepared kernel call; empty for nodes without an operator */
     mp_operands operands;             /* the operands of the call; empty for nodes without an operator */
     size_t n_algorithms;              /* number of the node's alternatives if they are algorithms; else 0 */
-    mp_program_algorithm *algorithms; /* one per alternative; used instead of `call` */
+    mp_program_algorithm *algorithms; /* the algorithms of the node, one per alternative; if present, they replace `call` */
     size_t n_slots;
     mp_slot *slots;
 } mp_program_node;
@@ -48,9 +48,9 @@ struct mp_program {
     mp_graph *graph;
     mp_bindings *bindings;
     size_t n_nodes, capacity;
-    mp_program_node *nodes; /* one per node of the graph */
-    mp_pool *pool;          /* owns all arrays of the program */
-    mp_constant *constants; /* the gradient of the loss first, then constant operands of kernels */
+    mp_program_node *nodes; /* the nodes of the program, one per node of the graph */
+    mp_pool *pool;          /* the memory pool that owns all arrays of the program */
+    mp_constant *constants; /* constants that kernels read: first the initial gradient of the loss, then constant operands */
     size_t n_constants;
     int *constant_of; /* per tensor of the model: index in `constants` of its value; 0: none */
     int loss_parts; /* number of tp ranks over which the positions of the loss are split; 1: every rank computes the whole loss
@@ -81,7 +81,7 @@ bool mp_program_lacks(const mp_program *program, int tensor);
  * `fast`: sums use the order of the network library. Must be called before any other function adds nodes to the graph. Errors:
  * as mp_graph_exchange. */
 mp_status mp_program_exchange(mp_program *program, const mp_ranks *ranks, bool fast, mp_rank_traffic *traffic, mp_error *err);
-/* The position of a process in the mesh. A single process has all sizes 1. */
+/* The position of a process in the mesh of ranks. For a single process, all sizes are 1. */
 typedef struct mp_rank_place {
     int n_data, data_index; /* number of ranks with different samples (dp x shard), and this rank's index among them */
     int data_stride;        /* difference of the process numbers of two consecutive ranks with different samples */

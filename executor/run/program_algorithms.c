@@ -25,7 +25,7 @@ static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
     for (size_t k = 0; k < of->n_alternatives; k++) {
         mp_call *call = &node->algorithms[n].call;
         mp_alternative alternative = of->alternatives[k];
-        if (alternative.returns) { /* an alternative that copies an offloaded tensor back has no call */
+        if (alternative.returns) { /* an alternative that copies an offloaded tensor back is no algorithm and has no call */
             of->alternatives[n] = alternative;
             node->n_algorithms = ++n;
             continue;
@@ -80,7 +80,7 @@ static mp_status list(mp_program *p, size_t i, mp_error *err)
             if (!strcmp(found.list[f].name, of->alternatives[k].algorithm))
                 taken[k].is_deterministic = found.list[f].is_deterministic;
     if (of->n_alternatives > 1) return MP_OK;
-    forget(node); /* the only remaining algorithm is the node's call */
+    forget(node); /* a single algorithm is no choice: it becomes the node's call */
     alternatives[0] = base;
     of->n_alternatives = 1;
     return MP_OK;

@@ -32,7 +32,7 @@ static mp_status share_update(const mp_program *p, mp_binding *b, const int *to,
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8, n = mp_stored_elements(&p->model->tensors[b->parameter]);
     const int64_t part = mp_rank_part(n, p->mesh.size[MP_DIM_SHARD]),
                   arrays = mp_optimizer_moments(p->options.optimizer) +
-                           (element < (int64_t)sizeof(float)); /* the moments, and the master copy of a 16-bit parameter */
+                           (element < (int64_t)sizeof(float)); /* the moments, and for 16-bit parameters the master copy */
     if (to[b->source] >= 0) b->source = to[b->source];
     if (to[b->target] >= 0) b->target = to[b->target];
     MP_CHECK(set_bytes(p, b->target, part * element, err));
@@ -121,9 +121,9 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
     const mp_dim dims[] = {MP_DIM_SHARD, MP_DIM_DP, MP_DIM_TP};
     const mp_moved moved = mp_program_moved(node);
     int64_t most = 0;
-    if (mp_program_message(p, (int)(node - p->graph->nodes)))
-        return MP_OK;                                   /* the workspace of a message between pipeline stages is already set */
-    if (node->phase != MP_PHASE_BACKWARD) return MP_OK; /* a gather receives directly into its outputs */
+    if (mp_program_message(p, (int)(node - p->graph->nodes))) return MP_OK; /* the pipeline has set its workspace already */
+    /* a gather needs no workspace, because it receives directly into its outputs */
+    if (node->phase != MP_PHASE_BACKWARD) return MP_OK;
     for (int d = 0; d < (mp_program_sums_parts(p, node) ? 3 : 2); d++) {
         int64_t bytes = 0;
         if (!p->mesh.zero && mp_program_sums_fast(p, dims[d])) continue;
@@ -207,7 +207,8 @@ static int64_t summed(const mp_program *p, int64_t n, int64_t ranks, int64_t ran
 static int64_t sent_for(const mp_program *p, const mp_node *node, const mp_rank_place *place)
 {
     const int64_t *size = p->mesh.size, shards = size[MP_DIM_SHARD];
-    const bool is_fast = p->fast_sums; /* a library's sums are counted as a ring all-reduce, equal on all ranks */
+    /* with the library's own sums, the bytes are those of a ring all-reduce, equal on all ranks */
+    const bool is_fast = p->fast_sums;
     const int64_t shard = is_fast ? 0 : place->shard_index, replica = is_fast ? 0 : place->data_index / place->n_shards;
     const bool gathers = node->phase != MP_PHASE_BACKWARD, is_of_parts = mp_program_sums_parts(p, node);
     const mp_moved moved = mp_program_moved(node);

@@ -1,4 +1,4 @@
-/* program_split.h - programs of models whose operators are split over ranks (tp). */
+/* program_split.h - adapts a rank's program to operators that are split over ranks (tp). */
 #pragma once
 
 #include "executor/run/program.h"

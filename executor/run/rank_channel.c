@@ -10,7 +10,7 @@
 #include "executor/ranks/peers.h"
 #include "executor/run/stage.h"
 
-enum { SILENT_SECONDS = 60 }; /* default timeout, after which a silent rank counts as failed */
+enum { SILENT_SECONDS = 60 }; /* default timeout in seconds, after which a rank without messages counts as failed */
 
 /* The communicator of a single process; all its collectives have one rank. */
 static mp_communicator alone = {.name = "one process", .n = 1};
@@ -244,7 +244,7 @@ static mp_status open_teams(const mp_program *p, mp_rank_channel *out, mp_pool *
     const int rank = world->rank;
     out->crossing = (mp_collective_work){.name = "an exchange of operators", .n_legs = 1};
     out->crossing.legs[0] =
-        (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* the work must have room for the requests of the largest team */
+        (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* so that the work has room for the requests of the largest team */
     open_team(out, mp_team_of(&p->mesh, MP_DIM_TP, rank), &out->of_parts);
     if (p->shares_statistics) open_team(out, mp_team_among(mp_statistics_group(&p->mesh), rank), &out->of_samples);
     return take_requests(&out->crossing, pool, err);
@@ -283,7 +283,7 @@ static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_mess
     for (size_t k = 0; k < r->n_moved; k++)
         b->copy(b, c->works[step].legs[0].pieces[k].whole, r->wholes[k],
                 c->at->program->graph->storages[m->storages[k]].payload_bytes);
-    c->tickets[step] = c->collectives.issued; /* a wait for this step includes all messages that were issued earlier */
+    c->tickets[step] = c->collectives.issued; /* a wait for this step then includes all messages that were issued earlier */
     return mp_collectives_issue(&c->ahead, &c->works[step], &ticket, err);
 }
 

@@ -26,14 +26,14 @@ struct mp_rank_channel {
     mp_collectives ahead; /* of a pipeline: messages with activations that the next stage has not received yet; no step waits
                              for these messages */
     mp_collective_work *works; /* per step of the plan: its prepared collective; NULL: the plan has no collectives */
-    int64_t *tickets;          /* per step of the plan: ticket of its last collective */
+    int64_t *tickets;          /* for each step of the plan: the ticket of the step's last collective */
     size_t n_again;
     mp_collective_work
         *again; /* of a pipeline stage: gathers of parameters that are repeated before a backward (stage_gathers.h) */
     mp_crossing_ranks of_parts,
         of_samples;              /* of_parts: the ranks of tp; of_samples: the ranks that share the statistics of a batch */
-    mp_collective_work crossing; /* the exchange of the operator that is running */
-    double wait_seconds;         /* time spent in exchanges inside operators */
+    mp_collective_work crossing; /* the exchange of the operator that is running at the moment */
+    double wait_seconds;         /* seconds that this rank has spent in exchanges inside operators */
     bool adds;      /* true in all passes of a step except the first: new gradient sums are added to this rank's parts */
     int64_t summed; /* ticket of the last gradient sum over pipeline stages; 0: none has been issued in this training */
 };

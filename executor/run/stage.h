@@ -15,7 +15,7 @@ typedef struct mp_stage_message {
     int first, stride, n; /* the stages first, first + stride, ... (n of them); in a transfer, stage `first` sends */
     int tag; /* all stages that take part in the message use this tag to match it, because ranks may issue messages in different
                 orders */
-    size_t n_storages; /* the storages to send, in the same order on sender and receiver */
+    size_t n_storages; /* the storages whose contents the message carries, in the same order on sender and receiver */
     const int *storages;
 } mp_stage_message;
 

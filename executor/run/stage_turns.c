@@ -5,7 +5,7 @@
 
 #include "executor/run/stage.h"
 
-enum { BLOCK = 4096 }; /* bytes that one iteration exchanges between a slot and the arena */
+enum { BLOCK = 4096 }; /* bytes that one iteration of a loop exchanges between a slot and the arena */
 
 /* True if a place holds parameters that its first step gathers. */
 static bool is_gathered(const mp_addresses *a, const mp_place *p)

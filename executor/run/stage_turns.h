@@ -33,7 +33,7 @@ typedef struct mp_stage_slots {
 
 typedef struct mp_stage_turns {
     size_t n;
-    mp_turn *list;      /* the turns of this stage in order */
+    mp_turn *list;      /* the turns of this stage, in the order in which they run */
     size_t turn_around; /* index of the plan's first step that belongs to the backward */
     size_t first_back;  /* index of the first call of the backward */
     bool loss_is_ahead; /* true: the forward of this stage computes the loss */

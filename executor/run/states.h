@@ -6,7 +6,7 @@
 /* A buffer with the most recently requested optimizer state, if that state is in a file. */
 typedef struct mp_states {
     float *read;
-    int storage; /* the storage whose content is in `read`; -1: none */
+    int storage; /* index of the storage whose content is in the buffer `read`; -1: none */
     bool plain;  /* true: files are read and written without io_uring */
 } mp_states;
 

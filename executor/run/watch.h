@@ -19,15 +19,17 @@ typedef struct mp_origin {
 
 typedef struct mp_watch {
     const mp_program *program;
-    mp_origin first, first_nan; /* node is -1 until an origin is found */
-    int64_t pass;               /* number of the current pass, set by the caller that runs the passes */
-    unsigned read;              /* bit set: infinities or NaNs among the values that the current step reads */
-    float *room;                /* buffer in host memory, with room for n_room floats */
+    /* first: origin of all values that are not finite; first_nan: origin of the NaNs; node is -1 until an origin is found */
+    mp_origin first, first_nan;
+    int64_t pass; /* number of the current pass, set by the caller that runs the passes */
+    /* kinds of bad values (infinities, NaNs) among the values that the current step reads, as a bit set */
+    unsigned read;
+    float *room; /* buffer in host memory, with room for n_room floats */
     int64_t n_room;
 } mp_watch;
 
 void mp_watch_begin(mp_watch *watch, const mp_program *program);
-void mp_watch_end(mp_watch *watch); /* does nothing for a zeroed one */
+void mp_watch_end(mp_watch *watch); /* Releases the buffer of the inspection; does nothing if *watch is zeroed. */
 
 /* Inspect the operands before and after a step of the plan. MP_NOMEM; MP_IO: the device has failed. O(elements read and
  * written). */

@@ -10,8 +10,8 @@ enum { ROOM = 256 }; /* capacity of the queue: maximum number of copies that are
 
 struct mp_copy_queue {
     mp_copy_queue_options options;
-    mp_transfer *transfer; /* used by the copying thread only */
-    double began;          /* used by the copying thread only: start time of the current copy */
+    mp_transfer *transfer; /* state of the copying thread for its copies; no other thread uses it */
+    double began;          /* start time of the current copy; only the copying thread uses it */
     pthread_t thread;
     bool has_thread, has_lock;
     pthread_mutex_t lock; /* protects the members below */
@@ -20,7 +20,7 @@ struct mp_copy_queue {
     int64_t issued, ended;
     bool stops;
     mp_copied copied;
-    mp_status failed; /* not MP_OK: copy number `ended` failed, and later copies are skipped */
+    mp_status failed; /* status of the queue; not MP_OK: copy number `ended` failed, and later copies are skipped */
     mp_error why;
 };
 

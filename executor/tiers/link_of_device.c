@@ -20,7 +20,7 @@ enum {
 typedef struct device_link {
     const mp_backend *backend;
     char *memory, *pinned; /* memory: device memory for two vectors and a buffer for copies; pinned: host memory for copies */
-    int64_t at;            /* offset of the next copy in both buffers */
+    int64_t at;            /* offset of the next measured copy in `pinned` and in the device's buffer */
     int mark;
     double times[3]; /* host times of the start and end of a measurement, for a backend without timestamps */
 } device_link;
@@ -144,7 +144,7 @@ static mp_status time_beside(void *link, bool in_memory, double copy_seconds, mp
     device_link *l = link;
     double passes, copies, seconds;
     for (int k = 0; k < 2; k++)
-        MP_CHECK(time_passes(l, in_memory, PASSES, &passes, err)); /* the first run may be slower; the second one counts */
+        MP_CHECK(time_passes(l, in_memory, PASSES, &passes, err)); /* the second result counts: the first run may be slower */
     MP_CHECK(time_both(l, in_memory, PASSES, (int64_t)ceil(3 * passes / copy_seconds), false, &seconds, err));
     out->compute = seconds / passes;
     MP_CHECK(time_copies(l, MP_LINK_BESIDE, PASSES, true, true, &copies, err));

@@ -15,7 +15,7 @@ enum {
     COPIES = 20, /* minimum number of copies that run beside the compute passes */
     MOST_AHEAD = 200,  /* limit for copies issued and not ended; less than the capacity of the queue */
     VECTOR = 32 << 20, /* bytes of the vector for computation in memory */
-    ARITHMETIC = 64    /* number of computations on cached data per computation on data in memory */
+    ARITHMETIC = 64    /* number of computations with each value in caches, instead of one per value in memory */
 };
 
 /* The state of a measurement. */
@@ -89,10 +89,8 @@ static mp_status time_beside(void *link, bool in_memory, double copy_seconds, mp
     for (int k = 0; k < PASSES; k++) compute(m);
     const double alone = (now(m) - from) / PASSES, beside = now(m);
     const int64_t ahead =
-        2 + (int64_t)fmin(
-                MOST_AHEAD,
-                2 * alone /
-                    copy_seconds); /* number of copies in progress that is enough for the duration of the next compute passes */
+        2 + (int64_t)fmin(MOST_AHEAD,
+                          2 * alone / copy_seconds); /* number of copies that take at least as long as the compute passes */
     while (n_passes < PASSES || n_copied < COPIES) {
         while (n_issued - n_copied < ahead) {
             MP_CHECK(issue(m, 0, true, MP_LINK_BESIDE, &ticket, err));
@@ -115,7 +113,7 @@ mp_status mp_link_measure_host(const char *folder, const mp_copy_queue_options *
     MP_CHECK(mp_tier_open("device", NULL, (int64_t)ROOM + SHIFT, false, &m.device, err));
     MP_CHECK(mp_tier_open(folder ? "disk" : "host", folder, ROOM, false, &m.tier, err));
     MP_ENSURE(m.vector = mp_alloc(VECTOR, 1), err, MP_NOMEM, "out of memory");
-    /* varied content, because a file system may compress constant content */
+    /* fills the memory with varied content, because a file system may compress constant content */
     for (uint64_t k = 0, *words = (uint64_t *)m.device.memory; k < ROOM / sizeof *words; k++) words[k] = k * 0x9e3779b97f4a7c15;
     for (int q = 0; q < 2; q++) MP_CHECK(mp_copy_queue_new(options, &m.queues[q], err));
     return mp_link_probe_all(&probe, out, err);

@@ -7,7 +7,7 @@
 enum {
     MP_LINK_SIZES = 6,
     MP_LINK_REPEATS = 5,
-    MP_LINK_LEAST = 64 << 10, /* bytes of the smallest size; each next size is four times larger */
+    MP_LINK_LEAST = 64 << 10, /* bytes of the smallest measured copy; each next size is four times larger */
     MP_LINK_AT_BESIDE = 3,    /* index in sizes[] of the size of copies that run beside computation */
     MP_LINK_BESIDE = MP_LINK_LEAST << 2 * MP_LINK_AT_BESIDE
 };
@@ -24,8 +24,9 @@ typedef struct mp_link_beside {
 } mp_link_beside;
 
 typedef struct mp_link_speed {
-    mp_link_size sizes[MP_LINK_SIZES]; /* from 64 KiB to 64 MiB */
-    double both_seconds;               /* seconds of a copy out and a copy back of the largest size at once */
+    mp_link_size sizes[MP_LINK_SIZES]; /* measurements by size, from 64 KiB to 64 MiB */
+    /* seconds for a copy out and a copy back of the largest size that run at the same time */
+    double both_seconds;
     mp_link_beside arithmetic, memory; /* arithmetic: copies beside computation on data in caches; memory: copies beside
                                           computation on vectors in memory */
 } mp_link_speed;
@@ -38,7 +39,7 @@ typedef struct mp_link_probe {
     mp_status (*beside)(void *link, bool in_memory, double copy_seconds, mp_link_beside *out, mp_error *err);
 } mp_link_probe;
 
-/* Runs all measurements and fills *out. */
+/* Runs all measurements of a link and fills *out. */
 mp_status mp_link_probe_all(const mp_link_probe *probe, mp_link_speed *out, mp_error *err);
 
 /* Returns a link, without names, whose latency + bytes / rate fits the measured seconds (least squares of relative errors). Its

@@ -12,9 +12,9 @@
 enum { MP_TIER_ALIGNMENT = MP_DISK_BLOCK_BYTES };
 
 typedef struct mp_tier {
-    char title[384]; /* for messages: "the tier 'disk' in /scratch" */
+    char title[384]; /* description of the tier in messages, such as "the tier 'disk' in /scratch" */
     int64_t bytes;
-    char *memory;             /* NULL: the tier is a file */
+    char *memory;             /* address of the tier's host memory; NULL: the tier is a file */
     bool is_lent;             /* true: the memory belongs to the caller */
     int file;                 /* file descriptor */
     bool is_open, is_direct;  /* is_direct: the file is accessed without the page cache */
@@ -34,4 +34,4 @@ typedef struct mp_tier {
 mp_status mp_tier_open(const char *name, const char *folder, int64_t bytes, bool locked, mp_tier *out, mp_error *err);
 /* Makes a tier of existing memory. The caller keeps the memory and releases it after mp_tier_close. */
 void mp_tier_over(const char *name, char *memory, int64_t bytes, mp_tier *out);
-void mp_tier_close(mp_tier *tier); /* does nothing for a zeroed one */
+void mp_tier_close(mp_tier *tier); /* Closes the tier and frees its memory or file; does nothing if *tier is zeroed. */

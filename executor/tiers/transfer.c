@@ -17,7 +17,7 @@ typedef struct piece {
 } piece;
 
 struct mp_transfer {
-    char *room, *buffers;   /* memory for the buffers of pieces; `buffers` is the first aligned address in `room` */
+    char *room, *buffers;   /* room: memory for the buffers of all pieces; buffers: the first aligned address in it */
     bool has_ring, submits; /* submits: false after the kernel has refused a piece; refused pieces stay in the ring */
     struct io_uring ring;
     const mp_copy *copy; /* the copy that is in progress */
@@ -73,7 +73,8 @@ static void finish(mp_transfer *m, piece *p, int64_t done)
 /* Submits a piece to the kernel; false: the kernel refused it. */
 static bool submit(mp_transfer *m, piece *p)
 {
-    struct io_uring_sqe *e = io_uring_get_sqe(&m->ring); /* never NULL: the ring has an entry for every piece */
+    /* the entry is never NULL, because the ring has an entry for every piece */
+    struct io_uring_sqe *e = io_uring_get_sqe(&m->ring);
     const int file = m->copy->tier->file;
     if (m->copy->is_out)
         io_uring_prep_write(e, file, p->at, (unsigned)p->whole_bytes, (uint64_t)p->offset);

@@ -6,7 +6,7 @@
 
 typedef struct mp_copy {
     const mp_tier *tier;
-    int64_t offset; /* offset in the tier; for a file a multiple of MP_TIER_ALIGNMENT */
+    int64_t offset; /* offset of the copied bytes in the tier; for a file a multiple of MP_TIER_ALIGNMENT */
     char *memory;   /* the other end of the copy: an address in the device's arena, or in another tier's memory */
     int64_t bytes;
     bool is_out;       /* true: from memory to the tier; false: back */

@@ -25,7 +25,7 @@ typedef struct tally {
     labels_count labels;
 } tally;
 
-/* A block of the backend's memory. */
+/* A block of memory on the backend that holds a tensor of the evaluation. */
 typedef struct room {
     void *data; /* address; NULL: no memory is allocated */
     int64_t bytes;
@@ -39,7 +39,7 @@ typedef struct examiner {
     room *rooms;      /* per tensor of the model: memory allocated for the evaluation, if the tensor is a gathered parameter, a
                          message between stages, or a result */
     int results[3];   /* tensors to read after each batch: the loss, and for losses over classes the scores and labels */
-    size_t n_results; /* number of results; 0 on all pipeline stages except the last */
+    size_t n_results; /* number of entries in `results`; 0 on all pipeline stages except the last */
     const mp_tensor *scores; /* the tensor of class scores (logits); NULL: the loss is not over classes */
     mp_array host[3];        /* per result: its row-major copy on the host */
     mp_relay relay;

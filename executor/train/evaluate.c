@@ -6,7 +6,7 @@
 enum { ALIGNMENT = 256 }; /* alignment of allocated memory in bytes, sufficient for every device */
 
 typedef struct room {
-    void *block, *data; /* block: as allocated; data: the first aligned address in the block */
+    void *block, *data; /* block: address as allocated, to be freed; data: the first aligned address in the block */
     int64_t bytes;      /* size of the block */
 } room;
 
@@ -214,7 +214,7 @@ mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array 
     for (size_t k = 0; k < model->n_operators; k++)
         if (e.needed[k]) MP_CHECK(run_operator(&e, (int)k, err));
     for (size_t k = 0; k < n_wanted;
-         k++) { /* a wanted tensor that is a folded constant has no operator, so its value is copied */
+         k++) { /* a wanted tensor may be a folded constant, which no operator computes; its value is copied */
         const mp_tensor *t = &model->tensors[wanted[k]];
         if (t->value && (t->producer < 0 || model->operators[t->producer].removed)) MP_CHECK(know(&e, wanted[k], err));
     }

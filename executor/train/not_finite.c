@@ -37,7 +37,7 @@ static mp_status find_bad(mp_execution *e, mp_watch *w, int *found, mp_error *er
         }
         MP_CHECK(mp_watch_count(w, &a, &n_bad, &has_nan, err));
         if (has_nan || (n_bad && x->role != MP_ROLE_BUFFER))
-            *found = (int)t; /* infinities in buffers are allowed, because buffers include constant masks of -inf */
+            *found = (int)t; /* infinities count only in parameters: buffers may contain constant masks of -inf */
     }
     return MP_OK;
 }
@@ -80,7 +80,7 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
     mp_execution_options options = t->execution;
     int64_t step = 0;
     int bad = -1;
-    options.by_call = options.profile = true; /* inspection requires calls in order on one stream */
+    options.by_call = options.profile = true; /* the inspection needs calls in the order of the plan on one stream */
     r->bad_start = -1;
     mp_watch_begin(&r->watch, t->program);
     MP_CHECK(mp_execution_new(t->program, t->plan, &options, &r->execution, err));
@@ -102,7 +102,7 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
         ended = bad >= 0 || !isfinite(loss) || r->has_fault || r->watch.first_nan.node >= 0;
         if (!ended)
             r->watch.first.node =
-                -1; /* the step left all parameters finite, so infinities inside the step are not the origin */
+                -1; /* -1: all parameters are finite after the step, so an infinity inside the step is no failure */
     }
     if (!(r->watch.first.node >= 0 || r->has_fault)) MP_CHECK(mp_execution_flush(r->execution, err));
     return MP_OK;

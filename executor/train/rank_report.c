@@ -18,7 +18,7 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     const mp_rank_channel *channel = mp_execution_ranks(e);
     const double steps = report->n_losses ? (double)report->n_losses : 1;
     mp_rank_report own;
-    memset(&own, 0, sizeof own); /* the struct is sent as bytes, so its padding must be initialized */
+    memset(&own, 0, sizeof own); /* zeroes the padding too, because the struct is sent to other ranks as bytes */
     own.process = getpid();
     if (gethostname(own.machine, sizeof own.machine - 1)) own.machine[0] = 0;
     own.planned_peak_bytes = report->static_bytes + r->plan->arena_bytes;

@@ -100,7 +100,7 @@ static mp_status collect(saving *s, mp_error *err)
                 (mp_named_tensor){i->name, MP_DTYPE_FLOAT, x->rank, mp_tensor_whole_dims(x), host.data};
         }
         if (i->writer / ranks != s->world->rank / ranks)
-            continue; /* the writer is in another stage, which gathers the tensor itself */
+            continue; /* this rank's stage does not contain the writer, whose own stage gathers the tensor */
         MP_CHECK(mp_held_read(s->program, s->execution, i->tensor, i->array, i->writer, &host, err));
     }
     return MP_OK;
@@ -205,7 +205,7 @@ static mp_status restore(const mp_checkpoint *file, const mp_program *p, mp_exec
     MP_ENSURE(same, err, MP_PARSE, "'%s' has another type or shape in the file", i->name);
     MP_OWNED float *values = host.data = mp_alloc((size_t)mp_array_elements(&host), sizeof *values);
     MP_ENSURE(values, err, MP_NOMEM, "there is no memory for '%s'", i->name);
-    memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host)); /* data in the file may be unaligned */
+    memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host)); /* copied, because the data in the file may be unaligned */
     return mp_held_write(p, e, i->tensor, i->array, &host, err);
 }
 

@@ -219,9 +219,8 @@ static void hand_out(training *t, mp_status st, mp_report *out, mp_error *err)
 {
     mp_train_request again = *t->request;
     const char *state = t->has_saved ? again.save : again.resume;
-    const bool is_explained =
-        st == MP_REFUTED && !t->in_step &&
-        !again.execution.world; /* not with several ranks, because the other ranks would not take part in the repetition */
+    const bool is_explained = st == MP_REFUTED && !t->in_step &&
+                              !again.execution.world; /* not with several ranks: the others would not repeat the training */
     if (st == MP_REFUTED && !is_explained) explain_by_data(t, err);
     *out = t->report;
     t->report = (mp_report){0};
@@ -328,7 +327,8 @@ mp_status mp_train_turns(const mp_train_request *requests, size_t n, mp_turns *o
     for (size_t i = 0; i < n; i++) {
         MP_CHECK(finish(&t.trainings[i], MP_OK, err));
         hand_out(&t.trainings[i], MP_OK, &t.report.reports[t.report.n++], err);
-        t.report.reports[i].measured_arena_bytes = -1; /* unknown, because the trainings share one arena */
+        /* -1 means unknown: the trainings share one arena, so no training's share can be measured */
+        t.report.reports[i].measured_arena_bytes = -1;
     }
     *out = t.report;
     t.report = (mp_turns){.arena_bytes = out->arena_bytes};

@@ -42,7 +42,8 @@ MP_HANDLE_OWNER(dnnl_primitive_desc_iterator_destroy, dnnl_primitive_desc_iterat
 MP_HANDLE_OWNER(dnnl_primitive_attr_destroy, dnnl_primitive_attr_t)
 MP_HANDLE_OWNER(dnnl_post_ops_destroy, dnnl_post_ops_t)
 
-/* A primitive with its memory objects. The kernel sets the addresses of its arguments before each run. */
+/* A oneDNN primitive with the memory objects of its arguments. The kernel sets the addresses of these arguments before each
+ * run. */
 typedef struct mp_dnnl_op {
     dnnl_primitive_t primitive;
     int n_args;
@@ -61,7 +62,7 @@ mp_status mp_dnnl_arg(mp_dnnl_op *p, int arg, const dnnl_memory_desc_t *desc, mp
 void mp_dnnl_address(const mp_dnnl_op *p, int arg, void *data);
 /* Runs the primitive and waits. `scratchpad` has scratchpad_bytes bytes, aligned to 64. */
 mp_status mp_dnnl_run(const mp_dnnl_op *p, void *scratchpad, const mp_operator *op, mp_error *err);
-void mp_dnnl_release(mp_dnnl_op *p); /* does nothing for a zeroed operation */
+void mp_dnnl_release(mp_dnnl_op *p); /* Releases an operation; does nothing if *p is zeroed. */
 
 /* Prepares an operation that copies between two layouts (arguments DNNL_ARG_FROM and DNNL_ARG_TO). */
 mp_status mp_dnnl_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, const mp_operator *op, mp_dnnl_op *out,

@@ -11,7 +11,7 @@
     X(einsums)              /* Einsum */                                                          \
     X(recurrents)           /* LSTM, GRU, RNN */                                                  \
     X(attentions)           /* ScaledDotProductAttention */                                       \
-    X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                \
+    X(pools)                /* MaxPool, AveragePool, LpPool, global pools */                      \
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
     X(batch_normalizations) /* BatchNormalization */                                              \
     X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \

@@ -16,7 +16,7 @@ void mp_line_write(const mp_lines *lines, const mp_array *a, int64_t k, const fl
 /* As mp_line_read and mp_line_write, for the elements [first, first + n) of line k only; n <= MP_BLOCK. */
 const float *mp_line_read_part(const mp_lines *lines, const mp_array *a, int64_t k, int64_t first, int64_t n, float *room);
 void mp_line_write_part(const mp_lines *lines, const mp_array *a, int64_t k, int64_t first, int64_t n, const float *values);
-/* Returns the number of lines processed at the same time. */
+/* Returns the number of lines that threads process at the same time, each with its own workspace. */
 static inline int64_t mp_lines_at_once(const mp_lines *lines)
 {
     return lines->n < MP_LINES_AT_ONCE ? lines->n : MP_LINES_AT_ONCE;

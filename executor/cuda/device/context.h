@@ -9,7 +9,7 @@
 #include "executor/kernel/backend.h"
 
 struct mp_cuda_context {
-    mp_backend backend;     /* the backend that the program uses */
+    mp_backend backend;     /* the backend object of this GPU */
     const mp_backend *host; /* the CPU backend, which converts arrays in host memory */
     int ordinal;            /* number of the GPU among the GPUs that CUDA_VISIBLE_DEVICES makes visible */
     char label[16];         /* name in --device: "cuda", "cuda:1" */
@@ -23,7 +23,7 @@ struct mp_cuda_context {
     mp_cuda_streams *streams;
     mp_cuda_step *step;
     mp_cuda_inputs *inputs;
-    mp_cuda_times *times; /* events of timestamps; NULL until the first timestamp */
+    mp_cuda_times *times; /* CUDA events of the timestamps; NULL until the first timestamp */
     void *staging; /* pinned host memory for arrays whose layout or type changes during a copy. It grows and never shrinks */
     size_t staging_bytes;
 

@@ -93,13 +93,14 @@ static const mp_device *profile_of_card(mp_cuda_context *c)
 {
     struct cudaDeviceProp p;
     if (c->card.name) return &c->card;
-    c->card = *mp_device_find("h200"); /* without a GPU, an H200 is assumed, as in dnn_describe.c */
+    c->card = *mp_device_find("h200"); /* without a GPU, memplan plans for an H200, as dnn_describe.c does */
     c->card.name = "cuda";
     if (look(c, NULL) != MP_OK || cudaGetDeviceProperties(&p, c->ordinal) != cudaSuccess) return &c->card;
     if (mp_device_of_card(p.name)) c->card = *mp_device_of_card(p.name);
     c->card.name = "cuda";
     c->card.memory_bytes = (int64_t)p.totalGlobalMem;
-    c->card.reserve_bytes = INT64_C(1) << 30; /* the reported memory already excludes the memory that the card reserves */
+    /* smaller than for other devices: totalGlobalMem already excludes the memory that the card reserves */
+    c->card.reserve_bytes = INT64_C(1) << 30;
     return &c->card;
 }
 
@@ -138,7 +139,8 @@ enum { PROCESSES = 256 };
 static bool find(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
-    memcpy(function, &symbol, sizeof symbol); /* ISO C has no conversion from an object pointer to a function pointer */
+    /* memcpy, because ISO C cannot convert the symbol's object pointer to a function pointer */
+    memcpy(function, &symbol, sizeof symbol);
     return symbol;
 }
 

@@ -16,7 +16,7 @@
 
 typedef struct mp_cuda_device {
     int ordinal;
-    int architecture;    /* e.g. 90 for compute capability 9.0 */
+    int architecture;    /* compute capability times 10: 90 means 9.0 */
     int multiprocessors; /* number of multiprocessors */
     char name[64];
     int64_t memory_bytes;

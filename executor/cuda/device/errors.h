@@ -16,7 +16,7 @@ mp_status mp_cublas_error(cublasStatus_t code, const char *what, mp_error *err);
 #define MP_CUDNN_STATUS(call, err) mp_cudnn_error((call), #call, (err))
 #define MP_CUBLAS_STATUS(call, err) mp_cublas_error((call), #call, (err))
 
-/* As MP_CHECK, for a library call. */
+/* As MP_CHECK, for a call of CUDA, cuDNN or cublasLt. */
 #define MP_CUDA(call, err) MP_CHECK(MP_CUDA_STATUS(call, err))
 #define MP_CUDNN(call, err) MP_CHECK(MP_CUDNN_STATUS(call, err))
 #define MP_CUBLAS(call, err) MP_CHECK(MP_CUBLAS_STATUS(call, err))

@@ -18,9 +18,9 @@ typedef struct step_values {
 } step_values;
 
 struct mp_cuda_step {
-    step_values now;        /* values of the most recently enqueued copy */
-    step_values *on_device; /* the values in device memory, read by kernels */
-    step_values *leaving;   /* ROOMS buffers in pinned host memory */
+    step_values now;        /* the values (seed, step, scalars) of the most recently enqueued copy */
+    step_values *on_device; /* the same values in device memory, which kernels read */
+    step_values *leaving;   /* ROOMS buffers in pinned host memory, from which copies to the device are enqueued */
     cudaEvent_t left[ROOMS];
     int turn;
 };
@@ -46,7 +46,7 @@ void mp_cuda_step_close(mp_cuda_step *s)
     mp_free(s);
 }
 
-/* Enqueues the copy of `now`. A failure is reported at the next launch. */
+/* Enqueues the copy of the values s->now to the device. If it fails, the next launch reports the failure. */
 static void send(mp_cuda_step *s, cudaStream_t stream)
 {
     const int k = s->turn++ % ROOMS;

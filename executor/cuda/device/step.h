@@ -21,8 +21,8 @@ void mp_cuda_step_close(mp_cuda_step *step); /* does nothing for NULL */
 
 /* Implements mp_backend.begin: enqueues the copy of the values of a pass to the device. */
 void mp_cuda_begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors);
-/* Returns the device address of seed and step number for the pass `run`, on the calling thread's backend. If mp_cuda_begin was
- * not called for this pass, enqueues the copy of the values. */
+/* Returns the device address of seed and step number for the pass `run`. The memory belongs to the calling thread's backend.
+ * If mp_cuda_begin was not called for this pass, enqueues the copy of the values. */
 const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run);
 /* Returns the device address of the scalars of updates, such as the learning rate. If `factors` differs from the values on the
  * device, enqueues a copy. */

@@ -174,7 +174,7 @@ void mp_cuda_discard(const mp_backend *self, void *recording)
 
 struct mp_cuda_inputs {
     cudaStream_t stream;
-    cudaEvent_t landed; /* recorded on the first stream after the uploaded batch has been copied to the inputs */
+    cudaEvent_t landed; /* event on the first stream, recorded after the uploaded batch has been copied to the inputs */
 };
 
 mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err)
@@ -199,7 +199,7 @@ void *mp_cuda_pin(const mp_backend *self, int64_t bytes)
     void *memory = NULL;
     mp_cuda_use(self);
     if (cudaHostAlloc(&memory, bytes > 0 ? (size_t)bytes : 1, cudaHostAllocDefault) == cudaSuccess) return memory;
-    cudaGetLastError(); /* clears the error, so that the next launch does not report it */
+    cudaGetLastError(); /* clears CUDA's last error; otherwise the next launch would report it */
     return NULL;
 }
 

@@ -29,7 +29,7 @@ mp_status mp_cuda_side_wait(const mp_backend *self, int channel, int mark, mp_er
 typedef struct mp_cuda_times mp_cuda_times;
 mp_status mp_cuda_note_time(const mp_backend *self, int k, mp_error *err);
 mp_status mp_cuda_seconds_between(const mp_backend *self, int from, int to, double *seconds, mp_error *err);
-/* Releases the timestamps when the device is closed; does nothing for NULL. */
+/* Releases the timestamps when the device is closed; does nothing if `times` is NULL. */
 void mp_cuda_times_close(mp_cuda_times *times);
 
 /* Implement record_begin, record_end, replay and discard of mp_backend: capture a pass as a CUDA graph. */
@@ -38,7 +38,7 @@ mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error 
 mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err);
 void mp_cuda_discard(const mp_backend *self, void *recording);
 
-/* The stream that uploads the next batch, for pin, unpin, bring and land of mp_backend. */
+/* The state of the stream that uploads the next batch. It implements pin, unpin, bring and land of mp_backend. */
 typedef struct mp_cuda_inputs mp_cuda_inputs;
 /* Creates the stream when the device is opened. The caller must close *out, even after a failure. */
 mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err);

@@ -63,7 +63,7 @@ template <class F> static void mp_blocks(int64_t n, const F &f)
 /* ---- kernels with one warp per row, whose lanes keep the row in registers.
  *
  *     struct f {
- *         struct own { float x[8], sum; };  // per lane, kept from turn to turn
+ *         struct own { float x[8], sum; };  // per lane, kept between calls of w.lanes
  *         template <class WARP> MP_BODY void run(int64_t row, WARP &w) const
  *         {
  *             w.lanes([&](int lane, own &o) { ... });  // all lanes; no lane reads another lane's data

@@ -10,8 +10,8 @@
 
 typedef struct mp_divisor {
     int64_t by;
-    uint64_t multiplier; /* multiplier that replaces the division; 0: the divisor is 1 */
-    int shift;           /* right shift of the product's upper 64 bits */
+    uint64_t multiplier; /* the factor by which a dividend is multiplied; 0: the divisor is 1 */
+    int shift;           /* number of bits by which the upper 64 bits of the product are shifted right */
 } mp_divisor;
 
 /* Returns the divisor `by` >= 1, prepared for mp_divide. */

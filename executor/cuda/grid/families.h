@@ -9,7 +9,7 @@
     X(unaries)              /* Relu ... Cast, Clip */                                             \
     X(binaries)             /* Add ... Where, comparisons, logic */                               \
     X(randoms)              /* Dropout, RandomNormal ..., Constant, Shape, Range, windows ... */  \
-    X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                \
+    X(pools)                /* MaxPool, AveragePool, LpPool, global pools */                      \
     X(batch_normalizations) /* BatchNormalization */                                              \
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
     X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
@@ -24,7 +24,7 @@
     X(einsums)              /* Einsum */                                                          \
     X(tops)                 /* TopK */
 
-/* Families that use cuDNN and cublasLt. */
+/* Families of operators that are computed with cuDNN or cublasLt. */
 #define MP_CUDA_LIBRARY_FAMILIES(X)                   \
     X(convolutions)   /* Conv, ConvTranspose */       \
     X(recurrents)     /* LSTM, GRU, RNN */            \

@@ -24,7 +24,7 @@ static inline bool mp_has_input(const mp_operands *x, int i)
     return i < x->n_in && x->in[i].dtype != MP_DTYPE_UNDEFINED;
 }
 
-/* An operand as kernels receive it; data NULL: the operand is absent. */
+/* An operand of an operator in the form that GPU kernels receive. data NULL: the operand is absent. */
 struct mp_operand {
     void *data;
     mp_dtype dtype;
@@ -48,7 +48,7 @@ static inline mp_operand mp_output(const mp_operands *x, int i)
     return i < x->n_out ? mp_operand_of(&x->out[i]) : mp_operand{NULL, MP_DTYPE_FLOAT};
 }
 
-/* ---- offsets of the elements of lines, for kernels whose rows are lines of an array. */
+/* ---- offsets of elements, for kernels that process an array line by line. */
 
 struct mp_line_places {
     int n_outer, n_inner;

@@ -213,7 +213,8 @@ template <class F> static void mp_each_block(int64_t n_blocks, const F &f)
 #endif
 }
 
-/* ---- over rows, with reductions: several threads share a row, and reduce over its columns in PHASES turns.
+/* ---- over rows, with reductions: several threads reduce the columns of a row together. They pass over the columns PHASES
+ * times.
  *
  *     struct f {
  *         struct value { float sum; };     // the reduced value: plain data
@@ -255,7 +256,7 @@ template <int WIDTH, class F> static void mp_rows_of_width(int64_t n_rows, int64
 
 #else
 
-/* A barrier for the threads of one row. */
+/* A barrier for the WIDTH threads that process one row. */
 template <int WIDTH> static __device__ __forceinline__ void mp_row_barrier()
 {
     if (WIDTH > MP_WARP)
@@ -334,7 +335,8 @@ struct mp_double_sums {
     MP_BODY value join(int, value a, value b) const { return value{a.x + b.x}; }
 };
 
-/* Finds the largest value and its first column; a NaN counts as larger than all numbers. */
+/* A reduction that finds the largest value of a row and the first column with this value. A NaN counts as larger than all
+ * numbers. */
 struct mp_largest {
     struct value {
         float x;

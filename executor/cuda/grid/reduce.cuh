@@ -19,8 +19,8 @@
 
 #include "executor/cuda/grid/grid.cuh"
 
-/* The offsets of terms and outputs in N operands. Kept dimensions number the outputs, reduced dimensions the terms of an
- * output. */
+/* The offsets of terms and outputs in N operands. Each index of the kept dimensions is an output. Each index of the reduced
+ * dimensions is a term of that output. */
 template <int N> struct mp_reduce_places {
     int n_kept, n_reduced;
     int64_t n_out, n_terms;
@@ -99,7 +99,8 @@ template <int N, class F> struct mp_reducing {
     mp_reduce_places<N> places;
     F f;
     mp_cut cut;
-    typename F::value *partial; /* workspace: n_stretches values per output; used if n_stretches > 1 */
+    /* workspace for the partial results of stretches: n_stretches values per output; used if n_stretches > 1 */
+    typename F::value *partial;
 
     MP_BODY void done(int64_t k, int64_t stretch, const int64_t *output, typename F::value total) const
     {
@@ -216,7 +217,7 @@ template <int N, class F> static void mp_reduce(const mp_reduce_places<N> &place
 
 /* ---- common reductions: structs that define all but the operands. */
 
-/* A sum: parts are added in float, and their totals in double. */
+/* The reduction to a sum: terms are added in float within a stretch, and the stretches' sums in double. */
 struct mp_float_sum {
     struct part {
         float x;
@@ -230,7 +231,7 @@ struct mp_float_sum {
     MP_BODY value join_wide(value a, value b) const { return value{a.x + b.x}; }
 };
 
-/* Two sums in one pass over the terms, each as in mp_float_sum. */
+/* The reduction to two sums in one pass over the terms, each computed as in mp_float_sum. */
 struct mp_float_sums {
     struct part {
         float a, b;

@@ -32,7 +32,7 @@ static inline bool mp_takes_vectors(const void *data, mp_dtype dtype)
 struct alignas(16) mp_four_floats {
     float x[4];
 };
-/* W BFLOAT16 elements in 32-bit words of two; the first element is in the lower half. */
+/* A vector of W BFLOAT16 elements, stored as 32-bit words of two elements. The first element of a word is in its lower half. */
 template <int W> struct alignas(2 * W) mp_halves {
     uint32_t pair[W / 2];
 };

@@ -20,7 +20,8 @@ static int64_t batch_stride(const mp_stack *s, int n_batch, int d)
     return own < 0 || s->batch[own] == 1 ? 0 : s->batch_stride[own];
 }
 
-/* Lists the batch dimensions; dimensions that are contiguous in all operands are merged. Returns their number. */
+/* Lists the batch dimensions of a product and returns their number. Dimensions that are contiguous in all operands are
+ * merged. */
 static int read_batches(const mp_stack *const *s, batch *all)
 {
     int n = 0;
@@ -123,7 +124,7 @@ static mp_status describe_operation(mp_blas_matmul *m, mp_dtype dtype, bool left
     /* the bias gradient sums over the rows of b, which is operand A or B of cublasLt */
     uint32_t gradient = m->is_turned ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
     uint32_t epilogue = m->bias == MP_BLAS_BIAS ? CUBLASLT_EPILOGUE_BIAS : gradient;
-    const void *somewhere = m; /* any address: the heuristics only test that it is not NULL */
+    const void *somewhere = m; /* an arbitrary address: the heuristics only test that the bias pointer is not NULL */
     MP_CUBLAS(cublasLtMatmulDescCreate(&m->operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
               err);
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_TRANSA, &turns[0], sizeof turns[0]), err);

@@ -28,7 +28,7 @@ typedef struct mp_blas_matmul {
     cublasLtMatmulDesc_t operation; /* NULL: the product is not prepared */
     cublasLtMatrixLayout_t left, right, result;
     cublasLtMatmulAlgo_t algorithm;
-    bool is_turned; /* c is column-major and computed directly, not as its transpose */
+    bool is_turned; /* true: c is column-major, so c itself is computed instead of its transpose */
     mp_blas_bias bias;
     float alpha, beta;
     int64_t workspace_bytes;
@@ -41,7 +41,7 @@ typedef struct mp_blas_matmul {
  * contiguous, or cublasLt has no algorithm. The caller releases *out, even after a failure. */
 mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, double beta,
                                  mp_blas_bias bias, mp_blas_matmul *out, mp_error *err);
-/* Enqueues the product. `bias` is the bias vector: an output with MP_BLAS_BIAS_GRADIENT, else an input. */
+/* Enqueues the product. `bias` is the address of the bias vector, which MP_BLAS_BIAS_GRADIENT writes and MP_BLAS_BIAS reads. */
 mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, void *bias, void *workspace,
                              mp_error *err);
-void mp_blas_matmul_release(mp_blas_matmul *m); /* does nothing for a zeroed one */
+void mp_blas_matmul_release(mp_blas_matmul *m); /* Releases the product; does nothing if *m is zeroed. */

@@ -16,12 +16,14 @@
 #include "executor/cuda/vendor/blas_matmul.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
 
-/* A product that may accumulate into its result, and may use the workspace. */
+/* A matrix product. It may accumulate into its result, or write the terms of a sum to the workspace. */
 typedef struct product {
     mp_blas_matmul matmul;
     bool is_there,
         sums; /* is_there: the product is needed; sums: the product writes terms to the workspace, which another kernel sums */
-    mp_array terms, to; /* the terms and the result of their sum, with equal numbers of dimensions */
+    /* terms: the product's result in the workspace, if it has to be summed; to: the result of that sum. Both have the same
+     * rank */
+    mp_array terms, to;
     int64_t terms_bytes;
     bool gives_bias; /* the product also computes the gradient of the bias. If that gradient must be accumulated, it is first
                         written to the workspace */
@@ -31,9 +33,9 @@ typedef struct product {
 typedef struct state {
     product forward, gradient[2];
     double beta;
-    bool has_bias, prefilled; /* of the third operand C (bias). has_bias: cublasLt adds it; prefilled: it is copied to the
-                                 output before the product */
-    bool empty;               /* the summed dimension has size 0, so the result is zero */
+    /* has_bias: cublasLt adds the bias, the third operand C; prefilled: C is copied to the output before the product */
+    bool has_bias, prefilled;
+    bool empty; /* the summed dimension has size 0, so the result is zero */
 } state;
 
 static void release(mp_call *call)
@@ -64,7 +66,7 @@ static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, c
     p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
     if (p->sums) {
         p->terms_bytes =
-            (mp_array_bytes(&p->terms) + 255) / 256 * 256; /* the alignment that cublasLt requires for its workspace */
+            (mp_array_bytes(&p->terms) + 255) / 256 * 256; /* rounded up to 256, the alignment of cublasLt's workspace */
         want(call, p->terms_bytes + mp_cuda_sum_workspace_bytes(&p->terms, &p->to));
     }
     p->gives_bias =

@@ -113,7 +113,7 @@ static void copy(mp_array to, void *to_data, mp_array from, void *from_data)
     mp_cuda_floats(MP_FORMULA_copy, none, in, 1, &to);
 }
 
-/* Reserves `bytes` bytes of the workspace; false: the size overflows. */
+/* Reserves `bytes` bytes at the end of the workspace and sets *at to their offset. Returns false if the size overflows. */
 static bool take(int64_t bytes, int64_t *at, int64_t *end)
 {
     *at = *end;

@@ -37,7 +37,7 @@ static shape turned(shape s)
                    {s.strides[BATCH], s.strides[HEAD], s.strides[COLUMN], s.strides[ROW]}};
 }
 
-/* As shape_of, but broadcast dimensions (stride 0) have size 1. */
+/* As shape_of, but dimensions along which the matrices are broadcast (stride 0) get size 1. */
 static shape broadcast_shape(const mp_matrices *m, int64_t rows, int64_t columns)
 {
     mp_matrices once = *m;
@@ -46,7 +46,7 @@ static shape broadcast_shape(const mp_matrices *m, int64_t rows, int64_t columns
     return shape_of(&once, m->row_stride ? rows : 1, m->column_stride ? columns : 1);
 }
 
-/* ---- the builder of a graph. */
+/* ---- building a graph of operations. */
 
 typedef struct builder {
     mp_dnn_graph *g;
@@ -210,8 +210,7 @@ void mp_dnn_attention_forward(const mp_attention_spec *f, mp_dnn_graph *g, mp_dn
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){best, log, at->statistics}, 3);
     int p = point(&b, CUDNN_POINTWISE_DIV, e, sum, &b.scores), r = drawn(&b);
     p = grown(&b, dropped(&b, p, r), r);
-    if (p < MP_DNN_TENSORS)
-        g->tensors[p].type = CUDNN_DATA_BFLOAT16; /* bfloat16, because P is multiplied by V, which is bfloat16 */
+    if (p < MP_DNN_TENSORS) g->tensors[p].type = CUDNN_DATA_BFLOAT16; /* P is rounded to bfloat16 for its product with V */
     at->v = given(&b, CUDNN_DATA_BFLOAT16, &b.v);
     at->y = given(&b, CUDNN_DATA_BFLOAT16, &b.y);
     product(&b, p, at->v, at->y);

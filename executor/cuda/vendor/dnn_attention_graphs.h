@@ -28,7 +28,7 @@ typedef struct mp_dnn_attention {
     int seed, offset;   /* seed and offset of dropout's random numbers, one int64 each */
     int kept, growth;   /* passed by value. kept: probability that dropout keeps an element (backward only; 1 without dropout);
                            growth: its inverse, c */
-    int dy, dq, dk, dv; /* backward only, like the members below */
+    int dy, dq, dk, dv; /* gradients; these and the following members exist in graphs of backward only */
     int row_sums, dq_sums; /* scratch: D, float [B, H, rows, 1]; and dQ in float, contiguous, if it is accumulated in memory */
 } mp_dnn_attention;
 

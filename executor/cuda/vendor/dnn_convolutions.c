@@ -51,7 +51,7 @@ static void set_window(mp_dnn_operation *o, const mp_sliding *s)
 static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_array *x, const mp_array *w, const mp_array *y,
                      const mp_array *bias, bool adds)
 {
-    /* operands of each pass in cuDNN's order; the last one is the result */
+    /* operands of each pass in the order of cuDNN's convolution; the last one is the result of the pass */
     const mp_array *of[N_PASSES][3] = {{x, w, y}, {x, y, w}, {y, w, x}};
     const mp_array *turned[N_PASSES][3] = {{x, w, y}, {y, x, w}, {y, w, x}};
     static const mp_dnn_kind kinds[2][N_PASSES] = {{MP_DNN_CONVOLVE, MP_DNN_CONVOLVE_FILTER, MP_DNN_CONVOLVE_DATA},
@@ -71,7 +71,7 @@ static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_ar
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){ids[2], b, out}, 3);
 }
 
-/* Describes one value per channel as an array that is broadcast to y. */
+/* Describes a bias, one value per channel, as an array that is broadcast to the shape of y. */
 static mp_array per_channel(const mp_array *bias, const mp_array *y)
 {
     mp_array a = {.data = bias->data, .dtype = bias->dtype, .rank = y->rank - 1};
@@ -188,7 +188,7 @@ mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_al
     const bool weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
     const bool data = x->is_backward && x->from < 1 && x->d_in[0].dtype;
     if (x->is_backward && weights == data)
-        return MP_OK; /* the node has two passes or none, so an algorithm name would be ambiguous */
+        return MP_OK; /* the node has two passes or none, so the name of one algorithm would not describe the node */
     MP_CHECK(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
     const int pass = !x->is_backward ? FORWARD : weights ? WEIGHTS : DATA;
     if (pass == FORWARD && has_bias(x)) {

@@ -192,7 +192,7 @@ static const char assumed[] = "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":
                               "\"totalGlobalMem\":150000000000,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
                               "\"l2CacheSize\":62914560}";
 
-/* Returns the descriptor of the assumed device, created at first use. */
+/* Returns in *out the descriptor of the assumed device, which is created at first use. */
 static mp_status assume(cudnnBackendDescriptor_t *out, mp_error *err)
 {
     mp_cuda_context *c = mp_cuda_current();

@@ -33,11 +33,12 @@ typedef enum mp_dnn_kind {
     MP_DNN_CONVOLVE,        /* x, w -> y */
     MP_DNN_CONVOLVE_DATA,   /* dy, w -> dx */
     MP_DNN_CONVOLVE_FILTER, /* x, dy -> dw */
-    MP_DNN_POINTWISE,       /* x, b -> y; for the gradient of an activation: dx, dy; t selects between operands */
-    MP_DNN_MATMUL,          /* a, b -> c */
-    MP_DNN_REDUCE,          /* x -> y */
-    MP_DNN_RESHAPE,         /* x -> y */
-    MP_DNN_RANDOM,          /* y, seed, offset: each element is 1 with `probability`, else 0 */
+    /* x, b, y, dx, dy, t: computes y from x and b, or dx from dy and x; t is the condition of a selection */
+    MP_DNN_POINTWISE,
+    MP_DNN_MATMUL,  /* a, b -> c */
+    MP_DNN_REDUCE,  /* x -> y */
+    MP_DNN_RESHAPE, /* x -> y */
+    MP_DNN_RANDOM,  /* seed, offset -> y: each element of y is 1 with `probability`, else 0 */
     MP_DNN_N_KINDS
 } mp_dnn_kind;
 
@@ -49,7 +50,7 @@ typedef struct mp_dnn_operation {
     double probability; /* probability that a random element is 1 */
     int64_t n;          /* number of spatial dimensions of a convolution */
     int64_t stride[MP_DNN_SPATIAL], dilation[MP_DNN_SPATIAL], begin[MP_DNN_SPATIAL], end[MP_DNN_SPATIAL];
-    int64_t adds; /* true: a convolution accumulates into its result */
+    int64_t adds; /* true: a convolution adds to its result instead of overwriting it */
 } mp_dnn_operation;
 
 typedef struct mp_dnn_graph {
@@ -91,7 +92,7 @@ bool mp_dnn_plan_is_assumed(
     const mp_dnn_plan *plan); /* true: cuDNN knows the graph, but returned no engine because there is no driver */
 int mp_dnn_plan_engine(const mp_dnn_plan *plan); /* returns cuDNN's number of the selected engine */
 bool mp_dnn_plan_notes(const mp_dnn_plan *plan,
-                       cudnnBackendNumericalNote_t note); /* true if the engine has this numerical note */
+                       cudnnBackendNumericalNote_t note); /* true if the selected engine has the numerical note `note` */
 /* Enqueues the plan. addresses[k] is the address of tensor k; virtual tensors need none. MP_UNSUPPORTED: there is no GPU. */
 mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void *workspace, mp_error *err);
 /* Frees all cuDNN execution plans of the calling thread's backend, and the device properties used for them. */

@@ -153,7 +153,7 @@ static bool is_driver_missing(void)
 
 typedef struct proposals {
     cudnnBackendDescriptor_t heuristics, *list;
-    int64_t n, given; /* n: number of allocated descriptors; the first `given` of them are proposals */
+    int64_t n, given; /* n: number of descriptors in `list`; given: the first `given` of them are proposals of the heuristics */
 } proposals;
 
 static void proposals_free(proposals *x)

@@ -10,8 +10,8 @@ MP_HANDLE_OWNER(cudnnBackendDestroyDescriptor, cudnnBackendDescriptor_t)
 
 struct mp_dnn_plan {
     mp_dnn_graph graph;
-    mp_cuda_settings settings;         /* the settings when the plan was created */
-    char algorithm[MP_ALGORITHM_NAME]; /* name of the requested configuration; "": the first permitted one */
+    mp_cuda_settings settings;         /* the settings of the arithmetic when the plan was created */
+    char algorithm[MP_ALGORITHM_NAME]; /* name of the requested engine configuration; "": the first permitted one is used */
     /* cuDNN descriptors in the order of creation: all tensors; for each operation its parameters, then the operation; the
      * graph. */
     cudnnBackendDescriptor_t made[MP_DNN_TENSORS + 2 * MP_DNN_OPERATIONS + 1];

@@ -142,10 +142,11 @@ static mp_status prepare_forward(const mp_operands *x, mp_call *call, mp_error *
  * share elements of A. The sums of a job run over matrices and tiles in a fixed order. */
 
 typedef struct backward_rooms {
-    float *p, *dp, *d;                /* p, dp: tiles of scores; d: D of all rows */
-    float *q, *dy, *y, *k, *v;        /* tiles of operands */
-    float *sum_q, *sum_k, *sum_v, *u; /* gradients: all rows of dQ, a tile of dK and of dV */
-    float *sum_added;                 /* the gradient of the whole additive mask */
+    float *p, *dp, *d;         /* p, dp: tiles of probabilities and of their gradients; d: the numbers D of all rows */
+    float *q, *dy, *y, *k, *v; /* tiles of operands */
+    /* sum_q: all rows of dQ; sum_k, sum_v: a tile of dK and of dV; u: dropout's random numbers */
+    float *sum_q, *sum_k, *sum_v, *u;
+    float *sum_added; /* the gradient of the whole additive mask */
 } backward_rooms;
 
 /* Returns the part of the additive mask that belongs to a matrix, as one tile. If the mask is broadcast over rows or columns,
@@ -163,7 +164,7 @@ static bool is_joined(const mp_attention_state *s, int d)
     return s->spec.wants[MP_ATTENTION_ADDED] && !s->spec.d_added.batch_stride[d];
 }
 
-/* Returns the number of matrices that one thread processes as a job of backward. */
+/* Returns the number of matrices that one job of backward processes. One thread runs a job. */
 static int64_t matrices_of_job(const mp_attention_state *s)
 {
     int64_t n = 1;
@@ -215,7 +216,7 @@ static backward_rooms lay_out_backward(const mp_attention_state *s, float *base,
     return r;
 }
 
-/* Computes D of backward: d[i] is the dot product of rows i of dY and Y. */
+/* Computes the numbers D that backward needs: d[i] is the dot product of row i of dY and row i of Y. */
 static void find_d(const mp_attention_job *j, int64_t matrix, backward_rooms *r)
 {
     const mp_attention *size = &j->s->spec.size;

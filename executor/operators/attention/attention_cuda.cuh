@@ -35,7 +35,7 @@ static MP_BODY int mp_tile_column(int t, int j)
     return t % MP_STEP + j * MP_STEP;
 }
 
-/* Calls p(i, j, row, column) for the elements that thread t owns. */
+/* Calls p(i, j, row, column) for each of the 4 x 4 tile elements that thread t owns. */
 template <class P> static MP_BODY void mp_each_own(int t, const P &p)
 {
     MP_UNROLL
@@ -50,7 +50,7 @@ static MP_BODY void mp_tile_clear(mp_own_tile *c)
     mp_each_own(0, [&](int i, int j, int, int) { c->x[i][j] = 0; });
 }
 
-/* A view of one matrix; elements outside of the matrix read as 0. */
+/* A matrix of a stack, or its part from an element on. Elements outside of the matrix read as 0. */
 struct mp_matrix_view {
     mp_operand of;
     int64_t start, rows, columns, row_stride, column_stride;
@@ -72,7 +72,7 @@ struct mp_matrix_view {
     }
 };
 
-/* A stack of matrices as kernels receive it. */
+/* A stack of matrices in the form that GPU kernels receive. */
 struct mp_matrix_stack {
     mp_operand of;
     mp_matrices form;
@@ -171,7 +171,7 @@ struct mp_attend {
         const int64_t at = place.start + row * place.row_stride + column * place.column_stride;
         return (((const uint8_t *)place.of.data)[at] != 0) != keeps;
     }
-    /* Returns the number by which dropout multiplies a probability; 0: the probability is dropped. */
+    /* Returns the factor by which dropout multiplies a probability; 0: dropout drops this element. */
     MP_BODY float kept(int64_t m, int64_t row, int64_t column) const
     {
         if (!pass) return 1;

@@ -18,7 +18,7 @@ struct seed_of {
     MP_BODY void operator()(int64_t) const
     {
         *seed = mp_random_seed(pass->seed, pass->step, op);
-        *offset = 0; /* always 0: the seed already differs from pass to pass */
+        *offset = 0; /* the offset of the random numbers is always 0, because each pass already has a different seed */
     }
 };
 

@@ -84,7 +84,7 @@ mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, m
 
 /* ---- the layout of the joint mask. */
 
-enum { ROW_UNIT = 8 }; /* number of elements in 16 bytes */
+enum { ROW_UNIT = 8 }; /* the rows of the joint mask are multiples of this number of BFLOAT16 elements (16 bytes) */
 
 static bool varies(const mp_matrices *m, int d)
 {

@@ -32,7 +32,7 @@ mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, m
 /* ---- the joint mask: all masks combined into one additive mask, for libraries that support only additive masks. */
 
 typedef struct mp_joint_mask {
-    mp_matrices added, positions; /* the masks to combine; dtype UNDEFINED: absent */
+    mp_matrices added, positions; /* the additive mask and the boolean mask, which are combined; dtype UNDEFINED: absent */
     mp_matrices to;               /* the joint mask, in BFLOAT16; stride 0 along batch dimensions that share one mask */
     int64_t rows, columns, n;     /* n: number of matrices in `to` */
     float fill;

@@ -105,7 +105,7 @@ mp_tile mp_tile_from(mp_tile t, int64_t row)
 
 int mp_tile_product(int64_t m, int64_t n, int64_t k, float alpha, mp_tile a, mp_tile b, float beta, mp_tile c)
 {
-    if (c.turned) /* oneDNN writes row-major results, so a turned C is computed as C^T = B^T A^T */
+    if (c.turned) /* oneDNN writes row-major results, so if the tile C is turned, its transpose C^T = B^T A^T is computed */
         return mp_tile_product(n, m, k, alpha, mp_tile_transposed(b), mp_tile_transposed(a), beta, mp_tile_transposed(c));
     return (int)dnnl_sgemm(a.turned ? 'T' : 'N', b.turned ? 'T' : 'N', m, n, k, alpha, a.at, a.ld, b.at, b.ld, beta, c.at,
                            c.ld);

@@ -9,7 +9,7 @@
 
 #include "executor/operators/attention/attention_spec.h"
 
-enum { MP_TILE_ROWS = 64, MP_TILE_COLUMNS = 128 }; /* numbers of rows and columns in a tile of scores */
+enum { MP_TILE_ROWS = 64, MP_TILE_COLUMNS = 128 }; /* maximum number of rows and of columns in a tile of scores */
 
 /* The part [row, row + rows) x [column, column + columns) of a matrix. */
 typedef struct mp_tile_part {
@@ -25,13 +25,13 @@ typedef struct mp_tile {
 
 /* True if the tile can be a view of the matrix in memory, so that no buffer is needed. */
 bool mp_tile_is_there(const mp_matrices *m, const mp_tile_part *part);
-/* Returns the tile with the values of the matrix; `room` has rows * columns floats. */
+/* Returns a tile with values read from the matrix. `room` is memory for a copy, rows * columns floats. */
 mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_tile_part *part, float *room);
 /* Returns the tile filled with zeros for accumulation; mp_tile_write then stores it in the matrix. */
 mp_tile mp_tile_zeros(const mp_matrices *m, void *data, const mp_tile_part *part, float *room);
 void mp_tile_write(const mp_matrices *m, void *data, const mp_tile_part *part, const mp_tile *tile);
 mp_tile mp_tile_transposed(mp_tile t);
-/* Returns the part of a tile from row `row` on. */
+/* Returns the part of a tile that begins at row `row`. */
 mp_tile mp_tile_from(mp_tile t, int64_t row);
 /* Computes c (m x n) = alpha a (m x k) b (k x n) + beta c with oneDNN's sgemm, which packs its operands into a temporary
  * buffer of its own. Returns sgemm's dnnl_status_t. */
@@ -39,7 +39,7 @@ int mp_tile_product(int64_t m, int64_t n, int64_t k, float alpha, mp_tile a, mp_
 
 typedef struct mp_attention_state {
     mp_attention_spec spec;
-    mp_dealt dealt;                 /* distribution of the scores over ranks */
+    mp_dealt dealt;                 /* distribution of the scores over the ranks that split the heads or samples */
     int64_t n_workers, room_floats; /* each worker (thread) has its own buffer of room_floats floats in the workspace */
 } mp_attention_state;
 
@@ -51,7 +51,7 @@ typedef struct mp_attention_job {
 
 /* Computes the scores scale Q K^T of a tile, with masks applied; the row stride of `scores` is MP_TILE_COLUMNS. */
 void mp_attention_scores(mp_attention_job *j, const mp_tile_part *part, mp_tile q, mp_tile k, float *scores);
-/* Sets d, the gradients of a tile's scores, to 0 for scores that a mask replaced. */
+/* Sets the gradients `d` of a tile's scores to 0 where a mask has replaced the score. */
 void mp_attention_forget_replaced(const mp_attention_job *j, const mp_tile_part *part, float *d);
 /* Draws the uniform numbers that decide which elements in row i of the part are dropped. */
 void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int64_t i, float *u);
@@ -73,6 +73,6 @@ static inline int64_t mp_most(int64_t a, int64_t b)
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err);
 /* Runs an attention: calls body(job, worker) for each worker, in parallel. Returns the first failure. */
 mp_status mp_attention_run(const mp_call *call, const mp_operands *x, void (*body)(void *job, int64_t worker), mp_error *err);
-/* Reserves workspace for the buffers of all workers. MP_INVALID: the size overflows. */
+/* Reserves workspace for the buffers of all workers (threads). MP_INVALID: the size overflows. */
 mp_status mp_attention_rooms(mp_attention_state *s, int64_t n_jobs, int64_t room_floats, const mp_operands *x, mp_call *call,
                              mp_error *err);

@@ -110,7 +110,7 @@ static void pair_stretch(void *data, int64_t s)
     }
 }
 
-/* Adds the sums of all stretches in order; the total replaces the first stretch. */
+/* Adds the sums of all stretches of rows in order. The total overwrites the sums of the first stretch, which are returned. */
 static double *pair_sums(const batch_columns *c, const void *u, const void *v, mp_dtype dtype, const float *shift,
                          void *workspace)
 {
@@ -146,7 +146,7 @@ static int sharers(const sharing *s)
     return s->team ? s->team->n : 1;
 }
 
-/* All-gather of the sums: every rank receives the two rows of sums of each rank. */
+/* Sends this rank's two rows of sums to all ranks that share statistics, and receives theirs. */
 static mp_status give(const batch_columns *c, const sharing *s, const double *own, mp_error *err)
 {
     const int64_t n = 2 * c->channels, bytes = n * (int64_t)sizeof *own;
@@ -171,7 +171,7 @@ static mp_status join_moments(const batch_columns *c, const sharing *s, double *
     return MP_OK;
 }
 
-/* Replaces this rank's sums by the sums over all ranks that share statistics. */
+/* Replaces this rank's sums over its samples by the sums over the samples of all ranks that share statistics. */
 static mp_status join_sums(const batch_columns *c, const sharing *s, double *sums, mp_error *err)
 {
     MP_CHECK(give(c, s, sums, err));

@@ -94,7 +94,7 @@ struct gradient_term {
     }
 };
 
-/* The first launch of a sum over channels: computes a partial sum per channel and stretch. */
+/* The kernel of the first launch: computes a partial sum for each channel and stretch of positions. */
 template <class F> struct by_columns {
     F f;
     int64_t n_stretches, length;
@@ -215,7 +215,7 @@ static float *averages_of(const mp_channel_norm *c)
 
 struct keep_moments {
     given n;
-    bool is_shifted; /* true: the channel's first element is subtracted before summing */
+    bool is_shifted; /* true: the first element of the channel is subtracted from all values before they are summed */
     MP_BODY void move(int which, int64_t c, double batch) const
     {
         const mp_array &old = n.x.running[which], *to = n.x.moved[which];
@@ -362,7 +362,7 @@ template <mp_dtype T, mp_channel_end END> static void backward(const mp_channel_
         mp_each(c->channels * c->positions, gradient_element{given_of(c), averages_of(c)});
 }
 
-/* Runs STATEMENT with END, the operators fused after the normalization, as a compile-time constant. */
+/* Runs STATEMENT with END as a compile-time constant: the operators that are fused after the normalization. */
 #define BY_END(end, STATEMENT)                                    \
     do {                                                          \
         if ((end) == MP_CHANNEL_PLAIN) {                          \

@@ -39,6 +39,7 @@ int64_t mp_channel_norm_workspace_bytes(const mp_channel_norm *c);
 /* Computes mean and rstd of the batch. Writes the updated running statistics to c->moved, which may be the same memory as
  * c->running. New value: momentum * running + (1 - momentum) * batch, with the population variance. */
 void mp_channel_norm_measure(const mp_channel_norm *c);
-void mp_channel_norm_borrow(const mp_channel_norm *c); /* sets mean and rstd from the running statistics */
+/* sets c->mean and c->rstd from the running statistics, for evaluation */
+void mp_channel_norm_borrow(const mp_channel_norm *c);
 void mp_channel_norm_apply(const mp_channel_norm *c);
 void mp_channel_norm_backward(const mp_channel_norm *c);

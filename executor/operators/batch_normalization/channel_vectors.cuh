@@ -41,7 +41,7 @@ template <mp_dtype T, mp_channel_end END> constexpr int mp_channel_width = END =
 /* The division of rows among thread blocks; it depends only on sizes. */
 struct mp_channel_cut {
     int64_t vectors;    /* number of vectors per row */
-    int columns, lanes; /* per thread block: adjacent vectors, and rows processed at a time */
+    int columns, lanes; /* columns: adjacent vectors that a thread block processes; lanes: rows that it processes at a time */
     int64_t chunks;     /* number of thread blocks across the channels of a row */
     int64_t length;     /* rows per thread block */
     int64_t n_parts;    /* number of thread blocks along the rows */
@@ -49,8 +49,7 @@ struct mp_channel_cut {
 
 static inline mp_channel_cut mp_channel_cut_of(const mp_channel_norm *c, int width)
 {
-    const int64_t blocks = 1024, least = 32,
-                  most = 128; /* target number of thread blocks; minimum and maximum rows per thread */
+    const int64_t blocks = 1024, least = 32, most = 128; /* blocks: wanted thread blocks; least, most: rows per thread */
     mp_channel_cut cut;
     cut.vectors = c->channels / width;
     cut.columns = cut.vectors < MP_GRID_THREADS ? (int)cut.vectors : (int)MP_GRID_THREADS;
@@ -119,7 +118,7 @@ template <mp_dtype T> struct mp_moment_terms {
     }
 };
 
-/* The terms summed over rows: dy, and dy times (value minus its center). */
+/* The terms that backward sums over rows: dy, and dy times (value minus its center). */
 template <mp_dtype T, mp_channel_end END> struct mp_gradient_terms {
     enum { W = mp_channel_width<T, END>, ROWS = 4 };
     mp_channel_norm n;

@@ -13,7 +13,7 @@ typedef struct mp_box {
     int64_t dims[MP_BOX_RANK], from[MP_BOX_RANK], to[MP_BOX_RANK];
 } mp_box;
 
-/* Adds an innermost dimension; a dimension of size 1 is skipped. */
+/* Adds a dimension to a box as the innermost one. A dimension of size 1 is not added. */
 void mp_box_put(mp_box *box, int64_t dim, int64_t from, int64_t to);
 int64_t mp_box_elements(const mp_box *box);
 /* Returns the box that copies array `from` to array `to`, index by index. from NULL: one element is copied to all elements of

@@ -197,7 +197,7 @@ void mp_cuda_array_zero(const mp_array *to)
     mp_cuda_box_fill(&box, mp_dtype_bits(to->dtype) / 8, &zero, to->data);
 }
 
-/* ---- copies of host bytes as kernel parameters; search for the last different byte. */
+/* ---- copies of host bytes as kernel parameters; search for the last byte with a different value. */
 
 namespace
 {

@@ -6,9 +6,9 @@
 
 /* Copies elements of 1, 2, 4 or 8 bytes, as mp_box_copy does on the CPU. */
 void mp_cuda_box_copy(const mp_box *box, int size, const void *from, void *to);
-/* Sets every element that the box writes to a value in host memory. */
+/* Sets every element that the box writes to one value, which is read from host memory. */
 void mp_cuda_box_fill(const mp_box *box, int size, const void *value, void *to);
-/* Adds `from` to `to` over elements of FLOAT or BFLOAT16; no writing stride is 0. */
+/* Adds the elements of `from` to the elements of `to`, both FLOAT or BFLOAT16. No writing stride of the box is 0. */
 void mp_cuda_box_add(const mp_box *box, mp_dtype dtype, const void *from, void *to);
 /* True if the box is copied through tiles, because reads and writes have different innermost dimensions. */
 bool mp_cuda_box_is_transposed(const mp_box *box);

@@ -46,16 +46,16 @@ typedef mp_status mp_copies_rule(const mp_operands *x, mp_copies *m, mp_error *e
  * layouts. */
 mp_copies_rule mp_copies_reshape;
 mp_copies_rule mp_copies_transpose;
-mp_copies_rule mp_copies_reorder; /* copies to an array with the same dimensions in another layout */
-/* Rearrange groups of b * b channels to blocks of b x b pixels, and back. */
+mp_copies_rule mp_copies_reorder; /* copies elements to an array with the same dimensions in another memory layout */
+/* Copy each group of b * b channels to blocks of b x b pixels (depth_to_space), and back (space_to_depth). */
 mp_copies_rule mp_copies_depth_to_space;
 mp_copies_rule mp_copies_space_to_depth;
 mp_copies_rule mp_copies_concat;
 mp_copies_rule mp_copies_split;
-mp_copies_rule mp_copies_slice; /* MP_UNSUPPORTED: bounds are only known at run time */
+mp_copies_rule mp_copies_slice; /* Slice; MP_UNSUPPORTED: the bounds are only known at run time */
 mp_copies_rule mp_copies_expand;
 mp_copies_rule mp_copies_tile;
-mp_copies_rule mp_copies_pad; /* MP_UNSUPPORTED: an unknown mode, or pads are only known at run time */
+mp_copies_rule mp_copies_pad; /* Pad; MP_UNSUPPORTED: the mode is unknown, or the pads are only known at run time */
 
 /* X(kind, domain, RULE) for each operator that only copies; mp_copies_RULE describes it. */
 #define MP_COPIES(X)                      \
@@ -78,13 +78,13 @@ mp_copies_rule mp_copies_pad; /* MP_UNSUPPORTED: an unknown mode, or pads are on
 /* The functions of a backend that copy boxes; elements have `size` bytes. */
 typedef struct mp_copier {
     void (*copy)(const mp_box *box, int size, const void *from, void *to);
-    /* Sets all elements that the box writes to a value in host memory. */
+    /* Sets all elements that the box writes to one value, which is read from host memory. */
     void (*fill)(const mp_box *box, int size, const void *value, void *to);
     void (*zero)(const mp_array *to);
     /* add: `to` += `from`. sum: `to` = (or +=) the sum of `from` over the dimensions in which `to` has size 1. */
     void (*add)(const mp_array *from, const mp_array *to);
     void (*sum)(const mp_array *from, const mp_array *to, bool add, void *workspace);
-    mp_status (*done)(mp_error *err); /* called at the end of a run; returns the failure of a copy */
+    mp_status (*done)(mp_error *err); /* called after the last copy of a call; returns the failure of a copy, if any */
     /* When backward is prepared: sets the gradients that the copier itself accumulates, and the bytes of workspace. */
     void (*plan)(const mp_operands *x, const mp_copies *m, mp_call *call);
 } mp_copier;

@@ -146,9 +146,10 @@ typedef struct cut {
     const char *from;
     char *to;
     int size;
-    mp_plane plane;                           /* a whole plane */
-    int64_t rows, columns;                    /* rows and columns of an item */
-    int64_t n_outer, n_rows, n_columns, span; /* n_outer: planes; n_rows, n_columns: items per plane; span: planes per item */
+    mp_plane plane;        /* a whole plane */
+    int64_t rows, columns; /* number of rows and of columns of a plane that one work item copies */
+    /* n_outer: number of planes; n_rows, n_columns: work items per plane; span: planes per work item */
+    int64_t n_outer, n_rows, n_columns, span;
 } cut;
 
 static cut cut_box(const mp_box *box, int size, const void *from, void *to)

@@ -56,7 +56,8 @@ mp_status mp_copies_reshape(const mp_operands *x, mp_copies *m, mp_error *err)
     mp_copies_part *p;
     bool plain_in = mp_array_is_plain(in), plain_out = mp_array_is_plain(out);
     if (plain_in || plain_out) {
-        const mp_array *odd = plain_out ? in : out; /* the array that is not contiguous, if one is, provides the dimensions */
+        /* the loops use the dimensions of the array that is not contiguous; the contiguous one can have any dimensions */
+        const mp_array *odd = plain_out ? in : out;
         mp_array plain = mp_array_plain(odd->dtype, odd->rank, odd->dims);
         return one_part(m, odd->rank, odd->dims, plain_out ? odd->strides : plain.strides,
                         plain_out ? plain.strides : odd->strides, err);
@@ -170,7 +171,7 @@ mp_status mp_copies_slice(const mp_operands *x, mp_copies *m, mp_error *err)
     if (!known) return MP_NO_KERNEL(x, err, "a slice whose bounds are computed while it runs");
     MP_CHECK(new_part(m, 0, 0, &p, err));
     for (int d = 0; d < in->rank; d++) {
-        /* with a single element the step is unused, and may be too large to multiply */
+        /* for an axis with a single element the step is not used; it may be too large to be multiplied by a stride */
         int64_t n = out->dims[d], step = n > 1 ? slice.step[d] : 1, last = slice.start[d] + (n - 1) * step;
         if (n) p->from_at += slice.start[d] * in->strides[d];
         mp_box_put(&p->box, n, step * in->strides[d], out->strides[d]);
@@ -357,7 +358,7 @@ mp_status mp_copies_pad(const mp_operands *x, mp_copies *m, mp_error *err)
         m->pad.any |= s->n < out->dims[d];
     }
     MP_CHECK(combine(m, in, out, axes, err));
-    if (!m->n_parts) { /* no element of the input is copied: its gradient is zero, but must be written */
+    if (!m->n_parts) { /* if the part copies no element of the input, the input's gradient is zero; it must still be written */
         mp_copies_part *p;
         MP_CHECK(new_part(m, 0, 0, &p, err));
         mp_box_put(&p->box, 0, in->rank ? 1 : 0, 1);

@@ -11,7 +11,7 @@ typedef struct mp_trilu {
     int size;        /* bytes per element */
     int64_t diagonal;
     bool is_computed;
-    const int64_t *computed; /* the diagonal, if a node computes it at run time */
+    const int64_t *computed; /* address of the diagonal's number, if a node computes this number at run time */
 } mp_trilu;
 
 /* Fills the description, which becomes the call's state. A constant diagonal is read when the call is prepared, because
@@ -32,7 +32,8 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
     edge = edge > columns ? columns
            : edge < -rows ? -rows
                           : edge; /* a diagonal outside of the matrix selects the same elements as a diagonal at its edge */
-    edge += r + !s->upper;        /* lower: the column after the last copied one; upper: the first copied one */
+    /* end or begin of the copied columns of row r; lower: the column after the last one; upper: the first one */
+    edge += r + !s->upper;
     edge = edge < span.first ? span.first : edge > span.end ? span.end : edge;
     const int64_t first = s->upper ? edge : span.first, end = s->upper ? span.end : edge;
     for (int64_t c = first; s->add && c < end; c++) {

@@ -18,7 +18,7 @@ typedef struct mp_engine {
      * sum_workspace_bytes bytes. */
     void (*sum_to)(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace);
     int64_t (*sum_workspace_bytes)(const mp_array *from, const mp_array *to);
-    mp_status (*end)(mp_error *err); /* called at the end of a run; returns the first failure of the run */
+    mp_status (*end)(mp_error *err); /* called after the last formula of a call; returns the first failure */
 } mp_engine;
 
 /* Prepare calls that the engine runs: operators with one operand, with several operands, Where, and FastGelu and BiasGelu. */
@@ -27,7 +27,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
 mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_biased_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 
-/* True if formulas can compute with operands of type `dtype`. */
+/* True if the formulas, which compute in float or int64_t, can read operands of this type. */
 static inline bool mp_elementwise_knows(mp_dtype dtype)
 {
     return mp_dtype_is_integer(dtype) ? mp_dtype_bits(dtype) >= 8

@@ -43,7 +43,7 @@ typedef struct state {
     const binary *b;
     mp_whole_formula whole;
     double parameters[MP_FORMULA_PARAMETERS];
-    mp_array *operands; /* per input: its shape for broadcasting */
+    mp_array *operands; /* for each input: the array with the shape to which broadcasting applies */
     int64_t slot_bytes; /* workspace bytes for the terms of one operand's gradient */
     int64_t sums_at;    /* workspace offset of the memory that the engine needs for sums */
     int64_t ties_at;    /* workspace offset of the numbers of operands that equal the result */
@@ -80,7 +80,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     for (int k = 1; k < x->n_in || (k == 1 && x->n_in == 1); k++) {
         mp_array second = k < x->n_in ? operand(x, s, k) : first;
         const mp_array *in[] = {&first, &second}, *to = k + 1 < x->n_in ? &partial : y;
-        if (x->n_in == 1) /* Sum, Mean, Max and Min of a single operand are a copy */
+        if (x->n_in == 1) /* with a single operand, Sum, Mean, Max and Min copy the operand */
             s->engine->floats(MP_FORMULA_maximum, s->parameters, in, 2, to);
         else if (s->whole)
             s->engine->whole(s->whole, s->parameters, in, 2, to);
@@ -212,7 +212,7 @@ static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
         mp_array *a = &s->operands[k];
         *a = x->in[k];
         a->data = NULL;
-        /* in old operator sets a slope per channel was not broadcast */
+        /* before operator set 7, a slope per channel was not broadcast by the usual rules */
         bool slopes = (s->b->traits & SLOPES) && k == 1 && x->op->version < 7 && a->rank == 1 && x->in[0].rank > 2 &&
                       a->dims[0] == x->in[0].dims[1];
         for (int d = 1; slopes && d < x->in[0].rank - 1; d++) a->dims[d] = 1;
@@ -271,7 +271,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     return MP_OK;
 }
 
-/* The formulas of a function of x + bias (FastGelu, BiasGelu), with and without a bias. */
+/* The formulas of a function of x + bias (such as FastGelu or BiasGelu): for calls with a bias and without one. */
 typedef struct biased {
     const char *kind;
     mp_formula with, with_slope, alone, alone_slope;
@@ -333,7 +333,7 @@ static mp_status run_where_backward(const mp_call *call, const mp_operands *x, m
     const mp_array *g = &x->d_out[0], *in[] = {g, &x->in[0], g, g};
     mp_array terms[2] = {terms_of(x, g->dtype), terms_of(x, g->dtype)};
     terms[1].data = (char *)x->workspace + s->slot_bytes;
-    /* compute the terms of both gradients before writing either, because a gradient may overwrite dy */
+    /* the terms of both gradients are computed before either gradient is written, because a gradient may overwrite dy */
     for (int pass = 0; pass < 2; pass++)
         for (int k = 0; k < 2; k++) {
             const double first[MP_FORMULA_PARAMETERS] = {k == 0};

@@ -9,7 +9,7 @@
 
 enum { ALL = MP_LOOP_OPERANDS };
 
-/* The loop nest of one call. Operand 0 is the output. */
+/* The loop nest over the elements of one call. Operand 0 is the output, the others are the inputs. */
 typedef struct nest {
     mp_loops loops;
     void *data[ALL];
@@ -68,7 +68,7 @@ static void run_whole(const nest *x, const int64_t *at, int64_t n)
     }
 }
 
-/* Computes the offset at which run r (an innermost loop) begins in every operand. */
+/* Computes for every operand the offset of the first element of run r. A run is one execution of the innermost loop. */
 static void locate(const nest *x, int64_t r, int64_t *at)
 {
     for (int k = 0; k < x->loops.n; k++) at[k] = 0;
@@ -165,10 +165,10 @@ typedef struct sum {
     void *to;
     mp_dtype from_dtype, to_dtype;
     mp_sum_loops loops;
-    int64_t column_blocks; /* for column sums: number of blocks of LANES along the innermost kept dimension */
+    int64_t column_blocks; /* for sums over columns: number of blocks of LANES outputs along the innermost kept dimension */
     float scale;
     bool add;
-    double *partial; /* for a single output: one sum per stretch of terms */
+    double *partial; /* if there is a single output: the partial sums of its stretches of terms */
 } sum;
 
 static void store(const sum *x, int64_t at, double value)

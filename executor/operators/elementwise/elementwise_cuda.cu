@@ -16,7 +16,8 @@ struct parameters {
     double p[MP_FORMULA_PARAMETERS];
 };
 
-/* The operands of a formula. Functions of one operand have no repeated operands. */
+/* Names for the operands of a formula, and the number of operands (_N). _REPEATS: operands may be repeated by broadcasting;
+ * formulas of one operand have no broadcast operands. */
 #define X(type) const type x = in[0]
 #define G_V(type)                    \
     const type g = in[0], v = in[1]; \
@@ -29,7 +30,7 @@ struct parameters {
 enum { X_N = 1, G_V_N = 2, A_B_N = 2, A_B_C_N = 3, G_A_B_Y_N = 4 };
 enum { X_REPEATS = 0, G_V_REPEATS = 0, A_B_REPEATS = 1, A_B_C_REPEATS = 1, G_A_B_Y_REPEATS = 1 };
 
-/* A formula over its N inputs as a type, for templates. */
+/* Defines a type for each formula over N inputs, so that templates can be instantiated with the formula. */
 #define FLOATS(operands, name, formula)                                       \
     struct name##_formula {                                                   \
         enum { N = operands##_N, REPEATS = operands##_REPEATS };              \
@@ -52,7 +53,7 @@ enum { X_REPEATS = 0, G_V_REPEATS = 0, A_B_REPEATS = 1, A_B_C_REPEATS = 1, G_A_B
     };
 #include "executor/operators/elementwise/elementwise.def"
 
-/* An operand as kernels over vectors receive it. */
+/* An operand in the form that kernels over vectors receive. */
 struct operand {
     void *data;
     mp_dtype dtype;
@@ -151,7 +152,7 @@ static MP_BODY int64_t whole_of(mp_whole_formula formula, const double *p, const
     }
 }
 
-/* The kernels for operands of any strides and types. */
+/* The kernels that compute a formula over operands of any strides and types. */
 struct floats_placed {
     mp_formula formula;
     int n;
@@ -251,7 +252,7 @@ template <class F> constexpr bool mixes_types = false;
 template <> constexpr bool mixes_types<copy_formula> = true;
 template <> constexpr bool mixes_types<copy_slope_formula> = true;
 
-/* Runs a formula in vectors if all operands permit it; else returns false. */
+/* Runs a formula with a kernel over vectors, if all operands permit it. Otherwise returns false and runs nothing. */
 template <class F>
 static bool run_vectors(const mp_loops *loops, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
 {

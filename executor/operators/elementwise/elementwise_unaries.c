@@ -40,7 +40,7 @@ static const unary *find(const mp_operator *op)
 typedef struct state {
     const mp_engine *engine;
     mp_formula formula;
-    mp_whole_formula whole; /* the formula for integers; MP_WHOLE_none: `formula` is used */
+    mp_whole_formula whole; /* the formula for integers; MP_WHOLE_none: integers also use `formula` */
     double parameters[PARAMETERS];
     int lower, upper; /* for Clip with a bound computed at run time: the inputs with the bounds; 0: absent */
 } state;
@@ -123,7 +123,7 @@ mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
     bool casts = u->whole == MP_WHOLE_copy && x->op->op->gradient != MP_GRADIENT_NONE;
     if (!mp_elementwise_knows(x->in[0].dtype) || !mp_elementwise_knows(y->dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].dtype == MP_DTYPE_DOUBLE && !casts)
-        return MP_NO_KERNEL(x, err, "its type"); /* a DOUBLE is not supported, because the formulas compute in float */
+        return MP_NO_KERNEL(x, err, "its type"); /* the type DOUBLE is refused, because the formulas compute in float */
     MP_STATE(state, s, call, err);
     *s = (state){.engine = engine, .formula = x->is_backward ? u->backward : u->forward};
     if (!x->is_backward && is_whole(x->in[0].dtype) && (is_whole(y->dtype) || !s->formula)) s->whole = u->whole;

@@ -9,11 +9,11 @@
 #include "executor/cpu/base/parallel.h"
 
 typedef enum form {
-    COPY,    /* a copy without exchange: input and output have the same distribution over ranks */
+    COPY,    /* no exchange: input and output have the same distribution over ranks, so the data are copied */
     SUM,     /* all-reduce: the sum over the ranks, on all ranks */
     GATHER,  /* all-gather: parts become the whole tensor */
     SCATTER, /* reduce-scatter: this rank's part of the sum over the ranks */
-    TAKE     /* this rank's part of the whole tensor, without any exchange */
+    TAKE     /* slice: this rank's part of a tensor that it holds as a whole, without exchange */
 } form;
 
 static const struct row {
@@ -25,7 +25,7 @@ static const struct row {
 typedef struct exchange {
     form form;
     mp_dtype dtype;
-    int64_t element, whole, ranks; /* element: bytes of an element; whole: number of elements of the whole tensor */
+    int64_t element, whole, ranks; /* element: bytes per element; whole: number of elements of the whole tensor */
     int64_t run,
         blocks; /* run: elements of a contiguous piece of a rank; blocks: each block of the whole tensor has one run per rank */
 } exchange;

@@ -13,7 +13,7 @@
 
 /* ---- elements */
 
-enum { LINES = 64 }; /* maximum number of adjacent lines per item */
+enum { LINES = 64 }; /* maximum number of adjacent lines that one work item processes */
 
 typedef struct lines {
     const mp_array *table, *other, *indices;
@@ -30,7 +30,7 @@ typedef struct lines {
 static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t step, int64_t other,
                  int64_t other_step)
 {
-    /* copied to local variables, because the compiler cannot exclude that a store changes *x */
+    /* local copies of the members of *x: the compiler cannot know that stores to the arrays do not change *x */
     const mp_array to = *x->table, indices = *x->indices;
     const int task = x->task, size = mp_dtype_bits(to.dtype) / 8;
     const mp_index_reduction how = x->how;

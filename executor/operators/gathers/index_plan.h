@@ -87,8 +87,9 @@ typedef struct mp_indexing {
     const mp_index_plan *plan;
     const mp_operands *x;
     mp_array indices;
-    void *room;             /* workspace; the indexer's function `room` returns its bytes */
-    const uint64_t *sorted; /* the CPU's list of entries, sorted by row; NULL: not sorted so far */
+    /* memory in the workspace for the backend's indexer; its size is the result of the indexer's function `room` */
+    void *room;
+    const uint64_t *sorted; /* the CPU's list of entries after sorting by row; NULL: not sorted yet */
     mp_row_entries read;    /* plan->rows, with n_entries set to the number of entries in the CPU's list */
 } mp_indexing;
 
@@ -108,7 +109,7 @@ struct mp_indexer {
     void (*copy)(const mp_array *from, const mp_array *to);
     void (*zero)(const mp_array *to);
     mp_body_loop step;                /* loop over mp_scatter_step_item (scatters.h) */
-    mp_status (*done)(mp_error *err); /* called at the end of a run. MP_IO: a launch failed */
+    mp_status (*done)(mp_error *err); /* called after the last function of a run. MP_IO: a launch failed */
     bool reduces_doubles;
 };
 

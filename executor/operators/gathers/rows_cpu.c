@@ -233,14 +233,15 @@ static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t t
     static const uint64_t zero = 0;
     const mp_box *frame = &x->rows->frame;
     int64_t to = frame->from[frame->rank - 1],
-            from = frame->to[frame->rank - 1]; /* strides of a row's elements in the table (to) and in the other array (from) */
+            /* strides of the elements of a row: `to` in the table, `from` in the other array */
+        from = frame->to[frame->rank - 1];
     float sums[COLUMNS], room[COLUMNS];
     if (x->how == MP_INDEX_SET) {
         int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);
         mp_plane row = {1, n, 0, x->other ? from : 0, 0, to};
         mp_plane_copy(&row, x->size, x->other ? x->other + entry * x->size : (const char *)&zero, x->table + table * x->size);
     } else if (x->how == MP_INDEX_ADD && (x->dtype == MP_DTYPE_FLOAT || x->dtype == MP_DTYPE_BFLOAT16)) {
-        /* contiguous floats are summed in the table itself */
+        /* if the row's elements are contiguous floats, they are summed in the table itself */
         bool straight = to == 1 && x->dtype == MP_DTYPE_FLOAT;
         float *row = straight ? (float *)x->table + table : load(x, x->table, table, to, n, sums);
         for (int64_t k = first; k < last; k++) {

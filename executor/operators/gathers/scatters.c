@@ -55,7 +55,8 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
 /* Intermediate arrays of the gradients of maximum, minimum and product (run_shares), in the workspace. All are FLOAT, except
  * update_dy, which has the type of the output's gradient. */
 typedef struct parts {
-    mp_array results, marks; /* per element of the table: combined factors, and number of relevant factors */
+    /* for each element of the table: results: all its factors combined; marks: the number of its relevant factors */
+    mp_array results, marks;
     mp_array update_results, update_marks, update_parts, update_dy; /* per element of the updates */
 } parts;
 
@@ -179,7 +180,7 @@ static mp_status prepare(const mp_operands *x, const mp_index_plan *plan, mp_cal
     if (x->in[0].dtype != x->in[2].dtype || !reduces(plan->by, how, x->in[0].dtype))
         return MP_NO_KERNEL(x, err, "a reduction of this type");
     const bool shares = x->is_backward && how != MP_INDEX_SET && how != MP_INDEX_ADD;
-    /* backward reads the data and the updates; only operators of domain "memplan" provide them */
+    /* backward of this reduction reads the data and the updates; only operators of the domain "memplan" keep them */
     if (shares && !*x->op->domain) return MP_NO_KERNEL(x, err, "the gradient of this reduction");
     if (shares && !shares_fit(x)) return MP_NO_KERNEL(x, err, "a gradient in another layout");
     MP_STATE(scatter, s, call, err);

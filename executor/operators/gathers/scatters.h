@@ -21,7 +21,8 @@ typedef enum mp_scatter_step_kind { MP_SCATTER_PART, MP_SCATTER_MARK, MP_SCATTER
 typedef struct mp_scatter_step {
     mp_scatter_step_kind step;
     mp_index_reduction how;
-    mp_array factors, dy, to; /* dy: per factor, the gradient of its result, used by SHARE only */
+    /* factors: input of the step; dy: for SHARE only, the gradient of each factor's result; to: output */
+    mp_array factors, dy, to;
     const float *results, *marks;
 } mp_scatter_step;
 

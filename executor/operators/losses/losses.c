@@ -40,7 +40,7 @@ mp_status mp_element_loss_backward(const mp_call *call, const mp_operands *x, mp
                           .w = mp_element_loss_weights(x),
                           .dy = x->d_out[0]};
     const mp_array *in[] = {&s.a, &s.b, &s.w};
-    /* the prediction's gradient comes last, because it may overwrite an operand */
+    /* the gradient of the prediction (operand 0) is computed last, because it may overwrite an operand */
     for (int i = 1; i >= 0; i--) {
         if (!mp_operands_wants(x, i)) continue;
         s.to = x->d_in[i];

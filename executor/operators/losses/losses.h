@@ -33,7 +33,7 @@ typedef struct mp_element_loss {
  * gradient of the loss. */
 typedef struct mp_element_slope {
     mp_element_loss loss;
-    mp_loops loops; /* loops over the gradient, prediction, target and weight */
+    mp_loops loops; /* the loops over the elements of the gradient, prediction, target and weight */
     mp_array a, b, w, dy, to;
     bool of_target; /* true: the operand is the target; false: the prediction */
 } mp_element_slope;
@@ -115,7 +115,7 @@ typedef struct mp_class_loss {
                         exchange their sums */
 } mp_class_loss;
 
-/* If the classes are split over ranks: the values that a rank sends to the other ranks for each position (target). */
+/* If the classes are split over ranks: the values that each rank sends to the other ranks for every position (target). */
 typedef struct mp_class_part {
     double sum;    /* sum of e^(score - largest) over this rank's classes */
     float largest; /* largest score of this rank's classes */

@@ -234,7 +234,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     return MP_OK;
 }
 
-/* Computes out = factor * e^(x - shift) for n scores. */
+/* Computes out[i] = factor * e^(x[i] - shift) for n scores x. */
 MP_VECTOR static void probabilities(const float *x, int64_t n, float shift, float factor, float *out)
 {
     MP_INDEPENDENT

@@ -144,7 +144,7 @@ struct each_loss {
     MP_BODY void operator()(int64_t k) const { to.store(k, losses[2 * k]); }
 };
 
-/* Describes a single sum over n adjacent terms, for mp_reduce. */
+/* Describes the places of a single sum over n adjacent terms, for mp_reduce. */
 static mp_reduce_places<1> all_of(int64_t n)
 {
     mp_loops loops = {};
@@ -279,8 +279,8 @@ template <mp_dtype T> struct entropy_gradient_lines {
     entropy_gradient<T> f;
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
-        /* a separate phase reads all values of the position first: with a single line, the gradient may have the memory of the
-         * weights */
+        /* a separate phase first reads the weights and targets of the position: if there is a single line, the gradients may
+         * overwrite the memory of the weights */
         b.phase([&](int, shared &, own &o) { o.p = f.of(k); });
         b.phase([&](int t, shared &, own &o) {
             const int64_t at = lines.find(k, 0);

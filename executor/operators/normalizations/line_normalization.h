@@ -6,13 +6,14 @@
 /* The description of an LpNormalization or LRN: the state of its calls. All arrays have the layout of x. */
 typedef struct mp_line_normalization {
     mp_array x, y, dy, dx;
-    mp_array lines; /* x with size 1 along the dimension; line k begins at element k of this array */
+    /* describes x with size 1 along the normalized dimension: element k of `lines` is the first element of line k */
+    mp_array lines;
     int64_t n_lines, length, stride;
     bool is_backward;
     int p;                 /* for LpNormalization: the norm, 1 or 2 */
     int64_t before, after; /* for LRN: the number of neighbours before and after an element */
     float alpha, beta, bias;
-    float *scale;  /* LRN's extra, in the layout of x; NULL: not saved */
+    float *scale;  /* LRN's extra output `scale`, in the layout of x; NULL: not saved */
     float *direct; /* workspace of LRN's backward, in the layout of x: dy scale^-beta, the direct part of each gradient */
     float *terms;  /* workspace of LRN's backward, in the layout of x: dy x scale^(-beta - 1), the contribution of an element to
                       its neighbours' gradients */

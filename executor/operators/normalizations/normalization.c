@@ -115,7 +115,7 @@ static mp_normalization cut_rows(const struct form *f, const mp_operands *x)
         grouped.dims[1] = groups;
         grouped.strides[1] = a->strides[1] * grouped.dims[2];
         inner = ((1u << grouped.rank) - 1) & ~3u;
-        /* one scale per group before operator set 21, one per channel since then */
+        /* before operator set 21 there is one scale per group, since then one per channel */
         stride[1] = n == groups && n != a->dims[1] ? 1 : grouped.dims[2];
         stride[2] = n == groups && n != a->dims[1] ? 0 : 1;
         break;

@@ -99,7 +99,7 @@ MP_VECTOR static void combine(const float *g, const float *xhat, int64_t n, floa
 typedef struct job {
     const mp_normalization *r;
     const mp_normalize_data *d;
-    bool given; /* true: mean and rstd are given; false: they are computed */
+    bool given; /* true: the caller provides mean and rstd of each row; false: the function computes them */
 } job;
 
 static void measure(const mp_normalization *r, const mp_normalize_data *d, int64_t x, float *mean, float *rstd)

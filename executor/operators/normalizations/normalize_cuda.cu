@@ -40,7 +40,7 @@ mp_normal mp_normal_of(const mp_normalization *form)
         row *= form->outer[d];
     }
     for (int d = 0; d < form->n_inner; d++) put_dim(&n.loops, form->inner[d], form->inner_at[d], 0, form->inner_parameter[d]);
-    if (!n.loops.rank) { /* x has one element, so its loop nest has no loops */
+    if (!n.loops.rank) { /* if x has one element, its loop nest has no loops, so one loop is added */
         n.loops.rank = 1;
         n.loops.dims[0] = 1;
     }

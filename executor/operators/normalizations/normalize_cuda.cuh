@@ -22,7 +22,7 @@ struct mp_normal {
     mp_normalization form;
     mp_loops loops; /* loops over all elements. Operand 0: x, 1: the index of the element's row, 2: scale and shift */
     bool by_rows;
-    int64_t sums_at; /* unused: the sums of backward, two floats per row, are at the start of the workspace */
+    int64_t sums_at; /* not used: the sums of backward, two floats per row, are at the start of the workspace */
 };
 
 mp_normal mp_normal_of(const mp_normalization *form);

@@ -50,7 +50,7 @@ MP_BODY float part_of(int64_t n)
 /* Sizes and strides of a tensor (N, C, three spatial dimensions), in vectors of W channels; with W > 1, channels are innermost.
  * I: int32_t or int64_t. */
 template <class I> struct plane {
-    bool is_last; /* true: channels are innermost in memory */
+    bool is_last; /* true: channels are the innermost dimension in memory */
     I channels, size[N], sample_stride, channel_stride, stride[N];
 
     /* Computes sample, channel and spatial coordinates of the k-th vector of W channels, counted in memory order. */
@@ -108,7 +108,7 @@ template <class V, int W> struct alignas(sizeof(V) * W < 16 ? sizeof(V) * W : 16
     V tap[W];
 };
 
-/* The window of a pool; missing dimensions are added in front. */
+/* The sliding window of a pool with N spatial dimensions; missing dimensions are added in front. */
 template <class I> struct slide {
     bool counts_pads, wide, backwards;
     float p;

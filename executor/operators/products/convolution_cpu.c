@@ -16,7 +16,7 @@ static mp_status describe_weights(mp_convolution *c, const mp_array *w, mp_error
     int first = c->is_transposed ? 1 : 0, second = 1 - first, r = 0;
     int64_t outer_groups = c->groups;
     if (w->packed) return mp_dnnl_desc(&a, c->op, &c->weights, err);
-    /* the first dimension of the model's weights counts all groups */
+    /* the first dimension of the weights in the model counts the channels of all groups */
     if (outer_groups > 1) {
         a.dims[r] = outer_groups;
         a.strides[r++] = w->dims[0] / outer_groups * w->strides[0];
@@ -277,7 +277,7 @@ mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass
 typedef struct passage {
     int arg;
     bool is_result;
-    mp_dnnl_op reorder; /* primitive NULL: the operand is used in place */
+    mp_dnnl_op reorder; /* the copy between the two layouts; its primitive is NULL if the operand is used in place */
     int64_t at, bytes;  /* offset and size of the copy in the workspace */
 } passage;
 
@@ -423,7 +423,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return MP_OK;
 }
 
-/* A convolution, and the passes that a node runs. */
+/* The state of a convolution's call: the operand descriptions, and the passes that the node runs. */
 typedef struct work {
     mp_convolution convolution;
     bool forward, data, weights, only_bias;
@@ -465,7 +465,8 @@ mp_status mp_cpu_algorithms(const mp_backend *self, const mp_operands *x, mp_alg
     out->n = 0;
     if (!mp_kernel_find(&table, 1, x->op)) return MP_OK;
     MP_CHECK(read_work(x, &w, err));
-    if (w.forward + w.weights + w.data != 1) return MP_OK; /* with several passes, one algorithm name would be ambiguous */
+    /* if the node runs several passes, the name of one algorithm would not describe the node */
+    if (w.forward + w.weights + w.data != 1) return MP_OK;
     MP_CHECK(mp_convolution_algorithms(&w.convolution,
                                        w.forward   ? MP_CONVOLVE_FORWARD
                                        : w.weights ? MP_CONVOLVE_WEIGHTS

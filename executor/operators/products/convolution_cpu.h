@@ -10,7 +10,8 @@ typedef struct mp_convolution {
     bool is_transposed, has_bias;
     int n; /* number of spatial dimensions */
     int64_t groups;
-    dnnl_dims_t strides, dilates, begin, end;   /* dilates: dilation - 1, oneDNN's convention */
+    /* as oneDNN defines them: dilates is the dilation - 1; begin and end are paddings */
+    dnnl_dims_t strides, dilates, begin, end;
     dnnl_memory_desc_t src, weights, dst, bias; /* the operands' own layouts; grouped weights have an additional dimension */
 } mp_convolution;
 

@@ -30,7 +30,7 @@ typedef enum mp_distribution { MP_UNIFORM, MP_NORMAL, MP_BERNOULLI } mp_distribu
 
 typedef struct mp_random_source {
     mp_distribution distribution;
-    double a, b; /* UNIFORM: low and high; NORMAL: mean and standard deviation */
+    double a, b; /* parameters of the distribution. UNIFORM: low and high; NORMAL: mean and standard deviation */
     uint32_t op;
     const uint64_t *seed; /* seed and step of the current run, in the backend's memory */
     const uint32_t *step;
@@ -50,7 +50,7 @@ MP_INLINE void mp_random_source_item(const mp_random_source *s, int64_t k)
 {
     const uint64_t e = (uint64_t)k;
     double value;
-    if (s->distribution == MP_NORMAL) { /* normal numbers from two uniform ones (Box, Muller 1958) */
+    if (s->distribution == MP_NORMAL) { /* computes a normally distributed number from two uniform ones (Box, Muller 1958) */
         double u = 1 - (double)mp_random_uniform(*s->seed, *s->step, s->op, 2 * e),
                v = (double)mp_random_uniform(*s->seed, *s->step, s->op, 2 * e + 1);
         value = s->a + s->b * sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
@@ -100,7 +100,7 @@ typedef struct mp_source {
 /* Makes the description the call's state. MP_UNSUPPORTED: the type or layout of the output is not supported, or a constant has
  * another size than the output; MP_NOMEM. */
 mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Returns the description with the arrays of the current run. */
+/* Returns the description, completed by the addresses of the arrays in the current run. */
 mp_source mp_source_of(const mp_call *call, const mp_operands *x);
 
 MP_INLINE void mp_source_item(const mp_source *s, int64_t k)

@@ -10,8 +10,8 @@ typedef struct job {
     const mp_dropout *s;
     const mp_operands *x;
     const mp_array *from, *to;
-    const uint8_t *mask; /* the mask that forward saved, for backward; NULL: random numbers are drawn */
-    uint8_t *keeps;      /* destination of the mask in forward; NULL: not saved */
+    const uint8_t *mask; /* in backward: the mask that forward saved; NULL: random numbers are drawn again */
+    uint8_t *keeps;      /* in forward: address at which the mask is saved for backward; NULL: not saved */
     uint8_t *given;      /* output 1 of Dropout, the mask; NULL: the output is absent */
 } job;
 

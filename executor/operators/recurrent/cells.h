@@ -17,12 +17,13 @@
 
 typedef enum mp_cells_phase {
     MP_CELLS_FORWARD,
-    MP_CELLS_FORWARD_CANDIDATE, /* GRU with the product after the reset: computes h from (r h') R */
+    MP_CELLS_FORWARD_CANDIDATE, /* GRU with the product after the reset, second phase of forward: computes h from (r h') R */
     MP_CELLS_BACKWARD,
-    MP_CELLS_BACKWARD_RESET, /* GRU with the product after the reset: computes the gradients of r and h' from the gradient of r
-                                h' */
-    MP_CELLS_STATES_BEFORE,  /* sets h' to the initial state in rows whose sequence ends before step t_before */
-    MP_CELLS_PEEPHOLES       /* adds the contribution of this time step to d_peepholes */
+    /* GRU with the product after the reset, second phase of backward: computes the gradients of r and h' from the gradient
+     * of r h' */
+    MP_CELLS_BACKWARD_RESET,
+    MP_CELLS_STATES_BEFORE, /* phase that sets h' to the initial state in rows whose sequence ends before step t_before */
+    MP_CELLS_PEEPHOLES      /* phase that adds the contribution of this time step to d_peepholes */
 } mp_cells_phase;
 
 typedef struct mp_cells {
@@ -38,7 +39,7 @@ typedef struct mp_cells {
     const float *bias; /* (2, gates, hidden): the biases of W, then the biases of R */
     const float *peepholes;
     float *gates;    /* forward reads the products from this array, and writes the activated gates of an LSTM or GRU */
-    float *second;   /* LSTM: c; GRU: h' R + b if before_reset, else r h' */
+    float *second;   /* LSTM: the cell state c; GRU: h' R + b if before_reset, else r h' */
     float *c_before; /* c', the cell state of the previous time step; may have the address of c */
     float *h_before;
     float *h;

@@ -11,7 +11,7 @@ typedef struct pass {
     mp_error *err;
     int d;
     bool back;                     /* true: this direction runs from the last time step to the first */
-    const float *w, *weights_of_h; /* W, and R of this direction */
+    const float *w, *weights_of_h; /* the weights W of this direction, and the weights R, with which h is multiplied */
     float *gates, *second,
         *kept;      /* this direction's arrays in the reserve (saved for backward), for all time steps; NULL: not saved */
     float *states;  /* h of all steps of a block and of the step before the block, in order of time */
@@ -289,7 +289,8 @@ static void load_states(const pass *p, int64_t t, int64_t n)
         count--;
         from += at_start;
     }
-    if (!p->kept && !p->x->out[0].data) return; /* the requested gradients do not use the states */
+    /* without saved states and without Y, the requested gradients do not read the states */
+    if (!p->kept && !p->x->out[0].data) return;
     const mp_array to = mp_floats_at(p->states + at_start * floats, 3, (const int64_t[]){count, batch, hidden});
     const mp_array kept = mp_floats_at(p->kept ? p->kept + from * floats : NULL, 3, to.dims);
     const mp_array y = p->kept ? kept : mp_steps_of_output(r, &p->x->out[0], p->d, from, count);

@@ -15,7 +15,7 @@ namespace
 enum { FROM, TO, SHIFT, N_OPERANDS };
 typedef mp_reduce_places<N_OPERANDS> places;
 
-/* A reduction in double, within stretches of terms and across stretches. */
+/* Reductions that accumulate in double, within stretches of terms and across stretches. */
 struct float_reduction {
     struct part {
         double x;
@@ -131,7 +131,8 @@ static void reduce(mp_reduction_step step, mp_reduction_end end, const mp_array 
 struct slopes_of {
     enum { GRADIENT, DY, X, Y, ZEROS, OPERANDS };
     mp_reduction_slope slope;
-    mp_operand of[OPERANDS]; /* data NULL: the formula does not read the operand */
+    /* operands that the formula of a gradient may read; data NULL: the formula does not read the operand */
+    mp_operand of[OPERANDS];
     float count;
     MP_BODY float read(int i, const int64_t *at) const { return of[i].data ? of[i].load(at[i]) : 0; }
     MP_BODY void operator()(int64_t, const int64_t *at) const

@@ -31,7 +31,7 @@ mp_status mp_cumsum_run(const mp_call *call, const mp_operands *x, mp_body_loop 
     s.from.dims[s.axis] = s.to.dims[s.axis] = 1;
     const int inner = s.axis == s.from.rank - 1 && s.axis > 0
                           ? s.axis - 1
-                          : s.from.rank - 1; /* the innermost dimension other than the axis, along which lines are adjacent */
+                          : s.from.rank - 1; /* lines are adjacent along the innermost dimension that is not the axis */
     s.adjacent = s.from.dims[inner];
     s.from_next = s.from.strides[inner];
     s.to_next = s.to.strides[inner];

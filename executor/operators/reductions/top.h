@@ -37,7 +37,7 @@ MP_INLINE mp_top_line mp_top_line_of(const mp_top *s, int64_t k, int64_t *value_
 {
     mp_top_line l = {s->from.data, s->from.dtype, 0, s->in_step, s->where, s->index_step, s->largest};
     *value_at = 0;
-    for (int d = s->rank - 1; d >= 0; d--) { /* a single loop for three offsets, so that a GPU keeps them in registers */
+    for (int d = s->rank - 1; d >= 0; d--) { /* one loop computes all three offsets, so that the GPU keeps them in registers */
         const int64_t i = k % s->dims[d];
         k /= s->dims[d];
         l.at += i * s->in[d];

@@ -42,7 +42,7 @@ typedef struct resize {
 typedef struct axis {
     int64_t n_in, n_out;
     double scale;
-    double from, to; /* the region of interest along the axis, as fractions of n_in */
+    double from, to; /* bounds of the region of interest along the axis, as fractions of n_in */
 } axis;
 
 static void free_taps(mp_taps *taps)
@@ -113,7 +113,7 @@ static mp_status transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
     for (int32_t k = 0; k < room; k++) out->start[taps->index[k] + 1]++;
     for (int64_t i = 0; i < out->n_out; i++) out->start[i + 1] += out->start[i];
     for (int64_t o = taps->n_out - 1; o >= 0;
-         o--) /* from the last output to the first, so that each start[] decreases to its final value */
+         o--) /* visits outputs in descending order, because each entry of out->start is decremented to its final value */
         for (int32_t k = taps->start[o + 1] - 1; k >= taps->start[o]; k--) {
             int32_t place = --out->start[taps->index[k] + 1];
             out->index[place] = (int32_t)o;
@@ -312,7 +312,7 @@ static mp_status read_scales(const mp_operands *x, const resize *r, axis axes[MP
     return MP_OK;
 }
 
-/* True if all positions along the axis fit in int64_t. */
+/* True if all positions along the axis, in the input and between elements, fit in int64_t. */
 static bool has_places(const axis *a)
 {
     return !a->n_out || (a->scale > 1e-9 && a->scale < 1e9 && fabs(a->from) < 1e6 && fabs(a->to) < 1e6);
@@ -326,7 +326,7 @@ static mp_status read_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp
     MP_CHECK(read_attributes(x, &r, err));
     MP_CHECK(read_scales(x, &r, axes, err));
     for (int d = 0; d < x->in[0].rank; d++) {
-        /* an axis that is not resized keeps its elements in every coordinate mode */
+        /* an axis whose size and scale do not change keeps its elements, whatever the coordinate mode is */
         bool still = axes[d].n_in == axes[d].n_out && axes[d].scale == 1 && r.where != TF_CROP_AND_RESIZE;
         resize own = r;
         if (still || axes[d].n_in == 0) own = (resize){.where = ASYMMETRIC, .how = NEAREST, .nearest = FLOOR};

@@ -17,11 +17,11 @@ typedef struct mp_taps {
 /* A Resize, or its gradient with transposed tables. Dimensions are sorted by the strides of the written array, outermost first.
  */
 typedef struct mp_resizing {
-    mp_taps taps[MP_ARRAY_RANK];   /* per dimension of the model's tensor: its table */
+    mp_taps taps[MP_ARRAY_RANK];   /* for each dimension of the model's tensor: its table of taps */
     int rank, axis[MP_ARRAY_RANK]; /* axis[d]: index of the taps of dimension d; -1: the dimension is not resized */
     int64_t n_to[MP_ARRAY_RANK], n_from[MP_ARRAY_RANK], to_stride[MP_ARRAY_RANK], from_stride[MP_ARRAY_RANK];
     int64_t n_lines; /* number of lines along the innermost dimension */
-    float empty;     /* value of output positions without taps */
+    float empty;     /* the value that an output position without taps gets */
 } mp_resizing;
 
 /* Describes a Resize in *out. The caller releases it with mp_resizing_free, even after a failure. MP_UNSUPPORTED: the type is

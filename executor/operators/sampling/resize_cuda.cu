@@ -11,7 +11,7 @@ namespace
 
 enum { DIMS = MP_ARRAY_RANK, RESIZED = 4 }; /* RESIZED: maximum number of dimensions that one Resize may change */
 
-/* The mp_taps of one resized dimension, in the GPU's memory. */
+/* The taps of one resized dimension (mp_taps), in the GPU's memory. */
 struct table {
     const int32_t *start, *index;
     const float *weight;
@@ -22,7 +22,7 @@ struct resized {
     int rank;
     bool is_small;
     int64_t dims[DIMS], to_stride[DIMS], from_stride[DIMS];
-    int which[DIMS]; /* per dimension: index of its table; -1: the dimension is not resized */
+    int which[DIMS]; /* for each dimension: the index of its table in `tables`; -1: the dimension is not resized */
     int n_tables;
     table tables[RESIZED];
     float empty;
@@ -49,7 +49,7 @@ struct resized {
         for (int t = 0; t < RESIZED; t++) is_empty |= t < n_tables && first[t] == end[t];
         mp_store_any(to, dtype, to_at, is_empty ? empty : blend<0>(first, end, from_at, 1));
     }
-    /* Returns the weighted sum over all combinations of taps of the tables from T on. */
+    /* Returns the interpolated value: the weighted sum over all combinations of the taps of tables T and higher. */
     template <int T> MP_BODY float blend(const int32_t *first, const int32_t *end, int64_t at, float weight) const
     {
         if constexpr (T < RESIZED) {
@@ -69,7 +69,7 @@ static int64_t taps_of(const mp_taps *t)
     return t->start[t->n_out];
 }
 
-/* Returns the workspace bytes for all tables. */
+/* Returns the workspace bytes for all tables of a Resize. */
 static int64_t room_of(const mp_resizing *s)
 {
     int64_t words = 0;

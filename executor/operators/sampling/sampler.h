@@ -353,10 +353,10 @@ MP_INLINE void mp_max_roi_pool_item(const mp_regions *s, int64_t k)
 {
     const mp_array *x = &s->x;
     int64_t at[4], region[5], top, bottom, left, right, to = mp_image_element(&s->y, k, at);
-    for (int e = 0; e < 5; e++) { /* the image's index, then left, top, right, bottom */
+    for (int e = 0; e < 5; e++) { /* the five numbers of a region: image index, left, top, right, bottom */
         const double v = (double)mp_array_load(&s->corners, at[0] * s->corners.strides[0] + e * s->corners.strides[1]);
         region[e] = (int64_t)fmin(fmax(e ? round(v * s->scale) : v, -1e15),
-                                  1e15); /* the limits make the value fit in int64_t; a NaN becomes -1e15 */
+                                  1e15); /* the limits of 1e15 keep the value within int64_t; they turn a NaN into -1e15 */
     }
     mp_bin_span(region[2], region[4], s->height, at[2], x->dims[2], &top, &bottom);
     mp_bin_span(region[1], region[3], s->width, at[3], x->dims[3], &left, &right);

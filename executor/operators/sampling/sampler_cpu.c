@@ -124,7 +124,7 @@ static mp_status run_regions(const mp_call *call, const mp_operands *x, mp_error
     regions_task t = {mp_regions_of(call, x), sums_of(x)};
     int64_t n_bins = t.s.y.dims[0] * t.s.height * t.s.width;
     MP_CHECK(mp_roi_align_check(x, err));
-    /* the regions have no gradient, as in PyTorch */
+    /* as in PyTorch, regions have no gradient: it is set to zero */
     if (mp_operands_wants(x, 1)) memset(x->d_in[1].data, 0, (size_t)mp_array_bytes(&x->d_in[1]));
     if (!x->is_backward) return mp_roi_align_item_loop(&t.s, mp_array_elements(&t.s.y), 16, err);
     if (mp_operands_wants(x, 0)) mp_parallel(t.s.x.dims[1], 16 * n_bins, spread_channel, &t);

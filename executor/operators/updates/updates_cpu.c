@@ -89,7 +89,7 @@ void mp_cpu_update(const mp_backend *self, mp_update *updates, size_t n, const m
 
 typedef struct norm_job {
     const mp_update *gradient;
-    double *sums; /* sums of squares, one per block */
+    double *sums; /* sums of the squared gradients, one per block */
 } norm_job;
 
 static void norm_block(void *data, int64_t k)
