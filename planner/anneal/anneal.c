@@ -1,14 +1,14 @@
 /* anneal.c - the rounds of simulated annealing, and the starting order of each round.
  *
- * Every round makes two walks at once. The next round starts from the better of the two results.
- * - REPAIR: a short round that improves the order near the start.
- * - STRAY: short rounds that move further away (walk 1 starts hotter). They repeat while each gains enough.
- * - EXPLORE: a long round at the same temperatures.
- * - COOL: the last round, which cools to a local minimum.
+ * Every round runs two walks in parallel. The next round starts from the better of the two resulting orders.
+ * - REPAIR: a short round at low temperatures, which stays near its starting order.
+ * - STRAY: short rounds in which the second walk starts at a higher temperature. STRAY rounds repeat while each gains enough.
+ * - EXPLORE: a long round at the temperatures of STRAY.
+ * - COOL: the last round, in which the temperature falls until only improvements are accepted.
  *
- * Short rounds find almost all of the gain. With normal effort they are the only rounds, unless no plan is known yet. In that
- * case two walks towards smaller peaks run first. If they end far over the budget, the search ends. Large local graphs are
- * annealed window by window (anneal.h). Source: Kirkpatrick, Gelatt and Vecchi 1983.
+ * Short rounds find almost all of the gain. With normal effort all rounds are short, unless no plan is known yet. In that case
+ * two walks towards smaller peaks run first. If their orders still need far more than the budget, the search ends. Large local
+ * graphs are annealed window by window (anneal.h). Source: Kirkpatrick, Gelatt and Vecchi 1983.
  */
 #include "planner/search/searchers.h"
 
@@ -22,7 +22,7 @@ enum { WALKS = MP_ANNEAL_WALKS };
 enum { REPAIR, STRAY, EXPLORE, COOL, N_ROUNDS };
 
 /* The settings of one kind of round. Temperatures are multiples of the median ticks of a forward node. While no plan is known,
- * all walks use the temperature `lost`. */
+ * every walk starts at the temperature `lost` instead of `hot`. */
 typedef struct round {
     double share, hot[WALKS], lost, cold;
 } round;
@@ -51,16 +51,16 @@ static round round_of(int kind)
 typedef struct annealing {
     mp_search *search;
     mp_anneal_walk walks[WALKS];
-    /* the order that a round starts from: the best plan; if there is none, the order with the smallest peak */
+    /* the order from which the next round starts: the best plan; while no plan is known, the order with the smallest peak */
     mp_anneal_order best;
     int64_t least_bytes; /* peak bytes of the order with the smallest peak, without static bytes */
     atomic_bool stop;
-    _Atomic int64_t enough; /* in ticks, without updates: a walk ends when it reaches this lower bound */
+    _Atomic int64_t enough; /* a walk ends when its order takes at most this lower bound, in ticks without updates */
     int64_t update_ticks;
-    bool is_lost; /* the only known plan was found by the walks towards smaller peaks */
+    bool is_lost; /* the walks towards smaller peaks found the only known plan */
     double unit;
     int64_t n_moves;
-    double shares; /* sum of the time shares of the remaining rounds */
+    double shares; /* sum of the fields `share` of all rounds still to run */
     int n_rounds;  /* number of finished rounds */
 } annealing;
 
@@ -99,8 +99,8 @@ static bool is_large(const mp_request *request)
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* True if the remaining rounds are not worth their time. The best plan must be close to the bound: within a thousandth of a
- * step, and within a thirtieth of its extra time. Always false for small graphs. */
+/* True if another round is not worth its time, because the best plan is close to the bound. The distance must be below a
+ * thousandth of a step's time, and below a thirtieth of the plan's extra time. Always false for small graphs. */
 static bool is_close(mp_search *search)
 {
     const int64_t ticks = mp_search_best_ticks(search);
@@ -111,8 +111,8 @@ static bool is_close(mp_search *search)
            gap <= (ticks - mp_search_baseline_ticks(search)) / MP_ANNEAL_CLOSE_OF_EXTRA;
 }
 
-/* Returns the number of moves per walk. Small graphs get many, as moves are quick there. Large graphs get as many as fit into a
- * second or two. */
+/* Returns the number of moves per walk. A small graph gets many moves, because each takes little time. A large graph gets as
+ * many as fit into a second or two. */
 static int64_t count_moves(const mp_search *search)
 {
     const mp_request *request = mp_search_request(search);
@@ -167,7 +167,7 @@ static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
     }
 }
 
-/* Keeps the order with the smallest peak, from walks that found no plan. */
+/* Stores the order with the smallest peak among walks that found no plan. */
 static mp_status take_smallest(annealing *a, mp_error *err)
 {
     for (int k = 0; k < WALKS; k++) {
@@ -181,8 +181,8 @@ static mp_status take_smallest(annealing *a, mp_error *err)
 }
 
 /* Finds a first plan by two walks towards smaller peaks. If the leading walk finds a plan, the other walk ends. The other
- * walk's plan counts only if the leading walk found none. The plan recomputes much, so later rounds start from the order
- * before this one. */
+ * walk's plan counts only if the leading walk found none. The plan found contains many recomputations. So later rounds start
+ * from the order that was the starting order before these two walks. */
 static mp_status run_descent(annealing *a, mp_error *err)
 {
     static const double hot[WALKS] = {MP_ANNEAL_DESCENT_HOT, MP_ANNEAL_DESCENT_COOLER},
@@ -228,8 +228,8 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
     return offer(a->search, &a->best, err);
 }
 
-/* True if a plan is unlikely: none is known, and either the budget is proved infeasible or the smallest order is far over it.
- */
+/* True if the search will probably find no plan. No plan is known, and either the budget is proved infeasible or the order with
+ * the smallest peak is far over the budget. */
 static bool is_hopeless(const annealing *a)
 {
     const mp_request *request = mp_search_request(a->search);
@@ -240,7 +240,8 @@ static bool is_hopeless(const annealing *a)
            (double)a->least_bytes > MP_ANNEAL_DESCENT_NEAR * (double)budget_bytes;
 }
 
-/* Returns the ticks of the best plan, except a plan of the walks towards smaller peaks; INT64_MAX: none. */
+/* Returns the ticks of the best plan, or INT64_MAX if there is none. A plan found by the walks towards smaller peaks does not
+ * count. */
 static int64_t best_ticks(const annealing *a)
 {
     return a->is_lost ? a->best.ticks : mp_search_best_ticks(a->search);
@@ -251,7 +252,7 @@ static bool is_over(annealing *a)
     return atomic_load(&a->stop) || mp_search_will_do(a->search) || is_close(a->search);
 }
 
-/* Runs one short round. Increments *n_idle if the round gains little. */
+/* Runs one short round. Increments *n_idle if the round improves the best plan by less than the required gain. */
 static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
 {
     const int64_t before = best_ticks(a);
@@ -261,7 +262,7 @@ static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
     return st;
 }
 
-/* Runs short rounds (REPAIR) as long as each gains enough. With quick effort there is only one round. */
+/* Runs short rounds (REPAIR) as long as each gains enough. With quick effort it runs only one. */
 static mp_status repair(annealing *a, int *n_idle, mp_error *err)
 {
     const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;
@@ -279,8 +280,9 @@ static void clear_order(mp_anneal_order *order)
     mp_free(order->steps);
 }
 
-/* Runs further short rounds (STRAY) if the plan is far from the bound, because another local minimum may be better. Rounds
- * after these start from the order before them. With copies the bound is weaker, so the plan must be further from it. */
+/* Runs further short rounds (STRAY) if the best plan is far from the bound, because another local minimum may be better. The
+ * later EXPLORE and COOL rounds start from the order that was best before these rounds. For graphs with copies the bound is
+ * weaker, so a larger distance from the bound is required. */
 static mp_status stray(annealing *a, int n_idle, mp_error *err)
 {
     MP_CLEARED_BY(clear_order) mp_anneal_order start = {0};
@@ -333,7 +335,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
         a.shares = round_of(EXPLORE).share + round_of(COOL).share;
         const bool had_none = a.best.ticks == INT64_MAX;
         if (!is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err));
-        /* if no plan was known, the first of these rounds only searches for one */
+        /* without a plan, the first EXPLORE round only finds one, so a second EXPLORE round improves it */
         if (had_none && !is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err));
         a.shares -= round_of(EXPLORE).share;
     }

@@ -1,28 +1,28 @@
 /* anneal.h - simulated annealing: each Metropolis walk changes an order of runs by random moves at a falling temperature.
  * Several walks run at once in one annealing round.
  *
- * The energy of an order is its ticks, plus a penalty per byte over the budget in each step. The penalty rises while the order
- * exceeds the budget for long. Until a walk finds an order within the budget, the temperature rises with the penalty, so that
- * bytes outweigh ticks. Source: Kirkpatrick, Gelatt and Vecchi 1983. A walk draws the largest acceptable energy before it
- * makes a move, so that a move above it ends early.
+ * The energy of an order is its ticks, plus a penalty per byte over the budget in each step. If the order exceeds the budget
+ * for many moves in a row, the penalty rises. Until a walk finds an order within the budget, the temperature rises with the
+ * penalty, so that differences in bytes outweigh differences in ticks. Source: Kirkpatrick, Gelatt and Vecchi 1983. Before each
+ * move, a walk draws the largest energy that it will accept. A move that exceeds this energy is stopped early.
  *
- * A walk towards a smaller peak uses a limit slightly below the smallest peak so far, and a high penalty. The limit falls with
- * the peak, down to the budget. So the moves address only the few steps over the limit. With the budget as the limit, most
- * steps would exceed it, including many far below the peak. */
+ * A walk towards a smaller peak replaces the budget by a limit slightly below the smallest peak so far, and uses a high
+ * penalty. The limit falls with the peak, down to the budget. So the moves change only the few steps whose memory exceeds the
+ * limit. If the budget were the limit, most steps would exceed it, even steps far below the peak. */
 #pragma once
 
 #include <stdatomic.h>
 
 #include "memplan/search.h"
 
-/* An order of steps without the optimizer's updates, and its time. */
+/* An order of steps without the optimizer's updates, and its makespan. */
 typedef struct mp_anneal_order {
     mp_step *steps;
     size_t n, capacity;
     int64_t ticks; /* makespan without updates; INT64_MAX if the order exceeds the budget */
 } mp_anneal_order;
 
-/* Copies the steps into `to`, which keeps its allocation for later copies. MP_NOMEM. O(n). */
+/* Copies the steps into `to`. The memory of `to` is reused by later copies. MP_NOMEM. O(n). */
 mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err);
 
 typedef struct mp_anneal_walk {
@@ -30,26 +30,32 @@ typedef struct mp_anneal_walk {
     const mp_graph *graph;     /* the graph of the search, or a part of it */
     int64_t budget_bytes;      /* limit of all memory of `graph`, static storages included */
     const int64_t *tier_bytes; /* per tier other than the device: its budget, as in mp_request; NULL: no limits */
-    /* true if `graph` is a part that this walk searches alone: it ends no other walk, `enough` refers to the part, and the walk
-     * ends early if it remains far over the budget */
+    /* true if `graph` is only a part of the search's graph: the end of this walk ends no other walk, `enough` refers to the
+     * part, and the walk ends early if its order remains far over the budget */
     bool is_apart;
     bool ends_at_first; /* the walk ends when it finds an order within the budget */
-    bool leads;         /* true for the one walk that polls the search for a stop */
+    bool leads;         /* true for the one walk that asks the search whether to stop, for all walks */
     double from, end;   /* begin and end of the walk, as fractions (0 to 1) of the search's time limit */
     atomic_bool *stop;
     uint64_t seed;
     bool keeps_order; /* the first runs of forward nodes stay in list order */
-    bool draws_near;  /* moves prefer to evict storages produced shortly before the drawn position (mover.h) */
-    double lowers; /* fraction: memory is limited to the smallest peak so far less this fraction; 0: the limit is the budget */
-    double unit;   /* temperatures are multiples of this number of ticks */
-    double hot, cold; /* first and last temperature, as multiples of `unit`; a walk with `lowers` uses `hot` only */
-    int64_t n_moves;  /* moves over which the temperature falls from `hot` to `cold` */
-    /* in ticks, without updates: the walk ends when it reaches this lower bound; the leading walk updates it */
+    /* moves prefer to evict storages that were produced shortly before the position to be relieved (mover.h) */
+    bool draws_near;
+    /* a fraction; the walk limits memory to (1 - lowers) times the smallest peak so far; 0: the budget is the limit */
+    double lowers;
+    double unit; /* temperatures are multiples of this number of ticks */
+    /* temperature of the first and of the last move, as multiples of `unit`; a walk with `lowers` does not use `cold` */
+    double hot, cold;
+    int64_t n_moves; /* moves over which the temperature falls from `hot` to `cold` */
+    /* the walk ends when its order takes at most this lower bound, in ticks without updates; the leading walk raises the
+     * bound */
     _Atomic int64_t *enough;
     int64_t update_ticks;         /* ticks of all updates, which are not part of `enough` */
-    const mp_anneal_order *start; /* the order from which the walk starts; shared by all walks and read only */
+    const mp_anneal_order *start; /* the order from which the walk starts; several walks read the same one */
 
-    mp_anneal_order best;     /* result: the cheapest order, if it improves on the initial `best` */
+    /* result: the order within the budget with the fewest ticks; unchanged if no order has fewer ticks than `best` had on
+     * entry */
+    mp_anneal_order best;
     mp_anneal_order smallest; /* until `best` is found: the order with the smallest peak */
     int64_t smallest_bytes;   /* peak of `smallest`, without static bytes; INT64_MAX: none yet */
     mp_status status;
@@ -63,12 +69,13 @@ mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err);
 
 /* ---- large graphs with short lifetimes (mp_graph_is_local in turn_around.h), window by window ----
  *
- * The list is cut into windows of some thousand nodes, at positions that few bytes cross. A window is a closed part
- * (order/part.h), so that the plan of a window can replace the window's nodes in the list. Walks search the windows
- * independently, several at once, and their orders are concatenated. The cost of a move depends on the size of the window.
- * Time and memory of the search are proportional to the number of nodes. */
+ * The node list is cut into windows of some thousand nodes. Between two windows few bytes are live. A window is a closed part
+ * (order/part.h), so that the plan of a window can replace the window's nodes in the list. Each window is annealed by its own
+ * walk, several windows in parallel. The resulting orders are concatenated. The cost of a move depends on the size of the
+ * window. Time and memory of the search are proportional to the number of nodes. */
 
-/* True if the graph is large, has short lifetimes (mp_graph_is_local), and can be cut into windows. */
+/* True if the graph is large, its storages have short lifetimes (mp_graph_is_local), and its node list can be cut into
+ * windows. */
 bool mp_anneal_has_windows(const mp_graph *graph);
 
 /* Runs one walk in each window in which keep-all exceeds the budget. Each walk starts from keep-all. Offers the concatenated

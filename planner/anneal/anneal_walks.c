@@ -1,5 +1,5 @@
-/* anneal_walks.c - one walk: draws a threshold, makes a move, keeps or undoes it. Also the cooling, the penalty and the
- * threads. */
+/* anneal_walks.c - one walk: for each move it draws the largest acceptable energy, makes the move, and keeps or undoes it. This
+ * file also lowers the temperature, adapts the penalty, and runs the walks in threads. */
 #include "planner/anneal/anneal.h"
 
 #include <math.h>
@@ -52,7 +52,7 @@ static bool stopped(mp_anneal_walk *w)
     if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
     if (w->leads && !w->is_apart) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
-    /* if the leading walk reaches the bound, its result counts, regardless of the other walks */
+    /* an order that takes no more than the lower bound is optimal, so this walk ends; if it leads, the other walks end too */
     if (w->best.ticks <= atomic_load(w->enough)) {
         if (w->leads && !w->is_apart) atomic_store(w->stop, true);
         return true;
@@ -60,7 +60,8 @@ static bool stopped(mp_anneal_walk *w)
     return atomic_load(w->stop);
 }
 
-/* Returns the fraction of a walk that is done after k moves: the fraction of its moves or of its time, whichever is larger. */
+/* Returns the fraction of a walk that is completed after k moves. It is the fraction of the walk's moves or of its time,
+ * whichever is larger. */
 static double progress_of(const mp_anneal_walk *w, int64_t k)
 {
     const double by_moves = (double)k / (double)w->n_moves, elapsed = mp_search_elapsed(w->search);
@@ -68,7 +69,7 @@ static double progress_of(const mp_anneal_walk *w, int64_t k)
     return by_moves > by_time ? by_moves : by_time;
 }
 
-/* The penalty per byte over the budget in each step, and its state. */
+/* The penalty in ticks for each byte over the budget in each step, and the state from which it is adapted. */
 typedef struct penalty {
     double ticks, least;
     int n_over; /* number of consecutive checks at which the order exceeded the budget */
@@ -88,8 +89,8 @@ static double temperature(const mp_anneal_walk *w, const penalty *p, double prog
     return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
-/* Returns the penalty per byte with which one whole budget of excess in one step costs `units` times the unit of temperatures.
- */
+/* Returns the penalty per byte for which one step at twice its limit adds `units` times the unit of temperatures to the
+ * energy. */
 static double penalty_of(const mp_anneal_walk *w, const mp_runs *x, double units)
 {
     return units * w->unit / (double)(x->limit[0] > 0 ? x->limit[0] : 1);
@@ -108,13 +109,13 @@ static double energy_within(const mp_runs *x, double penalty_ticks, double most)
     return (double)mp_runs_ticks_within(x, ticks < MOST_TICKS ? (int64_t)ticks : INT64_MAX) + beside;
 }
 
-/* Draws the highest acceptable energy, then a move. Returns true if the move was made and is acceptable, with the new energy
- * in *now. */
+/* Draws the highest energy that is acceptable, then makes a random move. Undoes the move if its energy is higher. Returns true
+ * if the move was kept, with the new energy in *now. */
 static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double penalty_ticks, double *now)
 {
     const double MOST_TICKS = 0x1p62, most = *now - temperature * log(1 - mp_mover_uniform(mover));
     const bool done = mp_move(mover, most < MOST_TICKS ? (int64_t)most : INT64_MAX);
-    /* the sum of compute's ticks is checked first, because the makespan takes longer to compute */
+    /* the sum of compute ticks is compared first, because the makespan takes longer to compute */
     const bool may = done && !x->failed && (double)x->ticks + penalty_ticks * (double)mp_runs_over(x) <= most;
     const double then = may ? energy_within(x, penalty_ticks, most) : INFINITY;
     const bool is_kept = then <= most;
@@ -126,7 +127,8 @@ static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double pen
     return is_kept;
 }
 
-/* Lowers the limit to slightly below the current peak. Precondition: the order meets the current limit. */
+/* Lowers the memory limit of a walk to slightly below the peak of its order. Precondition: the order is within the present
+ * limit. */
 static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, mp_error *err)
 {
     const int64_t peak = x->limit[0] + mp_profile_highest(x->profile);
@@ -138,7 +140,7 @@ static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, 
     return MP_OK;
 }
 
-/* Lowers the limit step by step, until the order's peak is within the budget. */
+/* Lowers the memory limit step by step, until the order's peak is within the budget. */
 static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
     const int64_t goal_bytes = x->limit[0];
@@ -151,7 +153,8 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
         const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit[0] <= goal_bytes;
         if (looks && stopped(w)) break;
         if (looks && x->n_shifted > x->n_on) mp_runs_spread(x);
-        /* if the order meets the limit easily, recomputations can be dropped, so the limit is lowered before the next check */
+        /* if the order meets the limit after few moves, the limit stays until the next check, so that moves can remove
+         * recomputations; after many moves it falls at once */
         const bool is_smaller = !mp_runs_over(x) && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
         if (is_smaller && is_end) {
             if (w->leads) atomic_store(w->stop, true);
@@ -172,7 +175,8 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
     return MP_OK;
 }
 
-/* True if a part (`is_apart`) that is far over the budget after k moves will probably not meet it in the remaining moves. */
+/* True if the walk searches a part (`is_apart`), has made k moves, and will probably find no order within the budget, because
+ * the order's peak is still far over it. */
 static bool will_not_do(const mp_anneal_walk *w, int64_t k)
 {
     return w->is_apart && has_none(w) && k > w->n_moves / MP_ANNEAL_WINDOW_PATIENCE &&

@@ -1,4 +1,5 @@
-/* anneal_windows.c - chooses the windows, anneals the windows over the budget, and joins their orders. */
+/* anneal_windows.c - cuts a large graph into windows, anneals the windows in which keep-all exceeds the budget, and joins their
+ * orders. */
 #include "planner/anneal/anneal.h"
 
 #include "estimator/base/memory.h"
@@ -13,26 +14,29 @@ typedef struct window {
     size_t begin, end;
     bool is_over; /* keep-all exceeds the budget in this window */
     mp_step *steps;
-    size_t n_steps; /* length of the order found for the window; 0: its nodes run in list order */
+    size_t n_steps; /* number of steps of the order found for the window; 0: its nodes run in list order */
 } window;
 
-/* A window for which a walk is running. */
+/* The data of a walk that is searching one window. */
 typedef struct place {
     mp_part part;
-    mp_anneal_order list; /* all nodes of the window once, in list order */
+    mp_anneal_order list; /* keep-all of the window: its nodes once each, in list order */
     _Atomic int64_t enough;
 } place;
 
 typedef struct cutting {
     mp_search *search;
     const mp_graph *graph;
-    int64_t budget_bytes; /* limit on the live bytes of a window, without static bytes; if some window has no plan, the smallest
-                             peak reached in it */
+    /* limit on the live bytes of a window, without static bytes; once a window has no plan, the smallest peak reached in that
+     * window */
+    int64_t budget_bytes;
     double unit;
     int *number; /* scratch of mp_part_init, one element per storage */
     window *windows;
-    size_t n, n_over, n_done; /* number of windows; of windows over the budget; of windows searched */
-    bool is_lost;             /* some window has no plan; from then on, other windows only need to reach its peak */
+    /* number of windows; number of windows in which keep-all exceeds the budget; number of windows already searched */
+    size_t n, n_over, n_done;
+    /* some window has no plan within the budget; the other windows then only have to stay within that window's peak */
+    bool is_lost;
     place places[WALKS];
     mp_anneal_walk walks[WALKS];
     atomic_bool stop;
@@ -43,7 +47,8 @@ bool mp_anneal_has_windows(const mp_graph *graph)
     return !graph->has_copies && mp_graph_is_local(graph) && mp_graph_has_parts(graph);
 }
 
-/* Chooses the begin of each window: in the second half of the window before it, the position that the fewest bytes cross. */
+/* Chooses the first node of each window. Among the positions in the second half of the previous window, it is the position that
+ * the fewest bytes cross. */
 static mp_status find_windows(cutting *c, mp_error *err)
 {
     const size_t n = c->graph->n_nodes;
@@ -111,7 +116,7 @@ static mp_status take_place(cutting *c, int k, const window *w, double from, dou
     return MP_OK;
 }
 
-/* Stores the result of a window's walk: its best order, or, if it found no plan, its order with the smallest peak. */
+/* Stores the result of a window's walk: its best order, or the order with the smallest peak if the walk found no plan. */
 static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
 {
     const mp_anneal_walk *walk = &c->walks[k];
@@ -129,7 +134,8 @@ static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
 
 /* ---- all windows ---- */
 
-/* Searches windows over the budget, from window *next on, as many as walks can run at once. */
+/* Searches as many windows as walks can run in parallel. It takes the windows over the budget from index *next on, and advances
+ * *next. */
 static mp_status search_some(cutting *c, size_t *next, mp_error *err)
 {
     window *now[WALKS];

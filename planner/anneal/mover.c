@@ -1,4 +1,5 @@
-/* mover.c - random draws of runs, positions and storages; moving a run to another position; and the tables of a mover. */
+/* mover.c - the state of a local search (mp_mover): draws random runs, positions and storages, and moves a run to another
+ * position. */
 #include "planner/anneal/mover.h"
 
 #include <math.h>
@@ -53,8 +54,9 @@ int mp_mover_any_position(mp_mover *m)
     return run < 0 ? -1 : x->runs[run].position;
 }
 
-/* mp_mover_any_live for large graphs in which few storages are live at a time. Draws an output of a run before the position.
- * The logarithm of the run's distance is uniform, so that near runs are drawn more often. */
+/* Draws a live storage like mp_mover_any_live, for large graphs in which few storages are live at a time. It draws a run before
+ * the position and takes one of its outputs. The logarithm of the run's distance is uniform, so that near runs are drawn more
+ * often. */
 static int any_live_near(mp_mover *m, int position, int *reader)
 {
     const mp_runs *x = m->runs;
@@ -112,8 +114,8 @@ void mp_mover_drop(mp_mover *m, int run)
     }
 }
 
-/* Reserves a position for a run, before the run `before`. If the run is issued or a wait, only this one of the two moves, and
- * its mate keeps its position. Returns the issued run. */
+/* Reserves a position for the run r, just before the run `before`. If r is an issued run, its wait keeps its position. If r is
+ * a wait, its issued run keeps its position. Returns the new run; for a wait, the new issued run. */
 static int reserve_there(mp_runs *x, const mp_node_run *r, int before)
 {
     if (r->mate < 0) return mp_runs_reserve(x, r->node, r->alternative, before);
@@ -125,7 +127,7 @@ int mp_mover_relocate(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
     const mp_node_run r = x->runs[run];
-    /* an issued run and its wait are removed together */
+    /* mp_runs_remove removes an issued run and its wait together */
     if (before < 0 || before == run || r.position < 0 || mp_runs_position(x, before) < 0) return -1;
     const int there = reserve_there(x, &r, before);
     if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, r.is_wait ? r.mate : run)) return -1;

@@ -1,22 +1,24 @@
-/* mover_copies.c - moves that offload a storage to another tier and copy it back, instead of keeping or recomputing it. The
- * begin and the wait of each copy are drawn at random. Later moves shift them like other runs. */
+/* mover_copies.c - moves that copy a storage to another tier and back, instead of keeping or recomputing it. The positions at
+ * which a copy begins and at which compute waits for it are random. Later moves shift both positions like those of other
+ * runs. */
 #include "planner/anneal/mover.h"
 
 #include "planner/math/tuning.h"
 
-/* Returns the run at a position; if the position is empty, the next run after it. */
+/* Returns the run at a position. If the position is empty, returns the first run after it. */
 static int run_from(const mp_runs *x, int position)
 {
     return x->run_at[position] >= 0 ? x->run_at[position] : mp_runs_neighbour(x, position, 1);
 }
 
-/* Ticks of the copies that the current move has issued. Copies of the outputs of one node queue on the link. */
+/* Total ticks of the copies that the current move has issued. Copies of several outputs of one node run one after the other on
+ * the link. */
 typedef struct queued {
     int64_t out_ticks, back_ticks;
 } queued;
 
-/* Returns the first run at which a copy issued at a position has ended. The copy queues after earlier copies on its channel and
- * after `before` ticks of copies from this move. */
+/* Returns the first run that begins after a copy has ended. The copy is issued at `position`. It runs after all earlier copies
+ * on its channel, and after `before` ticks of copies that the current move has issued. */
 static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position, int64_t before)
 {
     int64_t waited = 0, end = mp_runs_ticks_before(x, position);
@@ -30,8 +32,9 @@ static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position
     return run_from(x, mp_runs_reach(x, end + before + copy->ticks - waited));
 }
 
-/* Copies a storage out as soon as it is produced, unless that copy exists. A wait for the copy is placed before run *wait. If
- * the copy ends later, *wait usually moves to its end. Returns false if the copy would end after the run `reader`. */
+/* Issues a copy of a storage right after its producer, unless the order contains this copy. Inserts a wait for the copy before
+ * the run *wait. If the copy ends later, *wait is usually set to the first run after its end. Returns false if the copy would
+ * end after the run `reader`. */
 static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader, queued *queue)
 {
     mp_runs *x = m->runs;
@@ -51,15 +54,16 @@ static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader, que
     return out >= 0;
 }
 
-/* Copies a storage back for a reader. The position at which the copy begins is drawn between run `at` and the reader. It is
- * usually so early that compute hides this copy and the move's earlier copies. */
+/* Copies a storage back to the device for a reader. The copy begins at a random position between the run `at` and the reader.
+ * Usually the position is so early that compute hides all copies back of this move. */
 static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, queued *queue)
 {
     mp_runs *x = m->runs;
     const int from = mp_runs_position(x, at), to = mp_runs_position(x, reader);
     const double ticks = (double)(queue->back_ticks += x->graph->nodes[copy->node].alternatives[copy->alternative].ticks);
     int ahead = to - 1;
-    if (mp_mover_below(m, MP_MOVE_COPY_ANYWHERE_ONE_IN)) /* begins early enough for compute to hide it */
+    /* the copy begins so early that compute before the reader takes at least as long as the copies back of this move */
+    if (mp_mover_below(m, MP_MOVE_COPY_ANYWHERE_ONE_IN))
         ahead = mp_runs_ahead(x, to, (int64_t)(ticks * (mp_mover_below(m, 2) ? 1 : 1 + mp_mover_uniform(m))));
     else if (from < to)
         ahead = from + mp_mover_below(m, to - from);
@@ -70,8 +74,9 @@ static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, queu
     return true;
 }
 
-/* Copies storage s out, waiting for it before run `at`, and back for a reader. If nothing reads the recomputation that served
- * the reader any more, drops it. If a copy fails, the move is given up. */
+/* Copies storage s to another tier and back. Run `at` waits for the copy out, and `reader` for the copy back. If no run reads
+ * the recomputation that provided s for the reader any more, removes it. If a copy cannot be inserted, the move is
+ * abandoned. */
 static bool copy(mp_mover *m, int s, int at, int reader, queued *queue)
 {
     const mp_runs *x = m->runs;
@@ -90,7 +95,7 @@ bool mp_move_copy(mp_mover *m, int s, int position, int reader)
     return at >= 0 && at != reader && copy(m, s, at, reader, &queue);
 }
 
-/* Copies all outputs of a node that are live at a position. */
+/* Copies all outputs of a node that are live at a position to another tier and back. */
 static bool copy_all(mp_mover *m, int node, int position)
 {
     const mp_runs *x = m->runs;
@@ -114,12 +119,14 @@ bool mp_move_copy_instead(mp_mover *m)
     const int s = r.does->n_writes ? r.does->writes[mp_mover_below(m, (int)r.does->n_writes)] : -1;
     const int before = s < 0 ? -1 : mp_run_list_find(x, &x->producers[s], r.position) - 1;
     if (before < 0) return false;
-    const int position = mp_lifetime_end(x, s, before); /* no run between this position and `run` reads the storage */
-    mp_mover_drop(m, run); /* dropped before the copies are placed, because its ticks cannot hide them */
+    /* between this position and the position of `run`, no run reads the storage */
+    const int position = mp_lifetime_end(x, s, before);
+    /* the recomputation is removed before the copies are inserted, because copies cannot hide behind its ticks */
+    mp_mover_drop(m, run);
     return copy_all(m, r.node, position);
 }
 
-/* Draws an issued run. Prefers one for which compute waits, if a few draws find one. */
+/* Draws an issued run. If one of a few draws finds an issued run for which compute has to wait, returns that run. */
 static int any_issued(mp_mover *m)
 {
     const mp_runs *x = m->runs;
@@ -142,7 +149,7 @@ bool mp_move_wait(mp_mover *m)
     const mp_alternative *does = x->runs[run].does;
     const int position = mp_runs_position(x, wait);
     const int s = does->n_writes ? does->writes[0] : -1;
-    if (mp_mover_below(m, 2)) { /* moves the wait to the end of the copy */
+    if (mp_mover_below(m, 2)) { /* moves the wait to the first run after the copy's end */
         const int reader = s < 0 ? -1 : mp_runs_next_read(x, s, mp_runs_position(x, run));
         int end = run_from(x, mp_runs_reach(x, x->runs[run].ended - x->runs[run].waited));
         if (reader >= 0 && end >= 0 && mp_runs_position(x, end) > mp_runs_position(x, reader)) end = reader;

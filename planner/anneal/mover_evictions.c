@@ -1,4 +1,4 @@
-/* mover_evictions.c - evictions with their recomputations, and the removal of recomputations. */
+/* mover_evictions.c - moves that evict storages and add the necessary recomputations, and moves that remove recomputations. */
 #include "planner/anneal/mover.h"
 
 #include "planner/anneal/runs/runs.h"
@@ -21,8 +21,8 @@ bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
     return true;
 }
 
-/* Recomputes a node before another run. Each input that is not live there is recomputed too, with probability `deeper`.
- * Returns -1 if no position is free, or if the move would exceed its ticks. */
+/* Inserts a recomputation of a node before the run `before`. Inputs that are not live at its position are recomputed too, each
+ * with probability `deeper`. Returns -1 if no position is free, or if the order would exceed ticks_limit. */
 static int rerun(mp_mover *m, int node, int alternative, int before, double deeper)
 {
     const mp_node *of = &m->runs->graph->nodes[node];
@@ -34,7 +34,7 @@ static int rerun(mp_mover *m, int node, int alternative, int before, double deep
     if (run < 0) return -1;
     m->reruns_left--;
     m->pending_ticks += ticks;
-    /* after a failure the reserved run is never turned on, and mp_runs_undo releases it */
+    /* if this fails, the run stays out of the order, and mp_runs_undo releases its position */
     m->has_given_up = !mp_move_rerun_inputs(m, run, deeper);
     if (m->has_given_up) return -1;
     mp_runs_turn_on(m->runs, run);
@@ -54,7 +54,7 @@ bool mp_move_rerun_later(mp_mover *m, int node, int alternative, int before, dou
     return true;
 }
 
-/* Evicts a storage at a position. Recomputes it before its next read, or copies it out and back. */
+/* Evicts a random storage at a position. Recomputes the storage before its next read, or copies it out and back. */
 static bool evict(mp_mover *m, int position, double deeper)
 {
     mp_runs *x = m->runs;
@@ -117,8 +117,8 @@ static int64_t ticks_of(const mp_runs *x, int run)
     return x->graph->nodes[x->runs[run].node].alternatives[0].ticks;
 }
 
-/* Evicts storages at a position, each of which takes at most most_ticks to recompute, and recomputes each before its next
- * read. With `until_fits`, stops when the position is within the budget. Returns false if nothing was evicted. */
+/* Evicts storages that are live at a position and take at most most_ticks to recompute. Recomputes each before its next read.
+ * With `until_fits`, stops as soon as no step exceeds the budget. Returns false if nothing was evicted. */
 static bool evict_cheap(mp_mover *m, int position, int64_t most_ticks, bool until_fits)
 {
     mp_runs *x = m->runs;
@@ -165,7 +165,7 @@ bool mp_move_restore(mp_mover *m)
         }
     }
     mp_mover_drop(m, run);
-    for (int k = 0; k < n; k++) { /* dropping one run may have dropped others */
+    for (int k = 0; k < n; k++) { /* removing one recomputation may have removed others of the list */
         const int other = m->list[k];
         if (x->runs[other].position >= 0 && mp_runs_is_extra(x, other) && mp_runs_can_spare(x, other)) mp_mover_drop(m, other);
     }

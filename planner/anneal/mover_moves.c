@@ -1,10 +1,11 @@
-/* mover_moves.c - chooses the neighbourhood of a move (MP_MOVE_... in tuning.def), and contains the moves that only change the
- * order or a node's alternative. */
+/* mover_moves.c - draws the kind of each move (MP_MOVE_... in tuning.def). Contains the moves that only change the order of
+ * runs or the alternative of a node. */
 #include "planner/anneal/mover.h"
 
 #include "planner/anneal/runs/runs.h"
 
-/* Adds a run to the list of n runs, unless it contains the run. Returns false if the list is full. */
+/* Appends a run to the first n entries of the mover's list, unless the run is already among them. Returns false if the list is
+ * full. */
 static bool add(mp_mover *m, int *n, int run)
 {
     if (mp_list_has(m->list, (size_t)*n, run)) return true;
@@ -23,8 +24,8 @@ static void sort_by_position(const mp_runs *x, int *list, int n)
         }
 }
 
-/* Moves all later readers of the instance of s that is live at a position to just before that position. The first producers of
- * their inputs move too, recursively. */
+/* Storage s is live at a position. Moves all later readers of this instance of s to just before the position. First producers
+ * of the readers' inputs are moved as well, recursively. */
 static bool advance(mp_mover *m, int s, int position)
 {
     mp_runs *x = m->runs;
@@ -32,7 +33,7 @@ static bool advance(mp_mover *m, int s, int position)
     int n = 0;
     for (int r = mp_runs_next_read(x, s, position); r >= 0; r = mp_runs_next_read(x, s, x->runs[r].position))
         if (!add(m, &n, r)) return false;
-    for (int i = 0; i < n; i++) { /* the loop adds elements, so n grows */
+    for (int i = 0; i < n; i++) { /* the body appends runs to the list, so n grows */
         const mp_alternative *alternative = mp_runs_alternative(x, m->list[i]);
         for (size_t k = 0; k < alternative->n_reads; k++) {
             const int producer = mp_runs_latest_producer(x, alternative->reads[k], x->runs[m->list[i]].position);
@@ -46,8 +47,8 @@ static bool advance(mp_mover *m, int s, int position)
     return n > 0;
 }
 
-/* Moves a run to just after a position. If it is the first producer of a storage, the readers of the storage up to that
- * position move too, recursively. */
+/* Moves a run to just after a position. If it is the first run that produces a storage, moves the readers of the storage before
+ * that position as well, recursively. */
 static bool delay(mp_mover *m, int run, int position)
 {
     mp_runs *x = m->runs;
@@ -94,8 +95,9 @@ static int run_away(mp_mover *m, int run, int most)
     return at;
 }
 
-/* Draws a run. If an order with copies has exceeded the budget for long, it sometimes draws a run at or near a step over the
- * budget. Waits for copies separate such runs, so few reorderings help, and these must be found. */
+/* Draws a run. If the graph has copies and the order has exceeded the budget for many moves, often draws a run at or near a
+ * step over the budget. In such orders many waits separate the runs, so only few reorderings help, and uniform draws rarely
+ * find them. */
 static int any_crowded(mp_mover *m)
 {
     const mp_runs *x = m->runs;
@@ -113,7 +115,8 @@ static bool move_shift_extra(mp_mover *m)
     const int run = mp_mover_any_extra(m);
     if (run < 0) return false;
     const mp_alternative *alternative = mp_runs_alternative(x, run);
-    if (alternative->n_writes && mp_mover_below(m, 2)) { /* half of the moves: just before the next reader */
+    /* in half of the moves, the run moves to just before the next reader */
+    if (alternative->n_writes && mp_mover_below(m, 2)) {
         const int s = alternative->writes[mp_mover_below(m, (int)alternative->n_writes)];
         if (mp_storage_is_static(&x->graph->storages[s])) return false;
         return mp_mover_relocate(m, run, mp_runs_next_read(x, s, x->runs[run].position)) >= 0;
@@ -145,7 +148,7 @@ static bool move_shift_window(mp_mover *m)
     return true;
 }
 
-/* Moves the first run of a node far away, and recomputes its inputs at the new position. */
+/* Moves the first run of a node to a distant position, and recomputes its inputs there. */
 static bool send_away(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
@@ -161,7 +164,7 @@ static bool send_away(mp_mover *m, int run, int before)
     return true;
 }
 
-/* Draws a run between the producers of a run's inputs and the first reader of its outputs. */
+/* Returns a random run between the producers of a run's inputs and the first reader of its outputs. */
 static int run_between(mp_mover *m, int run)
 {
     const mp_runs *x = m->runs;
@@ -188,12 +191,13 @@ static bool reads_from(const mp_runs *x, int run, const int *list, int n)
     return false;
 }
 
-/* Moves any run past others. Runs in between that depend on it, or on which it depends, move with it. */
+/* Draws a run and moves it past other runs, in a random direction. Runs between the old and the new position move with it if
+ * they depend on it, or if it depends on them. */
 static bool move_shift_related(mp_mover *m)
 {
     mp_runs *x = m->runs;
     const int run = any_crowded(m), step = mp_mover_below(m, 2) ? 1 : -1;
-    int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that all moving runs pass by */
+    int n = 1, n_moving = 0, at = run, target = run; /* target: the last run that the moving runs pass */
     if (run < 0) return false;
     m->list[0] = run;
     for (int k = 1 + mp_mover_below(m, MP_MOVE_SHIFT_RELATED_FAR); k > 0; k--) {
@@ -212,7 +216,7 @@ static bool move_shift_related(mp_mover *m)
     }
     if (!n_moving) return false;
     if (step > 0) target = mp_runs_neighbour(x, x->runs[target].position, 1);
-    for (int k = n_moving - 1; k >= 0; k--) { /* the run nearest to the target moves first */
+    for (int k = n_moving - 1; k >= 0; k--) { /* the moving run nearest to the target is moved first */
         const int there = mp_mover_relocate(m, m->list[k], target);
         if (there < 0) return false;
         if (step > 0) target = there;
@@ -220,8 +224,8 @@ static bool move_shift_related(mp_mover *m)
     return true;
 }
 
-/* Moves the first run of a node: between the producers of its inputs and its first reader, past a few runs, or sometimes far
- * away, with its inputs recomputed there. */
+/* Moves the first run of a node in one of three ways: to a random position between its producers and its first reader; past a
+ * few runs; or sometimes to a distant position, with its inputs recomputed there. */
 static bool move_shift_first(mp_mover *m)
 {
     const int run = any_crowded(m), kind = mp_mover_below(m, MP_MOVE_AWAY_ONE_IN);
@@ -233,7 +237,8 @@ static bool move_shift_first(mp_mover *m)
 
 /* ---- alternatives ---- */
 
-/* Runs a node in another alternative at the same position. Returns the new run; -1 if that is impossible. */
+/* Replaces a run by a run of the same node in another alternative, at the same position. Returns the new run; -1 if that is
+ * impossible. */
 static int use_alternative(mp_mover *m, int run, int alternative)
 {
     mp_runs *x = m->runs;
@@ -255,7 +260,8 @@ static int alternative_producing(const mp_node *node, int s)
     return -1;
 }
 
-/* Switches all runs of a node to another algorithm. */
+/* Switches all runs of a node to another algorithm. (An algorithm is an alternative that differs in time and workspace
+ * only.) */
 static bool change_algorithm(mp_mover *m, int node)
 {
     const mp_runs *x = m->runs;
@@ -264,13 +270,13 @@ static bool change_algorithm(mp_mover *m, int node)
     if (n > MP_MOVE_LIST) return false;
     const int alternative = (x->runs[runs->runs[0]].alternative + 1 + mp_mover_below(m, n_alternatives - 1)) % n_alternatives;
     for (int k = 0; k < n; k++) m->list[k] = runs->runs[k];
-    for (int k = 0; k < n; k++) /* a copy back is an alternative that does not compute */
+    for (int k = 0; k < n; k++) /* copies back are alternatives too, but compute nothing, so they keep their alternative */
         if (!mp_runs_alternative(x, m->list[k])->returns && use_alternative(m, m->list[k], alternative) < 0) return false;
     return true;
 }
 
-/* Changes the alternative of one run. Recomputes the inputs that the new alternative needs, and drops recomputations that only
- * the old alternative read. */
+/* Switches one run to another alternative. Recomputes the inputs that only the new alternative needs, and removes
+ * recomputations that only the old alternative read. */
 static bool change_alternative(mp_mover *m)
 {
     mp_runs *x = m->runs;
@@ -303,7 +309,7 @@ static bool reorder(mp_mover *m)
     return mp_mover_below(m, 5) < MP_MOVE_CLEAR_OF_FIVE ? mp_move_clear(m) : move_shift_first(m);
 }
 
-/* Returns true, at random, if an eviction of many storages or a swap should consider cheap ones only. */
+/* Decides at random whether a move that evicts many storages considers only storages that are cheap to recompute. */
 static bool looks_at_cheap(mp_mover *m)
 {
     return !mp_mover_below(m, MP_MOVE_CHEAP_ONE_IN);

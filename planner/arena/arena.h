@@ -8,52 +8,59 @@
 /* Finds offsets for the items of one arena.
  *
  * The size of an item is piecewise constant over its lifetime (its size profile, as in memplan/pack.h). At each step the item
- * occupies [offset, offset + size). At steps without a piece it occupies nothing. Sizes and offsets are counted in multiples
- * of the alignment.
+ * occupies [offset, offset + size). At a step that no piece covers, the item occupies no memory. Sizes and offsets are counted
+ * in multiples of the alignment.
  *
  * Dynamic storage allocation is NP-hard (Garey and Johnson 1979, SR2). Items are placed one after the other, by first fit or
- * best fit, in several orders. A third rule always places the item that can be placed lowest. The placement with the lowest
- * height is kept. The live bytes of the fullest step are a lower bound on the height. The search ends when a placement reaches
- * this bound.
+ * best fit, in several orders. A third rule chooses, in each round, the item with the lowest possible offset. The height of a
+ * placement is the end of its highest item. The placement with the least height is kept. The live bytes of the fullest step are
+ * a lower bound on the height. The search ends when a placement reaches this bound.
  *
  * If no order reaches the bound, the packer's exact search (memplan/pack.h) looks for a lower placement, or proves that there
- * is none. It first tries the height `wanted`, or a height a thousandth above the bound, with small items placed last. Then it
- * tries lower heights. The work depends on the number of items, never on a clock. */
+ * is none. It first tries the height `wanted`, or without one a height a thousandth above the bound, and places small items
+ * last. Then it tries lower heights. The work is limited by the number of items and not by a clock, so the result is
+ * deterministic. */
 
 typedef struct mp_arena_item {
     int64_t offset;
-    int64_t size;        /* largest size of its pieces, as a multiple of the alignment */
-    int begin, end;      /* steps [begin, end), from the first to the last piece */
-    int piece, n_pieces; /* pieces[piece .. piece + n_pieces), by time, without overlap; at least one */
+    int64_t size;   /* largest size of its pieces, as a multiple of the alignment */
+    int begin, end; /* steps [begin, end), from the first to the last piece */
+    /* the pieces of this item: pieces[piece .. piece + n_pieces), at least one, ascending in time and without overlap */
+    int piece, n_pieces;
 } mp_arena_item;
 
 typedef struct mp_arena_problem {
     mp_arena_item *items;
     size_t n;
-    const mp_pack_piece *pieces; /* the pieces of all items: each has one size over an interval of steps */
+    const mp_pack_piece *pieces; /* the pieces of all items; each piece has one size over an interval of steps */
     size_t n_pieces, n_steps;
     const mp_pack_options *exact; /* options of the exact search */
-    /* static bytes in the same memory as the arena. "Near the bound" means within a fraction of arena plus static bytes */
+    /* static bytes in the same memory as the arena. A height is near the bound if it exceeds it by a small fraction of arena
+     * plus static bytes */
     int64_t beside;
-    int64_t wanted;           /* a sufficient height: while the arena is higher, the search continues longer; 0: none */
-    bool (*stop)(void *data); /* the search ends when this returns true, or at height `wanted`; NULL: the whole search runs */
+    /* a height that is low enough for the caller; as long as the arena is higher, the search makes more attempts; 0: none */
+    int64_t wanted;
+    /* the search ends when this function returns true, or at height `wanted`; NULL: the search is not interrupted */
+    bool (*stop)(void *data);
     void *data;
-    bool only_bound; /* the caller needs only `bound`: the search near the bound is skipped, and very large problems are not
-                        placed at all */
+    /* the caller uses only `bound`: the exact search near the bound is skipped, and very large problems are not placed at
+     * all */
+    bool only_bound;
     int64_t height, bound; /* results: height of the arena found; lower bound on the height of every placement */
     int64_t nodes;         /* result: visited nodes of the exact search tree */
 } mp_arena_problem;
 
-/* Sets the offset of every item so that no two items overlap in time and space, and sets height and bound. Deterministic.
- * MP_NOMEM. O(n^2) with a small constant, a bounded number of times. For more than MP_ARENA_UNINDEXED items see arena_index.c.
- */
+/* Sets the offset of every item so that two items that are live at the same time do not overlap. Sets height and bound.
+ * Deterministic. MP_NOMEM. A bounded number of passes of O(n^2) with a small constant. For more than MP_ARENA_UNINDEXED items
+ * see arena_index.c. */
 mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err);
 
 /* The index of gaps: a segment tree over the steps. It finds the lowest gap for an item without visiting all placed items.
  *
- * The lifetime of a placed piece is the union of O(log steps) ranges of tree nodes; the piece is stored at these nodes. Pieces
- * at one tree node are live at the same time, so they do not overlap in space. They are sorted by offset for binary search.
- * For every step the tree also stores the height below which memory is full without gaps. No search begins below that height.
+ * Each tree node covers a range of steps. The lifetime of a placed piece is the union of O(log steps) such ranges, and the
+ * piece is stored at the nodes of these ranges. Pieces at one tree node are live at the same time, so they do not overlap in
+ * space. They are sorted by offset for binary search. For every step the tree also stores the height below which memory is full
+ * without gaps. Searches for a gap begin at that height.
  */
 
 typedef struct mp_arena_index mp_arena_index;
@@ -68,7 +75,7 @@ void mp_arena_index_clear(mp_arena_index *index);
  * O(log^2 steps) if the placed items leave few gaps, O(n) at worst. */
 void mp_arena_index_place(mp_arena_index *index, mp_arena_item *item, int64_t *work);
 
-/* The rule by which items are placed in a given order. */
+/* The rule by which a placer chooses the next item and its offset. */
 
 typedef enum mp_arena_rule {
     MP_ARENA_FIRST_FIT, /* in the given order, each into the lowest gap; the only rule for more than MP_ARENA_UNINDEXED items */
@@ -83,6 +90,6 @@ mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem);
 void mp_arena_placer_free(mp_arena_placer *placer); /* NULL is allowed */
 MP_OWNER(mp_arena_placer_free, mp_arena_placer)
 
-/* Sets the offsets of all items and returns the height. Stops as soon as the height reaches `limit`. In that case some items
- * have no offset. Adds the number of compared pairs of items to *work. */
+/* Sets the offsets of all items and returns the height. Stops as soon as the height reaches `limit`, which leaves some items
+ * without an offset. Adds the number of compared pairs of items to *work. */
 int64_t mp_arena_place(mp_arena_placer *placer, const int *order, mp_arena_rule rule, int64_t limit, int64_t *work);

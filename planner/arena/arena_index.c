@@ -11,8 +11,8 @@ typedef struct extent { /* the memory of a placed piece: offsets [offset, top) *
     int64_t offset, top;
 } extent;
 
-/* Every step of a tree node is full from the bottom up to a height between `least` and `most`, except for small gaps. `raised`
- * is a height that the node's children have not received yet. */
+/* For the steps of one tree node: the heights up to which memory is full, apart from small gaps. The lowest of these heights is
+ * `least`, the highest is `most`. `raised` is a height that has not been passed on to the node's children yet. */
 typedef struct filled {
     int64_t least, most, raised;
 } filled;
@@ -36,7 +36,7 @@ struct mp_arena_index {
     noted *noted; /* all placed pieces */
 };
 
-typedef struct stretch { /* a tree node, and its steps [begin, end) */
+typedef struct stretch { /* a node of the tree, which covers the steps [begin, end) */
     int node, begin, end;
 } stretch;
 
@@ -133,7 +133,7 @@ static void hand_down(mp_arena_index *x, int node)
     f->raised = 0;
 }
 
-/* Returns the largest height up to which any step of the piece is full. */
+/* Returns the largest height up to which memory is full at any step of the piece. */
 static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
 {
     const filled *f = &x->filled[s.node];
@@ -143,8 +143,8 @@ static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
     return larger(full_to(x, child_of(s, 0), piece), full_to(x, child_of(s, 1), piece));
 }
 
-/* Places a piece at `offset`. At each step of the piece that is full up to `offset`, raises that height to the top of the
- * piece. */
+/* Records a piece placed at `offset`. At each step of the piece where memory is full up to `offset`, the full height rises to
+ * the top of the piece. */
 static void fill(mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t offset, int64_t top)
 {
     filled *f = &x->filled[s.node];
@@ -167,8 +167,8 @@ static int by_offset(const void *a, const void *b)
     return (x->piece > y->piece) - (x->piece < y->piece);
 }
 
-/* Recomputes the full heights for pieces of at least `size`, which do not fit in smaller gaps. After the first few calls it
- * assumes half of `size`, so that it is rarely called again. */
+/* Recomputes the heights up to which memory is full, for pieces of at least `size`. Gaps smaller than that count as full. After
+ * the first few calls it uses half of `size`, so that it is called rarely. */
 static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 {
     x->slack = x->n_refills++ < MP_ARENA_EXACT_REFILLS ? size - 1 : (size - 1) / 2;
@@ -181,7 +181,7 @@ static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 
 /* ---- placed pieces ---- */
 
-/* Returns the first extent of a node with a top above this offset. */
+/* Returns the first extent of a tree node whose top is above this offset. */
 static int first_above(const mp_arena_index *x, int node, int64_t offset, int64_t *work)
 {
     const extent *list = &x->extents[x->start[node]];
@@ -198,7 +198,7 @@ static int first_above(const mp_arena_index *x, int node, int64_t offset, int64_
 }
 
 /* Raises the offset of a piece above the extents that it would overlap, in one pass through the tree. Returns true if the
- * offset changed, so that a further pass is needed. */
+ * offset changed; the caller then makes another pass. */
 static bool raise_offset(const mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t *offset, int64_t *work)
 {
     bool raised_any = false;

@@ -1,5 +1,4 @@
-/* arena_items.c - lists the items of a plan. Instances that must share an offset, or may, form one item. Each workspace is an
- * item. */
+/* arena_items.c - lists the items of a plan. Instances that share an offset form one item. Each workspace is an item. */
 #include "planner/arena/arena_items.h"
 
 #include "estimator/base/memory.h"
@@ -15,8 +14,9 @@ static void join(mp_arena_items *g, int a, int b)
     g->outlives[a] = true;
 }
 
-/* True if span `to` may share the offset of span `from`. No other spans of their rings may be live at the same time. If no
- * storage is live beyond the end of the step, one ring must end before the other begins. */
+/* True if span `to` may share the offset of span `from`, so that their two rings are joined. No other spans of the two rings
+ * may be live at the same time. If no storage of the rings is live beyond the end of the step, one ring must end before the
+ * other begins. */
 static bool may_join(const mp_arena_items *g, int from, int to)
 {
     int a = from, b = to;
@@ -31,8 +31,8 @@ static bool may_join(const mp_arena_items *g, int from, int to)
     return true;
 }
 
-/* Joins spans in rings. Spans that must share an offset are the two lives of a carried gradient, because its bytes do not move
- * between training steps. Spans that may share an offset are an output and the input whose memory it takes over. */
+/* Joins spans that share an offset in rings. The two lives of a carried gradient must share one, because its bytes do not move
+ * between training steps. An output may share the offset of the input whose memory it takes over. */
 static void make_rings(mp_arena_items *g, int *newest)
 {
     const mp_timeline *tl = g->timeline;
@@ -49,13 +49,15 @@ static void make_rings(mp_arena_items *g, int *newest)
         const mp_span *span = &tl->spans[k];
         const int from = span->takes_over < 0 ? -1 : newest[span->takes_over];
         if (from >= 0 && may_join(g, from, k)) join(g, from, k);
-        /* an output cannot take over memory of a span that begins in the same step */
+        /* spans that begin in the same step are added later, because none of them can be the input whose memory an output takes
+         * over */
         if (k + 1 < (int)tl->n_spans && tl->spans[k + 1].begin == span->begin) continue;
         for (; done <= k; done++) newest[tl->spans[done].storage] = done;
     }
 }
 
-/* Appends a piece to the item that is listed last. The piece begins no earlier than the end of that item's last piece. */
+/* Appends a piece to the last item of the list. If the piece begins before the item's last piece ends, its begin is moved to
+ * that end. */
 static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece piece)
 {
     mp_pack_piece *before = item->n_pieces ? &pieces[item->piece + item->n_pieces - 1] : NULL;
@@ -70,7 +72,8 @@ static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece 
     item->end = (int)piece.end;
 }
 
-/* Return the arena bytes of an instance, or of a workspace; 0 if it is in another tier. */
+/* The first returns the bytes of a storage in this arena, the second the bytes of a node's workspace. Both return 0 if the
+ * memory is in another tier. */
 static int64_t bytes_of(const mp_arena_items *g, int storage)
 {
     return g->graph->storages[storage].tier == g->tier ? g->graph->storages[storage].bytes : 0;
@@ -99,7 +102,7 @@ static size_t number_rings(mp_arena_items *g)
     size_t n = 0;
     const int n_spans = (int)g->timeline->n_spans;
     for (int k = 0; k < n_spans; k++) g->item[k] = -1;
-    for (int k = 0; k < n_spans; k++) { /* if any span of a ring has bytes, the ring's first span has bytes */
+    for (int k = 0; k < n_spans; k++) { /* the spans of a ring are all empty or all nonempty */
         if (g->item[k] >= 0 || !bytes_of(g, g->timeline->spans[k].storage)) continue;
         const int number = (int)n++;
         for (int at = k; g->item[at] < 0; at = g->next[at]) g->item[at] = number;
@@ -107,7 +110,7 @@ static size_t number_rings(mp_arena_items *g)
     return n;
 }
 
-/* Builds the pieces of every ring, ring by ring, sorted by time like the spans. */
+/* Builds the pieces of every ring, one ring after the other. The pieces of a ring are sorted by time, like its spans. */
 static mp_status make_items(const mp_arena_items *g, const mp_step *steps, int *ordered, int *start, mp_arena_problem *x,
                             mp_pack_piece *pieces, mp_error *err)
 {
@@ -117,7 +120,7 @@ static mp_status make_items(const mp_arena_items *g, const mp_step *steps, int *
         if (g->item[k] >= 0) start[g->item[k] + 1]++;
     for (size_t i = 0; i < x->n; i++) start[i + 1] += start[i];
     for (int k = 0; k < n_spans; k++)
-        if (g->item[k] >= 0) ordered[start[g->item[k]]++] = k; /* start[i] becomes the end of item i */
+        if (g->item[k] >= 0) ordered[start[g->item[k]]++] = k; /* after this loop, start[i] is the end of item i */
     for (int i = 0, j = 0; i < (int)x->n; i++) {
         mp_arena_item *item = &x->items[i];
         *item = (mp_arena_item){.piece = (int)x->n_pieces};
@@ -201,8 +204,8 @@ mp_status mp_arena_items_place(const mp_arena_items *g, const mp_plan *plan, con
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *s = &tl->spans[k];
         const int64_t bytes = bytes_of(g, s->storage);
-        /* A gradient that is carried in and produced again in step 0 has two lives that begin at this step. The second one is
-         * longer. */
+        /* A carried gradient may be produced again in step 0. It then has two spans that begin at this step, and only the
+         * second, longer span gets a place. */
         const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].begin == s->begin;
         if (!bytes || again) continue;
         places[n++] = (mp_place){s->storage, s->begin, s->end, items[g->item[k]].offset * g->alignment, bytes};

@@ -3,7 +3,7 @@
  *
  * Some spans (lifetimes of storages, memplan/timeline.h) must share one offset. Examples are the two lives of a carried
  * gradient, or an output and the input whose memory it takes over. Such spans form a ring and become one item. A workspace is
- * an item of one step. Workspaces are listed after all other items. */
+ * an item that lasts one step. The items of workspaces follow all other items. */
 #pragma once
 
 #include "estimator/base/memory.h"
@@ -16,15 +16,15 @@ typedef struct mp_arena_items {
     int tier; /* the tier of the arena */
     int64_t alignment;
     mp_timeline *timeline;
-    mp_pool *pool;  /* owns the arrays below, and items and pieces of the problem */
+    mp_pool *pool;  /* owns the arrays of this struct, and the items and pieces of the problem */
     int *item;      /* per span: number of its ring; -1: none */
-    int *next;      /* per span: the next span of its ring */
-    bool *outlives; /* per span: its ring contains a storage that is live beyond the end of the step */
+    int *next;      /* per span: the next span of the same ring; the last leads to the first */
+    bool *outlives; /* per span: some storage of its ring is live beyond the end of the step */
     size_t n_rings; /* number of rings; the items of rings come first in the problem */
 } mp_arena_items;
 
-/* Lists the items of a plan in a tier. Sizes and lifetimes are set, offsets are not. Release *out with mp_arena_items_clear on
- * MP_OK and on errors; it owns the data of *problem. MP_INVALID: as mp_timeline_build, or more bytes than can be counted.
+/* Lists the items of a plan in a tier. Sets their sizes and lifetimes, but no offsets. Release *out with mp_arena_items_clear
+ * on MP_OK and on errors; it owns the data of *problem. MP_INVALID: as mp_timeline_build, or the number of bytes overflows.
  * MP_NOMEM. O(n log n). */
 mp_status mp_arena_items_of(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_arena_items *out,
                             mp_arena_problem *problem, mp_error *err);

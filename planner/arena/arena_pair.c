@@ -9,12 +9,12 @@
 #include "memplan/arena.h"
 #include "planner/arena/arena_items.h"
 
-/* The steps of a plan in the order in which they begin in the common period. */
+/* The steps of one of the two plans, in the order in which they begin within the common period. */
 typedef struct circle {
-    size_t n;       /* number of steps, plus one if the plan waits for the end of the period */
+    size_t n;       /* number of steps, plus one if the plan is shorter than the period and waits for its end */
     int *order;     /* the steps */
     int64_t *times; /* per step: time of its begin in ticks, in [0, period) */
-    int *slot;      /* per step: its first slot; slot[n] is the slot of step 0, where the last step ends */
+    int *slot;      /* per step: the first slot in which it runs; slot[n]: the slot of step 0, at which the last step ends */
 } circle;
 
 static mp_status make_circle(const mp_arena_half *half, int64_t delay, int64_t period, mp_pool *pool, circle *c, mp_error *err)
@@ -30,7 +30,9 @@ static mp_status make_circle(const mp_arena_half *half, int64_t delay, int64_t p
     c->times = mp_pool_alloc(pool, c->n, sizeof *c->times);
     c->slot = mp_pool_alloc(pool, n_steps + 2, sizeof *c->slot);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the arena of %zu steps", n_steps);
-    size_t first = 0, at = 0; /* the steps from `first` on begin after the end of the period, and are moved to its begin */
+    /* with the plan's delay, the steps from `first` on begin after the end of the period; on the circle they come at its
+     * begin */
+    size_t first = 0, at = 0;
     while (first < c->n && starts[first] + delay < period) first++;
     for (size_t t = first; t < c->n; t++) {
         c->order[at] = (int)t;
@@ -43,8 +45,8 @@ static mp_status make_circle(const mp_arena_half *half, int64_t delay, int64_t p
     return MP_OK;
 }
 
-/* Assigns to every step its first slot. Returns the number of slots. Of the steps of one plan that begin at the same time, the
- * last one shares its slot with the other plan. */
+/* Numbers the slots, and stores the first slot of every step. Returns the number of slots. If several steps of one plan begin
+ * at the same time, only the last of them shares its slot with a step of the other plan. */
 static int cut_slots(circle c[2])
 {
     size_t at[2] = {0, 0};
@@ -67,12 +69,13 @@ static int cut_slots(circle c[2])
     return n;
 }
 
-/* Converts the pieces of an item from steps to slots, sorted by time. A piece that crosses the end of the circle is split. */
+/* Converts the lifetimes of an item's pieces from steps to slots, and sorts the pieces by time. A piece that crosses the end of
+ * the circle is split in two. */
 static void put_item(const mp_arena_item *from, const mp_pack_piece *steps, const circle *c, int n_slots, mp_arena_item *to,
                      mp_arena_problem *x, mp_pack_piece *pieces)
 {
     *to = (mp_arena_item){.size = from->size, .piece = (int)x->n_pieces};
-    for (int round = 0; round < 2; round++) /* first the pieces after the end, which are at the begin of the circle */
+    for (int round = 0; round < 2; round++) /* round 0: pieces after the end of the circle, which continue at its begin */
         for (int k = 0; k < from->n_pieces; k++) {
             const mp_pack_piece *p = &steps[from->piece + k];
             const int begin = c->slot[p->begin], end = c->slot[p->end];
@@ -105,7 +108,7 @@ mp_status mp_arena_layout_pair(const mp_arena_half halves[2], int64_t period, in
         MP_CHECK(mp_arena_items_of(halves[j].graph, halves[j].plan, MP_TIER_DEVICE, alignment, items[j], &own[j], err));
         MP_CHECK(make_circle(&halves[j], j ? delay : 0, period, pool, &circles[j], err));
         x.n += own[j].n;
-        n_pieces += own[j].n_pieces + own[j].n; /* at most one piece of an item crosses the end of the period */
+        n_pieces += own[j].n_pieces + own[j].n; /* at most one piece of an item crosses the end of the circle */
         x.beside += own[j].beside;
     }
     x.n_steps = (size_t)cut_slots(circles);

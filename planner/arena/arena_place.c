@@ -1,19 +1,20 @@
-/* arena_place.c - places each item by comparing it with all placed items that are live at the same time, sorted by offset. */
+/* arena_place.c - places items one after the other. The offset of each item is found by a comparison with all placed items that
+ * are live at the same time. */
 #include "planner/arena/arena.h"
 
 #include <string.h>
 
 #include "planner/math/tuning.h"
 
-/* A placed item; the array is sorted by offset, and scanned for each new item. */
+/* An item with an offset. The array of placed items is sorted by offset, and is scanned for each new item. */
 typedef struct placed {
     int64_t offset, size;
     int begin, end;
     int item;
 } placed;
 
-typedef struct obstacle { /* the offsets between low and high (both excluded) that a new item cannot have, because of one placed
-                             item */
+/* One placed item excludes the offsets between low and high, both excluded, for the item to be placed. */
+typedef struct obstacle {
     int64_t low, high;
 } obstacle;
 
@@ -22,10 +23,11 @@ struct mp_arena_placer {
     mp_pool *pool; /* owns the four arrays below this field */
     placed *placed;
     obstacle *obstacles;
-    int64_t *lowest; /* for MP_ARENA_LOWEST_FIRST, per index in the given order: the lowest offset above the placed items that
-                        are live at the same time */
-    int *unplaced;   /* indices in the given order of the unplaced items */
-    mp_arena_index *index; /* if there are many items, first fit uses this index of gaps, and not the arrays above */
+    /* for MP_ARENA_LOWEST_FIRST, per item in the given order: the lowest offset above all placed items that are live at the
+     * same time */
+    int64_t *lowest;
+    int *unplaced;         /* the items without an offset, as indices in the given order */
+    mp_arena_index *index; /* if there are many items, first fit uses this index of gaps instead of the arrays above */
 };
 
 mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem)
@@ -56,8 +58,8 @@ void mp_arena_placer_free(mp_arena_placer *p)
     mp_free(p);
 }
 
-/* Finds the largest sizes that items x and y have while both are live. Returns false if they are never live at the same time.
- */
+/* Two items x and y are live at some common steps. Finds the largest size of each during these steps. Returns false if there is
+ * no common step. */
 static bool sizes_together(const mp_arena_problem *problem, const mp_arena_item *x, const mp_arena_item *y, int64_t *x_size,
                            int64_t *y_size)
 {
@@ -83,9 +85,9 @@ static bool sizes_together(const mp_arena_problem *problem, const mp_arena_item 
     return *x_size > 0;
 }
 
-/* Returns the lowest offset that no obstacle covers, or with `tightest` the offset in the smallest gap. Obstacles are sorted
- * by the offsets of their items. Their low ends need not ascend, because a new item below an obstacle avoids it only at steps
- * at which both are live. So a gap ends at the lowest low end of all later obstacles. */
+/* Returns the lowest offset that no obstacle excludes, or with `tightest` the offset of the smallest gap that fits. Obstacles
+ * are sorted by the offsets of their items. Their fields `low` need not ascend: an obstacle's `low` depends on the new item's
+ * size while both items are live. So a gap ends at the smallest `low` of all later obstacles. */
 static int64_t find_gap(obstacle *obstacles, size_t n, bool tightest)
 {
     int64_t low = INT64_MAX, floor = 0, at = -1, slack = INT64_MAX;
@@ -116,7 +118,8 @@ static int64_t offset_of_profile(mp_arena_placer *p, const mp_arena_item *x, siz
     return find_gap(p->obstacles, n, tightest);
 }
 
-/* Like find_gap, for an item of a single piece. Such an item needs its full size below every placed item. */
+/* Finds an offset like find_gap, for an item of a single piece. Such an item has one size, so a gap below a placed item must
+ * have at least this size. */
 static int64_t offset_of_block(const mp_arena_placer *p, const mp_arena_item *x, size_t n_placed, bool tightest, size_t *seen)
 {
     int64_t floor = 0, at = -1, space = INT64_MAX;

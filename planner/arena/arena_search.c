@@ -7,7 +7,7 @@
 
 #include "planner/math/tuning.h"
 
-/* Returns the number of live items larger than `dust`, summed over all steps. The count stops at `most`. */
+/* Returns the sum over all steps of the number of live items that are larger than `dust`. The count stops at `most`. */
 static int64_t count_live(const mp_arena_problem *x, int64_t dust, int64_t most)
 {
     int64_t n = 0;
@@ -17,7 +17,7 @@ static int64_t count_live(const mp_arena_problem *x, int64_t dust, int64_t most)
     return n < most ? n : most;
 }
 
-/* Returns the limit on nodes of the packer's search tree, for the items larger than `dust`. */
+/* Returns the largest number of search nodes that the packer may visit to place the items larger than `dust`. */
 static int64_t count_nodes(const mp_arena_problem *x, int64_t dust)
 {
     const int64_t n = MP_ARENA_EXACT_WORK / (count_live(x, dust, MP_ARENA_EXACT_WORK) + 1);
@@ -48,8 +48,8 @@ static void take(mp_arena_problem *x, int64_t dust, const mp_pack_problem *probl
         if (x->items[k].size > dust) x->items[k].offset = problem->items[j++].offset;
 }
 
-/* Lowers the height and raises the bound by the packer's search, starting from the items' offsets. It uses the options
- * problem->exact; if NULL, the node limit depends on the problem's size. MP_NOMEM. */
+/* Runs the packer's search from the present offsets, to lower the height and raise the bound. It uses the options
+ * problem->exact; if NULL, the node limit depends on the size of the problem. MP_NOMEM. */
 static mp_status improve_by_pack(mp_arena_problem *x, mp_error *err)
 {
     const mp_pack_options bounded = {.node_limit = count_nodes(x, 0), .stop = x->stop, .data = x->data};
@@ -65,9 +65,9 @@ static mp_status improve_by_pack(mp_arena_problem *x, mp_error *err)
     return MP_OK;
 }
 
-/* Places only the items larger than `dust`, within one capacity, by the packer. The node limit is MP_ARENA_NEAR_TIMES / part
- * times the usual one. Does nothing if that is not enough to place each item once. *placed: these items now have offsets. The
- * caller computes the height. The bound may rise, as in improve_by_pack. MP_NOMEM. */
+/* Lets the packer place only the items larger than `dust`, within a given capacity. The node limit is MP_ARENA_NEAR_TIMES /
+ * part times the usual limit. Does nothing if this limit is smaller than the number of items. *placed: these items now have
+ * offsets. The caller computes the height. The bound may rise, as in improve_by_pack. MP_NOMEM. */
 static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capacity, int part, bool *placed, mp_error *err)
 {
     const mp_pack_options bounded = {
@@ -76,7 +76,7 @@ static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capaci
     mp_pack_result result;
     *placed = false;
     MP_CHECK(open_problem(x, dust, &problem, err));
-    if (bounded.node_limit < (int64_t)problem.n_items) return MP_OK; /* the limit is too low to place every item once */
+    if (bounded.node_limit < (int64_t)problem.n_items) return MP_OK; /* the search visits at least one node per item */
     MP_CHECK(mp_pack_solve(&problem, capacity, &bounded, &result, err));
     *placed = result.verdict == MP_PACK_PLACED;
     if (*placed) take(x, dust, &problem);
@@ -102,11 +102,11 @@ typedef struct search {
     mp_arena_problem *problem;
     mp_arena_placer *placer;
     key *keys;
-    int *order; /* the items in the order of the current attempt */
+    int *order; /* the items in the order in which the current attempt places them */
     int64_t *best_offsets;
-    /* live bytes per step, as multiples of the alignment; per item, the largest live bytes of its steps */
+    /* per step: live bytes, as a multiple of the alignment; per item: the largest live bytes during its lifetime */
     int64_t *live, *crowd;
-    int64_t *changes; /* scratch, per step: by how much the live bytes change */
+    int64_t *changes; /* scratch, per step: live bytes of this step minus live bytes of the previous step */
     int64_t work;
     int fullest;
 } search;
@@ -128,8 +128,8 @@ static void measure(search *f)
     f->problem->bound = problem->n_steps ? f->live[f->fullest] : 0;
 }
 
-/* Computes f->crowd: the largest live bytes during each item's lifetime. highest[t] is the maximum over `width` steps from t
- * on, and the width doubles in each round. */
+/* Sets f->crowd: per item, the largest live bytes during its lifetime. In each round, highest[t] is the maximum over `width`
+ * steps from t on, and `width` doubles after each round. */
 static void measure_crowds(search *f, int64_t *highest)
 {
     const mp_arena_problem *problem = f->problem;
@@ -166,7 +166,7 @@ static void sort_by(search *f, enum sorting sorting, int *order)
         case BY_SIZE:
             *o = (key){size, life, (int)k};
             break;
-        case FULLEST_BY_LIFE: /* items not live at the fullest step sort after all others */
+        case FULLEST_BY_LIFE: /* an item that is not live at the fullest step sorts after all items that are */
             *o = (key){at_fullest ? life : -1 / (size + 1), size, (int)k};
             break;
         case FULLEST_BY_SIZE:
@@ -189,7 +189,7 @@ static void sort_by(search *f, enum sorting sorting, int *order)
     for (size_t k = 0; k < problem->n; k++) order[k] = f->keys[k].item;
 }
 
-/* True if the search must end early. */
+/* True if the search must end now: `stop` returned true, or the height is low enough. */
 static bool stopped(const mp_arena_problem *problem)
 {
     if (!problem->stop || problem->height == INT64_MAX) return false;
@@ -201,7 +201,7 @@ static bool settled(const search *f)
     return f->problem->height <= f->problem->bound || f->work > MP_ARENA_WORK || stopped(f->problem);
 }
 
-/* Keeps the offsets of an attempt if its height is the lowest of all attempts. */
+/* Keeps the offsets of an attempt if its height is the lowest so far. */
 static void judge(search *f, int64_t height)
 {
     const size_t n = f->problem->n;
@@ -215,7 +215,7 @@ static bool is_large(const search *f)
     return f->problem->n > MP_ARENA_UNINDEXED;
 }
 
-/* For many items: tries only the best orders, with first fit. */
+/* For problems with many items: tries only the orders that work best, with first fit. */
 static void try_orders_of_many(search *f)
 {
     const enum sorting sortings[] = {BY_SIZE, BY_LIFE, BY_AREA, BY_CROWD};
@@ -241,7 +241,7 @@ static void put_best(const search *f)
     for (size_t k = 0; k < f->problem->n; k++) f->problem->items[k].offset = f->best_offsets[k];
 }
 
-/* Returns the largest live bytes of any step, as a multiple of the alignment, counting only items with sizes in (low, high]. */
+/* Counts only items with sizes in (low, high]. Returns their largest live bytes at any step, as a multiple of the alignment. */
 static int64_t most_live(const search *f, int64_t low, int64_t high)
 {
     const mp_arena_problem *problem = f->problem;
@@ -261,8 +261,8 @@ static int64_t most_live(const search *f, int64_t low, int64_t high)
     return most;
 }
 
-/* Returns the size below which items count as dust: a power of two. If all dust were stacked on the other items, a share of
- * the free capacity would remain. 0: there is no such size. */
+/* Returns the size below which items count as dust: a power of two, or 0 if no size is suitable. If all dust were stacked on
+ * top of the other items, a fraction of the free capacity would still be free. */
 static int64_t dust_size(const search *f, int64_t capacity)
 {
     const int64_t least = (int64_t)(MP_ARENA_DUST_LEAVES * (double)(capacity - f->problem->bound));
@@ -274,8 +274,8 @@ static int64_t dust_size(const search *f, int64_t capacity)
     return dust;
 }
 
-/* Places the larger items by first fit in the order of their offsets, so that no offset rises. Then places the small items
- * (dust). */
+/* Places the larger items again by first fit, in the order of their offsets, so that no offset rises. Then places the small
+ * items (dust). */
 static void add_dust(search *f, int64_t dust)
 {
     for (size_t k = 0; k < f->problem->n; k++) {
@@ -288,9 +288,9 @@ static void add_dust(search *f, int64_t dust)
     judge(f, mp_arena_place(f->placer, f->order, MP_ARENA_FIRST_FIT, f->problem->height, &f->work));
 }
 
-/* Searches for offsets within one capacity. Small items ("dust") are left out, because they need almost no memory on top of
- * the others. Without them the search has fewer items and sizes. The search is repeated with several dust sizes, because the
- * omitted items change the order in which it tries placements. */
+/* Searches for offsets within one capacity. Small items ("dust") are first left out, because they fit on top of the other items
+ * with little extra memory. The search then has fewer items and fewer sizes. It is repeated with several limits of dust,
+ * because the set of remaining items decides which placements are tried first. */
 static mp_status search_within(search *f, int64_t capacity, int part, mp_error *err)
 {
     const mp_arena_problem *problem = f->problem;
@@ -305,9 +305,9 @@ static mp_status search_within(search *f, int64_t capacity, int part, mp_error *
     return MP_OK;
 }
 
-/* A search is much easier if memory is left beyond the live bytes. Tries the height `wanted`, which is enough; without
- * `wanted`, a height a thousandth above the live bytes. If that fails, makes shorter searches at heights between that and the
- * current height. */
+/* A search is much easier if some memory stays free besides the live bytes. Tries the height `wanted`, which is low enough for
+ * the caller; without `wanted`, a height a thousandth above the live bytes. If that fails, makes shorter searches at heights
+ * between this height and the height found so far. */
 static mp_status search_nearby(search *f, mp_error *err)
 {
     const mp_arena_problem *problem = f->problem;
@@ -352,7 +352,7 @@ mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
     f.changes = f.live + problem->n_steps + 1;
     measure(&f);
     measure_crowds(&f, highest);
-    /* the caller needs only the bound, which a placement would not change */
+    /* a caller that uses only the bound needs no placement, because placements do not change the bound */
     if (problem->only_bound && is_large(&f) && !problem->exact) {
         problem->height = problem->bound;
         return MP_OK;

@@ -1,12 +1,12 @@
-/* memory_profile.c - the live bytes along an order of positions, as a two-level segment tree: positions, and chunks of
- * positions with pending additions. */
+/* memory_profile.c - the live bytes per position of an order of runs, stored as a segment tree with two levels: positions, and
+ * chunks of positions. Each chunk stores bytes that are still to be added to all of its positions. */
 #include "planner/anneal/runs/memory_profile.h"
 
 #include <string.h>
 
 #include "estimator/base/vector.h"
 
-/* The limit of an empty position: above any memory size, and small enough that sums do not overflow. */
+/* The limit of an empty position. It exceeds every memory size, and is so small that sums with it do not overflow. */
 #define NO_LIMIT (INT64_C(1) << 60)
 
 mp_status mp_profile_new(int n_positions, mp_profile *out, mp_error *err)
@@ -52,7 +52,7 @@ static inline int64_t sum_over(const int64_t *excess, int64_t pending)
     return over;
 }
 
-/* Recomputes the highest excess and the sum of positive excesses of a chunk, after its positions have changed. */
+/* Recomputes the chunk's highest excess and the sum of its positive excesses, after the bytes of its positions have changed. */
 static inline void settle(mp_profile *profile, int chunk)
 {
     const int64_t *excess = profile->excess + (ptrdiff_t)chunk * MP_PROFILE_CHUNK, pending = profile->pending[chunk];
@@ -108,7 +108,7 @@ MP_VECTOR void mp_profile_shift(mp_profile *profile, int begin, int end, int by,
 {
     const int left = by < 0 ? end - 1 : begin, low = by < 0 ? begin - 1 : begin, high = by < 0 ? end : end + 1;
     const int from = low / MP_PROFILE_CHUNK, to = (high - 1) / MP_PROFILE_CHUNK;
-    /* an excess that moves to another chunk must include its pending addition */
+    /* entries move between chunks, so each chunk's pending addition is first added to its positions */
     for (int c = from; c <= to && from < to; c++) {
         for (int p = c * MP_PROFILE_CHUNK; p < (c + 1) * MP_PROFILE_CHUNK; p++) profile->excess[p] += profile->pending[c];
         profile->pending[c] = 0;

@@ -1,10 +1,11 @@
-/* memory_profile.h - the memory profile of one tier: live bytes along a sparse order of positions that changes, and the total
- * excess over the limits.
+/* memory_profile.h - the memory profile of one tier: the live bytes at each position of a sparse order of runs, and the bytes
+ * over the limits, summed over all positions. The order changes while a search runs.
  *
  * A position is empty or occupied by a run. Only occupied positions have a limit and an excess. Positions are grouped into
- * chunks of MP_PROFILE_CHUNK. Each chunk has a pending addition and its highest excess (a two-level segment tree with lazy
- * additions). Adding bytes to a range visits the positions in the first and the last chunk. In a chunk between, it visits the
- * positions only if the chunk is above its limit or close to it. */
+ * chunks of MP_PROFILE_CHUNK. Each chunk stores its highest excess, and an addition that is still to be made to all of its
+ * positions (a two-level segment tree with lazy additions). Adding bytes to a range visits the positions in the first and the
+ * last chunk. In a chunk between these two, it visits the positions only if some position exceeds its limit or is close to
+ * it. */
 #pragma once
 
 #include "estimator/base/memory.h"
@@ -14,8 +15,9 @@
 typedef struct mp_profile {
     mp_pool *pool;   /* owns all arrays */
     int n_positions; /* a multiple of MP_PROFILE_CHUNK */
-    int64_t *excess; /* per position: live bytes minus the position's limit, without the pending addition of its chunk */
-    /* per chunk: bytes still to be added to its positions; highest excess; sum of the positive excesses */
+    /* per position: live bytes minus the limit of the position; the pending addition of its chunk is still to be added */
+    int64_t *excess;
+    /* per chunk: bytes still to be added to each of its positions; its highest excess; the sum of its positive excesses */
     int64_t *pending, *highest, *over;
     int64_t total_over; /* the sum of `over` */
 } mp_profile;
@@ -29,12 +31,12 @@ void mp_profile_clear(mp_profile *profile);
 /* Adds bytes (positive or negative) to the live bytes of positions [begin, end). Does nothing if begin >= end. O(positions /
  * 64 + 64). */
 void mp_profile_add(mp_profile *profile, int begin, int end, int64_t bytes);
-/* mp_profile_occupy makes an empty position occupied and sets its limit. mp_profile_vacate makes an occupied position with
- * this limit empty. O(64). */
+/* mp_profile_occupy marks an empty position as occupied and sets its limit. mp_profile_vacate marks an occupied position, whose
+ * limit is given, as empty. O(64). */
 void mp_profile_occupy(mp_profile *profile, int position, int64_t limit);
 void mp_profile_vacate(mp_profile *profile, int position, int64_t limit);
-/* Moves the occupants of positions [begin, end), with their live bytes, by one (`by` is -1 or 1) into the adjacent empty
- * position. The vacated position becomes empty with left_bytes live bytes. O(moved positions + 64). */
+/* Moves the entries of the occupied positions [begin, end) by one position into the adjacent empty position. `by` is -1
+ * (towards the begin) or 1. The position that becomes empty gets left_bytes live bytes. O(moved positions + 64). */
 void mp_profile_shift(mp_profile *profile, int begin, int end, int by, int64_t left_bytes);
 /* Returns the live bytes at an empty position. O(1). */
 int64_t mp_profile_level(const mp_profile *profile, int position);
@@ -42,6 +44,7 @@ int64_t mp_profile_level(const mp_profile *profile, int position);
 int64_t mp_profile_excess(const mp_profile *profile, int position);
 /* Returns the highest excess of all positions. O(positions / 64). */
 int64_t mp_profile_highest(const mp_profile *profile);
-/* Returns the position at which the running sum of positive excesses exceeds `at`, 0 <= at < total_over. With a uniform `at`,
- * the probability of a position is proportional to its excess. O(positions / 64 + 64). */
+/* Adds up the positive excesses in order of position, and returns the position at which the sum exceeds `at`, 0 <= at <
+ * total_over. With a uniform random `at`, the probability of a position is proportional to its excess. O(positions / 64 +
+ * 64). */
 int mp_profile_find_over(const mp_profile *profile, int64_t at);

@@ -23,7 +23,8 @@ void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
 void mp_run_list_remove(const mp_runs *x, mp_run_list *list, int run)
 {
     const int at = mp_run_list_find(x, list, x->runs[run].position);
-    if (at >= list->n || list->runs[at] != run) return; /* the run was not inserted, because memory ran out */
+    /* the run is missing from the list, because memory ran out when it was inserted */
+    if (at >= list->n || list->runs[at] != run) return;
     memmove(list->runs + at, list->runs + at + 1, (size_t)(list->n - at - 1) * sizeof *list->runs);
     list->n--;
 }
@@ -90,7 +91,8 @@ int64_t mp_runs_ticks_before(const mp_runs *x, int position)
 int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 {
     int64_t rest = mp_runs_ticks_before(x, position) - ticks;
-    int step = 1, at = 0; /* the positions before `at` sum up to at most `rest` */
+    /* invariant: the compute ticks of positions before `at`, plus `rest`, stay constant, and `rest` >= 0 */
+    int step = 1, at = 0;
     if (rest < 0) return -1;
     while (step <= x->profile->n_positions / 2) step *= 2;
     for (; step > 0; step /= 2) {
@@ -103,7 +105,7 @@ int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 
 int mp_runs_reach(const mp_runs *x, int64_t ticks)
 {
-    int step = 1, at = 0; /* compute takes less than `ticks` before `at` */
+    int step = 1, at = 0; /* invariant: compute takes less than the requested ticks before position `at` */
     while (step <= x->profile->n_positions / 2) step *= 2;
     for (; step > 0; step /= 2) {
         if (at + step > x->profile->n_positions || x->sums[at + step] >= ticks) continue;
@@ -116,7 +118,7 @@ int mp_runs_reach(const mp_runs *x, int64_t ticks)
 
 int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)
 {
-    /* compute: end in ticks of the compute steps up to now */
+    /* compute: the time at which the compute channel has finished all steps visited so far */
     int64_t free_at[MP_MAX_CHANNELS] = {0}, compute = 0, before = 0, last = 0;
     for (int k = 0; k < x->queue.n; k++) {
         mp_node_run *r = &x->runs[x->queue.runs[k]];
@@ -138,7 +140,7 @@ int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)
 
 /* ---- from steps to runs ---- */
 
-/* Returns the largest workspace of updates that run after backward. */
+/* Returns the largest workspace of the updates that run after backward. */
 static int64_t update_workspace(const mp_graph *graph)
 {
     int64_t most = 0;
@@ -149,13 +151,13 @@ static int64_t update_workspace(const mp_graph *graph)
     return most;
 }
 
-/* Finds the gradients that live to the end of backward. The other gradients live to the last reader of the parameter that they
- * update. */
+/* Finds, per gradient, how long it lives. If updates run after backward, it lives to the end of backward. With fused updates it
+ * lives to the last reader of the parameter that its update overwrites. */
 static mp_status link_updates(mp_runs *x, mp_error *err)
 {
     const mp_graph *g = x->graph;
     size_t n = 0;
-    for (int pass = 0; pass < 2; pass++) { /* first pass counts, second pass fills */
+    for (int pass = 0; pass < 2; pass++) { /* the first pass counts the entries, the second pass writes them */
         for (size_t k = 0; k < g->n_nodes; k++) {
             const mp_alternative *alternative = &g->nodes[k].alternatives[0];
             if (g->nodes[k].phase != MP_PHASE_UPDATE) continue;
@@ -182,7 +184,8 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
     return MP_OK;
 }
 
-/* Fills in the inputs of a node's waits: all storages that its issued alternatives use. */
+/* Builds the list of storages that the wait of a node reads: all storages that the issued alternative reads, adds to or
+ * writes. */
 static void make_waits(mp_runs *x, int v)
 {
     const mp_node *node = &x->graph->nodes[v];
@@ -314,7 +317,7 @@ void mp_runs_spread(mp_runs *x)
     for (int k = 0; k < n && !x->failed; k++) mp_lifetime_pair(x, order[k]);
 }
 
-/* Appends the waits that precede step t: those of issued steps with `until` <= t. */
+/* Appends the waits for issued steps whose `until` is at most t, so that they precede step t. */
 static void append_waits(const mp_runs *x, const mp_step *steps, int *issued, int *n_issued, const int *step_of, int t,
                          int *order, int *n_order)
 {
@@ -328,7 +331,8 @@ static void append_waits(const mp_runs *x, const mp_step *steps, int *issued, in
     *n_issued = n;
 }
 
-/* Converts steps to runs. `order` and the scratch arrays have 2 n + 1 elements. Returns the number of runs. */
+/* Converts n steps to runs, in order. `order` and the scratch arrays have 2 n + 1 elements, because an issued step becomes two
+ * runs. Returns the number of runs. */
 static int make_runs(mp_runs *x, const mp_step *steps, size_t n, int *order, int *issued, int *step_of)
 {
     int n_order = 0, n_issued = 0;

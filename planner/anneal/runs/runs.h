@@ -1,17 +1,17 @@
-/* runs.h - the incremental timeline: an order of runs that changes. Lifetimes, ticks and bytes over the budget are updated only
- * where a change affects them.
+/* runs.h - the incremental timeline: an order of runs to which a search makes small changes. After each change it updates only
+ * the affected lifetimes, ticks and bytes over the budget.
  *
- * The rules are those of memplan/timeline.h, which judges the final order. Runs have positions in a sparse order (an
+ * It follows the rules of memplan/timeline.h, which judges the final order. Runs have positions in a sparse order (an
  * order-maintenance list with gaps). A read uses the latest earlier run that produces the storage. An instance lives from that
  * run to its last read before the next producing run. Any set of runs is therefore a schedule if each storage is produced
  * before its first read. Inserting or removing a run changes a few ranges of the memory profile.
  *
- * A run on a channel other than compute is issued. A second run, its wait, marks the position that waits for it. The wait takes
- * no time. It reads every storage that the issued run uses, so that they remain live until then. Each tier has a memory
- * profile.
+ * A run on a channel other than compute is issued. A second run, called its wait, marks the position at which compute waits for
+ * the issued run. The wait takes no ticks. It reads every storage that the issued run uses, so that they remain live until
+ * then. Each tier has a memory profile.
  *
- * Updates have no positions. A gradient lives to the end of backward (fuse none, forward). With fuse backward it lives to the
- * last run that adds to it or reads a storage that its update changes, as in mp_updates_place.
+ * Updates have no positions. With fuse none or forward, a gradient lives to the end of backward. With fuse backward, it lives
+ * to the last run that adds to it or reads a storage that its update overwrites, as in mp_updates_place.
  */
 #pragma once
 
@@ -22,15 +22,17 @@
 /* One run of a node. */
 typedef struct mp_node_run {
     int node, alternative;
-    const mp_alternative *does; /* the reads, adds and writes of the run; NULL for the end of backward */
-    int mate;                   /* the wait of an issued run, or the issued run of a wait; -1: the run is neither */
-    int position;               /* position in the sparse order; -1: not in it */
-    bool is_on;                 /* the run takes part in the order; false while its position is only reserved */
+    /* the alternative that this run executes, with its reads, adds and writes; NULL for the end of backward */
+    const mp_alternative *does;
+    int mate;     /* for an issued run its wait, for a wait its issued run; -1: the run is neither */
+    int position; /* position in the sparse order; -1: not in it */
+    bool is_on;   /* false while the run has only reserved a position and is not yet part of the order */
     bool is_wait;
-    int64_t ended;          /* end in ticks of an issued run, as of the last mp_runs_ticks_within */
+    /* for an issued run: the time in ticks at which it ends, as computed by the last mp_runs_ticks_within */
+    int64_t ended;
     int step;               /* scratch of mp_runs_steps: step number of an issued run */
-    int64_t waited;         /* total ticks for which compute has waited up to this run; only for issued runs and waits */
-    int64_t in_place_bytes; /* bytes that in-place pairs save at the run's position */
+    int64_t waited;         /* for issued runs and waits: total ticks for which compute has waited until this run begins */
+    int64_t in_place_bytes; /* bytes saved at this run because outputs take over the memory of inputs (in-place pairs) */
 } mp_node_run;
 
 /* A growing list of runs, sorted by position. */
@@ -45,7 +47,7 @@ typedef enum mp_change_kind {
     MP_RELEASED,
     MP_TURNED_ON,
     MP_TURNED_OFF,
-    MP_SHIFTED_LEFT, /* all runs at positions [begin, end) have moved by one */
+    MP_SHIFTED_LEFT, /* MP_SHIFTED_...: all runs at positions [begin, end) were moved by one position */
     MP_SHIFTED_RIGHT
 } mp_change_kind;
 
@@ -62,30 +64,32 @@ typedef struct mp_change {
 typedef struct mp_runs {
     mp_pool *pool; /* owns all arrays except those with a capacity field */
     const mp_graph *graph;
-    int64_t limit[MP_MAX_TIERS];      /* per tier: budget minus static bytes, in bytes */
-    bool has_limit[MP_MAX_TIERS];     /* per tier: it has a budget. Without a budget its profile is empty. Always true for the
-                                         device */
+    int64_t limit[MP_MAX_TIERS]; /* per tier: budget minus static bytes */
+    /* per tier: the tier has a budget. The device always has one. The profile of a tier without a budget is empty */
+    bool has_limit[MP_MAX_TIERS];
     mp_profile profile[MP_MAX_TIERS]; /* per tier of the graph */
-    mp_alternative **waits;           /* per node and alternative: the storages that its wait reads; NULL: node never issued */
-    int *run_at;                      /* per position: its run; -1: empty. The last position belongs to `end` */
+    /* per node and alternative: the storages that the wait of an issued run reads; NULL: the node is never issued */
+    mp_alternative **waits;
+    /* per position: the run at this position; -1: empty. The last position belongs to the run `end` */
+    int *run_at;
     mp_node_run *runs;
     int n_runs, n_spare, n_removed;
     int *spare;   /* unused run numbers */
-    int *removed; /* runs removed since the last mp_runs_keep; mp_runs_undo restores them */
+    int *removed; /* the runs removed since the last mp_runs_keep, so that mp_runs_undo can restore them */
     size_t runs_capacity, spare_capacity, removed_capacity;
     int end;                          /* the run that represents the end of backward */
-    int64_t end_workspace_bytes;      /* the largest workspace of the updates that run at `end` */
+    int64_t end_workspace_bytes;      /* the largest workspace of the updates that run after backward */
     mp_run_list *producers, *readers; /* per storage: the runs that produce it; the runs that read it or add to it (a sum) */
-    int *update_run; /* per gradient: the last run before its update; the gradient is live up to this run; -1: none */
-    int *gradients_start, *gradients; /* per storage changed by updates: the gradients that these updates read */
+    int *update_run; /* per gradient: the last run before its update, up to which the gradient is live; -1: none */
+    int *gradients_start, *gradients; /* per storage that updates overwrite: the gradients that these updates read */
     mp_run_list *of_node;             /* per node: its runs */
-    int *pair_used;                   /* scratch of mp_lifetime_pair: per storage, zero between calls */
-    int64_t ticks;                    /* ticks of all compute runs that are turned on */
-    int n_issued;                     /* number of issued runs that are turned on */
-    mp_run_list queue;                /* the issued runs that are turned on, and their waits */
-    /* Fenwick tree over the positions: ticks of the compute runs that are turned on; NULL: the graph has no copies */
+    int *pair_used;                   /* scratch of mp_lifetime_pair, per storage; all entries are zero between calls */
+    int64_t ticks;                    /* sum of the ticks of all compute runs in the order */
+    int n_issued;                     /* number of issued runs in the order */
+    mp_run_list queue;                /* the issued runs of the order and their waits, by position */
+    /* Fenwick tree over the positions with the ticks of the order's compute runs; NULL: the graph has no copies */
     int64_t *sums;
-    int n_on, n_shifted; /* runs turned on; runs moved to make space since the last mp_runs_spread */
+    int n_on, n_shifted; /* number of runs in the order; number of runs shifted to make space since the last mp_runs_spread */
     mp_change *changes;
     size_t n_changes, changes_capacity;
     bool failed; /* memory ran out; further changes have no effect */
@@ -94,14 +98,14 @@ typedef struct mp_runs {
 /* NULL is allowed. */
 void mp_runs_free(mp_runs *runs);
 MP_OWNER(mp_runs_free, mp_runs)
-/* Writes the steps of the order, without updates, to `steps`, which has space for n_on elements. Returns the number of steps.
- * O(positions). */
+/* Writes the steps of the order, without updates, to `steps`, which must have space for n_on elements. Returns the number of
+ * steps. O(positions). */
 size_t mp_runs_steps(const mp_runs *runs, mp_step *steps);
-/* Returns the nearest run before (step -1) or after (step 1) a position; -1: none. O(gap). */
+/* Returns the nearest run before a position (step -1) or after it (step 1); -1: none. O(number of empty positions passed). */
 int mp_runs_neighbour(const mp_runs *runs, int position, int step);
 
-/* Returns the index of the first run in a list that is at `position` or later. O(log n). Inline, because every move calls it
- * hundreds of times. */
+/* Returns the index of the first run in a list whose position is at least `position`. O(log n). Inline, because every move
+ * calls it hundreds of times. */
 static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list, int position)
 {
     int low = 0, high = list->n;
@@ -114,7 +118,7 @@ static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list,
     }
     return low;
 }
-/* Insert a run into a list, and remove it. The run must have the same position in both calls. O(n). */
+/* The first inserts a run into a list, the second removes it. The run must have the same position in both calls. O(n). */
 void mp_run_list_insert(mp_runs *runs, mp_run_list *list, int run);
 void mp_run_list_remove(const mp_runs *runs, mp_run_list *list, int run);
 
@@ -135,22 +139,24 @@ static inline int64_t mp_runs_ticks(const mp_runs *runs)
 {
     return mp_runs_ticks_within(runs, INT64_MAX);
 }
-/* Adds ticks of compute at a position. Does nothing without `sums`. O(log positions). Source: Fenwick 1994. */
+/* Adds ticks of compute at a position to the Fenwick tree `sums`. Does nothing if the graph has no copies. O(log positions).
+ * Source: Fenwick 1994. */
 static inline void mp_runs_add_ticks(mp_runs *runs, int position, int64_t ticks)
 {
     for (int p = position + 1; runs->sums && p <= runs->profile->n_positions; p += p & -p) runs->sums[p] += ticks;
 }
-/* Returns the last position from which compute runs for at least `ticks` until `position`; -1: none. Only for graphs with
- * copies. O(log positions). */
+/* Returns the last position p such that the compute runs from p to `position` take at least `ticks`; -1: none. Only for graphs
+ * with copies. O(log positions). */
 int mp_runs_ahead(const mp_runs *runs, int position, int64_t ticks);
 /* Returns the first position with at least `ticks` of compute before it; the last position if there is none. Only for graphs
  * with copies. O(log positions). */
 int mp_runs_reach(const mp_runs *runs, int64_t ticks);
 /* Returns the ticks of compute before a position. Only for graphs with copies. O(log positions). */
 int64_t mp_runs_ticks_before(const mp_runs *runs, int position);
-/* Returns the live bytes allowed in a tier while a run executes, its own workspace excluded. */
+/* Returns the bytes of a tier that other storages may use while a run executes: the tier's limit, less the run's workspace on
+ * the device. */
 int64_t mp_runs_limit(const mp_runs *runs, int run, int tier);
-/* Sets the limits of all tiers at the run's position, or removes them. */
+/* Gives the run's position its limit in all tiers, or removes these limits. */
 void mp_runs_occupy(mp_runs *runs, int run, bool enters);
 
 /* ---- conversion from steps, and even spreading of the runs ---- */
@@ -168,8 +174,9 @@ void mp_runs_spread(mp_runs *runs);
  * A change costs O(log n) per storage that the run reads or writes, plus the cost of the memory profile ranges that change.
  */
 
-/* Reserves a new run of the node right before another run, and for an issued run its wait as well. Neighbours shift if there is
- * no gap. Returns the run; -1: out of memory or no free position. The run has no effect until it is turned on. */
+/* Reserves a position just before another run for a new run of a node. Does the same for its wait if the run is issued.
+ * Neighbours shift if there is no empty position. Returns the run; -1: out of memory or no free position. The run has no effect
+ * until it is turned on. */
 int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
 /* Like mp_runs_reserve for an issued run, but reserves its wait before the run wait_before. */
 int mp_runs_issue(mp_runs *runs, int node, int alternative, int before_run, int wait_before);
@@ -193,39 +200,39 @@ int mp_runs_next_read(const mp_runs *runs, int s, int position);
 bool mp_runs_is_live(const mp_runs *runs, int s, int position);
 /* Returns the last run before `position` that produces storage s; -1: none. */
 int mp_runs_latest_producer(const mp_runs *runs, int s, int position);
-/* True if the run is a recomputation or a copy, so that a plan can do without it: it is not its node's first run, or its node
- * is optional. */
+/* True if the order may be valid without the run, because it is a recomputation or a copy: it is not its node's first run, or
+ * its node is optional. */
 bool mp_runs_is_extra(const mp_runs *runs, int run);
 /* True if no run reads the outputs of this run. */
 bool mp_runs_is_dead(const mp_runs *runs, int run);
 
 /* True if a node may run with this alternative at a position. Its inputs must be produced earlier, and every run that depends
- * on its outputs must keep a valid order. The run `without_run` is ignored (-1: none). */
+ * on its outputs must stay valid. The check is made as if the run `without_run` (-1: none) were removed. */
 bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position, int without_run);
-/* The first is true if the order remains valid without this run. The second is true if it remains valid with another
- * alternative of the run. */
+/* mp_runs_can_spare: true if the order remains valid without this run. mp_runs_can_change: true if it remains valid when the
+ * run executes another alternative. */
 bool mp_runs_can_spare(const mp_runs *runs, int run);
 bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
 
-/* True if no run turned on since the last mp_runs_keep conflicts with a copy in progress. Such a run must not use a storage
- * that the copy writes, and must not change a storage that the copy uses. */
+/* True if no run turned on since the last mp_runs_keep conflicts with a copy in progress. A run conflicts if it uses a storage
+ * that the copy writes, or changes a storage that the copy reads. */
 bool mp_runs_leave_alone(const mp_runs *runs);
 
 /* ---- lifetimes of instances and sums, as half-open intervals of positions; internal to this folder ---- */
 
-/* Returns the end of the instance of s that the run producers[producer] produces: the position after its last read. O(log n).
- */
+/* Returns the end of an instance of s: the position after its last read. The instance is produced by the run
+ * producers[producer]. O(log n). */
 int mp_lifetime_end(const mp_runs *runs, int s, int producer);
 /* Finds the lifetime [*begin, *end) of a sum, as positions. Returns false if no run adds to it or reads it. O(1). */
 bool mp_lifetime_of_sum(const mp_runs *runs, int s, int *begin, int *end);
 
-/* Add a run to the producers or readers of s, and remove it. They update the memory profile and the in-place bytes. O(list +
- * positions / 64). */
+/* Add a run to the producers or readers of s, or remove it. They update the memory profile and the bytes saved by in-place
+ * pairs. O(list + positions / 64). */
 void mp_lifetime_add_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_add_reader(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_reader(mp_runs *runs, int s, int run);
-/* Returns the bytes of all instances and sums in a tier whose lifetime begins with this run. */
+/* Returns the bytes of all instances and sums in a tier that become live with this run. */
 int64_t mp_lifetimes_begun(const mp_runs *runs, int run, int tier);
 /* Recomputes the bytes that in-place pairs save at the position of a run (in_place_bytes). */
 void mp_lifetime_pair(mp_runs *runs, int run);

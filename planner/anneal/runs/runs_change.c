@@ -45,7 +45,8 @@ static void turn_on(mp_runs *x, int run)
     for (size_t k = 0; k < alternative->n_writes; k++)
         if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
             mp_lifetime_add_producer(x, alternative->writes[k], run);
-    x->runs[run].is_on = true; /* set last, so that its in-place pairs are examined once and not per storage */
+    /* is_on is set before the next call, so that the run's in-place pairs are examined once and not once per storage */
+    x->runs[run].is_on = true;
     mp_lifetime_pair(x, run);
     if (!x->runs[run].is_wait) mp_run_list_insert(x, of_node, run);
 }
@@ -72,7 +73,7 @@ static void turn_off(mp_runs *x, int run)
     x->runs[run].in_place_bytes = 0;
 }
 
-/* Returns a tier's live bytes just before a run. */
+/* Returns the bytes of a tier that are live at a run's position without the storages that become live with this run. */
 static int64_t level_before(const mp_runs *x, int run, int tier)
 {
     const mp_node_run *r = &x->runs[run];
@@ -80,8 +81,8 @@ static int64_t level_before(const mp_runs *x, int run, int tier)
            mp_lifetimes_begun(x, run, tier);
 }
 
-/* Moves the runs at positions [begin, end) by one position into the adjacent empty one, with their live bytes. The vacated
- * position gets the live bytes before the first run, or after the last one. */
+/* Moves the runs at positions [begin, end), with their live bytes, by one position into the adjacent empty position. The
+ * position that becomes empty gets the bytes that are live between its two neighbours. */
 static void shift(mp_runs *x, int begin, int end, int by)
 {
     const int next = x->run_at[end];
@@ -113,9 +114,9 @@ static void make_space(mp_runs *x, int begin, int end, int by)
     if (!x->failed) shift(x, begin, end, by);
 }
 
-/* Finds a position for a run that is to run just before run before_run. It takes an empty position in the gap before
- * before_run, near before_run, because the inputs of the new run may be inserted before it next. If there is no gap, it shifts
- * neighbours to the nearest empty position. Returns -1 if no position is free. */
+/* Finds a position for a run that must execute just before the run before_run. It takes an empty position between before_run
+ * and the run before it. The position is close to before_run, because the inputs of the new run may be inserted before the new
+ * run. If there is no such gap, shifts neighbours to the nearest empty position. Returns -1 if no position is free. */
 static int find_position(mp_runs *x, int before_run)
 {
     const int position = x->runs[before_run].position, end = x->profile->n_positions - 1;
@@ -221,7 +222,7 @@ void mp_runs_undo(mp_runs *x)
             displace(x, c.run);
             push(x, &x->spare, &x->n_spare, &x->spare_capacity, c.run);
             break;
-        case MP_RELEASED: /* the removed run on top of the list: undo has restored all later ones */
+        case MP_RELEASED: /* it is the last entry of `removed`, because undo has already restored the runs removed after it */
             x->n_removed--;
             place(x, c.run, c.position);
             break;

@@ -108,7 +108,8 @@ void mp_lifetime_add_producer(mp_runs *x, int s, int run)
     mp_run_list_insert(x, producers, run);
     if (x->failed) return;
     const int end = mp_lifetime_end(x, s, before + 1);
-    if (old_end > position + 1) { /* the two new instances cover the old instance, except for the gap between them */
+    /* a new producer splits an instance in two, and the storage is no longer live between the two instances */
+    if (old_end > position + 1) {
         const int new_end = mp_lifetime_end(x, s, before);
         add(x, s, new_end, position, -1);
         pair_at(x, new_end - 1);
@@ -136,7 +137,7 @@ void mp_lifetime_remove_producer(mp_runs *x, int s, int run)
     }
 }
 
-/* Updates the ends of gradients after the readers of a storage, which their updates change, have changed. */
+/* A storage has gained or lost a reader. Updates the lifetime of each gradient whose update overwrites this storage. */
 static void move_updates(mp_runs *x, int s)
 {
     for (int k = x->gradients_start[s]; k < x->gradients_start[s + 1]; k++) {
@@ -173,7 +174,7 @@ static void change_sum(mp_runs *x, int s, int run, bool adds)
     else
         mp_run_list_remove(x, &x->readers[s], run);
     const bool lives = mp_lifetime_of_sum(x, s, &new_begin, &new_end);
-    if (lived && lives) { /* adding to an empty range has no effect */
+    if (lived && lives) { /* two of these four ranges are empty, and an addition to an empty range has no effect */
         add(x, s, new_begin, begin, 1);
         add(x, s, begin, new_begin, -1);
         add(x, s, end, new_end, 1);

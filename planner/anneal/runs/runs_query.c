@@ -59,13 +59,13 @@ static int first_position(const mp_runs *x, const mp_run_list *list, int without
     return INT_MAX;
 }
 
-/* True if a node may add to a sum at a position. It must be before all readers of the sum. If the order of additions is fixed,
- * it must be between the adders next to it in the list. */
+/* True if a node may add to a sum at a position. The position must be before all readers of the sum. If the order of additions
+ * is fixed, the position must also be between the previous adder and the next adder of the list. */
 static bool may_add(const mp_runs *x, int node, int s, int position, int without_run)
 {
     const mp_graph *g = x->graph;
     const bool any = g->storages[s].any_sum_order;
-    bool before = true; /* true while the adders visited precede this node in the list */
+    bool before = true; /* true as long as the loop has only visited adders that precede this node in the node list */
     for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++) {
         const int other = g->adders[a];
         if (other == node) {
@@ -121,7 +121,7 @@ bool mp_runs_allows(const mp_runs *x, int node, int alternative, int position, i
     return true;
 }
 
-/* True if every read of storage s remains valid without the instance that this run produces. */
+/* True if every read of storage s remains valid if this run no longer produces s. */
 static bool is_spare(const mp_runs *x, int s, int run)
 {
     const mp_run_list *producers = producers_of(x, s);
@@ -150,20 +150,21 @@ bool mp_runs_can_change(const mp_runs *x, int run, int alternative)
 
 /* ---- issued runs ---- */
 
-/* True if a run is issued before a position and its wait is after it. */
+/* True if a run is issued before a position and the wait for it is after the position. */
 static bool is_under_way(const mp_runs *x, int run, int position)
 {
     const mp_node_run *r = &x->runs[run];
     return r->mate >= 0 && !r->is_wait && r->position < position && mp_runs_position(x, r->mate) > position;
 }
 
-/* True if a run is issued on this channel (-1: no channel), so that later copies on the channel queue after the run. */
+/* True if a run is issued on this channel, so that later copies on the channel start after the run has ended. channel -1:
+ * always false. */
 static bool is_behind(const mp_runs *x, int run, int channel)
 {
     return x->runs[run].mate >= 0 && x->runs[run].does->channel == channel;
 }
 
-/* True if the instance of s at a position is still being written by a copy on another channel. */
+/* True if at a position a copy on another channel is still writing the instance of s. */
 static bool is_incomplete(const mp_runs *x, int s, int position, int channel)
 {
     const int producer = mp_runs_latest_producer(x, s, position), writer = x->graph->writer[s];
@@ -195,7 +196,7 @@ static bool any_between(const mp_runs *x, const mp_run_list *list, int from, int
     return false;
 }
 
-/* True if a run between two positions uses a static storage, which has no lists. */
+/* True if a run between two positions uses the static storage s. (Static storages have no lists of producers and readers.) */
 static bool any_uses(const mp_runs *x, int s, int from, int to)
 {
     for (int p = from + 1; p < to; p++) {
@@ -210,16 +211,17 @@ static bool adds_to(const mp_runs *x, int run, int s)
     return mp_list_has(x->runs[run].does->adds, x->runs[run].does->n_adds, s);
 }
 
-/* True if two runs may both use a sum while the first run is still in progress. Either both read the sum, or the later one
- * reads it on the same channel. */
+/* True if two runs may use the same sum while the first run is still in progress. That is so if both read the sum, or if the
+ * later one reads it on the same channel. */
 static bool may_share(const mp_runs *x, int s, int issued, int later)
 {
     if (adds_to(x, later, s)) return false;
     return !adds_to(x, issued, s) || is_behind(x, later, x->runs[issued].does->channel);
 }
 
-/* True if a run has no conflict over a sum with a copy in progress when the run begins. If the run is issued, runs that begin
- * before its wait must not conflict either. A static sum has no lists; the order of its adders is checked instead. */
+/* True if a run that uses a sum does not conflict with a copy that is in progress when the run begins. If the run itself is
+ * issued, runs that begin before its wait must not conflict with it either. For a static sum, which has no lists, the order of
+ * its adders is checked instead. */
 static bool shares_sum(const mp_runs *x, int run, int s)
 {
     const mp_node_run *r = &x->runs[run];
@@ -232,7 +234,7 @@ static bool shares_sum(const mp_runs *x, int run, int s)
     return true;
 }
 
-/* True if no run changes the inputs of an issued run, or uses its outputs, before its wait. */
+/* True if no run before the wait of an issued run changes its inputs or uses its outputs. */
 static bool is_left_alone(const mp_runs *x, int run)
 {
     const mp_node_run *r = &x->runs[run];
