@@ -1,5 +1,5 @@
-/* bound.c - runs the stages of the bound one after the other, and records the stage that proved the most. Reports the storages
- * that the deciding interval (the interval with the largest bound) does not keep live. */
+/* bound.c - runs the stages of the lower bound one after the other, and records the stage that proved the most ticks. Reports
+ * the storages that are not live across the deciding interval, the interval with the largest bound. */
 #include "planner/bound/bound.h"
 
 #include <stdlib.h>
@@ -22,9 +22,9 @@ static mp_bound_value solve(mp_bound_interval *x, int from, int to)
     return mp_bound_interval_solve(x);
 }
 
-/* Finds the interval with the largest bound, and sets from, to and multiplier of *bound. The intervals are between
- * neighbouring boundaries or, if `overlapping`, from each boundary to the end of the step. Each boundary precedes the next.
- * O(n * cuts). */
+/* Finds the interval with the largest bound, and sets from, to and multiplier of *bound. By default the intervals are between
+ * neighbouring boundaries. With `overlapping` they lead from each boundary to the end of the step. Each boundary precedes the
+ * next. O(n * cuts). */
 static void bound_decide(mp_bound_interval *x, const int *nodes, int n, bool overlapping, mp_bound *bound)
 {
     int64_t most = -1;
@@ -46,7 +46,7 @@ static int by_bytes(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-/* Fills in the report about the deciding interval. MP_NOMEM. A few cuts. */
+/* Writes the report about the deciding interval, the interval with the largest bound. MP_NOMEM. A few cuts. */
 static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_bound_report *report, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -66,16 +66,16 @@ static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_b
     return MP_OK;
 }
 
-/* The state of one run of all stages at a given effort, over the best chain of intervals. */
+/* The state while all stages run once at a given effort. The stages start from the best chain of intervals. */
 typedef struct pass {
     mp_bound_chain *chain;
     mp_bound_selection *selection;
     int *nodes, n;         /* the boundaries of the best chain */
-    int *split, n_split;   /* the boundaries of the chain with coupled intervals */
-    int64_t ticks;         /* the best bound up to now: ticks in addition to the first run of each node */
+    int *split, n_split;   /* the boundaries of the chain whose intervals are coupled (bound_couple.h) */
+    int64_t ticks;         /* the best bound so far: ticks beyond one run of each node */
     mp_bound_stage stage;  /* the stage that proved `ticks`, or proved that no plan fits */
     bool is_infeasible;    /* true if a stage proved that no plan fits */
-    mp_bound_work counted; /* the part of the intervals' work already attributed to finished stages */
+    mp_bound_work counted; /* the part of the work on intervals that is already attributed to finished stages */
 } pass;
 
 const char *mp_bound_orders_text(mp_bound_orders orders)
@@ -119,7 +119,8 @@ static bool goes_on(const pass *p, mp_bound_stage stage)
     return mp_bound_is_on(&p->chain->options, stage) && !mp_bound_chain_ended(p->chain);
 }
 
-/* Records two bounds that one search found: of the best single interval, and of the best chain of intervals. */
+/* Records two bounds that the search for chains proved: the bound of the best single interval, and the bound of the best chain
+ * of intervals. */
 static void take_chain(pass *p)
 {
     const mp_bound_chain *c = p->chain;
@@ -142,8 +143,8 @@ static mp_status couple(pass *p, mp_error *err)
     return MP_OK;
 }
 
-/* Bounds overlapping intervals in three steps: with the boundaries of the chain and others, then with better boundaries, then
- * by branch and bound. */
+/* Computes bounds of overlapping intervals in three steps. The first step starts from the boundaries of the chain and adds
+ * others. The second step chooses better boundaries. The third step is branch and bound. */
 static mp_status overlap(pass *p, mp_error *err)
 {
     mp_bound_chain *c = p->chain;
@@ -159,7 +160,7 @@ static mp_status overlap(pass *p, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the interval that decides the bound of a run of the stages. */
+/* Finds the deciding interval: of the intervals of the stage that proved the bound, the interval with the largest bound. */
 static void locate(pass *p, mp_bound *bound)
 {
     mp_bound_chain *c = p->chain;
@@ -180,8 +181,8 @@ static void locate(pass *p, mp_bound *bound)
     }
 }
 
-/* Runs all stages at options->effort, up to the first run of node `until` (-1: to the end of the step). Raises *bound, whose
- * ticks exclude the first run of each node. Adds to *work. */
+/* Runs all stages once with options->effort. They bound the recomputation up to the first run of node `until` (-1: up to the
+ * end of the step). Raises the ticks of *bound, which exclude the first run of each node. Adds the work done to *work. */
 static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                           mp_bound_selection *selection, mp_bound *bound, mp_bound_work *work, mp_error *err)
 {
@@ -210,8 +211,8 @@ static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, cons
 
 /* ---- the bound ---- */
 
-/* Runs all stages with increasing effort and keeps the best bound. So more effort never weakens the bound. *first_ticks: the
- * bound of the first run. */
+/* Runs all stages several times with increasing effort and keeps the best bound, so that more effort never weakens the bound.
+ * *first_ticks: the bound after the first of these runs. */
 static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             int64_t *first_ticks, mp_error *err)
 {
@@ -229,9 +230,9 @@ static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, co
     return MP_OK;
 }
 
-/* Raises the bound by fixing the order of pairs of nodes (bound_settle.h) in plans that take less than a target. The new bound
- * is the smaller of the target and the bound of these plans. Targets depend on the bound of the first run of the stages only,
- * so they are the same for every effort. */
+/* Raises the bound with a target time. For plans that take less than the target, it fixes the order of pairs of nodes
+ * (bound_settle.h) and computes the bound of these plans. The smaller of this bound and the target is a bound for all plans.
+ * The targets depend only on the bound after the first run of the stages, so they are the same for every effort. */
 static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t first_ticks,
                             mp_bound *bound, mp_error *err)
 {
@@ -253,8 +254,8 @@ static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const m
     return MP_OK;
 }
 
-/* Chooses boundaries with little free memory. Bounds the recomputation before each boundary by a run of the stages, and the
- * recomputation after it by a search over live-in sets (bound_demand.h). */
+/* Chooses boundaries at which little memory is free. The stages bound the recomputation before each boundary. A search over
+ * live-in sets (bound_demand.h) bounds the recomputation after it. */
 static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             mp_error *err)
 {
@@ -290,7 +291,7 @@ static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, co
     return st;
 }
 
-/* Fills in the report about the deciding interval, if requested. */
+/* Writes the report about the deciding interval, if options ask for a report. */
 static mp_status explain(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                          mp_error *err)
 {
@@ -335,7 +336,7 @@ mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t 
     return MP_OK;
 }
 
-/* For large graphs with short lifetimes: adds up the bounds of parts of the list. */
+/* For large graphs whose storages have short lifetimes: adds up the bounds of separate parts of the node list. */
 static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                            mp_error *err)
 {
@@ -353,13 +354,13 @@ static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp
     return MP_OK;
 }
 
-/* Returns the ticks that an alternative occupies on the compute channel. */
+/* Returns the ticks for which an alternative occupies the compute channel. */
 static int64_t compute_ticks(const mp_alternative *alternative)
 {
     return alternative->channel <= MP_CHANNEL_SECOND_STREAM ? alternative->ticks : 0;
 }
 
-/* Returns the ticks of running every node once, each in the fastest alternative that can be its first run. */
+/* Returns the ticks of running every node once, each in the fastest alternative that is possible for its first run. */
 static int64_t least_ticks(const mp_graph *graph)
 {
     int64_t sum = 0;
@@ -374,7 +375,7 @@ static int64_t least_ticks(const mp_graph *graph)
     return sum;
 }
 
-/* Sets bound->infeasible if the floor exceeds the budget. */
+/* Computes the floor. Sets bound->infeasible if the floor exceeds the budget. */
 static mp_status check_floor(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                              mp_error *err)
 {
@@ -391,7 +392,7 @@ static mp_status check_floor(mp_problem *problem, int64_t budget_bytes, const mp
     return MP_OK;
 }
 
-/* Runs all stages except the floor. */
+/* Runs all stages except the floor, which is computed elsewhere. */
 static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             mp_error *err)
 {
@@ -409,8 +410,8 @@ static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, co
     return explain(order, budget_bytes, options, bound, err);
 }
 
-/* Bounds the makespan by the nodes on channels other than compute, and by the compute that must precede and follow these
- * nodes. */
+/* Bounds the makespan by the nodes on channels other than compute. Each of them must follow some compute and precede some
+ * compute, in every plan. */
 static mp_status run_channels(mp_problem *problem, int64_t least, const mp_bound_options *options, mp_bound *bound,
                               mp_error *err)
 {
@@ -436,7 +437,7 @@ mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_
     mp_bound bound = {.orders = options->any_order ? MP_BOUND_ANY_ORDER : MP_BOUND_THIS_ORDER, .from = -1, .to = -1};
     report_stage(options->report, MP_BOUND_NODES, 0, false, &none);
     MP_CHECK(check_floor(problem, budget_bytes, options, &bound, err));
-    /* the stages assume that storages cannot leave the device */
+    /* copies can move storages off the device, but the stages assume that every live storage is on the device */
     if (!bound.infeasible && !mp_problem_graph(problem)->has_copies) {
         MP_CHECK(mp_problem_order(problem, !options->any_order, &order, err));
         MP_CHECK(run_stages(order, budget_bytes, options, &bound, err));

@@ -1,5 +1,5 @@
-/* bound_channels.c - computes heads and tails of the nodes on channels other than compute, and the preemptive schedule that
- * bounds them. */
+/* bound_channels.c - treats each channel other than compute as a machine. For each node on it, computes the compute that must
+ * run before (head) and after (tail). The best preemptive schedule of the machine bounds the makespan. */
 #include "planner/bound/bound_channels.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "estimator/base/memory.h"
 
-/* The first run of a node on a channel other than compute. */
+/* A job: the first run of a node on a channel other than compute. */
 typedef struct job {
     int node, channel;
     int64_t head, ticks, tail;
@@ -17,12 +17,12 @@ typedef struct channels {
     const mp_precedence *order;
     job *jobs;
     size_t n;
-    bool *waits;   /* per storage: the current job writes or changes it, so that later users of the storage wait for the job */
+    bool *waits;   /* per storage: the current job writes or changes it, so later users of the storage must wait for the job */
     bool *is_read; /* per storage: the current job reads it */
-    int *behind;   /* nodes that begin after the current job has ended, in every plan */
+    int *behind;   /* the compute nodes that begin after the end of the current job in every plan */
 } channels;
 
-/* Returns the least ticks of compute in a node's first run. */
+/* Returns the least ticks for which the first run of a node occupies the compute channel. */
 static int64_t of_compute(const channels *x, int node)
 {
     const mp_node *n = &x->order->graph->nodes[node];
@@ -43,8 +43,8 @@ static bool any(const bool *marks, const int *list, size_t n)
     return false;
 }
 
-/* True if a compute node must wait for the job in each of its alternatives, because it uses an output of the job or changes an
- * input of the job. */
+/* True if a compute node must wait for the current job, whichever alternative it runs. It waits if it uses an output of the job
+ * or changes an input of the job. */
 static bool waits_for(const channels *x, int node)
 {
     const mp_node *n = &x->order->graph->nodes[node];
@@ -66,7 +66,7 @@ static void mark(const channels *x, const job *j, bool value)
     for (size_t k = 0; k < a->n_adds; k++) x->waits[a->adds[k]] = value;
 }
 
-/* Sets head and tail of a job: the ticks of compute before its begin and after its end in every plan. */
+/* Sets head and tail of a job: the compute ticks that run before its begin and after its end in every plan. */
 static void measure(const channels *x, job *j)
 {
     const mp_precedence *o = x->order;
@@ -77,7 +77,7 @@ static void measure(const channels *x, job *j)
         if (mp_precedes(o, v, j->node)) j->head += of_compute(x, v);
         if (mp_precedes(o, j->node, v) && waits_for(x, v)) x->behind[n++] = v;
     }
-    for (int v = 0; v < n_nodes; v++) { /* the nodes that wait for the job, and their successors on compute */
+    for (int v = 0; v < n_nodes; v++) { /* adds up the compute ticks of the nodes in `behind` and of their successors */
         bool is_behind = false;
         for (int k = 0; k < n && !is_behind; k++) is_behind = x->behind[k] == v || mp_precedes(o, x->behind[k], v);
         if (is_behind) j->tail += of_compute(x, v);
@@ -85,7 +85,7 @@ static void measure(const channels *x, job *j)
     mark(x, j, false);
 }
 
-/* Lists the nodes that run on a channel other than compute in every alternative. */
+/* Lists the nodes that run on a channel other than compute in all of their alternatives. */
 static void list_jobs(channels *x)
 {
     const mp_graph *graph = x->order->graph;
@@ -109,8 +109,8 @@ static int by_head(const void *a, const void *b)
     return x->head != y->head ? (x->head > y->head) - (x->head < y->head) : x->node - y->node;
 }
 
-/* Simulates the jobs of one channel, which are sorted by head. At any time it runs the job with the longest tail among those
- * whose head has passed, and interrupts others for it. Returns the largest sum of end and tail. */
+/* Simulates the jobs of one channel, which are sorted by head. A job may start once its head has passed. At any time the job
+ * with the longest tail runs, and interrupts a job with a shorter tail. Returns the largest sum of a job's end and tail. */
 static int64_t preemptive(job *jobs, size_t n)
 {
     int64_t clock = 0, latest = 0;

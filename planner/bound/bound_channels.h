@@ -1,4 +1,4 @@
-/* bound_channels.h - a lower bound on the makespan from the work on channels other than compute, such as the collectives of a
+/* bound_channels.h - a lower bound on the makespan from the nodes on channels other than compute, such as the collectives of a
  * network. */
 #pragma once
 

@@ -1,5 +1,5 @@
-/* bound_demand.c - the dynamic programme over live-in sets (bound_demand.h). It runs backward from boundary to boundary, and
- * only keeps states below a target. */
+/* bound_demand.c - the dynamic programme over live-in sets (bound_demand.h). It goes from the last boundary to the first. A
+ * state whose bound reaches the target is dropped. */
 #include "planner/bound/bound_demand.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 
-/* An earlier boundary, and the nodes that must run after it because of the current live-in set. */
+/* An earlier boundary from which recomputation is counted, and the nodes that must be recomputed after it because of the
+ * current live-in set. */
 struct start {
     int at;
     int64_t ticks;
@@ -19,8 +20,8 @@ struct mp_bound_demand {
     mp_pool *pool; /* owns all arrays */
     mp_bound_interval *x;
     const mp_bound_options *options;
-    int *nodes, n;                /* the boundaries, each preceding the next */
-    int64_t *free_bytes, *before; /* per boundary: bytes of free memory; least ticks before it */
+    int *nodes, n;                /* the nodes at the boundaries; each precedes the next */
+    int64_t *free_bytes, *before; /* per boundary: bytes of free memory; least ticks of recomputation before it */
     mp_bound_ranks ranks;
     mp_bound_reruns reruns;
     mp_bound_states now, next;
@@ -31,8 +32,8 @@ struct mp_bound_demand {
     /* state for the current target: */
     int64_t target, best, work_left;
     int best_at;          /* the boundary that proved `best` */
-    bool full;            /* the table of states is full, or the work limit is reached */
-    uint64_t *set, *runs; /* scratch: sets of ranks and of nodes */
+    bool full;            /* the table of states is full, or the work limit is reached, so the result is not exact */
+    uint64_t *set, *runs; /* scratch: a set of ranks of storages, and a set of nodes */
 };
 
 static bool has_ended(const mp_bound_demand *d)
@@ -40,7 +41,7 @@ static bool has_ended(const mp_bound_demand *d)
     return d->options->stop && d->options->stop(d->options->data);
 }
 
-/* Finds the loss and backward nodes at which memory is short. */
+/* Finds the boundaries: the loss and backward nodes at which memory is short. */
 static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
 {
     const mp_precedence *o = d->x->order;
@@ -122,7 +123,7 @@ void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks)
     }
 }
 
-/* Chooses the earlier boundaries that prove the most ticks up to the current one. */
+/* Chooses the earlier boundaries with the largest bounds on the recomputation up to the current boundary. */
 static void choose_starts(mp_bound_demand *d)
 {
     const size_t size = (size_t)d->reruns.words * sizeof *d->runs;
@@ -143,8 +144,8 @@ static void choose_starts(mp_bound_demand *d)
     }
 }
 
-/* Returns the least ticks before the current boundary, if the storages in `set` are live at the boundary or produced right
- * after it. */
+/* Returns the least ticks of recomputation before the current boundary. Each storage in `set` is live at the boundary, or is
+ * produced directly after it. */
 static int64_t ticks_before(const mp_bound_demand *d, const uint64_t *set)
 {
     int64_t most = d->before[d->at];
@@ -165,8 +166,9 @@ static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t 
     if (!mp_bound_states_put(&d->next, set, ticks, used)) d->full = true;
 }
 
-/* For every state with this storage (rank) in its set, creates two states: the storage is live at the boundary, or it is
- * produced after it. Storages of higher rank have been decided: if they are still in the set, they are live. */
+/* Decides about the storage of this rank. Every state whose set contains the storage is replaced by two states: the storage is
+ * live at the boundary, or it is produced after it. Ranks are decided from the highest down: a storage of higher rank in the
+ * set is live at the boundary. */
 static void settle(mp_bound_demand *d, int rank)
 {
     mp_bound_states *t = &d->next;
@@ -184,7 +186,7 @@ static void settle(mp_bound_demand *d, int rank)
         else
             t->used[i] += bytes;
         mp_bits_remove(d->set, rank);
-        if (!bytes) put(d, d->set, ticks, used); /* storages of zero bytes are always available */
+        if (!bytes) put(d, d->set, ticks, used); /* a storage of zero bytes can always stay live */
         if (!bytes || !o->repeatable[v]) continue;
         for (int r = d->ranks.first[v]; r < rank; r++) mp_bits_remove(d->set, r);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++)
@@ -193,7 +195,7 @@ static void settle(mp_bound_demand *d, int rank)
     }
 }
 
-/* Computes the states of boundary `at` from the states of the next boundary. */
+/* Computes the states at boundary `at` from the states at the next boundary. */
 static void go_back(mp_bound_demand *d)
 {
     const uint64_t *needed = d->reruns.needed + (size_t)d->at * (size_t)d->ranks.words;
@@ -214,8 +216,8 @@ static void go_back(mp_bound_demand *d)
     d->next = t;
 }
 
-/* Runs the programme backward from boundary `last`, after which nothing is read, until it has too many states. *n_few: number
- * of narrow boundaries with few states. */
+/* Runs the dynamic programme from boundary `last` back to the first. Nothing is read after `last`. Stops when a boundary has
+ * too many states. *n_few: number of narrow boundaries with few states. */
 static mp_status follow(mp_bound_demand *d, int last, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
 {
     d->target = target;
@@ -292,7 +294,7 @@ mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_fo
         MP_CHECK(follow(d, d->n - 1, target, MP_DEMAND_STATES, MP_DEMAND_WORK, &n_few, err));
         if (d->best > found->ticks) *found = (mp_bound_found){d->best, d->nodes[d->best_at]};
         if (d->best > *ticks) *ticks = d->best;
-        /* no state reached the target, so a higher target would keep the same states */
+        /* no state was dropped because of the target, so a higher target proves no more */
         if (d->best < target && !d->full) break;
         step = d->best < target ? step / 2 : 2 * step;
     }

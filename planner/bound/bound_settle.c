@@ -1,5 +1,5 @@
-/* bound_settle.c - finds pairs of nodes for which one of the two orders takes at least the target, and the bound that the
- * target then proves. */
+/* bound_settle.c - for a target time, finds pairs of nodes for which one of the two orders makes every plan take at least the
+ * target. Then computes the bound of plans with the other orders. */
 #include "planner/bound/bound_settle.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ typedef struct trial {
     mp_precedence *order;
     mp_bound_interval *x;
     int64_t target;
-    int64_t best;    /* largest bound in ticks of an interval that starts at a node whose order was fixed */
-    bool is_reached; /* true if no plan can be below the target */
+    int64_t best;    /* largest bound in ticks of an interval from a node of a fixed pair to the end of the step */
+    bool is_reached; /* true if every plan takes at least the target */
     int n_settled;   /* number of fixed pairs */
     uint64_t *after; /* scratch: a set of vertices */
 } trial;
@@ -26,7 +26,8 @@ static bool has_ended(const trial *t)
     return t->is_reached || (t->options->stop && t->options->stop(t->options->data));
 }
 
-/* Returns the bound of the interval from a node to the end of the step, in ticks; the target if no plan fits the budget. */
+/* Returns the bound in ticks of the interval from a node to the end of the step, at most the target. If no plan fits the
+ * budget, returns the target. */
 static int64_t ticks_from(trial *t, int node, const uint64_t *assumed_after)
 {
     t->x->assumed_after = assumed_after;
@@ -37,7 +38,7 @@ static int64_t ticks_from(trial *t, int node, const uint64_t *assumed_after)
     return value.infeasible || value.ticks > t->target ? t->target : value.ticks;
 }
 
-/* Fixes u before v if plans with v before u take at least the target. */
+/* Fixes the order "u before v" if all plans with v before u take at least the target. */
 static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
 {
     const mp_precedence *o = t->order;
@@ -53,7 +54,7 @@ static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
     return MP_OK;
 }
 
-/* True if s is large and was produced before v, and may be dead at v, because its last reader may have run before v. */
+/* True if s is large and was produced before v. Some plans free s before v, because its last reader need not run after v. */
 static bool is_large(const trial *t, int s)
 {
     const mp_bound_interval *x = t->x;
@@ -74,7 +75,8 @@ static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
     return MP_OK;
 }
 
-/* Visits all nodes repeatedly until a visit fixes no more pairs, at most MP_BOUND_SETTLE_ROUNDS times. */
+/* Visits all nodes repeatedly and fixes pairs, until one pass over the nodes fixes no more. Makes at most
+ * MP_BOUND_SETTLE_ROUNDS passes. */
 static mp_status settle_all(trial *t, mp_error *err)
 {
     const mp_graph *graph = t->order->graph;

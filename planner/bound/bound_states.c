@@ -1,5 +1,5 @@
 /* bound_states.c - a hash table of live-in sets with open addressing, and the removal of dominated states. Also computes, per
- * boundary, the recomputations that a later read requires. */
+ * boundary, the nodes that must be recomputed if a storage is read later. */
 #include "planner/bound/bound_states.h"
 
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static bool is_part(const uint64_t *set, const uint64_t *other, int words)
     return true;
 }
 
-/* Fills `keys` with the states that no other state dominates. Returns their number. */
+/* Writes to t->keys the numbers of the states that no other state dominates. Returns how many there are. */
 static int choose(mp_bound_states *t)
 {
     int n = 0, n_left = 0;
@@ -89,7 +89,7 @@ static int choose(mp_bound_states *t)
         bool dominated = false;
         for (int j = 0; j < n_left && j < MP_DEMAND_COMPARED && !dominated; j++)
             dominated = is_part(mp_bound_states_set(t, (int)t->keys[j]), mp_bound_states_set(t, i), t->words);
-        if (!dominated) t->keys[n_left++] = i; /* n_left <= k, so the overwritten entry has been read */
+        if (!dominated) t->keys[n_left++] = i; /* n_left <= k, so this overwrites an entry that the loop has already read */
     }
     return n_left;
 }
@@ -97,7 +97,7 @@ static int choose(mp_bound_states *t)
 void mp_bound_states_drop_dominated(mp_bound_states *t)
 {
     const int n = choose(t);
-    /* in place: the remaining states move down in ascending order; the order of states is irrelevant */
+    /* first marks the remaining states with used = -1, then moves them to the front of the arrays */
     for (int k = 0; k < n; k++) t->used[t->keys[k]] = -1;
     int n_left = 0;
     for (int i = 0; i < t->n; i++) {
@@ -121,7 +121,8 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
     k->first = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->first);
     k->end = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->end);
     MP_ENSURE(!mp_pool_failed(k->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
-    for (size_t s = 0; s < graph->n_storages; s++) /* first counts the outputs of each node; becomes `end` below */
+    /* `end` is used twice: here it counts the outputs of each node, below it becomes the end of the node's ranks */
+    for (size_t s = 0; s < graph->n_storages; s++)
         if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++;
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
@@ -150,7 +151,8 @@ static uint64_t *nodes_for(const mp_bound_reruns *m, int i, int rank)
     return m->nodes + ((size_t)i * (size_t)m->ranks->n + (size_t)rank) * (size_t)m->words;
 }
 
-/* Computes the required recomputations for boundary i. Precondition: the interval x starts at boundary i. */
+/* Computes, for every storage, the nodes that must be recomputed after boundary i if the storage is read after it.
+ * Precondition: the interval x starts at boundary i. */
 static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
 {
     const mp_precedence *o = m->order;
@@ -160,7 +162,7 @@ static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
         if (x->bytes[s] <= x->free_bytes || !o->repeatable[v]) continue;
         if (x->ticks[v]) mp_bits_add(nodes, v);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++) {
-            /* the producer of this storage has a lower rank, so its set is complete */
+            /* ranks follow the order of production, so the nodes for this storage are already complete */
             const int read = m->ranks->rank[o->reads[k]];
             if (read >= 0) mp_bits_unite(nodes, nodes_for(m, i, read), (size_t)m->words);
         }

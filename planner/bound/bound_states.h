@@ -1,11 +1,12 @@
-/* bound_states.h - tables used by bound_demand.c: live-in sets, and required recomputations at a boundary.
+/* bound_states.h - tables used by bound_demand.c: a table of live-in sets, and a table of the nodes that must be recomputed
+ * after a boundary.
  *
- * mp_bound_states is a table of live-in sets, each with the least ticks to reach it.
+ * mp_bound_states stores live-in sets. With each set it stores the least ticks with which the search reaches the set.
  *
- * mp_bound_reruns holds the nodes that must be recomputed after a boundary if a storage is read later. A storage larger than
- * the free memory at a boundary cannot be live there. If such a storage is read later, its producer is recomputed. The same
- * holds for the producer's inputs that cannot be live at the boundary. The ticks of these nodes, each counted once, are a
- * lower bound. */
+ * mp_bound_reruns stores, per boundary and storage, the nodes that must be recomputed after the boundary if the storage is read
+ * later. A storage larger than the free memory at a boundary cannot be live there. If such a storage is read later, its
+ * producer is recomputed. An input of the producer that cannot be live at the boundary is recomputed as well. The sum of the
+ * ticks of these nodes, each counted once, is a lower bound. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,8 +19,8 @@
 
 typedef struct mp_bound_states {
     mp_pool *pool;      /* owns all arrays */
-    int n, most, words; /* number of states; largest number of states; 64-bit words of a set */
-    /* per state: its least ticks, INT64_MAX if dropped; bytes of memory used, which the caller maintains */
+    int n, most, words; /* number of states in the table; most states that it can hold; number of 64-bit words of a set */
+    /* per state: the least ticks to reach it, INT64_MAX if dropped; bytes of live storages decided so far, set by the caller */
     int64_t *ticks, *used;
     uint64_t *sets; /* per state: its live-in set */
     int *slots;     /* hash table from slot to state; -1: free */
@@ -33,13 +34,15 @@ void mp_bound_states_clear(mp_bound_states *t);
 void mp_bound_states_empty(mp_bound_states *t);
 
 uint64_t *mp_bound_states_set(const mp_bound_states *t, int label);
-/* Adds a set, or lowers its ticks if the table contains it. Returns false if the table is full. O(words). */
+/* Adds a live-in set to the table. If the table contains the set, lowers its ticks. Returns false if the table is full.
+ * O(words). */
 bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks, int64_t used);
-/* Drops dominated states. A state is dominated by one with a subset of its live-in set and no more ticks. Only the thousand
- * cheapest states are compared. The table must be emptied before the next put. O(n^2 * words). */
+/* Drops dominated states. A state is dominated by another state whose live-in set is a subset and whose ticks are not higher.
+ * Each state is compared with the thousand cheapest states only. The table must be emptied before the next put. O(n^2 *
+ * words). */
 void mp_bound_states_drop_dominated(mp_bound_states *t);
 
-/* Numbers the storages (ranks), in a topological order of their producers. Outputs of one node have consecutive ranks. */
+/* Ranks: a numbering of the storages in a topological order of their producers. Outputs of one node have consecutive ranks. */
 typedef struct mp_bound_ranks {
     mp_pool *pool; /* owns all arrays */
     int n, words;
@@ -57,9 +60,10 @@ typedef struct mp_bound_reruns {
     mp_pool *pool; /* owns all arrays */
     const mp_precedence *order;
     const mp_bound_ranks *ranks;
-    int n, words;     /* number of boundaries; 64-bit words of a set of nodes */
-    uint64_t *nodes;  /* per boundary and rank: the nodes that must be recomputed */
-    uint64_t *needed; /* per boundary: the ranks of storages read by nodes between this boundary and the next */
+    int n, words; /* number of boundaries; 64-bit words of a set of nodes */
+    /* per boundary and rank: the nodes that must be recomputed after the boundary if this storage is read after it */
+    uint64_t *nodes;
+    uint64_t *needed; /* per boundary: the set of storages, as ranks, that nodes between this boundary and the next one read */
 } mp_bound_reruns;
 
 /* Release with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes /
@@ -68,6 +72,7 @@ mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const m
                                int n, mp_error *err);
 void mp_bound_reruns_clear(mp_bound_reruns *m);
 
-/* Adds to the set the nodes that must be recomputed after boundary i in order to produce the storages of the given ranks. */
+/* Adds nodes to the set `nodes`: those that must be recomputed after boundary i in order to produce the storages of the given
+ * ranks. */
 void mp_bound_reruns_add(const mp_bound_reruns *m, int i, const uint64_t *ranks, uint64_t *nodes);
 int64_t mp_bound_reruns_ticks(const mp_bound_reruns *m, const uint64_t *nodes);

@@ -1,5 +1,5 @@
-/* proof.c - computes the bound of a search: chooses the effort, whether the bound is for the list order or any order, and runs
- * the thread. */
+/* proof.c - computes the lower bound of a search: chooses the effort, and whether the bound is for plans in list order or in
+ * any order. Runs the computation in a thread. */
 #include "planner/bound/proof.h"
 
 #include <math.h>
@@ -28,7 +28,8 @@ mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, c
     MP_CHECK(mp_bound_of(problem, budget_bytes, &own, out, err));
     if (!keep_order || out->infeasible) return MP_OK;
     own.any_order = true;
-    if (own.effort > 1) own.effort = 1; /* the bound for any order is rarely the better one */
+    /* little effort is enough, because the bound for any order is rarely higher than the bound for the list order */
+    if (own.effort > 1) own.effort = 1;
     if (options->report) own.report = &report;
     MP_CHECK(mp_bound_of(problem, budget_bytes, &own, &any, err));
     const bool is_better = any.infeasible || any.ticks > out->ticks;
@@ -37,7 +38,7 @@ mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, c
     return MP_OK;
 }
 
-/* ---- proof in a thread ---- */
+/* ---- the proof in its own thread ---- */
 
 struct mp_proof {
     mp_problem *problem;
@@ -48,7 +49,7 @@ struct mp_proof {
     pthread_mutex_t mutex; /* protects is_found */
     pthread_cond_t found;
     bool is_apart, is_found;
-    /* used by the thread alone until is_found */
+    /* only the thread accesses these fields until it sets is_found */
     mp_bound bound;
     mp_status status;
     mp_error err;

@@ -1,4 +1,5 @@
-/* bound_chain.c - chooses candidate boundaries, and finds the longest path over the intervals between them. */
+/* bound_chain.c - chooses the nodes at which intervals may begin and end, and finds the chain of disjoint intervals with the
+ * largest sum of bounds (a longest path). */
 #include "planner/bound/interval/bound_chain.h"
 
 #include "planner/math/tuning.h"
@@ -32,7 +33,8 @@ static void find_candidates(mp_bound_chain *c)
     }
 }
 
-/* Chooses the first points: from each range of candidates, the one with the largest shortage. */
+/* Chooses the first points: divides the candidates into equal ranges and takes the candidate with the largest shortage from
+ * each. */
 static void spread_points(mp_bound_chain *c)
 {
     for (int p = 0; p < c->most; p++) {
@@ -45,8 +47,8 @@ static void spread_points(mp_bound_chain *c)
     }
 }
 
-/* Chooses the next points: the points of the best chain, which begins at `best`, and candidates before and after each point,
- * `step` apart. */
+/* Chooses the points of the next round: the points of the best chain, which begins at `best`, and near each of them further
+ * candidates. These are `step` candidates apart. */
 static void gather_points(mp_bound_chain *c, int best, int step, bool *chosen)
 {
     int n_chain = 0;
@@ -63,7 +65,7 @@ static void gather_points(mp_bound_chain *c, int best, int step, bool *chosen)
         if (chosen[k]) c->point[c->n++] = k;
 }
 
-/* Returns the bound of the interval between two points (j = -1: to the end). */
+/* Returns the bound in ticks of the interval from point i to point j (j = -1: to the end of the step). */
 static int64_t ticks_between(mp_bound_chain *c, int i, int j)
 {
     mp_bound_interval_start(c->interval, mp_bound_chain_node(c, i));
@@ -73,7 +75,7 @@ static int64_t ticks_between(mp_bound_chain *c, int i, int j)
     return value.infeasible ? 0 : value.ticks;
 }
 
-/* Returns the bound of the interval from a point to the end, and records the best one. */
+/* Returns the bound of the interval from point i to the end of the step. Records it if it is the largest so far. */
 static int64_t ticks_to_end(mp_bound_chain *c, int i)
 {
     const int64_t before = c->interval->work.n_cuts, ticks = ticks_between(c, i, -1);
@@ -85,8 +87,8 @@ static int64_t ticks_to_end(mp_bound_chain *c, int i)
     return ticks;
 }
 
-/* Finds the best chain from every point. The bound of an interval is at most the bound of a longer interval with the same
- * start, so most cuts can be skipped. */
+/* Finds, for every point, the best chain that begins there. If two intervals begin at the same point, the shorter one has at
+ * most the bound of the longer one. So most cuts can be skipped. */
 static void find_chains(mp_bound_chain *c)
 {
     const bool chains = mp_bound_is_on(&c->options, MP_BOUND_DISJOINT);
@@ -96,7 +98,7 @@ static void find_chains(mp_bound_chain *c)
             c->next[i] = -1;
             continue;
         }
-        int longer = -1; /* end of the last interval whose bound was computed */
+        int longer = -1; /* the end point of the interval whose bound was computed last, which is the shortest so far */
         c->rest[i] = c->single[i] = ticks_to_end(c, i);
         c->next[i] = -1;
         int64_t most = c->single[i];
@@ -114,7 +116,7 @@ static void find_chains(mp_bound_chain *c)
     }
 }
 
-/* Returns the point at which the best chain begins; of equal chains, the shorter one. */
+/* Returns the point at which the best chain begins. Of equally good chains, the shorter one is chosen. */
 static int best_start(const mp_bound_chain *c)
 {
     int best = -1;
@@ -123,7 +125,8 @@ static int best_start(const mp_bound_chain *c)
     return best;
 }
 
-/* Searches chains between points. The points are first spread evenly, then placed closer and closer around the best chain. */
+/* Searches for the best chain of intervals between points. The first points are spread evenly. In later rounds the points are
+ * closer and closer to the best chain. */
 static mp_status search_chains(mp_bound_chain *c, mp_error *err)
 {
     MP_OWNED bool *chosen = mp_alloc((size_t)c->n_candidates, sizeof *chosen);

@@ -2,15 +2,15 @@
  * possible.
  *
  * An interval (i, j] contains the runs after the first run of node i, up to the first run of node j. The bounds of a chain (i,
- * j], (j, k], ... add up, because these intervals have no run in common. The possible boundaries are called points. They are
- * nodes at which memory is short: from each range of the order, the node with the largest shortage. */
+ * j], (j, k], ... add up, because these intervals have no run in common. The nodes that may be boundaries are called points. At
+ * a point memory is short. The order is divided into ranges, and the point of a range is the node with the largest shortage. */
 #pragma once
 
 #include "memplan/bound_stage.h"
 #include "memplan/memory.h"
 #include "planner/bound/interval/bound_interval.h"
 
-/* A node at which memory is short: the storages that are live if nothing is recomputed exceed the free memory. */
+/* A node at which memory is short: if nothing were recomputed, the live storages would exceed the free memory. */
 typedef struct mp_bound_candidate {
     int node;
     int64_t shortage_bytes, free_bytes;
@@ -23,25 +23,27 @@ typedef struct mp_bound_chain {
     mp_bound_interval *interval;
     int n_candidates; /* sorted in a topological order */
     mp_bound_candidate *candidates;
-    int n, most, *point; /* the points: number, space, and indices of candidates, ascending */
-    int64_t *single;     /* per point: the bound in ticks of the interval from the point to the end of the chain */
-    int64_t *rest;       /* per point: the largest sum of bounds of a chain that begins at the point */
-    int *next;           /* per point: the next point of its best chain; -1: none */
-    int best_single;     /* the point with the largest `single`; -1: none */
-    int64_t best_ticks;  /* `single` of the point best_single */
-    mp_bound_work work;  /* the part of the work that computed `single` */
-    int first;           /* the point at which the best chain starts; -1: none. Of equally good chains, the shorter one */
+    /* the points: their number; the most that fit in the array; their indices in `candidates`, ascending */
+    int n, most, *point;
+    int64_t *single;    /* per point: the bound in ticks of the interval from this point to the end */
+    int64_t *rest;      /* per point: the largest sum of bounds of any chain that begins at this point */
+    int *next;          /* per point: the next point of the best chain that begins here; -1: none */
+    int best_single;    /* the point with the largest `single`; -1: none */
+    int64_t best_ticks; /* `single` of the point best_single */
+    mp_bound_work work; /* the work for the bounds in `single` only */
+    int first;          /* the point at which the best chain starts; -1: none. Of equally good chains, the shorter one */
     bool infeasible, stopped;
 } mp_bound_chain;
 
-/* Finds the best chain up to the first run of node `until` (-1: to the end of the step). It tries 16 points per unit of
- * options->effort, then more around the best points. On MP_OK release *out with mp_bound_chain_free (NULL is allowed), before
- * the order. MP_NOMEM. At most O(points^2) cuts, in practice a few per point. */
+/* Finds the chain of intervals with the largest sum of bounds, up to the first run of node `until` (-1: up to the end of the
+ * step). It tries 16 points per unit of options->effort, then more points near those of the best chain. On MP_OK release *out
+ * with mp_bound_chain_free (NULL is allowed), before the order. MP_NOMEM. At most O(points^2) cuts, in practice a few per
+ * point. */
 mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                              mp_bound_chain **out, mp_error *err);
 void mp_bound_chain_free(mp_bound_chain *c);
 MP_OWNER(mp_bound_chain_free, mp_bound_chain)
 
 int mp_bound_chain_node(const mp_bound_chain *c, int point);
-/* True if the search must end: no plan fits the budget, or the caller's `stop` returned true. */
+/* True if the search for chains must end, because no plan fits the budget or the caller's `stop` returned true. */
 bool mp_bound_chain_ended(mp_bound_chain *c);

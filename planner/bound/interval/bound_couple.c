@@ -1,10 +1,10 @@
 /* bound_couple.c - Lagrangian coupling of consecutive intervals.
  *
- * A storage that is live at a boundary was live at the start of the previous interval, or produced in it. This constraint is
- * relaxed with a multiplier >= 0 per storage and boundary. The interval that begins there pays the multiplier for a live
- * storage. The interval that ends there earns it if the storage is available. In a plan the two cancel or leave a gain. The sum
- * of the intervals' minima is therefore still a lower bound for every plan. The best multipliers make neighbouring intervals
- * agree as far as possible.
+ * A storage that is live at a boundary was live at the start of the interval before the boundary, or was produced in this
+ * interval. The constraint is relaxed with a multiplier >= 0 per storage and boundary. The interval after the boundary pays the
+ * multiplier if the storage is live there. The interval before the boundary earns the multiplier if the storage is available at
+ * its end. In a plan, every multiplier paid is also earned. The sum of the intervals' minima is therefore still a lower bound
+ * for every plan. With the best multipliers, two neighbouring intervals agree on the live storages as far as possible.
  */
 #include "planner/bound/interval/bound_couple.h"
 
@@ -12,20 +12,21 @@
 
 #include "planner/math/tuning.h"
 
-enum { ONE = 1024 }; /* the value 1 in the fixed-point numbers of `excess` */
+enum { ONE = 1024 }; /* the number 1 in the fixed-point format of `excess` */
 
 typedef struct couple {
     mp_bound_interval *x;
     const int *nodes;
     int n;
     size_t n_storages;
-    int64_t *multiplier, *best_multiplier; /* per boundary and storage, scaled ticks */
-    int *excess; /* per boundary and storage, where ONE is a whole storage: fraction live at the boundary minus fraction
-                    available at the end of the previous interval */
+    int64_t *multiplier, *best_multiplier; /* in scaled ticks, per boundary and storage */
+    /* per boundary and storage: fraction of the storage that is live at the boundary, minus fraction available at the end of
+     * the previous interval; ONE is the whole storage */
+    int *excess;
     bool infeasible;
 } couple;
 
-/* Computes the scaled bound and the excess at the current multipliers. */
+/* Computes the bound of all intervals in scaled ticks, and the excess, with the present multipliers. */
 static int64_t evaluate(couple *c)
 {
     mp_bound_interval *x = c->x;
@@ -44,7 +45,7 @@ static int64_t evaluate(couple *c)
         for (int l = 0; l < 2; l++) {
             for (size_t s = 0; s < m && share[l]; s++) {
                 if (k > 0 && x->labels[l].live[s] && !x->covers_two[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
-                /* a storage of zero bytes counts as available */
+                /* a storage of zero bytes is always available */
                 const bool there = x->labels[l].available[s] || !x->bytes[s];
                 if (k < c->n - 1 && there) c->excess[(size_t)k * m + s] -= share[l];
             }
@@ -54,8 +55,8 @@ static int64_t evaluate(couple *c)
     return sum;
 }
 
-/* Moves every multiplier along its excess, by a step that would raise a linear bound by `gain`. Returns false if every excess
- * is zero. */
+/* Makes a subgradient step: changes every multiplier in proportion to its excess. The step length is chosen so that a linear
+ * function would rise by `gain`. Returns false if every excess is zero. */
 static bool move(couple *c, int64_t gain)
 {
     int64_t norm = 0;

@@ -1,14 +1,15 @@
 /* bound_interval.c - formulates an interval as a closure problem, and builds the network for its minimum cut. The problem
  * consists of the reads of the interval's nodes, the storages that may be live at its start, and the free memory at the start.
  *
- * The network has a vertex for each node that may run in the interval, and for each storage that such a node reads or
- * produces. A storage vertex is true if the storage is available when it is read. True vertices are on the source's side.
+ * The network has a vertex for each node that may run in the interval, and for each storage that such a node reads or produces.
+ * The vertex of a node is on the source's side if the node runs. The vertex of a storage is on the source's side if the storage
+ * is available when it is read.
  * - A node that runs needs its inputs: arcs of unbounded capacity.
- * - A needed storage is either live at the start or produced in the interval. Live, it costs the multiplier times its bytes.
- * Produced, it needs its producer: an arc.
- * - A node that runs takes ticks: its capacity to the sink.
- * - A needed sum that is not live at the start was not begun before it. All its adders then run later. The arc leads to a
- * vertex of the sum. Unbounded arcs lead from there to the adders that run in the interval in every plan. */
+ * - A needed storage is live at the start or produced in the interval. If it is live, it costs the multiplier times its bytes.
+ *   If it is produced, its producer must run: an arc.
+ * - The ticks of a node are the capacity from its vertex to the sink.
+ * - If a needed sum is not live at the start, all its adders run after the start. An arc leads to a separate vertex for the
+ *   additions. Unbounded arcs lead from this vertex to the adders that run in the interval in every plan. */
 #include "planner/bound/interval/bound_interval.h"
 
 #include "estimator/graph/liveness.h"
@@ -17,7 +18,7 @@
 
 static const int64_t UNBOUNDED = INT64_MAX / 8 * 3;
 
-/* True if some node neither precedes v nor follows it. */
+/* True if there is a node that neither precedes v nor follows it, so that v may run before or after it. */
 static bool is_undecided_somewhere(const mp_precedence *o, int v)
 {
     if (o->only_vertex >= 0)
@@ -26,8 +27,8 @@ static bool is_undecided_somewhere(const mp_precedence *o, int v)
            o->n - 1;
 }
 
-/* Finds the nodes that would produce s in the interval if s is not live at its start. Returns their number; 0 if s is static,
- * or if it is produced before or after the interval in every plan. */
+/* Finds the nodes that would produce s in the interval if s is not live at its start. Returns their number. It is 0 if s is
+ * static, or if in every plan s is produced only before or only after the interval. */
 static int find_producers(const mp_precedence *o, int s, bool undecided, int *producers)
 {
     const mp_certain_life life = mp_certain_life_of(o, s);
@@ -41,7 +42,7 @@ static int find_producers(const mp_precedence *o, int s, bool undecided, int *pr
     return is_open ? life.n_makers : 0;
 }
 
-/* True for a sum and for a static storage. */
+/* True if the storage has no single producer: it is a sum, or static. */
 static bool has_no_producer(const mp_graph *graph, int s)
 {
     return graph->producer[s] < 0;
@@ -75,8 +76,8 @@ static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n
     return MP_OK;
 }
 
-/* Builds the network of vertices, arcs and producers, which all intervals of x share. With `undecided` it includes nodes that
- * run once, on either side of a start. MP_NOMEM. O(graph). */
+/* Builds the vertices, arcs and lists of producers of the network that all intervals of x share. With `undecided`, it also
+ * includes nodes that run once and may do so on either side of an interval's start. MP_NOMEM. O(graph). */
 static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -116,8 +117,8 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
     return MP_OK;
 }
 
-/* Returns true if in every plan a producer of s runs up to the first run of `node` (-1: up to the end of the step). For a sum
- * that begins in the interval, closes the arcs of adders that may run later. */
+/* Returns true if in every plan a producer of s runs no later than the first run of `node` (-1: no later than the end of the
+ * step). If s is a sum, sets the capacity of the arcs to its adders: 0 for adders that may run later. */
 static bool bound_network_allow(mp_bound_interval *x, int s, int node)
 {
     bool is_certain = false;
@@ -130,7 +131,7 @@ static bool bound_network_allow(mp_bound_interval *x, int s, int node)
     return is_certain;
 }
 
-static const int64_t MOST_TICKS = INT64_C(1) << 40; /* most scaled ticks of all nodes together */
+static const int64_t MOST_TICKS = INT64_C(1) << 40; /* largest sum of the scaled ticks of all nodes */
 
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
 {
@@ -192,7 +193,7 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x);
 }
 
-/* True if the storage with this life is produced or begun before the first run of the node at the start. */
+/* True if a maker of the storage runs before the interval's start node in every plan. */
 static bool is_made_before(const mp_bound_interval *x, const mp_certain_life *life)
 {
     for (int k = 0; k < life->n_makers; k++)
@@ -205,7 +206,8 @@ static bool is_after(const mp_bound_interval *x, int v)
     return mp_precedes(x->order, x->at, v) || (x->assumed_after && mp_bits_has(x->assumed_after, v));
 }
 
-/* True if the storage is read or added to after the start. It is then live at the start if it was made before. */
+/* True if the storage is read or added to after the interval's start. If it was produced before the start, it is then live at
+ * the start. */
 static bool is_needed_after(const mp_bound_interval *x, const mp_certain_life *life)
 {
     for (int k = 0; k < life->n_users && !life->stays; k++)
@@ -213,8 +215,8 @@ static bool is_needed_after(const mp_bound_interval *x, const mp_certain_life *l
     return life->stays;
 }
 
-/* Returns the bytes of the storages in a list that are not counted elsewhere. Static storages, storages that are kept in any
- * case, and storages that the node always reads are omitted. */
+/* Returns the bytes of the storages in a list that no other sum counts. Omitted are static storages, storages that are live at
+ * the start in any case, and storages that the node always reads. */
 static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 {
     const mp_precedence *o = x->order;
@@ -235,8 +237,8 @@ static bool may_apply(const void *data, mp_in_place p)
     return !x->must_be_live[p.from] && !x->must_be_live[p.to];
 }
 
-/* Returns the bytes that the node needs in this alternative. Storages that are kept in any case, and recomputable storages
- * that the node always reads, are not counted. */
+/* Returns the bytes that the start node needs in this alternative. Storages that are live at the start in any case, and
+ * recomputable storages that the node always reads, are not counted. */
 static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternative *alternative)
 {
     return alternative->workspace_bytes + own_bytes(x, alternative->reads, alternative->n_reads) +
@@ -244,7 +246,7 @@ static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternativ
            mp_pairs_save_at_most(x->order->graph, alternative, may_apply, x, x->best).outputs_bytes;
 }
 
-/* True if some producer of s is neither certainly before the start nor certainly after it. */
+/* True if some producer of s runs before the interval's start in some plans and after it in others. */
 static bool has_undecided_producer(const mp_bound_interval *x, int s)
 {
     for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
@@ -254,7 +256,8 @@ static bool has_undecided_producer(const mp_bound_interval *x, int s)
     return false;
 }
 
-/* Computes the bytes of s at the start of the interval. They are 0 if the start node reads or writes s. */
+/* Sets x->bytes[s], the bytes of s in the free memory at the start of the interval. They are 0 if the start node reads or
+ * writes s, because its needs include them. */
 static void weigh(mp_bound_interval *x, int s)
 {
     const mp_precedence *o = x->order;
@@ -311,9 +314,9 @@ static void require(mp_bound_interval *x, int s)
     x->required[x->n_required++] = s;
 }
 
-/* Handles a node that reads one of two storages, of which neither is required for another reason. The second is produced from
- * the first, so either the first is available or the second is live. The first then represents both, with the smaller bytes of
- * the two, and the second is free. No plan costs more under this rule, so the bound remains valid. */
+/* Handles a node that reads one of two storages, `source` or `derived`, if nothing else requires either of them. `derived` is
+ * produced from `source`, so either `source` is available or `derived` is live. `source` then represents both storages, with
+ * the smaller bytes of the two, and `derived` costs nothing. No plan costs more under this rule, so the bound remains valid. */
 static void require_either(mp_bound_interval *x, int first, int second)
 {
     if (x->is_required[first] || x->is_required[second] || !x->bytes[first] || !x->bytes[second]) return;
@@ -323,8 +326,8 @@ static void require_either(mp_bound_interval *x, int first, int second)
     require(x, first);
 }
 
-/* Marks as required the storages that nodes after the start, up to and including `node`, read in every alternative. With
- * `choices`, handles instead the nodes that read one of two storages (require_either). */
+/* Marks storages as required: those that nodes after the start, up to and including `node`, read in every alternative. With
+ * `choices`, handles only the nodes that read one of two storages (require_either). */
 static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
 {
     const mp_precedence *o = x->order;
@@ -338,7 +341,7 @@ static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
         }
         while (inside) {
             const int v = (int)(w * 64) + mp_bits_take(&inside);
-            if (v == o->n - 1) continue; /* the end of backward has no reads */
+            if (v == o->n - 1) continue; /* the vertex after the last node is the end of backward, which reads nothing */
             if (choices && o->source[v] >= 0) require_either(x, o->source[v], o->derived[v]);
             for (int r = o->reads_start[v]; !choices && r < o->reads_start[v + 1]; r++) require(x, o->reads[r]);
         }

@@ -1,8 +1,9 @@
 /* bound_interval.h - internal to the bound: a lower bound on the recomputation between the first runs of two nodes. The bound
  * is above 0 if memory is short at the first node.
  *
- * Order of calls: mp_bound_interval_start, then mp_bound_interval_end. The caller may then set `barred` and multipliers. Last,
- * mp_bound_interval_solve. *Scaled* ticks are ticks * scale_num / scale_den, so that multipliers can be integers. */
+ * Order of calls: mp_bound_interval_start, then mp_bound_interval_end. Then the caller may set `barred` and the multipliers.
+ * The last call is mp_bound_interval_solve. *Scaled* ticks are ticks * scale_num / scale_den, so that multipliers can be
+ * integers. */
 #pragma once
 
 #include "memplan/bound_stage.h"
@@ -11,53 +12,61 @@
 #include "planner/order/precedence.h"
 
 typedef struct mp_bound_interval {
-    mp_pool *pool; /* owns all arrays except producers and producer_arc */
+    mp_pool *pool; /* owns all arrays except `producers` and `producer_arc` */
     const mp_precedence *order;
     mp_mincut *cut;
-    /* default end of an interval: the first run of this node; -1: the end of the step */
+    /* the interval ends at the first run of this node, unless mp_bound_interval_end sets another end; -1: at the end of the
+     * step */
     int default_end;
-    /* bit set of nodes assumed to run after the next start, together with all their successors; NULL: none */
+    /* a set of nodes that are assumed to run after the next start, and that contains all their successors; NULL: none */
     const uint64_t *assumed_after;
     int64_t available_bytes; /* budget minus static bytes */
     int64_t scale_num, scale_den,
-        ticks_bound;      /* scale_num / scale_den: factor from ticks to scaled ticks; ticks_bound: scaled ticks of all nodes */
-    int *node_vertex;     /* per node: its vertex in the network of `cut`; -1: none */
-    int *storage_vertex;  /* per storage: its vertex in the network; -1: none */
-    int *producer_vertex; /* per storage: the vertex of its producer (for a sum, one vertex for all adders); -1: not produced in
-                             any interval */
-    int *storage_arc;     /* per storage: the arc from its vertex to producer_vertex; -1: none */
+        /* scale_num / scale_den converts ticks to scaled ticks; ticks_bound: the scaled ticks of all nodes together */
+        ticks_bound;
+    int *node_vertex;    /* per node: its vertex in the network of `cut`; -1: none */
+    int *storage_vertex; /* per storage: its vertex in the network; -1: none */
+    /* per storage: the vertex of its producer, or for a sum one vertex for all adders; -1: no interval produces the storage */
+    int *producer_vertex;
+    int *storage_arc;                 /* per storage: the arc from its vertex to producer_vertex; -1: none */
     int *producers_start, *producers; /* per storage: its producer, or all adders of a sum */
-    int *producer_arc;                /* per entry of producers: the arc from the sum's vertex to this adder; -1: not a sum */
-    /* number of arcs with unbounded capacity, which lead from nodes to their inputs and are the first arcs */
+    /* per entry of `producers`: for a sum, the arc from the sum's producer_vertex to this adder; -1: not a sum */
+    int *producer_arc;
+    /* the first n_unbounded arcs have unbounded capacity; they lead from nodes to their inputs */
     size_t n_unbounded;
     /* set by mp_bound_interval_start: */
     int at;
-    int64_t free_bytes; /* bytes of free memory at the start; negative: the needs of the start node alone do not fit */
-    int64_t *bytes; /* per storage: bytes of free_bytes that it takes if it is live at the start; 0: none, or not needed by the
-                       interval */
-    int64_t *ticks; /* per node: ticks of a rerun in the interval; 0 if the first run of the node may be in the interval */
-    bool *must_be_live; /* per storage: it cannot be recomputed, and in every plan it is live at the start and later */
+    int64_t free_bytes; /* bytes of free memory at the start; negative: the start node alone exceeds the memory */
+    /* per storage: bytes of free memory that it occupies if it is live at the start; 0: none, or the interval does not read
+     * it */
+    int64_t *bytes;
+    int64_t *ticks;     /* per node: ticks that a run in the interval costs; 0 if the node's first run may be in the interval */
+    bool *must_be_live; /* per storage: it cannot be recomputed, and in every plan it is live from the start on */
     bool *can_be_made;  /* per storage: a node of the interval can produce it */
-    bool *must_pass;    /* per storage: it cannot be recomputed, so it is live at the start if it was produced before */
+    /* per storage: it cannot be recomputed. If it was produced before the start, it is therefore live at the start */
+    bool *must_pass;
     /* set by mp_bound_interval_end: */
-    int *required; /* storages that nodes of the interval read */
+    int *required; /* the storages that nodes of the interval read in every alternative */
     size_t n_required;
-    bool *is_required; /* per storage: it is in `required` */
-    bool *covers_two;  /* per storage: it also represents a second storage, which is produced from it; some node of the interval
-                          reads one of the two */
+    bool *is_required; /* per storage: it is in the list `required` */
+    /* per storage: it also represents a second storage, which is produced from it, because a node of the interval reads one of
+     * the two */
+    bool *covers_two;
     /* set by the caller, all false at first: */
-    bool *barred; /* per storage: it must not be live at the start */
-    /* per storage, scaled ticks: price of being live at the start; reward for being available in the interval; NULL: all 0 */
+    bool *barred; /* per storage: labels in which it is live at the start are excluded */
+    /* in scaled ticks per storage: cost of being live at the start; reward for being available at the end; NULL: all 0 */
     const int64_t *live_multiplier, *reward;
-    /* per node, scaled ticks of a run in the interval, used instead of `ticks`; NULL: `ticks` is used */
+    /* in scaled ticks per node: cost of a run in the interval, instead of `ticks`; NULL: `ticks` is used */
     const int64_t *run_ticks;
-    /* the labels of the two cuts around the best multiplier: labels[0] exceeds the free memory, labels[1] fits */
+    /* the labellings of the minimum cuts on both sides of the best multiplier: labels[0] needs more than the free memory,
+     * labels[1] fits */
     struct mp_bound_labels {
-        bool *live;      /* per storage: live at the start */
-        bool *available; /* per storage: live at the start or produced in the interval; set only if the interval needs it */
+        bool *live; /* per storage: live at the start */
+        /* per storage: live at the start or produced in the interval; only set for storages that the interval reads */
+        bool *available;
     } labels[2];
     mp_bound_work work; /* work of all calls so far */
-    int64_t *best;      /* scratch of mp_bound_interval_start: zero per storage */
+    int64_t *best;      /* scratch of mp_bound_interval_start, per storage; all entries are zero between calls */
     /* scratch of mp_bound_interval_solve: */
     int *stack;
     struct mp_bound_labels spare;
@@ -65,21 +74,22 @@ typedef struct mp_bound_interval {
 } mp_bound_interval;
 
 typedef struct mp_bound_value {
-    bool infeasible;   /* the storages that must be live at the start do not fit */
-    int64_t ticks;     /* lower bound: ticks in the interval, first runs excluded */
+    bool infeasible;   /* the storages that are live at the start in every plan do not fit */
+    int64_t ticks;     /* lower bound on the ticks in the interval, without first runs */
     int64_t scaled;    /* lower bound in scaled ticks, minus rewards, not rounded; may be negative */
-    double share;      /* weight of labels[0] in the mixture of both labels that exactly fills the free memory */
+    double share;      /* weight of labels[0] in the mixture of the two labellings that needs exactly the free memory */
     double multiplier; /* the best multiplier, in ticks per byte; 0: memory is not short */
 } mp_bound_value;
 
-/* Creates a network from which the intervals of a graph are bounded. On MP_OK release *out with mp_bound_interval_free (NULL
- * is allowed), before the order. MP_NOMEM. O(graph). */
+/* Creates the network that yields the bounds of all intervals of a graph. On MP_OK release *out with mp_bound_interval_free
+ * (NULL is allowed), before the order. MP_NOMEM. O(graph). */
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err);
 void mp_bound_interval_free(mp_bound_interval *x);
 MP_OWNER(mp_bound_interval_free, mp_bound_interval)
 
-/* From now on an interval also counts nodes whose only run may be on either side of its start. Either their outputs are live
- * at the start, or their inputs are needed after it. MP_NOMEM. O(graph). */
+/* Makes later bounds consider nodes that run only once, before the start in some plans and after it in others. If such a node
+ * runs before the start, its outputs are live at the start. Otherwise its inputs are needed after the start. MP_NOMEM.
+ * O(graph). */
 mp_status mp_bound_interval_add_undecided(mp_bound_interval *x, mp_error *err);
 
 /* Sets the start of the interval: right after the first run of this node. O(graph). */
@@ -92,8 +102,8 @@ void mp_bound_interval_end(mp_bound_interval *x, int node);
 int64_t mp_bound_interval_live_in(const mp_bound_interval *x);
 /* Returns the best bound over all memory multipliers. O(a few cuts). */
 mp_bound_value mp_bound_interval_solve(mp_bound_interval *x);
-/* Returns the least scaled ticks of the interval at the multipliers that the caller set, minus rewards. Memory has no price of
- * its own. The value may be negative. O(one cut). */
+/* Returns the least sum of scaled ticks, costs and rewards of the interval, at the multipliers that the caller set. The free
+ * memory is not limited. The value may be negative. O(one cut). */
 int64_t mp_bound_interval_at_multipliers(mp_bound_interval *x);
 int64_t mp_bound_interval_scale(const mp_bound_interval *x, int64_t ticks);
 /* Returns the smallest number of ticks whose scaled value is at least `scaled` (>= 0). */

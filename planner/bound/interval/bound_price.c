@@ -1,9 +1,10 @@
 /* bound_price.c - the Lagrangian relaxation of an interval: the closure problem with a multiplier on memory.
  *
- * At a multiplier of p ticks per byte, the minimum cut is at most p * (bytes live at the start) + ticks, for every feasible
- * labelling. The ticks are therefore at least cut - p * (free memory). This is concave in p. Each labelling is a line. At the
- * best p, the line of a labelling that fits crosses the line of one that does not. Capacities are rounded down, so that the
- * bound remains valid.
+ * A labelling states which storages are live at the start and which nodes run. At a multiplier of p ticks per byte, the value
+ * of the minimum cut is at most p * (bytes live at the start) + ticks, for every labelling. If the labelling fits in the free
+ * memory, its ticks are therefore at least the value of the cut - p * (free memory). This bound is a concave function of p, to
+ * which each labelling contributes a line. At the best p, the line of a labelling that fits crosses the line of a labelling
+ * that does not fit. Capacities are rounded down, so that the bound remains valid.
  */
 #include "planner/bound/interval/bound_interval.h"
 
@@ -12,8 +13,8 @@
 #include "estimator/graph/liveness.h"
 #include "planner/math/tuning.h"
 
-/* A labelling (which storages are live and which nodes run) as a line: its ticks, plain and scaled, and its bytes live at the
- * start. */
+/* A labelling (which storages are live at the start and which nodes run) as a line over the multiplier: its ticks, its scaled
+ * ticks, and its bytes live at the start. */
 struct line {
     int64_t ticks, scaled, bytes;
 };
@@ -23,15 +24,15 @@ int64_t mp_bound_interval_scale(const mp_bound_interval *x, int64_t ticks)
     return (int64_t)((__int128)ticks * x->scale_num / x->scale_den);
 }
 
-/* Returns a cost above the cost of any labelling in which no forbidden storage is live. The sum over all storages fits into an
- * int64_t. */
+/* Returns a cost for a barred storage. It exceeds the cost of every labelling without barred live storages. The sum of this
+ * cost over all storages fits into an int64_t. */
 static int64_t forbidden_cost(const mp_bound_interval *x)
 {
     return (INT64_C(1) << 60) / (x->cut->n + 1);
 }
 
-/* Sets the capacities for a multiplier of numerator / denominator scaled ticks per byte. Denominator 0: minimises bytes, with
- * zero ticks. */
+/* Sets the capacities of the network for a multiplier of numerator / denominator scaled ticks per byte. Denominator 0: ticks
+ * cost nothing, so that the cut minimises bytes. */
 static void set_capacities(mp_bound_interval *x, int64_t numerator, int64_t denominator)
 {
     const mp_precedence *o = x->order;
@@ -49,7 +50,7 @@ static void set_capacities(mp_bound_interval *x, int64_t numerator, int64_t deno
         if (x->barred[s]) price = forbidden_cost(x);
         x->cut->drain[vertex] = x->can_be_made[s] ? 0 : price;
         if (x->storage_arc[s] >= 0) x->cut->capacity[x->storage_arc[s]] = x->can_be_made[s] ? price : 0;
-        if (x->is_required[s]) /* a required storage is always available, so only its cost matters */
+        if (x->is_required[s]) /* a required storage is available in every labelling, so only its cost of being live counts */
             x->cut->supply[vertex] = price;
         else
             x->cut->supply[vertex] = denominator && x->reward ? x->reward[s] : 0;
@@ -59,12 +60,12 @@ static void set_capacities(mp_bound_interval *x, int64_t numerator, int64_t deno
         if (vertex < 0) continue;
         const int64_t price = !denominator ? 0 : x->run_ticks ? x->run_ticks[v] : mp_bound_interval_scale(x, x->ticks[v]);
         x->cut->drain[vertex] = price > 0 ? price : 0;
-        /* negative costs are shifted by the most that a storage can earn: see all_rewards */
+        /* a node with a negative cost gets supply instead of drain, which shifts all costs by a constant (all_rewards) */
         x->cut->supply[vertex] = price < 0 ? -price : 0;
     }
 }
 
-/* Marks the inputs of v as available and pushes them on the stack. Returns the new height of the stack. */
+/* Marks the inputs of v as available and pushes them on the stack. Returns the new number of entries of the stack. */
 static size_t add_reads(mp_bound_interval *x, int v, struct mp_bound_labels *labels, size_t n)
 {
     const mp_precedence *o = x->order;
@@ -77,9 +78,9 @@ static size_t add_reads(mp_bound_interval *x, int v, struct mp_bound_labels *lab
     return n;
 }
 
-/* Reads the labelling of the last cut, starting from the storages that are required or worth their reward. A storage is
- * recomputed if its producer is on the source's side, and live otherwise. `all_live`: starts from required storages only and
- * recomputes nothing. */
+/* Reads the labelling of the last minimum cut. It starts from the storages that are required or whose reward exceeds their
+ * cost. A storage is produced if its producer is on the source's side, and live otherwise. `all_live`: starts from the required
+ * storages only, which are then all live. */
 static struct line read_line(mp_bound_interval *x, bool all_live, struct mp_bound_labels *labels)
 {
     const mp_graph *graph = x->order->graph;
@@ -107,7 +108,7 @@ static struct line read_line(mp_bound_interval *x, bool all_live, struct mp_boun
         for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
             const int v = x->producers[k];
             if (x->runs[v] || (x->producer_arc[k] >= 0 && !x->cut->capacity[x->producer_arc[k]])) continue;
-            x->runs[v] = true; /* counted once, even if several of its outputs are needed */
+            x->runs[v] = true; /* a node runs once, even if several of its outputs are needed */
             n = add_reads(x, v, labels, n);
             line.ticks += x->ticks[v];
             line.scaled += mp_bound_interval_scale(x, x->ticks[v]);
@@ -131,7 +132,7 @@ static int64_t run_cut(mp_bound_interval *x)
     return mp_mincut_run(x->cut);
 }
 
-/* Returns the bound at a multiplier of numerator / denominator scaled ticks per byte. */
+/* Computes the bound for a multiplier of numerator / denominator scaled ticks per byte. */
 static int64_t bound_at(mp_bound_interval *x, int64_t numerator, int64_t denominator, int64_t free_bytes)
 {
     set_capacities(x, numerator, denominator);
@@ -145,7 +146,7 @@ int64_t mp_bound_interval_at_multipliers(mp_bound_interval *x)
 
 enum { OVER, FITS };
 
-/* Narrows the best multiplier between the lines of two labellings. Returns the best bound found, and its multiplier. */
+/* Finds the best multiplier, which is between the lines of two labellings. Returns the best bound and its multiplier. */
 static int64_t close_in(mp_bound_interval *x, struct line lines[2], int64_t free_bytes, int64_t best, double *multiplier)
 {
     for (int k = 0; k < MP_BOUND_CUTS; k++) {
@@ -186,7 +187,7 @@ mp_bound_value mp_bound_interval_solve(mp_bound_interval *x)
         return value;
     }
     set_capacities(x, 1, 0);
-    value.infeasible = run_cut(x) > free_bytes; /* not even the labelling with the fewest live bytes fits */
+    value.infeasible = run_cut(x) > free_bytes; /* even the labelling with the fewest live bytes exceeds the free memory */
     if (value.infeasible) return value;
     lines[FITS] = read_line(x, false, &x->labels[FITS]);
     if (lines[FITS].bytes <= free_bytes) best = close_in(x, lines, free_bytes, best, &value.multiplier);

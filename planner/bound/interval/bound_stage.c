@@ -1,11 +1,12 @@
-/* bound_stage.c - names and switches of the bound's stages, and the report of each stage's result. */
+/* bound_stage.c - the names of the bound's stages, the switches that turn stages off, and the report of each stage's result. */
 #include "memplan/bound_stage.h"
 
 #include <string.h>
 
 #include "estimator/base/memory.h"
 
-/* `base` is the stage that a stage builds on; MP_BOUND_NODES: none that can be switched off. */
+/* `base`: the stage without which this stage cannot run; MP_BOUND_NODES: this stage needs no other stage that can be turned
+ * off. */
 static const struct {
     const char *name;
     mp_bound_stage base;

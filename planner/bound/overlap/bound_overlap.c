@@ -1,15 +1,15 @@
 /* bound_overlap.c - computes the bound of overlapping intervals for given multipliers.
  *
- * Let H be the live set at a boundary. Let R be the recomputations between this boundary and the next. Let C be the
- * recomputations within an interval; C is contained in each R that the interval covers.
+ * Let H be the live set at a boundary, and R the set of recomputations between this boundary and the next. Let C be the set of
+ * recomputations that an interval requires. An interval may cover several sets R.
  *
- * Each interval that covers a run gets a share of its ticks. The shares of longer intervals are at least zero. The shortest
- * interval gets the rest, which may be negative. The ticks of all R are therefore at least the sum of share * C over all
- * intervals.
+ * Each interval that covers a recomputation counts a share of its ticks. The shares of longer intervals are at least zero. The
+ * shortest interval counts the remaining ticks, which may be negative. The ticks of all R are therefore at least the sum of
+ * share * C over all intervals.
  *
- * An interval pays a multiplier for each storage live at its start, and the choice of H earns it. The H at its end pays a
- * multiplier for each of its storages, and the interval earns it if it has the storage. The sum of the intervals' minima, minus
- * the most that each H can earn within its free memory, is a lower bound.
+ * For each storage that is live at its start, an interval pays a multiplier to the H of this boundary. For each storage in the
+ * H at its end, the interval earns a multiplier if the storage is available in the interval. The sum of the intervals' minima,
+ * minus the most that each H can earn within its free memory, is a lower bound.
  */
 #include "planner/bound/overlap/bound_overlap.h"
 
@@ -29,7 +29,8 @@ size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair)
     return (size_t)(pair.from * (o->n + 1) + pair.to) * o->n_storages;
 }
 
-/* Computes free memory, bytes at boundaries and required storages. Returns false if the needs of a single node do not fit. */
+/* Computes the free memory at each boundary, the bytes of each storage there, and the storages that each interval requires.
+ * Returns false if a single node needs more than the budget. */
 static bool measure(mp_bound_overlap *o)
 {
     mp_bound_interval *x = o->x;
@@ -129,8 +130,8 @@ static int by_worth(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* Returns the most that the items of a knapsack from k on can earn within `room` bytes, if one item may be split (fractional
- * knapsack). */
+/* Returns an upper bound on the price that items k .. n - 1 of a knapsack can earn within `room` bytes: one item may be
+ * included in part (fractional knapsack). */
 static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_t n, int64_t room)
 {
     int64_t sum = 0;
@@ -141,8 +142,8 @@ static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_
     return sum;
 }
 
-/* Returns the most that knapsack items, sorted by worth, can earn within `room` bytes without splitting. Depth-first branch
- * and bound (Horowitz and Sahni 1974). After a limit of steps, returns the current upper bound. */
+/* Returns the largest total price of knapsack items within `room` bytes. The items are sorted by price per byte. Depth-first
+ * branch and bound (Horowitz and Sahni 1974). If a limit of search steps is reached, returns an upper bound. */
 static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room)
 {
     int64_t best = 0, sum = 0, certain = earned_in_part(items, 0, n, room);
@@ -168,8 +169,8 @@ static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room
     return certain;
 }
 
-/* Returns the most scaled ticks that live storages can earn within the free memory of boundary i. INT64_MAX: the storages that
- * are decided to be live do not fit. */
+/* Returns the largest sum of multipliers, in scaled ticks, of storages that fit together in the free memory of boundary i.
+ * INT64_MAX: the storages that are decided to be live do not fit. */
 static int64_t most_earned(const mp_bound_overlap *o, int i)
 {
     int64_t room = o->free_bytes[i], sum = 0;
@@ -194,9 +195,9 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
     return sum + earned_wholly(o->items, n, room);
 }
 
-/* Applies the decisions at a boundary to an interval that starts at it. A storage decided not live is barred. A storage
- * decided live remains open, because its price is paid at the boundary. A storage that represents two storages also remains
- * open. */
+/* Applies the decisions about storages at a boundary to an interval that starts there. A storage that is decided not to be live
+ * is barred. A storage that is decided to be live is not restricted here, because its cost is paid at the boundary. A storage
+ * that represents two storages is not restricted either. */
 static void settle(const mp_bound_overlap *o, int boundary)
 {
     for (size_t s = 0; s < o->n_storages; s++) {

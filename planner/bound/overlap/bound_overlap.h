@@ -1,12 +1,13 @@
-/* bound_overlap.h - internal to the bound: a joint bound of intervals that overlap. An interval lies between two boundaries.
+/* bound_overlap.h - internal to the bound: a joint bound of intervals that overlap. An interval begins at one boundary and ends
+ * at another.
  *
- * Overlapping intervals are connected in three ways:
- * - a recomputation takes place in all intervals that cover it, but its ticks count once
+ * Overlapping intervals are connected by three constraints:
+ * - a recomputation is in all intervals that cover it, but its ticks count once
  * - all intervals that begin at a boundary have the same live set there
  * - all intervals that end at a boundary must provide this live set
  *
- * A Lagrange multiplier for each connection makes the intervals independent. Each interval is then a minimum cut, and any
- * multipliers yield a valid bound. A linear programme finds good multipliers. */
+ * The constraints are relaxed with Lagrange multipliers, so that the intervals become independent. Each interval is then a
+ * minimum cut, and any multipliers yield a valid bound. A linear programme finds good multipliers. */
 #pragma once
 
 #include "memplan/bound_stage.h"
@@ -14,15 +15,17 @@
 #include "planner/bound/interval/bound_interval.h"
 #include "planner/math/linear.h"
 
-/* The decision of branch and bound about a storage at a boundary: not yet decided, live, or not live. */
+/* The decision about a storage at a boundary in branch and bound: not decided yet, live, or not live. */
 enum { MP_BOUND_OPEN, MP_BOUND_LIVE, MP_BOUND_NOT_LIVE };
 
 typedef struct mp_bound_pair {
-    int from, to; /* indices of boundaries; `to` may be the number of boundaries: the end of the step */
+    /* indices of the boundaries at which an interval begins and ends; `to` = number of boundaries: the interval ends with the
+     * step */
+    int from, to;
 } mp_bound_pair;
 
 typedef struct mp_bound_overlap {
-    mp_pool *pool; /* owns all arrays except pairs and the multipliers */
+    mp_pool *pool; /* owns all arrays except `pairs` and the multipliers */
     mp_bound_interval *x;
     const mp_bound_options *options;
     int *nodes; /* the nodes of the boundaries; each node precedes the next */
@@ -32,40 +35,42 @@ typedef struct mp_bound_overlap {
     size_t pairs_capacity;
     mp_bound_pair *pairs;
     int64_t *free_bytes; /* per boundary: free memory */
-    int64_t *bytes;      /* per boundary and storage: bytes if live there; -1: not in the problem of this boundary */
-    int64_t *ticks;      /* per boundary and node: ticks of a run between this boundary and the next */
-    bool *needed; /* per pair of boundaries and storage, also for pairs not in `pairs`: some node of the interval reads the
-                     storage */
+    /* per boundary and storage: bytes of the storage if it is live at the boundary; -1: the storage does not matter there */
+    int64_t *bytes;
+    int64_t *ticks; /* per boundary and node: ticks of a run between this boundary and the next */
+    /* per pair of boundaries and storage: some node of the interval reads the storage; also set for pairs that are not in
+     * `pairs` */
+    bool *needed;
     unsigned char *decision; /* per boundary and storage: MP_BOUND_OPEN (at first), MP_BOUND_LIVE or MP_BOUND_NOT_LIVE */
-    /* multipliers in scaled ticks: `live` and `reward` per pair and storage, `run` per pair and node */
+    /* multipliers in scaled ticks: `live` and `reward` for each pair and storage, `run` for each pair and node */
     int64_t *live, *reward, *run;
-    int64_t *earned; /* per boundary: price in scaled ticks of the free memory there; set by mp_bound_overlap_value */
+    int64_t *earned; /* per boundary: value of the free memory there in scaled ticks; set by mp_bound_overlap_value */
     struct mp_bound_item *items;
 } mp_bound_overlap;
 
 /* Prepares the boundaries, without intervals. Copies `nodes`. Release with mp_bound_overlap_clear on any status, before x.
- * MP_INFEASIBLE (no message): the needs of a single node do not fit. MP_NOMEM. O(boundaries^2 * graph). */
+ * MP_INFEASIBLE (no message): a single node needs more than the budget. MP_NOMEM. O(boundaries^2 * graph). */
 mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const int *nodes, int n,
                                 const mp_bound_options *options, mp_error *err);
 void mp_bound_overlap_clear(mp_bound_overlap *o);
-/* Adds the interval of a pair of boundaries, unless it was added before. MP_NOMEM. */
+/* Adds the interval between the two boundaries of a pair, unless it was added before. MP_NOMEM. */
 mp_status mp_bound_overlap_add(mp_bound_overlap *o, mp_bound_pair pair, mp_error *err);
 /* Allocates the multipliers of all pairs added up to now, and sets them to zero. MP_NOMEM. */
 mp_status mp_bound_overlap_reserve(mp_bound_overlap *o, mp_error *err);
 
-/* Returns the index in `needed` of the pair's first storage. */
+/* Returns the index of the entry in `needed` for the pair and storage 0. */
 size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair);
 
-/* Sets the share of a node's run (o->run) that each interval between neighbouring boundaries counts. It is the ticks of the
- * run minus the shares that longer intervals over the same range count. A share may be negative. All intervals between
- * neighbouring boundaries must be among the pairs. */
+/* Sets, for a node and each interval between neighbouring boundaries, the share of a run's ticks that this interval counts
+ * (o->run). The share is the node's ticks minus the shares of all longer intervals that contain the interval. It may be
+ * negative. `pairs` must contain all intervals between neighbouring boundaries. */
 void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t node);
 
-/* Returns a lower bound at the current multipliers and decisions: scaled ticks after nodes[0], first runs excluded. Each node
- * must precede the next. The value may be negative; INT64_MAX: no plan agrees with the decisions. One cut per pair. */
+/* Returns a lower bound at the present multipliers and decisions, in scaled ticks after nodes[0] without first runs. Each node
+ * must precede the next. The value may be negative. INT64_MAX: no plan agrees with the decisions. One cut per pair. */
 int64_t mp_bound_overlap_value(mp_bound_overlap *o);
 
-/* ---- the linear programme over overlapping intervals; its dual values are the multipliers ---- */
+/* ---- the linear programme over overlapping intervals, whose dual values are the multipliers ---- */
 
 typedef struct mp_bound_relax mp_bound_relax;
 
@@ -74,27 +79,27 @@ MP_OWNER(mp_bound_relax_free, mp_bound_relax)
 /* Solves the programme with about most_work work (linear.h) and sets the multipliers of o, which must be allocated for all
  * pairs. If the programme is not solved, *solved is false and the multipliers do not change. MP_NOMEM. */
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err);
-/* Replaces *r (NULL: none yet) by the linear programme of the current boundaries and pairs. Allocates the multipliers and
- * solves the programme. Subtracts its work from *work_left. Boundaries and pairs must not change until *r is released. Release
+/* Replaces *r (NULL: none yet) by the linear programme of the present boundaries and pairs. Allocates the multipliers and
+ * solves the programme. Subtracts the work from *work_left. Boundaries and pairs must not change until *r is released. Release
  * *r with mp_bound_relax_free (NULL is allowed) on any status. MP_NOMEM. O(pairs * graph) plus the work. */
 mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t *work_left, bool *solved, mp_error *err);
-/* Adds to o up to `most` pairs for the next programme: the pairs that the last solution violates most. MP_NOMEM.
- * O(boundaries^2 * graph). */
+/* Adds intervals to o for the next linear programme: up to `most` pairs whose constraints the last solution violates most.
+ * MP_NOMEM. O(boundaries^2 * graph). */
 mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err);
-/* The first function returns the linear programme. The second returns the column that is 1 if the storage is live at the
- * boundary; negative: there is no such column. */
+/* mp_bound_relax_linear returns the linear programme. mp_bound_relax_live returns the column that is 1 if the storage is live
+ * at the boundary; negative: there is no such column. */
 mp_linear *mp_bound_relax_linear(mp_bound_relax *r);
 int mp_bound_relax_live(const mp_bound_relax *r, int boundary, int storage);
-/* Returns an upper estimate of the rows that one pair adds to the programme. O(graph). */
+/* Returns an upper estimate of the number of rows that one more pair adds to the linear programme. O(graph). */
 int64_t mp_bound_relax_rows(const mp_precedence *order);
 
 /* ---- branch and bound over the live storages at boundaries ---- */
 
 /* Raises *ticks, a bound on recomputation after nodes[0]. Each node must precede the next. `work`: iterations * rows of linear
- * programmes. Once every storage is decided at each boundary, the labels are integral. With enough work the bound is therefore
- * the best that these boundaries can prove. MP_INFEASIBLE (no message): no plan fits the budget. MP_NOMEM.
+ * programmes. If every storage is decided at each boundary, the solution is integral. So with enough work the bound is the best
+ * that these boundaries can prove. MP_INFEASIBLE (no message): no plan fits the budget. MP_NOMEM.
  *
- * Best-first branch and bound (Land and Doig 1960). It branches on the storage for which the bounds of both branches promise
- * to rise most (reliability branching: Achterberg, Koch and Martin 2005). */
+ * Best-first branch and bound (Land and Doig 1960). It branches on the storage for which the bounds of both branches are
+ * expected to rise most (reliability branching: Achterberg, Koch and Martin 2005). */
 mp_status mp_bound_tree(mp_bound_interval *x, const int *nodes, int n, const mp_bound_options *options, int64_t work,
                         int64_t *ticks, mp_error *err);

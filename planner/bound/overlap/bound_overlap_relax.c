@@ -6,12 +6,12 @@
  * - the nodes recomputed between a boundary and the next one
  * - the nodes run in each interval (at most the runs between its boundaries)
  *
- * Rows: some storages of an interval must be live at its start or produced in it. They are the storages that the interval
- * requires, that a node running there reads, or that are live at its end.
+ * Rows: a storage must be live at the start of an interval or produced in it, if the interval requires it, if a node that runs
+ * in the interval reads it, or if it is live at the interval's end.
  *
- * Columns need no upper bound of 1, since larger values never help. Storages that cannot be recomputed and use little of the
- * free memory are left out; their multipliers are 0. A column is added when a row needs it. Rows are added from the last
- * boundary to the first, storages in reverse order of their producers.
+ * Columns have no upper bound of 1, because larger values do not improve a solution. Storages that cannot be recomputed and use
+ * little of the free memory are left out; their multipliers are 0. A column is added when a row first uses it. Rows are added
+ * from the last boundary to the first, storages in reverse order of their producers.
  */
 #include "planner/bound/overlap/bound_overlap.h"
 
@@ -22,26 +22,27 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-/* values used instead of a column: the storage or run is impossible; it is available at no cost; its column is added when a
- * row needs it */
+/* special values of a column number. NONE: the storage or run is impossible. ALWAYS: it is available at no cost. OPEN: its
+ * column is added when a row first uses it */
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 };
 
 struct mp_bound_relax {
     mp_pool *pool; /* owns all arrays */
     mp_bound_overlap *o;
     mp_linear linear;
-    double unit;            /* factor between ticks and the programme's costs */
-    int *memory_row;        /* per boundary: the row of its free memory */
-    double *bytes_unit;     /* per boundary: factor between bytes and the coefficients of its memory row */
-    int *live;              /* per boundary and storage: column of "the storage is live" */
-    int *runs;              /* per boundary and node: column of "the node runs before the next boundary" */
-    int *in;                /* per node: column of "the node runs in the current interval" */
-    int *run_row;           /* per pair of boundaries and node: the row that limits the node's runs; -1: none */
+    double unit;        /* factor from scaled ticks to the programme's costs */
+    int *memory_row;    /* per boundary: the row of its free memory */
+    double *bytes_unit; /* per boundary: factor from bytes to the coefficients of its memory row */
+    int *live;          /* per boundary and storage: column of "the storage is live" */
+    int *runs;          /* per boundary and node: column of "the node runs before the next boundary" */
+    int *in;            /* per node: column of "the node runs in the current interval" */
+    /* per pair of boundaries and node: the row that limits how far the node runs in the interval; -1: none */
+    int *run_row;
     int *live_row, *n_rows; /* per pair of boundaries and storage: its first row, and the number of consecutive rows */
-    int *n_reward_rows; /* per pair and storage: number of the last of these rows that exist because the storage is live at the
-                           interval's end */
-    int *latest, n_storages; /* storages that can be live, last produced first */
-    double *made;            /* per node: the fraction that can run in the current interval */
+    /* per pair and storage: index of the last row that exists because the storage is live at the end of the interval */
+    int *n_reward_rows;
+    int *latest, n_storages; /* the storages that can be live at a boundary, those produced last first */
+    double *made;            /* per node: the fraction of the node that can run in the current interval */
 };
 
 static const mp_precedence *order_of(const mp_bound_relax *r)
@@ -49,7 +50,7 @@ static const mp_precedence *order_of(const mp_bound_relax *r)
     return r->o->x->order;
 }
 
-/* True if v may run after a boundary, for the first time or as a recomputation. */
+/* True if v may run after a boundary. Either its first run is after the boundary in some plan, or it may be recomputed. */
 static bool may_run(const mp_bound_relax *r, int i, int v)
 {
     const mp_bound_interval *x = r->o->x;
@@ -57,7 +58,7 @@ static bool may_run(const mp_bound_relax *r, int i, int v)
     return v != r->o->nodes[i] && !mp_precedes(x->order, v, r->o->nodes[i]);
 }
 
-/* Adds the row of the free memory, and marks the possible columns. */
+/* Adds the memory row of boundary i, and marks the columns that are possible at this boundary. */
 static void add_boundary(mp_bound_relax *r, int i)
 {
     const mp_bound_overlap *o = r->o;
@@ -91,7 +92,8 @@ static int run_column(mp_bound_relax *r, int i, int v)
     return r->runs[place];
 }
 
-/* Returns the column "v runs in the interval". It is at most the runs of v between the boundaries of the interval. */
+/* Returns the column "node v runs in the interval". Its value is at most the value of the node's runs between the interval's
+ * boundaries. */
 static int in_column(mp_bound_relax *r, int p, int v)
 {
     const mp_bound_pair pair = r->o->pairs[p];
@@ -108,7 +110,8 @@ static int in_column(mp_bound_relax *r, int p, int v)
     return r->in[v];
 }
 
-/* True if s can be produced after a boundary: none of its producers that run once runs before the boundary. */
+/* True if s can be produced after a boundary. That is so unless a producer of s that runs only once has run before the
+ * boundary. */
 static bool can_be_made(const mp_bound_relax *r, int i, int s)
 {
     const mp_bound_interval *x = r->o->x;
@@ -117,8 +120,8 @@ static bool can_be_made(const mp_bound_relax *r, int i, int s)
     return x->producers_start[s] < x->producers_start[s + 1];
 }
 
-/* Returns the next producer of s in an interval, from the k-th on; NONE: no more. Only a sum has several producers. Adders that
- * may run after the interval are skipped. */
+/* Returns the next producer of s in an interval, starting with number *k; NONE: no more. Only a sum has several producers.
+ * Adders that may run after the interval are omitted. */
 static int next_producer(const mp_bound_relax *r, mp_bound_pair pair, int s, int *k)
 {
     const mp_bound_overlap *o = r->o;
@@ -143,8 +146,8 @@ static void add_row_of(mp_bound_relax *r, size_t place, int live, int in, int de
     if (!r->n_rows[place]++) r->live_row[place] = row;
 }
 
-/* Adds a row: the fraction of storage s that the column `demanded` requires (NONE: the whole storage) is live at the start of
- * the interval or produced in it. */
+/* Adds a row for storage s in an interval: s is live at the start or produced in the interval, at least to the fraction of the
+ * column `demanded` (NONE: as a whole). */
 static void add_row(mp_bound_relax *r, int p, int s, int demanded)
 {
     const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
@@ -187,7 +190,7 @@ static void add_pair(mp_bound_relax *r, int p)
     for (int k = 0; k < r->n_storages; k++) add_storage(r, p, r->latest[k]);
 }
 
-/* Fills in r->latest. A sum counts as produced by its last adder. */
+/* Sets r->latest, the storages by time of production. A sum counts as produced by its last adder. */
 static mp_status find_latest(mp_bound_relax *r, mp_error *err)
 {
     const mp_precedence *order = order_of(r);
@@ -206,7 +209,8 @@ static mp_status find_latest(mp_bound_relax *r, mp_error *err)
         last[producer] = s;
     }
     for (int i = order->n - 1; i >= 0; i--) {
-        if (order->sequence[i] == order->n - 1) continue; /* the end of backward has no outputs */
+        /* the vertex after the last node is the end of backward, which has no outputs */
+        if (order->sequence[i] == order->n - 1) continue;
         for (int s = last[order->sequence[i]]; s >= 0; s = next[s]) r->latest[r->n_storages++] = s;
     }
     return MP_OK;
@@ -247,13 +251,13 @@ static double at_most_one(double value)
     return value < 1 ? value : 1;
 }
 
-/* Returns the value of a column in the solution. */
+/* Returns the value that a column has in the solution. */
 static double value_of(const mp_bound_relax *r, int column)
 {
     return column == ALWAYS ? 1 : column < 0 ? 0 : r->linear.x[column];
 }
 
-/* Returns the fraction of s that is available in the interval, given the fraction of each node that runs there. */
+/* Returns the fraction of s that is available in the interval, given the fraction of each node that runs in the interval. */
 static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
 {
     const int column = r->live[(size_t)pair.from * r->o->n_storages + (size_t)s];
@@ -265,8 +269,8 @@ static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
     return at_most_one(value_of(r, column) + made);
 }
 
-/* Returns by how much the solution violates the rows of an interval, if the interval's nodes run as far as their inputs allow.
- */
+/* Returns the sum by which the solution violates the rows of an interval. Each node is assumed to run to the largest fraction
+ * that its inputs allow. */
 static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
 {
     const mp_bound_overlap *o = r->o;
@@ -350,7 +354,8 @@ static mp_status new_programme(mp_bound_overlap *o, mp_bound_relax **out, mp_err
         if ((double)o->ticks[k] > r->unit) r->unit = (double)o->ticks[k];
     MP_CHECK(find_latest(r, err));
     for (int i = 0; i < o->n; i++) add_boundary(r, i);
-    /* from the last boundary, so that an interval's end exists when the interval is added */
+    /* pairs are visited from the last boundary to the first, so that rows for an interval's end exist before the interval is
+     * added */
     for (int i = o->n - 1; i >= 0; i--)
         for (int p = 0; p < o->n_pairs; p++)
             if (o->pairs[p].from == i) add_pair(r, p);
@@ -372,7 +377,7 @@ mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solve
     const mp_status st = mp_linear_solve(&r->linear, most_work, err);
     r->o->x->work.n_pivots += r->linear.work;
     *solved = st == MP_OK && r->linear.solved;
-    /* even if the solver stopped early or found no solution, its dual values prove its value */
+    /* the dual values prove the programme's value even if the solver stopped early or found no solution */
     if (st == MP_OK && r->linear.value > 0) read_multipliers(r);
     return st;
 }

@@ -1,4 +1,5 @@
-/* bound_overlap_tree.c - branch and bound over the storages live at boundaries; each leaf is a linear programme. */
+/* bound_overlap_tree.c - branch and bound over the storages that are live at boundaries. A linear programme is solved for each
+ * leaf of the search tree. */
 #include "planner/bound/overlap/bound_overlap.h"
 
 #include <math.h>
@@ -7,17 +8,17 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-/* A node of the search tree: the decisions of its parent, and one more decision. */
+/* A leaf of the search tree: the decisions of its parent and one further decision. */
 struct leaf {
     int parent;
-    int place; /* the storage and boundary of this decision: boundary * storages + storage */
+    int place; /* the storage and the boundary of the decision, as boundary * n_storages + storage */
     bool live;
     bool open;
     int64_t value; /* certified bound in scaled ticks; INT64_MAX: no plan fits */
 };
 
-/* The average gain in the programme's value from deciding a storage, per unit of distance between its fraction and the
- * decision. */
+/* Past decisions about a storage at a boundary: the average rise of the programme's value, divided by the distance between the
+ * storage's fraction and the decision. Index 0: not live; index 1: live. */
 struct history {
     double gain[2];
     int n[2];
@@ -31,9 +32,9 @@ typedef struct tree {
     size_t capacity;
     int n;
     mp_pool *pool;           /* owns the three arrays below */
-    struct history *history; /* per boundary and storage: its history of gains */
-    unsigned char *basis;    /* scratch: a basis of the programme, saved before a look-ahead and restored after it */
-    bool *used;              /* per pair of boundaries: its multipliers were not zero in some leaf */
+    struct history *history; /* per boundary and storage: the results of past decisions */
+    unsigned char *basis;    /* scratch: a basis of the linear programme, saved before a look-ahead and restored afterwards */
+    bool *used;              /* per pair of boundaries: in some leaf, a multiplier of the pair was not zero */
 } tree;
 
 static int column_of(const tree *t, int place)
@@ -45,7 +46,7 @@ static void settle(tree *t, int place, unsigned char decision)
 {
     const int column = column_of(t, place);
     t->o.decision[place] = decision;
-    if (column < 0) return; /* no remaining interval uses the storage, so the decision only affects the free memory */
+    if (column < 0) return; /* the programme does not contain this storage, so the decision affects only the free memory */
     mp_linear_limit(mp_bound_relax_linear(t->relax), column, decision == MP_BOUND_LIVE ? 1 : 0,
                     decision == MP_BOUND_NOT_LIVE ? 0 : INFINITY);
 }
@@ -64,7 +65,7 @@ static mp_status add_leaf(tree *t, int parent, int place, bool live, int64_t val
     return MP_OK;
 }
 
-/* Marks the intervals with nonzero multipliers. */
+/* Marks the intervals that have a multiplier other than zero in the present solution. */
 static void mark_used(tree *t)
 {
     const mp_bound_overlap *o = &t->o;
@@ -73,7 +74,7 @@ static void mark_used(tree *t)
             t->used[p] = o->live[k] || o->reward[k];
 }
 
-/* Keeps the intervals marked as used, and the intervals between neighbouring boundaries. */
+/* Removes the intervals that are not marked as used. Intervals between neighbouring boundaries are always kept. */
 static mp_status drop_idle(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -85,8 +86,8 @@ static mp_status drop_idle(tree *t, mp_error *err)
     return mp_bound_relax_renew(o, &t->relax, &t->work_left, &solved, err);
 }
 
-/* Chooses the intervals of the tree: between neighbouring boundaries, from each boundary to the end, and those that the
- * solutions of a few programmes violate. */
+/* Chooses the intervals for the whole search tree: those between neighbouring boundaries, those from each boundary to the end,
+ * and those whose rows the solutions of a few programmes violate. */
 static mp_status choose_pairs(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -104,8 +105,8 @@ static mp_status choose_pairs(tree *t, mp_error *err)
     return MP_OK;
 }
 
-/* Look-ahead: returns the gain in the programme's value after a few iterations with one more decision. Restores the programme
- * afterwards. */
+/* Look-ahead: makes one more decision and runs a few iterations of the simplex algorithm. Returns the gain in the programme's
+ * value. Then restores the programme. */
 static double look(tree *t, int place, bool live, double part)
 {
     enum { MOST = 1000000 };
@@ -129,7 +130,7 @@ static double look(tree *t, int place, bool live, double part)
     return gain;
 }
 
-/* Returns the gain that a storage's history predicts. */
+/* Returns the gain in value that the history predicts for a decision about a storage. */
 static double expect(const struct history *h, bool live, double part)
 {
     return h->n[live] ? h->gain[live] / h->n[live] * part : 0;
@@ -141,8 +142,8 @@ static double score_of(double without, double with)
     return fmax(without, least) * fmax(with, least);
 }
 
-/* Scores the storages that are live to a fraction. The score is the gain that the history predicts; without a history, the
- * share of the free memory. */
+/* Rates the storages that the solution keeps live only in part, as places to branch. The score is the gain that the history
+ * predicts. Without a history, it is the storage's share of the free memory. */
 static void score_places(const tree *t, double *part, double *score)
 {
     const mp_linear *l = mp_bound_relax_linear(t->relax);
@@ -161,7 +162,7 @@ static void score_places(const tree *t, double *part, double *score)
     }
 }
 
-/* Chooses the storage to branch on; -1: no storage is fractional. */
+/* Chooses the storage to branch on; -1: the solution keeps no storage live only in part. */
 static mp_status choose_place(tree *t, int *place, mp_error *err)
 {
     const size_t n = (size_t)t->o.n * t->o.n_storages;
@@ -193,14 +194,14 @@ static mp_status solve_leaf(tree *t, int leaf, int *place, mp_error *err)
     bool solved;
     MP_CHECK(mp_bound_relax_solve(t->relax, t->work_left, &solved, err));
     t->work_left -= mp_bound_relax_linear(t->relax)->work;
-    /* if the programme was not solved, the earlier multipliers are still valid */
+    /* if the programme was not solved, the previous multipliers still give a valid bound */
     const int64_t value = mp_bound_overlap_value(&t->o);
     if (value > t->leaves[leaf].value) t->leaves[leaf].value = value;
     if (solved) mark_used(t);
     return solved && value < INT64_MAX && t->work_left > 0 ? choose_place(t, place, err) : MP_OK;
 }
 
-/* Solves a leaf's programme. *place: where to branch; -1: nowhere. */
+/* Solves the linear programme of a leaf. *place: the storage and boundary to branch on; -1: none. */
 static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
 {
     *place = -1;
@@ -210,7 +211,7 @@ static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
     return st;
 }
 
-/* Returns the open leaf with the smallest bound; of equal ones the latest; -1: no leaf is feasible. */
+/* Returns the open leaf with the smallest bound. Of equal leaves, returns the latest. -1: no leaf is feasible. */
 static int best_leaf(const tree *t)
 {
     int best = -1;
@@ -231,7 +232,8 @@ static mp_status grow(tree *t, mp_error *err)
         if (visits == MP_BOUND_TREE_ALL_VISITS) MP_CHECK(drop_idle(t, err));
         MP_CHECK(visit(t, leaf, &place, err));
         const int64_t value = t->leaves[leaf].value;
-        if (place < 0 && value == before) break; /* the leaf cannot be branched on, and no other leaf has a smaller bound */
+        /* this leaf has the smallest bound of all and cannot be branched on, so the bound cannot rise */
+        if (place < 0 && value == before) break;
         if (place < 0) continue;
         t->leaves[leaf].open = false;
         for (int live = 0; live < 2; live++) MP_CHECK(add_leaf(t, leaf, place, live, value, err));

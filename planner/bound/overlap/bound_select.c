@@ -8,7 +8,7 @@
 #include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/tuning.h"
 
-/* Computes the bound of the coupled intervals between these nodes. */
+/* Computes the bound of the intervals between these nodes, coupled as in bound_couple.h. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
 {
     mp_status st = mp_bound_couple(c->interval, nodes, n, (int64_t)rounds * c->options.effort, &c->options, ticks, err);
@@ -30,7 +30,8 @@ static bool insert(const mp_bound_chain *c, int *nodes, int n, int node)
     return true;
 }
 
-/* Splits intervals further while the coupled bound rises. Each split adds the best of several nodes. */
+/* Splits intervals as long as that raises the coupled bound. For each split, several nodes are tried and the best one is
+ * inserted. */
 mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err)
 {
     int64_t finally = 0;
@@ -59,7 +60,8 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
     return MP_OK;
 }
 
-/* Returns element k of a sequence of the numbers 0 .. n - 1 that covers their range more and more evenly (van der Corput). */
+/* Returns element k of the van der Corput sequence, scaled to 0 .. n - 1. The first elements cover the range evenly for any
+ * number of them. */
 static int spread_place(int k, int n)
 {
     int64_t place = 0, whole = 1;
@@ -67,9 +69,9 @@ static int spread_place(int k, int n)
     return (int)(place * n / whole);
 }
 
-/* Adds boundaries, up to `most` in total. Each step takes the next place in the sequence of spread_place. It adds the
- * candidate near this place with the least free memory, unless that was tried before. Candidates follow the first boundary.
- * Returns the number of boundaries. */
+/* Adds boundaries until there are `most`. The sequence of spread_place yields places in the list of candidates. Of the
+ * candidates near a place, the one with the least free memory is added, unless it was tried before. Only candidates after the
+ * first boundary are considered. Returns the number of boundaries. */
 static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, mp_bound_selection *s)
 {
     int first = 0;
@@ -89,7 +91,7 @@ static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, 
     return n;
 }
 
-/* Keeps the first boundary, and the boundaries at which free memory has a price above 0. */
+/* Removes boundaries at which free memory has no value, except the first boundary. */
 static int drop_worthless(int *nodes, int n, const int64_t *worth)
 {
     int64_t sum = 0;
@@ -100,7 +102,7 @@ static int drop_worthless(int *nodes, int n, const int64_t *worth)
     return n_left;
 }
 
-/* True if memory has a price at one boundary only. A larger programme then proves no more. */
+/* True if free memory has a value at one boundary only. A programme with more boundaries then proves no more. */
 static bool is_worthless(const mp_bound_selection *s)
 {
     return s->tried && s->n < 2;
@@ -115,8 +117,8 @@ bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *s
 }
 
 /* Raises *value, in scaled ticks, by linear programmes. The first programme has the intervals between neighbouring boundaries
- * and those from the first boundary. Later programmes add the most violated intervals. worth[i]: price of the free memory at
- * boundary i in the best programme. */
+ * and the intervals from the first boundary. Later programmes also have the intervals whose rows were violated most. worth[i]:
+ * value of the free memory at boundary i in the best programme. */
 static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *value,
                          int64_t *worth, mp_error *err)
 {
@@ -142,7 +144,7 @@ static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *no
             *value = found;
             memcpy(worth, o.earned, (size_t)n * sizeof *worth);
         }
-        if (!solved) break; /* more intervals only make the programme harder */
+        if (!solved) break; /* the programme was not solved, and with more intervals it would be harder to solve */
     }
     return st;
 }
@@ -168,7 +170,7 @@ static mp_status try_nodes(mp_bound_chain *c, mp_bound_selection *s, const int *
     return MP_OK;
 }
 
-/* Solves programmes with these boundaries and additional ones, up to `most` in total. */
+/* Solves linear programmes with the given boundaries, and then with additional boundaries, up to `most` in total. */
 static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
                                 int64_t *ticks, mp_error *err)
 {
@@ -199,7 +201,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
     for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
-        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* the programme has no space for more intervals */
+        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* more intervals would exceed the allowed number of rows */
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
     }
     s->is_done = true;
@@ -208,8 +210,8 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
 
 /* ---- branch and bound over the best boundaries ---- */
 
-/* Returns the candidate with the largest shortage that is not a boundary yet and has a larger shortage than its neighbours; -1:
- * none. */
+/* Returns the best candidate for a new boundary: its shortage is larger than that of its neighbours, and it is the largest such
+ * shortage. -1: there is none. */
 static int next_peak(const mp_bound_chain *c, const int *nodes, int n)
 {
     int best = -1;
