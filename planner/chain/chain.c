@@ -1,14 +1,15 @@
-/* chain.c - the searcher `chain`: finds where blocks may end, and derives schedules from the table of chain_table.c.
+/* chain.c - the searcher `chain`: cuts the forward list into blocks, and derives schedules from the table of chain_table.c.
  *
- * Blocks end at cut tensors or at seams. A cut tensor is a single storage. Some networks pass several storages on, such as a
- * recurrent cell with a hidden state and a cell state. There a block may end at a seam: every storage that crosses it was
- * produced after the previous seam. A storage that is read much later, such as a skip connection between an encoder and a
- * decoder, does not count at seams and is pinned: it stays live.
+ * Blocks end at cut tensors or at seams. A cut tensor is a single storage. In some networks each block passes several storages
+ * to the next block, such as the hidden state and the cell state of a recurrent cell. There a block may end at a seam: a
+ * position for which every storage that crosses it was produced after the previous seam. A storage that is read much later,
+ * such as a skip connection between an encoder and a decoder, is ignored at seams. It is pinned: it stays live until its last
+ * read.
  *
- * One table has the results for all memories. A rung is a memory from which on the table has a faster schedule. The timeline
- * judges the schedule of each rung, from the smallest memory up. If no memory is enough, only the first rungs matter, and a
- * table of small memories contains them. The table rounds bytes up and ignores in-place pairs across blocks. So a schedule
- * over the budget does not end the ladder; several such schedules in a row do. */
+ * One table contains the fastest schedule for every size of memory. A rung is a size from which on the schedule is faster. The
+ * timeline judges the schedule of each rung, from the smallest size up. If it is proved that no plan fits the budget, only the
+ * smallest rungs matter. Then tables of smaller memories are tried first. The table rounds bytes up and ignores in-place pairs
+ * across blocks. So the search does not end at the first schedule over the budget, but after several in a row. */
 #include "planner/chain/chain.h"
 
 #include <string.h>
@@ -19,8 +20,8 @@
 #include "planner/order/updates.h"
 #include "planner/search/searchers.h"
 
-/* Reduces the ascending positions to the largest number of blocks of a chain. It divides the positions into as many equal
- * ranges, and takes from each range the position that the fewest bytes cross. */
+/* Selects positions, so that the chain has at most MP_CHAIN_BLOCKS blocks. It divides the ascending list of positions into
+ * equal ranges, and takes from each range the position that the fewest bytes cross. */
 static int choose(const mp_boundaries *boundaries, const int *positions, int n, bool *ends)
 {
     const int stretch = (n + MP_CHAIN_BLOCKS - 2) / (MP_CHAIN_BLOCKS - 1);
@@ -45,8 +46,9 @@ static mp_status find_cuts(const mp_boundaries *boundaries, int *positions, int 
     return MP_OK;
 }
 
-/* Computes, per position p, oldest[p]: the first position at which a storage that crosses p was produced; p + 1 if nothing
- * crosses. Storages that are read more than `far` positions later are ignored. `reach`: scratch, one number per position. */
+/* Computes oldest[p] for each position p: of the storages that cross p, the earliest position of a producer; p + 1 if no
+ * storage crosses. Storages that are read more than `far` positions after their production are ignored. `reach`: scratch, one
+ * number per position. */
 static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest)
 {
     int filled = 0;
@@ -60,8 +62,8 @@ static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest
     }
 }
 
-/* Finds the seams in order. The next seam is the first possible position after the previous one. If fewer bytes cross at a
- * later possible position within the same distance, that position is taken. */
+/* Finds the seams from first to last. A seam is normally the first possible position after the previous seam. If fewer bytes
+ * cross at another possible position, at most twice as far from the previous seam, that position is chosen. */
 static mp_status find_seams(const mp_boundaries *boundaries, int far, int *positions, int *n, mp_error *err)
 {
     const int last = boundaries->n - 1;
@@ -107,7 +109,7 @@ static mp_status push(walk *w, const mp_chain_run *run, mp_error *err)
     return MP_OK;
 }
 
-/* Appends the steps of a range of blocks, recursively. The depth of the recursion is at most the number of blocks. */
+/* Appends the steps of a range of blocks, recursively. The recursion is at most as deep as the number of blocks. */
 static mp_status run_stretch(walk *w, mp_chain_stretch s, mp_error *err)
 {
     const mp_chain *chain = w->table->chain;
@@ -151,8 +153,8 @@ static mp_status offer(mp_search *search, const mp_chain_table *table, int slots
     return mp_search_offer(search, steps, n, peak_bytes, NULL, err);
 }
 
-/* Judges the schedules of all rungs, or of evenly spaced rungs if there are many. *over: number of schedules over the budget
- * since the last one within it. */
+/* Judges the schedules of all rungs, or of evenly spaced rungs if there are too many. *over: number of schedules over the
+ * budget since the last schedule within it. */
 static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, int *over, mp_error *err)
 {
     const int64_t budget_bytes = mp_search_request(search)->budget_bytes;
@@ -189,7 +191,7 @@ static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries
     return MP_OK;
 }
 
-/* Cut tensors and seams each get half of the moves, for every budget. */
+/* Chains with cut tensors and chains with seams each get half of the moves. This does not depend on the budget. */
 mp_status mp_run_chain(mp_search *search, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();

@@ -4,8 +4,8 @@
 #include "estimator/graph/order_rules.h"
 #include "planner/order/segment_schedule.h"
 
-/* Returns the block of a loss or backward node: the last block that produces one of its inputs; `inherited` if it reads no
- * forward storage. */
+/* Returns the block of a loss or backward node. It is the block of the node's forward node. If the graph does not name one, it
+ * is the last block that produces an input of the node. If the node reads no forward storage, it is `inherited`. */
 static int place_of(const mp_chain *chain, int node, int inherited)
 {
     const mp_node *n = &chain->graph->nodes[node];
@@ -18,8 +18,8 @@ static int place_of(const mp_chain *chain, int node, int inherited)
     return latest >= 0 ? latest : inherited;
 }
 
-/* Sorts the backward nodes into the order of segment checkpointing: blocks from last to first. A node that waits for a node of
- * a later block belongs to that later block. */
+/* Sorts the backward nodes in the order of segment checkpointing: blocks from last to first. A node that is delayed until the
+ * backward of an earlier block has begun is assigned to that earlier block. */
 static mp_status order_backward(mp_chain *chain, mp_error *err)
 {
     const mp_graph *graph = chain->graph;
@@ -45,7 +45,7 @@ static mp_status order_backward(mp_chain *chain, mp_error *err)
     return MP_OK;
 }
 
-/* Records the first and the last block that use each storage of this node. */
+/* Updates, for each storage that this node uses, the first and the last block that uses it. */
 static void see(mp_chain *chain, const mp_node *node, int block)
 {
     const mp_graph *graph = chain->graph;
@@ -64,8 +64,8 @@ static void see(mp_chain *chain, const mp_node *node, int block)
         if (!forward && chain->last_user[s] > block) chain->last_user[s] = block;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || chain->block[p] == block) continue;
         if (block != chain->block[p] + 1)
-            chain->pinned[s] = true; /* the storage is read further away than the next block, or by a backward node that was
-                                        delayed from an earlier block */
+            /* the reader is not in the next block, or it is a backward node that was delayed into an earlier block */
+            chain->pinned[s] = true;
         else if (forward)
             chain->crosses[s] = true;
     }
@@ -81,8 +81,8 @@ static void assign_storages(mp_chain *chain)
     mp_segment_keep_small(graph, chain->pinned);
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
-    /* Backward may read a storage of the previous block only if the storage is the input of this block. Other such storages
-     * are pinned. */
+    /* A block's backward may read a storage of the previous block only if the storage is an input of the block. Other storages
+     * of the previous block that it reads are pinned. */
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;
@@ -102,7 +102,7 @@ static void assign_storages(mp_chain *chain)
     }
 }
 
-/* Adds up the bytes of pinned storages, outputs, and gradients between blocks. */
+/* Computes, per block, the bytes of pinned storages, of outputs, and of gradients between this block and the next. */
 static void add_up(mp_chain *chain)
 {
     const mp_graph *graph = chain->graph;

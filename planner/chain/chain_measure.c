@@ -1,5 +1,5 @@
-/* chain_measure.c - finds the options of each block of a chain, with their nodes, ticks and peak bytes. The peaks follow the
- * rules of timeline.h, and include storages that are live before and after the nodes run. */
+/* chain_measure.c - finds the options of each block of a chain, with their nodes, ticks and peak bytes. Peaks follow the rules
+ * of timeline.h. They include the block's storages that are live before or after the run. */
 #include "planner/chain/chain.h"
 
 #include <stdlib.h>
@@ -8,15 +8,15 @@
 #include "estimator/graph/liveness.h"
 #include "memplan/training.h"
 
-/* Scratch for the peak of a list of nodes (mp_chain_run), reused from one run to the next. */
+/* Scratch arrays for computing the peak of a list of nodes (mp_chain_run). One list after the other reuses them. */
 typedef struct mp_chain_peaks {
     const mp_chain *chain;
     int k;            /* index of the block */
-    const bool *kept; /* per storage: it is kept for the block's backward */
+    const bool *kept; /* per storage: the option keeps it for the block's backward */
     bool backward;    /* true: the run is the block's backward with its recomputations; false: forward */
-    bool with_input;  /* the block's input counts in the peak */
-    /* per storage: 1 + the step of its last use, 0 if it stays live; 1 + the step that produced it; 1 + the step at which an
-     * in-place pair used it */
+    bool with_input;  /* the block's input is included in the peak */
+    /* per storage: last = 1 + the step of its last use, 0 if it stays live; begins = 1 + the step that produces it; taken = 1 +
+     * the step at which an in-place pair reused its memory */
     int *last, *begins, *taken;
     bool *is_live;
 } mp_chain_peaks;
@@ -27,20 +27,20 @@ static bool chain_is_forward(const mp_chain *chain, int storage)
     return p >= 0 && chain->graph->nodes[p].phase == MP_PHASE_FORWARD;
 }
 
-/* Returns true if the storage is an input of block k, produced by block k - 1. */
+/* Returns true if the storage is an input of block k: block k - 1 produces it, and block k reads it. */
 static bool chain_is_input(const mp_chain *chain, int k, int storage)
 {
     return k > 0 && chain->crosses[storage] && chain->producer_block[storage] == k - 1;
 }
 
-/* Returns true if the storage is an output of block k, read by block k + 1. */
+/* Returns true if the storage is an output of block k: block k produces it, and block k + 1 reads it. */
 static bool chain_is_output(const mp_chain *chain, int k, int storage)
 {
     return chain->crosses[storage] && chain->producer_block[storage] == k;
 }
 
-/* True if the storage counts in the peak. Pinned storages are counted elsewhere. The block's input counts only if no other
- * block keeps it. */
+/* True if the storage is included in the peak. Pinned storages are counted separately. The block's input is included only if no
+ * other block keeps it. */
 static bool is_counted(const mp_chain_peaks *x, int s)
 {
     if (x->chain->producer_block[s] < 0 || x->chain->pinned[s]) return false;
@@ -73,7 +73,7 @@ static int use(const mp_alternative *alternative, size_t i)
                                                           : alternative->writes[i - alternative->n_reads - alternative->n_adds];
 }
 
-/* Returns the bytes of a step's outputs that take over the memory of inputs that end in the step. */
+/* Returns the bytes that a step's outputs save because they take over the memory of inputs that are last read in the step. */
 static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternative, int step)
 {
     const mp_graph *graph = x->chain->graph;
@@ -86,7 +86,7 @@ static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternati
     return bytes;
 }
 
-/* Finds the first and the last use of each storage in the run, and the storages live before the run. */
+/* Finds the first and the last use of each storage in the list of nodes, and the storages that are live before it. */
 static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
 {
     for (size_t t = 0; t < run->n; t++) {
@@ -100,7 +100,8 @@ static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
     }
 }
 
-/* Returns the peak bytes of a run that begins with `bytes` live. Pinned storages do not count. O(list lengths of the run). */
+/* Returns the peak bytes of a list of nodes. `bytes` are live before the first node. Pinned storages are not included. O(list
+ * lengths of the nodes). */
 static int64_t chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t bytes)
 {
     const mp_graph *graph = x->chain->graph;
@@ -128,7 +129,7 @@ static int64_t chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t by
     return peak;
 }
 
-/* A storage of the block that its backward reads, and the gain if an option does not keep it: bytes freed per tick of
+/* A storage of the block that the block's backward reads, and the benefit of not keeping it: bytes freed per tick of
  * recomputation. */
 typedef struct needed {
     int storage;
@@ -138,15 +139,15 @@ typedef struct needed {
 typedef struct measure {
     mp_chain *chain;
     int k;         /* index of the block */
-    int epoch;     /* number of the current run, with which `live` and `demanded` are marked */
-    int *live;     /* per storage: number of the last run in which it is live */
-    int *demanded; /* per node: number of the last run in which it must run */
+    int epoch;     /* number of the current run; `live` and `demanded` contain this number instead of true */
+    int *live;     /* per storage: number of the latest run in which the storage was live */
+    int *demanded; /* per node: number of the latest run in which the node had to run */
     int *list;     /* nodes that must run next */
     size_t n_list;
     int *nodes; /* nodes of the current run, in order */
     size_t n;
     bool *kept;        /* per storage: the current option keeps it */
-    bool kept_is_live; /* kept storages are live during the current run */
+    bool kept_is_live; /* the storages marked in `kept` are live from the begin of the current run */
     needed *needed;
     size_t n_needed;
     mp_chain_peaks peaks;
@@ -159,7 +160,7 @@ static bool is_forward(const measure *x, int node)
 
 /* ---- runs ---- */
 
-/* If s belongs to this block and is not live, adds its producer to the nodes that must run. */
+/* If s belongs to this block and is not live, adds its producer to the list of nodes that must run. */
 static void demand(measure *x, int s)
 {
     const mp_chain *chain = x->chain;
@@ -189,10 +190,11 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Runs the demanded nodes, and the producers of their inputs that are not live, in list order. */
+/* Appends to the current run the nodes that must run, and the producers of their missing inputs, in list order. */
 static void run_demanded(measure *x)
 {
-    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the loop adds elements, so n_list grows */
+    /* the body appends nodes to the list, so n_list grows */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]);
     if (x->n_list > 1) qsort(x->list, x->n_list, sizeof *x->list, ascending);
     for (size_t i = 0; i < x->n_list; i++) push(x, x->list[i]);
     x->n_list = 0;
@@ -214,7 +216,8 @@ static void demand_outputs(measure *x)
     }
 }
 
-/* Runs the backward nodes of the block. Before each, recomputes its inputs that are not live. */
+/* Appends the backward nodes of the block to the current run. Before each node, appends the recomputation of its inputs that
+ * are not live. */
 static void run_backward(measure *x)
 {
     const mp_chain *chain = x->chain;
@@ -261,7 +264,8 @@ static mp_chain_need plus(mp_chain_need need, int64_t bytes)
 
 /* ---- options ---- */
 
-/* Returns the bytes that the current option keeps. *keeps_output: they include the block's whole output. */
+/* Returns the bytes of the storages that the current option keeps. *keeps_output: the option keeps the whole output of the
+ * block. */
 static int64_t kept_bytes(const measure *x, bool *keeps_output)
 {
     int64_t bytes = 0;
@@ -287,7 +291,7 @@ static bool reads_input(const measure *x, const mp_chain_run *run)
     return false;
 }
 
-/* Adds the option that keeps the storages marked in `kept`. */
+/* Appends an option to the block that keeps exactly the storages marked in `kept`. */
 static mp_status add_option(measure *x, mp_error *err)
 {
     mp_chain_block *block = &x->chain->blocks[x->k];
@@ -329,8 +333,8 @@ static int by_worth(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-/* Finds the storages of the block that its backward reads, and marks all of them as kept. Sorts them by the gain if they are
- * not kept, largest first. */
+/* Lists the storages of the block that its backward reads, and marks all of them as kept. Sorts them by the benefit of not
+ * keeping them, largest first. */
 static void find_needed(measure *x)
 {
     const mp_chain *chain = x->chain;
@@ -363,7 +367,8 @@ static void find_needed(measure *x)
     if (x->n_needed > 1) qsort(x->needed, x->n_needed, sizeof *x->needed, by_worth);
 }
 
-/* Adds options: the first keeps everything that backward reads, later ones keep less and less, the last keeps nothing. */
+/* Appends the options of a block. The first keeps all storages that the block's backward reads. Each later option keeps fewer,
+ * and the last keeps none. */
 static mp_status add_options(measure *x, mp_error *err)
 {
     mp_chain_block *block = &x->chain->blocks[x->k];

@@ -1,24 +1,26 @@
 /* chain_table.c - computes the table of least recomputation, for every range of blocks and every memory.
  *
- * At its begin, a range [i, j) has the input of block i in memory, and the gradients of its end. It is run to the end of its
- * backward in one of three ways:
- * - at once: a single block, forward and backward
- * - option o of block i: block i forward, keeping the storages of the option; then the rest of the range; then backward of i
- * - split at k: advance from i to k, run the range [k, j), then the range [i, k), which starts from the same input
+ * When a range [i, j) of blocks starts, the input of block i is in memory. The range runs forward and then backward, in one of
+ * three ways:
+ * - at once: the range is a single block, whose backward directly follows its forward
+ * - option o of block i: the forward of block i runs and keeps the storages of the option; then the rest of the range runs;
+ *   then the backward of block i
+ * - split at k: forward runs from block i to block k and keeps nothing; then the range [k, j) runs; then the range [i, k) runs,
+ *   starting from the input of block i
  *
- * A split needs the input of the range twice. So it is only for ranges whose input is kept outside. A range that owns its
- * input counts the input among its bytes. It frees the input when its first block has used it, or keeps it and continues like
- * other ranges. The range after a split owns its input. So does the range after an option that does not need the block's
- * output in backward.
+ * A split reads the input of the range twice. So it is allowed only if the input is kept outside of the range. A range that
+ * owns its input counts the input among its bytes. Either it frees the input after the first block has read it. Or it keeps the
+ * input, and is then treated as a range whose input is kept outside. The range after a split owns its input. So does the range
+ * after an option that does not need the block's output in backward.
  *
- * A range that ends with the last block runs in the first pass. Every forward node runs there anyway, so forward costs no
- * ticks, and nothing is kept for backward yet. */
+ * A range that ends with the last block runs in the first pass. In the first pass every forward node runs in any case, so
+ * forward costs no additional ticks. */
 #include "planner/chain/chain.h"
 
 #include "planner/math/integers.h"
 
-/* Codes of choices: AT_ONCE; OPTION + index of the option; SPLIT + number of blocks before the split - 1; HOLD (keep the
- * input). */
+/* Codes of a mp_chain_choice in one byte. AT_ONCE. OPTION + index of the option. SPLIT + number of blocks before the split - 1.
+ * HOLD: the range keeps its input. */
 enum { AT_ONCE = 0, OPTION = 1, SPLIT = OPTION + MP_CHAIN_OPTIONS, HOLD = UINT8_MAX };
 
 static const int64_t never = INT64_MAX / 4;
@@ -40,8 +42,9 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* A way to run a range. It needs at least `least_bytes`, and costs `ticks`. It also costs the ticks of the range `after`, with
- * kept_bytes less memory, and of the range `before`, with the full memory. Both ranges are optional. */
+/* A way to run a range of blocks. It needs a memory of at least `least_bytes` and costs `ticks` itself. The range `after`, if
+ * there is one, adds its ticks in the memory less kept_bytes. The range `before`, if there is one, adds its ticks in the full
+ * memory. */
 typedef struct way {
     int choice;
     int64_t least_bytes, kept_bytes, ticks;
@@ -63,13 +66,13 @@ static void consider(const mp_chain_table *table, size_t row, const way *w)
     }
 }
 
-/* Returns the bytes that are live outside a range that ends at block j while the range runs forward. */
+/* Returns the bytes outside of a range that are live while the range runs forward. The range ends before block j. */
 static int64_t around_bytes(const mp_chain *chain, int j)
 {
     return j == chain->n ? 0 : chain->blocks[j - 1].gradient_bytes + chain->blocks[j - 1].pinned_bytes;
 }
 
-/* Tries to run block i at once, or with each of its options. */
+/* Considers two kinds of ways to run block i as the first block of a range: at once, or with one of its options. */
 static void consider_block(const mp_chain_table *table, int i, int j, bool owns_input)
 {
     const mp_chain *chain = table->chain;
@@ -132,7 +135,7 @@ int64_t mp_chain_whole_bytes(const mp_chain *chain)
     return larger(whole, kept + chain->blocks[chain->n - 1].alone_need.bytes[0]);
 }
 
-/* Returns a common divisor of all byte counts that are compared. */
+/* Returns the greatest common divisor of all byte counts in the table, so that a slot of this size needs no rounding. */
 static int64_t unit_bytes(const mp_chain *chain)
 {
     int64_t unit = 0;
@@ -150,7 +153,8 @@ static int64_t unit_bytes(const mp_chain *chain)
     return unit ? unit : 1;
 }
 
-/* Returns the number of slots with which the table is as large as the table of the longest allowed chain. */
+/* Returns the number of slots for a chain of n_blocks. A shorter chain gets more slots, so that its table is as large as that
+ * of the longest allowed chain. */
 static int64_t most_slots(int n_blocks)
 {
     const int64_t slots = (int64_t)MP_CHAIN_SLOTS * MP_CHAIN_BLOCKS * MP_CHAIN_BLOCKS / n_blocks / n_blocks;
@@ -162,7 +166,7 @@ static int64_t round_up(int64_t bytes, int64_t slot_bytes)
     return (bytes / slot_bytes + (bytes % slot_bytes != 0)) * slot_bytes;
 }
 
-/* Returns the sum of all bytes that the blocks can keep, rounded up to slots. */
+/* Returns the sum of the bytes that all blocks keep if everything is kept, with each block's bytes rounded up to slots. */
 static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
 {
     double sum = 0;
@@ -174,8 +178,8 @@ static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
     return sum;
 }
 
-/* Returns the unit of memory of the table, in [least_bytes, 2 * least_bytes). Bytes are rounded up to this unit. The unit with
- * the least rounding is chosen among those that divide the bytes of one option of a block. */
+/* Returns the slot size of the table, in [least_bytes, 2 * least_bytes). Byte counts are rounded up to multiples of it. The
+ * candidates divide the bytes of some option without remainder. The candidate with the least total rounding is chosen. */
 static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
 {
     int64_t best = least_bytes;

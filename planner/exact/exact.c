@@ -1,14 +1,14 @@
 /* exact.c - the searcher `exact`: finds the fastest plan of a tiny graph within a budget by A* over all schedules (Hart,
  * Nilsson and Raphael 1968).
  *
- * A state describes the point between two steps: the nodes that have run (its stage), and the live storages. Its cost is the
- * ticks of its steps beyond one run of each node in its fastest alternative. So plans with little recomputation are tried
- * first. The search expands states until one is complete, none is left, or there are too many.
+ * A state describes a schedule between two steps by the set of nodes that have run (its stage) and the set of live storages.
+ * Its cost is the ticks of its steps beyond one run of each node in its fastest alternative. So plans with little recomputation
+ * are tried first. The search expands states until one is complete, none is left, or there are too many.
  *
- * Nothing is evicted before its memory is needed. A live storage may be evicted between any two steps at no cost, because its
- * instance ends at its last read. Two consequences follow. First, of two states of one stage, a state dominates the other if
- * it costs no more and contains all live storages of the other. Second, to make a step fit, only minimal evictions need to be
- * tried. An instance may also end at the step itself, so that an output takes over its memory.
+ * A storage is evicted only when its memory is needed. Evicting a live storage costs nothing at any time, because its instance
+ * simply ends at its last read. Two consequences follow. First, a state dominates another state of the same stage if it costs
+ * no more and its live storages contain those of the other. Second, if a step does not fit, only minimal sets of evictions need
+ * to be tried. An input of the step may also end at the step itself, so that an output takes over its memory.
  *
  * States are stored by stage. A hash table of stages holds, per stage, the list of states that no other state dominates.
  *
@@ -26,10 +26,10 @@
 #include "planner/search/algorithms.h"
 
 typedef struct mp_exact_state {
-    /* live storages right after the state's step; live storages after the safe steps that follow it */
+    /* live storages right after the state's step; live storages after the safe steps that follow this step */
     mp_exact_set first_live, live;
     int64_t extra_ticks;
-    int stage, parent; /* index of its stage; index of the state before it, -1 for the first state */
+    int stage, parent; /* index of the state's stage; index of the state before this step, -1 for the first state */
     const mp_exact_alternative *alternative;
     bool dominated;
 } mp_exact_state;
@@ -44,9 +44,11 @@ typedef struct state_table {
     mp_exact_state *states;
     mp_exact_stage *stages;
     mp_exact_entry *entries;
-    int *slots;     /* hash table of 1 + stage, at most half full */
-    mp_heap open;   /* states sorted by their lower bound on ticks, then by the number of nodes that have not run */
-    int64_t n_work; /* work done: live sets after steps, and compared entries */
+    int *slots; /* hash table from a set of nodes to 1 + the index of its stage; at most half full */
+    /* the states that still have to be expanded, by their lower bound on ticks, then by the number of nodes that have not
+     * run */
+    mp_heap open;
+    int64_t n_work; /* measure of the work done: number of live sets after steps, plus compared entries */
     size_t n, capacity, n_stages, stages_capacity, n_slots, n_entries, entries_capacity, open_capacity;
 } state_table;
 
@@ -60,7 +62,7 @@ static void free_states(state_table *t)
     mp_free(t->open.items);
 }
 
-/* Returns the slot in the hash table that holds the stage, or a free slot for it. */
+/* Returns the slot of the hash table that contains the stage with these nodes, or a free slot if there is none. */
 static size_t slot_of(const state_table *t, mp_exact_set ran)
 {
     size_t slot = (size_t)mp_splitmix_mix(ran) & (t->n_slots - 1);
@@ -81,8 +83,8 @@ static mp_status widen(state_table *t, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the stage of the nodes that have run, and adds it to the table if it is new. Adding may move all stages in memory.
- * MP_NOMEM. O(1), or one mp_exact_stage_of. */
+/* Finds the stage in which exactly the nodes of `ran` have run. If it is new, adds it to the table, which may move all stages
+ * in memory. MP_NOMEM. O(1), or one mp_exact_stage_of. */
 static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_set ran, int *out, mp_error *err)
 {
     if (2 * (t->n_stages + 1) > t->n_slots) MP_CHECK(widen(t, err));
@@ -97,14 +99,14 @@ static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_se
     return MP_OK;
 }
 
-/* True if a state of the stage dominates state s: it contains all live storages of s, and takes no more ticks. Removes the
- * states that s dominates. */
+/* True if some state of the stage dominates the new state s: it contains all live storages of s, and takes no more ticks.
+ * Otherwise removes the states that s dominates. */
 static bool is_dominated(state_table *t, const mp_exact_state *s)
 {
     mp_exact_stage *stage = &t->stages[s->stage];
     if (!stage->n) return false;
     mp_exact_entry *entries = t->entries + stage->first;
-    t->n_work += (int64_t)(stage->n / 100); /* a hundred comparisons count as one live set */
+    t->n_work += (int64_t)(stage->n / 100); /* in n_work, a hundred comparisons count as much as one live set */
     for (size_t i = 0; i < stage->n; i++)
         if (!(s->live & ~entries[i].live) && entries[i].extra_ticks <= s->extra_ticks) return true;
     for (size_t i = 0; i < stage->n;) {
@@ -118,7 +120,8 @@ static bool is_dominated(state_table *t, const mp_exact_state *s)
     return false;
 }
 
-/* Makes space for one more state of a stage: moves the stage's entries to a block of twice the size, after all other blocks. */
+/* Makes space for one more state of a stage. If the stage's block of entries is full, moves the entries to a new block of twice
+ * the size, at the end of all blocks. */
 static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
 {
     enum { LEAST = 4 };
@@ -133,7 +136,8 @@ static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
     return MP_OK;
 }
 
-/* Adds a state to the queue, unless another state of the same stage dominates it. MP_NOMEM. O(states of the stage). */
+/* Adds a state to its stage and to the queue, unless another state of the stage dominates it. MP_NOMEM. O(states of the
+ * stage). */
 static mp_status reach(state_table *t, const mp_exact_graph *x, const mp_exact_state *state, int64_t least_extra, mp_error *err)
 {
     mp_exact_stage *stage = &t->stages[state->stage];
@@ -145,12 +149,12 @@ static mp_status reach(state_table *t, const mp_exact_graph *x, const mp_exact_s
               err, MP_NOMEM, "out of memory for %zu states", t->n);
     t->states[t->n++] = *state;
     t->entries[stage->first + stage->n++] = (mp_exact_entry){state->live, state->extra_ticks, k};
-    /* of states with equal ticks, the first is the one with the fewest nodes left, then the newest */
+    /* key of the queue: states with equal ticks are sorted by the number of nodes left, then newest first */
     mp_heap_push(&t->open, (state->extra_ticks + least_extra) * (MP_EXACT_BITS + 1) + left, INT_MAX - k);
     return MP_OK;
 }
 
-/* Returns the state with the smallest lower bound and removes it from the queue; -1: the queue is empty. O(log states). */
+/* Removes the state with the smallest lower bound from the queue and returns it; -1: the queue is empty. O(log states). */
 static int pop_state(state_table *t)
 {
     while (t->open.n) {
@@ -160,16 +164,17 @@ static int pop_state(state_table *t)
     return -1;
 }
 
-static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* the keys of the heap also contain a number of nodes */
+/* a limit on ticks, so that the keys of the queue, ticks times 65 plus a number of nodes, do not overflow */
+static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS);
 
 typedef struct exact {
     mp_search *search;
     mp_exact_graph graph;
     state_table table;
     int64_t most_extra, most_states, most_work;
-    bool gave_up; /* a state was dropped for lack of space, so nothing is proved */
-    /* the step that is being taken: */
-    int from, to; /* from: a state; to: a stage */
+    bool gave_up; /* a state could not be stored for lack of space, so the search proves nothing */
+    /* the step from one state to the next that is being tried: */
+    int from, to; /* from: index of the state before the step; to: index of the stage after the step */
     const mp_exact_alternative *alternative;
     mp_status st;
     mp_error *err;
@@ -180,7 +185,7 @@ static mp_status next_stage(exact *x, int stage, const mp_exact_alternative *alt
     return find_stage(&x->table, &x->graph, x->table.stages[stage].ran | mp_exact_one(alternative->node), next, x->err);
 }
 
-/* Takes safe steps (mp_exact_is_safe) as long as there is one. Appends them to `steps` (may be NULL). */
+/* Extends a schedule by safe steps (mp_exact_is_safe) until there is none. Appends them to `steps` (may be NULL). */
 static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_step *steps, size_t *n)
 {
     const mp_exact_graph *graph = &x->graph;
@@ -194,14 +199,14 @@ static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_st
                 continue;
             if (steps) steps[(*n)++] = (mp_step){.node = v, .alternative = (int)k};
             *stage = next;
-            v = -1; /* starts again at the first node, because other steps may have become safe */
+            v = -1; /* continues with the first node, because the safe step may have made other steps safe */
             break;
         }
     }
     return MP_OK;
 }
 
-/* Adds the state that follows the current step if `live` is the set of live storages. */
+/* Adds the state after the current step in which exactly the storages `live` are live. */
 static bool visit(void *data, mp_exact_set live)
 {
     exact *x = data;
@@ -242,7 +247,7 @@ static mp_status expand(exact *x, int k)
             x->alternative = &node->alternatives[i];
             if (!mp_exact_can_run(&x->graph, &x->table.stages[stage], live, x->alternative)) continue;
             MP_CHECK(next_stage(x, stage, x->alternative, &x->to));
-            /* copies: safe steps add stages, which may move the table */
+            /* the two stages are copied, because safe steps add stages, which may move the array of stages */
             const mp_exact_stage before = x->table.stages[stage], after = x->table.stages[x->to];
             mp_exact_step(&x->graph, &before, &after, live, x->alternative, visit, x);
             MP_CHECK(x->st);
@@ -260,8 +265,8 @@ static mp_status first_state(exact *x)
     return reach(&x->table, &x->graph, &first, 0, x->err);
 }
 
-/* Offers the plan that leads from the first state to state k. A state stores only its last step, so the safe steps are
- * computed again. */
+/* Offers the plan that leads from the first state to state k. Each state stores only its own step, so the safe steps between
+ * the states are computed again. */
 static mp_status offer(exact *x, int k)
 {
     state_table *t = &x->table;
@@ -275,7 +280,7 @@ static mp_status offer(exact *x, int k)
     for (int s = k; s >= 0; s = t->states[s].parent) way[n_way++] = s;
     while (n_way > 0) {
         const mp_exact_state *s = &t->states[way[--n_way]];
-        int stage = 0; /* the first stage is number 0 */
+        int stage = 0; /* the stage before the first step has index 0 */
         mp_exact_set live = s->first_live;
         if (s->parent >= 0) {
             steps[n++] = (mp_step){.node = s->alternative->node, .alternative = s->alternative->number};
@@ -285,7 +290,8 @@ static mp_status offer(exact *x, int k)
     }
     MP_CHECK(mp_search_offer(x->search, steps, n, &peak_bytes, &ticks, x->err));
     const int64_t proved = x->graph.least_ticks + extra_ticks;
-    /* with one algorithm for all runs of a node, the plan may take longer than the result, which is still a lower bound */
+    /* The plan must use one algorithm for all runs of a node, but the search may use several. So the plan may take longer than
+     * the search's result, which is still a lower bound */
     MP_ENSURE(ticks >= proved && (ticks == proved || mp_graph_has_algorithms(x->graph.graph)) &&
                   peak_bytes <= mp_search_request(x->search)->budget_bytes,
               x->err, MP_INVALID, "an exact plan of %lld ticks and %lld bytes was thought to be better", (long long)ticks,
@@ -312,7 +318,8 @@ static mp_status search(exact *x)
         mp_search_count_moves(x->search, MP_EXACT_LOOK);
         x->gave_up = x->gave_up || mp_search_stopped(x->search);
     }
-    if (x->graph.graph->has_copies) return MP_OK; /* plans that overlap copies with compute may be faster */
+    /* the search runs copies in order, so a plan that overlaps copies with compute may be faster than its result */
+    if (x->graph.graph->has_copies) return MP_OK;
     if (found || (!x->gave_up && known < INT64_MAX))
         mp_search_claim_bound(x->search, known);
     else if (!x->gave_up)

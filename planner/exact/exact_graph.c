@@ -1,4 +1,5 @@
-/* exact_graph.c - reads a training graph for the searcher `exact`: its nodes and storages become bits of 64-bit sets. */
+/* exact_graph.c - converts a training graph for the searcher `exact`: each node and each storage becomes one bit of a 64-bit
+ * set. */
 #include "planner/exact/exact.h"
 
 #include "estimator/graph/liveness.h"
@@ -9,8 +10,8 @@
 typedef struct reader {
     mp_exact_graph *x;
     const mp_graph *graph;
-    int *bit;              /* per storage: the number of its bit; -1: static */
-    mp_exact_set *updates; /* per storage: the updates that write this parameter */
+    int *bit;              /* per storage: the number of its bit in a set; -1: static */
+    mp_exact_set *updates; /* per storage: the updates that write it, if it is a parameter */
     mp_exact_set loss_and_backward;
     mp_error *err;
 } reader;
@@ -50,7 +51,7 @@ static mp_status number_storages(reader *r)
     return MP_OK;
 }
 
-/* Reads the tiers that have a budget, and their storages. */
+/* Copies the tiers that have a budget, and the storages in each of them. */
 static void read_tiers(const reader *r, const int64_t *tier_bytes)
 {
     mp_exact_graph *x = r->x;
@@ -67,14 +68,14 @@ static bool writes_parameter(const reader *r, const mp_alternative *alternative,
     return r->graph->storages[s].kind == MP_KIND_PARAMETER && mp_list_has(alternative->writes, alternative->n_writes, s);
 }
 
-/* True if all alternatives of a node add to the same sums, carry the same gradients and update the same parameters. Only then
- * does the set of nodes that have run determine the state of these storages. */
+/* True if all alternatives of a node add to the same sums, write the same carried gradients and update the same parameters.
+ * Only then does the set of nodes that have run determine the state of sums, carried gradients and parameters. */
 static bool alternatives_agree(const reader *r, int v, const mp_alternative *alternative)
 {
     const mp_alternative *base = &r->graph->nodes[v].alternatives[0];
     const mp_exact_set lasting = r->x->lasting;
     if (alternative->returns) return !(set_of(r, base->writes, base->n_writes) & lasting);
-    /* no alternative adds to a storage to which the base alternative does not, so it suffices to compare the numbers */
+    /* every storage to which an alternative adds is also added to by the base alternative, so equal counts mean equal sets */
     if (alternative->n_adds != base->n_adds) return false;
     if ((set_of(r, alternative->writes, alternative->n_writes) ^ set_of(r, base->writes, base->n_writes)) & lasting)
         return false;
@@ -87,7 +88,7 @@ static bool alternatives_agree(const reader *r, int v, const mp_alternative *alt
     return true;
 }
 
-/* Finds the nodes that must have run before each run of an alternative, and the nodes that must not have run. */
+/* Finds, for each alternative, the nodes that must have run before each of its runs, and the nodes that must not have run. */
 static void read_rules(const reader *r, int v, const mp_alternative *alternative, mp_exact_alternative *out)
 {
     const mp_graph *graph = r->graph;
@@ -163,7 +164,7 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
     return MP_OK;
 }
 
-/* Orders first runs of forward nodes as in the list. Does the same for loss and backward nodes. */
+/* For plans in list order: orders first runs of forward nodes as in the list, and likewise loss and backward nodes. */
 static void keep_order(mp_exact_graph *x)
 {
     mp_exact_set earlier[2] = {0, 0};
@@ -175,7 +176,8 @@ static void keep_order(mp_exact_graph *x)
     }
 }
 
-/* Finds, from the precedence relation, the storages used after each node, and the storages that must be live for these uses. */
+/* Finds, from the precedence relation, the storages that are used after each node. Also finds the storages that must therefore
+ * be live when the node runs. */
 static void find_used_later(mp_exact_graph *x, const mp_precedence *order)
 {
     mp_exact_set produced_once = 0;

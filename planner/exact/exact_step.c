@@ -1,14 +1,14 @@
-/* exact_step.c - computes, for a state of the exact search, the memory of one step and the minimal evictions that make it fit.
- * Also computes the facts that follow from the set of nodes that have run. */
+/* exact_step.c - computes, for a state of the exact search, the memory of one step and the minimal sets of evictions with which
+ * the step fits. Also computes the facts of a stage from the set of nodes that have run. */
 #include "planner/exact/exact.h"
 
-/* True if an update that has run excludes the alternative, for the rest of the step. */
+/* True if the alternative cannot run in the remaining step, because an update has overwritten one of its inputs. */
 static bool is_barred(const mp_exact_alternative *alternative, mp_exact_set ran)
 {
     return (alternative->before & ran) != 0;
 }
 
-/* Returns the storages that the node may still read: the inputs of all its alternatives that no update excludes. */
+/* Returns the storages that the node may still read: the inputs of all its alternatives that can still run. */
 static mp_exact_set reads_of(const mp_exact_node *node, mp_exact_set ran)
 {
     mp_exact_set reads = 0;
@@ -24,8 +24,8 @@ static mp_exact_set writes_of(const mp_exact_node *node, mp_exact_set ran)
     return writes;
 }
 
-/* Finds the nodes that may still run, and the storages that they read. They are nodes that have not run, and nodes that
- * recompute, copy back or copy out the inputs of other nodes. */
+/* Finds the active nodes and the useful storages of a stage. Active nodes are nodes that have not run, and nodes that
+ * recompute, copy back or copy out inputs of other active nodes. Useful storages are the inputs of active nodes. */
 static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
 {
     const mp_exact_set ran = g->ran;
@@ -49,11 +49,12 @@ static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
 
 /* ---- nodes that cannot fit any more ----
  *
- * When a node runs for the first time, its inputs and outputs are live. A storage is also live in this case: its producers run
- * only once, one of them has run, and a later required node always uses it. The least bytes are those of the floor (floor.h),
- * starting from the current state. */
+ * When a node runs for the first time, its inputs and outputs are live. Another storage is also live if its producers run only
+ * once, one of them has run, and a later required node uses it in each alternative. The least bytes of a node are computed like
+ * the floor (floor.h), from the current stage on. */
 
-/* Returns the least bytes live when the node runs in this alternative. Carried gradients that have begun are not included. */
+/* Returns the least bytes that are live when the node runs in this alternative. Carried gradients with a contribution are not
+ * included; they are in fixed_bytes. */
 static int64_t least_bytes(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_alternative *a)
 {
     const mp_exact_node *node = &x->nodes[a->node];
@@ -135,19 +136,19 @@ bool mp_exact_can_run(const mp_exact_graph *x, const mp_exact_stage *stage, mp_e
     return !((ran | x->optional) & node) || (alternative->writes & stage->useful & ~live) != 0;
 }
 
-/* A step from a state, with its effects that do not depend on the evictions. */
+/* A step from a state, with the values that do not depend on which storages are evicted. */
 typedef struct step {
     const mp_exact_graph *x;
     const mp_exact_alternative *alternative;
-    mp_exact_set begins; /* storages with an instance that begins at the step */
+    mp_exact_set begins; /* storages that the step produces, as a new instance */
     mp_exact_set live;   /* all other storages that are live before the step */
     mp_exact_set useful; /* useful storages after the step */
-    int64_t over_bytes;  /* bytes over the memory of the device, if no output takes over memory and nothing is evicted */
-    int64_t over_there[MP_MAX_TIERS]; /* per tier with a budget: bytes over it */
+    int64_t over_bytes;  /* bytes over the memory of the device, if no storage is evicted and no output takes over memory */
+    int64_t over_there[MP_MAX_TIERS]; /* per tier with a budget: bytes over the budget, if no storage is evicted */
 } step;
 
-/* Returns the bytes that outputs save by taking over the memory of inputs that end at the step. With more ending inputs the
- * result never falls, because an output then loses its memory only to another output. */
+/* Returns the bytes that outputs save by taking over the memory of inputs that end at the step. If more inputs end, the result
+ * does not fall: pairs are applied in order, so an output loses an input's memory only to another output. */
 static int64_t shared_bytes(const step *p, mp_exact_set ends)
 {
     int64_t bytes = 0;
@@ -169,8 +170,8 @@ static int64_t bytes_there(const mp_exact_graph *x, mp_exact_set storages)
     return bytes;
 }
 
-/* True if the step fits with these storages evicted. Evicted inputs end at the step, other evicted storages end before it. In
- * tiers other than the device no output takes over memory. */
+/* True if the step fits after the storages in `evicted` are evicted. Evicted inputs end at the step, so an output may take over
+ * their memory. Other evicted storages end before the step. In tiers other than the device no output takes over memory. */
 static bool fits(const step *p, mp_exact_set evicted)
 {
     const mp_exact_set inputs = p->alternative->reads & p->live;
@@ -184,11 +185,11 @@ static step step_of(const mp_exact_graph *x, const mp_exact_stage *stage, const 
 {
     step p = {.x = x, .alternative = alternative, .begins = alternative->writes, .useful = next->useful};
     p.begins |= alternative->adds & ~stage->produced;
-    /* Storages that the step produces again have ended. Storages that neither the step nor a later node reads have ended too.
-     */
+    /* the old instance of a storage that the step produces again has ended; so has a storage that neither the step nor a later
+     * node reads */
     p.live = live & ~p.begins & (next->useful | alternative->reads | alternative->adds);
     p.over_bytes = stage->fixed_bytes + mp_exact_bytes(x, p.live) + mp_exact_bytes(x, p.begins) + alternative->workspace_bytes;
-    /* all carried gradients are live in the first step */
+    /* before the first step, all carried gradients are live with their carried-in values */
     if (!stage->ran) p.over_bytes += mp_exact_bytes(x, x->lasting & ~p.live);
     p.over_bytes -= x->memory_bytes;
     for (int m = 0; m < x->n_tiers; m++) {
@@ -198,7 +199,7 @@ static step step_of(const mp_exact_graph *x, const mp_exact_stage *stage, const 
     return p;
 }
 
-/* The enumeration of all minimal sets of storages to evict. */
+/* The data for enumerating all minimal sets of storages whose eviction makes the step fit. */
 typedef struct eviction {
     const step *p;
     int candidates[MP_EXACT_BITS], n;
@@ -210,7 +211,8 @@ static bool choose(eviction *d, int from, mp_exact_set evicted)
 {
     const step *p = d->p;
     if (fits(p, evicted)) {
-        for (mp_exact_set left = evicted; left;) /* if the step fits without one of the members, the set is not minimal */
+        /* if the step also fits with one storage of the set kept, the set is not minimal */
+        for (mp_exact_set left = evicted; left;)
             if (fits(p, evicted & ~mp_exact_one(mp_bits_take(&left)))) return true;
         return d->visit(d->data, (p->live | p->begins) & p->useful & ~evicted);
     }
@@ -236,12 +238,13 @@ bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const m
     return choose(&d, 0, 0);
 }
 
-/* Why a step is safe: consider any other plan, which runs the node later. Change it so that the node runs here, in its fastest
- * alternative. There it produces everything useful that any of its alternatives produces, and all its inputs are live. Its
- * outputs are then live earlier than in the other plan. But in that plan the storages that end here stay live until the node
- * runs, because only this node uses them and they cannot be recomputed. So the changed plan needs no more memory at any step,
- * and no more time. The node must not exclude other nodes: an update excludes readers of its parameter, and the first
- * contribution to a carried gradient excludes readers of the carried-in value. */
+/* The reason why a step is safe: consider any plan that runs the node later. Move the node's first run to the current position,
+ * in its fastest alternative. All its inputs are live at this position, and the alternative produces every useful storage that
+ * another alternative would produce. The outputs are then live earlier than in the original plan. In return, some inputs end at
+ * the current position. In the original plan these inputs stay live until the later run, because only this node uses them and
+ * they cannot be recomputed. So the changed plan needs no more memory at any step, and no more time. The node must not exclude
+ * other nodes: an update excludes readers of its parameter, and the first contribution to a carried gradient excludes readers
+ * of the carried-in value. */
 bool mp_exact_is_safe(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                       const mp_exact_alternative *alternative, mp_exact_set *live_after)
 {

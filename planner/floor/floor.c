@@ -1,24 +1,25 @@
 /* floor.c - computes the floor: bytes that every schedule must hold at some moment.
  *
- * "u before v" means that in every schedule the first run of u precedes the first run of v (precedence.h). At the first run of
- * v, all nodes before v have run and no node after v has run.
+ * Below, "u before v" means that in every schedule the first run of u precedes the first run of v (precedence.h). At the first
+ * run of v, all nodes before v have run and no node after v has run.
  *
  * A storage cannot be recomputed if its producers run once. If one of its producers is before v, and one of its readers or
- * adders is after v, the storage is live at v. For the remaining storages, floor.h computes the least bytes live. The sum
- * includes v's own storages and workspace in its cheapest alternative, minus the most that in-place pairs can save. Only facts
- * that hold in every alternative of a node count.
+ * adders is after v, the storage is live at v. The other storages that cannot be recomputed are live at v in some schedules
+ * only. floor.h computes their least live bytes. The sum includes v's own storages and workspace in its cheapest alternative,
+ * minus the most that in-place pairs can save. Only facts that hold in every alternative of a node count.
  *
  * Example: backward nodes g3 -> g2 -> g1, each writing the gradient of a parameter, and updates after backward. When g1 runs,
  * the gradients of parameters 3 and 2 are live in every schedule.
  *
  * Recomputable storages raise the floor as well: each is live or recomputed. Let a node j that runs once read s in every
  * alternative. Let s be produced through a chain of repeatable nodes P0 -> .. -> s, each reading the previous output in every
- * alternative. The s that j reads derives from one last run of P0. Let v be a node that runs once and is before j.
- * - If this run of P0 precedes v, some storage of the chain is live at v, in addition to v's own floor, unless v itself uses
- *   one. That adds at least the smallest storage of the chain, b.
- * - If v's floor plus b exceeds F for each v in a set D, a schedule of at most F bytes runs P0 after all of D and before j.
- *   That run needs P0's own bytes and the least bytes of storages produced once at this moment (floor.h).
- * - If this also exceeds F, no schedule fits into F. The smallest F for which it does not is the floor of (j, s, P0).
+ * alternative. Let r be the run of P0 from which the s read by j is derived. Let v be a node that runs once and is before j.
+ * - If r precedes v, some storage of the chain is live at v, in addition to the least bytes of v, unless v itself uses a
+ *   storage of the chain. That adds at least b, the bytes of the smallest storage of the chain.
+ * - Assume that for each v in a set D, the least bytes of v plus b exceed F. In a schedule of at most F bytes, r is then after
+ *   all of D and before j. At r, P0's own bytes are live, and the least bytes of storages produced once (floor.h).
+ * - If their sum also exceeds F, no schedule fits into F. The smallest F that this argument does not exclude is the floor of
+ *   (j, s, P0).
  *
  * Example: a convolution of the batch produces c (10 bytes) with 35 bytes of workspace. A relu produces a in the memory of c.
  * Node v reads g and produces h (10 bytes each) with 20 bytes of workspace. Node j reads h and a. Either a or c is live at v:
@@ -34,7 +35,7 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-/* A node and a number of bytes, in a list sorted by bytes. */
+/* A node with a number of bytes. Lists of this type are sorted by bytes. */
 typedef struct mp_floor_rank {
     int64_t bytes;
     int node;
@@ -49,15 +50,16 @@ struct search {
     mp_floor_cut *cut;
     const mp_precedence *order;
     const mp_floor_needs *needs;
-    int64_t most_work, looks; /* limit on the work of the cuts; number of node visits outside the cuts */
+    int64_t most_work, looks; /* limit on the work of the minimum cuts; number of node visits outside of the minimum cuts */
     int64_t bytes;            /* the highest floor found, in bytes */
     mp_floor_reason *reason;
     size_t n;
     mp_floor_rank *once; /* the nodes that run once, by descending bytes */
-    int *names;     /* per node: number of the last chain that contains a storage which some alternative of the node uses */
+    int *names;     /* per node: number of the last chain for which some alternative of the node uses a storage of the chain */
     int chain;      /* number of the current chain */
     uint64_t *done; /* scratch: a set of vertices */
-    mp_floor_rank *over; /* for one (j, s, P0): the nodes before j that exceed the floor if a storage of the chain is live */
+    /* for one triple (j, s, P0): the nodes before j whose least bytes exceed the floor if a storage of the chain is live too */
+    mp_floor_rank *over;
 };
 
 static int by_bytes(const void *a, const void *b)
@@ -73,7 +75,7 @@ static void floor_rank_sort(mp_floor_rank *ranks, size_t n)
     if (n) qsort(ranks, n, sizeof *ranks, by_bytes);
 }
 
-/* Computes the least bytes that are live if `producer` runs after the first n nodes of `over` and before j. */
+/* Computes the least bytes that are live while `producer` runs, if it runs after the first n nodes of `over` and before j. */
 static mp_status again(struct search *x, size_t n, int j, int producer, int64_t *bytes, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -90,7 +92,7 @@ static mp_status again(struct search *x, size_t n, int j, int producer, int64_t 
     return MP_OK;
 }
 
-/* Returns the smallest level_bytes between the last node of `over` and node j, in the order of the sequence. */
+/* Returns the smallest level_bytes of all positions after the first n nodes of `over`, up to node j. */
 static int64_t least_level(const struct search *x, size_t n, int j)
 {
     int last = -1;
@@ -102,12 +104,13 @@ static int64_t least_level(const struct search *x, size_t n, int j)
     return least;
 }
 
-/* Raises the floor to the floor of (j, s, producer), if that is higher. `held`: bytes of the smallest storage of the chain. If
- * the producer runs after over[0 .. k), its run needs again(k) bytes, which rise with k. The bytes at over[k] with the chain
- * live fall with k. The floor is where the two cross. */
+/* Raises the floor to that of the triple (j, s, producer) if it is higher. `held`: bytes of the smallest storage of the chain.
+ * Let the producer run after over[0 .. k) and before j. Then its run needs again(k) bytes, which rise with k. The nodes in
+ * `over` are sorted by descending bytes, so the bytes of over[k] plus `held` fall with k. The floor is at the k where the two
+ * values cross. */
 static mp_status try_producer(struct search *x, int j, int s, int producer, int64_t held, mp_error *err)
 {
-    size_t i, n = 0, low = 1; /* the crossing is in [low, n] */
+    size_t i, n = 0, low = 1; /* invariant: the two values cross at a k in [low, n] */
     int64_t bytes;
     for (i = 0; i < x->n && x->once[i].bytes + held > x->bytes; i++) {
         const int v = x->once[i].node;
@@ -141,8 +144,8 @@ static void name_readers(struct search *x, int s)
     x->looks += graph->readers_start[s + 1] - graph->readers_start[s];
 }
 
-/* Follows the chain of producers from s back along the largest input, over at most 16 nodes, as long as that can raise the
- * floor. */
+/* Follows the chain of producers from s backward, each time along the largest input. Visits at most 16 nodes, and ends when the
+ * chain can no longer raise the floor. */
 static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -165,9 +168,9 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
     return MP_OK;
 }
 
-/* Raises *bytes (without static bytes) to the highest floor of any (j, s, P0) as defined in the file head, and sets *reason.
- * If the work of the cuts exceeds `most_work`, stops early with the highest floor found. MP_NOMEM. O(nodes) per (j, s, P0), of
- * which a node has few, plus the cuts. */
+/* Raises *bytes (without static bytes) to the highest floor of any triple (j, s, P0), as defined at the head of this file. Sets
+ * *reason. If the work of the cuts exceeds `most_work`, stops early with the highest floor found. MP_NOMEM. O(nodes) per
+ * triple, of which each node j has a few, plus the cuts. */
 static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t most_work, int64_t *bytes,
                             mp_floor_reason *reason, mp_error *err)
 {
@@ -190,7 +193,7 @@ static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int6
     return MP_OK;
 }
 
-/* True if the relation stores the sets of ancestors and descendants of every vertex. */
+/* True if the precedence relation stores the ancestors and descendants of every vertex. */
 static bool has_sets(const mp_precedence *o)
 {
     return o->only_vertex < 0;
@@ -201,8 +204,8 @@ static bool is_produced_once(const mp_precedence *o, int s)
     return !mp_storage_is_static(&o->graph->storages[s]) && !o->recomputable[s];
 }
 
-/* Computes two sets of nodes, for the life of s in every plan. `from`: nodes at whose first run the current instance of s
- * exists. `to`: nodes after which s is used. */
+/* Computes two sets of nodes for storage s. `from`: nodes whose first run follows a maker of s in every plan. `to`: nodes whose
+ * first run precedes a user of s in every plan. At the first run of a node in both sets, s is live. */
 static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t *to)
 {
     const mp_certain_life life = mp_certain_life_of(o, s);
@@ -211,12 +214,12 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
         to[w] = life.stays ? ~UINT64_C(0) : 0;
     }
     for (int k = 0; k < life.n_makers; k++) mp_bits_unite(from, mp_precedence_descendants(o, life.makers[k]), o->words);
-    for (int k = life.n_users - 1; k >= 0; k--) /* if a later user has been added, users before it add nothing */
+    for (int k = life.n_users - 1; k >= 0; k--) /* an ancestor of a user that is in the set already adds no nodes */
         if (!mp_bits_has(to, life.users[k])) mp_bits_unite(to, mp_precedence_ancestors(o, life.users[k]), o->words);
 }
 
-/* Adds to live_bytes[v] the bytes of every storage that is live at the first run of v in every plan, and that v does not use.
- * *at_end marks the storages that are live at the end of backward, which is the vertex after all nodes. */
+/* Adds the bytes of storages to live_bytes[v], for every node v: those that are live at the first run of v in every plan, and
+ * that v does not use. *at_end marks the storages that are live at the end of backward, which is the vertex after all nodes. */
 static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end, mp_error *err)
 {
     const mp_graph *graph = o->graph;
@@ -245,32 +248,33 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
     return MP_OK;
 }
 
-/* The runs of a node for which in-place pairs are considered: its first run, or with any_run each run. */
+/* The runs of a node whose in-place pairs are considered: only its first run, or with any_run all its runs. */
 typedef struct runs {
     const mp_precedence *order;
     int node;
     bool any_run;
 } runs;
 
-/* True if some schedule can apply the in-place pair at such a run: `from` ends there and `to` begins. */
+/* True if there may be a schedule in which the in-place pair applies at such a run: `from` ends at the run, and `to` begins. */
 static bool may_apply(const void *data, mp_in_place p)
 {
     const runs *x = data;
     const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     const int node = x->node;
-    int first = graph->adders_start[p.to]; /* an output that is a sum begins at its first contribution */
+    /* a sum begins at its first contribution, so only the first adder can place it in the memory of an input */
+    int first = graph->adders_start[p.to];
     if (first < graph->adders_start[p.to + 1] && mp_adds_in_turn(o, p.to) && graph->adders[first] != node) return false;
     if (x->any_run || !has_sets(o) || !is_produced_once(o, p.from)) return true;
-    /* an input that is used later does not end here */
+    /* an input that a later node always reads does not end at this run */
     const uint64_t *later = mp_precedence_descendants(o, node);
     for (int r = graph->readers_start[p.from]; r < graph->readers_start[p.from + 1]; r++)
         if (mp_bits_has(later, graph->readers[r]) && mp_always_reads(o, graph->readers[r], p.from)) return false;
     return true;
 }
 
-/* Returns the most bytes that in-place pairs of an alternative can save. Each input and each output counts once. `best` is
- * scratch, zero per storage, before and after. */
+/* Returns the most bytes that in-place pairs of an alternative can save. Each input and each output is in at most one pair.
+ * `best` is scratch, one entry per storage, zero on entry and on return. */
 static int64_t most_saved(const mp_precedence *o, int node, const mp_alternative *alternative, bool any_run, int64_t *best)
 {
     const runs x = {o, node, any_run};
@@ -288,8 +292,8 @@ static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, cons
     return bytes;
 }
 
-/* Returns the bytes of operands and workspace that a node needs in its cheapest alternative, at its first run or at any run.
- * Storages marked in `counted` are omitted. */
+/* Returns the bytes of operands and workspace that a node needs in its cheapest alternative. By default for its first run, with
+ * any_run for any run. Storages marked in `counted` are omitted. */
 static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const bool *counted, int64_t *best)
 {
     const mp_node *x = &o->graph->nodes[node];
@@ -305,8 +309,8 @@ static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const b
     return least > 0 ? least : 0;
 }
 
-/* Returns the least bytes that the last node of backward needs in addition to the storages live at the end of backward. Any
- * loss or backward node that precedes no other one may be last. */
+/* Returns the least bytes that the last node of backward needs, without the storages that are live at the end of backward.
+ * Every loss or backward node that precedes no other one may be the last. */
 static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64_t *best)
 {
     const mp_graph *graph = o->graph;
@@ -326,8 +330,8 @@ static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64
     return least < INT64_MAX ? least : 0;
 }
 
-/* Raises least_bytes of nodes by minimum cuts. Only nodes are cut that may then exceed the current maximum, alone or with a
- * recomputable storage live. */
+/* Raises least_bytes of nodes by minimum cuts. A cut is computed only for nodes that may then exceed the present maximum,
+ * either alone or together with a recomputable storage. */
 static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *least_bytes, mp_error *err)
 {
     const mp_precedence *o = cut->order;
@@ -352,7 +356,7 @@ static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *l
     return MP_OK;
 }
 
-/* Returns the maximum over the nodes, and the node that has it; 0 and -1 if there are no nodes. */
+/* Returns the largest entry of `bytes`, and the node with this entry; 0 and -1 if there are no nodes. */
 static int64_t highest_of(const int64_t *bytes, int n, int *node)
 {
     *node = n ? 0 : -1;
@@ -368,14 +372,16 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
     MP_OWNED_BY(mp_floor_cut_free) mp_floor_cut *cut = NULL;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_floor_reason why = {.storage = -1, .producer = -1, .beside = -1};
-    int64_t *least = mp_pool_alloc(pool, (size_t)n + 1, sizeof *least); /* least[v]: live bytes at the first run of v */
+    /* per node: the least live bytes at its first run, without static bytes */
+    int64_t *least = mp_pool_alloc(pool, (size_t)n + 1, sizeof *least);
     int64_t *own = mp_pool_alloc(pool, (size_t)n, sizeof *own);
     int64_t *again = mp_pool_alloc(pool, (size_t)n, sizeof *again);
     int64_t *best = mp_pool_alloc(pool, graph->n_storages, sizeof *best);
     bool *at_end = mp_pool_alloc(pool, graph->n_storages, sizeof *at_end);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
     MP_CHECK(hold(o, least, at_end, err));
-    int64_t end = least[n]; /* storages live across the end of backward are live while its last node runs */
+    /* storages that are live at the end of backward are also live while the last node of backward runs */
+    int64_t end = least[n];
     if (end) end += last_node_bytes(o, at_end, best);
     for (int i = 0; i < n; i++) {
         own[i] = own_bytes(o, i, false, NULL, best);
@@ -403,7 +409,8 @@ static bool is_on_device(const void *graph, mp_in_place pair)
     return ((const mp_graph *)graph)->storages[pair.to].tier == MP_TIER_DEVICE;
 }
 
-/* Returns the bytes live on the device while an alternative runs, minus the most that its in-place pairs can save. */
+/* Returns the bytes of an alternative's operands and workspace on the device, minus the most that its in-place pairs can
+ * save. */
 static int64_t bytes_of_run(const mp_graph *graph, const mp_alternative *x, int64_t *best)
 {
     const struct {
@@ -420,8 +427,8 @@ static int64_t bytes_of_run(const mp_graph *graph, const mp_alternative *x, int6
     return bytes - (most.inputs_bytes < most.outputs_bytes ? most.inputs_bytes : most.outputs_bytes);
 }
 
-/* Computes the floor of a graph with copies: the largest bytes that any node needs at its first run. Storages that the node
- * does not use may be in another tier at that time. */
+/* Computes the floor of a graph with copies: the largest bytes that any single node needs on the device at its first run. All
+ * other storages may be in another tier at that time. */
 static mp_status floor_of_copies(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
     int64_t highest = 0;

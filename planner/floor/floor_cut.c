@@ -1,5 +1,5 @@
-/* floor_cut.c - the least live bytes at a moment of a schedule (floor.h), by a minimum cut. Its network contains the open
- * nodes: those not known to have run or not to have run. */
+/* floor_cut.c - the least live bytes at a moment of a schedule (floor.h), by a minimum cut. The network contains the open
+ * nodes: nodes of which it is not known whether they have run. */
 #include "planner/floor/floor.h"
 
 #include "estimator/base/memory.h"
@@ -15,18 +15,18 @@ struct mp_floor_life {
     mp_certain_life certain;
 };
 
-/* Adds storage s to the list of lives, if there is a moment at which it is live in every plan. */
+/* Adds storage s to the list of lives if it has a maker and a user in every plan, so that it is live at some moment. */
 static void find_life(mp_floor_cut *cut, int s)
 {
     mp_certain_life life = mp_certain_life_of(cut->order, s);
     if (!cut->order->graph->storages[s].bytes || !life.n_makers || (!life.n_users && !life.stays)) return;
-    /* the additions are in a fixed order, so the first maker runs before all others */
+    /* the additions are in a fixed order, so the first adder represents all makers */
     if (mp_adds_in_turn(cut->order, s)) life.n_makers = 1;
     cut->lives[cut->n_lives++] = (struct mp_floor_life){s, life};
 }
 
-/* Adds the storage's bytes to every position between its first producer and its last user in the sequence. `level_bytes` holds
- * differences at this stage. */
+/* Adds the bytes of a storage to all positions between its first maker and its last user in the sequence. Until all storages
+ * are added, `level_bytes` stores differences between neighbouring positions. */
 static void add_to_levels(mp_floor_cut *cut, const struct mp_floor_life *life)
 {
     const mp_certain_life *x = &life->certain;
@@ -97,7 +97,7 @@ static bool add_vertex(mp_floor_cut *cut, int *vertex)
     return true;
 }
 
-/* Returns in *vertex the network's vertex of an open node. Creates it if it does not exist. */
+/* Returns in *vertex the vertex of an open node in the network. Creates the vertex if the node has none. */
 static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
 {
     if (cut->vertex[node] < 0 && !add_vertex(cut, &cut->vertex[node])) return false;
@@ -105,7 +105,7 @@ static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
     return true;
 }
 
-/* Adds an arc of this capacity to the network. bytes -1: unbounded capacity. */
+/* Adds an arc to the network. bytes is its capacity; -1: unbounded. */
 static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
 {
     const size_t n = cut->n_arcs + 1;
@@ -119,8 +119,9 @@ static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
     return true;
 }
 
-/* Adds a storage that may be live at the moment. X is the set of nodes that have run. Vertex `made` is in X if a producer is
- * in X (-1: a producer is known to be). Vertex `used` is in X only if all users are in X (-1: a user is known not to be). */
+/* Adds to the network a storage that may be live at the moment. X is the set of nodes that have run. Vertex `made` is in X if
+ * some producer is in X. Vertex `used` is in X only if all users are in X. made = -1: some producer is known to be in X. used =
+ * -1: some user is known not to be in X. */
 static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool is_produced, bool is_used_later)
 {
     const mp_certain_life *x = &life->certain;
@@ -139,14 +140,14 @@ static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool i
     return is_produced || is_used_later || add_arc(cut, made, used, bytes);
 }
 
-/* Adds to *certain the bytes of storages that are live at the moment in any case. Adds storages that may be live to the
- * network. */
+/* Sorts the storages into two kinds. A storage that is live at the moment in any case adds its bytes to *certain. A storage
+ * that may be live is added to the network. */
 static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
 {
     for (size_t k = 0; k < cut->n_lives; k++) {
         const struct mp_floor_life *life = &cut->lives[k];
         const mp_certain_life *x = &life->certain;
-        /* numbers of makers and of users of the storage on each side (DONE, LATER, open) */
+        /* number of makers and of users that have run (DONE), have not run (LATER), or are open (UNKNOWN) */
         int makers[3] = {0}, users[3] = {0};
         if (cut->touched[life->storage] == running + 1) continue;
         for (int i = 0; i < x->n_makers; i++) makers[(int)cut->side[x->makers[i]]]++;
@@ -162,7 +163,7 @@ static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
     return true;
 }
 
-/* Adds an arc from each open node to its predecessors, so that the predecessors of a node in X are in X. */
+/* Adds arcs from each open node to its predecessors: if a node is in X, its predecessors are in X. */
 static bool add_pairs(mp_floor_cut *cut)
 {
     const mp_precedence *o = cut->order;
@@ -207,7 +208,7 @@ mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, 
     }
     touch(cut, running);
     MP_ENSURE(add_lives(cut, running, &certain), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
-    /* nodes without storages are needed too, because they connect others in the order */
+    /* open nodes without storages need a vertex too, because they connect other nodes in the precedence relation */
     for (int v = 0; v < o->n && cut->n_vertices; v++)
         MP_ENSURE(cut->side[v] != UNKNOWN || vertex_of(cut, v, &vertex), err, MP_NOMEM, "no memory for the floor of %d nodes",
                   o->n);

@@ -1,4 +1,5 @@
-/* problem.c - computes keep-all, the floor and the precedence relations of a graph once each, protected by one lock. */
+/* problem.c - computes keep-all, the floor and the precedence relations of a graph, each at most once. One lock protects the
+ * results. */
 #include "planner/floor/problem.h"
 
 #include <pthread.h>
