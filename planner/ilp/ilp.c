@@ -1,10 +1,11 @@
-/* ilp.c - the searcher `ilp`: Checkmate's integer programme (Jain et al. 2020), solved by GLPK. If that is too large, it
- * solves a programme with fewer stages.
+/* ilp.c - the searcher `ilp`: Checkmate's integer programme (Jain et al. 2020), solved by GLPK. If this programme is too large,
+ * it solves a programme with fewer stages (ilp.h).
  *
- * If a search is cut short, its result depends on the budget in an erratic way. So memplan solves the programme for a ladder
- * of budgets that depends on the graph alone. It starts at the largest rung within the user's budget and goes down, until one
- * rung is solved to optimality or no faster plan is possible. The result of a rung depends on the rung alone. A plan found on
- * a lower rung is valid for a higher one. If the graph has few different sizes, there is a rung for every possible peak. */
+ * If GLPK is stopped early, its result changes irregularly with the budget. So memplan solves the programme for the budgets of
+ * a ladder, which depends on the graph alone. It starts with the highest rung (budget) of the ladder that is within the user's
+ * budget. It goes down until a rung is solved to optimality or no faster plan is possible. The result for a rung depends on the
+ * rung alone. A plan found for a lower rung is also valid for a higher rung. If the graph has few different sizes, there is a
+ * rung for every possible peak. */
 #include "planner/floor/problem.h"
 #include "planner/search/searchers.h"
 
@@ -15,7 +16,7 @@
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 
-/* the searcher lower-set provides the plans from which GLPK starts; they count as plans of `ilp` */
+/* GLPK starts from the plans of the searcher lower-set, which are listed as plans of `ilp` */
 static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false, false, false};
 
 typedef struct ilp {
@@ -31,8 +32,8 @@ static bool is_stopped(void *data)
     return mp_search_stopped(data);
 }
 
-/* Builds the largest model that is small enough: a stage at every place, or stages spread evenly after the forward pass. With
- * fewer than 6 stages, the searcher lower-set is better. */
+/* Builds the largest model within MP_ILP_COLUMNS. It has a stage at every place, or stages spread evenly over the places after
+ * the forward pass. With fewer than 6 stages the searcher lower-set finds better plans, so no such model is built. */
 static mp_status build_model(ilp *x, mp_error *err)
 {
     static const int counts[] = {48, 32, 24, 16, 12, 8, 6};
@@ -46,7 +47,8 @@ static mp_status build_model(ilp *x, mp_error *err)
     }
     for (size_t k = 0; k < sizeof counts / sizeof *counts && st == MP_NOT_APPLICABLE; k++) {
         const int n = counts[k];
-        if (n_places - after_forward <= n) continue; /* ensures that the stages are distinct */
+        /* with fewer places than stages, two stages would begin at the same place */
+        if (n_places - after_forward <= n) continue;
         for (int i = 1; i <= n; i++) first[i] = after_forward + (int)((int64_t)(n_places - after_forward) * i / (n + 1));
         why = (mp_error){0};
         st = mp_ilp_model_new(x->graph, first, n + 1, MP_ILP_COLUMNS, &x->model, &why);
@@ -54,7 +56,7 @@ static mp_status build_model(ilp *x, mp_error *err)
     return st == MP_OK ? st : MP_FAIL(err, st, "%s", why.message);
 }
 
-/* Offers the list order without recomputation; its peak is the top of the ladder. */
+/* Offers the list order without recomputation. Its peak is the highest budget of the ladder. */
 static mp_status offer_list(ilp *x, int64_t *peak_bytes, mp_error *err)
 {
     MP_OWNED mp_step *steps = NULL;
@@ -65,7 +67,7 @@ static mp_status offer_list(ilp *x, int64_t *peak_bytes, mp_error *err)
     return mp_search_offer(x->search, steps, n, peak_bytes, NULL, err);
 }
 
-/* Returns the distance in bytes between two rungs of the ladder from `low` to `high`. */
+/* Returns the distance in bytes between neighbouring budgets of the ladder, which ranges from `low` to `high`. */
 static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
 {
     const mp_graph *graph = x->graph;
@@ -76,7 +78,7 @@ static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
     return unit > even ? unit : even > 0 ? even : 1;
 }
 
-/* Solves the programme for one rung. Sets *done if no lower rung is needed. */
+/* Solves the programme for the budget of one rung. Sets *done if no lower rung needs to be solved. */
 static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
 {
     const mp_request *request = mp_search_request(x->search);
@@ -118,11 +120,11 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     int node;
     bool done = false;
     MP_CHECK(build_model(&x, err));
-    /* if `auto` runs this searcher, other searchers have provided a plan to start from */
+    /* runs only if the user chose `ilp`; in `auto`, other searchers have already found plans to start from */
     if (request->solver && !strcmp(request->solver, start.name)) MP_CHECK(mp_search_delegate(search, &start, 1, err));
     if (x.graph == mp_problem_graph(request->problem))
         MP_CHECK(mp_problem_floor(request->problem, &low, NULL, err));
-    else /* the floor of the relaxed graph */
+    else /* the relaxed graph (algorithms.h) has a floor of its own */
         MP_CHECK(mp_floor(x.graph, &low, &node, err));
     MP_CHECK(offer_list(&x, &high, err));
     if (request->budget_bytes < low || request->budget_bytes >= high) return MP_OK;

@@ -1,9 +1,9 @@
 /* ilp.h - formulates recomputation as an integer linear programme, after Checkmate (Jain et al. 2020, arXiv 1910.02653).
  *
- * All nodes except updates have places 0..n_places-1 in list order. Stages divide the places into ranges. Stage i first
- * recomputes some forward nodes of earlier places, in list order and each at most once. Then it runs its own range. A stage at
- * every place yields Checkmate's formulation. With few stages the programme is smaller, and recomputation is possible only at
- * the begins of stages. Nodes run in their base alternative only.
+ * All nodes except updates are numbered in list order. These numbers are the places 0..n_places-1. A stage is a range of
+ * successive places. Stage i first recomputes some forward nodes of earlier stages, in list order and each at most once. Then
+ * it runs the nodes of its own range. If every place is a stage of its own, the formulation is Checkmate's. With few stages the
+ * programme is smaller, and recomputation is possible only at the begins of stages. Nodes run in their base alternative only.
  *
  * Columns:
  * - R (integer): a node is recomputed in a stage.
@@ -11,35 +11,37 @@
  * - L: a storage is used at or after a place of a stage, or resident at its end.
  * - P: an in-place pair applies.
  *
- * Checkmate linearises products of variables for the moment of freeing. This formulation needs none: each column L has two
- * rows. At a recomputed node, the node's storages are live if they are used from there on. There is a memory row per node that
- * a stage may run. Memory rows account for sums, several outputs, workspace, in-place pairs, and gradients kept for updates.
+ * Checkmate linearises products of variables that state when a storage is freed. This formulation needs no such products: each
+ * column L has two rows. While a recomputed node runs, a storage of the node is live if it is used there or later. There is a
+ * memory row per node that a stage may run. Memory rows account for sums, several outputs, workspace, in-place pairs, and
+ * gradients kept for updates.
  *
- * The rows never count more than the timeline does for a plan of this shape. They may miss some bytes: carried gradients
- * before their update, updates that follow others at the same place, outputs of updates, and the order of in-place pairs. So
- * an optimum takes no longer than any plan of this shape within the budget, up to floating-point tolerances. It is no bound
- * for plans of other shapes: other orders of first runs, a node twice in a stage, recomputation elsewhere, other alternatives.
- * For this reason the searcher reports no lower bound. */
+ * For a plan of this shape, the rows never count more bytes than the timeline. They may count less, because they omit some
+ * bytes: carried gradients before their update, updates that follow others at the same place, outputs of updates, and the order
+ * of in-place pairs. So an optimum takes no longer than any plan of this shape within the budget, up to floating-point
+ * tolerances. It is no bound for plans of another shape: with another order of first runs, a node twice in a stage,
+ * recomputation within a stage's range, or other alternatives. So the searcher reports no lower bound. */
 #pragma once
 
 #include "memplan/graph.h"
 #include "memplan/memory.h"
 #include "memplan/timeline.h"
 
-typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind; /* the columns R, S, L, P */
+/* the four kinds of columns: R, S, L and P in the head of this file */
+typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind;
 
 typedef struct mp_ilp_column {
     mp_ilp_kind kind;
     int stage;
     int place;   /* set for RUN, USED, IN_PLACE */
-    int storage; /* set for RESIDENT, USED and IN_PLACE: for IN_PLACE the storage whose memory is taken over */
+    int storage; /* set for RESIDENT, USED and IN_PLACE; for IN_PLACE it is the storage whose memory is taken over */
     int to;      /* set for IN_PLACE: the storage that takes over the memory */
 } mp_ilp_column;
 
-/* A constraint: the sum of coefficients times columns is <= bound. In a `memory` row the right side is budget - static bytes +
- * bound. */
+/* A constraint: the sum of coefficient * column is at most `bound`. If `memory` is set, the sum is at most budget - static
+ * bytes + `bound`. */
 typedef struct mp_ilp_row {
-    size_t start, n; /* its coefficients are entries[start .. start + n) */
+    size_t start, n; /* the coefficients of the row are entries[start .. start + n) */
     int64_t bound;
     bool memory;
 } mp_ilp_row;
@@ -54,13 +56,14 @@ typedef struct mp_ilp_model {
     int n_places, n_stages;
     int *node;        /* place -> node */
     int *first;       /* stage -> its first place; first[n_stages] = n_places */
-    bool *repeatable; /* per place: its node may be recomputed */
+    bool *repeatable; /* per place: the node at this place may be recomputed */
     int *produced_at; /* per storage: the place of its producer or of its first adder; -1: static, or produced by an update */
-    int *uses_start, *uses; /* per storage: the places that use it, ascending; n_places represents a use after all places */
-    /* numbers of columns; -1: there is none. run[stage * n_places + place] and resident[stage * n_storages + storage] */
+    /* per storage: the places whose nodes use it, ascending; n_places means that it is used after all places */
+    int *uses_start, *uses;
+    /* column numbers; -1: no such column. run[stage * n_places + place]: R; resident[stage * n_storages + storage]: S */
     int *run, *resident;
-    /* number of the first USED column of stage and storage, at used[stage * n_storages + storage]; there is one per use that
-     * may run */
+    /* used[stage * n_storages + storage]: number of the first of the successive L columns of a stage and storage. There is one
+     * for each use whose node may run in the stage */
     int *used;
     size_t n_columns, columns_capacity, n_rows, rows_capacity, n_entries, entries_capacity;
     mp_ilp_column *columns;
@@ -74,7 +77,7 @@ static inline const mp_alternative *mp_ilp_base(const mp_ilp_model *m, int place
 {
     return &m->graph->nodes[m->node[place]].alternatives[0];
 }
-/* Return a pointer to the entry of the model's run, resident and used arrays. The entry is the number of a column. */
+/* Return a pointer to an entry of the model's run, resident or used array. The entry is a column number. */
 static inline int *mp_ilp_run(const mp_ilp_model *m, int stage, int place)
 {
     return &m->run[(size_t)stage * (size_t)m->n_places + (size_t)place];
@@ -91,24 +94,25 @@ static inline int *mp_ilp_used(const mp_ilp_model *m, int stage, int storage)
 void mp_ilp_model_free(mp_ilp_model *model); /* NULL is allowed */
 MP_OWNER(mp_ilp_model_free, mp_ilp_model)
 
-/* Returns the place after the last place of a stage. For the last stage it is n_places + 1, because place n_places (after all
- * nodes) belongs to that stage. */
+/* Returns the end of a stage's range of places. For the last stage it is n_places + 1, because place n_places, which means
+ * "after all nodes", belongs to this stage. */
 int mp_ilp_stage_end(const mp_ilp_model *model, int stage);
-/* True if some node that always runs in this stage, at `place` or later, uses the storage. O(uses). */
+/* True if the storage is certainly used in this stage at `place` or later, because a node of the stage's own range uses it.
+ * O(uses). */
 bool mp_ilp_has_fixed_use(const mp_ilp_model *model, int stage, int storage, int place);
-/* Returns the number of the column "in this stage the storage is used at `place` or later, or is resident at the end". Returns
- * MP_ILP_NEVER or MP_ILP_ALWAYS if the statement is always false or always true. O(uses). */
+/* Returns the number of the L column for the statement "in this stage the storage is used at `place` or later, or is resident
+ * at the end". Returns MP_ILP_NEVER or MP_ILP_ALWAYS if the statement is always false or always true. O(uses). */
 enum { MP_ILP_NEVER = -1, MP_ILP_ALWAYS = -2 };
 int mp_ilp_used_from(const mp_ilp_model *model, int stage, int storage, int place);
 
 /* Appends a column and returns its number in *index. MP_NOMEM. */
 mp_status mp_ilp_add_column(mp_ilp_model *model, mp_ilp_column column, int *index, mp_error *err);
 
-/* Adds the rows of all stages and the columns of in-place pairs. Precondition: the model has all other columns. resident_for,
- * per node: 1 + a storage that remains live for this update; 0: none. MP_NOMEM. */
+/* Adds the rows of all stages, and the columns of in-place pairs (P). Precondition: the model has all other columns.
+ * resident_for[node]: 1 + a storage that stays live until this update has run; 0: none. MP_NOMEM. */
 mp_status mp_ilp_add_rows(mp_ilp_model *model, const int *resident_for, mp_error *err);
 
-/* ---- ilp_build.c: the programme of a graph for given stages ---- */
+/* ---- ilp_build.c: builds the programme of a graph for given stages ---- */
 
 /* Builds the model with a stage at each of the ascending places first[1..n_stages). Stage 0 begins at place 0. first NULL: a
  * stage at every place. Release *out with mp_ilp_model_free. MP_NOT_APPLICABLE: no backward phase, or more than most_columns
@@ -118,40 +122,42 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
 
 /* ---- ilp_plan.c: converts column values to runs, runs to steps, and runs to column values ---- */
 
-/* Finds the smallest set of runs, runs[stage * n_places + place], that serves every read and keeps resident all storages with a
- * RESIDENT value >= threshold. x has one value per column. `work`: scratch of n_storages bool. */
+/* Finds the smallest set of runs, runs[stage * n_places + place], with which every read finds its storage. A storage is kept
+ * resident if its RESIDENT column has a value >= threshold. x has one value per column. `work`: scratch of n_storages bool. */
 void mp_ilp_complete(const mp_ilp_model *model, const double *x, double threshold, bool *runs, bool *work);
-/* Returns the steps of these runs, updates included. Release *steps with mp_free. MP_NOMEM. */
+/* Converts runs to steps, updates included. Release *steps with mp_free. MP_NOMEM. */
 mp_status mp_ilp_steps(const mp_ilp_model *model, const bool *runs, mp_step **steps, size_t *n, mp_error *err);
-/* Writes to x the values of all columns for these runs. Returns false if the runs violate a row with this budget. `work`:
+/* Writes to x the values of all columns for the given runs. Returns false if the runs violate a row under this budget. `work`:
  * scratch of 2 * n_storages bool. */
 bool mp_ilp_columns(const mp_ilp_model *model, const bool *runs, int64_t budget_bytes, double *x, bool *work);
 
 /* ---- ilp_search.c: branch and bound by GLPK; the timeline judges its plans ---- */
 
 typedef struct mp_ilp_limits {
-    int64_t most_nodes;          /* most nodes of the branch-and-bound tree */
-    int64_t good_ticks;          /* only plans with fewer ticks are searched; INT64_MAX: all plans */
-    int64_t tighter_bytes;       /* bytes by which the budget of the memory rows is smaller than the user's budget */
-    double seconds;              /* time limit of mp_ilp_search; <= 0: none */
-    bool (*stopped)(void *data); /* polled at every node and between slices of the first linear programme; may be NULL */
+    int64_t most_nodes;    /* most nodes of the branch-and-bound tree */
+    int64_t good_ticks;    /* only plans with fewer ticks than this are searched; INT64_MAX: all plans */
+    int64_t tighter_bytes; /* the memory rows use the user's budget less this number of bytes */
+    double seconds;        /* time limit of mp_ilp_search; <= 0: none */
+    /* returns true to stop the search; called at every node of the tree and between slices of the first linear programme; may
+     * be NULL */
+    bool (*stopped)(void *data);
     void *data;
 } mp_ilp_limits;
 
 typedef struct mp_ilp_result {
-    mp_step *steps; /* the shortest plan found, judged by the timeline; NULL: none. Release with mp_free */
+    mp_step *steps; /* the plan with the fewest ticks, as judged by the timeline; NULL: none found. Release with mp_free */
     size_t n;
     int64_t peak_bytes, ticks;
     int64_t n_nodes; /* nodes of the branch-and-bound tree */
-    /* the search ended by itself. Then no plan of the model's shape with fewer ticks than good_ticks takes less time than
-     * `steps`, up to floating-point tolerances. If `steps` is NULL, no such plan fits */
+    /* the search was completed. Then `steps` is optimal: no plan of the model's shape with fewer ticks than good_ticks is
+     * faster, up to floating-point tolerances. If `steps` is NULL, no such plan fits */
     bool proved;
-    bool stopped;         /* `stopped` or `seconds` ended the search */
-    int64_t excess_bytes; /* least bytes over the budget among the plans of GLPK's solutions; 0: every plan fits */
+    bool stopped;         /* the search was ended by `stopped` or by the time limit `seconds` */
+    int64_t excess_bytes; /* GLPK's solutions may exceed the budget as plans: the least such excess in bytes; 0: a plan fits */
 } mp_ilp_result;
 
-/* Searches for the plan with the fewest ticks by branch and bound. Deterministic, except for `seconds` and `stopped`.
- * MP_LIMIT: GLPK failed with an error, or needs more than 1 GiB of memory. MP_NOMEM. Numerical trouble is not an error, but
- * nothing is proved then. GLPK's environment as in linear.h. */
+/* Searches for the plan with the fewest ticks by branch and bound. Deterministic, except for `seconds` and `stopped`. MP_LIMIT:
+ * GLPK failed with an error, or needs more than 1 GiB of memory. MP_NOMEM. If GLPK has numerical trouble, the result is MP_OK
+ * and `proved` is false. GLPK's environment is treated as in linear.h. */
 mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
                         mp_error *err);

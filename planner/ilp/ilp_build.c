@@ -1,4 +1,5 @@
-/* ilp_build.c - builds the integer programme of a graph: finds the places that use each storage, and adds the columns. */
+/* ilp_build.c - builds the integer programme of a graph: finds the places whose nodes use each storage, and adds the
+ * columns. */
 #include "planner/ilp/ilp.h"
 
 #include <stdlib.h>
@@ -17,9 +18,9 @@ typedef struct builder {
     mp_ilp_model *m;
     use *uses;
     size_t n_uses, uses_capacity;
-    bool *needed; /* per place, for the current stage: recomputing its node can be useful */
-    int *waits;   /* places that the current update waits for */
-    /* per node: 1 + a storage that remains live for this update, if it is fused into backward; 0: none */
+    bool *needed; /* per place: recomputing its node in the current stage may be useful */
+    int *waits;   /* the places after which the current update may run */
+    /* per node, for updates fused into backward: 1 + a storage that stays live until the update has run; 0: none */
     int *resident_for;
     mp_error *err;
 } builder;
@@ -56,7 +57,7 @@ static int compare_uses(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Returns the place at which storage s is complete: the place of its producer; for a sum, of its last adder. */
+/* Returns the place after which storage s is complete: the place of its producer, or for a sum of its last adder. */
 static int complete_at(const mp_ilp_model *m, int s, const int *place_of)
 {
     int last = m->produced_at[s];
@@ -71,9 +72,9 @@ static bool reads_in_base(const mp_ilp_model *m, int place, int s)
     return mp_list_has(base->reads, base->n_reads, s);
 }
 
-/* For an update fused into backward, adds the places that it waits for: producers of its inputs, and readers of its outputs.
- * The gradients that it reads stay live until then. So these places count as uses of all its inputs. The inputs of other
- * updates stay live to the end. */
+/* For an update that is fused into backward, lists the places after which it may run: the producers of its inputs, and the
+ * readers of its outputs. The gradients that it reads stay live until then. So these places count as uses of all inputs of the
+ * update. Inputs of other updates stay live to the end of the step. */
 static mp_status add_uses_of_update(builder *b, int update, const int *place_of)
 {
     const mp_ilp_model *m = b->m;
@@ -120,7 +121,7 @@ static mp_status collect_uses(builder *b)
             if (m->produced_at[s] < 0)
                 m->produced_at[s] = p;
             else
-                MP_CHECK(add_use(b, s, p)); /* the node adds to a sum that another node has begun */
+                MP_CHECK(add_use(b, s, p)); /* a node that adds to a sum after the first adder is a user of the sum */
         }
         for (size_t i = 0; i < base->n_reads; i++)
             if (m->produced_at[base->reads[i]] >= 0) MP_CHECK(add_use(b, base->reads[i], p));
@@ -146,7 +147,7 @@ static mp_status collect_uses(builder *b)
 
 /* ---- columns ---- */
 
-/* True if an instance of s can be useful in stage i or later. Nodes that may be recomputed there count as users. */
+/* True if a node that may run in stage i or later uses s. Nodes whose recomputation may be useful are included. */
 static bool is_useful(const builder *b, int i, int s)
 {
     const mp_ilp_model *m = b->m;
@@ -229,7 +230,7 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
     }
     MP_ENSURE(backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
     m->n_stages = first ? n_stages : m->n_places;
-    /* the arrays of column numbers alone would need more memory than the columns */
+    /* with too many stages, the arrays of column numbers would need more memory than the columns themselves */
     MP_ENSURE((size_t)m->n_stages <= 64 * most_columns / (graph->n_nodes + graph->n_storages) + 1, err, MP_NOT_APPLICABLE,
               "%s is too large for an integer programme of %zu columns", graph->name, most_columns);
     const size_t stages = (size_t)m->n_stages, places = (size_t)m->n_places, storages = graph->n_storages;

@@ -1,5 +1,5 @@
-/* ilp_model.c - stores the columns, rows and coefficients of the integer programme in growing arrays. The rows require that a
- * storage that is read is resident or recomputed, and that the live bytes at each node fit in the budget. */
+/* ilp_model.c - stores the columns, rows and coefficients of the integer programme in growing arrays. Some rows state that a
+ * storage that is read is resident or recomputed. The memory rows state that the live bytes at each node fit in the budget. */
 #include "planner/ilp/ilp.h"
 
 #include "estimator/base/memory.h"
@@ -63,8 +63,8 @@ static mp_status begin_row(builder *b, int64_t bound, bool memory)
     return MP_OK;
 }
 
-/* Adds coefficient * column to the row that was added last. The row must not contain the column. MP_ILP_NEVER counts as 0,
- * MP_ILP_ALWAYS as 1. */
+/* Adds coefficient * column to the last row. The row must not contain the column yet. The column MP_ILP_NEVER stands for 0,
+ * MP_ILP_ALWAYS for 1. */
 static mp_status put(builder *b, int column, int64_t coefficient)
 {
     mp_ilp_model *m = b->m;
@@ -86,8 +86,9 @@ static mp_status at_most(builder *b, int x, int y, int z)
     return put(b, z, -1);
 }
 
-/* Adds two kinds of rows for stage i. First: a storage that is read, or resident at the end, was resident at the begin or is
- * recomputed. Second: a storage that is used later counts as used at every earlier place. */
+/* Adds two kinds of rows for stage i. The first states: if a storage is read in the stage or resident at its end, then it is
+ * resident at its begin or recomputed. The second states: if the L column of a storage is 1 at a place, it is 1 at every
+ * earlier place of the stage. */
 static mp_status add_flow(builder *b, int i)
 {
     const mp_ilp_model *m = b->m;
@@ -115,8 +116,8 @@ static mp_status add_flow(builder *b, int i)
     return MP_OK;
 }
 
-/* Adds the in-place pairs of the node at a place. Their columns, with the bytes that they save, are added to the memory row
- * that was added last. Further rows make the pairs exclude each other. */
+/* Adds the columns of the in-place pairs of the node at `place` in stage i. Each column subtracts the saved bytes in the last
+ * row, which is the memory row of the node. Additional rows allow each storage in at most one pair. */
 static mp_status add_pairs(builder *b, int i, int place)
 {
     mp_ilp_model *m = b->m;
@@ -156,8 +157,9 @@ static mp_status add_pairs(builder *b, int i, int place)
     return MP_OK;
 }
 
-/* Adds the memory row of the node at `place` in stage i. If the node may be recomputed but is not, this row counts no more
- * than the memory row of the next node that runs. The reason is that all storages that it counts are used there or later. */
+/* Adds the memory row of the node at `place` in stage i. The row is also present if the node may be recomputed and is not. It
+ * is then satisfied whenever the memory row of the next node that runs is satisfied, because all storages that it counts are
+ * used at that node or later. */
 static mp_status add_memory(builder *b, int i, int place)
 {
     const mp_ilp_model *m = b->m;
@@ -180,8 +182,8 @@ static mp_status add_memory(builder *b, int i, int place)
     return add_pairs(b, i, place);
 }
 
-/* Adds the memory row of an update that is fused into backward and needs workspace. The update runs right after this place if
- * everything that it waits for has run by then. (Without workspace it needs no more memory than the previous node.) */
+/* Adds the memory row of an update that is fused into backward and has a workspace. The update runs right after `place` if
+ * everything for which it waits has run by then. (An update without workspace needs no more memory than the node before it.) */
 static mp_status add_memory_of_update(builder *b, int i, int place, int update)
 {
     const mp_ilp_model *m = b->m;

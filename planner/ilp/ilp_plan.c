@@ -1,5 +1,5 @@
-/* ilp_plan.c - converts between the columns of the integer programme and runs of nodes. Computes the recomputation that given
- * resident storages require, and the column values of given runs. */
+/* ilp_plan.c - converts column values of the integer programme to runs of nodes, and runs to column values. Computes the
+ * recomputations that a given set of resident storages requires. */
 #include "planner/ilp/ilp.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ void mp_ilp_complete(const mp_ilp_model *m, const double *x, double threshold, b
     for (int i = 0; i < m->n_stages; i++) {
         bool *demanded = runs + (size_t)i * (size_t)m->n_places;
         const int first = m->first[i], end = m->first[i + 1];
-        for (int s = 0; s < n_storages; s++) /* storages that cannot be recomputed stay resident */
+        for (int s = 0; s < n_storages; s++) /* a storage that is present and cannot be recomputed stays resident */
             present[s] = present[s] && (!m->repeatable[m->produced_at[s]] || is_resident(m, i, s, x, threshold));
         for (int s = 0; s < n_storages; s++)
             if (m->produced_at[s] < first && is_resident(m, i + 1, s, x, threshold)) demand(m, s, present, demanded);
@@ -65,7 +65,7 @@ mp_status mp_ilp_steps(const mp_ilp_model *m, const bool *runs, mp_step **steps,
     return mp_updates_place(m->graph, list, n_list, steps, n, err);
 }
 
-/* True if a node that runs in stage i at `place` or later uses s. */
+/* True if a node that runs in stage i at `place` or later uses s. `again` marks the nodes that the stage recomputes. */
 static bool is_used(const mp_ilp_model *m, const bool *again, int i, int s, int place)
 {
     const int end = mp_ilp_stage_end(m, i);
@@ -80,8 +80,7 @@ static double resident_value(const mp_ilp_model *m, int stage, int s, const doub
     return column >= 0 ? x[column] : 0;
 }
 
-/* Applies in-place pairs in the order of their columns, as far as they fit. This is the order in which each node lists its
- * pairs. */
+/* Sets the columns of in-place pairs. Pairs are applied in the order in which each node lists them, as far as they fit. */
 static void fill_pairs(const mp_ilp_model *m, const bool *runs, double *x, bool *taken)
 {
     const size_t n_storages = m->graph->n_storages;

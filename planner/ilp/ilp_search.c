@@ -1,8 +1,7 @@
-/* ilp_search.c - branch and bound over the integer programme, by GLPK. `search` owns everything that must be freed after an
- * error in GLPK.
- *
- * GLPK would accept an infeasible start as a solution. So a start is first checked against all rows in integer arithmetic.
- * Each solution of GLPK becomes a plan that the timeline judges, and so do plans rounded from the relaxations. */
+/* ilp_search.c - branch and bound over the integer programme, by GLPK. The struct `search` owns everything that must be freed
+ * after an error in GLPK. GLPK accepts a start solution without a check. So a start solution is first checked against all rows
+ * in integer arithmetic. Each integer solution of GLPK is converted to a plan, which the timeline judges. Solutions of
+ * relaxations are rounded to plans and judged as well. */
 #include "planner/ilp/ilp.h"
 
 #include <math.h>
@@ -19,15 +18,16 @@ typedef struct search {
     const mp_ilp_limits *limits;
     mp_ilp_result *result;
     int64_t budget_bytes, ticks_unit, base_ticks;
-    double start, incumbent; /* objective values in GLPK of the start and of the last solution (incumbent) that was judged */
-    bool useless;            /* no plan with fewer than good_ticks exists, so the search can end */
+    /* GLPK's objective value of the start solution; of the last integer solution (incumbent) that was judged */
+    double start, incumbent;
+    bool useless; /* it is proved that no plan has fewer than good_ticks ticks, so the search can end */
     mp_status status;
     mp_error *err;
     glp_prob *problem;
-    double *x;         /* values per column, from index 0 */
-    double *values;    /* values per column, from index 1, for GLPK */
-    int *indices;      /* numbers per column, from index 1, for GLPK */
-    bool *runs, *last; /* the runs to judge; the runs that were judged last */
+    double *x;         /* per column: its value; the array begins at index 0 */
+    double *values;    /* per column: its value for GLPK; the array begins at index 1 */
+    int *indices;      /* column numbers for GLPK; the array begins at index 1 */
+    bool *runs, *last; /* the runs to be judged; the runs that were judged before */
     bool *work;
 } search;
 
@@ -72,8 +72,8 @@ static mp_status judge(search *s, int64_t *peak_bytes)
     return MP_OK;
 }
 
-/* Builds the plan that keeps each storage resident whose column is >= threshold. Returns false if the plan was judged before,
- * or does not fit. */
+/* Rounds the values of the RESIDENT columns: a storage with a value >= threshold is kept resident. Builds and judges the plan.
+ * Returns false if the plan equals the plan judged before, or exceeds the budget. */
 static bool round_to_plan(search *s, double threshold)
 {
     int64_t peak_bytes = 0;
@@ -96,7 +96,8 @@ static double objective(const search *s)
     return (double)ticks;
 }
 
-/* Rounds the relaxation of the current node of the tree to plans; at the root with many thresholds. */
+/* Rounds the solution of the current relaxation to plans. Many thresholds are used at the root of the search tree, one at other
+ * nodes. */
 static void try_rounding(search *s, glp_tree *tree)
 {
     static const double thresholds[] = {0.5, 0.9, 0.1, 0.7, 0.3, 0.99, 0.01};
@@ -112,7 +113,7 @@ static void try_rounding(search *s, glp_tree *tree)
     }
 }
 
-/* If GLPK has found a new solution since the last call, builds the plan of this solution. */
+/* If GLPK has found a new integer solution since the last call, builds and judges its plan. */
 static void take_incumbent(search *s, glp_prob *problem)
 {
     if (glp_mip_status(problem) != GLP_FEAS && glp_mip_status(problem) != GLP_OPT) return;
@@ -149,8 +150,8 @@ static void call_back(glp_tree *tree, void *data)
 
 /* ---- the problem ---- */
 
-/* Returns the factor between bytes and the coefficients of memory rows. Large byte counts are scaled so that bounds are about
- * 1000. Small numbers remain exact. */
+/* Returns the factor by which bytes are divided in the coefficients of memory rows. Large byte counts are scaled so that right
+ * sides are about 1000. Small numbers are not scaled and remain exact. */
 static double bytes_unit(const search *s)
 {
     const mp_ilp_model *m = s->m;
@@ -175,7 +176,7 @@ static void load_rows(search *s)
         for (size_t k = row->start; k < row->start + row->n; k++)
             if (m->entries[k].coefficient > 0) most += m->entries[k].coefficient;
         if (row->memory) bound += s->budget_bytes - s->limits->tighter_bytes - m->static_bytes;
-        if (most <= bound) continue; /* no values of the columns can violate the row */
+        if (most <= bound) continue; /* the row is satisfied by all values of its columns, so GLPK does not need it */
         const double scale = row->memory ? unit : 1;
         const int index = glp_add_rows(s->problem, 1);
         double limit = (double)bound / scale;
@@ -208,7 +209,7 @@ static void load(search *s)
     load_rows(s);
 }
 
-/* Solves the first relaxation in slices of iterations, so that the clock can be checked. */
+/* Solves the first relaxation in slices of some iterations, and checks the clock after each. */
 static int relax(search *s)
 {
     glp_smcp how;
@@ -216,7 +217,7 @@ static int relax(search *s)
     glp_init_smcp(&how);
     how.msg_lev = GLP_MSG_OFF;
     how.meth = GLP_DUALP;
-    how.it_lim = 200; /* iterations between checks of the clock */
+    how.it_lim = 200; /* iterations per slice */
     glp_adv_basis(s->problem, 0);
     do {
         how.tm_lim = time_left(s);

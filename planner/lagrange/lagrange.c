@@ -1,14 +1,15 @@
 /* lagrange.c - the searcher `priced`: Lagrangian relaxation of the memory constraint. For given multipliers, a minimum cut
- * decides which storages are kept and which are recomputed. The multipliers are adjusted, and the timeline judges the
- * schedules.
+ * decides which storages are kept and which are recomputed. The multipliers are then adjusted. The timeline judges the schedule
+ * of each cut. The search has four phases:
  *
  * 1. A single multiplier, at the end of forward, is bisected until the storages that are live there just fit.
- * 2. A multiplier per stage rises where the schedule exceeds the budget and falls where memory is free (subgradient). These
- * multipliers balance recomputation against kept storages.
- * 3. If few storages are kept, a single recomputation would span a long range. So the list is cut where few bytes cross, for a
- * range of segment sizes. Crossing storages are kept, and multipliers decide about the others.
- * 4. Segments in which everything is recomputed (Chen et al. 2016), partly more than once. These are for budgets that the cuts
- * cannot meet.
+ * 2. A multiplier per stage rises where the schedule exceeds the budget and falls where memory is free (subgradient). So each
+ *    stage has its own price of memory.
+ * 3. If few storages are kept, one recomputation extends over many nodes and needs much memory. So the node list is cut into
+ *    segments at positions that few bytes cross, with several segment sizes. Storages that cross an end of a segment are kept.
+ *    Multipliers decide about all other storages.
+ * 4. Last, segments are tried in which everything is recomputed (Chen et al. 2016), some of it more than once. They serve
+ *    budgets for which minimum cuts find no plan.
  *
  * On large graphs mp_run_lagrange_first offers a segment schedule first, so that an early stop has a plan.
  *
@@ -27,10 +28,10 @@
 typedef struct segment_list {
     mp_pool *pool; /* owns all arrays */
     mp_boundaries *boundaries;
-    int64_t *produced_bytes; /* per position in the forward list: bytes of its node's outputs */
-    int64_t total_bytes;     /* bytes of the outputs of all positions */
-    bool *ends;              /* per position: a segment ends there, set by the last call of cut_segments */
-    int *n_ends;             /* scratch, per position: number of segment ends before it */
+    int64_t *produced_bytes; /* per position in the forward list: bytes of the outputs of its node */
+    int64_t total_bytes;     /* sum of produced_bytes */
+    bool *ends;              /* per position: a segment ends there, as set by the last call of cut_segments */
+    int *n_ends;             /* scratch, per position: number of segment ends before the position */
 } segment_list;
 
 static void free_segments(segment_list *x)
@@ -42,7 +43,7 @@ static void free_segments(segment_list *x)
 }
 MP_OWNER(free_segments, segment_list)
 
-/* Prepares the cutting of the forward list into segments. On MP_OK release *out with free_segments (NULL is allowed).
+/* Prepares the forward list for being cut into segments. On MP_OK release *out with free_segments (NULL is allowed).
  * MP_NOT_APPLICABLE: no forward or no backward nodes. MP_NOMEM. O(list lengths). */
 static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_error *err)
 {
@@ -65,8 +66,8 @@ static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_erro
     return MP_OK;
 }
 
-/* Cuts the list into segments of about size_bytes of outputs. A segment ends where the fewest bytes cross, after it has
- * produced between 3/4 and 5/4 of size_bytes. */
+/* Cuts the forward list into segments that each produce about size_bytes of outputs. A segment ends after 3/4 to 5/4 of
+ * size_bytes, at the position that the fewest bytes cross. */
 static void cut_segments(segment_list *x, int64_t size_bytes)
 {
     const mp_boundaries *b = x->boundaries;
@@ -89,7 +90,8 @@ static void cut_segments(segment_list *x, int64_t size_bytes)
     }
 }
 
-/* Sets labels->is_kept so that storages that cross a segment's end are kept. O(n + storages). */
+/* Sets labels->is_kept for the nodes whose outputs cross the end of a segment, so that these outputs are kept. O(n +
+ * storages). */
 static void keep_crossing(segment_list *x, mp_cut_labels *labels)
 {
     const mp_boundaries *b = x->boundaries;
@@ -105,14 +107,16 @@ typedef struct pricing {
     mp_search *search;
     mp_cut_labels *problem;
     segment_list *segments;
-    double *multiplier;  /* per stage: ticks per byte */
-    int64_t *over_bytes; /* per stage: largest live bytes of its step and of its recomputations, minus free_bytes */
-    int64_t free_bytes;  /* budget minus static bytes */
+    double *multiplier; /* per stage: ticks per byte */
+    /* per stage: largest live bytes of its step and of the recomputations just before it, minus free_bytes */
+    int64_t *over_bytes;
+    int64_t free_bytes; /* budget minus static bytes */
     int64_t best_ticks, smallest_bytes;
-    double spare;   /* fraction of free_bytes that the multipliers leave unused; activations are so large that a fit is rarely
-                       exact */
-    int64_t n_cuts; /* number of minimum cuts that may still be computed */
-    int64_t ticks;  /* ticks of the schedule built last */
+    /* fraction of free_bytes that stays unused; it is needed because few large activations rarely add up to exactly
+     * free_bytes */
+    double spare;
+    int64_t n_cuts; /* number of minimum cuts that the search may still compute */
+    int64_t ticks;  /* ticks of the last schedule that was built */
     bool fits;
 } pricing;
 
@@ -121,7 +125,7 @@ static bool ended(pricing *x)
     return x->n_cuts <= 0 || mp_search_stopped(x->search);
 }
 
-/* Computes over_bytes per stage: for the stage's step and the recomputations just before it. */
+/* Sets over_bytes[k] for each stage k, from the stage's step and the recomputations just before it. */
 static void measure(pricing *x, const mp_timeline *timeline, const mp_step *steps)
 {
     const mp_cut_labels *p = x->problem;
@@ -134,7 +138,8 @@ static void measure(pricing *x, const mp_timeline *timeline, const mp_step *step
     }
 }
 
-/* Builds the schedule of the decisions that are cheapest for the multipliers, and offers it if that may help. */
+/* Computes a minimum cut for the present multipliers, builds the schedule of its decisions, and offers the schedule if it may
+ * be better than known ones. */
 static mp_status try_multipliers(pricing *x, mp_error *err)
 {
     MP_OWNED mp_step *steps = NULL;
@@ -155,7 +160,8 @@ static mp_status try_multipliers(pricing *x, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the smallest multiplier at the end of forward with which the storages that are live there fit. */
+/* Uses a multiplier only at the end of forward. Finds by bisection its smallest value for which the storages that are live at
+ * the end of forward fit. */
 static mp_status bisect(pricing *x, mp_error *err)
 {
     const mp_cut_labels *p = x->problem;
@@ -178,8 +184,8 @@ static mp_status bisect(pricing *x, mp_error *err)
     return MP_OK;
 }
 
-/* Makes a subgradient step: raises the multiplier at the worst stage of each range over the budget, and lowers multipliers
- * where memory is free. */
+/* Makes a subgradient step. In each range of stages over the budget, raises the multiplier of the stage with the largest
+ * excess. Lowers multipliers of stages at which memory is free. */
 static void step_multipliers(pricing *x, double unit, double step)
 {
     const mp_cut_labels *p = x->problem;
@@ -210,7 +216,8 @@ static mp_status descend(pricing *x, double unit, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the ticks of recomputing everything, divided by its bytes. */
+/* Returns the mean price of a byte: the ticks of recomputing all forward nodes, divided by the bytes of all storages that can
+ * be recomputed. */
 static double mean_multiplier(const mp_cut_labels *p)
 {
     double ticks = 1, bytes = 1;
@@ -220,7 +227,7 @@ static double mean_multiplier(const mp_cut_labels *p)
     return ticks / bytes;
 }
 
-/* True if a plan is close to the known bound. On large graphs any plan is close enough. */
+/* True if the best plan is close to the known bound. On a large graph, true as soon as there is a plan. */
 static bool is_near(const pricing *x)
 {
     if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > MP_LAGRANGE_FIRST_PLAN_NODES) return true;
@@ -230,14 +237,15 @@ static bool is_near(const pricing *x)
 
 /* ---- segments ---- */
 
-/* A start of the subgradient descent: the size of segments in bytes (INT64_MAX: no segments), and the multipliers over the
- * stages as a shape and a height. With the height chosen, the shape yields its cheapest schedule that fits (0: none fits). */
+/* A start of the subgradient descent: the size of segments in bytes (INT64_MAX: no segments), and the multipliers per stage,
+ * which are shape[stage] * height. `height` is chosen so that the fitting schedule with the fewest ticks results. 0: no
+ * schedule fits. */
 typedef struct beginning {
     int64_t size_bytes;
     const double *shape;
     bool evicts_again;
     double height;
-    int64_t ticks; /* ticks of the schedule with this shape and height */
+    int64_t ticks; /* ticks of the schedule with these multipliers */
 } beginning;
 
 static void set_multipliers(pricing *x, const beginning *b, double height)
@@ -252,7 +260,7 @@ static void keep_ends(pricing *x, const beginning *b)
     x->problem->evicts_again = b->evicts_again;
 }
 
-/* Finds the height with which the shape of the multipliers yields its cheapest schedule that fits. */
+/* Finds the height for which the multipliers shape[stage] * height yield the fitting schedule with the fewest ticks. */
 static mp_status find_height(pricing *x, beginning *b, double height, mp_error *err)
 {
     double low = 0, high = 0;
@@ -280,15 +288,16 @@ static int by_ticks(const void *a, const void *b)
     return (x->shape > y->shape) - (x->shape < y->shape);
 }
 
-/* Tries two shapes of multipliers: nonzero only at the end of forward, or in proportion to keep-all's excess over the budget.
- * Combines each shape with segments of many sizes, with crossing storages kept. Then descends from each combination, the best
- * first. */
+/* Tries two shapes of multipliers: nonzero at the end of forward only, or in proportion to keep-all's excess over the budget.
+ * Combines each shape with segments of many sizes, in which crossing storages are kept. Then starts a subgradient descent from
+ * each combination, the best first. */
 static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
-    enum { WAYS = 4 }; /* two shapes, each with and without repeated eviction */
+    enum { WAYS = 4 }; /* two shapes, each with and without evicts_again */
     const mp_cut_labels *p = x->problem;
     beginning list[MP_LAGRANGE_SIZES * WAYS] = {0};
-    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_LAGRANGE_FITTING * WAYS); /* half of the cuts are for finding the starts */
+    /* half of the minimum cuts are reserved for finding the starts, the other half for the descents */
+    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_LAGRANGE_FITTING * WAYS);
     const int stride = n_sizes >= MP_LAGRANGE_SIZES ? 1 : (int)(MP_LAGRANGE_SIZES / n_sizes);
     int n = 0;
     MP_OWNED double *at_end = mp_alloc(2 * (size_t)p->n, sizeof *at_end);
@@ -314,7 +323,7 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     return MP_OK;
 }
 
-/* Offers schedules of segments alone: all storages that cross a segment's end are kept, and all others are recomputed. */
+/* Offers schedules without a minimum cut: storages that cross the end of a segment are kept, and all others are recomputed. */
 static mp_status offer_segments(pricing *x, mp_error *err)
 {
     const segment_list *segments = x->segments;
@@ -368,7 +377,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     mp_error ignored = {0};
     MP_CHECK(mp_cut_labels_new(graph, &x->problem, err));
     if (graph->nodes[x->problem->node[x->problem->forward_end]].phase == MP_PHASE_FORWARD)
-        return MP_OK; /* if forward has no later stage, there is nothing to keep or recompute */
+        return MP_OK; /* without loss or backward nodes, no storage is kept for backward */
     const double unit = mean_multiplier(x->problem);
     x->multiplier = mp_alloc(graph->n_nodes, sizeof *x->multiplier);
     x->over_bytes = mp_alloc(graph->n_nodes, sizeof *x->over_bytes);

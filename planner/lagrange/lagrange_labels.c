@@ -1,10 +1,11 @@
 /* lagrange_labels.c - the network of the closure problem that decides which storages are kept, and its minimum cut.
  *
- * Vertices on the source's side are storages that are live after the end of forward, and recomputed stages. A live storage
- * costs its memory from its recomputation on (its drain). If its producer is not recomputed, the storage is kept, and also
- * costs the memory before that (the arc to the producing stage). A recomputed stage has its ticks as drain, and arcs to its
- * inputs. A storage read by stages after the end of forward has a supply of one more than the cost of keeping it, so that
- * cutting the supply never pays. The same holds for the arcs to inputs.
+ * On the source's side are the storages that are live after the end of forward, and the recomputed stages. The drain of a
+ * storage (its capacity to the sink) is the cost of its memory from its possible recomputation on. If a live storage is not
+ * recomputed, it is kept. It then also costs the memory before that moment, which is the capacity of the arc to the producing
+ * stage. The drain of a recomputed stage is its ticks. Arcs lead from the stage to its inputs. A storage that is read after the
+ * end of forward has a supply (capacity from the source) of one more than the cost of keeping it. So a minimum cut never cuts
+ * this supply. The arcs from stages to inputs have the same capacity.
  *
  * The position and lifetime of a recomputed storage depend on the other recomputed stages. They are estimated from the
  * previous cut. */
@@ -24,7 +25,7 @@ static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
     return &x->graph->nodes[x->node[stage]].alternatives[0];
 }
 
-/* Returns the first stage of the loss or of backward; without such a stage, the last stage. */
+/* Returns the first stage of the loss or of backward. If there is none, returns the last stage. */
 static int find_forward_end(const mp_cut_labels *x)
 {
     int k = 0;
@@ -32,7 +33,7 @@ static int find_forward_end(const mp_cut_labels *x)
     return k;
 }
 
-/* Finds the storages that can be kept or recomputed, and their first and last reads. */
+/* Finds the storages that may be kept or recomputed, with their first and last reads on both sides of the end of forward. */
 static void find_uses(mp_cut_labels *x)
 {
     const mp_graph *graph = x->graph;
@@ -56,7 +57,7 @@ static void find_uses(mp_cut_labels *x)
             if (x->first_late[s] == x->n) x->first_late[s] = k;
         }
     }
-    for (size_t v = 0; v < graph->n_nodes; v++) /* inputs of updates are never recomputed */
+    for (size_t v = 0; v < graph->n_nodes; v++) /* a storage that an update reads is always kept */
         for (size_t i = 0; i < graph->nodes[v].alternatives[0].n_reads && graph->nodes[v].phase == MP_PHASE_UPDATE; i++)
             x->producer[graph->nodes[v].alternatives[0].reads[i]] = -1;
 }
@@ -72,9 +73,9 @@ static void need(mp_cut_labels *x, int s, int by, int run)
     }
 }
 
-/* Finds, for every stage of forward, where it would be recomputed and how long its outputs would then live, given the other
- * recomputed stages. With `all`, assumes that all stages are recomputed, and also finds the stages whose recomputation can be
- * useful at all. */
+/* Estimates, for every forward stage, where it would be recomputed and how long its outputs would then be live, given the other
+ * recomputed stages. With `all`, assumes that all stages are recomputed, and marks the stages whose recomputation may be
+ * useful. */
 static void find_reruns(mp_cut_labels *x, bool all)
 {
     const mp_graph *graph = x->graph;
@@ -92,7 +93,7 @@ static void find_reruns(mp_cut_labels *x, bool all)
                 run = x->needed[alternative->writes[i]];
         if (all) x->repeatable[k] &= run < x->n;
         x->rerun[k] = run;
-        /* no stage needs it, so its position is the latest possible */
+        /* no stage needs the outputs, so the latest possible position is assumed */
         for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) {
             const int s = alternative->writes[i];
             if (x->producer[s] == k && x->rerun_end[s] >= 0 && x->rerun_end[s] < x->rerun[k]) x->rerun[k] = x->rerun_end[s];
@@ -150,7 +151,8 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
     return mp_mincut_new(n > 0 ? n : 1, from, to, x->n_arcs, &x->cut, err);
 }
 
-/* Scales ticks for the cut to a sum of about 2^MP_LAGRANGE_TICK_BITS, so that sums with memory costs do not overflow. */
+/* Scales the ticks of all stages so that their sum is about 2^MP_LAGRANGE_TICK_BITS. Then sums of ticks and memory costs do not
+ * overflow. */
 static void scale_ticks(mp_cut_labels *x)
 {
     double total = 1;
@@ -217,7 +219,7 @@ void mp_cut_labels_free(mp_cut_labels *x)
     mp_free(x);
 }
 
-/* Returns the scaled cost of storage s while it is live in stages [from, to). */
+/* Returns the cost, in scaled units, of the memory of storage s in stages [from, to). */
 static int64_t cost_of_memory(const mp_cut_labels *x, int s, int from, int to)
 {
     if (from >= to) return 0;
@@ -231,8 +233,8 @@ static int64_t keeping_cost(const mp_cut_labels *x, int s)
     return cost_of_memory(x, s, x->last_early[s] + 1, x->rerun_end[s] + 1);
 }
 
-/* Returns the scaled cost of storage s if it is recomputed. If only one stage needs it early, that stage is charged half of
- * the cost of that time. */
+/* Returns the cost of the memory of storage s if it is recomputed, in scaled units. If only one recomputed stage needs the
+ * storage early, half of the cost of that time is charged to this stage instead. */
 static int64_t recomputed_cost(const mp_cut_labels *x, int s)
 {
     const int k = x->producer[s];

@@ -1,5 +1,5 @@
-/* lagrange_schedule.c - builds the steps for given decisions, in one pass over the stages in list order. Before each stage,
- * its inputs that are not live are recomputed. */
+/* lagrange_schedule.c - builds the steps that follow from the decisions, in one pass over the stages in list order. Before each
+ * stage, it recomputes the stage's inputs that are not live. */
 #include "planner/lagrange/lagrange.h"
 
 #include "planner/math/heap.h"
@@ -9,14 +9,14 @@
 typedef struct walk {
     const mp_cut_labels *x;
     bool *missing;     /* per storage: it was evicted and has not been recomputed */
-    bool *is_demanded; /* per stage: it must be recomputed before the current stage */
+    bool *is_demanded; /* per stage: it must be recomputed before the current stage runs */
     int *demanded;
     int n_demanded;
     mp_heap in_order;
     mp_step *steps;
     size_t n, most;
     int *stage;   /* per node: its stage */
-    double *cost; /* per stage: scaled ticks to recompute it, with its inputs that are not live */
+    double *cost; /* per stage: scaled ticks to recompute it, including its inputs that are not live */
 } walk;
 
 static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
@@ -35,7 +35,7 @@ static void demand_reads(walk *w, int stage)
     }
 }
 
-/* Returns the first stage after this one that reads s; n: none. */
+/* Returns the first stage after `stage` that reads s; n: there is none. */
 static int next_read(const walk *w, int s, int stage)
 {
     const mp_graph *graph = w->x->graph;
@@ -51,7 +51,7 @@ static int next_read(const walk *w, int s, int stage)
     return low < end ? w->stage[graph->readers[low]] : w->x->n;
 }
 
-/* Evicts a storage that is live after a stage, if keeping it until its next read costs more than recomputing it. */
+/* Evicts storage s after `stage` if keeping it until its next read costs more than recomputing it. */
 static void evict_if_cheaper(walk *w, int s, int stage)
 {
     const mp_cut_labels *x = w->x;
@@ -63,7 +63,7 @@ static void evict_if_cheaper(walk *w, int s, int stage)
     w->missing[s] = sum * x->scale * (double)x->graph->storages[s].bytes > w->cost[producer] && w->n < w->most;
 }
 
-/* Computes the cost of recomputing a stage if all evicted storages stay evicted. */
+/* Computes the cost of recomputing a stage, including the recomputation of its evicted inputs. */
 static void find_cost(walk *w, int stage)
 {
     const mp_alternative *alternative = alternative_of(w->x, stage);
@@ -77,7 +77,8 @@ static void recompute(walk *w, int stage)
 {
     w->n_demanded = 0;
     demand_reads(w, stage);
-    for (int i = 0; i < w->n_demanded; i++) demand_reads(w, w->demanded[i]); /* the loop adds elements, so n_demanded grows */
+    /* the body appends stages to the list, so n_demanded grows */
+    for (int i = 0; i < w->n_demanded; i++) demand_reads(w, w->demanded[i]);
     for (int i = 0; i < w->n_demanded; i++) mp_heap_push(&w->in_order, w->demanded[i], w->demanded[i]);
     for (int i = 0; w->in_order.n; i++) { /* the nodes in list order */
         const int k = w->demanded[i] = mp_heap_pop(&w->in_order);
@@ -88,8 +89,8 @@ static void recompute(walk *w, int stage)
     }
 }
 
-/* Evicts the inputs of a stage, and the storages that were recomputed for it, if recomputing them again is cheaper than
- * keeping them. */
+/* Considers the inputs of a stage and the storages that were recomputed for it. Evicts each of them again if another
+ * recomputation is cheaper than keeping it. */
 static void evict_again(walk *w, int stage)
 {
     const mp_alternative *alternative = alternative_of(w->x, stage);

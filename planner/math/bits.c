@@ -1,4 +1,4 @@
-/* bits.c - counts the members of a set of integers, and hashes the set. */
+/* bits.c - counts the elements of a bit set, and computes its hash. */
 #include "planner/math/bits.h"
 
 #include <xxhash.h>

@@ -32,7 +32,8 @@ static inline void mp_bits_unite(uint64_t *set, const uint64_t *other, size_t wo
     for (size_t w = 0; w < words; w++) set[w] |= other[w];
 }
 
-/* Removes the smallest number from a word that is not zero, and returns it. To visit all members of a set in ascending order:
+/* Removes the lowest bit from a word that is not zero, and returns its number. This loop visits all elements of a set in
+ * ascending order:
  *
  *     for (size_t w = 0; w < words; w++)
  *         for (uint64_t left = set[w]; left;) visit((int)w * 64 + mp_bits_take(&left));

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* Returns the greatest common divisor of two numbers >= 0; of 0 and a, it is a. O(log a). */
+/* Returns the greatest common divisor of two numbers >= 0. If one of them is 0, returns the other number. O(log a). */
 static inline int64_t mp_gcd(int64_t a, int64_t b)
 {
     while (b) {

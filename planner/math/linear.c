@@ -1,6 +1,6 @@
-/* linear.c - solves a linear programme by GLPK's dual simplex. In a session, GLPK's environment is silenced and limited, and
- * its error hook jumps back to the session. The programme is stored in memplan's own memory. GLPK has a copy for the duration
- * of each call only, so that nothing is lost when GLPK fails. */
+/* linear.c - solves a linear programme by GLPK's dual simplex. During a session, GLPK prints nothing, its memory is limited,
+ * and its error hook jumps back to the begin of the session. The programme is stored in memplan's own memory. GLPK has a copy
+ * only during each call, so that the programme survives a failure of GLPK. */
 #include "planner/math/linear.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void on_error(void *data)
     longjmp(*(jmp_buf *)data, 1);
 }
 
-/* Suppresses GLPK's output: it prints error texts even with its terminal off. */
+/* Suppresses all output of GLPK, which prints error texts even if its terminal is off. */
 static int say_nothing(void *data, const char *text)
 {
     (void)data;
@@ -36,7 +36,8 @@ static int say_nothing(void *data, const char *text)
 mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err)
 {
     jmp_buf escape;
-    enum { CREATED = 0, PRESENT = 1 }; /* results of glp_init_env; larger values mean that there is no environment */
+    /* the two successful results of glp_init_env; a larger value means that GLPK has no environment */
+    enum { CREATED = 0, PRESENT = 1 };
     const int code = glp_init_env();
     if (code > PRESENT) return MP_FAIL(err, MP_NOMEM, "no memory for GLPK");
     const bool owned = code == CREATED;
@@ -57,7 +58,7 @@ mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err)
     return MP_OK;
 }
 
-enum { SLICE = 256 /* iterations between two checks of the work limit and of `stop` */ };
+enum { SLICE = 256 /* iterations of the simplex algorithm between two checks of the work limit and of `stop` */ };
 
 int mp_linear_column(mp_linear *l, double cost)
 {
@@ -111,7 +112,7 @@ unsigned char *mp_linear_basis(const mp_linear *l, size_t *size)
     return l->basis;
 }
 
-/* ---- before the first solve ---- */
+/* ---- before the first call of mp_linear_solve ---- */
 
 static void activate(mp_linear *l, int row)
 {
@@ -146,7 +147,8 @@ static bool sort_entries(mp_linear *l)
     return true;
 }
 
-/* Starts from the basis of slacks, and activates the rows that x = 0 may violate. (Active rows are passed to GLPK.) */
+/* Starts from the basis of slack variables, in which x = 0. Activates the rows that x = 0 violates. (GLPK only sees active
+ * rows.) */
 static mp_status begin(mp_linear *l, mp_error *err)
 {
     const size_t n = (size_t)l->n_rows;
@@ -162,13 +164,13 @@ static mp_status begin(mp_linear *l, mp_error *err)
     return MP_OK;
 }
 
-/* Deactivates the rows that are slack in the basis; a row is activated again when it is violated. */
+/* Deactivates each row whose slack variable is in the basis. A deactivated row is activated again when it is violated. */
 static void choose_active(mp_linear *l)
 {
     const int before = l->n_active;
     l->n_active = 0;
     memset(l->is_active, 0, (size_t)l->n_rows * sizeof *l->is_active);
-    for (int k = 0; k < before; k++) /* active rows keep their order; newly activated rows follow */
+    for (int k = 0; k < before; k++) /* active rows keep their order, and newly activated rows follow them */
         if (l->basis[l->active[k]] != GLP_BS || l->row_lower[l->active[k]] != 0) activate(l, l->active[k]);
     for (int r = 0; r < l->n_rows; r++)
         if (!l->is_active[r] && l->basis[r] != GLP_BS) activate(l, r);
@@ -190,7 +192,7 @@ static void add_row(glp_prob *problem, const mp_linear *l, int row)
     glp_set_mat_row(problem, r, (int)(l->row_start[row + 1] - start), l->column + start, l->coefficient + start);
 }
 
-/* Builds GLPK's problem with the current basis. */
+/* Copies the active rows and the current basis into a new problem of GLPK. */
 static glp_prob *build(const mp_linear *l)
 {
     glp_prob *problem = glp_create_prob();
@@ -227,7 +229,7 @@ static bool is_violated(const mp_linear *l, int row)
     return sum < l->row_lower[row] - hardly;
 }
 
-/* Activates the rows that the solution violates. Returns true if there were any. */
+/* Activates the rows that the present solution violates. Returns true if there were any. */
 static bool add_violated(mp_linear *l, glp_prob *problem)
 {
     const int before = l->n_active;
@@ -239,7 +241,7 @@ static bool add_violated(mp_linear *l, glp_prob *problem)
     return l->n_active > before;
 }
 
-/* Runs up to `iterations` more iterations. Returns GLPK's code; GLP_EITLIM: not finished. */
+/* Runs up to `iterations` more iterations of the simplex algorithm. Returns GLPK's code; GLP_EITLIM: the limit was reached. */
 static int iterate(mp_linear *l, glp_prob *problem, int iterations)
 {
     glp_smcp options;
@@ -253,7 +255,7 @@ static int iterate(mp_linear *l, glp_prob *problem, int iterations)
     return code;
 }
 
-/* Sets all results that the caller may read. */
+/* Copies the solution, the dual values and the status from GLPK to the fields of l. */
 static void read_answer(mp_linear *l, glp_prob *problem, int code)
 {
     mp_glpk_point();
@@ -271,7 +273,7 @@ static bool is_stopped(const mp_linear *l)
     return l->stop && l->stop(l->stop_data);
 }
 
-/* Runs until the programme is solved or a limit is reached. */
+/* Runs the simplex algorithm until the programme is solved or a limit is reached. */
 static void simplex(void *data)
 {
     const struct call *call = data;
@@ -281,7 +283,8 @@ static void simplex(void *data)
     bool is_reset = false;
     while ((left = call->iterations - glp_get_it_cnt(problem)) > 0 && l->work < call->work_limit && !is_stopped(l)) {
         code = iterate(l, problem, left < SLICE ? left : SLICE);
-        if (code && code != GLP_EITLIM && !is_reset) { /* the start basis is singular, or almost */
+        /* GLPK reports a singular or ill-conditioned basis, so it starts again from its standard basis */
+        if (code && code != GLP_EITLIM && !is_reset) {
             glp_std_basis(problem);
             is_reset = true;
             continue;

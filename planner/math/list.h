@@ -1,4 +1,4 @@
-/* list.h - linear search in a short list of indices. */
+/* list.h - searches a short list of indices from begin to end. */
 #pragma once
 
 #include <stdbool.h>

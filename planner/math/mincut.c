@@ -1,22 +1,26 @@
-/* mincut.c - the first phase of push-relabel. A maximum preflow already determines the minimum cut, so excess is not sent back
- * to the source. */
+/* mincut.c - minimum cut by the first phase of the push-relabel algorithm. The maximum preflow of this phase already determines
+ * the minimum cut. So the second phase, which returns excess to the source, is omitted. */
 #include "planner/math/mincut.h"
 
 #include <string.h>
 
 struct mp_mincut_work {
-    int *start;                   /* per vertex: its half-arcs are start[v] .. start[v + 1) */
-    int *head, *mate;             /* per half-arc: the vertex that it leads to; the half-arc in the other direction */
-    int *forward;                 /* per arc: its half-arc in the direction of the arc */
+    /* an arc consists of two half-arcs, one per direction; per vertex: the half-arcs that leave it are start[v] .. start[v +
+     * 1) */
+    int *start;
+    int *head, *mate;             /* per half-arc: the vertex to which it leads; the opposite half-arc of the same arc */
+    int *forward;                 /* per arc: the half-arc in the direction of the arc */
     int64_t *left;                /* per half-arc: its residual capacity */
-    int64_t *excess, *drain_left; /* per vertex: its excess; the remaining capacity of its arc to the sink */
-    int *height, *next;           /* per vertex: distance to the sink, n + 1 if unreachable; the half-arc to try next */
-    int *level;                   /* per height up to n: one vertex with this height, the first of a list; -1: none */
-    int *after, *before;          /* per vertex: the next and the previous vertex in the list of its height; -1: none */
-    int *queue;                   /* ring buffer of n active vertices */
+    int64_t *excess, *drain_left; /* per vertex: its excess; the residual capacity of its arc to the sink */
+    /* per vertex: its height (distance to the sink, n + 1 if the sink is unreachable); the half-arc that is tried next */
+    int *height, *next;
+    /* per height up to n: the first vertex in the list of all vertices with this height; -1: none */
+    int *level;
+    int *after, *before; /* per vertex: its neighbours in the list of vertices with its height; -1: none */
+    int *queue;          /* ring buffer of the active vertices, which are at most n */
     bool *queued;
     int first, n_queued, n_relabels;
-    int highest; /* no vertex has a height between this one and n + 1 */
+    int highest; /* the largest height of any vertex that can still reach the sink */
 };
 
 mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err)
@@ -72,7 +76,7 @@ void mp_mincut_free(mp_mincut *cut)
     if (cut) mp_pool_free(cut->pool);
 }
 
-/* Adds a vertex to the list of vertices with its height, if it can reach the sink. */
+/* Inserts a vertex into the list of its height, unless it cannot reach the sink. */
 static void enter_level(mp_mincut *cut, int v)
 {
     struct mp_mincut_work *w = cut->work;
@@ -95,8 +99,8 @@ static void leave_level(mp_mincut *cut, int v)
         w->level[w->height[v]] = w->after[v];
 }
 
-/* Global relabelling: computes the exact distance of every vertex to the sink, breadth first along residual arcs. Refills the
- * queue of active vertices. */
+/* Global relabelling: sets the height of every vertex to its exact distance from the sink, by a breadth-first search along
+ * residual arcs. Then refills the queue of active vertices. */
 static void measure_heights(mp_mincut *cut)
 {
     struct mp_mincut_work *w = cut->work;
@@ -138,8 +142,8 @@ static void push(mp_mincut *cut, int v, int a)
     w->queue[(w->first + w->n_queued++) % cut->n] = u;
 }
 
-/* Raises v to one above its lowest residual neighbour. If no vertex is left at the old height of v (a gap), no vertex above
- * the gap can reach the sink. */
+/* Raises the height of v to one above its lowest residual neighbour. If no other vertex has the old height of v (a gap), no
+ * vertex above this height can reach the sink any more. */
 static void relabel(mp_mincut *cut, int v)
 {
     struct mp_mincut_work *w = cut->work;

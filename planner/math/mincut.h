@@ -1,7 +1,7 @@
-/* mincut.h - finds a minimum s-t cut by push-relabel, in a network with fixed arcs and changing capacities.
- *
- * Source and sink are not vertices: `supply` is the capacity from the source to a vertex, `drain` from a vertex to the sink.
- * All values are integers. igraph's minimum cut, which tests compare with, uses doubles and rebuilds the network for each call.
+/* mincut.h - finds a minimum s-t cut by push-relabel, in a network whose arcs are fixed and whose capacities change between
+ * calls. Source and sink are not vertices. The `supply` of a vertex is the capacity of its arc from the source. The `drain` of
+ * a vertex is the capacity of its arc to the sink. All values are integers. igraph's minimum cut is used in tests for
+ * comparison only, because it uses doubles and rebuilds the network for each call.
  */
 #pragma once
 
@@ -16,10 +16,10 @@ typedef struct mp_mincut {
     mp_pool *pool; /* owns this struct and all arrays */
     int n;         /* number of vertices */
     size_t n_arcs;
-    int64_t *capacity; /* per arc, in the order of mp_mincut_new; set by the caller, >= 0 */
+    int64_t *capacity; /* per arc, in the order of mp_mincut_new: its capacity >= 0; set by the caller */
     /* per vertex: capacity of the arc from the source, and of the arc to the sink; set by the caller, >= 0 */
     int64_t *supply, *drain;
-    bool *source_side; /* per vertex: it is on the source's side; set by mp_mincut_run */
+    bool *source_side; /* per vertex: it is on the source's side of the minimum cut; set by mp_mincut_run */
     struct mp_mincut_work *work;
 } mp_mincut;
 

@@ -1,14 +1,15 @@
 /* splitmix.h - splitmix64 pseudo-random numbers (Steele, Lea and Flood 2014). A seed yields the same numbers on every machine.
  *
- * The state is one word. The caller owns it and initialises it with the seed. Every seed is suitable. */
+ * The generator's state is one 64-bit word. The caller owns the word and sets it to the seed at first. Every seed is
+ * suitable. */
 #pragma once
 
 #include <stdint.h>
 
 #define MP_SPLITMIX_STEP UINT64_C(0x9E3779B97F4A7C15)
 
-/* The output function of the generator, also used as a hash. Equal words have equal hashes. Hashes of neighbouring words are
- * unrelated. */
+/* The output function of the generator, which also serves as a hash of a word. Equal words have equal hashes. Hashes of
+ * neighbouring words are unrelated. */
 static inline uint64_t mp_splitmix_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -21,7 +22,7 @@ static inline uint64_t mp_splitmix_next(uint64_t *state)
     return mp_splitmix_mix(*state += MP_SPLITMIX_STEP);
 }
 
-/* Returns a uniform draw from [0, 1). */
+/* Returns a random number from a uniform distribution over [0, 1). */
 static inline double mp_splitmix_uniform(uint64_t *state)
 {
     return (double)(mp_splitmix_next(state) >> 11) * 0x1p-53;

@@ -1,5 +1,5 @@
-/* tuning.h - the constants that trade search time for better plans: MP_NAME for each row of tuning.def. The table states the
- * trade-off of each constant and the origin of its value. */
+/* tuning.h - constants that trade search time for better plans. Each row of tuning.def defines one constant MP_NAME, and states
+ * its trade-off and the origin of its value. */
 #pragma once
 
 enum {

@@ -1,13 +1,13 @@
 /* annealed.c - simulated annealing over one choice per storage: keep, offload or recompute.
  *
- * A move makes new choices for one to three storages, or for all outputs of their nodes. Moves of several storages are needed,
- * because the nine tensors of a block may save nothing one by one. The energy is the makespan plus a penalty per byte over the
- * budget in each step.
+ * A move makes new choices for one to three storages, or for all outputs of their nodes. Moves of several storages are needed.
+ * For example, a block may produce nine tensors that save time only if all of them are changed. The energy is the makespan plus
+ * a penalty per byte over the budget in each step.
  *
- * There are far fewer combinations of choices than orders of steps, and choices determine when copies begin and end
- * (choices.h). So this search decides which tensors share the link. Annealing of orders (planner/anneal) then moves single
- * steps. It also finds plans that choices cannot express, such as two recomputations of one tensor. Source: Kirkpatrick,
- * Gelatt and Vecchi 1983. */
+ * The choices determine when copies begin and end (choices.h), and there are far fewer combinations of choices than orders of
+ * steps. So this search is suited to decide which tensors are copied over the link. Annealing of orders (planner/anneal) runs
+ * afterwards and moves single steps. It also finds plans that no choices produce, such as plans with two recomputations of one
+ * tensor. Source: Kirkpatrick, Gelatt and Vecchi 1983. */
 #include "planner/search/searchers.h"
 
 #include <math.h>
@@ -19,10 +19,10 @@
 
 typedef struct walk {
     mp_trials *x;
-    mp_choice *before, *best; /* per storage: choices before the current move; choices of the best plan */
-    size_t n_bytes;           /* size in bytes of the array `before`, and of `best` */
+    mp_choice *before, *best; /* per storage: its choice before the current move; its choice in the best plan */
+    size_t n_bytes;           /* size in bytes of each of the arrays `before` and `best` */
     uint64_t random;
-    /* ticks of keep-all; penalty in ticks per byte over the budget in a step; energy of the current choices */
+    /* step: ticks of keep-all; penalty: ticks per byte over the budget in a step; now: energy of the present choices */
     double step, penalty, now;
     int64_t best_ticks, update_ticks;
     int n_over; /* number of consecutive checks at which the plan exceeded the budget */
@@ -33,7 +33,7 @@ static double energy(const walk *w, int64_t ticks, int64_t over)
     return over == INT64_MAX ? INFINITY : (double)ticks + w->penalty * (double)over;
 }
 
-/* Starts from the choices that the best known plan makes. */
+/* Sets the initial choices to those of the best known plan. */
 static mp_status begin(walk *w, mp_error *err)
 {
     mp_trials *x = w->x;
@@ -58,7 +58,7 @@ static mp_status begin(walk *w, mp_error *err)
     return MP_OK;
 }
 
-/* Draws a new choice for a storage, or for all outputs of its node. */
+/* Draws a new choice for a random storage, or for all outputs of the node that produces it. */
 static void flip(walk *w)
 {
     mp_trials *x = w->x;
@@ -74,8 +74,8 @@ static void flip(walk *w)
     }
 }
 
-/* Raises the penalty if the plan has exceeded the budget for long. While the plan fits, lowers the penalty step by step, down
- * to `least`. */
+/* Adapts the penalty. If the plan has exceeded the budget for many moves, raises it. If the plan fits, lowers it gradually,
+ * down to `least`. */
 static void adjust(walk *w, double least)
 {
     w->n_over = w->x->over ? w->n_over + 1 : 0;
@@ -85,7 +85,7 @@ static void adjust(walk *w, double least)
     w->now = energy(w, w->x->ticks, w->x->over);
 }
 
-/* Makes a random move. Undoes it if the new energy exceeds the limit that was drawn. */
+/* Makes a random move. Undoes the move if the new energy exceeds a random limit. */
 static mp_status change(walk *w, double temperature, mp_error *err)
 {
     mp_trials *x = w->x;
@@ -96,7 +96,7 @@ static mp_status change(walk *w, double temperature, mp_error *err)
     for (int k = mp_splitmix_below(&w->random, MP_CHOICES_FLIPS); k >= 0; k--) flip(w);
     if (!memcmp(w->before, x->choices.of, w->n_bytes)) return MP_OK;
     mp_choices_order(&x->choices, &n);
-    /* ticks of compute, which are known before the timeline is built */
+    /* the ticks of compute are compared first, because they are known before the timeline is built */
     const double computing = (double)(x->choices.begins[x->choices.n] + w->update_ticks);
     if (computing <= most) MP_CHECK(mp_trials_judge(x, &ticks, &over, err));
     if (energy(w, ticks, over) > most) {

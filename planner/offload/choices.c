@@ -1,5 +1,5 @@
-/* choices.c - builds an order of steps from one choice per storage. First the order without copies, then the begin and the end
- * of each copy as if compute never waited, then both in one list. */
+/* choices.c - builds an order of steps from one choice per storage. It first builds the order without copies. Then it computes
+ * the begin and end of each copy, as if compute never waited. Last, it merges the copies into the order. */
 #include "planner/offload/choices.h"
 
 #include <stdlib.h>
@@ -7,11 +7,13 @@
 
 #include "estimator/graph/liveness.h"
 
-/* A copy that is issued before a given place (step) of the order without copies. */
+/* A copy. Its places are indices in the order without copies. */
 typedef struct mp_choice_copy {
-    int place, turn; /* place before which the copy is issued; copies at the same place run in ascending `turn` */
-    int waiting;     /* place in the order that waits for the copy */
-    bool is_back;    /* a copy back, which place `waiting` waits for from the copy's own step on; false: a copy out */
+    int place, turn; /* the copy is issued before this place; copies with the same place are issued in ascending `turn` */
+    int waiting;     /* the step at this place waits for the copy */
+    /* true: the copy brings the storage back to the device, and occupies memory there from its own step on; false: a copy
+     * out */
+    bool is_back;
     mp_step step;
 } mp_choice_copy;
 
@@ -40,7 +42,7 @@ static bool is_copied(const mp_choices *x, int s)
            !x->reruns[x->graph->producer[s]];
 }
 
-/* Adds to the list x->demanded the nodes that recompute the inputs of a node that are not live. */
+/* Appends to x->demanded the nodes that must run again to provide inputs of `node` that are not live. */
 static void demand_reads(mp_choices *x, int node, int *n)
 {
     const mp_alternative *base = base_of(x, node);
@@ -69,13 +71,13 @@ static void append(mp_choices *x, int node, bool is_late)
     x->order[x->n++] = (mp_step){.node = node};
 }
 
-/* Recomputes the inputs of a node that are not live. Their inputs are recomputed too if they are not live. All in list order.
- */
+/* Recomputes the inputs of a node that are not live. Missing inputs of these recomputations are recomputed too. All
+ * recomputations run in list order. */
 static void rerun_inputs(mp_choices *x, int node)
 {
     int n = 0;
     demand_reads(x, node, &n);
-    for (int k = 0; k < n; k++) demand_reads(x, x->demanded[k], &n); /* the loop adds elements, so n grows */
+    for (int k = 0; k < n; k++) demand_reads(x, x->demanded[k], &n); /* the body appends nodes to the list, so n grows */
     for (int k = 0; k < n; k++) mp_heap_push(&x->in_order, x->demanded[k], x->demanded[k]);
     while (x->in_order.n) {
         const int again = mp_heap_pop(&x->in_order);
@@ -105,8 +107,8 @@ static void order_steps(mp_choices *x)
     }
 }
 
-/* Sets the end of every copy out and the begin of every copy back. A copy back begins at the last place from which compute
- * still hides it and all later copies back. */
+/* Sets the end of every copy out and the begin of every copy back. A copy back begins as late as possible. After its begin,
+ * compute must still take long enough to hide this copy and all copies back that follow it. */
 static void time_copies(mp_choices *x)
 {
     int64_t free_at = 0, next = INT64_MAX;
@@ -145,7 +147,8 @@ static int by_place(const void *a, const void *b)
     return x->place != y->place ? (x->place > y->place) - (x->place < y->place) : (x->turn > y->turn) - (x->turn < y->turn);
 }
 
-/* Lists the copies by place: at one place first copies out, then copies back in the order of their readers. */
+/* Lists the copies by place. At the same place, copies out precede copies back, and copies back are in the order of their
+ * readers. */
 static int list_copies(mp_choices *x)
 {
     const int n_storages = (int)x->graph->n_storages;
@@ -190,7 +193,7 @@ const mp_step *mp_choices_order(mp_choices *x, size_t *n_steps)
 
 mp_status mp_choices_start(const mp_graph *graph, mp_choices *out, mp_error *err)
 {
-    /* each node runs at most twice */
+    /* a node runs at most twice, so this bounds the number of steps */
     const size_t n_nodes = graph->n_nodes, n_storages = graph->n_storages, most = 2 * n_nodes;
     MP_CLEARED_BY(mp_choices_clear) mp_choices x = {.graph = graph, .pool = mp_pool_new()};
     x.of = mp_pool_alloc(x.pool, n_storages, sizeof *x.of);

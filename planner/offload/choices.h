@@ -11,21 +11,24 @@
 
 typedef enum mp_choice {
     MP_CHOICE_KEPT,
-    /* offloaded, if compute hides the copies: copies queue on the link, and a copy back begins as late as compute can still
-     * hide it */
+    /* offloaded, with copies that compute hides: copies run one after the other on the link, and a copy back begins as late as
+     * it can without making compute wait */
     MP_CHOICE_COPIED,
-    MP_CHOICE_WAITED_FOR, /* offloaded, not hidden: the next step waits for the copy out, and the reader waits for the whole
-                             copy back */
-    MP_CHOICE_AHEAD, /* offloaded like WAITED_FOR, but the copy back begins early enough that compute hides it if the link is
-                        free */
+    /* offloaded, with copies that compute does not hide: the step after the producer waits for the copy out, and the reader
+     * waits for the entire copy back */
+    MP_CHOICE_WAITED_FOR,
+    /* offloaded like MP_CHOICE_WAITED_FOR, but the copy back begins so early that compute hides it, provided that no other copy
+     * uses the link */
+    MP_CHOICE_AHEAD,
     MP_CHOICE_RECOMPUTED
 } mp_choice;
 
-/* The lifetime of a storage, as places (indices of steps) in mp_choices.order. */
+/* The lifetime of a storage, in places. A place is an index of a step in mp_choices.order. */
 typedef struct mp_choice_life {
-    /* place of its first run; of its last reader in forward; of its first reader in the loss or backward, -1: none */
+    /* made: its first run; early: its last reader in forward; late: its first reader in the loss or backward, -1 if none */
     int made, early, late;
-    /* for an offloaded storage: place that waits for the copy out; place before which the copy back begins */
+    /* for an offloaded storage. out_end: the step that waits for the copy out. back: the step before which the copy back
+     * begins */
     int out_end, back;
 } mp_choice_life;
 
@@ -37,17 +40,18 @@ typedef struct mp_choices {
     /* results of the last mp_choices_order: */
     int n;
     mp_step *order;       /* all steps except copies and updates */
-    int64_t *begins;      /* per step of `order`: its begin in ticks if compute never waits; n + 1 entries */
+    int64_t *begins;      /* per step of `order`: the time in ticks at which it begins if compute never waits; n + 1 entries */
     mp_choice_life *life; /* per storage */
     /* scratch: */
     bool *missing, *reruns,
-        /* missing, per storage: it must be recomputed. reruns, per node: it will be recomputed. is_demanded, per node: its
-         * demand is being processed */
+        /* missing, per storage: it is not live and must be recomputed. reruns, per node: it runs again. is_demanded, per node:
+         * it is in the list of nodes that must run again */
         *is_demanded;
     int *demanded;
     mp_heap in_order;
     struct mp_choice_copy *copies; /* sorted by place */
-    int *begin_of;                 /* per place in `order`: the index in `steps` of its first step, copies included */
+    /* per place in `order`: the index in `steps` of the first step at this place, copies included */
+    int *begin_of;
     mp_step *steps;
 } mp_choices;
 
@@ -55,10 +59,11 @@ typedef struct mp_choices {
 mp_status mp_choices_start(const mp_graph *graph, mp_choices *out, mp_error *err);
 void mp_choices_clear(mp_choices *choices);
 
-/* True if a copy moves this storage and no other storage. O(1). */
+/* True if there is a copy for this storage that moves no other storage. O(1). */
 bool mp_choices_may_copy(const mp_choices *choices, int s);
-/* Returns the first pair of copies for the storage (ways.h). Precondition: mp_choices_may_copy. O(1). */
+/* Returns the first pair of copies of the storage (ways.h). Precondition: mp_choices_may_copy is true. O(1). */
 const mp_way *mp_choices_way(const mp_choices *choices, int s);
 
-/* Builds the order of the current choices. The *n steps, without updates, are valid until the next call. O(graph log graph). */
+/* Builds the order of steps for the present choices. The *n steps contain no updates, and are valid until the next call.
+ * O(graph log graph). */
 const mp_step *mp_choices_order(mp_choices *choices, size_t *n);

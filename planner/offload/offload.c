@@ -1,9 +1,7 @@
-/* offload.c - published rules that choose which tensors are offloaded and which are recomputed. They serve as baselines and as
- * starting points.
- *
- * A rule chooses tensors only. choices.h turns the choices of every rule into a plan in the same way. The timeline judges each
- * attempt (trials.h): a choice is kept only if it lowers the bytes over the budget. This favours the rules over their own
- * estimates.
+/* offload.c - published rules that choose which tensors are offloaded and which are recomputed. Their plans serve as baselines
+ * and as starting points. A rule decides about tensors only. choices.h turns the choices of every rule into a plan in the same
+ * way. The timeline judges each choice (trials.h), which is kept only if it lowers the bytes over the budget. The publications
+ * use estimates instead, so the rules find better plans here.
  */
 #include "planner/search/searchers.h"
 
@@ -23,14 +21,14 @@ static int64_t ticks_of(const rule *x, int node)
     return x->graph->nodes[node].alternatives[0].ticks;
 }
 
-/* True while the rule may evaluate another choice: the search is not stopped and moves are left. */
+/* True while the rule may try another choice: the search is not stopped, and the rule has moves left. */
 static bool goes_on(const rule *x)
 {
     return x->n_tries < MP_OFFLOAD_WORK / (int64_t)x->graph->n_nodes && !mp_search_stopped(x->search);
 }
 
-/* Tries another choice for storage s. Keeps the choice if the plan takes at most `most_ticks` and the bytes over the budget
- * fall, or are zero. */
+/* Tries the choice `wanted` for storage s. Keeps it if the plan takes at most `most_ticks`, and its bytes over the budget are
+ * zero or have fallen. */
 static mp_status attempt(rule *x, int s, mp_choice wanted, int64_t most_ticks, mp_error *err)
 {
     const mp_choice before = x->choices.of[s];
@@ -56,7 +54,7 @@ static int by_rank(const void *a, const void *b)
                               : (x->storage > y->storage) - (x->storage < y->storage);
 }
 
-/* Sorts the candidates by descending rank. */
+/* Sorts the candidates by rank_of, the largest first. */
 static void rank(rule *x, double (*rank_of)(const rule *x, int s))
 {
     for (size_t k = 0; k < x->n_candidates; k++) x->candidates[k].rank = rank_of(x, x->candidates[k].storage);
@@ -73,7 +71,8 @@ static double ticks_per_byte(const rule *x, int s)
     return (double)ticks_of(x, x->graph->producer[s]) / bytes_of(x, s);
 }
 
-/* Returns the ticks between a storage's uses in forward and backward, less the ticks of copying it out and back. */
+/* Returns the ticks between the last use of a storage in forward and its first use in backward, less the ticks of copying it
+ * out and back. */
 static double free_ticks(const rule *x, int s)
 {
     if (!mp_choices_may_copy(&x->choices, s)) return -1;
@@ -82,7 +81,7 @@ static double free_ticks(const rule *x, int s)
     return (double)(x->choices.begins[x->choices.life[s].late] - x->choices.begins[x->choices.life[s].early + 1] - copying);
 }
 
-/* Offloads candidates in the order of their rank, as long as no step waits for the copies. */
+/* Offloads candidates in the order of their rank, until compute has to wait for a copy. */
 static mp_status copy_hidden(rule *x, mp_error *err)
 {
     for (size_t k = 0; k < x->n_candidates && x->over > 0; k++)
@@ -91,13 +90,14 @@ static mp_status copy_hidden(rule *x, mp_error *err)
     return MP_OK;
 }
 
-/* Offloads the storages with the most recomputation ticks per byte, as long as compute hides the copies. Then recomputes the
- * storages with the fewest recomputation ticks per byte. */
+/* First offloads storages with the most recomputation ticks per byte, as long as compute hides the copies. Then recomputes
+ * storages with the fewest recomputation ticks per byte, until the plan fits. */
 static mp_status choose_greedily(rule *x, mp_error *err)
 {
     rank(x, ticks_per_byte);
     MP_CHECK(copy_hidden(x, err));
-    /* a choice that was rejected may be kept after others have freed memory */
+    /* a choice that was rejected may lower the excess after other choices have freed memory, so all candidates are tried
+     * again */
     for (int64_t before = INT64_MAX; x->over < before;) {
         before = x->over;
         for (size_t k = x->n_candidates; k-- > 0 && x->over > 0;) {
@@ -114,8 +114,8 @@ static double readers_first(const rule *x, int s)
     return -x->choices.life[s].late;
 }
 
-/* For copies back that a step waits for: moves them to an earlier place, in the order of their readers, as long as the plan
- * fits. */
+/* Considers the copies back for which a step waits. Moves them to an earlier place, in the order of their readers, as long as
+ * the plan fits. */
 static mp_status bring_ahead(rule *x, mp_error *err)
 {
     rank(x, readers_first);
@@ -125,8 +125,8 @@ static mp_status bring_ahead(rule *x, mp_error *err)
     return MP_OK;
 }
 
-/* Offloads every candidate, the largest first, as long as the other tier has free memory. Then keeps candidates again, the
- * largest first, as long as the plan fits. */
+/* Offloads every candidate for which the other tier has memory, the largest first. Then keeps candidates on the device again,
+ * the largest first, as long as the plan fits. */
 static mp_status choose_largest(rule *x, mp_error *err)
 {
     const mp_request *request = mp_search_request(x->search);
@@ -148,7 +148,7 @@ static mp_status choose_largest(rule *x, mp_error *err)
     return bring_ahead(x, err);
 }
 
-/* Computes the ticks to recompute each node, including the inputs that must be recomputed for it. */
+/* Computes the ticks to recompute each node, including the recomputation of its missing inputs. */
 static void sum_reruns(const rule *x, double *ticks)
 {
     for (size_t v = 0; v < x->graph->n_nodes; v++) {
@@ -160,7 +160,7 @@ static void sum_reruns(const rule *x, double *ticks)
     }
 }
 
-/* Recomputes a storage, or offloads it if that costs less time than recomputing it. */
+/* Recomputes a storage or offloads it, whichever takes less time. */
 static mp_status choose_cheaper(rule *x, int s, double rerun_ticks, mp_error *err)
 {
     const int64_t ticks = x->ticks, over = x->over;
@@ -177,9 +177,9 @@ static mp_status choose_cheaper(rule *x, int s, double rerun_ticks, mp_error *er
     return MP_OK;
 }
 
-/* Offloads the storages that are unused for the longest time, as long as compute hides the copies. Then recomputes the storage
- * that saves the most bytes per second, or offloads it if that costs less time. If the plan still does not fit, offloads more
- * storages at any cost. */
+/* First offloads the storages that are unused for the longest time, as long as compute hides the copies. Then recomputes the
+ * storages that save the most bytes per second of recomputation, or offloads them if that takes less time. If the plan still
+ * exceeds the budget, offloads more storages regardless of the time. */
 static mp_status choose_by_saving(rule *x, mp_error *err)
 {
     MP_OWNED double *ticks = mp_alloc(x->graph->n_nodes, sizeof *ticks);
@@ -199,7 +199,7 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
                 if (c->rank > x->candidates[best].rank) best = k;
             }
             const candidate chosen = x->candidates[best];
-            /* removed from the list, because each candidate is tried once per round */
+            /* moves the chosen candidate behind the remaining ones, because each is tried once per round */
             x->candidates[best] = x->candidates[n - 1];
             x->candidates[n - 1] = chosen;
             if (x->choices.of[chosen.storage] != MP_CHOICE_KEPT) continue;

@@ -1,9 +1,10 @@
-/* trials.c - judges choices by the timeline of their plan, and offers the plan of the final choices. */
+/* trials.c - builds the plan of a set of choices and judges it by the timeline. Offers the plan of the final choices. */
 #include "planner/offload/trials.h"
 
 #include "planner/order/updates.h"
 
-/* Returns the bytes over the budget of the device, summed over all steps. INT64_MAX: another tier exceeds its budget. */
+/* Returns the bytes over the device's budget, summed over all steps. INT64_MAX: the memory in another tier exceeds its
+ * budget. */
 static int64_t bytes_over(const mp_trials *x, const mp_timeline *timeline)
 {
     const mp_request *request = mp_search_request(x->search);
@@ -55,7 +56,7 @@ mp_status mp_trials_run(mp_search *search, mp_status (*choose)(mp_trials *trials
     MP_ENSURE(x.candidates = mp_alloc(graph->n_storages, sizeof *x.candidates), err, MP_NOMEM, "out of memory for a rule");
     MP_CHECK(mp_trials_judge(&x, &x.ticks, &x.over, err));
     find_candidates(&x);
-    if (!x.over) return MP_OK; /* keep-all fits; it has been offered already */
+    if (!x.over) return MP_OK; /* keep-all has already been offered as a plan, so there is nothing to choose */
     MP_CHECK(choose(&x, err));
     const mp_step *order = mp_choices_order(&x.choices, &n);
     MP_CHECK(mp_updates_place_within(graph, order, n, request->budget_bytes, &steps, &n, err));
