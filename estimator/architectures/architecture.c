@@ -1,4 +1,4 @@
-/* architecture.c - the table of shapes, and whole networks: the operators before and after the layers. */
+/* architecture.c - the table of shapes (shapes.def), and the operators before and after the layers of a network. */
 #include "memplan/architecture.h"
 
 #include <math.h>
@@ -77,7 +77,8 @@ mp_status mp_architecture_set(mp_architecture *a, const char *size, int64_t valu
                    a->title, size);
 }
 
-/* Returns the number of patches along one side of a square image, whose sequence consists of patches and a class token. */
+/* Returns the number of patches along one side of a square image. The sequence of the network consists of all patches and a
+ * class token. */
 static int64_t patches_along(int64_t sequence)
 {
     int64_t side = 0;
@@ -92,23 +93,24 @@ static int64_t depth(const mp_architecture *a)
 
 enum { LAYERS_MAX = 10000 };
 
-/* Refuses an architecture with inconsistent sizes, or with sizes that would make the model too large. */
+/* Fails if the sizes of an architecture are inconsistent, or would make the model too large. */
 static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence, mp_error *err)
 {
     const struct {
         const char *name;
         int64_t size, most;
-    } sizes[] = {{"batch", batch, INT32_MAX},
-                 {"layers", a->layers, LAYERS_MAX},
-                 {"width", a->width, INT32_MAX},
-                 {"feed-forward", a->feed_forward, INT32_MAX},
-                 {"heads", a->heads, INT32_MAX},
-                 {"key-value-heads", a->key_value_heads, INT32_MAX},
-                 {"vocabulary", a->vocabulary, INT32_MAX},
-                 {"sequence", sequence,
-                  a->family == MP_FAMILY_T5
-                      ? MP_VALUE_MAX / 2
-                      : MP_VALUE_MAX}}; /* the model stores positions as values, which limits the sequence */
+    } sizes[] = {
+        {"batch", batch, INT32_MAX},
+        {"layers", a->layers, LAYERS_MAX},
+        {"width", a->width, INT32_MAX},
+        {"feed-forward", a->feed_forward, INT32_MAX},
+        {"heads", a->heads, INT32_MAX},
+        {"key-value-heads", a->key_value_heads, INT32_MAX},
+        {"vocabulary", a->vocabulary, INT32_MAX},
+        {"sequence", sequence,
+         a->family == MP_FAMILY_T5
+             ? MP_VALUE_MAX / 2
+             : MP_VALUE_MAX}}; /* the model stores the relative positions as constants, which limits the sequence length */
     const int64_t side = patches_along(sequence);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         MP_ENSURE(sizes[k].size >= 1 && sizes[k].size <= sizes[k].most, err, MP_INVALID, "%s: %s=%lld is not from 1 to %lld",
@@ -138,14 +140,14 @@ static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence
     return MP_OK;
 }
 
-/* Looks up rows of a parameter table. */
+/* Selects rows of a parameter table by index. */
 static int looked_up(mp_sketch *n, const char *module, const char *table, int64_t entries, int index)
 {
     const int weight = mp_sketch_parameter(n, table, 2, (int64_t[]){entries, n->shape->width});
     return mp_sketch_of_two(n, module, "Gather", weight, index);
 }
 
-/* Builds the learned positions of a sequence. */
+/* Builds the learned position embeddings of a sequence. */
 static int positions(mp_sketch *n)
 {
     const int64_t longest = n->shape->sequence > n->sequence ? n->shape->sequence : n->sequence;
@@ -161,7 +163,7 @@ static int of_tokens(mp_sketch *n, const char *name)
     return mp_sketch_data(n, name, MP_DTYPE_INT64, 2, (int64_t[]){n->batch, n->sequence});
 }
 
-/* Builds token embeddings with the table *embedding, which is built on the first call. */
+/* Builds token embeddings. *embedding is the table; the first call creates it. */
 static int tokens_embedded(mp_sketch *n, int tokens, int *embedding)
 {
     const mp_architecture *a = n->shape;
@@ -175,7 +177,7 @@ static int tokens_embedded(mp_sketch *n, int tokens, int *embedding)
     return mp_sketch_dropout(n, "embedding", x);
 }
 
-/* Builds the embeddings of an image's patches, after a class token. */
+/* Builds the embeddings of an image: a class token, followed by the patches. */
 static int patches_embedded(mp_sketch *n)
 {
     const mp_architecture *a = n->shape;
@@ -216,7 +218,7 @@ static int put_out(mp_sketch *n, int x, int embedding)
         return mp_sketch_of(n, "pooler", "Tanh", mp_sketch_linear(n, "pooler", first, a->width, a->width, true));
     }
     if (a->family == MP_FAMILY_T5) {
-        const double scale = pow((double)a->width, -0.5); /* the embedding table is also the classifier */
+        const double scale = pow((double)a->width, -0.5); /* the classifier reuses the embedding table */
         x = mp_sketch_of_two(n, "classifier", "Mul", x, mp_sketch_numbers(n, "classifier", 0, NULL, &scale));
     } else {
         x = mp_sketch_norm(n, "norm", x);
@@ -228,7 +230,7 @@ static int put_out(mp_sketch *n, int x, int embedding)
     return mp_sketch_of_two(n, "classifier", "MatMul", x, turned);
 }
 
-/* Builds all layers of a stack on tensor x; `before` is the prefix of their names. */
+/* Builds all layers of an encoder or decoder on tensor x; `before` is the prefix of the layers' names. */
 static int layers_on(mp_sketch *n, const char *before, int x)
 {
     for (int64_t k = 0; k < n->shape->layers; k++) {
@@ -244,7 +246,7 @@ static int encoded_and_decoded(mp_sketch *n, int *embedding)
 {
     const int tokens = of_tokens(n, "tokens"),
               decoded = of_tokens(
-                  n, "decoder_tokens"); /* the data inputs are added first, so that they precede the weights in the file */
+                  n, "decoder_tokens"); /* the data inputs are added first, so that they precede the weights in an ONNX file */
     int x = tokens_embedded(n, tokens, embedding);
     n->bias = mp_layers_distances(n, "encoder");
     x = mp_sketch_norm(n, "encoder/norm", layers_on(n, "encoder.", x));
@@ -293,7 +295,8 @@ const char *mp_architecture_block_path(const mp_architecture *a, const char *blo
 {
     static const struct {
         mp_architecture_family family;
-        const char *ours, *theirs; /* prefix of a path in memplan's model, and the prefix in Hugging Face's transformers */
+        const char *ours, *theirs; /* prefix of a module path in memplan's model, and the corresponding prefix in Hugging Face's
+                                      transformers */
     } rows[] = {
         {MP_FAMILY_GPT, "layers.", "transformer.h."},        {MP_FAMILY_LLAMA, "layers.", "model.layers."},
         {MP_FAMILY_BERT, "layers.", "bert.encoder.layer."},  {MP_FAMILY_VIT, "layers.", "vit.layers."},

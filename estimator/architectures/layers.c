@@ -1,4 +1,4 @@
-/* layers.c - attention and mlp, with the operators that PyTorch's exporter writes. */
+/* layers.c - attention and mlp, built from the same operators that PyTorch's exporter writes. */
 #include "estimator/architectures/layers.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static int number(mp_sketch *n, const char *module, double value)
     return mp_sketch_numbers(n, module, 0, NULL, &value);
 }
 
-/* Builds the causal mask: true (score kept) if the row's position is not before the column's. */
+/* Builds the causal mask: true (the score is kept) if the position of the key is not after the position of the query. */
 static void share_mask(mp_sketch *n)
 {
     const int64_t rows[] = {n->sequence, 1}, columns[] = {1, n->sequence};
@@ -44,8 +44,8 @@ static void share_mask(mp_sketch *n)
     n->hidden = number(n, "mask", -INFINITY);
 }
 
-/* Builds the angles of rotary positions (Su et al. 2021): position times 10000^(-2k/depth), the same for both halves of a
- * head. */
+/* Builds the angles of rotary positions (Su et al. 2021): position times 10000^(-2k/depth). Both halves of a head use the
+ * same angles. */
 static void share_angles(mp_sketch *n)
 {
     const int64_t half = n->depth / 2, rows[] = {n->sequence, 1};
@@ -65,11 +65,11 @@ static void share_angles(mp_sketch *n)
     n->sine = mp_sketch_of(n, "rotary", "Sin", both);
 }
 
-/* Relative positions (Raffel et al. 2020). Each small distance has its own row of the table. Larger distances share rows, in
- * ranges that grow with the distance. */
-enum { ROWS = 32, FARTHEST = 128 }; /* all larger distances share the last row */
+/* Builds table rows for relative positions (Raffel et al. 2020). Each small distance between query and key has its own row
+ * of the bias table. Larger distances share rows, in ranges that grow with the distance. */
+enum { ROWS = 32, FARTHEST = 128 }; /* all distances beyond the largest range share the last row */
 
-/* Returns the table row for keys that are `distance` positions after the query. Computed in single precision, as in
+/* Returns the row of the bias table for a key `distance` positions after the query. Computed in single precision, as in
  * transformers. */
 static int64_t row_of(int64_t distance, bool is_causal)
 {
@@ -95,7 +95,7 @@ int mp_layers_distances(mp_sketch *n, const char *stack)
     const int row_of_distance = mp_sketch_list(n, module, 2 * length - 1, numbers);
     for (int64_t k = 0; k < length; k++) numbers[k] = k;
     const int query = mp_sketch_integers(n, module, 2, rows, numbers);
-    for (int64_t k = 0; k < length; k++) numbers[k] = k + length - 1; /* an offset, so that all distances are >= 0 */
+    for (int64_t k = 0; k < length; k++) numbers[k] = k + length - 1; /* offset that makes all distances >= 0 */
     const int key = mp_sketch_integers(n, module, 2, columns, numbers);
     const int distance = mp_sketch_of_two(n, module, "Sub", key, query);
     const int row = mp_sketch_of_two(n, module, "Gather", row_of_distance, distance);
@@ -127,7 +127,7 @@ void mp_layers_share(mp_sketch *n)
     if (is_rotary(n)) share_angles(n);
 }
 
-/* Moves the heads forward: (batch, sequence, heads * depth) -> (batch, heads, sequence, depth). */
+/* Moves the dimension of the heads forward: (batch, sequence, heads * depth) -> (batch, heads, sequence, depth). */
 static int by_heads(mp_sketch *n, const char *module, int x, int shape)
 {
     const int split = mp_sketch_of_two(n, module, "Reshape", x, shape);
@@ -147,7 +147,7 @@ static int rotated(mp_sketch *n, const char *module, int x)
     return mp_sketch_of_two(n, module, "Add", left, right);
 }
 
-/* Repeats each head of keys or values once per query head that shares the head. */
+/* Repeats each head of keys or values for every query head that shares it. */
 static int for_groups(mp_sketch *n, const char *module, int x)
 {
     if (n->repeat < 0) return x;
@@ -157,7 +157,7 @@ static int for_groups(mp_sketch *n, const char *module, int x)
     return mp_sketch_of_two(n, module, "Reshape", repeated, n->join_groups);
 }
 
-/* Adds the products of x that give queries, and the products of `memory` that give keys and values: one fused product, or three
+/* Adds the products that give queries (from x), and keys and values (from `memory`). They are one fused product, or three
  * products. */
 static void project(mp_sketch *n, const char *module, int x, int memory, int out[OPERANDS])
 {
@@ -185,8 +185,8 @@ static void project(mp_sketch *n, const char *module, int x, int memory, int out
 }
 
 /* Computes the scores of all pairs of positions. Without dropout, queries and keys are each multiplied by the root of the
- * scale, as in the export of F.scaled_dot_product_attention. With dropout the scores are scaled, as in written-out
- * attention. */
+ * scale, as in the export of F.scaled_dot_product_attention. With dropout the scores themselves are scaled, as in attention
+ * that a program computes by separate operators. */
 static int scores(mp_sketch *n, const char *module, const int part[OPERANDS])
 {
     const int turned = mp_sketch_transpose(n, module, part[KEY], (int64_t[]){0, 1, 3, 2}, 4);
@@ -199,7 +199,8 @@ static int scores(mp_sketch *n, const char *module, const int part[OPERANDS])
     return mp_sketch_of_two(n, module, "MatMul", queries, keys);
 }
 
-/* Attention of x over `memory`. Mask and position bias apply only to self-attention (memory is x). */
+/* Builds attention in which x gives the queries and `memory` gives keys and values. Mask and position bias are used only in
+ * self-attention (memory equals x). */
 static int attend(mp_sketch *n, const char *module, int x, int memory)
 {
     const mp_attribute last = mp_attribute_int("axis", -1);
@@ -248,8 +249,8 @@ static int feed_forward(mp_sketch *n, int x)
     return mp_sketch_linear(n, "mlp/down", inner, a->feed_forward, a->width, has_biases(n));
 }
 
-/* Adds a part of a layer with its residual connection. Depending on the family, normalization is before the part or after the
- * sum. */
+/* Adds attention or mlp to a layer, with normalization and residual connection. Depending on the family, the normalization
+ * precedes it or follows the residual sum. */
 static int around(mp_sketch *n, const char *module, const char *norm, int (*part)(mp_sketch *n, int x), int x)
 {
     const bool behind = n->shape->family == MP_FAMILY_BERT;

@@ -7,10 +7,10 @@
 
 /* Builds the tensors that all layers share: masks, positions, shapes. */
 void mp_layers_share(mp_sketch *n);
-/* Builds the relative position bias of all layers of `stack` ("encoder" or "decoder"): a learned number per head and distance,
- * which is added to the scores. */
+/* Builds the relative position bias that all layers of `stack` ("encoder" or "decoder") share: a learned number per head and
+ * distance, added to the scores. */
 int mp_layers_distances(mp_sketch *n, const char *stack);
-/* Builds layer n->layer on x (batch, sequence, width). Returns its output. */
+/* Builds the layer named n->layer on input x (batch, sequence, width). Returns the layer's output. */
 int mp_layers_add(mp_sketch *n, int x);
-/* Builds the feed-forward part of a layer with experts, without normalization and residual. */
+/* Builds the mixture of experts that replaces the mlp of a layer, without normalization and residual connection. */
 int mp_layers_experts(mp_sketch *n, int x);

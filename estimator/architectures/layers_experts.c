@@ -9,7 +9,8 @@
  */
 #include "estimator/architectures/layers.h"
 
-/* Returns the product of each expert's tokens with its matrix in the stacked parameter MODULE.weight. */
+/* Multiplies the tokens of each expert by the matrix of this expert in the stacked parameter MODULE.weight. Returns the
+ * result. */
 static int product(mp_sketch *n, const char *module, const char *weight, int x, int64_t in, int64_t out)
 {
     const int stack = mp_sketch_parameter(n, weight, 3, (int64_t[]){n->shape->experts, in, out});

@@ -1,10 +1,13 @@
-/* sketch.c - adds operators to a model under construction, and the common building blocks of all families. */
+/* sketch.c - adds operators to a model under construction, and provides the building blocks that all families share. */
 #include "estimator/architectures/sketch.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { OPERATOR_SET = 24, NAME_MAX_BYTES = 128 }; /* the oldest operator set that contains RMSNormalization and Swish */
+enum {
+    OPERATOR_SET = 24,
+    NAME_MAX_BYTES = 128
+}; /* version of the oldest operator set that contains RMSNormalization and Swish */
 
 /* Records a failure, unless an earlier one is recorded. Returns true if no failure is recorded. */
 static bool went(mp_sketch *n, mp_status status)
@@ -82,7 +85,7 @@ int mp_sketch_of_two(mp_sketch *n, const char *module, const char *kind, int x, 
     return mp_sketch_put(n, module, kind, (int[]){x, y}, 2, NULL, 0);
 }
 
-/* Adds a Constant with this value; NULL: the allocation of the value failed. */
+/* Adds a Constant operator with this value. value NULL: the allocation of the value failed, so this function fails too. */
 static int constant(mp_sketch *n, const char *module, mp_dtype dtype, int rank, const int64_t *dims, mp_value *value)
 {
     int64_t sizes[MP_RANK_MAX] = {0};
@@ -111,7 +114,8 @@ int mp_sketch_numbers(mp_sketch *n, const char *module, int rank, const int64_t 
     const int64_t count = mp_product(dims, 0, rank);
     mp_value *value = mp_value_new(n->model, count, true);
     for (int64_t k = 0; value && k < count; k++)
-        value->f[k] = (double)(float)values[k]; /* rounded to single precision, because a file would store float32 */
+        value->f[k] =
+            (double)(float)values[k]; /* the number is rounded to single precision, because an ONNX file would store float32 */
     return constant(n, module, MP_DTYPE_FLOAT, rank, dims, value);
 }
 
@@ -128,7 +132,7 @@ int mp_sketch_transpose(mp_sketch *n, const char *module, int x, const int64_t *
     return mp_sketch_put(n, module, "Transpose", &x, 1, &perm, 1);
 }
 
-/* Adds the parameter MODULE.ENTRY of this shape. */
+/* Adds the parameter named MODULE.ENTRY with this shape. */
 static int entry(mp_sketch *n, const char *module, const char *name, int rank, const int64_t *dims)
 {
     char text[NAME_MAX_BYTES];

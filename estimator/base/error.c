@@ -1,4 +1,4 @@
-/* error.c - an mp_error keeps the first failure that is recorded in it. */
+/* error.c - records failures in an mp_error, which keeps only the first failure. */
 #include "memplan/error.h"
 
 #include <stdarg.h>

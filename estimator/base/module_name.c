@@ -1,4 +1,4 @@
-/* module_name.c - the modules of a name are its prefixes that end at slashes. */
+/* module_name.c - finds the modules in a name. A module is a prefix of the name that ends at a slash. */
 #include "estimator/base/module_name.h"
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ size_t mp_module_length(const char *name, int depth)
     return end;
 }
 
-/* Appends as many bytes of a piece as fit into the text, without splitting a UTF-8 character. */
+/* Appends as many bytes of a piece of text as fit, without splitting a UTF-8 character. */
 static size_t append(char *text, size_t at, size_t size, const char *piece, size_t n)
 {
     if (n > size - 1 - at) {

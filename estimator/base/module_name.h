@@ -7,11 +7,12 @@
 
 /* Returns the number of nested modules in a name. */
 int mp_module_depth(const char *name);
-/* Returns the length of the prefix that contains the first `depth` modules, without the slash after it; all modules if there
- * are fewer. */
+/* Returns the length of the prefix that contains the first `depth` modules of a name, without the slash at its end. If the
+ * name has fewer modules, the prefix contains all of them. */
 size_t mp_module_length(const char *name, int depth);
-/* Writes the usual module name for name[0..length): "layer1.0.conv1". A component that repeats the previous component as a
- * prefix replaces it. Truncated to `size` bytes at a character boundary. Returns text. */
+/* Writes the usual name of the module that name[0..length) denotes: "layer1.0.conv1" for "layer1/layer1.0/conv1". If a
+ * component begins with the previous component, it replaces the previous one. Truncated to `size` bytes at a character
+ * boundary. Returns text. */
 char *mp_module_text(const char *name, size_t length, char *text, size_t size);
-/* Returns the part of the name after the modules: "Conv". */
+/* Returns the part of the name after its modules: "Conv". */
 const char *mp_module_leaf(const char *name);

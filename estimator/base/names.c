@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* By default uthash aborts when memory is short. This setting makes it undo the addition instead; the element's table stays
- * NULL. */
+/* By default uthash aborts if memory is short. With this setting, uthash undoes the addition, and the table pointer of the
+ * element stays NULL. */
 #define HASH_NONFATAL_OOM 1
 #define uthash_malloc(bytes) mp_alloc(1, (bytes))
 #define uthash_free(block, bytes) mp_free(block)

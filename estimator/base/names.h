@@ -12,14 +12,14 @@ void mp_names_free(mp_names *names);
 MP_OWNER(mp_names_free, mp_names)
 /* Returns the integer stored for this name; -1: the map does not contain the name. O(length). */
 int mp_names_find(const mp_names *names, const char *name);
-/* Stores `index` for `name`, replacing an earlier value. The name is not copied and must outlive the map. Returns false if
- * memory is short. */
+/* Stores `index` for `name`, replacing an earlier index. The map does not copy the name, which must outlive the map. Returns
+ * false if memory is short. */
 bool mp_names_set(mp_names *names, const char *name, int index);
 
 /* Returns the index of a name in names[0..n); -1: not found. */
 int mp_names_place(const char *const *names, int n, const char *name);
 /* Defines the name functions of an enum that counts from 0: MP_NAMED(loss, "auto", "mse", ...). mp_TYPE_name(value) returns
- * "unknown" past the last value. mp_TYPE_find(name) returns -1 if there is no such name. */
+ * "unknown" past the last value. mp_TYPE_find(name) returns -1 if no value has this name. */
 #define MP_NAMED(type, ...)                                                          \
     static const char *const type##_names[] = {__VA_ARGS__};                         \
     enum { N_##type##_NAMES = sizeof type##_names / sizeof *type##_names };          \

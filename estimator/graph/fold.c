@@ -10,7 +10,7 @@ static bool comes_from_tier(const mp_graph *graph, int s)
     return graph->producer[s] >= 0 && mp_node_copies_state(graph, graph->producer[s]);
 }
 
-/* Removes storages that copies of state produce from an alternative. The lists of the alternative belong to the new graph, so
+/* Removes from the lists of an alternative all storages that copies of state produce. The lists belong to the new graph, so
  * they may be changed. */
 static void leave_out(const mp_graph *graph, mp_alternative *a)
 {
@@ -104,8 +104,8 @@ mp_status mp_plain_ticks(const mp_graph *graph, int64_t *ticks, mp_error *err)
     MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_ENSURE(steps, err, MP_NOMEM, "no memory for a schedule of %zu steps", graph->n_nodes);
     if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_state_fold(graph, &folded, err));
-    const mp_graph *plain =
-        folded ? folded : graph; /* keep-all of `graph` would copy all optimizer state, which is no part of the user's step */
+    const mp_graph *plain = folded ? folded : graph; /* keep-all of `graph` would copy all optimizer state, but the training
+                                                        step as the user wrote it copies no state */
     MP_CHECK(mp_timeline_build(plain, steps, mp_keep_all(plain, steps), &timeline, err));
     *ticks = timeline->ticks;
     return MP_OK;

@@ -78,7 +78,7 @@ mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err)
     return MP_OK;
 }
 
-/* Adds a name to a list with at most `most` names. */
+/* Adds a name to a list that may contain at most `most` names. */
 static mp_status add_name(mp_graph *graph, const char **names, size_t *n, size_t most, const char *name, int *number,
                           mp_error *err)
 {
@@ -149,7 +149,7 @@ bool mp_storage_is_static(const mp_storage *storage)
 
 int64_t mp_graph_static_bytes_in(const mp_graph *graph, int tier)
 {
-    int64_t bytes = 0; /* no overflow: mp_graph_finish has checked the sum over all storages */
+    int64_t bytes = 0; /* the sum cannot overflow, because mp_graph_finish has checked the sum over all storages */
     for (size_t s = 0; s < graph->n_storages; s++)
         if (graph->storages[s].tier == tier && mp_storage_is_static(&graph->storages[s])) bytes += graph->storages[s].bytes;
     return bytes;

@@ -1,4 +1,4 @@
-/* graph_check.c - checks the structure of a training graph, and derives its lists. */
+/* graph_check.c - checks the structure of a training graph, and computes the lists that mp_graph_finish derives. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 
-/* Checks whether keep-all can run, and if not, whether a cycle is the reason. A storage is available once its producer, or for
- * a sum every adder, has run. Carried gradients are available from the start, always-live storages always. */
+/* Checks whether keep-all can run; if not, whether a dependency cycle is the reason. A storage is available after its
+ * producer has run, a sum after all its adders. Carried gradients and always-live storages are available from the start. */
 
 /* True if a reader of s must wait for the nodes that produce s. */
 static bool is_made(const mp_graph *graph, int s)
@@ -15,16 +15,16 @@ static bool is_made(const mp_graph *graph, int s)
     return !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried;
 }
 
-/* ---- cycles: a depth-first search over nodes and storages; nodes depend on storages and vice versa ---- */
+/* ---- dependency cycles: depth-first search; nodes depend on storages and storages on nodes ---- */
 
 enum { UNSEEN, ON_PATH, DONE };
 
-struct vertex { /* node i is vertex i, storage s is vertex n_nodes + s */
+struct vertex { /* node i of the graph is vertex i, storage s is vertex n_nodes + s */
     int parent, next_dependency;
     int colour;
 };
 
-/* Returns dependency k of a vertex as a vertex; -1: no need to wait; -2: k is past the last dependency. */
+/* Returns dependency k of a vertex. -1: this dependency needs no wait. -2: the vertex has no further dependency. */
 static int dependency(const mp_graph *graph, int v, int k)
 {
     int n = (int)graph->n_nodes;
@@ -38,7 +38,7 @@ static int dependency(const mp_graph *graph, int v, int k)
     return k == 0 ? graph->producer[s] : -2;
 }
 
-/* Finds a node on a dependency cycle; *node is -1 if there is none. */
+/* Finds a node on a dependency cycle; *node is -1 if the graph has no cycle. */
 static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
 {
     int n = (int)graph->n_nodes;
@@ -54,7 +54,7 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
                 vertices[v].colour = DONE;
                 v = vertices[v].parent;
             } else if (d >= 0 && vertices[d].colour == ON_PATH) {
-                *node = d < n ? d : v; /* if d is a storage, then v, which depends on d, is a node */
+                *node = d < n ? d : v; /* if d is a storage, then v is a node, because v depends on d */
             } else if (d >= 0 && vertices[d].colour == UNSEEN) {
                 vertices[d] = (struct vertex){v, 0, ON_PATH};
                 v = d;
@@ -64,7 +64,7 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
     return MP_OK;
 }
 
-/* Sets the error: the reason why `node` cannot read storage s when the nodes with ran[] have run. */
+/* Records why `node` cannot read storage s after the nodes with ran[] have run. */
 static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran, mp_error *err)
 {
     int on_cycle = -1, maker = graph->producer[s];
@@ -85,8 +85,8 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     bool *ran = mp_pool_alloc(pool, graph->n_nodes, sizeof *ran);
-    int *made =
-        mp_pool_alloc(pool, graph->n_storages, sizeof *made); /* per storage: the number of its producers that have run */
+    int *made = mp_pool_alloc(pool, graph->n_storages,
+                              sizeof *made); /* per storage: the number of its producers or adders that have run */
     mp_step *steps = mp_pool_alloc(pool, graph->n_nodes, sizeof *steps);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     const size_t n = mp_keep_all(graph, steps);
@@ -105,7 +105,7 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* How an alternative of one node uses a storage. A mark is valid if its `stamp` equals the checker's. */
+/* The use of a storage by the alternative under test, valid if `stamp` equals the checker's `stamp`. */
 struct mark {
     int stamp;
     bool read, written, added;
@@ -114,10 +114,10 @@ struct mark {
 struct checker {
     mp_graph *graph;
     int stamp;          /* number of the alternative that is being checked */
-    struct mark *marks; /* per storage: its use by the alternative under test */
+    struct mark *marks; /* per storage: its mark for the alternative under test */
     bool *base_adds;    /* per storage: true if the base alternative of the node under test adds to it */
-    int *adder;         /* per storage: a node with an alternative that adds to it; -1: none */
-    int *base_writes;   /* per storage: 1 + the last node whose base alternative writes it; 0: none */
+    int *adder;         /* per storage: a node that adds to it in some alternative; -1: none */
+    int *base_writes;   /* per storage: 1 + the index of the last node whose base alternative writes it; 0: none */
     mp_error *err;
 };
 
@@ -127,7 +127,7 @@ static int compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Checks that no id occurs twice; `what` is "storage" or "node". Sorts the n ids in place. */
+/* Checks that no id occurs twice, and sorts the n ids in place. `what` is "storage" or "node", for messages. */
 static mp_status distinct_ids(int64_t *ids, size_t n, const char *what, mp_error *err)
 {
     if (n) qsort(ids, n, sizeof *ids, compare_ids);
@@ -147,8 +147,8 @@ static mp_status check_ids(const mp_graph *graph, mp_error *err)
     return distinct_ids(ids, graph->n_nodes, "node", err);
 }
 
-/* A sum of live bytes covers all storages (carried ones may count twice) plus one workspace, so each total may use a quarter of
- * the int64_t range. The limit for ticks permits plans that run every node a thousand times. */
+/* Limits the sums of bytes and ticks. Live bytes are a sum over all storages (carried ones may count twice) plus one
+ * workspace, so each total may use a quarter of the int64_t range. Plans may run every node a thousand times. */
 static const int64_t most_bytes = INT64_MAX / 4, most_ticks = INT64_MAX / 1024;
 
 static mp_status check_storages(const mp_graph *graph, mp_error *err)
@@ -174,7 +174,7 @@ static mp_status check_storages(const mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* Checks one list of an alternative: storages in range, none twice. `field` is the offset of the mark's flag. */
+/* Checks a list of an alternative: storages in range, none twice. The list sets the flag of `mark` at offset `field`. */
 static mp_status mark_list(struct checker *c, int node, const int *list, size_t n, const char *verb, size_t field)
 {
     for (size_t i = 0; i < n; i++) {
@@ -354,7 +354,7 @@ static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp
     MP_OWNED int *last = mp_alloc(n, sizeof *last);
     *start = mp_pool_alloc(graph->derived, n + 2, sizeof **start);
     MP_ENSURE(last && *start, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    /* round 0 counts, round 1 fills; in round 1 (*start)[s + 1] is the next free entry of s */
+    /* round 0 counts entries, round 1 stores them; in round 1, (*start)[s + 1] is the next free entry of s */
     for (int round = 0; round < 2; round++) {
         for (size_t s = 0; s < n; s++) last[s] = -1;
         for (int i = 0; i < (int)graph->n_nodes; i++) {
@@ -389,7 +389,7 @@ static bool reads(const mp_node *node, int s)
     return false;
 }
 
-/* Finds the only non-update node that writes each always-live storage. */
+/* Finds the only non-update node that writes each always-live storage (mp_graph.writer). */
 static mp_status find_writers(mp_graph *graph, mp_error *err)
 {
     enum { SEVERAL = -2 };
@@ -411,8 +411,8 @@ static mp_status find_writers(mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* Checks the nodes that copy state. They end the list. Each copies from an always-live storage in another tier to one that one
- * update reads, or back from one that an update writes. */
+/* Checks the nodes that copy state, which end the list. Each copies an always-live storage of another tier for one update,
+ * in or back. */
 static mp_status check_state_copies(const mp_graph *graph, mp_error *err)
 {
     const size_t first = graph->n_nodes - mp_graph_n_state_copies(graph);
@@ -445,7 +445,7 @@ static bool has_copies(const mp_graph *graph)
     return found;
 }
 
-/* Finds graph->awaiter in a backward pass: `touched` and `changed` are the next steps that use or change a storage. */
+/* Computes mp_graph.awaiter, last step first. `touched`, `changed`: the next step that uses or changes a storage. */
 static mp_status find_awaiters(mp_graph *graph, mp_pool *pool, mp_error *err)
 {
     size_t n = graph->n_storages;

@@ -1,9 +1,9 @@
 /* graph_hash.c - the hash that connects a plan with its graph.
  *
- * XXH3 (128 bits) processes all plan-relevant data in a fixed order. Integers are 8 bytes in little-endian order. A double is
- * the integer of its IEEE bits. A text is its length and bytes, a list its length and elements. The hash is therefore the same
- * on every machine, and different graphs give different byte sequences. Data that most graphs lack (copies) come last, and only
- * if present. */
+ * XXH3 (128 bits) processes all plan-relevant data in a fixed order. Integers are 8 bytes in little-endian order. A double
+ * is hashed as the integer with the same bits. A text is hashed as its length and bytes, a list as its length and elements.
+ * The hash is therefore the same on every machine, and different graphs give different byte sequences. Data about copies,
+ * which most graphs lack, are hashed last, and only if present. */
 #include <string.h>
 #include <xxhash.h>
 
@@ -11,7 +11,7 @@
 
 enum { SERIALISATION_VERSION = 1 };
 
-/* A buffer for input of XXH3. When the buffer is full, its bytes are passed to XXH3, because XXH3 is faster on long inputs. */
+/* A buffer for input of XXH3. Its bytes are passed to XXH3 only when it is full, because XXH3 is faster on long inputs. */
 struct stream {
     XXH3_state_t *xxh;
     size_t used;

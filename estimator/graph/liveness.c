@@ -1,5 +1,5 @@
-/* liveness.c - in-place pairs: the pairs that an alternative inherits from its base, and an upper bound on the memory that
- * pairs save. */
+/* liveness.c - in-place pairs: which pairs an alternative inherits from the base alternative, and an upper bound on the
+ * memory that pairs save. */
 #include "estimator/graph/liveness.h"
 
 #include <string.h>

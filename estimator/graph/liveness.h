@@ -1,12 +1,13 @@
 /* liveness.h - lifetime properties of storages, derived from the graph's flags. Searchers, proofs, pictures and the executor
- * use these functions instead of the flags. The rules themselves are in memplan/timeline.h. */
+ * call these functions instead of reading the flags. memplan/timeline.h states the rules of lifetimes. */
 #pragma once
 
 #include "memplan/timeline.h"
 
-/* True if the content of a storage outlives a training step: the storage is always live, or carried into the next step. Such a
- * storage can be read without a production in the same step, and it is live at the end. Both lives of a carried gradient, from
- * the previous step and for the next one, use the same memory. Every other storage is produced before each read. */
+/* True if the content of a storage outlives a training step: the storage is always live, or carried into the next step. Such
+ * a storage can be read without a production in the same step, and it is live at the end. A carried gradient has two
+ * instances: one from the previous training step, one for the next. Both use the same memory. Every other storage is
+ * produced before each read. */
 static inline bool mp_storage_outlives_step(const mp_storage *storage)
 {
     return storage->carried || mp_storage_is_static(storage);
@@ -19,7 +20,8 @@ static inline bool mp_storage_is_recomputable(const mp_graph *graph, int storage
     return producer >= 0 && mp_node_may_rerun(&graph->nodes[producer]) && !mp_storage_outlives_step(&graph->storages[storage]);
 }
 
-/* Moves the property of outliving a step from `from` to `to`, for example from a whole gradient to its shard. */
+/* Sets the flags of `to` so that it outlives a training step as `from` did, and clears the flags of `from`. Example: from a
+ * gradient to its shard. */
 static inline void mp_storage_hand_over(mp_storage *from, mp_storage *to)
 {
     to->carried = from->carried;
@@ -33,8 +35,8 @@ static inline void mp_node_forbid_rerun(mp_node *node)
     node->flags |= MP_NODE_ONCE;
 }
 
-/* Copies the in-place pairs of an alternative into another graph, where storage s has index number[s]. A pair with a storage
- * that is missing there (-1) is dropped. MP_NOMEM. O(pairs). */
+/* Copies the in-place pairs of an alternative into another graph, where storage s has index number[s]. If a storage of a
+ * pair does not exist there (number -1), the pair is omitted. MP_NOMEM. O(pairs). */
 mp_status mp_in_place_copy(mp_graph *graph, const mp_alternative *from, const int *number, mp_alternative *to, mp_error *err);
 
 /* Creates an empty graph with the fuse mode, name, options, target, alignment, tick and channels of another graph, but not its
@@ -46,46 +48,47 @@ mp_status mp_graph_channel_named(mp_graph *graph, const char *name, int *number,
 
 /* ---- issued steps ---- */
 
-/* True if the step runs concurrently with the steps up to the one that waits for it. */
+/* True if the step is issued: it runs concurrently with the steps before `until`. */
 static inline bool mp_step_is_issued(mp_step step)
 {
     return step.until != 0;
 }
 
-/* Issues steps [first, end), so that step `until` waits for them; 0: they run in order. */
+/* Issues the steps [first, end), so that step `until` waits for them. until 0: these steps run in order. */
 static inline void mp_steps_issue(mp_step *steps, int first, int end, int until)
 {
     for (int t = first; t < end; t++) steps[t].until = until;
 }
 
-/* ---- state in another tier ---- */
+/* ---- optimizer state that is stored in another tier ---- */
 
-/* Writes the steps that copy an update's state in (is_in) or out, and returns their number. An update that is itself a copy has
- * none. O(lists). */
+/* Writes the steps that copy the state of an update in (is_in) or out. Returns their number. If the update is itself a copy,
+ * the number is 0. O(lists). */
 size_t mp_state_copies_of(const mp_graph *graph, int update, bool is_in, mp_step *steps);
-/* Returns the storage into which an update writes the new value of state s that was copied in; s if s is not such a copy.
- * O(pairs). */
+/* Returns the storage into which an update writes the new value of state s, if s is a copy of state on the device. For any
+ * other s, returns s. O(pairs). */
 int mp_state_updated(const mp_graph *graph, int s);
-/* Returns the storage in another tier whose device copy is s; s if s is no copy of state. O(readers). */
+/* Returns the storage in another tier of which s is the copy on the device. For any other s, returns s. O(readers). */
 int mp_state_home(const mp_graph *graph, int s);
 
 /* ---- in-place pairs ----
  *
- * A pair applies in a step if the life of `from` ends there and the life of `to` begins there. Pairs are taken in list order if
- * they fit. Each input and each output is used at most once per step. */
+ * A pair applies in a step if the instance of `from` ends in this step and the instance of `to` begins in it. Pairs that fit
+ * are used in list order. Each input and each output is used at most once per step. */
 
-/* True if `to` fits into the memory of `from`, and neither is always live. */
+/* True if `to` fits into the memory of `from`, and neither storage is always live. */
 static inline bool mp_pair_fits(const mp_graph *graph, mp_in_place pair)
 {
     const mp_storage *from = &graph->storages[pair.from], *to = &graph->storages[pair.to];
     return from->bytes >= to->bytes && !mp_storage_is_static(from) && !mp_storage_is_static(to);
 }
 
-/* True if an alternative without pairs of its own inherits this pair from the base alternative: it reads `from` and produces
- * `to`. O(lists). */
+/* True if an alternative that states no pairs inherits this pair from the base alternative, because it also reads `from` and
+ * produces `to`. O(lists). */
 bool mp_pair_is_inherited(const mp_alternative *alternative, mp_in_place pair);
 
-/* Finds the next pair of an alternative that fits; false: none is left. *at must start at 0. Inline, like mp_pair_take. */
+/* Finds the next in-place pair of an alternative that fits. Returns false if no further pair fits. *at must be 0 before the
+ * first call. Inline, because searchers call it often. */
 static inline bool mp_pair_next(const mp_graph *graph, const mp_alternative *alternative, size_t *at, mp_in_place *pair)
 {
     while (*at < alternative->n_in_place) {
@@ -95,9 +98,9 @@ static inline bool mp_pair_next(const mp_graph *graph, const mp_alternative *alt
     return false;
 }
 
-/* Returns true if the in-place pair may be used: no pair with the same input or output was used in this `round`. A round is a
- * nonzero number, such as one per step. Call this in list order for the pairs that apply. used[s] is the last round that used
- * storage s. Inline, because searchers call it often. */
+/* Returns true if the in-place pair may be used, because no pair with the same input or output was used in this `round`. A
+ * round is a nonzero number, such as one per step. Call this function in list order for the pairs that apply. used[s] is the
+ * last round in which storage s was used. Inline, because searchers call it often. */
 static inline bool mp_pair_take(mp_in_place pair, int round, int *used)
 {
     if (used[pair.from] == round || used[pair.to] == round) return false;
@@ -105,12 +108,13 @@ static inline bool mp_pair_take(mp_in_place pair, int round, int *used)
     return true;
 }
 
-/* Upper bounds on the bytes that the pairs of a step can save: if each output counts once, and if each input counts once. */
+/* Two upper bounds on the bytes that the in-place pairs of a step can save. One counts each output at most once, the other
+ * counts each input at most once. */
 typedef struct mp_pairs_most {
     int64_t outputs_bytes, inputs_bytes;
 } mp_pairs_most;
 
-/* Sums over the pairs that fit and for which may_apply(data, pair) is true. `best` is zero per storage, before and after.
- * O(pairs). */
+/* Computes the upper bounds over all pairs that fit and for which may_apply(data, pair) is true. `best` is scratch space
+ * with one zero per storage; it is zero again afterwards. O(pairs). */
 mp_pairs_most mp_pairs_save_at_most(const mp_graph *graph, const mp_alternative *alternative,
                                     bool (*may_apply)(const void *data, mp_in_place pair), const void *data, int64_t *best);

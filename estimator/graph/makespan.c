@@ -1,4 +1,4 @@
-/* makespan.c - simulates the steps in order with one clock per channel; derives the time of copies. */
+/* makespan.c - simulates the steps in order with one clock per channel, and computes the time of copies. */
 #include "memplan/makespan.h"
 
 #include "estimator/base/memory.h"
@@ -11,8 +11,9 @@ static int64_t later(int64_t a, int64_t b)
 mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err)
 {
     int64_t free_at[MP_MAX_CHANNELS] = {0}, waited = 0, last = 0;
-    bool alone = true;                /* all steps use the clock of compute */
-    MP_OWNED int64_t *awaited = NULL; /* per step, and for the end: the time at which all steps that it waits for have ended */
+    bool alone = true; /* all steps use the clock of compute */
+    MP_OWNED int64_t *awaited =
+        NULL; /* per step, and for the end of the plan: the time at which all steps that it waits for have ended */
     for (size_t t = 0; t < n; t++)
         alone &= graph->nodes[steps[t].node].alternatives[steps[t].alternative].channel <= MP_CHANNEL_SECOND_STREAM;
     if (!alone) MP_ENSURE(awaited = mp_alloc(n + 1, sizeof *awaited), err, MP_NOMEM, "no memory for the time of %zu steps", n);
@@ -32,16 +33,17 @@ mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int
     return MP_OK;
 }
 
-/* The steps of compute in order, with a clock that stops while compute waits. */
+/* The steps of the compute channel in order. `sums` measures compute time without the waits of compute. */
 typedef struct busy {
     size_t n;
-    int64_t *ends, *sums; /* per step on the compute channel: its end in ticks, and the compute ticks up to its end */
+    int64_t *ends,
+        *sums; /* per step of the compute channel: its end in ticks, and the sum of the ticks of compute up to this end */
 } busy;
 
-/* Returns the ticks that compute has run until a time. */
+/* Returns the ticks that compute steps have run until `time`. */
 static int64_t ran_by(const busy *b, int64_t time)
 {
-    size_t low = 0, high = b->n; /* the first step that ends after that time */
+    size_t low = 0, high = b->n; /* binary search for the first step that ends after `time` */
     while (low < high) {
         const size_t middle = (low + high) / 2;
         if (b->ends[middle] <= time)
@@ -51,7 +53,7 @@ static int64_t ran_by(const busy *b, int64_t time)
     }
     const int64_t before = low ? b->sums[low - 1] : 0;
     if (low == b->n) return before;
-    return later(before, b->sums[low] - (b->ends[low] - time)); /* this step is running, or has not begun */
+    return later(before, b->sums[low] - (b->ends[low] - time)); /* step `low` is running at `time`, or has not begun */
 }
 
 static void note_wait(mp_copying *out, int64_t ticks, size_t t)

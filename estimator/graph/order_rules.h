@@ -1,18 +1,19 @@
-/* order_rules.h - order constraints beyond data flow: the place of updates according to `fuse`, and the writers of always-live
- * storages. Also the channel of a step.
+/* order_rules.h - order constraints beyond data flow: the position of updates (mp_graph.fuse), and the writers of always-live
+ * storages. The file also determines the channel of a step.
  *
- * Data flow itself: a reader runs after the producer and all adders of a storage, unless the storage outlives the step
- * (liveness.h). Adders run in list order unless any_sum_order is set. */
+ * For comparison, data flow means: a reader of a storage runs after its producer and all its adders, unless the storage
+ * outlives the step (liveness.h). Adders run in list order unless any_sum_order is set. */
 #pragma once
 
 #include "memplan/timeline.h"
 
-/* When the updates of a graph may run, relative to backward and to readers of the parameters. */
+/* The constraints on the updates of a graph, relative to backward and to readers of the parameters. */
 typedef struct mp_update_order {
-    bool after_backward; /* updates run after all loss and backward nodes; false: they may run among these nodes */
-    bool after_readers;  /* an update runs after the readers of the storages it changes; false: before them, at the start of the
-                            step */
-    bool keeps_inputs; /* storages that updates read stay live to the end of the step: updates run last, or in the next step */
+    bool after_backward; /* true: updates run after all loss and backward nodes; false: they may run between these nodes */
+    bool after_readers;  /* true: an update runs after all readers of the storages it changes. false: before these readers, at
+                            the start of the step */
+    bool keeps_inputs; /* true: storages that updates read stay live to the end of the step, because updates run last or in the
+                          next step */
 } mp_update_order;
 
 static inline mp_update_order mp_update_order_of(const mp_graph *graph)
@@ -22,13 +23,14 @@ static inline mp_update_order mp_update_order_of(const mp_graph *graph)
                              .keeps_inputs = graph->fuse != MP_FUSE_BACKWARD};
 }
 
-/* Returns the node that writes an always-live storage and must run before this reader; -1: none. Updates do not wait. */
+/* Returns the node that writes an always-live storage and must run before `reader`; -1: no such node. Updates need not wait
+ * for it. */
 static inline int mp_awaited_writer(const mp_graph *graph, int storage, int reader)
 {
     return graph->nodes[reader].phase == MP_PHASE_UPDATE ? -1 : graph->writer[storage];
 }
 
-/* Returns the channel on which a step runs. A second-stream step that is not issued runs on compute. */
+/* Returns the channel on which a step runs. If a second-stream step is not issued, it runs on compute. */
 static inline int mp_step_channel(const mp_graph *graph, mp_step step)
 {
     const int channel = graph->nodes[step.node].alternatives[step.alternative].channel;

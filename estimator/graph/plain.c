@@ -1,4 +1,4 @@
-/* plain.c - copies the compute part of a graph, with a map to the original numbers. */
+/* plain.c - copies the compute part of a graph, with a map to the numbers in the original graph. */
 #include "estimator/graph/plain.h"
 
 static bool is_optional(const mp_graph *graph, int node)
@@ -6,7 +6,7 @@ static bool is_optional(const mp_graph *graph, int node)
     return node >= 0 && (graph->nodes[node].flags & MP_NODE_OPTIONAL);
 }
 
-/* True if an alternative reads the result of an optional node, or returns a copy. */
+/* True if an alternative reads the result of an optional node, or copies data back. */
 static bool needs_copy(const mp_graph *graph, const mp_alternative *alternative)
 {
     for (size_t i = 0; i < alternative->n_reads; i++)
@@ -64,8 +64,8 @@ mp_status mp_plain_of(const mp_graph *graph, mp_plain *out, mp_error *err)
         if (!is_optional(graph, v)) MP_CHECK(copy_node(&plain, graph, v, &at, err));
     }
     for (size_t v = 0; v < plain.graph->n_nodes; v++) {
-        int *of =
-            &plain.graph->nodes[v].forward_of; /* the node that forward_of refers to has another index in the plain graph */
+        int *of = &plain.graph->nodes[v]
+                       .forward_of; /* forward_of is translated, because nodes have other indices in the plain graph */
         *of = *of < 0 || is_optional(graph, *of) ? -1 : number[*of];
     }
     MP_CHECK(mp_graph_finish(plain.graph, err));

@@ -4,19 +4,20 @@
 
 #include "memplan/timeline.h"
 
-/* A plain graph. Storages keep their numbers; storages of other tiers have 0 bytes. Optional nodes and returning alternatives
- * are removed, and also the alternatives that read results of the removed ones. All nodes run on the compute channel. */
+/* A plain graph. Storages keep their numbers; storages of other tiers have 0 bytes. Optional nodes and returning
+ * alternatives are removed. Alternatives that read results of removed nodes are also removed. All nodes run on the compute
+ * channel. */
 typedef struct mp_plain {
     mp_graph *graph;
     int *nodes;                             /* per node: its index in the original graph */
-    int *alternatives, *alternatives_start; /* alternative k of node v is alternative alternatives[alternatives_start[v] + k] in
-                                               the original graph */
+    int *alternatives, *alternatives_start; /* alternative k of node v is alternative number alternatives[alternatives_start[v]
+                                               + k] of the node in the original graph */
 } mp_plain;
 
-/* Builds the plain graph. On MP_OK release *out with mp_plain_free (a zeroed struct is allowed); the original must outlive it.
- * MP_NOMEM. Other errors as mp_graph_finish. O(graph). */
+/* Builds the plain graph. On MP_OK release *out with mp_plain_free (a zeroed struct is allowed); the original graph must
+ * outlive it. MP_NOMEM. Other errors as mp_graph_finish. O(graph). */
 mp_status mp_plain_of(const mp_graph *graph, mp_plain *out, mp_error *err);
 void mp_plain_free(mp_plain *plain);
-/* Converts steps of the plain graph to steps of the original graph, in place. They need the same device bytes and at most the
- * same ticks. */
+/* Converts steps of the plain graph to steps of the original graph, in place. In the original graph the steps need the same
+ * device bytes and at most the same ticks. */
 void mp_plain_back(const mp_plain *plain, mp_step *steps, size_t n);

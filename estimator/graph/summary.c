@@ -21,7 +21,8 @@ static void summarize_storages(const mp_graph *graph, mp_rules rules, mp_summary
         const mp_storage *storage = &graph->storages[s];
         int producer = graph->producer[s];
         bool made = producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD && !mp_storage_is_static(storage);
-        /* the batch and requested outputs have tensors of the model; an input that is a gradient from outside has none */
+        /* a storage for the batch or a requested output has tensors of the model. An input that is a gradient from outside
+         * the graph has none */
         bool given = storage->kind == MP_KIND_INPUT && storage->n_tensors > 0 && rules == MP_RULES_PYTORCH;
         sum->kind_bytes[storage->kind] += storage->payload_bytes;
         if ((made || given) && read_by_backward(graph, (int)s)) sum->saved_activation_bytes += storage->payload_bytes;
@@ -38,7 +39,8 @@ static void summarize_writes(const mp_graph *graph, const mp_alternative *altern
     }
 }
 
-/* Finds the live bytes around each operator's nodes in keep-all. row_of[node] is the row of its operator + 1. */
+/* Finds the live bytes of keep-all around the nodes of each operator. row_of[node] is 1 + the row of the node's operator in
+ * the summary. */
 static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_summary *sum, mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -67,7 +69,7 @@ static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_sum
 mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_summary_free) mp_summary sum = {0};
-    MP_OWNED int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of); /* per node: the row of its operator + 1 */
+    MP_OWNED int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of); /* per node: 1 + the row of its operator in the summary */
     sum.operators = mp_alloc(graph->n_nodes, sizeof *sum.operators);
     MP_ENSURE(row_of && sum.operators, err, MP_NOMEM, "a summary of %zu nodes", graph->n_nodes);
     summarize_storages(graph, rules, &sum);

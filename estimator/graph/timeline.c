@@ -1,7 +1,8 @@
 /* timeline.c - derives the timeline in one pass over the steps, with the current live instance per storage.
  *
- * An instance ends with its last read, which is known only after the last step. In-place pairs are therefore recorded during
- * the pass and resolved afterwards. Live bytes are summed last, from the ends of all spans. */
+ * A span is the interval of steps in which an instance is live. It ends with the last read, which is known only after the
+ * last step. In-place pairs are therefore recorded during the pass and resolved afterwards. Live bytes are computed last,
+ * from all spans. */
 #include "memplan/makespan.h"
 
 #include <stdlib.h>
@@ -12,16 +13,18 @@
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
 struct state {  /* the state of a storage after the steps so far */
-    int span;   /* span that contains the storage's current instance; NOT_LIVE or ALWAYS_LIVE if there is no such span */
-    int added;  /* number of contributions to the sum in the steps so far */
-    bool begun; /* true if some step has produced it. A reader of a carried gradient must then wait for all contributions */
+    int span;   /* index of the span of the storage's current instance; NOT_LIVE or ALWAYS_LIVE if there is none */
+    int added;  /* for a sum: number of contributions in the steps so far */
+    bool begun; /* true if a step of this list has produced the storage. For a carried gradient, readers must then wait for all
+                   contributions */
 };
 
-struct pair { /* an in-place pair that applies if the span of one storage ends and that of the other begins in this step */
+struct pair { /* An in-place pair. It applies if the span of `from` ends, and the span of `to` begins, in this step. */
     int step, from, to;
 };
 
-struct hold { /* per storage and channel: the first step after all issued reads; the first step after all issued changes */
+struct hold { /* Limits from issued steps, per storage and channel: the first step at which all issued reads have ended, and the
+                 first step at which all issued changes have ended. */
     int read_until, changed_until;
 };
 
@@ -30,9 +33,9 @@ struct builder {
     mp_timeline *timeline;
     struct state *states;
     struct pair *pairs;
-    int *used; /* per storage: 1 + the last step in which an in-place pair used it */
+    int *used; /* per storage: 1 + the last step in which an in-place pair used this storage */
     size_t n_pairs;
-    struct hold *holds; /* per storage and channel; NULL: no issued steps */
+    struct hold *holds; /* per storage and channel; NULL: no step is issued */
     mp_error *err;
 };
 
@@ -47,7 +50,7 @@ static int later(int a, int b)
     return a > b ? a : b;
 }
 
-/* Makes the storage's current instance live until step `end` at least. */
+/* Extends the current instance of a storage at least to step `end`. */
 static void live_until(struct builder *b, int storage, int end)
 {
     mp_span *span = &b->timeline->spans[b->states[storage].span];
@@ -59,7 +62,7 @@ static struct hold *holds_of(const struct builder *b, int storage)
     return b->holds + (size_t)storage * b->graph->n_channels;
 }
 
-/* Fails if a concurrent step forbids step t to read or change a storage. */
+/* Fails if step t must not read or change a storage because a concurrent step uses it. */
 static mp_status leave_alone(struct builder *b, int t, mp_step step, int channel, int s, bool changes)
 {
     const struct hold *holds = holds_of(b, s);
@@ -89,7 +92,7 @@ static bool is_held(const struct builder *b, int t, int s)
     return held;
 }
 
-/* Marks the storages of an issued step as in use from the next step on. */
+/* Marks the storages of an issued step as in use, starting with the next step. */
 static void hold(struct builder *b, int until, const mp_alternative *x)
 {
     for (size_t i = 0; i < x->n_reads; i++) {
@@ -109,8 +112,8 @@ static int compare_storages(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sorts the spans that one step began by storage. The sort is stable: a carried gradient may have two spans in step 0, and the
- * later one must stay last, because it is the live one. */
+/* Sorts the spans that begin in one step by storage. The sort must be stable. A carried gradient may have two spans that
+ * begin in step 0, and the later one must stay last, because it is the live one. */
 static void order_spans(struct builder *b, size_t from)
 {
     mp_span *spans = b->timeline->spans;
@@ -119,7 +122,8 @@ static void order_spans(struct builder *b, size_t from)
     for (size_t k = from + 1; k < n; k++)
         if (spans[k].storage < spans[k - 1].storage) ordered = false;
     if (ordered) return;
-    if (n - from > 32 && from > 0) { /* after step 0 no storage occurs twice, so any sort is stable */
+    if (n - from > 32 &&
+        from > 0) { /* after step 0 no storage occurs twice in a step, so the order of equal elements does not matter */
         qsort(spans + from, n - from, sizeof *spans, compare_storages);
     } else {
         for (size_t k = from + 1; k < n; k++) {
@@ -205,8 +209,8 @@ static void resolve_in_place(struct builder *b)
     }
 }
 
-/* Adds the workspace of each step from its issue to its end. At this point, live_bytes[t] is still the difference to step t
- * - 1. */
+/* Adds the workspace of each step from its issue to its end. At this point live_bytes[t] still contains the difference to
+ * live_bytes[t - 1]. */
 static void add_workspaces(struct builder *b, const mp_step *steps)
 {
     mp_timeline *tl = b->timeline;
@@ -222,7 +226,7 @@ static void add_workspaces(struct builder *b, const mp_step *steps)
     for (size_t t = 0; tl->concurrent_bytes && t < tl->n_steps; t++) tl->concurrent_bytes[t + 1] += tl->concurrent_bytes[t];
 }
 
-/* Converts a tier's differences to live bytes, and finds the peak. */
+/* Converts a tier's differences between steps to live bytes, and finds the peak. */
 static void find_peak(mp_tier_use *use, size_t n)
 {
     int64_t live = 0, highest = 0;
@@ -237,7 +241,8 @@ static void find_peak(mp_tier_use *use, size_t n)
     use->peak_bytes = use->static_bytes + highest;
 }
 
-/* Adds the instances of a tier to differences[0..n_steps], for live bytes during steps, or between steps. */
+/* Adds the bytes of a tier's instances to differences[0..n_steps], either for live bytes during steps or for live bytes
+ * between steps. */
 static void add_spans(const mp_graph *graph, const mp_timeline *tl, int tier, bool between, int64_t *differences)
 {
     for (size_t k = 0; k < tl->n_spans; k++) {
@@ -249,7 +254,7 @@ static void add_spans(const mp_graph *graph, const mp_timeline *tl, int tier, bo
     }
 }
 
-/* Computes live bytes over time. live_bytes has n_steps + 1 elements and initially contains differences. */
+/* Converts differences to live bytes over time, in place. live_bytes has n_steps + 1 elements. */
 static void add_up(struct builder *b, const mp_step *steps)
 {
     mp_timeline *tl = b->timeline;
@@ -267,7 +272,7 @@ static void add_up(struct builder *b, const mp_step *steps)
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err)
 {
     size_t most_spans = 0, most_pairs = 0;
-    int64_t workspace_bytes = 0; /* workspace of issued steps, which may all be live together */
+    int64_t workspace_bytes = 0; /* issued steps may be concurrent, so their workspaces may all be live together */
     bool concurrent = false;
     MP_ENSURE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
     for (size_t t = 0; t < n; t++) {
@@ -345,7 +350,7 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
         const mp_span *span = &timeline->spans[k];
         if (graph->storages[span->storage].tier != MP_TIER_DEVICE) continue;
         if (span->end <= step || step < mp_span_counts_from(span)) continue;
-        size_t j = n < most ? n : most; /* spans[0..j) are sorted by size; the smallest is dropped */
+        size_t j = n < most ? n : most; /* spans[0..j) are sorted by size; if the array is full, the smallest is removed */
         for (; j > 0; j--) {
             const mp_span *other = &timeline->spans[spans[j - 1]];
             int64_t bytes = graph->storages[span->storage].bytes, theirs = graph->storages[other->storage].bytes;
@@ -368,8 +373,8 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
         between_bytes[t] += timeline->concurrent_bytes[t];
 }
 
-/* Lets the collectives of keep-all run beside compute: each is issued at its position, and the step that needs its result waits
- * for it. Copies are already issued. */
+/* Issues the collectives of keep-all, so that they run beside compute. Each is issued at its position in the list, and the
+ * first step that needs its result waits for it. Copies are already issued. */
 static void issue_beside(const mp_graph *graph, mp_step *steps, size_t n)
 {
     for (size_t t = 0; t < n; t++) {

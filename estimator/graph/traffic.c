@@ -3,9 +3,9 @@
 
 #include "estimator/graph/liveness.h"
 
-/* A storage in the simulated cache: an element of the list of storages in order of their last use. */
+/* A storage in the simulated cache. The cache is a doubly linked list of storages in order of their last use. */
 typedef struct line {
-    int newer, older; /* storages used directly after and directly before this one; -1: none */
+    int newer, older; /* storage used directly after this one, and storage used directly before it; -1: none */
     bool is_in, is_dirty;
 } line;
 
@@ -70,7 +70,7 @@ static void die(cache *c, int s)
     c->lines[s].is_dirty = false;
 }
 
-/* Simulates one training step. begun[s]: a contribution to storage s has been made. */
+/* Simulates one training step. begun[s] is true after a contribution to storage s has been made. */
 static void run(cache *c, const mp_step *steps, size_t n, const mp_timeline *timeline, const int *ends, const size_t *end_start,
                 bool *begun)
 {

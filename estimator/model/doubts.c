@@ -1,4 +1,4 @@
-/* doubts.c - counts weights of an ONNX file about which the file does not say whether they are trained. */
+/* doubts.c - counts weights for which an ONNX file does not state whether they are trained. */
 #include "estimator/model/doubts.h"
 
 #include "estimator/model/model.h"

@@ -77,7 +77,7 @@ int mp_model_find(const mp_model *model, const char *name)
     return mp_names_find(model->names, name);
 }
 
-/* Appends a tensor whose name is in the pool and unused. */
+/* Appends a tensor. `name` must be in the pool, and no other tensor may have it. */
 static mp_status append_tensor(mp_model *model, const char *name, int *index, mp_error *err)
 {
     size_t n = model->n_tensors;
@@ -102,8 +102,8 @@ mp_status mp_model_tensor(mp_model *model, const char *name, int *index, mp_erro
     return append_tensor(model, copy, index, err);
 }
 
-/* Returns a name in the pool that is not in `taken`: `stem`, or stem with a number. `numbers` stores the last number per stem,
- * so that many equal stems do not take quadratic time. NULL: out of memory. */
+/* Returns a name in the pool that is not in `taken`: `stem`, or stem with a number. `numbers` stores the last number used
+ * for each stem. Many equal stems therefore do not take quadratic time. NULL: out of memory. */
 static const char *unused_name(mp_model *model, const mp_names *taken, mp_names *numbers, const char *stem)
 {
     const char *own_stem = mp_pool_text(model->pool, stem, strlen(stem));
@@ -138,8 +138,8 @@ static const char *operator_name(mp_model *model, const mp_operator_draft *draft
     return name && mp_names_set(model->operator_numbers, name, 2) ? name : NULL;
 }
 
-/* Makes the operator the producer of out[0..n). Fails if an output already has a producer, comes from outside, or is also
- * read. */
+/* Makes the operator the producer of the tensors out[0..n). Fails if a tensor already has a producer, is a model input or
+ * stored value, or is also an input of the operator. */
 static mp_status claim_outputs(mp_model *model, const mp_operator *op, int index, mp_error *err)
 {
     for (int k = 0; k < op->n_out; k++) {
@@ -230,8 +230,8 @@ mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err)
     return st;
 }
 
-/* Multiplies dims[0..rank). Returns false if the product of the nonzero ones overflows, because strides of an empty tensor must
- * also fit. */
+/* Multiplies dims[0..rank). Returns false if the product of the nonzero dimensions overflows. Zeros are excluded because
+ * strides of an empty tensor must also fit. */
 static bool count_elements(const int64_t *dims, int rank, int64_t *n)
 {
     bool is_empty = false;
@@ -356,7 +356,7 @@ const int64_t *mp_operator_ints(const mp_operator *op, const char *name, size_t 
     return a ? a->ints : NULL;
 }
 
-/* Returns a copy of `n` elements of `size` bytes in the pool. NULL: out of memory. `from` may be NULL if n is 0. */
+/* Returns a copy in the pool of n elements of `size` bytes. NULL: out of memory. `from` may be NULL if n is 0. */
 static void *copy_elements(mp_pool *pool, const void *from, size_t n, size_t size)
 {
     void *copy = mp_pool_alloc(pool, n, size);
@@ -364,7 +364,7 @@ static void *copy_elements(mp_pool *pool, const void *from, size_t n, size_t siz
     return copy;
 }
 
-/* Replaces every pointer of *a by a pointer to a copy. Returns false if memory is short. */
+/* Replaces every pointer in attribute *a by a pointer to a copy in the pool. Returns false if memory is short. */
 static bool own_contents(mp_model *model, mp_attribute *a)
 {
     mp_pool *pool = model->pool;
@@ -434,8 +434,9 @@ mp_status mp_model_constant(mp_model *model, const char *stem, mp_dtype dtype, i
 
 mp_status mp_model_region(mp_model *model, int outer, const char *prefix, int *index, mp_error *err)
 {
-    size_t n =
-        model->n_regions ? model->n_regions : 1; /* region 0 is the main graph; a model without regions has only this one */
+    size_t n = model->n_regions
+                   ? model->n_regions
+                   : 1; /* region 0 is the main graph. A model has no other regions if it has no control operators */
     if (n >= INT_MAX || !mp_grow(&model->regions, &model->regions_capacity, n + 1, sizeof *model->regions))
         return MP_FAIL(err, MP_NOMEM, "no memory for the subgraph '%s'", prefix);
     model->regions[n] = (mp_region){.outer = outer, .prefix = prefix};

@@ -1,4 +1,4 @@
-/* ops.c - the rows of ops.def, and macros for the words used there. */
+/* ops.c - includes the rows of ops.def, and defines the words that these rows use as macros. */
 #include "estimator/model/ops.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/requirement.h"
 
-/* Bits for the words that rows of ops.def use to name operands and saved values. */
+/* Bits for the operands and saved values that rows of ops.def name as needs of a gradient. */
 enum {
     ANY = -1,
     IN_PLACE = MP_TRAIT_IN_PLACE,
@@ -49,18 +49,19 @@ enum {
     INPUTS = MP_INPUTS,
     UNBUILT = MP_UNBUILT,
     ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 +
-                EXTRA0, /* values that the gradient of attention reads: all operands, the output, and the saved values */
-    RELU_BATCH =
-        IN0 + IN1 + IN2 + EXTRA0 + EXTRA1, /* values that the gradient of a batch normalization reads that is fused with ReLU */
+                EXTRA0, /* values that the gradient of attention reads: all inputs, the output, and the saved values */
+    RELU_BATCH = IN0 + IN1 + IN2 + EXTRA0 +
+                 EXTRA1, /* values that the gradient of a batch normalization reads if the normalization is fused with ReLU */
     ADDED_BATCH = IN0 + IN1 + EXTRA0 + EXTRA1 + EXTRA2,
     UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0,
-    LSTM_STEPS = IN2 + IN4 + IN6 + IN7 + EXTRA0, /* read by every gradient that passes through the gates of a recurrent layer */
+    LSTM_STEPS = IN2 + IN4 + IN6 + IN7 +
+                 EXTRA0, /* values that every gradient of a recurrent layer reads, because it passes through the gates */
     GRU_STEPS = IN2 + IN4 + IN5 + OUT0 + EXTRA0,
     RNN_STEPS = IN2 + IN4 + OUT0 + EXTRA0
 };
 
-/* Words for operands in ops.def. A word sets the operand's use, the initial values of a parameter, and for some the meaning of
- * an element. */
+/* Words for operands in ops.def. A word states the operand's use and the initial values of a parameter. Some words also
+ * state the meaning of an element. */
 #define MEANING(use, initial, meaning)                         \
     {                                                          \
         MP_USE_##use, MP_INITIAL_##initial, MP_MEANS_##meaning \
@@ -112,8 +113,8 @@ enum {
 #define AS_INPUTS .layout = MP_HABIT_AS_INPUTS
 #define SPATIAL .layout = MP_HABIT_SPATIAL
 
-/* Words for gradients in ops.def: the values that each gradient needs. A list of needs is extended with its last entry, because
- * further inputs have the same needs. */
+/* Words for gradients in ops.def: the values that each gradient needs. The last entry of a list of needs also holds for all
+ * further inputs. */
 #define NEEDS_1(a) NEEDS_8(a, a, a, a, a, a, a, a)
 #define NEEDS_2(a, b) NEEDS_8(a, b, b, b, b, b, b, b)
 #define NEEDS_3(a, b, c) NEEDS_8(a, b, c, c, c, c, c, c)
@@ -145,14 +146,15 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define CROSSES(forward, backward) .crosses = {MP_CROSSES_##forward, MP_CROSSES_##backward}
 #define AUTOCAST(how) .autocast = MP_AUTOCAST_##how
 
-/* Words for requirements in ops.def. EACH means every operand. FROM(13, AXIS, 0, -1): only from operator set 13 on. */
-#define REQUIRES(...)                        \
-    .requirements = (const mp_requirement[]) \
-    {                                        \
-        __VA_ARGS__,                         \
-        {                                    \
-            0                                \
-        } /* marks the end of the list */    \
+/* Words for requirements in ops.def. EACH: the requirement holds for every operand. FROM(13, AXIS, 0, -1): the requirement
+ * holds only from operator set 13 on. */
+#define REQUIRES(...)                                     \
+    .requirements = (const mp_requirement[])              \
+    {                                                     \
+        __VA_ARGS__,                                      \
+        {                                                 \
+            0                                             \
+        } /* marks the end of the list of requirements */ \
     }
 #define EACH (-1)
 #define DEMAND(what, ...)                       \
@@ -183,7 +185,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define FROM(version, what, ...) DEMAND(what, what##_FIELDS(__VA_ARGS__), .from = version)
 #define BEFORE(version, what, ...) DEMAND(what, what##_FIELDS(__VA_ARGS__), .before = version)
 
-#define mp_fold_none NULL /* ops_rules.h declares mp_fold_none like a function, but it stands for NULL: no fold rule */
+#define mp_fold_none NULL /* mp_fold_none stands for NULL, no fold rule, although ops_rules.h declares it like a function */
 #define OP(op, of, version, in, out, shapes, folds, ...) \
     {.name = #op, .domain = of, .since = version, in, out, .shape = shapes, .fold = folds, __VA_ARGS__},
 static const mp_op rows[] = {
@@ -216,7 +218,7 @@ const mp_op *mp_op_find(const char *domain, const char *kind, int version)
     if (!strcmp(domain, "ai.onnx")) domain = "";
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = &rows[k];
-        /* comparing the first letter rejects most rows quickly */
+        /* a comparison of the first letter excludes most rows quickly */
         if (row->name[0] != kind[0] || strcmp(row->name, kind) || strcmp(row->domain, domain)) continue;
         if (row->since <= version && (!found || row->since > found->since)) found = row;
     }

@@ -14,90 +14,92 @@
 
 struct mp_fold; /* declared in fold.h */
 
-/* The argument of the rules: one operator of a model during inference. */
+/* The argument of shape and fold rules: one operator of a model during inference. */
 typedef struct mp_infer {
     mp_model *model;
     mp_operator *op;
     mp_error *err;
-    /* Set by a shape rule that requires a value known only at run time (such as Reshape with a computed shape): the index of
-     * that tensor. The file's declared shape is then used, if there is one. -1 otherwise. */
+    /* A shape rule may require a value that is known only at run time (such as the shape of a Reshape). The rule then stores
+     * the index of that tensor here, and the shape declared in the file is used, if there is one. Otherwise -1. */
     int missing_value;
 } mp_infer;
 
-/* Sets dtype and dims of every output that is not omitted, with mp_tensor_set. mp_infer_value returns the values of inputs.
- * MP_PARSE: shapes that do not fit together; the message names the operator (op->name). */
+/* Shape rule: sets dtype and dims of every output that is not omitted, with mp_tensor_set. mp_infer_value returns the values
+ * of inputs. MP_PARSE: the shapes do not match; the message names the operator (op->name). */
 typedef mp_status (*mp_shape_rule)(mp_infer *c);
-/* Computes the values of the outputs (fold.h). Called after the shape rule, if every output has at most MP_VALUE_MAX elements
- * and the required input values are known. Returns false if the result is undefined (division by zero); the outputs then stay
- * unknown. */
+/* Fold rule: computes the values of the outputs (fold.h). Called after the shape rule, if every output has at most
+ * MP_VALUE_MAX elements and the required input values are known. If the result is undefined (division by zero), returns
+ * false, and the values of the outputs stay unknown. */
 typedef bool (*mp_fold_rule)(const struct mp_fold *f);
-/* Returns the FLOPs of one forward run (a multiply-add is 2). Every gradient of a product has the same FLOPs. */
+/* FLOPs rule: returns the FLOPs of one forward run (a multiply-add is 2). Every gradient of a product has the same FLOPs. */
 typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
 
-/* Bits for the values that a gradient reads: */
+/* Bits for the values that the gradient of an input reads: */
 #define MP_INPUTS (1u << 24)           /* all inputs, for variadic operators */
-#define MP_UNBUILT (1u << 25)          /* this gradient is not implemented; requesting it is an error */
+#define MP_UNBUILT (1u << 25)          /* this gradient is not implemented; a request for it is an error */
 #define MP_IN(k) (1u << (k))           /* the k-th input, k < 8 */
 #define MP_OUT(k) (1u << (8 + (k)))    /* the k-th output, k < 8 */
-#define MP_EXTRA(k) (1u << (16 + (k))) /* the k-th extra: a tensor that only backward reads (mask, indices, statistics) */
-
+#define MP_EXTRA(k) (1u << (16 + (k))) /* the k-th extra: forward saves it only for backward (mask, indices, statistics) */
 enum { MP_GRADIENTS_MAX = 8, MP_EXTRAS_MAX = 4, MP_OP_INPUTS = 8 };
 
-/* How the backward of an operator is split into nodes. */
+/* How the backward pass of an operator is split into nodes. */
 typedef enum mp_gradient_form {
-    MP_GRADIENT_NONE,    /* integer or piecewise constant output: no gradient */
-    MP_GRADIENT_REFUSED, /* the gradient exists mathematically but is not implemented; requesting it is an error */
+    MP_GRADIENT_NONE,    /* no gradient: the output is an integer or piecewise constant */
+    MP_GRADIENT_REFUSED, /* the gradient exists mathematically but is not implemented; a request for it is an error */
     MP_GRADIENT_VIEW,    /* the output is a view of input 0; the gradient of input 0 is a view of the output's gradient */
-    MP_GRADIENT_ALIAS,   /* addition: every operand with the output's shape shares the output's gradient */
-    MP_GRADIENT_ONE,     /* one node computes the gradients of all inputs that require one */
-    MP_GRADIENT_SPLIT /* one node each for inputs 0 and 1; the node of input 1 also computes the gradients of inputs from 2 on
-                         (biases) */
+    MP_GRADIENT_ALIAS,   /* addition: every operand with the output's shape uses the output's gradient as its own */
+    MP_GRADIENT_ONE,     /* one node computes the gradients of all inputs that require a gradient */
+    MP_GRADIENT_SPLIT /* one node for input 0 and one for input 1. The node of input 1 also computes the gradients of the inputs
+                         from 2 on (biases) */
 } mp_gradient_form;
 
-/* The use of an operand that comes from outside the graph. If a file does not state which tensors are trained, its reader
- * decides by these values (formats/onnx/onnx_roles.c). */
+/* The use of an input tensor that no operator computes. If a file does not state which tensors are trained, the ONNX reader
+ * decides by these uses (formats/onnx/onnx_roles.c). */
 typedef enum mp_input_use {
     MP_USE_UNSTATED,  /* the operator has no operand at this position */
     MP_USE_NONE,      /* integers or booleans, such as indices: never trained */
-    MP_USE_OTHER,     /* any use: gives no hint about training */
+    MP_USE_OTHER,     /* the operand can be anything: its use gives no hint about training */
     MP_USE_WEIGHT,    /* a weight: usually trained */
-    MP_USE_ROWS,      /* like WEIGHT if the operator's axis is 0: rows of an embedding */
+    MP_USE_ROWS,      /* like MP_USE_WEIGHT if the operator's axis is 0, because input 0 then has the rows of an embedding */
     MP_USE_STATISTIC, /* a running mean or variance of normalization */
-    MP_USE_SETTING,   /* a setting of the operator: bounds, scales, ratios */
-    MP_USE_TABLE,     /* elementwise arithmetic: a tensor that many operators read in this way is a table, not learned */
-    MP_USE_COMPARED,  /* the operand is only compared with another one, so it has no gradient */
-    MP_USE_THROUGH    /* the use of the operator's output, because the operator only rearranges or selects */
+    MP_USE_SETTING,   /* a setting of the operator: a bound, a scale, a ratio */
+    MP_USE_TABLE, /* an operand of elementwise arithmetic. If many operators read a tensor in this way, it is a fixed table and
+                     not learned */
+    MP_USE_COMPARED, /* the operand is only compared with another one, so it has no gradient */
+    MP_USE_THROUGH /* the same as the use of the operator's output, because the operator only rearranges or selects elements */
 } mp_input_use;
 
-/* The first values of a parameter that is used as this operand (executor/data/parameters.c). */
+/* The initial values of a parameter that is used as this operand (executor/data/parameters.c). */
 typedef enum mp_initial {
     MP_INITIAL_UNSTATED, /* the operator has no operand at this position */
-    MP_INITIAL_NONE,     /* never a parameter, so it needs no initial values */
-    MP_INITIAL_SMALL,    /* unknown use: normal distribution, standard deviation 0.02 */
+    MP_INITIAL_NONE,     /* the operand is never a parameter, so it needs no initial values */
+    MP_INITIAL_SMALL,    /* the use is unknown: normal distribution with standard deviation 0.02 */
     MP_INITIAL_ZERO,
     MP_INITIAL_ONE,
     MP_INITIAL_QUARTER,
-    MP_INITIAL_TERM,         /* zero for a vector (a bias); small for higher ranks (positions that are added) */
-    MP_INITIAL_LEFT_MATRIX,  /* uniform within 1 / sqrt(fan-in), shape (outputs, inputs) */
+    MP_INITIAL_TERM,        /* zero for a vector (a bias); small values for higher ranks (position embeddings that are added) */
+    MP_INITIAL_LEFT_MATRIX, /* uniform within 1 / sqrt(fan-in), shape (outputs, inputs) */
     MP_INITIAL_RIGHT_MATRIX, /* like MP_INITIAL_LEFT_MATRIX, for a matrix of shape (inputs, outputs) */
-    MP_INITIAL_FILTER,       /* like LEFT_MATRIX, shape (outputs, inputs / groups, window) */
-    MP_INITIAL_THROUGH /* the initial values required by the output's reader, because the output consists of elements of the
-                          operand */
+    MP_INITIAL_FILTER,       /* like MP_INITIAL_LEFT_MATRIX, but for shape (outputs, inputs / groups, window) */
+    MP_INITIAL_THROUGH /* the initial values that the reader of the output requires, because the output consists of elements of
+                          this operand */
 } mp_initial;
 
-/* The kind of values in an operand: numbers, indices, class labels, ... Made-up data follows it (executor/data/input_roles.c).
- */
+/* The meaning of the values in an operand: numbers, indices, class labels, ... Generated input data follows it
+ * (executor/data/input_roles.c). */
 typedef enum mp_input_meaning {
-    MP_MEANS_NUMBER,    /* an ordinary number, used in arithmetic */
-    MP_MEANS_PASSED,    /* the element has the meaning of the output's element, because the operator passes it on */
-    MP_MEANS_INDEX,     /* an index along the operator's axis of input 0 */
-    MP_MEANS_INDICES,   /* the last dimension holds one index for each leading dimension of input 0 after `batch_dims` */
-    MP_MEANS_CLASS,     /* a class index, less than the scalar in input 1 */
-    MP_MEANS_LENGTH,    /* a length: the number of used time steps of input 0 */
-    MP_MEANS_ANGLE,     /* argument of a sine or cosine */
-    MP_MEANS_CONDITION, /* a condition: true selects input 1, false input 2 */
+    MP_MEANS_NUMBER,  /* an ordinary number that is used in arithmetic */
+    MP_MEANS_PASSED,  /* the same meaning as the output's elements, because the operator passes the elements on */
+    MP_MEANS_INDEX,   /* an index along the operator's axis of input 0 */
+    MP_MEANS_INDICES, /* a tuple of indices along the last dimension: one index for each leading dimension of input 0 after the
+                         first `batch_dims` */
+    MP_MEANS_CLASS,   /* a class index, less than the scalar in input 1 */
+    MP_MEANS_LENGTH,  /* a length: the number of time steps of a sample in input 0 that are used */
+    MP_MEANS_ANGLE,   /* argument of a sine or cosine */
+    MP_MEANS_CONDITION, /* a condition: true selects the element of input 1, false the element of input 2 */
     MP_MEANS_HIDING,    /* added to attention scores: very negative for a hidden score */
-    MP_MEANS_SEEN       /* true keeps attention scores if the attribute `keeps` is 1; otherwise true replaces them */
+    MP_MEANS_SEEN /* a boolean mask of attention scores. With attribute `keeps` 1, true keeps the score; otherwise true replaces
+                     it */
 } mp_input_meaning;
 
 typedef struct mp_op_input {
@@ -106,103 +108,103 @@ typedef struct mp_op_input {
     mp_input_meaning meaning;
 } mp_op_input;
 
-/* The memory layouts (mp_layout) that an operator reads and writes. */
+/* The memory layouts (mp_layout) that an operator accepts for its inputs and writes for its outputs. */
 typedef enum mp_layout_habit {
     MP_HABIT_ROW_MAJOR,      /* reads its inputs in any layout, and writes row-major */
     MP_HABIT_FROM_ROW_MAJOR, /* like MP_HABIT_ROW_MAJOR, but input 0 must also be row-major, because the output is a view of
                                 input 0 */
     MP_HABIT_MATRICES,       /* reads and writes row-major, so that the last two dimensions are matrices */
     MP_HABIT_AS_INPUTS,      /* computes in any layout that its inputs share, and writes its outputs in this layout */
-    MP_HABIT_SPATIAL         /* fastest with channels-last layout of input 0 and outputs */
+    MP_HABIT_SPATIAL         /* any layout, but fastest if input 0 and the outputs are channels-last */
 } mp_layout_habit;
 
 /* Traits, bits of mp_op.traits. */
-#define MP_TRAIT_RANDOM (1u << 0)   /* uses random numbers: never merged with another operator */
+#define MP_TRAIT_RANDOM (1u << 0)   /* the operator uses random numbers: it is never merged with another operator */
 #define MP_TRAIT_IN_PLACE (1u << 1) /* an output may reuse the memory of an input of the same size at the input's last use */
 #define MP_TRAIT_GRADIENT_IN_PLACE (1u << 2) /* an input's gradient may overwrite the output's gradient at its last use */
-#define MP_TRAIT_STATISTICS (1u << 3)        /* batch normalization: its first run reads and updates running statistics */
-#define MP_TRAIT_GATHER (1u << 4)            /* input 1 contains indices of rows of input 0; reads only the selected rows */
-#define MP_TRAIT_NEGATES (1u << 5)      /* ALIAS only: the gradient of input 1 is the negated gradient of the output (Sub) */
-#define MP_TRAIT_COMMUTES (1u << 6)     /* swapping the two operands gives the same bits */
-#define MP_TRAIT_CASTS (1u << 7)        /* converts input 0 to another type */
-#define MP_TRAIT_CONVOLVES (1u << 8)    /* convolution: input 1 is a filter, which a backend may store in its own layout */
-#define MP_TRAIT_TRANSPOSED (1u << 9)   /* transposed convolution: the filter's first dimension counts inputs */
+#define MP_TRAIT_STATISTICS (1u << 3) /* batch normalization: the first run of a step reads and updates running statistics */
+#define MP_TRAIT_GATHER (1u << 4)   /* input 1 contains indices of rows of input 0; the operator reads only the selected rows */
+#define MP_TRAIT_NEGATES (1u << 5)  /* only for ALIAS: the gradient of input 1 is the negated gradient of the output (Sub) */
+#define MP_TRAIT_COMMUTES (1u << 6) /* swapping the two operands gives bit-identical results */
+#define MP_TRAIT_CASTS (1u << 7)    /* converts input 0 to another type */
+#define MP_TRAIT_CONVOLVES (1u << 8)    /* convolution: input 1 is a weight, which a backend may store in its own layout */
+#define MP_TRAIT_TRANSPOSED (1u << 9)   /* transposed convolution: the first dimension of the weight is the input channels */
 #define MP_TRAIT_LOSS (1u << 10)        /* compares input 0 with the targets in input 1 */
 #define MP_TRAIT_CLASSES (1u << 11)     /* loss with class indices as targets; dimension 1 of the scores is the class */
 #define MP_TRAIT_FROM_OUTPUT (1u << 12) /* normalization: backward can use output, scale and shift instead of the input */
 #define MP_TRAIT_TILED (1u << 13)       /* attention: backward recomputes the scores tile by tile */
 #define MP_TRAIT_GRADIENT_IN_DATA (1u << 19) /* a gradient may overwrite input 0 of the same shape at its last use */
-#define MP_TRAIT_OF_SHAPE (1u << 20)         /* the output value depends only on the input's shape */
-#define MP_TRAIT_REPLICATES (1u << 22)       /* the output equals the input; its gradient is a sum over ranks */
-#define MP_TRAIT_SMOOTH (1u << 21)           /* differentiable everywhere: no convention needed at ties, borders or zeros */
-/* Properties of the operator in PyTorch, for PyTorch's rules: */
-#define MP_TRAIT_PARTS (1u << 14)       /* a strided view of a part of its input (slice, split) */
-#define MP_TRAIT_PERMUTES (1u << 15)    /* a strided view with permuted dimensions (transposition) */
-#define MP_TRAIT_EXPANDS (1u << 16)     /* a strided view with repeated elements */
-#define MP_TRAIT_PADS (1u << 17)        /* pads input 0; a view of it if all readers of the output have MP_TRAIT_PADS_ITSELF */
-#define MP_TRAIT_PADS_ITSELF (1u << 18) /* pooling with built-in padding in PyTorch; exporters write a separate Pad */
+#define MP_TRAIT_OF_SHAPE (1u << 20)         /* the value of the output depends only on the shape of the input */
+#define MP_TRAIT_REPLICATES (1u << 22)       /* the output equals the input; the input's gradient is a sum over ranks */
+#define MP_TRAIT_SMOOTH (1u << 21) /* differentiable everywhere: gradients need no convention at ties, borders or zeros */
+/* The following traits describe the operator in PyTorch, for PyTorch's rules: */
+#define MP_TRAIT_PARTS (1u << 14)    /* the output is a strided view of a part of the input (slice, split) */
+#define MP_TRAIT_PERMUTES (1u << 15) /* the output is a strided view with permuted dimensions (transposition) */
+#define MP_TRAIT_EXPANDS (1u << 16)  /* the output is a strided view with repeated elements */
+#define MP_TRAIT_PADS (1u << 17) /* pads input 0; a view of input 0 if all readers of the output have MP_TRAIT_PADS_ITSELF */
+#define MP_TRAIT_PADS_ITSELF (1u << 18) /* pooling, which in PyTorch pads its own input; exporters write a separate Pad */
 
-/* The behaviour of an operator under torch.autocast on a GPU: the lists of lower precision and of fp32 in PyTorch 2.15,
- * ATen/autocast_mode.h. */
+/* The behaviour of an operator under torch.autocast on a GPU, according to the lists of PyTorch 2.15 (ATen/autocast_mode.h). */
 typedef enum mp_autocast {
-    MP_AUTOCAST_NONE,   /* on neither list: computes in the type of its operands */
+    MP_AUTOCAST_NONE,   /* on no list: the operator computes in the type of its operands */
     MP_AUTOCAST_LOW,    /* operands are cast to 16 bits; the output has 16 bits */
     MP_AUTOCAST_FULL,   /* operands are cast to float32, so the operator computes in float32 */
     MP_AUTOCAST_WIDENED /* reads operands of any type, writes float32 */
 } mp_autocast;
 
-/* A tensor that a forward run saves for backward. A rule fills `extras` and returns their number (0..MP_EXTRAS_MAX). */
+/* A tensor that a forward run saves only for backward. A rule fills `extras` and returns their number (0 .. MP_EXTRAS_MAX). */
 typedef struct mp_extra {
     const char *name;  /* name in reports: "indices", "mean" */
     mp_dtype dtype;    /* element type; the elements are contiguous */
     int64_t bytes;     /* bytes of the tensor, a multiple of the element's size */
-    int64_t gpu_bytes; /* bytes saved by PyTorch's GPU kernel instead; 0: same as bytes */
+    int64_t gpu_bytes; /* bytes that PyTorch's GPU kernel saves instead; 0: the same number as `bytes` */
 } mp_extra;
 typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 
-/* The collective by which an operator exchanges data with other ranks. */
+/* The collective that an operator runs to exchange data with other ranks. */
 typedef enum mp_crossing {
     MP_CROSSES_NOTHING,
     MP_CROSSES_ALL_REDUCE,
     MP_CROSSES_ALL_GATHER,
     MP_CROSSES_REDUCE_SCATTER,
-    MP_CROSSES_ALL_TO_ALL /* an all-to-all over the ranks of expert parallelism (ep); the other collectives run over tensor
-                             parallelism (tp) */
+    MP_CROSSES_ALL_TO_ALL /* an all-to-all over the ranks of expert parallelism (ep). The other collectives run over the ranks
+                             of tensor parallelism (tp) */
 } mp_crossing;
 
 struct mp_operand_factors; /* declared in factors.h */
-/* Fills in the factors for splitting the operator. Returns false if the operator cannot be split. */
+/* Factor rule: writes the splitting factors of the operator (factors.h). Returns false if the operator cannot be split. */
 typedef bool (*mp_factor_rule)(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
 
 typedef struct mp_op {
     const char *name, *domain;
-    int since;                            /* the first operator-set version with the meaning of this row */
+    int since;                            /* first version of the operator set for which this row is valid */
     int min_in, max_in, min_out, max_out; /* permitted numbers of inputs and outputs; maximum -1: any number */
     mp_op_input inputs[MP_OP_INPUTS];     /* use and meaning of each input (mp_op_input_of) */
     mp_shape_rule shape;
     mp_fold_rule fold;   /* rule that computes known values; NULL: the operator is never folded */
-    mp_flops_rule flops; /* rule for the FLOPs of a product; NULL: not a product */
+    mp_flops_rule flops; /* rule for the FLOPs of a product; NULL: the operator is not a product */
     mp_layout_habit layout;
     unsigned traits;
     mp_autocast autocast;
     mp_gradient_form gradient;
-    /* needs[rules][k]: the values that the gradient of input k reads, besides the outputs' gradients. Further inputs of a
-     * variadic operator have the needs of the last stated input. */
+    /* needs[rules][k]: the values that the gradient of input k reads, besides the gradients of the outputs. For further
+     * inputs of a variadic operator, the last stated entry holds. */
     uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
     mp_extras_rule extras;  /* rule for tensors that forward saves for backward only; NULL: none */
-    mp_factor_rule factors; /* rule for splitting over ranks; NULL: the operator cannot be split */
-    mp_crossing crosses[2]; /* collectives by which the operator exchanges data in forward, and in backward */
-    const struct mp_requirement *requirements; /* requirements on operands and attributes (requirement.h); NULL: none */
+    mp_factor_rule factors; /* rule for splitting the operator over ranks; NULL: the operator cannot be split */
+    mp_crossing crosses[2]; /* collectives that the operator runs in forward, and in backward */
+    const struct mp_requirement
+        *requirements; /* requirements on operands and attributes (requirement.h); NULL: no requirements */
 } mp_op;
 
-/* Returns the newest row of an operator with since <= version; NULL: none. "ai.onnx" and "" are the same domain. Linear search
- * over the rows (below a microsecond), done once per operator; mp_operator.op stores the result. */
+/* Returns the newest row of an operator type with since <= version; NULL: no such row. "ai.onnx" and "" are the same domain.
+ * Linear search over the rows (below a microsecond), done once per operator; mp_operator.op stores the result. */
 const mp_op *mp_op_find(const char *domain, const char *kind, int version);
-/* All rows, in the order of ops.def, for tables and tests. */
+/* Access to all rows in the order of ops.def, for tables and tests. */
 size_t mp_op_count(void);
 const mp_op *mp_op_row(size_t k);
-/* Returns the use of input k. Further inputs of a variadic operator have the use of the last stated input. The use is UNSTATED
- * if there is no such input, or no row (op NULL). */
+/* Returns use, initial values and meaning of input k. For further inputs of a variadic operator, the last stated input
+ * holds. The use is UNSTATED if the operator has no such input, or no row (op NULL). */
 mp_op_input mp_op_input_of(const mp_op *op, int k);
-/* True if a gradient of the operator reads its k-th output under any rules. */
+/* True if, under the executor's or PyTorch's rules, a gradient of the operator reads output k. */
 bool mp_op_gradient_reads_output(const mp_op *op, int k);

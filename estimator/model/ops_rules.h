@@ -3,14 +3,14 @@
 
 #include "estimator/model/ops.h"
 
-/* Each row declares its shape rule and its fold rule. */
+/* Every row of ops.def declares its shape rule and its fold rule. */
 #define OP(op, of, version, in, out, shapes, folds, ...) \
     mp_status shapes(mp_infer *c);                       \
     bool folds(const struct mp_fold *f);
 #include "estimator/model/ops.def"
 #undef OP
 
-/* FLOPs and saved tensors of operators (costs.c) */
+/* Rules for FLOPs and for saved tensors of operators (costs.c). */
 double mp_flops_attention(const mp_model *model, const mp_operator *op);
 double mp_flops_conv(const mp_model *model, const mp_operator *op);
 double mp_flops_einsum(const mp_model *model, const mp_operator *op);

@@ -1,4 +1,4 @@
-/* order.c - the execution order of a model's operators, and the readers of each tensor.
+/* order.c - sorts the operators of a model, and lists the readers of each tensor.
  *
  * The sort is a depth-first search in file order. An operator is placed after the producers of all its inputs. A valid file
  * therefore keeps its order, and a misplaced operator moves before its first reader. The search has an explicit stack, so a
@@ -11,12 +11,12 @@
 
 enum { NEW, OPEN, PLACED };
 
-/* An operator on the search path. Its first `next` operands have been visited. */
+/* An operator on the path of the search. The search has visited its first `next` operands. */
 struct visit {
     int op, next;
 };
 
-/* The state of the search: a mark per operator, the path, and the operators placed so far. */
+/* The state of the depth-first search: a mark per operator, the path, and the operators that are already placed. */
 struct search {
     unsigned char *mark;
     struct visit *path;
@@ -26,8 +26,8 @@ struct search {
     bool *is_input; /* per tensor: true for a declared input of the model */
 };
 
-/* Returns the operator that must run before `reader` reads a tensor; -1: no operator must run before. `reader` NULL: the tensor
- * is a declared output. */
+/* Returns the operator that must run before `reader` can read a tensor; -1: no operator. `reader` NULL: the tensor is read
+ * as an output of the model. */
 static mp_status producer_of(const mp_model *model, const struct search *s, const mp_operator *reader, int tensor,
                              int *producer, mp_error *err)
 {
@@ -69,7 +69,7 @@ static mp_status place(const mp_model *model, struct search *s, int root, mp_err
     return MP_OK;
 }
 
-/* Moves the operators to their positions in the new order, and renumbers the producers of tensors. */
+/* Moves the operators to their new positions, and updates the producers of tensors. */
 static mp_status apply_order(mp_model *model, const struct search *s, mp_error *err)
 {
     MP_OWNED mp_operator *moved = mp_alloc(s->n_placed, sizeof *moved);
@@ -108,8 +108,8 @@ mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error 
 {
     size_t n = model->n_tensors;
     MP_OWNED int *start = NULL, *list = NULL;
-    /* start[t + 2] first counts the readers of t; then start[t + 1] is the begin of t's readers, which filling advances to
-     * their end */
+    /* start[t + 2] first counts the readers of t. After the sums, start[t + 1] is the begin of t's readers; storing the
+     * readers advances it to their end */
     MP_ENSURE(start = mp_alloc(n + 2, sizeof *start), err, MP_NOMEM, "no memory for the readers of %zu tensors", n);
     for (size_t k = 0; k < model->n_operators; k++) {
         const mp_operator *op = &model->operators[k];

@@ -1,15 +1,16 @@
-/* order.h - the readers of each tensor of a model, and an execution order of its operators. */
+/* order.h - sorts the operators of a model into an execution order, and lists the readers of each tensor. */
 #pragma once
 
 #include "estimator/model/model.h"
 
 /* Sorts the operators so that each runs after its inputs are available, and drops removed operators. Keeps the file's order
- * where possible. MP_PARSE names an operator on a cycle, or a tensor that is read without a source (no producer, no declared
- * input, no initializer: role ACTIVATION without producer). O(n log n). Operator indices change. */
+ * where possible. MP_PARSE: operators form a cycle, or a tensor is read but has no producer and is neither a declared input
+ * nor an initializer. The message names the operator or tensor. O(n log n). Operator indices change. */
 mp_status mp_model_sort(mp_model *model, mp_error *err);
 
-/* For each tensor, the operators that read it. The consumers of t are list[start[t] .. start[t+1]), in operator order, once per
- * operand, without removed operators. Release with mp_consumers_free. MP_NOMEM. O(operands). */
+/* For each tensor, the operators that read it. The consumers of tensor t are list[start[t] .. start[t+1]), in operator
+ * order. A consumer that reads t with several operands occurs several times. Removed operators are omitted. Release with
+ * mp_consumers_free. MP_NOMEM. O(operands). */
 typedef struct mp_consumers {
     int *start, *list;
 } mp_consumers;

@@ -1,4 +1,4 @@
-/* refused_kinds.c - a list of unsupported operator types with counts, in the order of their first occurrence. */
+/* refused_kinds.c - counts unsupported operators by type, in the order of first occurrence. */
 #include "estimator/model/refused_kinds.h"
 
 #include <limits.h>

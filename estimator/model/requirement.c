@@ -1,4 +1,4 @@
-/* requirement.c - checks the requirements in the operator registry. */
+/* requirement.c - checks the requirements that the operator registry (ops.def) states. */
 #include "estimator/model/requirement.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "estimator/model/shape_rule.h"
 
-/* Returns the description of a set of element types. */
+/* Returns a description of a set of element types, for messages. */
 static const char *types_text(unsigned types)
 {
     static const struct {
@@ -21,8 +21,9 @@ static const char *types_text(unsigned types)
     return "another type";
 }
 
-/* Returns the remedy for a boolean mask that is added to scores; "" for other operands. PyTorch's newer exporter writes such an
- * Add, which ONNX does not define, for attention with a boolean mask and dropout from operator set 23 on. */
+/* Returns the remedy that an error message gives for a boolean mask that is added to attention scores; "" for other
+ * operands. PyTorch's newer exporter writes such an Add, which ONNX does not define, for attention with a boolean mask and
+ * dropout from operator set 23 on. */
 static const char *remedy_for_types(const mp_infer *c, const mp_tensor *a, const mp_tensor *b)
 {
     const bool is_mask = (a->dtype == MP_DTYPE_BOOL && mp_dtype_is_float(b->dtype)) ||
@@ -32,7 +33,7 @@ static const char *remedy_for_types(const mp_infer *c, const mp_tensor *a, const
            "export with opset_version=22";
 }
 
-/* Checks a requirement on one operand, or on a pair of operands. */
+/* Checks a requirement on one operand, or on two operands. */
 static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_tensor *t)
 {
     const mp_tensor *other = mp_infer_in(c, r->other);
@@ -82,7 +83,7 @@ static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_te
     return MP_OK;
 }
 
-/* Checks a requirement on an attribute, which may refer to an operand's dimensions. */
+/* Checks a requirement on an attribute. It may involve the dimensions of an operand. */
 static mp_status check_attribute(mp_infer *c, const mp_requirement *r)
 {
     const mp_tensor *t = mp_infer_in(c, r->operand);

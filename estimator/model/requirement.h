@@ -1,9 +1,9 @@
 /* requirement.h - requirements on an operator's operands and attributes, checked before its rules run: the element types,
  * ranks, sizes and ranges of the ONNX specification (REQUIRES in ops.def).
  *
- * A shape rule checks only the conditions that it needs to derive output shapes, while a kernel needs more. Requirements cover
- * the rest, such as an axis out of range, a scale that is too short, or an empty matrix. A violation is an error before
- * anything runs, and the message names the operand:
+ * A shape rule checks only the conditions that it needs to derive output shapes. A kernel needs more conditions: the axis is in
+ * range, the scale has the right length, no matrix is empty. Requirements state these conditions. A violation is an error
+ * before anything runs, and the message names the operand:
  *
  *     GroupNormalization: FLOATS(0), LIKE(1, 0), LIKE(2, 0), RANK(0, 2, MP_RANK_MAX), DIVIDES("num_groups", 0, 1)
  *     num_groups = 3, X of [2, 4, 8]  ->  "GroupNormalization 'gn': num_groups is 3, and it has to divide 4"
@@ -26,9 +26,9 @@
 
 typedef enum mp_requirement_kind {
     MP_REQUIRES_NOTHING, /* marks the end of a list of requirements */
-    MP_REQUIRES_TYPES,   /* the operand's type is in `types` (one bit per mp_dtype) */
+    MP_REQUIRES_TYPES,   /* the operand has one of these element types (one bit per mp_dtype) */
     MP_REQUIRES_LIKE,    /* the operand has the same type as operand `other` */
-    MP_REQUIRES_RANK,    /* the operand has least .. most dimensions */
+    MP_REQUIRES_RANK,    /* the rank of the operand is in least .. most */
     MP_REQUIRES_NUMBER,  /* the operand has one element */
     MP_REQUIRES_LIST,    /* the operand has at most one dimension */
     MP_REQUIRES_PER,     /* the operand has one dimension, whose size equals dimension `least` of operand `other` */
@@ -37,9 +37,9 @@ typedef enum mp_requirement_kind {
     MP_REQUIRES_AXIS,    /* the attribute (default `least`) is a valid dimension index of the operand */
     MP_REQUIRES_AXES,    /* each number of the attribute is a valid dimension index of the operand; without the attribute,
                             dimensions 0 and `least` must exist */
-    MP_REQUIRES_RANGE,   /* the attribute, if given, is in least .. most */
+    MP_REQUIRES_RANGE,   /* the attribute, if it is given, is in least .. most */
     MP_REQUIRES_DIVIDES, /* the attribute, which is mandatory, is at least 1 and divides dimension `least` of the operand */
-    MP_REQUIRES_WORD     /* the attribute, if given, is one of `words` (separated by blanks) */
+    MP_REQUIRES_WORD     /* the attribute, if it is given, is one of `words` (separated by blanks) */
 } mp_requirement_kind;
 
 typedef struct mp_requirement {
@@ -48,7 +48,7 @@ typedef struct mp_requirement {
     unsigned types;
     int64_t least, most;
     const char *attribute, *words;
-    int from, before; /* operator-set versions of the requirement: from <= version < before (0: no limit) */
+    int from, before; /* the requirement holds for operator-set versions from <= version < before (before 0: no limit) */
 } mp_requirement;
 
 /* Checks all requirements of the operator's row; operand shapes must be known. MP_PARSE: the message names the operator, the

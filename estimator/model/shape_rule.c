@@ -1,4 +1,4 @@
-/* shape_rule.c - helpers for the rules of operators: reading operands, axes, broadcasting, and refusals. */
+/* shape_rule.c - helpers for the shape rules of operators: reading operands, axes, broadcasting, and errors. */
 #include "estimator/model/shape_rule.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* buckets.c - finds the parameters to exchange, sorts them, and divides them into buckets. */
+/* buckets.c - finds the parameters whose gradients or values ranks exchange, sorts them, and divides them into buckets. */
 #include "estimator/parallel/buckets.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ bool mp_exchange_has(const int *list, size_t n, int storage)
     return false;
 }
 
-/* Finds the update that reads a parameter's gradient, and the storages of state and value that this update uses. */
+/* Finds the update that reads the gradient of a parameter, and the storages of state and value that this update uses. */
 static void find_update(const mp_exchange *x, mp_exchanged *p)
 {
     const mp_graph *g = x->graph;
@@ -50,8 +50,8 @@ static void find_update(const mp_exchange *x, mp_exchanged *p)
     }
 }
 
-/* Returns the last node that adds to a gradient within a pass. If shards are reduced, the sum over pipeline stages comes after
- * the reduction and does not count. */
+/* Returns the last node that adds to a gradient within a pass. If gradients are scattered to shards, pipeline stages sum the
+ * shards later; the node of this sum does not count. */
 static int last_adder(const mp_exchange *x, mp_exchanged *p)
 {
     const mp_graph *g = x->graph;
@@ -61,7 +61,8 @@ static int last_adder(const mp_exchange *x, mp_exchanged *p)
     return adders[n - 1 - p->is_staged];
 }
 
-/* Returns the first non-update node, or the first backward node, that reads a storage; the number of nodes if there is none. */
+/* Returns the first node that reads a storage, among all nodes but updates or among backward nodes. If no such node reads
+ * it, returns the number of nodes. */
 static int first_reader(const mp_graph *g, int storage, bool is_backward)
 {
     int first = (int)g->n_nodes;
@@ -107,14 +108,15 @@ static mp_status find_parameters(mp_exchange *x)
                   mp_storage_label(g, s).text);
         p->used = first_reader(g, p->value, false);
         p->used_again = first_reader(g, p->value, true);
-        x->graph->storages[s].any_sum_order &= p->zero >= 2; /* an in-place reduction must be the last adder */
+        x->graph->storages[s].any_sum_order &=
+            p->zero >= 2; /* the node of an in-place reduction must be the last node that adds to the gradient */
         if (p->value >= 0) x->of_storage[p->value] = (int)x->n_parameters;
         x->of_storage[s] = (int)x->n_parameters++;
     }
     return MP_OK;
 }
 
-/* Lists the parameters that no update writes. zero=3 shards their values too; they have no gradient to scatter. */
+/* Lists the parameters that no update writes (frozen ones). zero=3 shards their values; they have no gradient. */
 static mp_status find_frozen(mp_exchange *x)
 {
     const mp_graph *g = x->graph;
@@ -147,9 +149,9 @@ static mp_status find_frozen(mp_exchange *x)
     return MP_OK;
 }
 
-/* A parameter with the key by which parameters are sorted. */
+/* A parameter and the key by which parameters are sorted. */
 typedef struct ranked {
-    int group; /* parameters with the same group are exchanged with the same ranks, and may share a bucket */
+    int group; /* parameters with the same number are exchanged with the same ranks, and may share a bucket */
     int at, parameter;
 } ranked;
 
@@ -160,7 +162,7 @@ static int by_node(const void *a, const void *b)
     return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->parameter > y->parameter) - (x->parameter < y->parameter);
 }
 
-/* Sort keys of parameters: the last node that adds to the gradient, the first node that reads the value, or the first backward
+/* Sort keys of parameters: the last node that adds to the gradient; the first node that reads the value; the first backward
  * node that reads the value. */
 typedef enum by { BY_COMPLETION, BY_USE, BY_USE_AGAIN } by;
 
@@ -169,13 +171,14 @@ static int node_of(const mp_exchanged *p, by by)
     return by == BY_COMPLETION ? p->complete : by == BY_USE ? p->used : p->used_again;
 }
 
-/* Returns the number of parameters that have this sort key; a frozen parameter has no gradient. */
+/* Returns the number of parameters that have this sort key. A frozen parameter has no gradient, so it has no key by
+ * gradient. */
 static size_t count(const mp_exchange *x, by by)
 {
     return by == BY_COMPLETION ? x->n_trained : x->n_parameters;
 }
 
-/* Writes the sorted parameters to `order`. */
+/* Writes the parameters to `order`, sorted by a key. */
 static mp_status sort(mp_exchange *x, int *order, by by)
 {
     const size_t n = count(x, by);
@@ -196,7 +199,7 @@ static int by_place(const void *a, const void *b)
     return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->first > y->first) - (x->first < y->first);
 }
 
-/* Divides a sorted list of parameters into buckets, in order of completion or first use. */
+/* Divides a sorted list of parameters into buckets. */
 static size_t cut(const mp_exchange *x, const int *order, by by, mp_bucket *out)
 {
     size_t n = 0;
@@ -220,7 +223,7 @@ static size_t cut(const mp_exchange *x, const int *order, by by, mp_bucket *out)
     return n;
 }
 
-/* An update with the bucket of its gradient; -1: the gradient has no bucket, and the update is placed first. */
+/* An update, and the bucket of the gradient that it reads. -1: the gradient has no bucket, and the update is placed first. */
 typedef struct placed {
     int bucket, node;
 } placed;
@@ -232,8 +235,8 @@ static int by_bucket(const void *a, const void *b)
                                   : (x->node > y->node) - (x->node < y->node);
 }
 
-/* Fills `sequence` with the original nodes in their order, except that updates after backward follow the order of their
- * buckets. */
+/* Fills `sequence` with the nodes of the original graph in their order. Only the updates after backward are sorted by the
+ * bucket of their gradient. */
 static mp_status place_updates(mp_exchange *x)
 {
     const mp_graph *g = x->graph;
@@ -254,7 +257,7 @@ static mp_status place_updates(mp_exchange *x)
     return MP_OK;
 }
 
-/* Places each gather of updated values after the last update of its group, by position in the sequence. */
+/* Places each gather of updated values after the last update of its bucket. The place is an index into `sequence`. */
 static mp_status place_gathers(mp_exchange *x)
 {
     MP_OWNED int *place = mp_alloc(x->graph->n_nodes + 1, sizeof *place);
@@ -262,7 +265,8 @@ static mp_status place_gathers(mp_exchange *x)
     for (int k = 0; k < (int)x->graph->n_nodes; k++) place[x->sequence[k]] = k;
     for (size_t k = 0; k < x->n_gathered; k++) {
         mp_bucket *b = &x->gathered[k];
-        b->at = k ? x->gathered[k - 1].at : -1; /* a gather is not placed before the gather of the previous bucket */
+        b->at =
+            k ? x->gathered[k - 1].at : -1; /* the gather of a bucket is not placed before the gather of the previous bucket */
         for (size_t j = 0; j < b->n; j++) {
             const int update = x->parameters[x->by_completion[b->first + j]].update;
             if (place[update] > b->at) b->at = place[update];
@@ -295,7 +299,8 @@ mp_status mp_exchange_list(mp_exchange *x)
     if (x->zero == 3) {
         MP_CHECK(sort(x, x->by_use, BY_USE));
         x->n_gathered = cut(x, x->by_use, BY_USE, x->gathered);
-        if (x->ranks->rules == MP_RULES_PYTORCH) { /* FSDP2 frees the values gathered for forward */
+        if (x->ranks->rules ==
+            MP_RULES_PYTORCH) { /* FSDP2 frees the values that were gathered for forward, so backward gathers them again */
             MP_CHECK(sort(x, x->by_use_again, BY_USE_AGAIN));
             x->n_again = cut(x, x->by_use_again, BY_USE_AGAIN, x->again);
         }

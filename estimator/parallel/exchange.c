@@ -1,8 +1,8 @@
 /* exchange.c - inserts the collectives of data-parallel and sharded training into a finished training graph.
  *
- * The node list is rebuilt. The reduction of a bucket follows the backward node that completes the bucket. A gather precedes
- * the first reader of the previous group, so that keep-all starts the gather in time. The gather of updated parameters follows
- * the last of their updates. */
+ * The node list is rebuilt with these collectives. The reduction of a bucket follows the backward node that completes the
+ * bucket's gradients. The gather of a bucket precedes the first reader of the previous bucket, so that keep-all starts the
+ * gather early enough. The gather of updated parameters follows the last update of the bucket. */
 #include "estimator/parallel/exchange.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "estimator/graph/order_rules.h"
 #include "estimator/parallel/buckets.h"
 
-/* Returns the bytes of one rank's shard of a storage that has `bytes` bytes in all. */
+/* Returns the bytes of one rank's shard of a storage whose total size is `bytes`. */
 static int64_t part(const mp_exchange *x, int64_t bytes, bool is_spread)
 {
     const int64_t n = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n;
@@ -43,7 +43,7 @@ static mp_status shrink(mp_exchange *x, mp_storage *storage, bool is_spread)
     return MP_OK;
 }
 
-/* Shards one parameter according to its ZeRO stage. The storages of its state shrink to the shard's bytes; the shards of
+/* Shards one parameter according to its ZeRO stage. The storages of its state shrink to the bytes of a shard. The shards of
  * gradient and value are new storages. */
 static mp_status share_out(mp_exchange *x, mp_exchanged *p)
 {
@@ -67,7 +67,7 @@ static mp_status share_out(mp_exchange *x, mp_exchanged *p)
                        &p->again);
 }
 
-/* Appends a copy of an original node. */
+/* Appends a copy of a node of the original graph. */
 static mp_status copy_node(mp_exchange *x, const mp_node *old, mp_node **out)
 {
     MP_CHECK(mp_graph_node(x->graph, out, x->err));
@@ -77,8 +77,8 @@ static mp_status copy_node(mp_exchange *x, const mp_node *old, mp_node **out)
     return MP_OK;
 }
 
-/* Appends the node of a collective that reads x->reads[0..n_reads) and writes (or with `adds` adds to)
- * x->writes[0..n_writes). */
+/* Appends the node of a collective. It reads x->reads[0..n_reads). It writes x->writes[0..n_writes), or with `adds` adds to
+ * them. */
 static mp_status add_collective(mp_exchange *x, const char *what, const char *op, int64_t number, mp_phase phase,
                                 double seconds, size_t n_reads, size_t n_writes, bool adds, mp_node **out)
 {
@@ -111,13 +111,13 @@ static double seconds_of(mp_exchange *x, mp_collective collective, mp_rank_group
     return mp_collective_seconds(&x->ranks->network, collective, x->ranks->algorithm, group, bytes);
 }
 
-/* An update could read an always-live gradient before its reduction. A storage of 0 bytes, which the reduction writes, makes
- * the update wait. */
+/* Adds a storage of 0 bytes that the reduction of an always-live gradient writes. The update reads this storage, so it waits
+ * for the reduction. */
 static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
 {
     int waits = -1;
     if (!mp_update_order_of(x->graph).after_readers)
-        return MP_OK; /* updates that run first read the gradients of the previous step, which are complete */
+        return MP_OK; /* updates at the start of the step read the gradients of the previous step, which are already reduced */
     for (size_t j = 0; j < b->n; j++) {
         mp_exchanged *p = &x->parameters[x->by_completion[b->first + j]];
         if (p->update < 0 || !x->graph->storages[p->reduced].persistent) continue;
@@ -132,7 +132,7 @@ static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
     return MP_OK;
 }
 
-/* Reduces a bucket of gradients over the ranks, in place or to this rank's shards. */
+/* Appends the reduction of a bucket of gradients over the ranks: in place, or to this rank's shards. */
 static mp_status add_reduction(mp_exchange *x, size_t k)
 {
     const mp_bucket *b = &x->sent[k];
@@ -155,7 +155,7 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     MP_CHECK(let_wait(x, b, node->alternatives));
     if (x->ranks->rules == MP_RULES_PYTORCH && b->zero) node->alternatives->workspace_bytes = b->bytes;
     if (x->ranks->rules == MP_RULES_PYTORCH &&
-        !x->zero) { /* DDP copies gradients into buckets that stay allocated, so each bucket is a storage */
+        !x->zero) { /* DDP copies gradients into buckets that stay allocated, so each bucket becomes a storage */
         int storage;
         MP_CHECK(add_storage(x, "bucket of %s and others%s", x->writes[0], b->bytes, MP_KIND_BUFFER, &storage));
         x->reads[0] = storage;
@@ -166,7 +166,7 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     return MP_OK;
 }
 
-/* Gathers a group of parameters from their shards: for forward, again for backward, or after their updates. */
+/* Appends the gather of a bucket of parameters from their shards: for forward, again for backward, or after the updates. */
 static mp_status add_gather(mp_exchange *x, const mp_bucket *b, mp_phase phase)
 {
     const bool is_again = phase == MP_PHASE_BACKWARD;
@@ -184,7 +184,8 @@ static mp_status add_gather(mp_exchange *x, const mp_bucket *b, mp_phase phase)
     return MP_OK;
 }
 
-/* Changes an update so that it updates only this rank's shard of the parameter. reads[0 .. a->n_reads) is its new read list. */
+/* Changes an update so that it updates only this rank's shard of the parameter. reads[0 .. a->n_reads) is the new list of
+ * storages that it reads. */
 static mp_status share_update(mp_exchange *x, const mp_exchanged *p, mp_alternative *a, int *reads)
 {
     a->ticks = part(x, a->ticks, p->is_spread);
@@ -201,17 +202,18 @@ static mp_status share_update(mp_exchange *x, const mp_exchanged *p, mp_alternat
 static bool is_gradient(const mp_exchange *x, int storage)
 {
     const int of =
-        storage < x->n_storages ? x->of_storage[storage] : -1; /* storages with a larger index were added by the exchange */
+        storage < x->n_storages ? x->of_storage[storage] : -1; /* storages with larger indices were added by this file */
     return of >= 0 && x->parameters[of].gradient == storage;
 }
 
-/* True for a gradient that is not sharded: its reduction changes it in place. */
+/* True for a gradient that is not sharded, which its reduction changes in place. */
 static bool stays_whole(const mp_exchange *x, int storage)
 {
     return is_gradient(x, storage) && x->parameters[x->of_storage[storage]].zero < 2;
 }
 
-/* Changes the write of a gradient to an add. The reduction can then change the gradient in place as its last adder. */
+/* Changes a node that writes a gradient to a node that adds to it. The reduction can then be the last adder, and change the
+ * gradient in place. */
 static mp_status write_as_sum(mp_exchange *x, mp_node *node)
 {
     bool makes_gradient = false;
@@ -241,7 +243,7 @@ static mp_status write_as_sum(mp_exchange *x, mp_node *node)
     return MP_OK;
 }
 
-/* Replaces gradients in the reads of an update, or of another reader after backward, by the reduced gradients. */
+/* In the reads of an update, or of another node after backward, replaces gradients by reduced gradients. */
 static mp_status list_reader(mp_exchange *x, mp_node *node)
 {
     mp_alternative *a = node->alternatives;
@@ -261,7 +263,7 @@ static mp_status list_reader(mp_exchange *x, mp_node *node)
     return MP_OK;
 }
 
-/* Redirects a sum over pipeline stages to this rank's shard of the gradient, if only the shard is kept. */
+/* If ranks keep only shards of a gradient, changes the sum over pipeline stages to sum this rank's shard. */
 static mp_status sum_parts(mp_exchange *x, mp_alternative *a)
 {
     const mp_exchanged *p = a->n_adds == 1 && is_gradient(x, a->adds[0]) ? &x->parameters[x->of_storage[a->adds[0]]] : NULL;
@@ -271,7 +273,8 @@ static mp_status sum_parts(mp_exchange *x, mp_alternative *a)
     return MP_OK;
 }
 
-/* In the reads of a backward node, replaces the parameter values gathered for forward by the values gathered for backward. */
+/* In the reads of a backward node, replaces parameter values that were gathered for forward by the values gathered for
+ * backward. */
 static mp_status read_again(mp_exchange *x, mp_node *node)
 {
     mp_alternative *copies = mp_pool_alloc(x->graph->pool, node->n_alternatives, sizeof *copies);
@@ -291,7 +294,7 @@ static mp_status read_again(mp_exchange *x, mp_node *node)
     return MP_OK;
 }
 
-/* Appends a copy of an original node to the new node list. Its reads and writes are changed according to its phase. */
+/* Appends a copy of a node of the original graph to the new list. Its reads and writes are changed according to its phase. */
 static mp_status list_node(mp_exchange *x, const mp_node *old)
 {
     mp_node *node;
@@ -302,7 +305,7 @@ static mp_status list_node(mp_exchange *x, const mp_node *old)
     return write_as_sum(x, node);
 }
 
-/* Rebuilds the node list with the collectives inserted. */
+/* Builds the new node list, which contains the collectives. */
 static mp_status list_nodes(mp_exchange *x, int *number)
 {
     mp_graph *g = x->graph;
@@ -313,7 +316,8 @@ static mp_status list_nodes(mp_exchange *x, int *number)
     g->n_nodes = g->nodes_capacity = 0;
     for (int k = 0; k < (int)n; k++) {
         const int v = x->sequence[k];
-        /* keep-all starts the gather of group k + 1 before the first reader of group k, so that compute can hide it */
+        /* keep-all starts the gather of bucket k + 1 before the first reader of bucket k, so that compute can hide the
+         * gather */
         while (x->zero == 3 && gathered < x->n_gathered && (!gathered || x->gathered[gathered - 1].at <= v) &&
                old[v].phase != MP_PHASE_UPDATE)
             MP_CHECK(add_gather(x, &x->gathered[gathered++], MP_PHASE_FORWARD));
@@ -353,7 +357,7 @@ mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int
     for (int k = 0; k < (int)graph->n_nodes; k++) number[k] = k;
     if (!mp_exchange_any(&x)) return MP_OK;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
-    const bool is_rank = ranks->mesh.size[MP_DIM_PP] > 1; /* a pipeline rank may already have the channel */
+    const bool is_rank = ranks->mesh.size[MP_DIM_PP] > 1; /* the graph of a pipeline rank already has the channel "network" */
     MP_CHECK((is_rank ? mp_graph_channel_named : mp_graph_channel)(graph, "network", &x.channel, err));
     MP_CHECK(mp_exchange_list(&x));
     for (size_t k = 0; k < x.n_parameters; k++)

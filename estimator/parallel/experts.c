@@ -1,4 +1,5 @@
-/* experts.c - finds products with stacked expert matrices, shards the stacks, and inserts the exchanges of tokens. */
+/* experts.c - finds products with stacked expert matrices, shards the stacked parameters, and inserts the exchanges of
+ * tokens. */
 #include "estimator/parallel/experts.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include "estimator/rules/factors/factors.h"
 #include "estimator/simplify/infer.h"
 
-/* The dimensions of operands and results of expert products. */
+/* Positions of the dimensions in operands and results of expert products. */
 enum { EXPERTS, TOKENS };
 
 typedef struct spreader {
@@ -17,8 +18,8 @@ typedef struct spreader {
     int64_t n;
     size_t n_tensors; /* number of tensors before the exchanges of tokens were added */
     bool *is_away;    /* per tensor: true if it is stored on the ranks of its experts */
-    int *sent, *back; /* per tensor: the tensor after its exchange to the ranks of the experts, and after the exchange back; 0:
-                         not exchanged (index 0 is never such a tensor) */
+    int *sent, *back; /* per tensor: index of the tensor after its exchange to the ranks of the experts, and index of the tensor
+                         after the exchange back. 0: not exchanged (index 0 is never such a tensor) */
     bool found;
     mp_error *err;
 } spreader;
@@ -28,7 +29,7 @@ static const mp_tensor *tensor_of(const spreader *x, int tensor)
     return &x->model->tensors[tensor];
 }
 
-/* Appends an all-to-all of a tensor. Sizes stay those of the whole model until all exchanges have been added. */
+/* Appends an all-to-all of a tensor. Tensors have the sizes of the whole model until all exchanges are added. */
 static mp_status exchange(spreader *x, bool there, int *tensor)
 {
     const int from = *tensor;
@@ -47,7 +48,7 @@ static mp_status exchange(spreader *x, bool there, int *tensor)
     return MP_OK;
 }
 
-/* Sets the sizes of a tensor on a rank: the experts of this rank, and the tokens of all ranks. */
+/* Sets the sizes of a tensor to those on one rank: only the experts of this rank, but the tokens of all ranks. */
 static mp_status resize(spreader *x, int tensor, bool has_tokens)
 {
     const mp_tensor *t = tensor_of(x, tensor);
@@ -62,9 +63,9 @@ static mp_status resize(spreader *x, int tensor, bool has_tokens)
     return MP_OK;
 }
 
-/* ---- choice of the operators that run on the ranks of the experts ---- */
+/* ---- which operators run on the ranks of the experts ---- */
 
-/* Returns the parameter behind a tensor, through transpositions and casts that keep the first dimension; -1: none. */
+/* Returns the parameter from which transpositions and casts compute this tensor, if they keep the first dimension; -1: none. */
 static int stack_of(const spreader *x, int tensor)
 {
     for (;;) {
@@ -98,7 +99,7 @@ static bool is_of_experts(const spreader *x, const mp_operator *op, const mp_ope
     return stack >= 0 && tensor_of(x, stack)->rank >= 3 && goes_along(f, 0) && f->in[1][EXPERTS] == f->out[0][EXPERTS];
 }
 
-/* True if each operand is either stored on the ranks of the experts, or the same for all experts and tokens. */
+/* True if each operand is either stored on the ranks of the experts, or has no expert and token dimensions. */
 static bool stays_away(const spreader *x, const mp_operator *op, const mp_operand_factors *f)
 {
     bool any = false;
@@ -117,7 +118,7 @@ static bool stays_away(const spreader *x, const mp_operator *op, const mp_operan
 
 /* ---- changes to one operator ---- */
 
-/* Marks a stack, and the tensors between parameter and product, as stored on the ranks of the experts. */
+/* Marks a stacked parameter, and the tensors between the parameter and its product, as stored on the ranks of the experts. */
 static mp_status take_stack(spreader *x, const mp_operator *op, int tensor)
 {
     const int parameter = stack_of(x, tensor);
@@ -152,7 +153,7 @@ static mp_status visit(spreader *x, int index)
     return MP_OK;
 }
 
-/* Sets the sizes of all tensors on the ranks of the experts. */
+/* Sets the sizes of all tensors that are stored on the ranks of the experts. */
 static mp_status resize_all(spreader *x)
 {
     for (int t = 0; t < (int)x->n_tensors; t++) {

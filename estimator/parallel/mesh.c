@@ -1,4 +1,4 @@
-/* mesh.c - meshes as text, and their groups of ranks. */
+/* mesh.c - reads and writes meshes as text, and computes their groups of ranks. */
 #include "memplan/ranks/mesh.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 MP_NAMED(dim, "tp", "ep", "shard", "dp", "pp")
 
-/* Names that a mesh text may contain as "name=number", besides the names of dimensions. */
+/* Words that a mesh text may contain as "word=number", besides the names of dimensions. */
 enum { ZERO = MP_N_DIMS, SEQUENCE, DATA, N_NAMES };
 
 static int find_name(const char *text, size_t n)
@@ -115,7 +115,7 @@ mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim)
 mp_rank_group mp_mesh_expert_group(const mp_mesh *mesh, mp_dim dim)
 {
     const int64_t *size = mesh->size, ep = size[MP_DIM_EP], shard = size[MP_DIM_SHARD];
-    const bool is_within = ep <= shard; /* true if ep needs only ranks of shard; false: also ranks of dp */
+    const bool is_within = ep <= shard; /* true if ep uses only ranks of shard; false: it also uses ranks of dp */
     if (dim == MP_DIM_SHARD) return (mp_rank_group){.n = is_within ? shard / ep : 1, .stride = size[MP_DIM_TP] * ep};
     if (is_within) return mp_mesh_group(mesh, dim);
     return (mp_rank_group){.n = size[MP_DIM_DP] * shard / ep, .stride = size[MP_DIM_TP] * ep};

@@ -1,4 +1,4 @@
-/* network.c - the rows of networks.def, and the time of collectives by the formulas of network.h. */
+/* network.c - access to the rows of networks.def, and the time of collectives by the formulas in memplan/ranks/network.h. */
 #include "memplan/ranks/network.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ const mp_fabric *mp_fabric_find(const char *name)
 const char *mp_network_of_device(const char *device)
 {
     enum { NAME_MAX = 32 };
-    char name[NAME_MAX]; /* the part before the comma of "a100,memory=40GiB" */
+    char name[NAME_MAX]; /* compares only the part before the comma of "a100,memory=40GiB" */
     snprintf(name, sizeof name, "%.*s", (int)strcspn(device, ","), device);
     for (size_t k = 0; k < sizeof usual / sizeof usual[0]; k++)
         if (mp_names_are_alike(usual[k][0], name)) return usual[k][1];
@@ -82,7 +82,7 @@ mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err)
                   text, row->devices ? "within nodes" : "between nodes");
         *level = *row;
     }
-    if (!found.inside.name) { /* no network within nodes: every device is its own node */
+    if (!found.inside.name) { /* without a level within nodes, every device is a node of its own */
         found.inside = found.across;
         found.inside.devices = 1;
     }
@@ -91,7 +91,7 @@ mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err)
     return MP_OK;
 }
 
-/* The distribution of the ranks of a group over nodes. */
+/* How the ranks of a group are distributed over nodes. */
 typedef struct spread {
     double local, nodes; /* ranks of the group per node, and number of nodes */
 } spread;
@@ -102,7 +102,7 @@ static spread spread_of(const mp_interconnect *network, mp_rank_group group)
     return (spread){(double)local, ceil((double)group.n / (double)local)};
 }
 
-/* Returns the rate of a flat ring or tree. Between nodes each rank of the group has its own link. */
+/* Returns the rate in bytes/s of a flat ring or tree. Each rank of the group has its own link between nodes. */
 static double flat_rate(const mp_interconnect *network, spread at)
 {
     const double inside = network->inside.bytes_per_second, across = network->across.bytes_per_second * at.local;
@@ -139,7 +139,8 @@ double mp_collective_seconds(const mp_interconnect *network, mp_collective colle
         return latency + size / (at.local > 1 ? network->inside.bytes_per_second : far->bytes_per_second);
     if (collective == MP_BROADCAST) return (n - 1) * latency + size / rate;
     if (collective == MP_ALL_TO_ALL) {
-        /* each rank sends 1/n of its data to every other rank; most of it goes to other nodes, over the rank's own link */
+        /* each rank sends 1/n of its data to every other rank; most of the data goes to other nodes, over the rank's own
+         * link */
         const double leaves = (n - at.local) / n * size / far->bytes_per_second,
                      stays = (at.local - 1) / n * size / network->inside.bytes_per_second;
         return (n - 1) * latency + (leaves > stays ? leaves : stays);

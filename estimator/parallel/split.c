@@ -1,5 +1,5 @@
-/* split.c - visits the operators of a model, splits each by a factor, and inserts exchanges between shards and replicated
- * tensors. */
+/* split.c - splits the operators of a model over the ranks, each by one of its factors. Inserts exchanges between shards and
+ * replicated tensors. */
 #include "estimator/parallel/split.h"
 
 #include <stdio.h>
@@ -12,15 +12,15 @@
 
 static const mp_shard whole = {.dim = -1, .outer = 1};
 
-/* The state of one tensor during the split. Members that refer to tensors are indices; 0 means "none", because tensors added by
- * the split have larger indices. */
+/* The state of one tensor during the split. Members that name tensors are indices. 0 means "no tensor", because the tensors
+ * that the split adds have larger indices. */
 typedef struct lie {
     mp_shard at;
-    bool is_read;    /* an operator's split has been decided by this placement */
-    bool trains;     /* true if it may have a gradient */
-    int sum;         /* index of the tensor that holds the sum over ranks of its partial sums */
-    int replica;     /* index of the output of its Replicate operator */
-    int gathered[2]; /* index of the gathered tensor: for operators that are not split, and for split operators */
+    bool is_read;    /* true: the split of an operator has been decided by the placement of this tensor */
+    bool trains;     /* true: the tensor may have a gradient */
+    int sum;         /* index of the tensor that contains the sum over ranks of this tensor's partial sums */
+    int replica;     /* index of the output of the Replicate operator that reads this tensor */
+    int gathered[2]; /* index of the gathered tensor: for unsplit operators, and for split ones */
 } lie;
 
 typedef struct splitter {
@@ -28,14 +28,14 @@ typedef struct splitter {
     const mp_ranks *ranks;
     int64_t n, batch;
     bool sequence, data;
-    mp_consumers readers; /* readers of each tensor of the original model */
+    mp_consumers readers; /* list of readers of each tensor of the original model */
     size_t n_lies, capacity;
     lie *lies;
     mp_split *out;
     mp_error *err;
 } splitter;
 
-/* Extends `lies` to the model's number of tensors. */
+/* Extends the array `lies` to the number of tensors of the model. */
 static mp_status follow(splitter *x)
 {
     MP_ENSURE(mp_grow(&x->lies, &x->capacity, x->model->n_tensors, sizeof *x->lies), x->err, MP_NOMEM,
@@ -49,7 +49,7 @@ static bool is_whole(const splitter *x, int tensor)
     return tensor < 0 || x->lies[tensor].at.dim < 0;
 }
 
-/* Reduces a tensor to this rank's shard; for uneven shards, to the largest. */
+/* Changes the sizes of a tensor to those of this rank's shard. If the shards are unequal, to those of the largest shard. */
 static mp_status cut(splitter *x, int tensor, mp_shard at)
 {
     mp_tensor *t = &x->model->tensors[tensor];
@@ -71,13 +71,13 @@ static mp_status cut(splitter *x, int tensor, mp_shard at)
     return MP_OK;
 }
 
-/* Returns the dimensions of a tensor before sharding. */
+/* Returns the dimensions of the whole tensor, before sharding. */
 static const int64_t *dims_of(const splitter *x, int tensor)
 {
     return mp_tensor_whole_dims(&x->model->tensors[tensor]);
 }
 
-/* Appends an exchange of a tensor; the result is replicated or sharded according to `at`. */
+/* Appends an exchange of a tensor. The placement of the result is `at`. */
 static mp_status exchange(splitter *x, const char *kind, int from, mp_shard at, int axis, int *out)
 {
     const mp_shard *parts = at.dim < 0 ? &x->lies[from].at : &at;
@@ -96,7 +96,7 @@ static mp_status exchange(splitter *x, const char *kind, int from, mp_shard at, 
     return cut(x, *out, at);
 }
 
-/* Replaces *tensor by the gathered tensor. `sums`: a split operator reads it, so each rank has a partial sum of its
+/* Replaces *tensor by the gathered tensor. `sums`: a split operator reads it, so each rank computes a partial sum of its
  * gradient. */
 static mp_status gather(splitter *x, const mp_operator *op, bool sums, int *tensor)
 {
@@ -114,13 +114,13 @@ static mp_status gather(splitter *x, const mp_operator *op, bool sums, int *tens
     return MP_OK;
 }
 
-/* True if the operator only permutes the dimensions of one tensor, or only converts its type. */
+/* True if the operator only permutes the dimensions of a tensor, or only converts its type. */
 static bool turns(const mp_operator *op)
 {
     return op->n_in == 1 && op->op->traits & (MP_TRAIT_PERMUTES | MP_TRAIT_CASTS);
 }
 
-/* True if a tensor comes from outside the model, directly or through permutations and casts. */
+/* True if no operator computes the tensor, except permutations and casts of such a tensor. */
 static bool is_from_outside(const splitter *x, int tensor)
 {
     const int maker = x->model->tensors[tensor].producer;
@@ -129,8 +129,8 @@ static bool is_from_outside(const splitter *x, int tensor)
     return turns(op) && op->in[0] >= 0 && is_from_outside(x, op->in[0]);
 }
 
-/* Shards a tensor from outside at its source, together with the tensors that it is derived from. Fails (*is_made false) if an
- * operator reads one of them as replicated. */
+/* Shards a tensor that no operator computes, together with the tensors that permutations and casts derive from it. Fails
+ * (*is_made false) if an operator reads one of these as replicated. */
 static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
 {
     const int maker = x->model->tensors[tensor].producer;
@@ -144,7 +144,7 @@ static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
         const bool is_alone = dim >= 0 && x->model->tensors[from].producer < 0;
         *is_made = is_alone;
         if (!is_alone) return MP_OK;
-        if (x->lies[from].at.dim != dim) { /* only if no other operator reads it */
+        if (x->lies[from].at.dim != dim) { /* only possible if no other operator reads the tensor */
             *is_made = is_whole(x, from) && !x->lies[from].is_read;
             if (!*is_made) return MP_OK;
             MP_CHECK(cut(x, from, (mp_shard){dim, at.outer}));
@@ -160,14 +160,14 @@ static void note_misdealt(splitter *x, const mp_operator *op)
     if (!x->out->misdealt_for) x->out->misdealt_for = op->name;
 }
 
-/* Replaces *tensor by a tensor that is sharded according to `at`. */
+/* Replaces *tensor by a tensor with placement `at`. */
 static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int *tensor)
 {
     bool is_made = false;
     int made;
     const bool is_so = x->lies[*tensor].at.dim == at.dim, is_dealt = is_so && x->lies[*tensor].at.outer == at.outer;
     if (is_so && !is_dealt && !x->ranks->runs)
-        note_misdealt(x, op); /* for an estimate: real ranks would load this distribution at the start */
+        note_misdealt(x, op); /* in an estimate, ranks are assumed to load the tensor in this distribution at the start */
     if (is_dealt || (is_so && !x->ranks->runs)) return MP_OK;
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
     MP_CHECK(make_part(x, *tensor, at, &is_made));
@@ -177,7 +177,7 @@ static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int 
     return MP_OK;
 }
 
-/* Replaces *tensor by its Replicate, because each rank computes a partial sum of its gradient. */
+/* Replaces *tensor by the output of a Replicate operator, because each rank computes only a partial sum of its gradient. */
 static mp_status replicate(splitter *x, int *tensor)
 {
     const int from = *tensor;
@@ -222,13 +222,13 @@ static bool is_worth_columns(const splitter *x, const mp_operator *op)
     return mp_collective_seconds(network, MP_ALL_REDUCE, algorithm, group, bytes_of_whole(x, op->in[1])) > seconds;
 }
 
-/* True if all dimensions with this factor can be split. Rows of a table and columns of a weight may divide unevenly: the last
- * rank then has fewer. */
+/* True if all dimensions with this factor can be split over the ranks. Rows of a look-up table and columns of a weight may
+ * divide unevenly; the last rank then has fewer. */
 static bool divides(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor)
 {
     const bool may_differ = !x->ranks->runs && (factor == f->rows || factor == f->columns || factor == f->exchanged);
     bool fits = true, any = false;
-    int64_t cut_size = -1; /* size of a dimension that is already split, evenly or not */
+    int64_t cut_size = -1; /* the size of a dimension that is already split, evenly or unevenly */
     for (int k = 0; k < op->n_in; k++) {
         const int d = mp_factor_of_input(x->model, op, f, k, factor);
         if (d < 0) continue;
@@ -247,14 +247,15 @@ static bool divides(const splitter *x, const mp_operator *op, const mp_operand_f
     return fits && any;
 }
 
-/* Returns the factor along which an operand is sharded; 0: replicated, or the dimension cannot be split. */
+/* Returns the factor of the dimension along which an operand is sharded. 0: the operand is replicated, or this dimension
+ * cannot be split. */
 static int factor_of(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int k)
 {
     const int t = k < MP_OP_INPUTS ? op->in[k] : -1;
     return t < 0 || is_whole(x, t) ? 0 : f->in[k][x->lies[t].at.dim];
 }
 
-/* Returns the factor that splits an operator; 0: it uses replicated tensors. */
+/* Returns the factor by which an operator is split. 0: the operator is not split, and reads replicated tensors. */
 static int choose(const splitter *x, const mp_operator *op, const mp_operand_factors *f)
 {
     if (f->columns && op->in[1] >= 0 && is_weight(x, op->in[1])) {
@@ -264,7 +265,7 @@ static int choose(const splitter *x, const mp_operator *op, const mp_operand_fac
         const int wanted = weight ? weight : data && data == f->contracted ? data : f->columns;
         if (divides(x, op, f, wanted)) return wanted;
         if (data && data != f->contracted && divides(x, op, f, data))
-            return data; /* each rank multiplies its lines by the whole weight */
+            return data; /* each rank multiplies its own rows of the data by the whole weight */
         return 0;
     }
     if (f->rows && op->in[0] >= 0 && is_weight(x, op->in[0])) {
@@ -282,7 +283,7 @@ static int choose(const splitter *x, const mp_operator *op, const mp_operand_fac
 
 /* ---- operands and results ---- */
 
-/* Gives operand k the placement that the split requires. */
+/* Replaces operand k by a tensor with the placement that the split of the operator requires. */
 static mp_status settle_operand(splitter *x, int index, const mp_operand_factors *f, int k, int factor, mp_shard of,
                                 bool is_linear)
 {
@@ -302,7 +303,7 @@ static mp_status settle_operand(splitter *x, int index, const mp_operand_factors
     return MP_OK;
 }
 
-/* Returns the dimension along which the sum of a result's partial sums is scattered; -1: none. */
+/* Returns the placement to which the partial sums of a result are scattered; dim -1: they are summed on every rank. */
 static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
 {
     if (x->data && y->rank > 0 && y->dims[0] % x->n == 0) return (mp_shard){.dim = 0, .outer = 1};
@@ -313,7 +314,7 @@ static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
     return y->dims[0] % x->n == 0 ? samples : whole;
 }
 
-/* Returns the number of runs in which the results' elements are distributed. *is_dealt: each rank then has the elements it
+/* Returns the number of runs (mp_shard.outer) of the results' placement. *is_dealt: each rank has all elements that it
  * needs. */
 static int64_t outer_of_results(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor, mp_shard of,
                                 bool *is_dealt)
@@ -323,7 +324,7 @@ static int64_t outer_of_results(const splitter *x, const mp_operator *op, const 
     return !*is_dealt ? of.outer : f->joins ? of.outer * pieces : of.outer / pieces;
 }
 
-/* Places the results of an operator that is split by a factor. */
+/* Determines the placements of the results of an operator that is split by a factor. */
 static mp_status settle_results(splitter *x, int index, const mp_operand_factors *f, int factor, mp_shard of)
 {
     bool trains = false;
@@ -341,7 +342,7 @@ static mp_status settle_results(splitter *x, int index, const mp_operand_factors
         if (dim >= 0) {
             MP_CHECK(cut(x, y, (mp_shard){dim, outer}));
         } else if (factor && !f->is_of_batch &&
-                   !(op->op->traits & MP_TRAIT_LOSS)) { /* except the sum of a loss, a single number */
+                   !(op->op->traits & MP_TRAIT_LOSS)) { /* the sum of a loss is a single number and is not scattered */
             const mp_shard at = sequence_of(x, &x->model->tensors[y]);
             int sum;
             MP_CHECK(exchange(x, at.dim < 0 ? "AllReduce" : "ReduceScatter", y, at, at.dim, &sum));
@@ -368,7 +369,7 @@ static mp_status visit_reshape(splitter *x, int index)
     return cut(x, to, at);
 }
 
-/* Computes an operator's factors, while its operands temporarily have the dimensions of the whole tensors. */
+/* Computes the factors of an operator. Its operands have the dimensions of the whole tensors meanwhile. */
 static bool factors_of(splitter *x, const mp_operator *op, mp_operand_factors *f)
 {
     int64_t *parts[MP_OP_INPUTS];
@@ -399,14 +400,14 @@ static mp_status visit(splitter *x, int index)
     mp_operand_factors f = {.columns = 0};
     mp_shard of = whole;
     if (op->op->gradient == MP_GRADIENT_VIEW && !op->op->factors) return visit_reshape(x, index);
-    for (int k = 0; k < op->n_in;
-         k++) { /* replaces operands by the gathered or summed tensors that earlier operators have created */
+    for (int k = 0; k < op->n_in; k++) { /* replaces operands by the gathered or summed tensors that exist already */
         if (op->in[k] >= 0 && x->lies[op->in[k]].sum) op->in[k] = x->lies[op->in[k]].sum;
         if (op->in[k] >= 0 && x->lies[op->in[k]].gathered[0]) op->in[k] = x->lies[op->in[k]].gathered[0];
     }
     const bool is_known = factors_of(x, op, &f);
     if (x->data && is_known && f.is_of_batch) own_samples(&f);
-    if (turns(op) && is_from_outside(x, op->in[0]) && is_whole(x, op->in[0])) { /* the reader decides on the placement */
+    if (turns(op) && is_from_outside(x, op->in[0]) &&
+        is_whole(x, op->in[0])) { /* the operator that reads the result decides on its placement */
         x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;
         return MP_OK;
     }
@@ -422,7 +423,8 @@ static mp_status visit(splitter *x, int index)
         of.outer = mp_split_pieces_of_columns(x->model, &x->readers, x->n, op->out[0]);
     bool is_partial = factor && op->n_out > 0;
     for (int o = 0; factor && o < op->n_out; o++) is_partial &= mp_factor_of_output(x->model, op, &f, o, factor) < 0;
-    const bool is_linear = is_partial && op->op->gradient == MP_GRADIENT_SPLIT; /* a bias is added once, after the sum */
+    const bool is_linear =
+        is_partial && op->op->gradient == MP_GRADIENT_SPLIT; /* a bias is added once, after the sum of the partial results */
     const int n_in = op->n_in;
     for (int k = 0; k < n_in; k++) MP_CHECK(settle_operand(x, index, &f, k, factor, of, is_linear));
     return settle_results(x, index, &f, factor, of);
@@ -436,7 +438,7 @@ static int64_t parameter_bytes(const mp_model *model)
     return bytes;
 }
 
-/* Gives each rank its share of the batch. */
+/* Changes the data inputs so that each rank has its share of the batch. */
 static mp_status cut_samples(splitter *x, int tensor)
 {
     const mp_tensor *t = &x->model->tensors[tensor];
@@ -466,7 +468,7 @@ static mp_status split_all(splitter *x)
     }
     for (size_t k = 0; k < n; k++)
         if (!x->model->operators[k].removed) MP_CHECK(visit(x, (int)k));
-    MP_CHECK(mp_model_sort(x->model, x->err)); /* moves each exchange before its first reader */
+    MP_CHECK(mp_model_sort(x->model, x->err)); /* moves each exchange before the first operator that reads its result */
     return mp_split_mark_sums(x->model, x->err);
 }
 

@@ -35,8 +35,8 @@
 #include "memplan/ranks/exchange.h"
 #include "memplan/target.h"
 
-/* The placement of a tensor in the split model: each rank holds 1/n of a dimension. The dimension is divided into `outer` runs,
- * such as the rows of a batch, and every rank holds a share of each run. */
+/* The placement of a tensor in the split model: replicated, or each rank holds 1/n of one dimension. The dimension is
+ * divided into `outer` runs, such as one per sample of a batch, and every rank holds an equal share of each run. */
 typedef struct mp_shard {
     int dim; /* sharded dimension; -1: the tensor is replicated */
     int64_t outer;
@@ -46,41 +46,42 @@ typedef struct mp_split {
     mp_rank_group group;
     size_t n_tensors;
     mp_shard *placements;            /* the placement of each tensor of the split model */
-    int64_t whole_bytes, part_bytes; /* bytes of parameters: before the split, and on this rank */
-    size_t n_gathered;               /* tensors gathered for an operator that is not split */
-    const char *gathered_for;        /* name of the first operator that needed a gathered tensor; NULL: none */
-    const char
-        *misdealt_for; /* the first operator that needed the elements in another distribution over the ranks; NULL: none */
+    int64_t whole_bytes, part_bytes; /* bytes of all parameters before the split, and on one rank after it */
+    size_t n_gathered;               /* number of tensors that are gathered because their reader cannot be split */
+    const char *gathered_for;        /* name of the first operator that needed such a gathered tensor; NULL: none */
+    const char *misdealt_for; /* name of the first operator that needed the elements of a tensor in another distribution over
+                                 the ranks; NULL: none */
 } mp_split;
 void mp_split_free(mp_split *split); /* releases the placements, not the struct */
 
-/* Splits a simplified model with its loss over mesh.tp, in place; if tp is 1, the model is unchanged. Call it before a backend
- * prepares the model. Release *out with mp_split_free. MP_NOMEM. O(operands). */
+/* Splits a simplified model, including its loss, over the ranks of mesh.tp, in place. If tp is 1, the model is unchanged.
+ * Call it before a backend prepares the model. Release *out with mp_split_free. MP_NOMEM. O(operands). */
 mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, mp_error *err);
 
-/* Returns the number of equal pieces into which an operator splits a tensor, or from which it joins one, along the dimension
- * with a factor. 1: neither. 0: pieces of different sizes. O(operands). */
+/* Returns the number of equal pieces into which an operator splits a tensor, or which it joins, along the dimension with
+ * this factor. 1: the operator does neither. 0: the pieces have different sizes. O(operands). */
 int64_t mp_split_pieces(const mp_model *model, const mp_operator *op, const mp_operand_factors *f, int factor);
-/* Returns the number of pieces into which the readers of a product split its last dimension. Each piece can be distributed over
- * the ranks. */
+/* Returns the number of pieces into which the readers of a product split its last dimension. Each rank can receive a share
+ * of every piece. */
 int64_t mp_split_pieces_of_columns(const mp_model *model, const mp_consumers *readers, int64_t ranks, int tensor);
 
-/* Returns the placement of `to`, a reshaped `from` with placement `at`. The result is replicated if the new shape has no
- * matching shards. */
+/* Returns the placement of tensor `to`, a reshape of tensor `from` that has placement `at`. If no dimension of `to`
+ * corresponds to the sharded one, the result is replicated. */
 mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *to);
 
-/* Marks parameters whose gradient is a partial sum on each rank, and removes their Replicate operators. Called by
- * mp_model_split. MP_NOMEM. O(operands). */
+/* Sets is_summed for parameters of whose gradient each rank computes a partial sum, and removes their Replicate operators.
+ * Called by mp_model_split. MP_NOMEM. O(operands). */
 mp_status mp_split_mark_sums(mp_model *model, mp_error *err);
 
-/* Adds the communication cost of a node. For an exchange of a split model the seconds replace *cost. For a loss or shared
- * statistics they are added to *cost. *traffic counts the exchange. O(rank). */
+/* Adds the time of communication to the cost of a node. For an exchange operator the time replaces *cost. For a loss or
+ * shared statistics it is added to *cost. Also adds the exchange to *traffic. O(rank). */
 void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp_rank_traffic *traffic);
 
-/* Returns the target `own`, with exchanges between ranks at the network's rates. `space` holds the state of the new target. */
+/* A target that computes exchanges between ranks with the rates of the network, and all other nodes with target `own`.
+ * mp_target_of_split returns it; `space` holds its state and must outlive it. */
 typedef struct mp_split_target {
     const mp_target *own;
     const mp_ranks *ranks;
-    mp_rank_traffic traffic; /* sum over all nodes whose cost was computed */
+    mp_rank_traffic traffic; /* sum over all nodes whose cost the target has computed */
 } mp_split_target;
 mp_target mp_target_of_split(mp_split_target *space);

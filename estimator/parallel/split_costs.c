@@ -3,7 +3,7 @@
 #include "estimator/parallel/statistics.h"
 #include "estimator/training/target.h"
 
-/* Returns the bytes of the whole tensor of an exchange: its operand or its result. */
+/* Returns the bytes of the whole tensor of an exchange: its operand or its result, whichever is not sharded. */
 static int64_t whole_bytes(const mp_work *work)
 {
     const mp_tensor *x = mp_operator_in(work->model, work->op, 0), *y = mp_operator_out(work->model, work->op, 0);
@@ -41,7 +41,7 @@ void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp
     const mp_tensor *scores =
         work->op && work->op->op->traits & MP_TRAIT_CLASSES ? mp_operator_in(work->model, work->op, 0) : NULL;
     if (scores && scores->part && scores->part->dim == 1 && work->phase == MP_PHASE_LOSS) {
-        /* values exchanged per line of scores: the largest score, the sum of exponentials, and the target's score */
+        /* values that ranks exchange per label: the largest score, the sum of exponentials, and the score of the target */
         const int64_t lines = mp_tensor_elements(scores) / (scores->dims[1] ? scores->dims[1] : 1);
         cost->seconds +=
             3 * mp_collective_seconds(&ranks->network, MP_ALL_REDUCE, ranks->algorithm, of_tp, lines * (int64_t)sizeof(float));

@@ -1,6 +1,7 @@
-/* split_deals.c - the distribution of a sharded result's elements over the ranks, if the tensor is split into pieces, joined
- * from pieces, or reshaped. Example: a fused QKV product is split into queries, keys and values. Each rank needs a share of
- * each, so the columns of the product are distributed in one run per piece. */
+/* split_deals.c - how the elements of a sharded tensor are distributed over the ranks, if operators split it into pieces,
+ * join it from pieces, or reshape it. Example: a fused QKV product is split into queries, keys and values. Each rank needs a
+ * share of all three. The columns of the product are therefore divided into three runs, and each rank receives a share of
+ * every run. */
 #include "estimator/model/ops_rules.h"
 #include "estimator/parallel/split.h"
 #include "estimator/rules/factors/factors.h"
@@ -50,8 +51,8 @@ int64_t mp_split_pieces_of_columns(const mp_model *model, const mp_consumers *re
     return model->tensors[tensor].rank ? pieces_behind(model, readers, ranks, tensor, HOPS) : 1;
 }
 
-/* The two shapes match if they have the same number of elements (`before`) in the dimensions before the sharded one, multiplied
- * by the runs. */
+/* Two shapes match if they have the same number of elements (`before`) in the dimensions before the sharded one, multiplied
+ * by the number of runs. */
 mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *to)
 {
     const mp_shard whole = {.dim = -1, .outer = 1};
@@ -62,9 +63,8 @@ mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *
         if (before < passed * to->dims[d] && before % passed == 0) {
             const int64_t outer = before / passed;
             const bool is_same =
-                to->dims[d] == dims[at.dim] &&
-                outer ==
-                    at.outer; /* true if the dimension has the same size and runs, whether or not the ranks divide it evenly */
+                to->dims[d] == dims[at.dim] && outer == at.outer; /* true if the dimension has the same size and the same runs,
+                                                                     whether or not the ranks divide it evenly */
             return is_same || to->dims[d] % (outer * ranks) == 0 ? (mp_shard){d, outer} : whole;
         }
         passed *= to->dims[d];

@@ -1,5 +1,6 @@
-/* split_sums.c - replicated parameters with partial gradients on each rank. Their gradients are summed in buckets during
- * backward, together with those of other parameters (exchange.h), instead of by one operator per parameter. */
+/* split_sums.c - replicated parameters of whose gradient each rank computes a partial sum. These gradients are summed during
+ * backward in buckets, together with the gradients of other parameters (exchange.h). This replaces one operator per
+ * parameter. */
 #include "estimator/model/ops.h"
 #include "estimator/model/order.h"
 #include "estimator/parallel/split.h"
@@ -14,7 +15,8 @@ static bool is_replicate(const mp_operator *op)
     return op->op->traits & MP_TRAIT_REPLICATES;
 }
 
-/* True if all readers of a tensor, also through permutations and casts, produce partial sums of its gradient. */
+/* True if each rank computes only a partial sum of the tensor's gradient. This must hold for all readers, also behind
+ * permutations and casts. */
 static bool is_only_replicated(const sums *x, int tensor)
 {
     const int first = x->readers.start[tensor], end = x->readers.start[tensor + 1];
@@ -26,7 +28,7 @@ static bool is_only_replicated(const sums *x, int tensor)
     return end > first && !x->model->tensors[tensor].is_output;
 }
 
-/* Removes the Replicate operators after a tensor; the tensor's mark replaces them. */
+/* Removes the Replicate operators that read a tensor. The tensor's is_summed flag replaces them. */
 static void drop_replicates(const sums *x, int tensor)
 {
     for (int r = x->readers.start[tensor]; r < x->readers.start[tensor + 1]; r++) {

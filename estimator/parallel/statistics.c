@@ -1,5 +1,5 @@
-/* statistics.c - finds the operators that compute batch statistics, and records the number of ranks that share the statistics.
- */
+/* statistics.c - finds the operators that compute batch statistics, and stores in them the number of ranks that share
+ * statistics. */
 #include "estimator/parallel/statistics.h"
 
 #include "estimator/model/ops.h"

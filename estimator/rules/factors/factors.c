@@ -1,4 +1,4 @@
-/* factors.c - the factors of every operator that can be split. */
+/* factors.c - computes the splitting factors of every operator that can be split. */
 #include "estimator/rules/factors/factors.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ int mp_factor_of_output(const mp_model *model, const mp_operator *op, const mp_o
     return t ? find(f->out[k], t->rank, factor) : -1;
 }
 
-/* Assigns factor d + 1 to dimension d of each result, unless the dimension has size 1. */
+/* Assigns factor d + 1 to dimension d of each result. Dimensions of size 1 have no factor. */
 static void number_results(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     for (int o = 0; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++) {
@@ -34,7 +34,7 @@ static void number_results(const mp_model *model, const mp_operator *op, mp_oper
     }
 }
 
-/* Aligns the last dimensions of operand k with the last dimensions of result 0, as in broadcasting. */
+/* Gives the dimensions of operand k the factors of result 0. As in broadcasting, the last dimensions are aligned. */
 static void align(const mp_model *model, const mp_operator *op, mp_operand_factors *f, int k)
 {
     const mp_tensor *x = mp_operator_in(model, op, k), *y = mp_operator_out(model, op, 0);
@@ -48,7 +48,8 @@ bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_opera
 {
     const bool is_alone =
         op->op->traits &
-        (MP_TRAIT_EXPANDS | MP_TRAIT_CASTS); /* only the shape or type of the second operand is used, so it is not split */
+        (MP_TRAIT_EXPANDS |
+         MP_TRAIT_CASTS); /* the operator reads only the shape or type of the second operand, so this operand is not split */
     *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS) return false;
     number_results(model, op, f);
@@ -56,8 +57,8 @@ bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_opera
     return true;
 }
 
-/* Operators along lines. A softmax uses its axis. Normalizations, and softmax before version 13, use all dimensions from their
- * axis on. Scale and shift are not split. */
+/* Operators that normalize lines of elements. A softmax normalizes along its axis. Normalizations, and softmax before
+ * version 13, use all dimensions from their axis on. These dimensions cannot be split, and neither can scale and shift. */
 bool mp_factors_lines(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
@@ -70,7 +71,7 @@ bool mp_factors_lines(const mp_model *model, const mp_operator *op, mp_operand_f
     return true;
 }
 
-/* Batch normalization: only channels can be split, because statistics cover all other dimensions. */
+/* Batch normalization: only the channels can be split, because statistics are computed over all other dimensions. */
 bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     (void)model;
@@ -78,12 +79,12 @@ bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_operan
     f->in[0][1] = f->out[0][1] = 1;
     for (int k = 1; k < 5; k++) f->in[k][0] = 1;
     for (int o = 1; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++)
-        f->out[o][0] = 1; /* outputs 1 and up are statistics, whose only dimension counts channels */
+        f->out[o][0] = 1; /* outputs 1 and up are statistics with one dimension, the channels */
     f->in[5][1] = 1;
     return op->n_out <= MP_FACTOR_OUTPUTS;
 }
 
-/* Pooling and interpolation: split by sample and channel, unless these dimensions are interpolated. */
+/* Pooling and interpolation: can be split by sample and channel, except along dimensions that are interpolated. */
 bool mp_factors_images(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0), *y = mp_operator_out(model, op, 0);
@@ -121,7 +122,7 @@ bool mp_factors_conv(const mp_model *model, const mp_operator *op, mp_operand_fa
     f->in[0][0] = f->out[0][0] = BATCH;
     if (groups != 1 && (groups != channels || turned)) return true;
     f->out[0][1] = f->in[1][turned] = f->in[2][0] = OUTPUTS;
-    f->in[0][1] = groups == 1 ? INPUTS : OUTPUTS; /* depthwise: each channel is split together with its filter */
+    f->in[0][1] = groups == 1 ? INPUTS : OUTPUTS; /* depthwise convolution: each channel is split together with its filter */
     if (groups > 1) return true;
     f->in[1][!turned] = INPUTS;
     f->columns = OUTPUTS;
@@ -129,8 +130,8 @@ bool mp_factors_conv(const mp_model *model, const mp_operator *op, mp_operand_fa
     return true;
 }
 
-/* Attention: split by batch dimensions, including heads. If several heads of Q share one head of K and V, they are split
- * together. */
+/* Attention: can be split along the batch dimensions, which include heads. If several heads of Q share one head of K and V,
+ * they are split together. */
 bool mp_factors_attention(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const int r = mp_operator_in(model, op, 0)->rank;
@@ -156,7 +157,7 @@ bool mp_factors_attention(const mp_model *model, const mp_operator *op, mp_opera
     return true;
 }
 
-/* Row look-up: each rank looks up the rows it holds and uses zeros for the others. */
+/* Row look-up: each rank looks up the rows that it holds, and returns zeros for all other rows. */
 bool mp_factors_gather(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *table = mp_operator_in(model, op, 0), *index = mp_operator_in(model, op, 1);
@@ -187,16 +188,17 @@ bool mp_factors_transpose(const mp_model *model, const mp_operator *op, mp_opera
     return true;
 }
 
-/* Operators that split a tensor along a dimension, or join tensors. That dimension can itself be split if it divides all
- * pieces: the producer then distributes its elements so that every rank gets a share of each piece (queries, keys and values of
- * its heads). */
+/* Operators that split a tensor into pieces along a dimension, or join tensors. The ranks can also split this dimension if
+ * their number divides all pieces. The producer then distributes the elements so that every rank gets a share of each piece
+ * (queries, keys and values of its heads). */
 bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS || op->n_out > MP_FACTOR_OUTPUTS) return false;
     const bool joins = f->joins = !strcmp(op->kind, "Concat");
     f->cuts = !joins;
-    for (int k = 0; k < (joins ? op->n_in : 1); k++) { /* a piece of size 1 also has the factor, and then cannot be split */
+    for (int k = 0; k < (joins ? op->n_in : 1);
+         k++) { /* a dimension of size 1 also gets the factor, so that it cannot be split */
         const mp_tensor *x = mp_operator_in(model, op, k);
         for (int d = 0; d < x->rank; d++) f->in[k][d] = d + 1;
     }
@@ -207,8 +209,8 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_f
     return true;
 }
 
-/* Reductions. If a reduced dimension is split, the ranks' results of a sum or mean are added. Other reductions do not permit
- * splitting a reduced dimension. */
+/* Reductions. If the ranks split a reduced dimension, a sum or mean adds the results of the ranks. Other reductions do not
+ * permit such a split. */
 bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
@@ -236,8 +238,8 @@ bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_operand_
     return true;
 }
 
-/* Losses over classes. A line contains the scores of one label. The loss is a sum over lines, and can be split by lines.
- * Splitting by classes requires an exchange of each line's largest score, sum and target score. */
+/* Losses over classes. A line contains all scores of one label. The loss is a sum over labels, so it can be split by label.
+ * If it is split by class, ranks exchange the largest score, the sum of exponentials and the target's score of each line. */
 bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     enum { CLASSES = 2 };
@@ -247,13 +249,13 @@ bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand
         f->in[0][d] = d + 1;
         if (d != 1) f->in[1][d ? d - 1 : 0] = d + 1;
     }
-    f->in[2][0] = CLASSES; /* input 2 has one weight per class */
+    f->in[2][0] = CLASSES; /* input 2 contains one weight per class */
     memcpy(f->out[1], f->in[0], sizeof f->out[1]);
     if (y->rank) memcpy(f->out[0], f->in[1], sizeof f->out[0]);
     return true;
 }
 
-/* Losses over elements: the loss is a sum over all elements. */
+/* Losses over elements: the loss is a sum over elements, so it can be split along all dimensions. */
 bool mp_factors_elements(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);

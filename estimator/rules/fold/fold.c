@@ -1,12 +1,12 @@
-/* fold.c - element arithmetic in every type, and iteration by strides. */
+/* fold.c - arithmetic on single elements of every type, and iteration over tensors by strides. */
 #include "estimator/rules/fold/fold.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* The real types: significant bits, exponent of the smallest positive number, exponent of the first power of two out of
- * range. */
+/* The floating-point types: number of significant bits, exponent of the smallest positive number, and exponent of the first
+ * power of two that is out of range. */
 static const struct {
     mp_dtype dtype;
     int precision, step, limit;
