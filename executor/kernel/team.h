@@ -25,7 +25,7 @@ static inline int64_t mp_sum_workspace(int64_t ranks, int64_t n, int64_t element
 
 typedef struct mp_kernel_team mp_kernel_team;
 struct mp_kernel_team {
-    int n, index; /* number of ranks, and the index of this rank */
+    int n, index; /* n: number of ranks of the team; index: position of this rank among them */
     void *context;
     /* All-reduce: values[k] becomes the sum over all ranks of their values[k]. Workspace: mp_sum_workspace(n, elements).
      * MP_IO: a rank has ended or does not answer. */
@@ -42,7 +42,7 @@ struct mp_kernel_team {
 /* The distribution of a whole tensor's elements, in memory order, over ranks: runs of `run` elements, assigned to the ranks in
  * turn. */
 typedef struct mp_dealt {
-    int64_t run; /* number of elements per run; 0: each rank holds the whole tensor */
+    int64_t run; /* number of elements per run, a contiguous piece on one rank; 0: each rank holds the whole tensor */
     int ranks;
 } mp_dealt;
 

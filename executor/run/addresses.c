@@ -197,7 +197,7 @@ typedef struct walker {
     mp_pool *pool;
     int *place;    /* per storage: index in places[] of its live instance; -1: no instance is live at the current step */
     int *by_start; /* indices in places[], sorted by the first step of the lifetime */
-    size_t next;   /* index in by_start of the next instance to become live */
+    size_t next;   /* index in by_start of the next instance whose lifetime begins */
     bool *has_run; /* per node: true if an earlier step ran it */
 } walker;
 

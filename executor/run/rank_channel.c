@@ -244,7 +244,7 @@ static mp_status open_teams(const mp_program *p, mp_rank_channel *out, mp_pool *
     const int rank = world->rank;
     out->crossing = (mp_collective_work){.name = "an exchange of operators", .n_legs = 1};
     out->crossing.legs[0] =
-        (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* so that the work has room for the requests of the largest team */
+        (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* a leg over all ranks, so that the requests of any team fit */
     open_team(out, mp_team_of(&p->mesh, MP_DIM_TP, rank), &out->of_parts);
     if (p->shares_statistics) open_team(out, mp_team_among(mp_statistics_group(&p->mesh), rank), &out->of_samples);
     return take_requests(&out->crossing, pool, err);

@@ -14,7 +14,7 @@ enum {
     PASSES = 20, /* number of compute passes timed together */
     COPIES = 20, /* minimum number of copies that run beside the compute passes */
     MOST_AHEAD = 200,  /* limit for copies issued and not ended; less than the capacity of the queue */
-    VECTOR = 32 << 20, /* bytes of the vector for computation in memory */
+    VECTOR = 32 << 20, /* bytes of the vector that compute passes process; larger than the caches */
     ARITHMETIC = 64    /* number of computations with each value in caches, instead of one per value in memory */
 };
 
@@ -23,7 +23,7 @@ typedef struct measurement {
     const mp_copy_queue_options *options;
     mp_tier device, tier;
     float *vector;
-    int repeats; /* number of times that a pass processes each block of the vector */
+    int repeats; /* number of times that a compute pass processes each block of the vector */
     int64_t at;  /* offset of the next copy; it moves on because recently copied bytes are still in caches */
     mp_copy_queue *queues[2];
 } measurement;

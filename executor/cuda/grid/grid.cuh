@@ -317,7 +317,8 @@ template <class F> static void mp_rows_that_lie(bool side_by_side, int64_t n_row
         mp_rows(n_rows, n_columns, f);
 }
 
-/* ---- common reductions to inherit from: struct f : mp_sums { ... }; struct f : mp_largest { ... }; */
+/* ---- common reductions, from which the struct of a kernel inherits: struct f : mp_sums { ... }; struct f : mp_largest {
+ * ... }; */
 
 struct mp_sums {
     struct value {

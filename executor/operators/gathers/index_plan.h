@@ -52,8 +52,8 @@ MP_INLINE int64_t mp_grid_place(const mp_grid *g, int64_t index)
 }
 
 typedef struct mp_row_entries {
-    mp_grid named;   /* dimensions of the table over which its rows are counted */
-    mp_grid entries; /* dimensions of the other array over which its entries are counted */
+    mp_grid named;   /* the dimensions of the table whose coordinates select a row */
+    mp_grid entries; /* the dimensions of the other array whose coordinates select an entry */
     int first; /* number of leading coordinates of a row that equal the batch coordinates of the entry; all further coordinates
                   are read from the indices */
     int64_t n_rows, n_entries;

@@ -196,7 +196,7 @@ typedef struct reducing {
     char *table;
     const char *other;
     int size;
-    int64_t columns; /* number of blocks of COLUMNS elements in the innermost dimension of a row */
+    int64_t columns; /* number of blocks into which the innermost dimension of a row is divided, COLUMNS elements each */
     int64_t n_outer, pieces;
 } reducing;
 

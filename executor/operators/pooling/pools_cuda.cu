@@ -180,7 +180,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
     plane<I> x, y, given_at;
     const void *from;
     void *to, *where;
-    int64_t *given; /* output 1, the indices of the maxima; NULL if W > 1 */
+    int64_t *given; /* address of output 1, the indices of the maxima; NULL if a thread processes several channels (W > 1) */
     I tap_step[N];  /* per dimension: distance in the input between consecutive taps */
 
     template <class V> MP_BODY void keep(I k, const int32_t (&best)[W]) const
@@ -249,7 +249,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
 template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
     slide<I> s;
     plane<I> dx, dy;
-    const void *from, *x, *y; /* x and y are used for norms only */
+    const void *from, *x, *y; /* from: gradient of the output; x, y: input and output of the pool, used for norms only */
     void *to;
     const void *where; /* saved taps of the maxima, their positions within the windows */
     bool add;

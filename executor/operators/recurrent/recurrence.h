@@ -24,19 +24,19 @@ enum { MP_RECURRENT_ROWS = 256 };
 typedef enum mp_recurrent_product {
     MP_X_W, /* gates = X W^T */
     MP_X_W_REST,
-    MP_H_R,   /* gates of a step += h' R^T, for "most" */
+    MP_H_R,   /* gates of a step += h' R^T; for a GRU only z and r */
     MP_H_R_N, /* GRU: second = h' R^T; with the product after the reset: gates += (r h') R^T */
-    MP_G_R,   /* dh' += dG R, for "most" */
+    MP_G_R,   /* dh' += dG R; for a GRU only z and r */
     MP_G_R_N, /* GRU: dh' += d_second R; with the product after the reset: d_second = dG R */
     MP_G_W,   /* dX += dG W */
     MP_G_W_REST,
     MP_G_X, /* dW += dG^T X */
     MP_G_X_REST,
-    MP_G_H, /* dR += dG^T H', for "most" */
+    MP_G_H, /* dR += dG^T H'; for a GRU only z and r */
     MP_G_H_REST,
     MP_G_H_N, /* GRU: dR += d_second^T H'; with the product after the reset: dG^T (r H') */
     MP_G_H_N_REST,
-    MP_ONES, /* dB += 1^T dG, for "most" */
+    MP_ONES, /* dB += 1^T dG; for a GRU only z and r */
     MP_ONES_REST,
     MP_ONES_N, /* GRU, bias of W: dB += 1^T dG */
     MP_ONES_N_REST,
@@ -81,12 +81,12 @@ typedef struct mp_recurrence {
     mp_cell cell;
     mp_reserve reserve;
     int64_t gates; /* number of gates: LSTM 4, GRU 3, RNN 1 */
-    int64_t most;  /* number of gates in the first product with R ("most") */
+    int64_t most;  /* number of gates that the first product with R computes: GRU 2, LSTM and RNN all */
     int64_t steps,
         rest; /* steps: time steps per whole block; rest: time steps of the shorter last block, 0: all blocks are whole */
     int64_t n_blocks;
     bool after_reset;                 /* GRU: the candidate's product with R is computed after the reset */
-    int64_t at[MP_N_RECURRENT_ROOMS]; /* offsets in the workspace; -1: not needed by this call */
+    int64_t at[MP_N_RECURRENT_ROOMS]; /* offsets of the arrays in the workspace; -1: this call does not need the array */
     int64_t product_bytes;            /* bytes of the largest workspace that a product needs */
 } mp_recurrence;
 

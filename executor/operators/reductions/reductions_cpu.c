@@ -31,7 +31,7 @@ typedef struct reduction {
     int64_t n_groups;    /* number of groups of outputs */
     int64_t run, pieces; /* pieces: number of pieces into which the terms of an output are divided. If by_columns, a piece is
                             one term; otherwise it is up to `run` terms along the innermost dimension */
-    int64_t parts;       /* number of parts into which the pieces of each group are split */
+    int64_t parts;       /* number of parts into which the pieces of a group are split; threads accumulate parts separately */
     int64_t workspace_bytes;
 } reduction;
 

@@ -12,7 +12,7 @@ typedef struct mp_top {
     int64_t n_lines, length, k;
     int64_t in_step, value_step, index_step; /* strides along the axis in input, values and indices */
     bool largest;
-    mp_array from, to; /* the elements, and the k values of each line; in backward their gradients */
+    mp_array from, to; /* from: the input; to: the k values of each line; in backward, their gradients */
     int64_t *where;    /* address of the output of indices */
 } mp_top;
 

@@ -138,7 +138,7 @@ def answer(asked: argparse.Namespace) -> Answer:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Disable PyTorch's error logs within the context. PyTorch also raises these errors, and memplan reports them."""
+    """Disable PyTorch's error logs within the context. PyTorch raises the same errors as exceptions, which memplan reports."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:

@@ -69,7 +69,7 @@ def backend_for(
 
 
 def our_error(error: BaseException) -> BaseException | None:
-    """Return memplan's exception, or Ctrl-C, that PyTorch has wrapped into an exception of its own."""
+    """Return the exception of memplan, or of Ctrl-C, that PyTorch has wrapped into an exception of its own."""
     seen = set()
     inner: BaseException | None = error
     while inner is not None and id(inner) not in seen:
@@ -112,7 +112,7 @@ def meaning(backend: Backend, function: Callable[..., Any]) -> contextlib.Abstra
 
 @contextlib.contextmanager
 def told(backend: Backend, name: str) -> Iterator[None]:
-    """Show a progress line on the terminal during the first call."""
+    """Show a progress line on the terminal during the first call within the context."""
     line = backend.options.line
     if backend.report.is_empty():
         line.say(f"capturing {name}")
@@ -403,7 +403,7 @@ def fit(
         return report if report.overhead <= overhead else None
 
     n, best, next_one = 0, None, 1  # n: number of the largest batch size that fits (1 is `least`); best: its report
-    above = (most - least) // step + 1  # number of batch sizes that may be tried
+    above = (most - least) // step + 1  # number of batch sizes from `least` to `most` that the search may try
     while next_one <= above and (found := tried(least + (next_one - 1) * step)) is not None:
         n, best, next_one = next_one, found, 2 * next_one
     above = min(next_one - 1, above)

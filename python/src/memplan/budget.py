@@ -17,7 +17,7 @@ Budget = int | str
 
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{p}iB": 1024**k for k, p in enumerate("KMGT", 1)} | {f"{p}B": 1000**k for k, p in enumerate("kMGT", 1)}
-MOST_BYTES = 2**63 - 1  # the largest number that the planner can represent
+MOST_BYTES = 2**63 - 1  # the largest number of bytes that the planner can represent
 AUTO_SHARE = 0.9  # share of the free memory that "auto" uses; the rest is for memory that plans do not count
 
 

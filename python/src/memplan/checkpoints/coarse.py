@@ -18,8 +18,8 @@ from memplan.graph.capture import DYNAMIC, Capture
 
 MOST_COUNTS = 3000  # maximum number of simulated steps per search
 
-Kept = frozenset[int]  # forward operators whose results the checkpoint keeps
-Choice = Mapping[str, Kept]  # by name of the checkpointed module: the operators whose results it keeps
+Kept = frozenset[int]  # indices of the forward operators whose results a checkpoint keeps
+Choice = Mapping[str, Kept]  # for each checkpointed module, by name: the operators whose results its checkpoint keeps
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class CoarseStep:
     def count(self, choice: Choice, budget: int) -> Counted:
         """Simulate a step with these checkpoints.
 
-        Storages of a module's second run are separate from those of its first run; only the module's backward reads them.
+        The second run of a module writes storages of its own, which only the module's backward reads.
         """
         self.n_counts += 1
         operations = self.capture.operations

@@ -130,7 +130,7 @@ class Exporter:
         return found
 
     def made(self, kept: dict[str, Kept], **known: Any) -> Checkpoints:
-        """Return checkpoints of these modules. Each keeps the results of the operators given for it."""
+        """Return checkpoints of the chosen modules. Each checkpoint keeps the results of the operators in its choice."""
         counted = {name: self._counted(self.modules[name], which) for name, which in kept.items()}
         return Checkpoints(**known, kept={name: k for name, k in counted.items() if k})
 

@@ -42,7 +42,7 @@ def family(operator: Any) -> str:
 
 
 class Written:
-    """Finds the buffers that the first run of a module writes, and protects them from the second."""
+    """Finds the buffers that the first run of a module writes, and protects these buffers from writes of the second run."""
 
     def __init__(self, module: nn.Module) -> None:
         self.buffers = [(m, name) for m in module.modules() for name, _ in m.named_buffers(recurse=False)]
@@ -71,7 +71,7 @@ class Written:
 
 
 class Both:
-    """A context manager that enters two others, the second within the first. It may be entered several times."""
+    """A context manager that enters two context managers, the second within the first. It may be entered several times."""
 
     def __init__(self, outer: Callable[[], Context], inner: Context) -> None:
         self.outer, self.inner = outer, inner

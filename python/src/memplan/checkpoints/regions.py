@@ -29,7 +29,7 @@ class Call:
 
 @dataclass
 class Region:
-    """A module of the captured model, with all calls of it in a step."""
+    """A module of the captured model, with all of its calls in a step."""
 
     module: str
     calls: list[Call] = field(default_factory=list)
@@ -44,7 +44,7 @@ def module_name(captured: str) -> str:
     while m := re.search(r"getattr\(((?:[^()]|\([^()]*\))*), '(\w+)'\)", name):
         name = f"{name[: m.start()]}{m[1]}.{m[2]}{name[m.end() :]}"
     name = re.sub(r"^L\['\w+'\]", "", name)
-    # this spelling occurs for modules with a __getattr__ of their own, as in PEFT
+    # captures spell a name with `getattr` if a module defines __getattr__, as in PEFT
     name = re.sub(r"\.?__dict__\['_modules'\]", "", name)
     name = re.sub(r"_modules\['(\w+)'\]", r"\1", name)
     name = re.sub(r"\['?(\w+)'?\]", r".\1", name)

@@ -71,7 +71,7 @@ def checkpointed(module: nn.Module, name: str) -> Callable[..., Any]:
 
 
 def saved(module: nn.Module, name: str) -> Callable[..., Any]:
-    """Return the forward of a module within a checkpoint that is not recomputed."""
+    """Return the forward of a module that a checkpoint contains but does not recompute."""
     remat, forward = package(), module.forward
     region = remat.region(forward, name, recompute=False)
 
@@ -105,7 +105,10 @@ class RematCheckpoints(Checkpoints):
 
 class RematExporter(Exporter):
     def keepable(self) -> Kept:
-        """Return the operators of those innermost modules whose results the plan saves in every call of the module."""
+        """Return the operators whose results regions can keep.
+
+        They belong to innermost modules whose results the plan saves in every call of the module.
+        """
         found = saved_by(self.graph.capture, self.graph.planning.steps())
         leaves = {n for n in self.modules if not any(other.startswith(n + ".") for other in self.modules)}
         kept = [n for n in leaves if all(call.operators[-1] in found for call in self.modules[n].calls)]
@@ -118,7 +121,7 @@ class RematExporter(Exporter):
     def _regions(self, name: str, kept: Kept) -> list[str]:
         """Return the names of submodules that torch_remat shall save.
 
-        Each runs once per call, because a region name denotes one run.
+        Each of these submodules runs once per call of the checkpointed module, because a region name denotes one run.
         """
         n_calls = len(self.modules[name].calls)
         inside = {n: r for n, r in self.modules.items() if n.startswith(name + ".") and len(r.calls) == n_calls}

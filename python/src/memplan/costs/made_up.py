@@ -17,7 +17,8 @@ from memplan.torch_internals.dispatch import schema_of
 
 ENDS = "offs"  # argument name: end positions of row or column groups in a grouped product
 STARTS = "offsets"  # argument name: start positions of bags in a list of indices (EmbeddingBag)
-COUNTS = "bag_size"  # result name: number of indices per bag. Empty bags have no gradient and need no memory for it
+# result name: number of indices per bag; bags are not empty, because the memory for their gradients would not be measured
+COUNTS = "bag_size"
 
 
 def made_up(value: Any) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 
 from memplan.torch_internals.autograd import profiled
 
-CALL = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")  # a Python function in the profiler's notation
-ALLOCATION = "Allocation"  # the tag of the profiler's memory events
+# pattern of a Python function in the profiler's names: file, line, function
+CALL = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")
+ALLOCATION = "Allocation"  # the tag by which the profiler marks memory events
 
 
 @dataclass(frozen=True)

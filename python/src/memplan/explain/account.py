@@ -38,11 +38,11 @@ class Piece(NamedTuple):
 class Account:
     device: torch.device
     pieces: dict[int, Piece] = field(default_factory=dict)
-    # keeps the tensors alive, because freed addresses could be reused as keys
+    # keeps the counted tensors alive, because the address of a freed tensor could be reused as a key
     alive: list[torch.Tensor] = field(default_factory=list)
 
     def add(self, tensor: Any, kind: str, where: Where = NOWHERE, what: str = "") -> None:
-        """Add a tensor, unless it is counted already or on another device."""
+        """Count a tensor, unless its storage is counted already or is on another device."""
         if tensor is None or tensor.device != self.device or tensor.layout is not torch.strided:
             return
         key = storage_key(tensor)
@@ -108,7 +108,7 @@ def parameters_of(modules: Sequence[nn.Module], names: dict[int, str]) -> Iterat
 def nearest_modules(nodes: Iterable[Any], owners: dict[int, str]) -> dict[Any, str]:
     """Return a module for each autograd node: the module of its parameters, or else that of its operands."""
     found: dict[Any, str] = {}
-    views: dict[Any, str] = {}  # module names of views of parameters, by the autograd node of the view
+    views: dict[Any, str] = {}  # for the autograd node of a view of a parameter: the name of the parameter's module
     for node in nodes:
         before = [n for n, _ in node.next_functions if n is not None]
         own = [owners.get(id(n.variable), "") for n in before if hasattr(n, "variable")]
@@ -148,7 +148,7 @@ def fill(
 
 
 def fill_others(account: Account, objects: Objects, stack: Sequence[At]) -> None:
-    """Add the remaining tensors with the variables that hold them."""
+    """Count the tensors that are not counted yet, with the variables that hold them."""
     known = {id(t) for t in objects.tensors}
     for tensor, where, words, _ in holders(stack):
         if id(tensor) in known:

@@ -37,7 +37,7 @@ class Sized:
         return torch.empty_strided(self.shape, self.stride, **self.layout)
 
     def now(self) -> torch.Tensor:
-        """Return the tensor, or an uninitialized one of the same sizes if it is gone."""
+        """Return the tensor, or, if it has been freed, an uninitialized tensor of the same sizes."""
         tensor = self.tensor()
         return self.empty() if tensor is None else tensor
 

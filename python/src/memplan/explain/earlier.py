@@ -17,7 +17,7 @@ from memplan.torch_internals.autograd import everything_saved_by
 
 FEWEST = 2  # minimum number of earlier calls to report; fewer calls are considered parts of one step
 MOST_NAMED = 3
-LEAST_SHARE = 0.5  # a holder is named if it keeps at least this share of the nodes that the largest one keeps
+LEAST_SHARE = 0.5  # a holder is named if it keeps at least this share of the nodes that the largest holder keeps
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Earlier:
 def held_by(objects: Objects, before: set[Any], stack: Sequence[At]) -> list[str]:
     """Return the holders of these graphs, in descending order of nodes kept alive.
 
-    Holders of few nodes are omitted. An example is the loss of the last call, besides a list of all losses.
+    Holders of few nodes are omitted. For example, the loss of the last call is omitted if a list holds all losses.
     """
     known = {id(t) for t in objects.tensors if t.grad_fn is not None}
     roots: dict[str, set[Any]] = {}

@@ -92,7 +92,7 @@ def at_of(where: Where) -> str:
 
 
 def named(piece: Piece) -> str:
-    """Return a name for a storage that belongs to no module."""
+    """Return the name to show for a storage that belongs to no module, such as its variable."""
     return f"{piece.kind}: {piece.what}" if piece.what else piece.kind
 
 
@@ -156,7 +156,7 @@ def filled_by_others(account: Account) -> Suggestion | None:
 
 
 def of_failure(failure: Failure, last: Call | None) -> Call | None:
-    """Return the call that failed, or whose backward or update failed."""
+    """Return the recorded call that failed, or whose backward or update failed."""
     found = call_in(failure.frames) if failure.phase == "forward" else None
     if found is not None and last is not None and found.model() is last.model():
         found.contexts, found.has_gradients = last.contexts, last.has_gradients

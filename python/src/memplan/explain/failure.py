@@ -56,7 +56,7 @@ def addresses_are_limited() -> bool:
 
 
 def released_bytes() -> int:
-    """Return the address space in bytes released since the process's peak; 0 if unknown."""
+    """Return the bytes of address space that the process has released since its peak; 0 if unknown."""
     found: dict[str, int] = {}
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:
         found = {m[1]: int(m[2]) << 10 for line in status if (m := OF_ADDRESSES.match(line))}
@@ -112,7 +112,7 @@ def of_threads() -> list[At]:
 
 
 class Where(NamedTuple):
-    """A place in the user's model: a module, by its name, and a line of code."""
+    """A place in the user's model: the name of a module, and a line of code."""
 
     module: str = ""
     place: str = ""
@@ -150,7 +150,7 @@ class Failure:
 
     def __post_init__(self) -> None:
         self.released_bytes = released_bytes()
-        self.next_number = next_number()  # number of the next autograd node at the time of the failure
+        self.next_number = next_number()  # number that the next autograd node would have received at the failure
         self.phase = self._phase()
         # the line of user code at which the allocation failed
         self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")

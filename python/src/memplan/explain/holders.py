@@ -17,18 +17,20 @@ from memplan.torch_internals.modules import OF_A_MODULE
 DEEPEST = 6  # maximum number of attributes and containers between a variable and a tensor
 MOST_VISITED = 200_000  # maximum number of objects that a search visits
 ROWS = (list, tuple, set, frozenset, deque)
-INSTALLED = ("site-packages", "dist-packages", sys.base_prefix)  # parts of paths of installed modules
+# texts that occur in the path of a module only if the module does not belong to the script
+INSTALLED = ("site-packages", "dist-packages", sys.base_prefix)
 
 
 class Holders:
-    """A search for the variables that hold tensors. If several names lead to an object, the first and shortest one is kept."""
+    """A search for the variables that hold tensors. If several names lead to an object, the first and shortest name is kept."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
 
     def within(self, variables: dict[str, Any]) -> Iterator[tuple[torch.Tensor, str]]:
         """Yield the tensors reachable from variables, each with a description of its holder."""
-        todo = deque((value, name, "", 0) for name, value in variables.items())  # an object, its name, its container, its depth
+        # the objects to visit: object, name, outermost container, depth of the search
+        todo = deque((value, name, "", 0) for name, value in variables.items())
         while todo and len(self.seen) < MOST_VISITED:
             value, name, container, depth = todo.popleft()
             if isinstance(value, torch.Tensor):
@@ -43,7 +45,8 @@ def is_plain(value: Any) -> bool:
 
 
 def parts_of(value: Any, name: str, container: str) -> Iterator[tuple[Any, str, str]]:
-    """Yield the parts of an object. `container`: the outermost list; its entries have no names of their own."""
+    """Yield the parts of an object. `container`: the name of the outermost list; the entries of the list have no names of their
+    own."""
     if isinstance(value, ROWS):
         rows = container or f"`{name}`, a {type(value).__name__} of {len(value)}"
         yield from ((v, name, rows) for v in list(value))

@@ -83,7 +83,7 @@ class Events:
         self.alive: dict[int, tuple[weakref.ref[Any], Piece]] = {}
         self.current = -1  # index of the node whose backward is running; -1: none
         self.entered: set[int] = set()
-        self.n_there = 0  # number of operators so far that could be the failed one
+        self.n_there = 0  # number of operators so far that could be the failed operator
         self.failed_at: Where | None = None
         self.failed_in = ("", 0)  # name of the failed operator, and the bytes that it reads and writes
         self.taken: list[int] = []  # candidates for the bytes of the failed operator's temporary tensors
@@ -154,7 +154,7 @@ class Events:
 
 
 def asked_by(function: Any, args: Sequence[Any]) -> Sequence[int]:
-    """Return the memory requests of operators whose requests are known only from a run."""
+    """Return the memory requests of an operator whose requests are known only after a run."""
     if function is RNN_LAYER:
         return bytes_of_rnn(args)[1]
     return bytes_of_more(function, args, 0, (0,))[1] if function is CONVOLUTION else ()
@@ -182,7 +182,8 @@ class Replay:
     failed_at: Where | None = None
     failed_in: tuple[str, int] = "", 0
     taken: list[int] = field(default_factory=list)
-    lost: list[Piece] = field(default_factory=list)  # tensors that were alive at the failure and have been freed since
+    # tensors that were alive at the failure and have been freed before the explanation
+    lost: list[Piece] = field(default_factory=list)
     output_bytes: int = 0
     has_loss: bool = False  # whether the outputs contain a loss
     is_loss: bool = False  # whether the loss is the only output
@@ -198,7 +199,10 @@ class Replay:
         return replay
 
     def of_calls(self, begun: Sequence[int], nodes: dict[Any, int]) -> dict[Any, Where]:
-        """Return the places of autograd nodes of all similar calls. `begun`: the number of each call's first node."""
+        """Return the places (modules and lines) of the autograd nodes of all calls that resemble the replayed one.
+
+        `begun`: for each call, the number of its first node.
+        """
         return {
             node: self.where[n - start]
             for start in begun
@@ -211,8 +215,8 @@ class Replay:
 
         If no operator requests the failed size, other sizes are tried, because temporary memory is not a result. Temporary
         memory is hardly larger than the bytes that the operator reads and writes. Of several candidate operators, the last one
-        is used whose lost tensors do not exceed the bytes that the process has released since. `used`: the nodes at which
-        backward started.
+        is used whose lost tensors do not exceed the bytes that the process has released since the failure. `used`: the nodes at
+        which backward started.
         """
         asked = target.tried_bytes
         sizes = dict.fromkeys([(asked, 0), (None, asked or 0), (None, 0)])
@@ -231,7 +235,8 @@ class Replay:
     def inside_bytes(self, released_bytes: int) -> int:
         """Return the maximum temporary memory of the failed operator.
 
-        It is bounded by the bytes that the operator reads and writes, and by the bytes that the process has released since.
+        It is bounded by the bytes that the operator reads and writes, and by the bytes that the process has released since the
+        failure.
         """
         return (
             self.taken[-1] if self.taken else max(0, min(released_bytes - sum(p.n_bytes for p in self.lost), self.failed_in[1]))
@@ -318,7 +323,7 @@ def starts(real: dict[int, str], replayed: dict[int, str]) -> list[int]:
 
 
 def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int], names: dict[int, str]) -> None:
-    """Let the replay fail at the same place as the call whose first node has the number `start`."""
+    """Run the replay up to the place where the real call failed. `start`: the number of the real call's first node."""
     mine = {node: number - start for node, number in nodes.items() if number - start in replay.nodes}
     target = Target(
         failure.tried_bytes,
@@ -335,7 +340,7 @@ def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int],
 
 
 def saves(node: Any) -> bool:
-    """Whether a node holds saved tensors. After its backward it holds none."""
+    """Whether an autograd node holds saved tensors. After the node's backward it holds none."""
     return next(everything_saved_by(node), None) is not None
 
 

@@ -75,7 +75,7 @@ class NotUpdated(Updates):
     def _measure(self, options: dict[str, Any], like: torch.Tensor, state: Any) -> UpdateCost:
         own = storage_bytes(like)
         kept = state_bytes(self.optimizer, [{**options, "params": [torch.nn.Parameter(like.detach())]}])
-        moved = own * 3 + 2 * kept  # parameter and state are read and written, the gradient is read
+        moved = own * 3 + 2 * kept  # bytes that an update moves: parameter and state are read and written, the gradient is read
         seconds = moved if self.row is None else roofline_seconds(self.row.name, "float32", 0, moved)
         return UpdateCost(seconds, TEMPORARIES * own, kept, kept, ())
 
@@ -163,7 +163,7 @@ class Step:
         return given(self.call.args, Sized.now), given(self.call.kwargs, Sized.now)
 
     def compiled(self, budget: int, reserve: int) -> Report:
-        """Plan the call. Raises BudgetError, or MemplanError if the call cannot be planned."""
+        """Plan the failed call within a budget. Raises BudgetError, or MemplanError if the call cannot be planned."""
         options: dict[str, Any] = {"reserve": reserve, "only_report": True, "cache": "off"}
         backend = backend_for(OfCall, self.model, budget, [self.optimizer], self.call.has_gradients, **options)
         backend.row = row_of(self.device)  # type: ignore[attr-defined]
@@ -175,7 +175,8 @@ class Step:
         """Return the static memory of every plan. Gradients are static unless updates run as soon as each is complete."""
         state = 0
         if self.optimizer is not None:
-            with contextlib.suppress(MemplanError):  # the size of the state is unknown
+            with contextlib.suppress(MemplanError):
+                # the optimizer's step cannot run on a copy, so the size of its state is unknown
                 state = optimizer_bytes(self.optimizer)
         return model_bytes(self.model) + state + (0 if self.fuses() else gradient_bytes(self.model))
 

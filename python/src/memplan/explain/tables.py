@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from memplan.budget import in_units
 
-NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)")  # the number of a block in a module name
+NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)")  # pattern of a block's number within a module name
 MOST_LINES = 10  # maximum number of lines per table
 
 

@@ -31,8 +31,8 @@ EXPLAINED = "memplan_explained"  # attribute of an exception that memplan has ex
 class Watching:
     """The result of explain_oom.
 
-    As a context manager, it stops at the end of the block. It then also explains errors that the script catches outside of
-    the block. `last` is the last explanation; its rows are in `last.account.pieces`.
+    As a context manager, it stops at the end of the block, and also explains an error that leaves the block. `last` is the last
+    explanation; its rows are in `last.account.pieces`.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Watching:
         self.is_observing = False
         self.apart: ThreadPoolExecutor | None = None
         self.room: mmap.mmap | None = None  # reserved address space, which is released so that the explanation has room
-        self.n_asked = 0  # the number of explain_oom calls, less the blocks that have ended
+        self.n_asked = 0  # number of explain_oom calls that are still in effect: calls minus ended blocks
 
     def install(self) -> Watching:
         self.n_asked += 1

@@ -16,7 +16,7 @@ from memplan.report import Report
 from memplan.run.backend import Backend
 
 LOG = logging.getLogger("memplan")
-COUNTED_HERE = ("optimizer", "accumulate")  # options that the callback sets from the loop
+COUNTED_HERE = ("optimizer", "accumulate")  # options of memplan.compile that the callback sets itself, from the training loop
 
 
 class Counted:

@@ -56,7 +56,7 @@ from memplan.torch_internals import collectives
 from memplan.torch_internals.dispatch import OPERATOR
 
 ROUNDS = 6  # number of plans tried, because torchtitan's pass may raise the peak above the plan's
-EPILOGUE = ("lm_head", "loss")  # modules whose backward precedes the blocks' backward; they remain unchanged
+EPILOGUE = ("lm_head", "loss")  # modules that the policy leaves unchanged; their backward precedes the backward of the blocks
 AGAIN_SUFFIX = "_recomputed"  # torchtitan's pass adds this suffix to the names of recomputed nodes
 NAME = "torchtitan's graph"
 # torchtitan's passes that change the graph after it is marked
@@ -184,7 +184,7 @@ def wait_at_once(module: fx.GraphModule, example_inputs: Any = None) -> fx.Graph
 
 
 def hold_until_waits(graph: fx.Graph) -> None:
-    """Extend the lifetimes of a collective's inputs to its wait. The graph is for counting only."""
+    """Extend the lifetimes of each collective's inputs to the collective's wait, in a graph that only serves for counting."""
     for wait in [n for n in graph.nodes if is_wait_of_pytorch(n)]:
         begun: Any = wait.args[0]
         wait.args = (begun, *begun.all_input_nodes)
@@ -209,7 +209,7 @@ def copy_of(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, Any]]
 
 
 def marks_of_full(module: fx.GraphModule, config: Any) -> Marks:
-    """Return the marks of torchtitan's own policy `full`."""
+    """Return the marks (saved or recomputed) that torchtitan's own policy `full` gives the nodes."""
     copy, copies = copy_of(module)
     MEMORY_POLICY_REGISTRY["full"](copy, config=config)
     return {n: copies[n].meta["recompute"] for n in module.graph.nodes if n in copies and "recompute" in copies[n].meta}

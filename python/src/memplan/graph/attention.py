@@ -18,7 +18,7 @@ from memplan.torch_internals.dispatch import EFFICIENT, FLASH, HOST_FLASH, WRITT
 
 HALVES = (torch.float16, torch.bfloat16)
 MOST_FLASH_WIDTH = 256  # largest width of an attention head that the flash kernels support
-ALIGNED_BYTES = 16  # alignment of heads and of mask rows
+ALIGNED_BYTES = 16  # heads and rows of masks are padded to a multiple of this many bytes
 
 
 def additive(mask: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor | None:

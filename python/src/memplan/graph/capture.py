@@ -53,7 +53,8 @@ class Operation:
     source: fx.Node | None
     reads: list[int]
     writes: list[int]
-    in_place: list[int] = field(default_factory=list)  # an operand's storage, then the result that replaces it
+    # in-place pair: the storage of an operand, then the result that may overwrite it
+    in_place: list[int] = field(default_factory=list)
     once: bool = False
     workspace_bytes: int = 0  # workspace in bytes, for operations whose source node is not measured
 
@@ -105,7 +106,7 @@ class Capture:
 
     fuse = "none"  # when updates run, in the planner's terms; "none": updates are not part of the graph
     returns_apart = True  # the caller's outputs are separate storages: the caller may overwrite them before backward
-    # per phase: kinds of storages that an operator may overwrite
+    # for each phase: the kinds of storages that an operator may overwrite
     overwrites: ClassVar = {"forward": ("activation", "saved"), "backward": ("activation_gradient",)}
 
     def __init__(self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int]) -> None:
@@ -124,9 +125,10 @@ class Capture:
         self.user_outputs = [o for k, o in enumerate(self.forward_outputs) if k not in written]
         self.storages: list[Storage] = []
         self.operations: list[Operation] = []
-        self.places: dict[fx.Node, list[int | None]] = {}  # per node: the storage of each of its results
+        self.places: dict[fx.Node, list[int | None]] = {}  # for each node: the storages of its results
         self.views: set[fx.Node] = set()
-        self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: the nodes that select one of them
+        # for each node with several results: the nodes that select one of the results
+        self.items: dict[fx.Node, list[fx.Node]] = {}
         # by storage of an output that backward may read: the separate storage that the caller receives
         self.handed: dict[int, int] = {}
         self.moved: dict[int, Moved] = {}  # by storage: the optimizer state in host memory
@@ -249,7 +251,10 @@ class Capture:
         return sorted({t.device for t in values if t.dim()}, key=str)
 
     def makers(self, storages: set[int]) -> list[fx.Node]:
-        """Return the nodes that produce these storages: inputs, operators, and selected results of operators."""
+        """Return the nodes that produce these storages.
+
+        A node is an input, an operator, or the selection of an operator's result.
+        """
         found: dict[int, fx.Node] = {}
         for node, places in self.places.items():
             if len(places) == 1 and places[0] in storages and node not in self.views:
@@ -357,7 +362,10 @@ class Capture:
         return [s for s in storages if self.storages[s].kind in DYNAMIC]
 
     def _hold_user_outputs(self) -> set[int]:
-        """Mark operations of user outputs as run once, because the user holds the outputs. Return their storages."""
+        """Mark the operations that produce user outputs as run once, because the user holds the outputs.
+
+        Return the outputs' storages.
+        """
         held = {self.handed.get(s, s) for s in self._dynamic(self.storages_of(self.user_outputs))}
         for operation in self.operations:
             operation.once = operation.once or bool(held & set(operation.writes))

@@ -33,7 +33,10 @@ def n_regions() -> int:
 
 
 def keeps_any_cast() -> bool:
-    """Whether this PyTorch caches casts made without gradients. Later uses that require a gradient then have none."""
+    """Whether this PyTorch version caches casts made without gradients.
+
+    A later use of such a cast that requires a gradient then has none.
+    """
     parameter = torch.nn.Parameter(torch.ones(1, 1))
     with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):
         with torch.no_grad():
@@ -52,7 +55,10 @@ class Casts:
         self.note_state()
 
     def note_state(self) -> None:
-        """Record the state of autocast between operators. Within a casting operator, autocast appears disabled."""
+        """Record between operators whether autocast is enabled.
+
+        Within a cast that autocast inserts, autocast appears disabled.
+        """
         self.enabled = {device: torch.is_autocast_enabled(device) for device in KEYS}
         if n_regions() == 0:
             self.known.clear()

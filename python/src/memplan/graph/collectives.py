@@ -161,7 +161,7 @@ def put_waits_at_once(graph: fx.Graph) -> None:
 
 
 def results_of(node: fx.Node) -> list[fx.Node]:
-    """Return the node, or for several results the nodes that select them."""
+    """Return the results of a node: the node itself, or, if it has several results, the nodes that select one of them."""
     is_one = isinstance(node.meta.get("val"), torch.Tensor)
     return [node] if is_one else [u for u in node.users if u.target is operator.getitem]
 

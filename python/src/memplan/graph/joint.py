@@ -56,7 +56,7 @@ def index_of_input(placeholder: fx.Node) -> int | None:
 
 
 def reaching(nodes: Iterable[Any]) -> set[fx.Node]:
-    """Return these nodes and all nodes that they depend on."""
+    """Return the given nodes and all nodes that these depend on."""
     found: set[fx.Node] = set()
     todo = [n for n in nodes if isinstance(n, fx.Node)]
     while todo:
@@ -82,7 +82,7 @@ def refuse(node: fx.Node) -> None:
 def in_formula(node: fx.Node) -> bool:
     """Whether a node belongs to a backward formula, even if it depends on no gradient.
 
-    Older versions of PyTorch do not mark these nodes. Nodes of an autograd.Function's backward have no mark.
+    Older versions of PyTorch do not mark nodes of backward formulas. Nodes of an autograd.Function's backward have no mark.
     """
     mark = node.meta.get("partitioner_tag")
     return mark == "is_backward" or (mark is None and next(iter(node.graph.nodes)).meta.get("partitioner_tag") is not None)

@@ -57,7 +57,7 @@ class Meant:
 
     @contextlib.contextmanager
     def capturing(self, model: Any) -> Iterator[None]:
-        """Capture tensors of the meta device as if on this device within the context. Raises MemplanError."""
+        """Within the context, capture tensors of the meta device as if they were on the named device. Raises MemplanError."""
         self.sentences.clear()
         around = self._around()
         if self.is_split:
@@ -77,7 +77,7 @@ class Meant:
             yield
 
     def _around(self) -> dict[str, Any]:
-        """Return the autocast region around the model's call; none means the present one."""
+        """Return the arguments of the autocast region to enter around the model's call. {}: the active region remains."""
         if isinstance(self.region, torch.dtype):
             return {"dtype": self.region}
         if self.region is not None:
@@ -128,7 +128,7 @@ def has_region(graph: fx.Graph) -> bool:
 
 def put_away(graph: fx.Graph, meant: Meant) -> None:
     """Move a graph captured as if on this device back to the meta device."""
-    meant.is_captured = True  # the planner's tensors are on the meta device
+    meant.is_captured = True  # the capture has ended: the tensors of the planned graph are on the meta device
     kind = meant.kind
     if meant.is_split:
         return

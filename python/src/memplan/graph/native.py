@@ -55,7 +55,8 @@ LIBRARY.impl("bernoulli", lambda like, p: torch.empty_like(like, dtype=torch.boo
 
 
 def rnn_layer(*args: Any) -> tuple[torch.Tensor, ...]:
-    """Run an LSTM layer as eager does with gradients enabled. Only then does it compute the tensors for backward."""
+    """Run an LSTM layer as eager does with gradients enabled. An LSTM layer computes the tensors for backward only if gradients
+    are enabled."""
     with torch.enable_grad():
         made: tuple[torch.Tensor, ...] = RNN_LAYER(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
         return made
@@ -148,8 +149,8 @@ OURS: dict[Any, dict[str, Any]] = {
 def made_of_others() -> dict[Any, dict[str, Any]]:
     """Return operators that eager composes of other operators, with their replacements on the meta device.
 
-    Examples are a loss of classes and a standard deviation. On the meta device, captures use a kernel without gradients for
-    them. The replacement composes them as eager does."""
+    Examples are a loss of classes and a standard deviation. On the meta device, captures would use a kernel without gradients.
+    The replacement composes the operator as eager does."""
     found = {}
     for operator in with_python_kernels(("Meta",)):
         with kernels(operator, {}, without=WRITTEN_OUT):

@@ -72,7 +72,10 @@ def has_batch_statistics(node: fx.Node) -> bool:
 
 
 def read_again(node: fx.Node) -> list[fx.Node]:
-    """Return the arguments that a second run of the node reads. It does not read updated running statistics."""
+    """Return the arguments that a second run of the node reads.
+
+    These are all arguments except running statistics, which the first run has updated.
+    """
     if has_batch_statistics(node):
         skipped = node.args[3:5]
         return [a for a in node.all_input_nodes if a not in skipped]
@@ -85,7 +88,7 @@ def only_first_makes(node: fx.Node, item: fx.Node) -> bool:
 
 
 def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
-    """Return operator and arguments for a second run with bit-identical results. It does not update statistics."""
+    """Return operator and arguments for a second run with bit-identical results, which does not update running statistics."""
     if has_batch_statistics(node):
         x, weight, bias, _, _, training, momentum, epsilon = node.args
         return BATCH_NORM_AGAIN.get(), (x, weight, bias, training, momentum, epsilon)
@@ -95,7 +98,7 @@ def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
 def drop_unread_arguments(graph: fx.Graph) -> None:
     """Remove unread arguments of a batch normalization's backward: running statistics, if it used the batch's statistics.
 
-    They would be saved unnecessarily, and have changed by then.
+    Otherwise the plan would save the running statistics unnecessarily, and they would have changed before backward.
     """
     for node in graph.nodes:
         if node.op == "call_function" and node.target is BATCH_NORM_BACKWARD and node.args[7]:

@@ -17,7 +17,7 @@ from memplan.torch_internals.dispatch import OPERATOR, schema_of
 aten = torch.ops.aten
 Form = Callable[..., Any]
 
-# Forms that receive the output memory as another argument. The value is the argument's name.
+# operators with a form that receives the output memory as an additional argument; the value is this argument's name
 INTO_FIRST: dict[Any, tuple[Form, str]] = {
     aten.threshold_backward.default: (aten.threshold_backward.grad_input, "grad_input"),
     aten.hardtanh_backward.default: (aten.hardtanh_backward.grad_input, "grad_input"),

@@ -100,7 +100,7 @@ def end_gather(everything: torch.Tensor, group: int) -> list[torch.Tensor]:
     rows = arrived(everything, g.gathering()).view(g.n_ranks, -1)
     parts = torch.split_with_sizes(rows, [size.numel() for size in g.padded], dim=1)
     made = [put_together(g, k, part) for k, part in enumerate(parts)]
-    everything.untyped_storage().resize_(0)  # gloo holds a sent buffer until the next send
+    everything.untyped_storage().resize_(0)  # frees the sent buffer, which gloo would hold until its next send
     return made
 
 
@@ -308,7 +308,8 @@ def put_in_place(graph: fx.Graph) -> None:
     at = {node: i for i, node in enumerate(graph.nodes)}
     for node in [n for n in graph.nodes if n.target is GATHER]:
         items = list(node.users)
-        views = [u for item in items for u in item.users if u.target is VIEW]  # views of parameters that are DTensors, too
+        # a gathered parameter that is a DTensor is read through a view, which moves with the gather
+        views = [u for item in items for u in item.users if u.target is VIEW]
         readers = {u for made in (*items, *views) for u in made.users}.difference(views)
         if readers and all(item.target is operator.getitem for item in items):
             first = min(readers, key=at.__getitem__)
@@ -322,7 +323,7 @@ def put_in_place(graph: fx.Graph) -> None:
 
 
 def sum_at_once(gradient: fx.Node) -> None:
-    """Move the collective that produces a gradient, with its wait, directly behind the operator it reads from."""
+    """Move collectives that produce a gradient, and their waits, directly behind the operators whose results they reduce."""
     moved: list[fx.Node] = []
     at = gradient
     while isinstance(at.target, OPERATOR) and at.target.namespace in FUNCTIONAL and len(at.all_input_nodes) == 1:

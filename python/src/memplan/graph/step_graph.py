@@ -67,7 +67,10 @@ class StepGraph:
         self.module.meta = dict(getattr(joint, "meta", {}))
 
     def _find_trained(self, updates: Updates) -> list[Trained]:
-        """Return the parameters that have a gradient in the graph. A parameter is recognised by its storage."""
+        """Return the trained parameters that have a gradient in the graph.
+
+        Parameters are matched with the graph's inputs by storage.
+        """
         mode: Any = fake_mode_of([n.meta.get("val") for n in self.primals])
         by_key: dict[int, list[int]] = {}
         for k, node in enumerate(self.primals):
@@ -164,7 +167,7 @@ class StepCapture(Capture):
         pass
 
     def not_saved_by_eager(self) -> list[fx.Node]:
-        """Return nothing, because the caller cannot write between forward and backward of one call."""
+        """Return no inputs, because the caller cannot write between forward and backward of one call."""
         return []
 
     def _add_end(self) -> None:
@@ -232,7 +235,7 @@ class StepPlanner(GraphPlanner):
         return whole, self.capture.step.unused_backward(), emission.host_bytes + self.moved_bytes()
 
     def moved_bytes(self) -> int:
-        """Return the bytes of state in host memory."""
+        """Return the bytes of optimizer state in host memory."""
         return sum(storage_bytes(t) for moved in self.capture.moved.values() for t in moved.values)
 
     def offload(self, pool: Pool, taken_bytes: int, options: Options) -> None:

@@ -294,6 +294,6 @@ def unroll(joint: fx.GraphModule, n: int, n_forward_outputs: int, starts: Callab
 
 
 def new_static(graph: fx.Graph, nodes: Iterable[fx.Node]) -> list[int]:
-    """Return the indices of these inputs, and of the inputs copied from them."""
+    """Return the indices of the given inputs, and of their copies for the omitted blocks."""
     kept = {n.name for n in nodes}
     return [k for k, n in enumerate(primals_of(graph)) if n.name in kept or n.name.partition(MARK)[0] in kept]

@@ -137,7 +137,7 @@ class Updates:
         dummy = torch.nn.Parameter(made_up(like))
         dummy.grad = made_up(like)
         single = alone(self.optimizer)
-        if state:  # an optimizer that creates state in its constructor needs a copy of it
+        if state:  # if the optimizer already has state for the parameter, the measured optimizer gets a copy of this state
             single.state[dummy] = {**copy.deepcopy(state), **{k: t.to(like.device, copy=True) for k, t in large(state).items()}}
         group = {**copy.deepcopy(options), "params": [dummy]}
         single.param_groups = [group]
@@ -154,7 +154,7 @@ class Updates:
         return UpdateCost(seconds, max(workspaces), stays, stays, moved)
 
     def state_beside(self, parameters: Iterable[torch.Tensor]) -> tuple[int, int]:
-        """Return the bytes of optimizer state of parameters that are not in the list: on the device, and on the host."""
+        """Return the bytes of optimizer state of all parameters outside of the given list: on the device, and on the host."""
         those = {id(p) for p in parameters}
         others = [state for p, state in self.optimizer.state.items() if id(p) not in those]
         on_host = sum(map(home_bytes, others)) if self.states is not None else 0

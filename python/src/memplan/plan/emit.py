@@ -78,7 +78,8 @@ class Emission:
         self.now: dict[fx.Node, fx.Node] = {}
         self.forward: set[fx.Node] = set()
         self.in_forward = True
-        self.made_from: dict[fx.Node, list[fx.Node]] = {}  # by source node: the views and items that have been made from it
+        # for each source node: the views and the selected results that have been created from it
+        self.made_from: dict[fx.Node, list[fx.Node]] = {}
         self.copies: dict[fx.Node, None] = {}  # copies of tensors that the caller may overwrite, and views of these copies
         for node in capture.joint.graph.nodes:
             if node.op in ("placeholder", "get_attr"):

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from memplan.plan.graph_report import GraphReport
     from memplan.report import Report
 
-PROBES = 4  # maximum number of shares that are tried; each trial halves the remaining interval
-LEFT = 50  # if more than 1/LEFT of the budget is unused, the limit is too low
+PROBES = 4  # maximum number of shares of keep-all's saved bytes that the search tries; each trial halves the remaining interval
+LEFT = 50  # if more than 1/LEFT of the budget is unused, the limit on saved bytes is too low
 CORRECTIONS = 2  # number of corrections of a call's budget by the bytes that are unused or missing over all moments
 NO_CALLS = (replay.MERGE, replay.GATHER, replay.SUM)
 # the smallest plans are computed for several reserves for other stages; each is this share of keep-all's memory
