@@ -1,4 +1,4 @@
-/* invariant.h - invariants of the code, verified in debug builds. */
+/* invariant.h - a macro that verifies invariants of the code in debug builds. */
 #pragma once
 
 /* Aborts the program if the condition is false. Only builds with MP_DEBUG (make SAN=1, TSAN=1, fuzzers) evaluate the

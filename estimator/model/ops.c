@@ -138,7 +138,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define ONE(...) ONE_EACH(NEEDS(__VA_ARGS__), NEEDS(__VA_ARGS__))
 #define SPLIT(...) .gradient = MP_GRADIENT_SPLIT, .needs = {NEEDS(__VA_ARGS__), NEEDS(__VA_ARGS__)}
 
-/* Words for the optional columns of ops.def. */
+/* Words for the optional columns of a row in ops.def. */
 #define TRAITS(list) .traits = list
 #define FLOPS(rule) .flops = rule
 #define EXTRAS(rule) .extras = rule

@@ -1,4 +1,5 @@
-/* infer.c - one pass over the operators: row, arity, shape rule or declared shape, fold rule. */
+/* infer.c - infers all operators in one pass: finds the registry row, checks the arity, and applies the shape rule (or the
+ * declared shape) and the fold rule. */
 #include "estimator/simplify/infer.h"
 
 #include <string.h>
@@ -11,13 +12,14 @@
 #include "estimator/rules/fold/fold.h"
 #include "estimator/simplify/control/control.h"
 
-/* Maximum number of elements that folding computes per model: enough for a hundred position tables of the largest size. It
- * limits time and memory for a hostile file. */
+/* Maximum number of elements that folding computes per model. It suffices for a hundred tables of position embeddings of the
+ * largest size. The limit protects time and memory from a hostile file. */
 enum { FOLD_BUDGET = 1 << 24, FOLD_SMALL = 1 << 10 };
 /* Maximum number of operators that the search for declared shapes visits per model. */
 enum { AHEAD_BUDGET = 1 << 20 };
 
-/* Checks inputs and outputs against the row: number, presence of required ones, known shapes. */
+/* Checks the inputs and outputs of an operator against its row: their number, that required ones are not omitted, and that
+ * shapes are known. */
 static mp_status check_operands(const mp_model *model, const mp_operator *op, mp_error *err)
 {
     const mp_op *row = op->op;
@@ -46,8 +48,8 @@ static bool is_declared(const mp_tensor *t)
     return t->declared_rank >= 0;
 }
 
-/* True if the operator's first output has the common shape of all marked tensors, because the operator is elementwise on marked
- * tensors and scalars only. */
+/* True if the operator's first output has the shape that all marked tensors share. This is so if the operator is elementwise
+ * and reads only marked tensors and scalars. */
 static bool keeps_shape(const mp_model *model, const mp_operator *op, const bool *marked)
 {
     const mp_op *row = mp_op_find(op->domain, op->kind, op->version);
@@ -72,12 +74,13 @@ static mp_status declared_downstream(mp_inference *w, size_t index, int t, const
     MP_ENSURE(marked, w->err, MP_NOMEM, "out of memory");
     marked[t] = true;
     *declared = NULL;
-    w->steps_ahead -= (int64_t)w->model->n_tensors / 64; /* the limit of steps also counts the marking of tensors */
+    w->steps_ahead -=
+        (int64_t)w->model->n_tensors / 64; /* the limit of visited operators also covers the time to mark tensors */
     for (size_t k = index + 1; k < w->model->n_operators && w->steps_ahead > 0 && !*declared; k++, w->steps_ahead--) {
         const mp_operator *op = &w->model->operators[k];
         if (op->removed || op->region) continue;
         if (op->n_in == 0 && !mp_is_sequence_operator(op))
-            MP_CHECK(w->visit(w, (int)k)); /* a constant, which may be a scalar; its shape must be known */
+            MP_CHECK(w->visit(w, (int)k)); /* the operator is a constant, perhaps a scalar; its shape must be known */
         if (!keeps_shape(w->model, op, marked)) continue;
         marked[op->out[0]] = true;
         if (is_declared(&w->model->tensors[op->out[0]])) *declared = &w->model->tensors[op->out[0]];
@@ -85,7 +88,8 @@ static mp_status declared_downstream(mp_inference *w, size_t index, int t, const
     return MP_OK;
 }
 
-/* Sets the shape of an output that the rule left open: the shape declared for it, or for a tensor with the same shape. */
+/* Sets the shape of an output for which the shape rule found none. Uses the declared shape of the output, or of a later
+ * tensor with the same shape. */
 static mp_status use_declared(mp_inference *w, mp_infer *c, int k)
 {
     mp_tensor *t = mp_infer_out(c, k), *first = mp_infer_in(c, 0);
@@ -104,16 +108,18 @@ static mp_status use_declared(mp_inference *w, mp_infer *c, int k)
     return mp_infer_set(c, k, dtype, declared->declared_rank, declared->declared_dims);
 }
 
-/* True if the value is shared, not copied: a view shares its input's value, a constant its attribute's. */
+/* True if the output shares a value instead of copying it: a view shares the value of its input, a constant the value of its
+ * attribute. */
 static bool shares_value(const mp_operator *op)
 {
     const mp_attribute *a = op->n_in ? NULL : mp_operator_attribute(op, "value");
     return op->op->gradient == MP_GRADIENT_VIEW || (a && a->kind == MP_ATTRIBUTE_TENSOR);
 }
 
-/* Applies the fold rule if the row has one, every output can be stored, the budget permits it, and the required values are
- * known. Required are the values of all inputs; for a cast only the first; none if only the shape is read. Stops at an omitted
- * output, because the position of later outputs is then unknown. */
+/* Applies the fold rule of an operator. Conditions: the row has a fold rule, every output is small enough to be stored, the
+ * limit of computed elements permits it, and the required values are known. Required are the values of all inputs, for a
+ * cast only of the first, and none if the rule reads only shapes. Stops at an omitted output, because the position of later
+ * outputs is then unknown. */
 static mp_status fold(mp_inference *w, mp_infer *c)
 {
     const mp_op *row = c->op->op;
@@ -130,7 +136,7 @@ static mp_status fold(mp_inference *w, mp_infer *c)
         const mp_tensor *t = mp_infer_in(c, k);
         if (t && t->value) visits += t->value->n;
     }
-    /* shape arithmetic is small; half of the budget is reserved for it, so that large tables cannot use it up */
+    /* half of the limit is reserved for small tensors, because shapes are computed with them; large tables cannot use it up */
     int64_t reserved = visits > FOLD_SMALL ? FOLD_BUDGET / 2 : 0;
     if (visits > w->fold_budget - reserved) return MP_OK;
     w->fold_budget -= visits;
@@ -149,7 +155,7 @@ static mp_status fold(mp_inference *w, mp_infer *c)
     return MP_OK;
 }
 
-/* Infers an operator that has a row in the registry. */
+/* Infers an operator for which the registry has a row. */
 static mp_status infer_row(mp_inference *w, int index)
 {
     mp_infer c = {.model = w->model, .op = &w->model->operators[index], .err = w->err, .missing_value = -1};
@@ -171,12 +177,12 @@ static mp_status infer_row(mp_inference *w, int index)
         MP_CHECK(use_declared(w, &c, k));
         derived = false;
     }
-    /* a declared shape may contradict the operands */
+    /* the declared shape may contradict the shapes of the operands */
     if (derived) MP_CHECK(fold(w, &c));
     return MP_OK;
 }
 
-/* True if the operator's output is the same sequence as its input, such as an Identity of a sequence. */
+/* True if the output of the operator is the same sequence as its input. Example: an Identity of a sequence. */
 static bool hands_sequence_on(const mp_inference *w, const mp_operator *op)
 {
     return !strcmp(op->kind, "Identity") && op->n_in == 1 && op->n_out == 1 && op->in[0] >= 0 && op->out[0] >= 0 &&
@@ -231,8 +237,8 @@ mp_status mp_operator_put(mp_model *model, mp_operator_draft draft, const char *
 mp_status mp_model_infer(mp_model *model, mp_error *err)
 {
     const size_t n = model->n_operators;
-    bool changed = false; /* true if an operator was added behind an operator that reads its output, so that the model must be
-                             sorted again */
+    bool changed =
+        false; /* true if an operator was added after an operator that reads its output; the model must then be sorted again */
     MP_CLEARED_BY(mp_control_free)
     mp_inference w = {.model = model, .visit = visit, .fold_budget = FOLD_BUDGET, .steps_ahead = AHEAD_BUDGET, .err = err};
     MP_CHECK(mp_model_check_supported(model, err));
@@ -249,7 +255,7 @@ mp_status mp_model_infer(mp_model *model, mp_error *err)
     return mp_model_sort(model, err);
 }
 
-/* Adds a scalar constant to a model with a single operator. */
+/* Adds a scalar constant as an input for the model `alone`, which contains a single operator. */
 
 static mp_status add_number(mp_model *alone, mp_dtype dtype, double number, int *tensor, mp_error *err)
 {
@@ -296,6 +302,6 @@ mp_status mp_operator_on_numbers(const mp_model *model, const mp_operator *op, c
     if (st == MP_NOMEM)
         return MP_FAIL(
             err, MP_NOMEM,
-            "out of memory"); /* a failure other than exhausted memory means that the operator does not work on scalars */
+            "out of memory"); /* a failure that is not a lack of memory means that the operator does not accept scalars */
     return MP_OK;
 }

@@ -31,7 +31,7 @@ static double first_number(const mp_tensor *t, double otherwise)
     return t->value->is_real ? t->value->f[0] : (double)t->value->i[0];
 }
 
-/* True if a dropout is disabled. In versions 7 to 11 the file does not state it; the function then returns false. */
+/* True if a dropout is disabled. In versions 7 to 11 the file does not state whether it is; the function then returns false. */
 static bool is_idle_dropout(const mp_model *model, const mp_operator *op)
 {
     if (!is_kind(op, "Dropout")) return false;
@@ -49,7 +49,8 @@ static bool is_softmax_of_rows(const mp_model *model, const mp_operator *op)
     return x && x->rank >= 3 && (axis == -1 || axis == x->rank - 1);
 }
 
-/* True if the operator reads the result of a softmax over rows, perhaps converted or with zeros in hidden rows. */
+/* True if the operator reads the result of a softmax over the last dimension. Between them there may be a conversion, or a
+ * Where that writes zeros to masked rows. */
 static bool reads_softmax_of_rows(const mp_model *model, const mp_operator *op)
 {
     for (int tensor = op->in[0]; tensor >= 0 && model->tensors[tensor].producer >= 0;) {
@@ -96,7 +97,7 @@ typedef struct writer {
     mp_error *err;
 } writer;
 
-/* Adds an operator with one or two inputs (b < 0: one). The result is *out, or a new tensor if *out is -1. */
+/* Adds an operator with one or two inputs (b < 0: one input). It writes *out; if *out is -1, a new tensor. */
 static mp_status put(writer *w, const char *kind, int a, int b, int *out)
 {
     const int in[] = {a, b};
@@ -105,7 +106,7 @@ static mp_status put(writer *w, const char *kind, int a, int b, int *out)
     return mp_operator_put(w->model, draft, w->name, out, w->err);
 }
 
-/* Reshapes a vector over channels so that it broadcasts over x: (C, 1, 1). */
+/* Reshapes a vector with one element per channel to (C, 1, 1), so that it broadcasts over x. */
 static mp_status put_channels(writer *w, int vector, const mp_tensor *x, int *out)
 {
     const int64_t rank = x->rank - 1;

@@ -1,4 +1,4 @@
-/* rewrite.c - updates operands when an operator is visited; a pattern is a list of operators. */
+/* rewrite.c - implements changes to a model (rewrite.h) and lists of operators that form a pattern. */
 #include "estimator/simplify/rewrite.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "estimator/simplify/infer.h"
 
-enum { UNIFORM_MAX = 1 << 14 }; /* largest number of elements of a constant that is checked for equal elements */
+enum { UNIFORM_MAX = 1 << 14 }; /* limit of the number of elements of a constant that is checked for equal elements */
 
 void mp_rewriter_update(mp_rewriter *r, int index)
 {
@@ -176,7 +176,7 @@ const mp_operator *mp_pattern_written_by(const mp_rewriter *r, mp_pattern *patte
     return op && mp_pattern_add(pattern, mp_producer(r, tensor)) ? op : NULL;
 }
 
-/* Returns the number of operands of the pattern's operators that read this tensor. */
+/* Returns how many operands of the pattern's operators are this tensor. */
 static int count_uses(const mp_rewriter *r, const mp_pattern *pattern, int tensor)
 {
     int n = 0;

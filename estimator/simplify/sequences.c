@@ -12,7 +12,7 @@
 typedef struct chunks {
     mp_model *model;
     int n;          /* number of chunks of a sequence */
-    int64_t *sizes; /* number of time steps of each chunk */
+    int64_t *sizes; /* number of time steps per chunk */
     mp_error *err;
 } chunks;
 
@@ -24,7 +24,7 @@ static mp_status fresh(chunks *c, const char *stem, int k, int *out)
     return mp_model_fresh_tensor(c->model, name, out, c->err);
 }
 
-/* Adds an operator that writes n existing tensors. */
+/* Adds an operator that writes n tensors that exist already. */
 static mp_status add_writing(chunks *c, mp_operator_draft draft, const int *out, int n)
 {
     int index;
@@ -41,7 +41,7 @@ static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *
     return add_writing(c, draft, out, n);
 }
 
-/* Adds a Split into n parts with these sizes. */
+/* Adds a Split operator into n parts with these sizes. */
 static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts)
 {
     const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_ints("split", sizes, (size_t)n)};
@@ -59,7 +59,7 @@ static bool is_read(const mp_model *model, int tensor)
     return any;
 }
 
-/* Removes the operator that wrote an unread tensor. */
+/* Removes the operator that wrote a tensor which nothing reads any more. */
 static void take_out(mp_model *model, int tensor)
 {
     model->operators[model->tensors[tensor].producer].removed = true;
@@ -75,8 +75,9 @@ static bool is_joined_of_chunks(const chunks *c, const mp_operator *op, int axis
 }
 
 /* Splits a tensor into chunks along an axis. The caller must first remove the operators that read the tensor. If no reader
- * remains, its producer is split instead: a view that keeps the axis, a transposition, or a row look-up by indices. A
- * concatenation of exactly these chunks is undone. A batch input is sliced; other tensors are split. MP_NOMEM. */
+ * remains, the operator that produces the tensor is copied for each chunk, if it is a view that keeps the axis, a
+ * transposition, or a row look-up by indices. If the tensor is a concatenation of exactly these chunks, the concatenated
+ * tensors are used. A batch input is sliced. Any other tensor gets a Split. MP_NOMEM. */
 static mp_status cut_input(chunks *c, int tensor, int axis, int *parts);
 
 /* Returns the axis of `from` that becomes `axis` in a view `to`; -1: none. */
@@ -103,7 +104,7 @@ static mp_status cut_view(chunks *c, int tensor, int from, int from_axis, int ax
     return MP_OK;
 }
 
-/* Adds a copy of the operator for every chunk of operand `cut`. */
+/* Copies the operator for every chunk of operand `cut`. */
 static mp_status cut_operator(chunks *c, const mp_operator *op, int cut, int axis, int *parts)
 {
     int in[2] = {op->in[0], op->n_in > 1 ? op->in[1] : -1};
@@ -115,7 +116,7 @@ static mp_status cut_operator(chunks *c, const mp_operator *op, int cut, int axi
     return MP_OK;
 }
 
-/* Adds a slice of the batch for each chunk. A Split would copy the whole batch, which stays live anyway. */
+/* Adds one Slice of the batch per chunk. A Split would copy the whole batch, which stays live anyway. */
 static mp_status slice(chunks *c, int tensor, int axis, int *parts)
 {
     int64_t from = 0, along = axis;
@@ -162,7 +163,7 @@ static mp_status cut_input(chunks *c, int tensor, int axis, int *parts)
     return cut_split(c, tensor, axis, c->n, c->sizes, parts);
 }
 
-/* Indices of the operands and outputs of a recurrent layer. */
+/* Indices of the inputs and outputs of a recurrent layer. */
 enum { X, W, R, B, LENGTHS, H, C, P, N_IN };
 enum { Y, Y_H, Y_C, N_OUT };
 
@@ -173,25 +174,26 @@ int64_t mp_sequence_steps(int64_t n_steps)
     return n_steps < MP_SEQUENCE_LONG ? n_steps : root;
 }
 
-/* One direction of a layer that is being split. */
+/* One direction of a recurrent layer that is being split. */
 typedef struct layer {
     mp_operator op; /* a copy of the operator that is being split */
     chunks *cut;
     bool backwards;
     int in[N_IN];
-    int out[N_OUT]; /* output tensors; -1: the output is not read */
+    int out[N_OUT]; /* indices of the output tensors; -1: nothing reads the output */
     mp_attribute *attributes;
     size_t n_attributes;
 } layer;
 
-/* Joins parts along dimension 0 or 1 into tensor `to`. */
+/* Concatenates parts along dimension 0 or 1 into tensor `to`. */
 static mp_status join(chunks *c, const int *parts, int n, int64_t axis, int to)
 {
     const mp_attribute along = mp_attribute_int("axis", axis);
     return add_writing(c, mp_draft("Concat", "", 11, parts, n, &along, 1), &to, 1);
 }
 
-/* Adds chunk k of n in recurrence order. `state`: h and c before the chunk, replaced by the states after it. */
+/* Adds the layer for chunk k of n, counted in the direction of the recurrence. `state` contains the tensors h and c before
+ * the chunk; they are replaced by the states after the chunk. */
 static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
 {
     chunks *c = l->cut;
@@ -231,7 +233,7 @@ static mp_status add_chunks(const layer *l, const int *parts)
     return MP_OK;
 }
 
-/* Sets the attributes for direction d alone; `activations` is reduced to that direction. */
+/* Sets the attributes for a layer of direction d only; `activations` keeps only this direction. */
 static mp_status take_attributes(layer *l, int d, bool both)
 {
     mp_model *model = l->cut->model;
@@ -255,7 +257,7 @@ static mp_status take_attributes(layer *l, int d, bool both)
     return MP_OK;
 }
 
-/* Splits a tensor in two along its first dimension, the directions. */
+/* Splits a tensor in two along its first dimension: one part per direction. */
 static mp_status halve(chunks *c, int tensor, int half[2])
 {
     half[0] = half[1] = tensor;
@@ -263,7 +265,7 @@ static mp_status halve(chunks *c, int tensor, int half[2])
     return MP_OK;
 }
 
-/* Splits a bidirectional layer into one layer per direction, and joins their outputs. */
+/* Replaces a bidirectional layer by one layer per direction, and joins their outputs. */
 static mp_status cut_both(chunks *c, const mp_operator *op, const int *parts)
 {
     layer l[2] = {{.op = *op, .cut = c}, {.op = *op, .cut = c, .backwards = true}};

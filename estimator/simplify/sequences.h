@@ -6,9 +6,9 @@
  *
  * Backward reads the gates, states and output of a chunk. They can be recomputed from the chunk's input and initial states.
  * These states are the checkpoints of backpropagation through time. Weight gradients accumulate over the chunks. A
- * bidirectional layer becomes one layer per direction, each with half of the weights. The split happens as early in the graph
- * as it is free: on the indices of an embedding instead of its output, on the chunks of the layer below instead of their
- * concatenation.
+ * bidirectional layer becomes one layer per direction, each with half of the weights. Tensors are split as early in the graph
+ * as possible, because a split there costs nothing: the indices of an embedding instead of its output, the chunks of the layer
+ * below instead of their concatenation.
  *
  * Not split: layers with sequence lengths, with layout = 1, or with sequences no longer than a chunk. */
 #pragma once
@@ -17,14 +17,14 @@
 
 typedef struct mp_sequence_report {
     int n_layers; /* number of layers that were split; a bidirectional layer counts as two */
-    int n_chunks; /* number of chunks, summed over all split layers */
+    int n_chunks; /* number of chunks of all split layers together */
 } mp_sequence_report;
 
-/* Returns the default number of steps per chunk: about the square root of the sequence length. States between chunks and data
- * inside a chunk then need about the same memory. Sequences shorter than MP_SEQUENCE_LONG stay whole. */
+/* Returns the default number of steps per chunk: about the square root of the sequence length. With this number, the states
+ * between chunks and the data inside a chunk need about the same memory. Sequences shorter than MP_SEQUENCE_LONG stay whole. */
 enum { MP_SEQUENCE_LONG = 64 };
 int64_t mp_sequence_steps(int64_t n_steps);
 
-/* Splits the sequences of a simplified model, which stays sorted. `steps`: length of a chunk; 0: mp_sequence_steps. MP_NOMEM.
- * O(operators). */
+/* Splits the sequences of all recurrent layers of a simplified model. The model stays sorted. `steps` is the number of time
+ * steps per chunk; 0: mp_sequence_steps. MP_NOMEM. O(operators). */
 mp_status mp_model_cut_sequences(mp_model *model, int64_t steps, mp_sequence_report *report, mp_error *err);

@@ -7,10 +7,12 @@
 #include "estimator/model/order.h"
 #include "estimator/simplify/rewrite.h"
 
-/* Maximum number of rounds. Real models need two to four. Without a limit, a hostile file could need one round per operator. */
+/* Maximum number of rounds of simplification. Models need two to four. Without this limit, a hostile file could require one
+ * round per operator. */
 enum { ROUNDS_MAX = 64 };
 
-/* True if all outputs are known values. Constants of the file count even if they are too large to be stored. */
+/* True if all outputs of the operator are known values. Constants of the file count as known even if they are too large to
+ * be stored. */
 static bool is_known(const mp_model *model, const mp_operator *op)
 {
     if (op->op && op->op->max_in == 0 && !(op->op->traits & MP_TRAIT_RANDOM)) return true;
@@ -30,7 +32,7 @@ mp_status mp_rewrite_known_value(mp_rewriter *r, int index)
     return MP_OK;
 }
 
-/* Omits optional outputs that are not read: a dropout's mask, updated statistics. */
+/* Omits optional outputs that nothing reads: a dropout's mask, updated statistics. */
 static void leave_out_unread(mp_rewriter *r, mp_operator *op)
 {
     if (!op->op || op->op->max_out < 0) return;
@@ -41,7 +43,7 @@ static void leave_out_unread(mp_rewriter *r, mp_operator *op)
     }
 }
 
-/* Visits operators from last to first, so that one pass removes whole chains. */
+/* Removes operators whose results nothing reads. Visits operators from last to first, so that one pass removes whole chains. */
 mp_status mp_rewrite_dead(mp_rewriter *r)
 {
     for (size_t index = r->model->n_operators; index-- > 0;) {
@@ -94,7 +96,7 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
     return MP_OK;
 }
 
-/* Operators whose gradients read more than usual for their kind become operators of the domain `memplan`.
+/* If the gradient of an operator reads more than usual for its type, the operator is moved to the domain `memplan`.
  *
  * A row of ops.def has one list of needs, so such operators have a second row with the same name. There are three cases:
  *

@@ -13,9 +13,9 @@
 
 enum {
     CONSTANT_IN_KEY_MAX = 64
-}; /* largest number of elements of constants that are compared; a larger constant equals only itself */
+}; /* limit of the number of elements of constants that are compared; a larger constant counts as equal only to itself */
 
-/* A text under construction; `whole` is false after a failed allocation. */
+/* A text (the key of an operator) under construction. `whole` is false after a failed allocation. */
 struct key {
     char *text;
     size_t n, capacity;
@@ -55,7 +55,7 @@ static void add_value(struct key *key, mp_dtype dtype, int rank, const int64_t *
     }
 }
 
-/* Adds an attribute. Returns false if the key may be equal for different attributes. */
+/* Adds an attribute to the key. Returns false if different attributes could give the same key. */
 static bool add_attribute(struct key *key, const mp_attribute *a)
 {
     add_text(key, a->name);
@@ -92,7 +92,7 @@ static void add_operand(struct key *key, const mp_model *model, int tensor)
         add(key, "t%d ", tensor);
 }
 
-/* Writes the key of an operator's computation; *comparable is false if the operator must not be merged. */
+/* Writes the key that identifies the computation of an operator. *comparable is false if the operator must not be merged. */
 static mp_status write_key(const mp_model *model, const mp_operator *op, struct key *key, bool *comparable, mp_error *err)
 {
     bool commutes = op->op && (op->op->traits & MP_TRAIT_COMMUTES) && op->n_in == 2, swap = commutes && op->in[0] > op->in[1];
@@ -110,8 +110,8 @@ static mp_status write_key(const mp_model *model, const mp_operator *op, struct 
     return MP_OK;
 }
 
-/* Replaces operator `index` by the equal operator `first`. Declared outputs keep their names; if both have one, both operators
- * stay. */
+/* Replaces operator `index` by the equal operator `first`. Declared outputs keep their names. If both operators write a
+ * declared output, neither is removed. */
 static bool merge(mp_rewriter *r, int first, int index)
 {
     mp_model *model = r->model;

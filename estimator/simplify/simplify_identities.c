@@ -1,13 +1,14 @@
 /* simplify_identities.c - removes operators that change nothing, and moves views to places where they change nothing.
  *
- * A table has one row per kind: the operand that equals the output, if any. Type and dimensions are compared for all rows. A
- * reshape of a reshape reads the input of the first one; if it restores that shape, both are removed. */
+ * A table states, per operator type, which operand may equal the output. Type and dimensions of the two are always compared.
+ * If a reshape reads another reshape, it reads the input of the other one instead. If it restores that shape, both are
+ * removed. */
 #include <string.h>
 
 #include "estimator/rules/operands/layout.h"
 #include "estimator/simplify/rewrite.h"
 
-/* Returns the operand that equals the operator's first output, provided that types and dimensions agree; -1: none. */
+/* Returns the operand that equals the operator's first output, including type and dimensions; -1: no operand does. */
 typedef int (*identity_rule)(const mp_rewriter *r, const mp_operator *op);
 
 static int always(const mp_rewriter *r, const mp_operator *op)
@@ -28,8 +29,8 @@ static bool is_constant(const mp_rewriter *r, int tensor, double wanted)
     return mp_known_scalar(r, tensor, &c) && c == wanted;
 }
 
-/* True for the dropout inside PyTorch's own attention. The TorchScript exporter never marks this dropout as active. It writes
- * the dropout only if the network is in training mode. PyTorch's rules therefore treat it as active. */
+/* True for the dropout inside PyTorch's own attention. The TorchScript exporter writes this dropout only if the network is
+ * in training mode, but never marks it as active. PyTorch's rules therefore treat it as active. */
 static bool is_in_pytorchs_attention(const mp_rewriter *r, const mp_operator *op)
 {
     const mp_operator *before = mp_writer(r, op->in[0]);
@@ -38,8 +39,8 @@ static bool is_in_pytorchs_attention(const mp_rewriter *r, const mp_operator *op
     return !strcmp(kind, "Softmax") || !strcmp(kind, "SafeSoftmax") || !strcmp(kind, "Where");
 }
 
-/* Since version 12 an input states whether dropout is active; before version 7 is_test does; in between it is active in
- * training. */
+/* since version 12 an input states whether dropout is active, before version 7 the attribute is_test. In between, dropout is
+ * active in training */
 static int dropout(const mp_rewriter *r, const mp_operator *op)
 {
     if (op->version >= 12 && is_in_pytorchs_attention(r, op)) return is_constant(r, input_at(op, 1), 0) ? 0 : -1;
@@ -61,13 +62,13 @@ static int one_output(const mp_rewriter *r, const mp_operator *op)
     return op->n_out == 1 ? 0 : -1;
 }
 
-/* Returns input 0 if the Transpose moves only dimensions of size 1; else -1. */
+/* Returns 0 (input 0 equals the output) if the Transpose moves only dimensions of size 1; else -1. */
 static int transpose(const mp_rewriter *r, const mp_operator *op)
 {
     return mp_permutation_moves_ones(r->model, op) ? 0 : -1;
 }
 
-/* A slice that keeps every dimension keeps every element, unless it reverses the order. */
+/* a slice that keeps every dimension's size keeps every element, unless it reverses the order */
 static int slice(const mp_rewriter *r, const mp_operator *op)
 {
     int steps = input_at(op, 4);
@@ -103,7 +104,7 @@ static const struct rule {
              {"Pad", pad},          {"Sum", one_operand},    {"Max", one_operand},     {"Min", one_operand},
              {"Mean", one_operand}, {"Concat", one_operand}, {"Split", one_output}};
 
-/* Arithmetic with a neutral element as second operand, or as either operand. */
+/* Arithmetic with a neutral element. The neutral element must be the second operand, or may be either operand. */
 static const struct neutral {
     const char *kind;
     double number;
@@ -122,18 +123,18 @@ static int identical_operand(const mp_rewriter *r, const mp_operator *op)
     return -1;
 }
 
-/* True if a reshape gives the same result for every input with the same number of elements: its shape is known and does not
- * copy a dimension (0). */
+/* True if a reshape gives the same result for all inputs with the same number of elements. Its shape must be known and must
+ * not copy a dimension of the input (0). */
 static bool shape_is_absolute(const mp_rewriter *r, const mp_operator *op)
 {
-    if (!strcmp(op->domain, "memplan")) return true; /* memplan's operator: the shape is an attribute */
+    if (!strcmp(op->domain, "memplan")) return true; /* in memplan's own operator, the shape is an attribute */
     const mp_value *shape = mp_is_kind(op, "Reshape") && op->n_in == 2 ? r->model->tensors[op->in[1]].value : NULL;
     for (int64_t k = 0; shape && k < shape->n; k++)
         if (shape->is_real || shape->i[k] == 0) return false;
     return shape != NULL;
 }
 
-/* Redirects a reshape of a reshape to the input of the first reshape. */
+/* If a reshape reads another reshape, makes it read the input of that reshape. */
 static void pass_views(mp_rewriter *r, int index)
 {
     mp_operator *op = &r->model->operators[index];
@@ -169,7 +170,7 @@ mp_status mp_rewrite_identity(mp_rewriter *r, int index)
     return MP_OK;
 }
 
-/* Moves a reshape that splits dimensions of a transposition's output before the transposition.
+/* If a reshape splits dimensions of the output of a transposition, moves the reshape before the transposition.
  *
  *     x [17, 8, 16] -> Transpose [1, 0, 2] -> [8, 17, 16] -> Reshape [2, 4, 17, 16]
  *     x [17, 8, 16] -> Reshape [17, 2, 4, 16] -> Transpose [1, 2, 0, 3] -> [2, 4, 17, 16]
@@ -177,8 +178,8 @@ mp_status mp_rewrite_identity(mp_rewriter *r, int index)
  * Exporters merge batch and heads into one of the three dimensions of a stack of matrices. The moved reshape cancels the
  * reshape that merged them. Patterns then find the transposition next to the product that reads it. */
 
-/* Computes, per dimension of `from`, the number of consecutive dimensions of `to` that it is split into: into[d] >= 1. Returns
- * false if `to` is not such a split, or only adds dimensions of size 1. */
+/* Finds how reshape `to` splits the dimensions of `from`. into[d] >= 1 is the number of consecutive dimensions of `to` that
+ * dimension d becomes. Returns false if `to` does not split dimensions, or only adds dimensions of size 1. */
 static bool splits(const mp_tensor *from, const mp_tensor *to, int into[MP_RANK_MAX])
 {
     bool any = false;

@@ -1,18 +1,18 @@
-/* simplify_products.c - algebra of products: common factors; transposed parameters and biases fused into products.
+/* simplify_products.c - algebra of products: extracts common factors, and fuses transposed parameters and biases into products.
  *
  * A * B + A * C becomes A * (B + C). This saves a product with the size of the result, and backward saves A only once. The sums
  * round differently, so this applies only under the executor's rules. B + C gets the name of the later product, so that all
  * names exist in the file.
  *
- * A Linear layer is exported as a product with a Transpose of its weight, and an addition of its bias. The transposition
- * depends only on the parameter and would be an activation of the weight's size. A product with a transposed operand reads the
- * parameter directly. A separate addition would read and write the whole result once more; a product with bias adds the bias
+ * An exporter writes a Linear layer as a product with a Transpose of its weight, and an addition of its bias. The transposed
+ * weight would be an activation of the weight's size. Instead, a product with a transposed operand reads the parameter
+ * directly. A separate addition would read and write the whole result once more. Instead, a product with bias adds the bias
  * while it writes. */
 #include <string.h>
 
 #include "estimator/simplify/rewrite.h"
 
-/* Returns the product that writes this tensor, if the tensor has no other reader; -1: none. */
+/* Returns the product that writes this tensor, if no other operator reads the tensor; -1: none. */
 static int only_product(const mp_rewriter *r, int tensor)
 {
     return r->n_readers[tensor] == 1 && mp_written_by(r, tensor, "Mul") ? mp_producer(r, tensor) : -1;
@@ -43,7 +43,7 @@ mp_status mp_rewrite_common_factor(mp_rewriter *r, int index)
     return MP_OK;
 }
 
-/* True if the tensor is a parameter, another tensor from outside except data, or a view of one. */
+/* True if the tensor comes from outside the model (except data), or is a view of such a tensor. */
 static bool is_parameter_view(const mp_rewriter *r, int tensor)
 {
     for (const mp_operator *view; (view = mp_view(r, tensor));) tensor = view->in[0];
@@ -62,8 +62,8 @@ static bool is_fused_product(const mp_operator *op)
     return !strcmp(op->kind, "FusedMatMul") && (!strcmp(op->domain, "com.microsoft") || !strcmp(op->domain, "memplan"));
 }
 
-/* True if the last two dimensions of operand k are its matrix. A FusedMatMul that transposes the batch has another order of
- * dimensions. */
+/* True if the matrix of operand k is its last two dimensions. Exception: a FusedMatMul that transposes the batch has another
+ * order of dimensions. */
 static bool has_plain_batch(const mp_operator *op, int k)
 {
     return !mp_operator_int(op, k == 0 ? "transBatchA" : "transBatchB", 0);
@@ -87,7 +87,7 @@ mp_status mp_rewrite_transposition(mp_rewriter *r, int index)
         n_turned++;
     }
     if (!n_turned) return MP_OK;
-    /* the attributes other than the changed one are kept */
+    /* all attributes are kept except the changed one */
     MP_ENSURE(attributes = mp_alloc(op->n_attributes + 2, sizeof *attributes), r->err, MP_NOMEM,
               "no memory to rewrite operator '%s'", op->name);
     for (size_t k = 0; k < op->n_attributes; k++)
@@ -102,7 +102,7 @@ mp_status mp_rewrite_transposition(mp_rewriter *r, int index)
     return mp_rewriter_become(r, index, &draft);
 }
 
-/* Returns the product with a parameter matrix that writes this tensor, if the tensor has no other reader; -1: none. */
+/* Returns the product with a parameter matrix that writes this tensor, if no other operator reads the tensor; -1: none. */
 static int only_linear(const mp_rewriter *r, int tensor)
 {
     int producer = mp_producer(r, tensor);
@@ -113,7 +113,7 @@ static int only_linear(const mp_rewriter *r, int tensor)
     return is_matrix && is_parameter_view(r, op->in[1]) && mp_operator_float(op, "alpha", 1) == 1 ? producer : -1;
 }
 
-/* True if the tensor has one value per column of y and is not data. */
+/* True if the tensor can be the bias of product y: it has one value per column of y and is not data. */
 static bool is_bias(const mp_rewriter *r, int tensor, const mp_tensor *y)
 {
     const mp_tensor *t = &r->model->tensors[tensor];

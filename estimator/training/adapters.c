@@ -12,15 +12,15 @@
 enum { ALPHA = 8, NAME_MAX_BYTES = 512, STEPS_MAX = 4 };
 
 typedef struct pair {
-    int a, b; /* indices of the adapter's tensors A and B for a matrix; -1: the matrix has no adapter so far */
+    int a, b; /* indices of the tensors A and B of a matrix's adapter; -1: the matrix has no adapter so far */
 } pair;
 
 typedef struct writer {
     mp_model *model;
     const mp_adapters *asked;
-    pair *of;   /* per tensor of the model: its adapter, if the tensor is a matrix */
-    int *owner; /* per added operator: index of the product that it belongs to */
-    size_t n;   /* number of operators before adapters were added */
+    pair *of;   /* per tensor of the model: its adapter (only for matrices) */
+    int *owner; /* per added operator: index of the product to which it was added */
+    size_t n;   /* number of operators before the adapters were added */
     mp_error *err;
 } writer;
 
@@ -35,7 +35,7 @@ bool mp_adapter_read(const char *text, int *rank, const char **pattern)
     return true;
 }
 
-/* Returns the matrix that an operator multiplies its first operand by; -1: none. */
+/* Returns the matrix by which an operator multiplies its first operand; -1: the operator is no such product. */
 static int matrix_of(const mp_model *model, const mp_operator *op)
 {
     if (op->removed || op->n_in < 2 || op->in[1] < 0 || mp_op_input_of(op->op, 1).initial != MP_INITIAL_RIGHT_MATRIX) return -1;
@@ -56,7 +56,7 @@ size_t mp_adapter_matrices(const mp_model *model, const char *pattern)
     return n;
 }
 
-/* Fails because the pattern matches no matrix. The message names another tensor that it matches, if any. */
+/* Fails because a pattern matches no matrix. If the pattern matches another tensor, the message names it. */
 static mp_status no_matrix(const mp_model *model, const char *wanted, const char *pattern, mp_error *err)
 {
     for (size_t k = 0; k < model->n_operators; k++) {
@@ -88,7 +88,7 @@ static mp_status put_parameter(const writer *w, int matrix, const char *what, in
     return MP_OK;
 }
 
-/* Adds one operator for product `op`. It writes *out, or a new tensor if *out is -1. */
+/* Adds one operator for the adapter of product `op`. It writes *out; if *out is -1, a new tensor. */
 static mp_status put(writer *w, int op, const char *what, const mp_operator_draft *draft, int *out)
 {
     char name[NAME_MAX_BYTES], stem[NAME_MAX_BYTES + 16];
@@ -157,14 +157,14 @@ static mp_status adapt(writer *w, int op, int rank)
     return put(w, op, "lora/Add", &add, &sum);
 }
 
-/* Moves the added operators from the end to the positions after their products. */
+/* Moves the added operators from the end of the list to the positions after their products. */
 static mp_status place(writer *w)
 {
     mp_model *m = w->model;
     size_t n = 0, added = w->n;
     MP_OWNED mp_operator *placed = mp_alloc(m->n_operators, sizeof *placed);
     MP_ENSURE(placed, w->err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < w->n; k++) { /* the added operators are listed in the order of their products */
+    for (size_t k = 0; k < w->n; k++) { /* the added operators are in the order of their products */
         placed[n++] = m->operators[k];
         while (added < m->n_operators && w->owner[added] == (int)k) placed[n++] = m->operators[added++];
     }

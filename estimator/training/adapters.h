@@ -16,21 +16,22 @@
 enum { MP_ADAPTER_RANK_MAX = 1 << 16 };
 
 typedef struct mp_adapters {
-    const char *const
-        *wanted; /* such as "8:*q_proj*": a rank, and a shell pattern of parameters, or of operators that multiply by them */
+    const char *const *wanted; /* texts such as "8:*q_proj*": a rank, and a shell pattern. The pattern matches parameters, or
+                                  operators that multiply by them */
     size_t n;
-    const char *const *train; /* shell patterns of parameters that are trained in addition */
+    const char *const *train; /* shell patterns of parameters that are trained although adapters are used */
     size_t n_train;
-    mp_rules rules; /* MP_RULES_PYTORCH: the scaling is a separate operator, as in peft */
+    mp_rules rules; /* with MP_RULES_PYTORCH, the scaling of an adapter is a separate operator, as in peft */
 } mp_adapters;
 
-/* True if a text has the form RANK:PATTERN; *rank and *pattern are then set. */
+/* True if a text has the form RANK:PATTERN; then sets *rank and *pattern. */
 bool mp_adapter_read(const char *text, int *rank, const char **pattern);
-/* Returns the number of matrices that match a pattern: parameters of rank 2 used in products (MatMul, Gemm). O(operators). */
+/* Returns the number of matrices that a pattern matches. A matrix is a parameter of rank 2 used in products (MatMul, Gemm).
+ * O(operators). */
 size_t mp_adapter_matrices(const mp_model *model, const char *pattern);
 
 /* Adds adapters to an inferred and simplified model, before its loss is added. A matrix that several products read has one
- * adapter. Its rank comes from the first matching pattern. MP_INVALID: a text that is not RANK:PATTERN, or a pattern without a
- * matching matrix (convolution filters do not count). MP_UNSUPPORTED: a product that reads x transposed. MP_NOMEM. Changes the
- * model. O(operators * patterns). */
+ * adapter. The first matching pattern determines its rank. MP_INVALID: a text is not RANK:PATTERN, or a pattern matches no
+ * matrix (convolution weights do not count). MP_UNSUPPORTED: a product reads x transposed. MP_NOMEM. Changes the model.
+ * O(operators * patterns). */
 mp_status mp_model_add_adapters(mp_model *model, const mp_adapters *adapters, mp_error *err);

@@ -1,9 +1,9 @@
 /* autocast.c - decides which operators autocast runs in 16 bits and which in float32, and inserts the casts.
  *
- * Rows of ops.def have AUTOCAST. LOW casts operands to 16 bits and writes 16 bits. FULL casts operands to float32. WIDENED
- * reads operands of any type and writes float32. Other operators do not cast. Elementwise operators with several operands write
- * the widest operand type, as in PyTorch's type promotion (scalars do not count). The rest write the type of their first
- * operand. */
+ * The entry AUTOCAST of ops.def states the behaviour of an operator. LOW casts operands to 16 bits and writes 16 bits. FULL
+ * casts operands to float32. WIDENED reads operands of any type and writes float32. Other operators do not cast. Elementwise
+ * operators with several operands write the widest operand type, as in PyTorch's type promotion (scalars do not count). The
+ * rest write the type of their first operand. */
 #include "estimator/training/autocast.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ typedef struct caster {
     mp_model *model;
     mp_dtype low;
     bool shares_all, gathers_low;
-    int *copy; /* per original tensor: index + 1 of its shared copy in the other type; 0: none */
+    int *copy; /* per original tensor: 1 + the index of its shared copy in the other type; 0: it has no such copy */
     size_t n_tensors;
     mp_error *err;
 } caster;
@@ -26,7 +26,7 @@ bool mp_casts_parameter(const mp_model *model, const mp_operator *op)
     return op->op->traits & MP_TRAIT_CASTS && op->in[0] >= 0 && model->tensors[op->in[0]].role == MP_ROLE_PARAMETER;
 }
 
-/* True for a parameter or a view of one. */
+/* True if the tensor is a parameter or a view of a parameter. */
 static bool is_parameter(const mp_model *model, int tensor)
 {
     for (const mp_tensor *t = &model->tensors[tensor];; t = &model->tensors[tensor]) {
@@ -37,7 +37,7 @@ static bool is_parameter(const mp_model *model, int tensor)
     }
 }
 
-/* Replaces an operand of the other type (of `low` and FLOAT) by a copy of type `to`. */
+/* Casts an operand to type `to` by replacing it with a copy. Only operands of the types `low` and FLOAT are cast. */
 static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
 {
     const int from = c->model->operators[index].in[k];
@@ -46,7 +46,7 @@ static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
     const mp_dtype other = to == MP_DTYPE_FLOAT ? c->low : MP_DTYPE_FLOAT;
     if (t->dtype != other) return MP_OK;
     if (c->gathers_low && to == c->low && is_parameter(c->model, from))
-        return MP_OK; /* ranks gather the parameter in the type `to` already */
+        return MP_OK; /* ranks already gather this parameter in type `to` */
     const bool is_shared = (c->shares_all || t->role == MP_ROLE_PARAMETER) && (size_t)from < c->n_tensors;
     int copy = is_shared ? c->copy[from] - 1 : -1;
     if (copy < 0) {
@@ -67,7 +67,8 @@ static bool promotes(const mp_op *op)
     return op->shape == mp_shape_broadcast || op->shape == mp_shape_where || op->shape == mp_shape_concat;
 }
 
-/* Returns the new output type of an operator that is on no autocast list and wrote float32. */
+/* Returns the output type of an operator that is on no autocast list, from the types of its operands. Before autocast, the
+ * output was float32. */
 static mp_dtype passed_type(const caster *c, const mp_operator *op)
 {
     bool is_low = false;
@@ -109,5 +110,5 @@ mp_status mp_model_autocast(mp_model *model, const mp_training_options *options,
     MP_ENSURE(copy, err, MP_NOMEM, "no memory to cast %zu tensors", model->n_tensors);
     for (size_t k = 0; k < n_operators; k++)
         if (!model->operators[k].removed) MP_CHECK(visit(&c, (int)k));
-    return mp_model_sort(model, err); /* moves each cast before its first reader */
+    return mp_model_sort(model, err); /* sorting moves each cast before the first operator that reads it */
 }

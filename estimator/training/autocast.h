@@ -1,4 +1,4 @@
-/* autocast.h - applies the casts and 16-bit tensors of torch.autocast on a GPU to a model. Private to estimator/. */
+/* autocast.h - inserts the casts and 16-bit tensors of torch.autocast on a GPU into a model. Private to estimator/. */
 #pragma once
 
 #include "estimator/model/ops.h"

@@ -1,4 +1,4 @@
-/* builder.c - creates nodes of the graph from lists of storages. */
+/* builder.c - creates nodes of the training graph from lists of storages. */
 #include "estimator/training/builder.h"
 
 #include <math.h>
@@ -65,19 +65,19 @@ mp_status mp_builder_pair(mp_builder *b, int from, int to)
     return MP_OK;
 }
 
-/* Returns the bytes of the temporary gradient between the two operators of PyTorch's cross-entropy, which has the size of the
- * scores. */
+/* Returns the bytes of the gradient that PyTorch's cross-entropy stores temporarily between its two operators. It has the
+ * size of the scores. */
 static int64_t unfused_bytes(const mp_builder *b, const mp_operator *op, mp_phase phase)
 {
     const bool is_two = b->options->rules == MP_RULES_PYTORCH && op && op->op && op->op->traits & MP_TRAIT_CLASSES;
     if (!is_two || phase != MP_PHASE_BACKWARD) return 0;
     const int widened = b->options->amp && mp_builder_dtype(b, op->in[0]) == b->options->amp
                             ? 2
-                            : 1; /* under autocast, this operator computes in float32 */
+                            : 1; /* under autocast, cross-entropy computes in float32 */
     return widened * mp_builder_bytes(b, op->in[0]);
 }
 
-/* Returns the bytes that the current node moves: reads and writes count once, adds twice. */
+/* Returns the bytes that the current node moves: storages in reads and writes count once, storages in adds twice. */
 static int64_t moved_bytes(const mp_builder *b)
 {
     int64_t moved = 0;
@@ -92,13 +92,15 @@ void mp_builder_task(mp_builder *b, mp_task task, int op)
     b->binding = (mp_binding){.task = task, .op = op, .source = -1, .target = -1, .state = -1, .parameter = -1};
 }
 
-/* Returns the source line of the operator's first output that has one, copied into the graph's pool. */
+/* Returns the source line of the operator's first output that has a source line, copied into the graph's pool. NULL:
+ * unknown. */
 static const char *source_of(const mp_builder *b, const mp_operator *op)
 {
     const char *source = NULL;
     for (int k = 0; op && !source && k < op->n_out; k++)
         if (op->out[k] >= 0) source = b->model->tensors[op->out[k]].source;
-    return source ? mp_pool_text(b->graph->pool, source, strlen(source)) : NULL; /* NULL (unknown) also if memory is short */
+    return source ? mp_pool_text(b->graph->pool, source, strlen(source))
+                  : NULL; /* NULL also if memory is short, because the source line is optional */
 }
 
 /* Returns the element type in which the operator computes its matrix products. */

@@ -1,9 +1,9 @@
 /* builder_alternatives.c - adds alternatives to nodes, for targets that support them.
  *
- * A random operator redraws its mask in backward; the alternative saves the mask. The backward of a normalization reads its
- * input; the alternative reads its output and reconstructs the normalized values from output, scale and shift (Bulo, Porzi,
- * Kontschieder 2018, "In-Place Activated BatchNorm"). The input then need not be saved if the output is saved anyway. This
- * alternative rounds differently, so it exists only if the user permits results that depend on the plan. */
+ * A random operator draws its mask again in backward; its alternative saves the mask. The backward of a normalization reads
+ * its input; its alternative reads the output, and reconstructs the normalized values from output, scale and shift (Bulo,
+ * Porzi, Kontschieder 2018, "In-Place Activated BatchNorm"). The input then need not be saved if the output is saved anyway.
+ * This alternative rounds differently, so it exists only if the user permits results that depend on the plan. */
 #include "estimator/graph/liveness.h"
 #include "estimator/training/builder.h"
 
@@ -14,7 +14,8 @@ static bool wants_gradient(const mp_builder *b, const mp_operator *op)
 
 static bool keeps_mask(const mp_builder *b, const mp_operator *op)
 {
-    const unsigned traits = MP_TRAIT_RANDOM | MP_TRAIT_IN_PLACE; /* elementwise: one mask byte per output element */
+    const unsigned traits =
+        MP_TRAIT_RANDOM | MP_TRAIT_IN_PLACE; /* elementwise operators: the mask has one byte per output element */
     return b->target->alternatives && (op->op->traits & traits) == traits && wants_gradient(b, op);
 }
 
@@ -33,7 +34,7 @@ mp_status mp_build_mask(mp_builder *b, int k)
     return mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->extras[k][0]);
 }
 
-/* Returns list[0..n) without `drop`, plus the storages of `more` that are missing in it. */
+/* Returns list[0..n) without storage `drop`, plus the storages of `more` that it lacks. */
 static int *changed(mp_builder *b, const int *list, size_t *n, int drop, const int *more, size_t n_more)
 {
     int *out = mp_pool_alloc(b->graph->pool, *n + n_more, sizeof *out);
@@ -85,7 +86,7 @@ mp_status mp_build_alternative(mp_builder *b, int k, int index)
     f->n_in_place = 0;
     for (size_t p = 0; p < alternatives[0].n_in_place; p++)
         if (mp_pair_is_inherited(f, alternatives[0].in_place[p])) f->in_place[f->n_in_place++] = alternatives[0].in_place[p];
-    /* these operators are memory-bound: time is proportional to the bytes moved */
+    /* these operators are limited by memory bandwidth, so their time is proportional to the bytes moved */
     f->ticks = (int64_t)((double)f->ticks * (double)bytes_of(b, f) / (double)bytes_of(b, alternatives));
     node->alternatives = alternatives;
     node->n_alternatives = 2;

@@ -1,13 +1,14 @@
 /* builder_backward.c - builds gradients and backward nodes, in reverse order of the forward nodes.
  *
- * A tensor and its views share one gradient buffer. With one contribution the buffer is written; with several it is a sum. The
- * gradient of an addition's operand is the gradient of the addition's output. It stays pending, without a node, until a
- * computed contribution is added to the same buffer. Only then it is copied there, in place if that was the old buffer's last
- * use. So only one buffer is live across the branch of a residual connection.
+ * A tensor and its views share one gradient buffer. If the gradient has one contribution, a node writes the buffer; if it has
+ * several, the buffer is a sum. The gradient of an addition's operand equals the gradient of the addition's output. This
+ * contribution stays pending, without a node, until another contribution is computed into the operand's buffer. Only then a
+ * node adds it there, in place if it is the last use of the other buffer. So only one buffer is live across the branch of a
+ * residual connection.
  *
- * Under PyTorch's rules every computed contribution after the first is a separate tensor, as in autograd. Pending contributions
- * are added after the node. Sums are in place, unless a parameter's first contribution is a view (of a transposed weight): that
- * sum is a third tensor. */
+ * Under PyTorch's rules every computed contribution after the first is a separate tensor, as in autograd. Pending
+ * contributions are added after the node of the operator. Sums are in place, with one exception: if the first contribution
+ * to a parameter's gradient is a view (of a transposed weight), the sum is a third tensor. */
 #include "estimator/training/builder.h"
 
 #include "estimator/training/builder.h"
@@ -15,14 +16,14 @@
 /* FLOPs of backward relative to forward for tiled attention: five products instead of two, all of the same size. */
 #define TILED_BACKWARD 2.5
 
-/* The inputs whose gradients one node computes. */
+/* A group of inputs whose gradients one node computes. */
 typedef struct mp_group {
-    int from, to; /* the node computes the gradients of inputs [from, to) */
+    int from, to; /* the node computes the gradients of the inputs [from, to) */
     const char *suffix;
 } mp_group;
 
-/* Divides an operator's gradients into groups, one backward node each, in the order of these nodes. Parameters come first, so
- * that the saved input is no longer live when the data gradient is produced. */
+/* Divides the gradients of an operator into groups, one backward node each, in the order of these nodes. Parameter gradients
+ * come first. The saved input is then no longer live when the data gradient is produced. */
 static int groups_of(const mp_builder *b, const mp_operator *op, mp_group groups[2])
 {
     if (op->op->gradient != MP_GRADIENT_SPLIT) {
@@ -50,7 +51,7 @@ static bool gives_gradient(const mp_builder *b, int k)
     return out && in;
 }
 
-/* Returns the forward node that a backward node belongs to; -1 for a loss node. */
+/* Returns the forward node to which a backward node belongs; -1 for the backward node of a loss. */
 static int forward_node(const mp_builder *b, int k)
 {
     int node = b->forward[k];
@@ -62,7 +63,7 @@ static mp_gradient_buffer *gradient_of(mp_builder *b, int tensor)
     return &b->gradient[b->key[tensor]];
 }
 
-/* Counts the nodes and aliases that contribute to each gradient. */
+/* Counts the contributions to each gradient, by nodes and by aliases. */
 static void count_contributions(mp_builder *b)
 {
     for (int k = 0; k < (int)b->model->n_operators; k++) {
@@ -90,7 +91,8 @@ static mp_status ensure_storage(mp_builder *b, int tensor)
     return mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage);
 }
 
-/* Adds the buffer of a gradient to the current node's outputs, for input `i` of its operator (0 without an operator). */
+/* Adds the gradient buffer of input `i` to the storages that the current node writes or adds to. i is 0 for nodes without an
+ * operator. */
 static mp_status put_buffer(mp_builder *b, int tensor, int i)
 {
     MP_CHECK(ensure_storage(b, tensor));
@@ -98,7 +100,7 @@ static mp_status put_buffer(mp_builder *b, int tensor, int i)
     mp_list *list = g->n_contributions > 1 ? &b->adds : &b->writes;
     size_t n = list->n;
     MP_CHECK(mp_builder_put(b, list, g->storage));
-    /* an operand that occurs twice (Mul(x, x)): the node adds the second gradient to the first */
+    /* an operand that occurs twice, as in Mul(x, x): the same node adds the second gradient to the first */
     bool again = list->n == n;
     if (i < 64) b->binding.targets |= UINT64_C(1) << i;
     if (i < 64 && (again || (g->n_contributions > 1 && g->n_started > 0))) b->binding.adds |= UINT64_C(1) << i;
@@ -112,7 +114,7 @@ static const char *node_name(const mp_builder *b, const char *name, const char *
     return text ? text : "";
 }
 
-/* Converts pending aliases to nodes that copy or add them to the buffer. */
+/* Builds a node for each pending contribution, which copies it to the buffer or adds it. */
 static mp_status flush(mp_builder *b, int tensor)
 {
     mp_gradient_buffer *g = gradient_of(b, tensor);
@@ -144,14 +146,14 @@ static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward
     return MP_OK;
 }
 
-/* True if PyTorch's sum receives the gradient of input i as a view, because the operator reads the parameter transposed. */
+/* True if PyTorch adds the gradient of input i as a view. This happens if the operator reads a parameter transposed. */
 static bool is_turned(const mp_builder *b, const mp_operator *op, int i)
 {
     const bool is_parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
     return is_parameter && (b->key[op->in[i]] != op->in[i] || (i == 1 && mp_operator_int(op, "transB", 0)));
 }
 
-/* Adds the gradient of input i to the current node's outputs. */
+/* Adds the gradient of input i to the storages that the current node writes. */
 static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
 {
     int part;
@@ -169,7 +171,8 @@ static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
     return add_pending(b, tensor, part, forward_node(b, (int)(op - b->model->operators)));
 }
 
-/* Completes a gradient. A single pending contribution becomes the gradient; several are added to the buffer. */
+/* Completes a gradient. If it has a single pending contribution, this becomes the gradient. Several pending contributions
+ * are added to the buffer. */
 static mp_status complete(mp_builder *b, int tensor)
 {
     mp_gradient_buffer *g = gradient_of(b, tensor);
@@ -180,7 +183,7 @@ static mp_status complete(mp_builder *b, int tensor)
     return flush(b, tensor);
 }
 
-/* Adds the gradients of the operator's outputs to the current node's reads. */
+/* Adds the gradients of the operator's outputs to the storages that the current node reads. */
 static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
 {
     for (int o = 0; o < op->n_out; o++)
@@ -189,7 +192,7 @@ static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
     return MP_OK;
 }
 
-/* Adds the values that the gradient of input i needs to the current node's reads. */
+/* Adds the values that the gradient of input i needs to the storages that the current node reads. */
 static mp_status put_needs(mp_builder *b, int k, int i)
 {
     const mp_operator *op = &b->model->operators[k];
@@ -205,7 +208,7 @@ static mp_status put_needs(mp_builder *b, int k, int i)
     return MP_OK;
 }
 
-/* True if the storage is among the current node's reads. */
+/* True if the current node reads the storage. */
 static bool is_read(const mp_builder *b, int storage)
 {
     for (size_t k = 0; k < b->reads.n; k++)
@@ -213,8 +216,9 @@ static bool is_read(const mp_builder *b, int storage)
     return false;
 }
 
-/* Adds in-place pairs. A gradient may overwrite the output's gradient. In an elementwise operator it may overwrite any saved
- * value of its size. If the row permits it, it may overwrite input 0 of the same shape. */
+/* Adds in-place pairs to a backward node. The gradient of an input may overwrite the gradient of an output. In an
+ * elementwise operator it may also overwrite any saved value of its size. If the row of ops.def permits it, it may overwrite
+ * input 0 of the same shape. */
 static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group *group)
 {
     if (!(op->op->traits & MP_TRAIT_GRADIENT_IN_PLACE)) return MP_OK;
@@ -262,7 +266,8 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
     return MP_OK;
 }
 
-/* Builds the gradients of addition and subtraction: aliases, or a node for each operand that was broadcast or negated. */
+/* Builds the gradients of addition and subtraction. An operand gets an alias of the output's gradient. If the operand was
+ * broadcast or negated, it gets a node. */
 static mp_status build_alias(mp_builder *b, int k)
 {
     const mp_operator *op = &b->model->operators[k];
@@ -290,7 +295,7 @@ static mp_status build_alias(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* Without a loss: adds the gradients of the model's outputs as input storages of the graph. */
+/* For a graph without a loss: adds the gradients of the model's outputs as inputs of the graph. */
 static mp_status build_given_gradients(mp_builder *b)
 {
     for (size_t k = 0; b->loss < 0 && k < b->model->n_outputs; k++) {
@@ -304,8 +309,8 @@ static mp_status build_given_gradients(mp_builder *b)
     return MP_OK;
 }
 
-/* Adds the given gradients of outputs that are parameters. No operator produces a parameter, so no visited operator has added
- * them. */
+/* Completes the gradients of outputs that are parameters, for a graph without a loss. No operator produces a parameter, so
+ * the loop over operators has not completed them. */
 static mp_status complete_parameters(mp_builder *b)
 {
     for (int t = 0; b->loss < 0 && t < (int)b->model->n_tensors; t++)

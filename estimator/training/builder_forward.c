@@ -1,10 +1,11 @@
-/* builder_forward.c - builds the storages of tensors, and the forward and loss nodes. A view shares its input's storage. */
+/* builder_forward.c - builds the storages of tensors, the forward nodes and the loss nodes. A view shares the storage of its
+ * input. */
 #include "estimator/training/builder.h"
 
 #include "estimator/training/autocast.h"
 #include "estimator/training/builder.h"
 
-/* Constants up to this number of elements are kernel arguments (axes, scalars), not storages. */
+/* Constants with at most this number of elements are kernel arguments (axes, scalars) and have no storage. */
 enum { ARGUMENT_ELEMENTS = 64 };
 
 static mp_kind kind_of_role(mp_role role)
@@ -24,7 +25,7 @@ int mp_builder_operand(const mp_builder *b, int op, int k)
     return k < 2 && b->copies[op][k] >= 0 ? b->copies[op][k] : b->storage[o->in[k]];
 }
 
-/* Creates the storage of a tensor from outside when the first operator reads it. */
+/* Creates the storage of a tensor that no operator computes, when the first operator reads it. */
 static mp_status give_storage(mp_builder *b, int tensor)
 {
     const mp_tensor *t = &b->model->tensors[tensor];
@@ -36,7 +37,7 @@ static mp_status give_storage(mp_builder *b, int tensor)
     return MP_OK;
 }
 
-/* Adds the extras that a gradient of this operator reads. */
+/* Adds storages for the extras (tensors saved only for backward) that a gradient of this operator reads. */
 static mp_status build_extras(mp_builder *b, int k, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_operator *op = &b->model->operators[k];
@@ -74,7 +75,7 @@ static mp_status build_outputs(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* Returns the operator that computes the loss, before any views of it. */
+/* Returns the operator that computes the loss. Views between this operator and the loss tensor are skipped. */
 static int loss_operator(const mp_builder *b)
 {
     int t = b->loss;
@@ -86,7 +87,7 @@ static int loss_operator(const mp_builder *b)
     return -1;
 }
 
-/* Adds running statistics to the writes. They are always live and updated in place. */
+/* Adds the running statistics of a batch normalization to its writes. They are always live and updated in place. */
 static mp_status write_statistics(mp_builder *b, const mp_operator *op)
 {
     for (int i = 3; (op->op->traits & MP_TRAIT_STATISTICS) && i < 5 && i < op->n_in; i++) {
@@ -110,8 +111,8 @@ static mp_status build_view(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* Makes the loss read autocast's copies of parameters, because PyTorch caches them until the autocast region ends, after the
- * loss. */
+/* Makes the loss node read the copies of parameters that autocast has cast. PyTorch keeps these copies until the autocast
+ * region ends, which is after the loss. */
 static mp_status hold_cached_copies(mp_builder *b, int64_t *unmoved)
 {
     for (size_t k = 0; k < b->model->n_operators; k++) {

@@ -1,16 +1,16 @@
 /* builder_strides.c - strided views under PyTorch's rules.
  *
- * The executor's views only change the shape. In PyTorch, transpositions, slices and expansions are also views, with strides:
- * they share their input's storage and keep all of it live. Some operators need strides that no view has: certain reshapes of
- * such views, and operands of certain batched products. These operators copy the tensor first, and backward then saves the
- * copy. */
+ * The executor's views only change the shape. In PyTorch, transpositions, slices and expansions are also views, with
+ * strides: they share their input's storage and keep all of it live. Some operators cannot read a strided view: certain
+ * reshapes, and certain batched products. These operators first copy the view to a dense tensor, and the copy is then saved
+ * for backward. */
 #include "estimator/training/builder.h"
 
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
 
-/* A shape, and the stride in elements along each dimension. */
+/* The shape of a tensor, and its stride in elements along each dimension. */
 typedef struct {
     int rank;
     int64_t dims[MP_RANK_MAX], strides[MP_RANK_MAX];
@@ -36,9 +36,9 @@ static layout layout_of(const mp_builder *b, int t)
     return found;
 }
 
-/* Finds strides such that the elements of `from`, in order, have the shape of `to`. Returns false if there are none; a reshape
- * then copies. Consecutive dimensions without a gap form one run of elements. Each run is divided into dimensions of the new
- * shape, from the last one on, and must end where one of them ends. */
+/* Finds strides such that the elements of layout `from`, in order, have the shape of `to`. Returns false if no strides do; a
+ * reshape then copies. Method: consecutive dimensions without a gap in memory form a run of elements. Each run is divided
+ * into dimensions of the new shape, starting with the last one. A run must end where a dimension ends. */
 static bool reshape(const layout *from, layout *to)
 {
     int next = to->rank - 1;
@@ -61,7 +61,7 @@ static bool reshape(const layout *from, layout *to)
     return true;
 }
 
-/* Returns the input dimension that becomes dimension d of a transposition's output. */
+/* Returns the dimension of the input that becomes dimension d of a transposition's output. */
 static int permuted_from(const mp_operator *op, int rank, int d)
 {
     size_t n;
@@ -69,7 +69,8 @@ static int permuted_from(const mp_operator *op, int rank, int d)
     return order && d < (int)n ? (int)order[d] : rank - 1 - d;
 }
 
-/* Computes the layout after broadcasting, with the leading batch dimensions of `to`. Repeated elements have stride 0. */
+/* Computes the layout of a tensor after it is broadcast to the leading batch dimensions of `to`. Repeated elements have
+ * stride 0. */
 static void expand(const layout *from, layout *to, int n_same)
 {
     for (int d = 1; d <= to->rank; d++) {
@@ -79,14 +80,15 @@ static void expand(const layout *from, layout *to, int n_same)
     }
 }
 
-/* True if the operator selects a single index along an axis. */
+/* True if the operator selects a single index along one axis. */
 static bool selects(const mp_model *model, const mp_operator *op)
 {
     const mp_tensor *index = op->n_in == 2 && op->op->traits & MP_TRAIT_GATHER ? mp_operator_in(model, op, 1) : NULL;
     return index && index->rank == 0 && index->value && mp_operator_in(model, op, 0)->rank > 0;
 }
 
-/* True for a Pad that only pooling operators read. PyTorch's pooling pads internally; exporters write a separate operator. */
+/* True for a Pad that only pooling operators read. PyTorch's pooling pads its input itself; exporters write the padding as a
+ * separate operator. */
 static bool pads_for_pooling(const mp_builder *b, const mp_operator *op)
 {
     int t = op->out[0];
@@ -97,7 +99,7 @@ static bool pads_for_pooling(const mp_builder *b, const mp_operator *op)
     return start[t] < start[t + 1];
 }
 
-/* Computes the layout of output t of a strided view or a reshape; false: the reshape copies. */
+/* Computes the layout of output t of a strided view or a reshape. Returns false if the reshape copies. */
 static bool lay_out(const mp_builder *b, const mp_operator *op, int t, layout *to)
 {
     const mp_tensor *y = &b->model->tensors[t];
@@ -124,7 +126,7 @@ mp_status mp_builder_lay_out(mp_builder *b, const mp_operator *op, int t)
     return MP_OK;
 }
 
-/* True if the memory order of the elements differs from the order of the shape. */
+/* True if the elements are stored in another order than the order of the shape. */
 static bool is_permuted(const layout *of)
 {
     int64_t before = INT64_MAX;
@@ -136,9 +138,9 @@ static bool is_permuted(const layout *of)
     return false;
 }
 
-/* Returns the bytes of the dense copy that a batched product makes of operand i; 0: none. The product expands the operand's
- * batch dimensions to the result's. It merges them into one dimension, or into the rows if the other operand is a matrix. If no
- * strides can express this, it copies. */
+/* Returns the bytes of the dense copy that a batched product makes of operand i; 0: it makes no copy. The product expands
+ * the operand's batch dimensions to those of the result. It merges them into one dimension, or into the rows if the other
+ * operand is a matrix. If no strides can express the merged dimensions, the product copies the operand. */
 static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
 {
     const mp_tensor *t = mp_operator_in(b->model, op, i), *other = mp_operator_in(b->model, op, 1 - i);
@@ -148,7 +150,7 @@ static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
     const layout from = layout_of(b, op->in[i]);
     const int64_t bytes = mp_builder_bytes(b, op->in[i]);
     if (op->op->shape == mp_shape_einsum) return is_permuted(&from) ? bytes : 0;
-    if (!product || !other || !y) return 0; /* a convolution reads strided operands without a copy */
+    if (!product || !other || !y) return 0; /* a convolution reads strided operands without copying them */
     const bool has_batch = other->rank >= 3;
     layout whole = has_batch ? dense(y->dims, y->rank) : from;
     if (has_batch) expand(&from, &whole, 2);

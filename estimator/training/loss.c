@@ -15,7 +15,7 @@ typedef struct writer {
     mp_error *err;
 } writer;
 
-/* Appends one operator to the model and infers its shapes. Its only output is a new tensor, *out. */
+/* Appends one operator to the model and infers its shapes. It writes one new tensor, *out. */
 static mp_status put(const writer *w, const char *kind, const char *domain, int version, const int *in, int n_in,
                      const mp_attribute *attributes, size_t n_attributes, const char *output, int *out)
 {
@@ -23,7 +23,7 @@ static mp_status put(const writer *w, const char *kind, const char *domain, int 
     return mp_operator_put(w->model, mp_draft(kind, domain, version, in, n_in, attributes, n_attributes), output, out, w->err);
 }
 
-/* Appends an elementwise operator of ai.onnx; b negative: one operand. */
+/* Appends an elementwise operator of ai.onnx; b negative: the operator has one operand. */
 static mp_status put_plain(const writer *w, const char *kind, int a, int b, const char *output, int *out)
 {
     return put(w, kind, "", 13, (int[]){a, b}, b < 0 ? 1 : 2, NULL, 0, output, out);
@@ -64,8 +64,8 @@ static mp_status put_target(const writer *w, mp_dtype dtype, int rank, const int
     return mp_model_declare_input(w->model, *target, w->err);
 }
 
-/* Appends cross-entropy over classes. The classes are axis 1 of (N, C, ...); for a sequence (N, T, C) the last axis, with a
- * target (N, T). */
+/* Appends cross-entropy over classes. The classes are axis 1 of the output (N, C, ...). For a sequence (N, T, C) they are
+ * the last axis, and the target is (N, T). */
 static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, int logits, int *loss)
 {
     int target, in[3] = {logits, -1, -1};
@@ -101,7 +101,7 @@ static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, in
                "loss", loss);
 }
 
-/* Appends a loss that is the mean of a function over all elements. */
+/* Appends a loss that is the mean over all elements of a function of output and target. */
 static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_options *o, int output, int target, int *loss)
 {
     int in[3] = {output, target, -1}, n = 2;
@@ -121,7 +121,7 @@ static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_o
     return put(w, "HuberLoss", "memplan", 1, in, n, huber, 2, "loss", loss);
 }
 
-/* Appends the mean of |output - target|. */
+/* Appends the l1 loss: the mean of |output - target|. */
 static mp_status put_l1(const writer *w, int output, int target, int *loss)
 {
     int difference, distance;
@@ -130,7 +130,8 @@ static mp_status put_l1(const writer *w, int output, int target, int *loss)
     return put_reduced(w, "ReduceMean", distance, false, "loss", loss);
 }
 
-/* Appends the sum of target * (log target - output), divided by the first dimension; 0 log 0 is 0. */
+/* Appends the kl-div loss: the sum of target * (log target - output), divided by the size of the first dimension. 0 log 0 is
+ * 0. */
 static mp_status put_kl_div(const writer *w, int output, int target, int *loss)
 {
     const mp_tensor *t = &w->model->tensors[output];
@@ -147,7 +148,7 @@ static mp_status put_kl_div(const writer *w, int output, int target, int *loss)
     return put_plain(w, "Mul", sum, factor, "loss", loss);
 }
 
-/* Appends 1 - the mean of the cosines of rows; a row of zeros has the cosine 0. */
+/* Appends the cosine loss: 1 - the mean of the cosines of all rows. A row of zeros has the cosine 0. */
 static mp_status put_cosine(const writer *w, int output, int target, int *loss)
 {
     const mp_tensor *t = &w->model->tensors[output];
@@ -169,8 +170,9 @@ static mp_status put_cosine(const writer *w, int output, int target, int *loss)
     return put_reduced(w, "ReduceMean", distance, false, "loss", loss);
 }
 
-/* Appends the target and the operators of a loss that is neither AUTO nor NONE; *loss is its value, a tensor of rank 0.
- * Ignores options of other losses. MP_INVALID: an output that the loss does not fit, a wrong number of weights. */
+/* Appends the target input and the operators of a loss that is neither AUTO nor NONE. *loss is the tensor with its value, of
+ * rank 0. Options of other losses are ignored. MP_INVALID: the loss does not apply to the output, or the number of weights
+ * is wrong. */
 static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *options, int output, int *loss, mp_error *err)
 {
     const writer w = {model, err};
@@ -184,7 +186,7 @@ static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *op
     return put_element_loss(&w, kind, options, output, target, loss);
 }
 
-/* True if an operator computes the output; false if the output is a parameter, or a view of one. */
+/* True if an operator computes the output. False if the output is a parameter, or a view of one. */
 static bool is_result(const mp_model *model, int tensor)
 {
     while (model->tensors[tensor].producer >= 0) {
@@ -195,7 +197,8 @@ static bool is_result(const mp_model *model, int tensor)
     return false;
 }
 
-/* True if the tensor is a computed scalar for every batch size: rank 0, or declared with a fixed single element. */
+/* True if the tensor is computed and has a single element for every batch size: its rank is 0, or it is declared with fixed
+ * sizes of 1. */
 static bool is_computed_scalar(const mp_model *model, int tensor)
 {
     const mp_tensor *t = &model->tensors[tensor];
@@ -203,14 +206,14 @@ static bool is_computed_scalar(const mp_model *model, int tensor)
            (t->rank == 0 || (t->rank == 1 && t->dims[0] == 1 && t->declared_rank == 1 && t->declared_dims[0] == 1));
 }
 
-/* True if cross-entropy is meaningful: the output has scores for at least two classes. Images with one channel and lists of
- * numbers are regression. */
+/* True if cross-entropy makes sense for the output: it has scores for at least two classes. Images with one channel and
+ * lists of numbers are regression outputs. */
 static bool has_classes(const mp_tensor *t)
 {
     return t->rank >= 2 && t->dims[t->rank == 3 ? 2 : 1] > 1;
 }
 
-/* Refuses options that belong to another loss than `loss`. */
+/* Fails if the options contain an option that belongs to another loss than `loss`. */
 static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error *err)
 {
     const bool classes = o->label_smoothing != 0 || o->ignore_index || o->class_weights;
@@ -229,8 +232,8 @@ static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error 
     return MP_OK;
 }
 
-/* Lists the names of the file's floating-point tensors that did not become parameters, for an error message; --train would make
- * them parameters. */
+/* For an error message: lists the names of floating-point tensors in the file that did not become parameters. --train would
+ * make them parameters. */
 static const char *not_taken(const mp_model *model, char text[320])
 {
     enum { NAMES = 3 };

@@ -55,10 +55,10 @@ const mp_device *mp_device_of_card(const char *card)
 {
     const mp_device *found = NULL;
     char name[256] = "";
-    bool begins[256] = {false}; /* begins[i] is true if a word of the card's name begins at position i */
+    bool begins[256] = {false}; /* true if a word of the card's name begins at position i */
     size_t n = 0;
     for (const char *at = card; *at && n + 1 < sizeof name;
-         at++) /* a device's name may be in the middle of the card's name: "NVIDIA GeForce RTX 4090" contains rtx4090 */
+         at++) /* the name of a device may be a part of the card's name: "NVIDIA GeForce RTX 4090" contains rtx4090 */
         if (*at != ' ')
             name[n++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
         else
@@ -68,7 +68,8 @@ const mp_device *mp_device_of_card(const char *card)
         for (const char *at = name; (at = strstr(at, devices[k].name)); at++) {
             const bool is_digit = at[length] >= '0' && at[length] <= '9';
             const bool is_longer =
-                is_digit && !begins[at - name + length]; /* "A4000" does not match a40; "H100 80GB" matches h100 */
+                is_digit && !begins[at - name + length]; /* the match must end at the end of a word and number: "A4000" does not
+                                                            match a40; "H100 80GB" matches h100 */
             if (!is_longer && (!found || length > strlen(found->name))) found = &devices[k];
         }
     }

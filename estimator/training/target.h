@@ -1,20 +1,20 @@
-/* target.h - the query to a target about one node, and its result. mp_target itself is in memplan/target.h. */
+/* target.h - input (mp_work) and output (mp_cost) of a target for one node. memplan/target.h declares mp_target itself. */
 #pragma once
 
 #include "estimator/model/ops.h"
 #include "estimator/training/training.h"
 #include "memplan/target.h"
 
-/* A node to be built, as described to the target. */
+/* A node that is being built: input of mp_target.cost. */
 struct mp_work {
     const mp_model *model;
-    const mp_operator *op; /* NULL for updates, and for copies that belong to no operator */
+    const mp_operator *op; /* the operator; NULL for updates, and for copies that belong to no operator */
     mp_phase phase;
-    double flops;                /* FLOPs of the node's matrix products */
+    double flops;                /* FLOPs of the matrix products of the node */
     int64_t moved_bytes;         /* bytes that the node reads and writes in memory */
     mp_dtype dtype;              /* element type in which matrix products are computed */
-    const mp_binding *binding;   /* the task of the node and its operands */
-    const mp_bindings *bindings; /* bindings of the nodes, tensors and operators built so far */
+    const mp_binding *binding;   /* states the task and the operands of the node */
+    const mp_bindings *bindings; /* bindings of the nodes, tensors and operators that are built already */
 };
 
 struct mp_cost {
@@ -22,5 +22,5 @@ struct mp_cost {
     int64_t workspace_bytes;
 };
 
-/* Returns the seconds of one node on a device, from the device's peak rates. */
+/* Returns the seconds of one node on a device by the roofline model. */
 double mp_roofline_seconds(const mp_device *device, const mp_work *work);

@@ -1,7 +1,6 @@
-/* training.c - model + options + target -> training graph.
- *
- * First marks the trained tensors and the operators that the loss needs. Then builds the graph in keep-all's order: forward
- * nodes in model order, backward nodes in reverse, updates at the end (with forward-fused updates at the beginning). */
+/* training.c - builds the training graph from model, options and target. First marks the trained tensors and the operators
+ * that the loss needs. Then builds nodes in keep-all's order: forward nodes in model order, backward nodes in reverse order,
+ * updates at the end. If updates are fused into the next forward pass, they come first. */
 #include "estimator/training/training.h"
 
 #include <fnmatch.h>
@@ -37,8 +36,9 @@ int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements)
     return 2 * (elements + 4 * ((elements + BLOCK - 1) / BLOCK));
 }
 
-/* Each trained parameter has one update node, which reads its gradient and changes parameter and state. The state is fp32: two
- * moments for Adam and AdamW, one for momentum, none for SGD. For 16-bit parameters it also contains the fp32 master copy. */
+/* Builds one update node per trained parameter. It reads the gradient, and changes parameter and optimizer state. The state
+ * is fp32: two moments for Adam and AdamW, one for momentum, none for SGD. For 16-bit parameters the state also contains the
+ * fp32 master copy. */
 
 static bool is_trained(const mp_builder *b, int tensor)
 {
@@ -70,7 +70,8 @@ static mp_status build_parameter_gradients(mp_builder *b)
     return MP_OK;
 }
 
-/* Builds the node that every update waits for. It reads all gradients and writes the factor that limits their global norm. */
+/* Builds the node for gradient clipping. It reads all gradients and writes the factor that limits their global norm. Every
+ * update reads this factor, so it waits for the node. */
 static mp_status build_clip(mp_builder *b)
 {
     MP_ENSURE(b->options->fuse != MP_FUSE_BACKWARD, b->err, MP_INVALID,
@@ -127,7 +128,7 @@ MP_NAMED(loss, "auto", "cross-entropy", "mse", "l1", "smooth-l1", "huber", "bce"
 MP_NAMED(optimizer, "adamw", "adam", "sgd", "momentum", "none", "adamw8bit")
 MP_NAMED(rules, "executor", "pytorch")
 
-/* Marks the operators on which the loss depends. Without a loss, marks the operators on which an output depends. */
+/* Marks the operators on which the loss depends. If there is no loss, marks the operators on which an output depends. */
 static void mark_relevant(mp_builder *b, bool *demanded)
 {
     const mp_model *m = b->model;
@@ -156,7 +157,7 @@ static mp_status freeze(mp_builder *b, bool *trained)
     return MP_OK;
 }
 
-/* Marks tensors with a gradient: forward from the trained parameters, then backward from the loss. */
+/* Marks tensors that need a gradient: they depend on a trained parameter, and the loss depends on them. */
 static mp_status mark_gradients(mp_builder *b, bool *reached)
 {
     const mp_model *m = b->model;
@@ -212,7 +213,7 @@ static mp_status mark(mp_builder *b)
     return mark_gradients(b, scratch + b->model->n_tensors);
 }
 
-/* Lists the names of the tensors of each storage. */
+/* Writes, for each storage, the names of the tensors that it stores. */
 static mp_status list_tensors(mp_builder *b)
 {
     mp_graph *g = b->graph;
@@ -234,7 +235,7 @@ static mp_status list_tensors(mp_builder *b)
     return MP_OK;
 }
 
-/* Allocates the bindings in their initial state. */
+/* Allocates the bindings and sets them to their initial state. */
 static mp_status prepare_bindings(mp_builder *b)
 {
     size_t n = b->model->n_tensors, m = b->model->n_operators;

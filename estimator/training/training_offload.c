@@ -5,13 +5,14 @@
 #include "estimator/base/memory.h"
 #include "memplan/training.h"
 
-/* A memory tier that tensors are copied to, with its names in the graph. */
+/* A memory tier to which tensors are copied, and its names in the graph. */
 typedef struct place {
     const mp_link *link;
-    const char *tier, *where; /* tier: name of the tier, "host"; where: the same in names of storages and nodes, "the host" */
-    const char *out, *in,
-        *both_ways;    /* names of the channels for copies out, copies in, and, if both directions share a link, for both */
-    int64_t alignment; /* alignment of offsets in the tier in bytes; 0: the graph's alignment */
+    const char *tier,
+        *where; /* tier: name of the tier, such as "host". where: its name in names of storages and nodes, such as "the host" */
+    const char *out, *in, *both_ways; /* names of the channels for copies out and for copies in; both_ways: name of the channel
+                                         if both directions share one */
+    int64_t alignment;                /* alignment of offsets in the tier in bytes; 0: the graph's alignment */
     int tier_number, out_number, in_number;
 } place;
 
@@ -21,7 +22,7 @@ typedef struct extension {
     place places[2];
     const mp_offload *offload;
     int64_t least_bytes;
-    int64_t next_storage, next_node; /* next ids; ids of a graph from a file may differ from its indices */
+    int64_t next_storage, next_node; /* next free ids. In a graph from a file, ids may differ from indices */
     mp_error *err;
 } extension;
 
@@ -41,8 +42,9 @@ static mp_status add_place(extension *x, const place *wanted)
 static int64_t ticks_of(const mp_graph *graph, const mp_link *link, double rate, int64_t bytes)
 {
     const double ticks = ceil((link->latency_seconds + (double)bytes / rate) / graph->tick_seconds);
-    return ticks < (double)(INT64_MAX / 2) ? (int64_t)ticks
-                                           : INT64_MAX; /* NaN also gives INT64_MAX; mp_graph_finish checks the sum of ticks */
+    return ticks < (double)(INT64_MAX / 2)
+               ? (int64_t)ticks
+               : INT64_MAX; /* a NaN also gives INT64_MAX; mp_graph_finish checks the sum of ticks */
 }
 
 static bool holds(const int *list, size_t n, int storage)
@@ -52,7 +54,8 @@ static bool holds(const int *list, size_t n, int storage)
     return false;
 }
 
-/* True if a storage is still needed after its first reader: the loss or backward reads it, or two nodes do. */
+/* True if a storage is read by a loss or backward node, or by at least two nodes. Such a storage is needed after its first
+ * reader. */
 static bool is_read_later(const mp_graph *graph, int s)
 {
     const int *readers = graph->readers + graph->readers_start[s];
@@ -80,7 +83,7 @@ static bool may_be_copied(const extension *x, int s)
     return mp_may_be_copied(x->graph, s, x->least_bytes) && is_meant(x, s);
 }
 
-/* Appends the storage that holds a copy. */
+/* Appends the storage that contains a copy of another storage. */
 static mp_status add_storage(extension *x, int s, const place *p, int *copy)
 {
     mp_storage *storage;
@@ -97,7 +100,7 @@ static mp_status add_storage(extension *x, int s, const place *p, int *copy)
     return storage->name ? MP_OK : MP_NO_MEMORY(x->err);
 }
 
-/* Sets the lists, ticks and channel of a copy from one storage to another. */
+/* Sets the lists, ticks and channel of an alternative that copies one storage to another. */
 static mp_status set_copy(extension *x, mp_alternative *alternative, int from, int to, int64_t ticks, int channel)
 {
     *alternative = (mp_alternative){.n_reads = 1,
@@ -142,7 +145,7 @@ static mp_status add_way_back(extension *x, int s, int copy, const place *p)
     return MP_OK;
 }
 
-/* Replaces storage `before` by `now` in a new copy of a list. */
+/* Returns a new copy of a list in which storage `now` replaces storage `before`. */
 static mp_status replace(extension *x, int **list, size_t n, int before, int now)
 {
     *list = mp_graph_list(x->graph, *list, n);
@@ -165,8 +168,8 @@ static mp_status add_state_copy(extension *x, int from, int to, const char *name
                     channel);
 }
 
-/* Moves the state s of an update to the first place, where it is always live. On the device, a copy of the state lives until
- * the update. The update writes s in the copy's memory, and s lives until it is copied back. */
+/* Moves the state s of an update to the first of the added tiers, where s is always live. On the device, a copy of the state
+ * lives until the update. The update writes the new state in the copy's memory, where it lives until it is copied back. */
 static mp_status move_state(extension *x, int update, int s)
 {
     const place *p = &x->places[0];
@@ -193,7 +196,7 @@ static mp_status move_state(extension *x, int update, int s)
                           p->link->out_bytes_per_second, p->out_number);
 }
 
-/* Moves all optimizer state that is selected, large enough, and read and written by a single update. */
+/* Moves all optimizer state to another tier that is selected, large enough, and read and written by a single update. */
 static mp_status move_states(extension *x, size_t *n_moved)
 {
     const mp_graph *graph = x->graph;

@@ -1,7 +1,7 @@
 /* fold_binary.c - functions of two elements, by operator name: the binary operators and the steps of reductions.
  *
- * Comparisons and logic return 0 or 1. Integers are 128 bits wide, so that no sum or difference overflows. Products are
- * computed modulo 2^128; the output type keeps the low bits. */
+ * Comparisons and logic return 0 or 1. Integers are computed with 128 bits, so that no sum or difference overflows. Products
+ * are computed modulo 2^128. The result keeps the low bits that its type can store. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 typedef unsigned __int128 mp_wide_bits;
 
-/* Functions that are a single expression, for integers, for reals or for both. */
+/* Defines functions that consist of one expression: for integers, for reals, or for both. */
 #define INTEGERS(name, expression)                                                     \
     static bool name##_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y) \
     {                                                                                  \
@@ -57,7 +57,7 @@ static bool div_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
     return true;
 }
 
-/* The remainder has the sign of the divisor; with fmod = 1, of the dividend. */
+/* Computes the remainder. Its sign is the sign of the divisor; with fmod = 1, the sign of the dividend. */
 static bool mod_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
 {
     if (!b) return false;
@@ -72,7 +72,8 @@ static double mod_reals(const mp_pairing *p, double a, double b)
     return !p->c_remainder && y != 0 && (y < 0) != (b < 0) ? y + b : y;
 }
 
-/* Repeated squaring, modulo 2^128. A negative exponent gives an integer only for bases 1 and -1. */
+/* Computes integer powers by repeated squaring, modulo 2^128. With a negative exponent, the result is an integer only for
+ * bases 1 and -1. */
 static bool pow_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
 {
     (void)p;

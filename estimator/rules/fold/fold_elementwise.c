@@ -1,11 +1,11 @@
-/* fold_elementwise.c - fold rules of elementwise operators on one or several operands, or with a condition. */
+/* fold_elementwise.c - fold rules of elementwise operators with one or several operands, and of Where. */
 #include <math.h>
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
 
-/* Functions that are a single expression. */
+/* Defines functions that consist of one expression. */
 #define REALS(name, expression)  \
     static double name(double x) \
     {                            \
@@ -31,7 +31,7 @@ typedef struct unary {
     mp_wide (*integers)(mp_wide x);
 } unary;
 
-/* rint rounds halves to even, as Round does. */
+/* rint rounds halves to the even number, as ONNX's Round does */
 static const unary unaries[] = {{"Abs", fabs, absolute_integer},
                                 {"Acos", acos, NULL},
                                 {"Acosh", acosh, NULL},
@@ -71,7 +71,8 @@ bool mp_fold_unary(const mp_fold *f)
     return true;
 }
 
-/* Sets y = step(y, operand k), with the operand broadcast to y's shape. Returns false if the result is undefined. */
+/* Sets each element of y to step(y, operand k). The operand is broadcast to y's shape. Returns false if the result is
+ * undefined. */
 static bool accumulate(const mp_fold *f, const mp_binary *step, int k)
 {
     const mp_tensor *in = mp_infer_in(f->c, k);
@@ -84,7 +85,7 @@ static bool accumulate(const mp_fold *f, const mp_binary *step, int k)
     return defined;
 }
 
-/* Folds Clip of operator sets before 11, whose bounds are attributes. */
+/* Folds Clip before operator set 11, where the bounds are attributes. */
 static bool clip_by_attributes(const mp_fold *f)
 {
     const mp_operator *op = f->c->op;
@@ -97,7 +98,7 @@ static bool clip_by_attributes(const mp_fold *f)
     return defined;
 }
 
-/* Folds the operands into the first one by one: operand 1 with steps[0], all later ones with steps[1]. */
+/* Combines the first operand with the others one by one: with operand 1 by steps[0], with all later operands by steps[1]. */
 bool mp_fold_variadic(const mp_fold *f)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* fold_index.c - fold rules of operators that select or place elements by index or condition. An index outside the tensor
- * leaves the value unknown. */
+/* fold_index.c - fold rules of operators that select or place elements by index or condition. If an index is outside of the
+ * tensor, the output value stays unknown. */
 #include <math.h>
 #include <string.h>
 
@@ -38,8 +38,8 @@ bool mp_fold_gather(const mp_fold *f)
     return true;
 }
 
-/* Starts an iteration over input 1. Operand 0 has the same position in input 0, except that its axis index is 0. *step is the
- * stride along the axis. */
+/* Starts an iteration over the indices in input 1. Operand 0 of the iteration is the element of input 0 at the same
+ * position, but with index 0 along the axis. *step is the stride of input 0 along the axis. */
 static mp_walk walk_along(const mp_fold *f, int axis, int64_t *step)
 {
     mp_walk walk;
@@ -62,8 +62,8 @@ bool mp_fold_gather_elements(const mp_fold *f)
     return true;
 }
 
-/* Folds OneHot(indices, depth, (off, on)). Exporters use it for repeat_interleave with a computed count. An index outside
- * [-depth, depth) gives off values. */
+/* Folds OneHot(indices, depth, (off, on)). Exporters use it for repeat_interleave with a computed count. For an index
+ * outside [-depth, depth), all elements get the off value. */
 bool mp_fold_one_hot(const mp_fold *f)
 {
     const mp_value *values = mp_fold_in(f->c, 2);
@@ -81,8 +81,8 @@ bool mp_fold_one_hot(const mp_fold *f)
     return true;
 }
 
-/* Finds the position given by the k-th tuple of `length` indices, which start at dimension `first`. Returns false if it is
- * outside. */
+/* Computes the position of the element that the k-th tuple of `length` indices selects. The indices refer to the dimensions
+ * from `first` on. Returns false if the position is outside of the tensor. */
 static bool place_of(const mp_tensor *t, const mp_value *indices, int64_t k, int first, int length, int64_t *place)
 {
     int64_t strides[MP_RANK_MAX], index;
@@ -111,14 +111,15 @@ bool mp_fold_gather_nd(const mp_fold *f)
     return true;
 }
 
-/* The state of a scatter: its indices, its updates, and the function that combines an update with an element. */
+/* The state of folding a Scatter operator: its indices, its updates, and the function that combines an update with an
+ * element. */
 typedef struct scatter {
     const mp_fold *f;
     const mp_value *indices, *updates;
     const mp_binary *reduction; /* function that combines an update with the element; NULL: the update replaces the element */
 } scatter;
 
-/* Starts a scatter; the output is a copy of the input. Returns false if the reduction is unknown. */
+/* Starts a scatter by copying the input to the output. Returns false if the attribute `reduction` is unknown. */
 static bool scatter_start(const mp_fold *f, scatter *s)
 {
     static const char *const names[][2] = {{"add", "Add"}, {"mul", "Mul"}, {"max", "Max"}, {"min", "Min"}};

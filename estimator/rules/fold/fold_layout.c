@@ -5,7 +5,8 @@
 #include "estimator/rules/fold/fold.h"
 #include "estimator/rules/operands/layout.h"
 
-/* Folds operators that change the shape but not the order of elements. Values are immutable, so two tensors may share one. */
+/* Folds operators that change only the shape, not the elements or their order. Values never change, so two tensors may share
+ * one value. */
 bool mp_fold_copy(const mp_fold *f)
 {
     const bool same = f->in->dtype == f->out->dtype && f->x->n == mp_tensor_elements(f->out);
@@ -13,7 +14,7 @@ bool mp_fold_copy(const mp_fold *f)
     return true;
 }
 
-/* Fills output k with the elements of x that begin at `start` with steps `stride`. */
+/* Fills output k with elements of x: the first is at `start`, and the indices increase by `stride`. */
 static bool take(const mp_fold *f, int k, int64_t start, const int64_t *stride)
 {
     const mp_tensor *out = mp_infer_out(f->c, k);
@@ -43,7 +44,7 @@ bool mp_fold_slice(const mp_fold *f)
     mp_strides(f->in->rank, f->in->dims, strides);
     for (int d = 0; d < f->in->rank; d++) {
         start += slice.start[d] * strides[d];
-        /* a single element needs no step, and the given step may be out of range */
+        /* if only one element is selected, no step is needed, and the given step may be out of range */
         strides[d] = f->out->dims[d] > 1 ? strides[d] * slice.step[d] : 0;
     }
     return take(f, 0, start, strides);
@@ -74,7 +75,8 @@ bool mp_fold_concat(const mp_fold *f)
     int64_t axis = mp_operator_int(f->c->op, "axis", 1);
     if (axis < 0) axis += out->rank;
     int64_t outer = mp_product(out->dims, 0, (int)axis), row = mp_product(out->dims, (int)axis, out->rank), start = 0;
-    if (!f->y->n) outer = 0; /* without elements, the product `outer` has no bound */
+    if (!f->y->n)
+        outer = 0; /* a tensor without elements is skipped, because the product `outer` of its other dimensions has no bound */
     for (int k = 0; k < f->c->op->n_in; k++) {
         const mp_tensor *in = mp_infer_in(f->c, k);
         const mp_value *x = mp_fold_in(f->c, k);
@@ -99,7 +101,8 @@ bool mp_fold_tile(const mp_fold *f)
     return true;
 }
 
-/* Keeps the upper (or lower) triangle of the last two dimensions: column - row >= k (or <= k). */
+/* Folds Trilu: keeps the upper triangle (column - row >= k) or the lower triangle (column - row <= k) of the last two
+ * dimensions. */
 bool mp_fold_trilu(const mp_fold *f)
 {
     const bool upper = mp_operator_int(f->c->op, "upper", 1);

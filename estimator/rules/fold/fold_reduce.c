@@ -6,9 +6,10 @@
 #include "estimator/rules/operands/layout.h"
 
 typedef struct reduction {
-    const char *kind, *step; /* step: the function that combines the result with one element */
+    const char *kind, *step; /* step: the function that combines the result so far with one element */
     int moved;               /* the first operator-set version in which the axes are an input */
-    bool mean, place;        /* mean: divide by the count; place: return the index of the extreme instead of its value */
+    bool mean,
+        place; /* mean: divide the sum by the number of elements. place: return the index of the extreme instead of its value */
 } reduction;
 
 static const reduction reductions[] = {{"ReduceSum", "Add", 13, false, false},    {"ReduceMean", "Add", 18, true, false},
@@ -16,7 +17,7 @@ static const reduction reductions[] = {{"ReduceSum", "Add", 13, false, false},  
                                        {"ReduceProd", "Mul", 18, false, false},   {"ArgMax", "Greater", INT32_MAX, false, true},
                                        {"ArgMin", "Less", INT32_MAX, false, true}};
 
-/* Finds the reduced axes. Returns false if they are unknown. */
+/* Finds the axes that are reduced. Returns false if they are unknown. */
 static bool reduced_axes(const mp_fold *f, const reduction *r, bool reduced[MP_RANK_MAX])
 {
     const int rank = f->in->rank;
@@ -35,7 +36,7 @@ static bool reduced_axes(const mp_fold *f, const reduction *r, bool reduced[MP_R
     return true;
 }
 
-/* True if element j of x replaces the current extreme at i: it is more extreme, or it is equal and `last` is set. */
+/* True if element j of x replaces the current extreme i: it is more extreme, or it is equal and `last` is set. */
 static bool takes_over(const mp_binary *step, bool last, mp_dtype dtype, const mp_value *x, int64_t j, int64_t i)
 {
     const mp_pairing plain = {0};
@@ -45,7 +46,7 @@ static bool takes_over(const mp_binary *step, bool last, mp_dtype dtype, const m
     return first || (last && x->i[j] == x->i[i]);
 }
 
-/* Combines element `from` of x into y[to]. */
+/* Combines element x[from] into y[to]. */
 static void take_in(const mp_fold *f, const reduction *r, const mp_binary *step, int64_t to, int64_t from)
 {
     const mp_pairing plain = {0};
@@ -54,7 +55,7 @@ static void take_in(const mp_fold *f, const reduction *r, const mp_binary *step,
     if (f->y->is_real)
         f->y->f[to] = step->reals(&plain, f->y->f[to], f->x->f[from]);
     else if (step->integers(&plain, mp_fold_widen(dtype, f->y->i[to]), mp_fold_widen(dtype, f->x->i[from]), &sum))
-        /* a mean divides the exact sum, which is stored in 64 bits until then */
+        /* for a mean, the exact sum is stored in 64 bits and divided at the end */
         f->y->i[to] = mp_fold_wrap(r->mean ? MP_DTYPE_INT64 : dtype, sum);
 }
 
@@ -66,8 +67,8 @@ bool mp_fold_reduce(const mp_fold *f)
     for (size_t k = 0; k < sizeof reductions / sizeof *reductions; k++)
         if (!strcmp(reductions[k].kind, f->c->op->kind)) r = &reductions[k];
     if (!r || !reduced_axes(f, r, reduced)) return false;
-    /* Without elements there is no extreme. The empty sum 0 and the empty product 1 are not folded, because no known model
-     * needs them. */
+    /* A maximum or minimum of no elements does not exist. The empty sum 0 and the empty product 1 exist, but are not folded,
+     * because no known model needs them. */
     if (!f->x->n || (!r->place && in->dtype != f->out->dtype)) return false;
     const mp_binary *step = mp_binary_find(r->step);
     int64_t kept[MP_RANK_MAX], strides[MP_RANK_MAX], count = 1;
@@ -84,7 +85,7 @@ bool mp_fold_reduce(const mp_fold *f)
         if (reduced[d]) walk.stride[0][d] = 0;
     for (; walk.k < walk.n; mp_walk_next(&walk)) {
         const int64_t to = walk.at[0];
-        int64_t position = 0, stride = 0; /* position and stride along the only axis of ArgMax and ArgMin */
+        int64_t position = 0, stride = 0; /* for ArgMax and ArgMin: position and stride along the reduced axis */
         bool started = false;
         for (int d = 0; d < in->rank; d++) {
             if (!reduced[d]) continue;

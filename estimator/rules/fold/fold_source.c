@@ -1,4 +1,4 @@
-/* fold_source.c - fold rules of operators that create tensors from attributes or shapes, or return a shape. */
+/* fold_source.c - fold rules of operators that create tensors from attributes or shapes, and of Shape and Size. */
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
 

@@ -1,4 +1,4 @@
-/* attention.c - the sizes of ScaledDotProductAttention, from the shapes of its operands. */
+/* attention.c - computes the sizes of the operator ScaledDotProductAttention from the shapes of its operands. */
 #include "estimator/rules/operands/attention.h"
 
 const char *mp_attention_perm_name(int k)

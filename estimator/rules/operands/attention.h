@@ -2,7 +2,7 @@
  *
  *     Y = dropout(softmax(scale * Q K^T, masked)) V
  *
- * The computation runs row by row of Q, in tiles; the score matrix is never stored. Forward saves the logarithm of each row's
+ * The operator computes row by row of Q, in tiles; it never stores the score matrix. Forward saves the logarithm of each row's
  * sum of exponentials (extra "lse"), from which backward recomputes the probabilities.
  *
  * Inputs: Q [.., rows, depth]; K [.., columns, depth], or [.., depth, columns] with transK; V [.., columns, value_depth]. The
@@ -19,34 +19,35 @@
  * Attributes, with defaults: scale (1); transK (0); causal (0; 1: row i uses columns 0 .. i); keeps (1: scores with true
  * booleans are kept; 0: replaced); fill (-inf); ratio (0) of dropout in training; safe (0).
  *
- * Dropout draws element (batch, row, column) of the probabilities, counted row-major, from the operator's own stream. A Dropout
- * at this operator's index would draw the same mask. A row of all -inf gives NaN, as with separate operators. With safe = 1 the
- * row gives zeros, as in SafeSoftmax. Its lse is then +inf, so its gradients are also zeros. */
+ * Dropout draws element (batch, row, column) of the probabilities, counted row-major, from the operator's own stream. A
+ * separate Dropout operator with the same index would draw the same mask. A row of all -inf gives NaN, as with separate
+ * operators. With safe = 1 the row gives zeros, as in SafeSoftmax. The lse of such a row is +inf, so its gradients are also
+ * zeros. */
 #pragma once
 
 #include "estimator/model/ops.h"
 
-/* A score at or below this value has no weight if the row contains any other score: e^-1e4 is 0 even in double. Unmasked scores
- * that differ this much do not occur in useful training. */
+/* If a score has this value or a lower one, it gets probability 0 if the row contains any larger score: e^-1e4 is 0 even in
+ * double precision. In useful training, scores that are not masked do not differ by this much. */
 #define MP_ATTENTION_HIDES (-1e4)
 
 enum {
     MP_ATTENTION_ADDED = 3,
     MP_ATTENTION_POSITIONS = 4
-}; /* input indices of the optional added mask and of the optional boolean mask */
+}; /* indices of the optional inputs: the mask that is added to the scores, and the boolean mask */
 
 typedef struct mp_attention {
-    int64_t n_batch, rows, columns, depth, value_depth; /* n_batch: product of the batch dimensions */
+    int64_t n_batch, rows, columns, depth, value_depth; /* n_batch: product of the sizes of the batch dimensions */
 } mp_attention;
 
-/* Returns the name of the attribute with the dimension order of an operand: permQ, permK, permV for inputs 0 to 2, permY for
- * the output (3). */
+/* Returns the name of the attribute that contains the dimension order of a tensor: permQ, permK or permV for inputs 0 to 2,
+ * permY for the output (3). */
 enum { MP_ATTENTION_Y = 3 };
 const char *mp_attention_perm_name(int k);
-/* Returns the dimension order in that attribute; NULL: the attribute is absent, the stored tensor has the operator's dimension
- * order. */
+/* Returns the dimension order of a tensor from the attribute that mp_attention_perm_name names. NULL: the attribute is
+ * absent, and the tensor is stored in the operator's dimension order. */
 const int64_t *mp_attention_perm(const mp_operator *op, int k);
-/* Returns the sizes of input k in the operator's dimension order, from the stored sizes: dims[d] = sizes[perm[d]]. */
+/* Computes the sizes of input k in the operator's dimension order from the stored sizes: dims[d] = sizes[perm[d]]. */
 void mp_attention_dims(const mp_model *model, const mp_operator *op, int k, int64_t dims[MP_RANK_MAX]);
-/* Returns the sizes of an operator with checked shapes. */
+/* Returns the sizes of an attention operator whose shapes have been checked. */
 mp_attention mp_attention_read(const mp_model *model, const mp_operator *op);

@@ -1,9 +1,10 @@
 /* einsum.c - operands of matrix products and of Einsum. In "bij,bjk->bik" each letter labels a dimension of an operand. Labels
  * that are missing in the result are summed over.
  *
- * A label may occur several times in one term (a diagonal) and in several terms. Its sizes must be equal, or 1 and broadcast.
- * "..." stands for any number of dimensions, broadcast from the right. Without "->" the result is the ellipsis, followed by the
- * labels that occur exactly once in alphabetical order (capitals first). */
+ * A label may occur several times in one term (a diagonal) and in several terms. All dimensions with the same label must
+ * have the same size, or size 1 and are broadcast. "..." stands for any number of dimensions, broadcast from the right.
+ * Without "->", the dimensions of the result are those of the ellipsis, followed by the labels that occur exactly once, in
+ * alphabetical order (capitals first). */
 #include "estimator/rules/operands/einsum.h"
 
 #include <ctype.h>
@@ -27,12 +28,12 @@ static bool is_letter(char ch)
     return (ch >= 'A' && ch <= 'Z') || (ch >= 'a' && ch <= 'z');
 }
 
-/* The text of one term of the equation. */
+/* The text of one term of the equation, such as "bij". */
 typedef struct term {
     const char *begin, *end;
 } term;
 
-/* Counts the letters of a term, and checks whether it has an ellipsis. */
+/* Counts the letters of a term, and finds out whether it has an ellipsis. */
 static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsis)
 {
     *n = 0;
@@ -51,7 +52,7 @@ static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsi
     return MP_OK;
 }
 
-/* Reads the labels of a term whose ellipsis represents n_ellipsis dimensions. */
+/* Reads the labels of a term. The ellipsis of the term stands for n_ellipsis dimensions. */
 static mp_status read_term(mp_infer *c, term text, int n_ellipsis, int *labels, int *rank)
 {
     *rank = 0;
@@ -69,7 +70,7 @@ static mp_status read_term(mp_infer *c, term text, int n_ellipsis, int *labels, 
     return MP_OK;
 }
 
-/* Records the sizes of an operand's labels. Within one operand a label has one size. */
+/* Records the size of each label of an operand. Within one operand, all dimensions with the same label have the same size. */
 static mp_status read_sizes(mp_infer *c, const mp_tensor *t, const int *labels, int64_t *size)
 {
     int64_t own[MP_EINSUM_LABELS];
@@ -87,7 +88,7 @@ static mp_status read_sizes(mp_infer *c, const mp_tensor *t, const int *labels, 
     return MP_OK;
 }
 
-/* Builds the implied result of an equation without "->". */
+/* Builds the term of the result for an equation without "->". */
 static mp_status imply_result(mp_infer *c, mp_einsum *e, int n_ellipsis)
 {
     int times[MP_EINSUM_LETTERS] = {0}, *rank = &e->rank[e->n_operands];

@@ -1,5 +1,5 @@
-/* einsum.h - operands of products. For an Einstein summation: the label of each dimension of the operands, and the size of each
- * label. For matrix products: operands with transpositions and missing dimensions resolved. */
+/* einsum.h - operands of products. For Einsum: the label of each dimension of the operands, and the size of each label. For
+ * matrix products: the operands as stacks of matrices, after transposition attributes. */
 #pragma once
 
 #include "estimator/model/ops.h"
@@ -15,12 +15,12 @@ typedef struct mp_einsum {
     int64_t size[MP_EINSUM_LABELS]; /* size of each label; -1: the label does not occur */
 } mp_einsum;
 
-/* Reads the operator's equation with the shapes of its one or two inputs. MP_PARSE: an invalid equation, or one that does not
- * fit the shapes. MP_UNSUPPORTED: more operands. */
+/* Reads the equation of an Einsum operator and the shapes of its one or two inputs. MP_PARSE: the equation is invalid or
+ * does not match the shapes. MP_UNSUPPORTED: there are more than two inputs. */
 mp_status mp_einsum_read(mp_infer *c, mp_einsum *einsum);
 
-/* An operand as a stack of matrices: batch dimensions, rows, columns. A vector is one row as left operand, one column as right
- * operand. */
+/* An operand of a matrix product as a stack of matrices: batch dimensions, rows, columns. A vector is one row as left
+ * operand, one column as right operand. */
 typedef struct mp_matrix {
     int n_batch;
     int64_t batch[MP_RANK_MAX];
@@ -28,6 +28,7 @@ typedef struct mp_matrix {
     bool is_vector;
 } mp_matrix;
 
-/* Returns operand 0 (left) or 1 (right) of a matrix product. transA or transB swaps the last two dimensions. transBatchA or
- * transBatchB moves the first dimension behind the batch. The operand must be present with a rank of at least 1. */
+/* Returns operand 0 (left) or 1 (right) of a matrix product. The attribute transA or transB swaps the last two dimensions.
+ * transBatchA or transBatchB moves the first dimension behind the other batch dimensions. The operand must not be omitted,
+ * and its rank must be at least 1. */
 mp_matrix mp_matmul_operand(const mp_model *model, const mp_operator *op, int k);

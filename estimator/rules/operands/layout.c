@@ -1,4 +1,5 @@
-/* layout.c - reads permutations, slices, pads and axes from attributes or inputs, depending on the version. */
+/* layout.c - reads permutations, slices, pads and axes. Depending on the operator-set version, they are attributes or
+ * inputs. */
 #include "estimator/rules/operands/layout.h"
 
 #include "estimator/model/shape_rule.h"
@@ -42,18 +43,18 @@ bool mp_permutation_moves_ones(const mp_model *model, const mp_operator *op)
     return true;
 }
 
-/* Normalizes a bound of a slice: a negative bound counts from the end; the result is clamped to [low, high]. */
+/* Converts a bound of a slice to a position: a negative bound counts from the end; the result is clamped to [low, high]. */
 static int64_t cut_bound(int64_t bound, int64_t size, int64_t low, int64_t high)
 {
     if (bound < 0) bound += size;
     return bound < low ? low : bound > high ? high : bound;
 }
 
-/* Computes one axis of `size` elements, like Python's range(size)[from:to:step]. */
+/* Computes the slice along one axis of `size` elements, like Python's range(size)[from:to:step]. */
 static void slice_axis(mp_slice *slice, int axis, int64_t size, int64_t from, int64_t to, int64_t step)
 {
     int64_t start, end, n = 0;
-    if (step == INT64_MIN) step++; /* selects the same elements, and -step does not overflow */
+    if (step == INT64_MIN) step++; /* a larger step selects the same elements; the limit ensures that -step does not overflow */
     if (step > 0) {
         start = cut_bound(from, size, 0, size);
         end = cut_bound(to, size, 0, size);

@@ -1,4 +1,4 @@
-/* recurrent.c - the sizes of recurrent layers, from X and R, and their cells, from the attributes. */
+/* recurrent.c - reads the sizes of recurrent layers from X and R, and the computation of their cells from the attributes. */
 #include "estimator/rules/operands/recurrent.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op)
                         .states = !mp_operator_out(model, op, 0)};
 }
 
-/* Returns the activation named by the first `n` characters of the text; -1: not supported. */
+/* Returns the activation whose name is the first `n` characters of the text; -1: not supported. */
 static int activation_of(const char *text, size_t n)
 {
     static const char *const names[] = {"Sigmoid", "Tanh", "Relu"};
@@ -45,7 +45,8 @@ static int activation_of(const char *text, size_t n)
     return -1;
 }
 
-/* Reads comma-separated names: `n_each` activations of one direction, then of the other. Returns false if one is unknown. */
+/* Reads a comma-separated list of names: `n_each` activations of the first direction, then of the second. Returns false if a
+ * name is unknown. */
 static bool read_activations(const char *text, int n_each, mp_cell *out)
 {
     for (int k = 0; *text && k < 2 * n_each; k++) {

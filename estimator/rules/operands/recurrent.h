@@ -1,4 +1,5 @@
-/* recurrent.h - the sizes of a recurrent layer, from its operands, and the computation of its cells. */
+/* recurrent.h - reads the sizes of a recurrent layer from its operands, and the computation of its cells from its
+ * attributes. */
 #pragma once
 
 #include "estimator/model/ops.h"
@@ -13,20 +14,21 @@ typedef struct mp_recurrent {
 
 /* Returns the number of gates of a cell: LSTM 4, GRU 3, RNN 1. */
 int64_t mp_cell_gates(const mp_operator *op);
-/* Reads the sizes. X and R must be present with 3 dimensions each. */
+/* Reads the sizes of a recurrent layer. X and R must not be omitted, and must have 3 dimensions each. */
 mp_recurrent mp_recurrent_read(const mp_model *model, const mp_operator *op);
 
-/* The vectors of `hidden` floats that a forward run saves for backward, per step, sample and direction. They are: the gates;
- * the LSTM's cell state, or the recurrent part of a GRU's candidate that is computed before the reset; and the hidden state if
- * the operator has no output Y. The gate of an RNN is its hidden state. */
+/* The vectors of `hidden` floats that a forward run saves for backward, per step, sample and direction. There are three
+ * kinds: the gates; a second vector, namely the cell state of an LSTM, or the recurrent part of the candidate of a GRU with
+ * linear_before_reset; and the hidden state if the operator has no output Y. For an RNN, the hidden state counts as its only
+ * gate. */
 typedef struct mp_reserve {
-    int64_t gates, seconds, states; /* number of gate vectors, and of the other two kinds of vectors (0 or 1) */
+    int64_t gates, seconds, states; /* number of vectors of each kind: gates; second vectors (0 or 1); hidden states (0 or 1) */
 } mp_reserve;
 mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op);
 
 typedef enum mp_cell_kind { MP_CELL_LSTM, MP_CELL_GRU, MP_CELL_RNN } mp_cell_kind;
 
-/* Activations whose derivative can be computed from their value. */
+/* Activation functions whose derivative can be computed from the value of the function. */
 typedef enum mp_activation { MP_ACTIVATION_SIGMOID, MP_ACTIVATION_TANH, MP_ACTIVATION_RELU } mp_activation;
 
 typedef struct mp_cell {
@@ -36,5 +38,6 @@ typedef struct mp_cell {
     mp_activation activations[2][3]; /* per direction: the activations f, g and h of the ONNX specification */
 } mp_cell;
 
-/* Reads the cell. Returns NULL, or the name of an unsupported attribute: "clip". */
+/* Reads the attributes that define the cell. Returns NULL, or the name of an attribute that is not supported, such as
+ * "clip". */
 const char *mp_cell_read(const mp_operator *op, mp_cell *out);

@@ -6,7 +6,8 @@
 
 #include "estimator/model/shape_rule.h"
 
-/* Reads the n sizes of attribute `name`, each at least `least`. If the attribute is absent, all are `otherwise`. */
+/* Reads the n sizes of attribute `name`, each of which must be at least `least`. If the attribute is absent, all sizes are
+ * `otherwise`. */
 static mp_status read_sizes(mp_infer *c, const char *name, size_t n, int64_t least, int64_t otherwise, int64_t *sizes)
 {
     size_t given;
@@ -62,19 +63,21 @@ mp_status mp_window_slide(const mp_infer *c, const mp_window *w, const int64_t *
 {
     for (int k = 0; k < w->n; k++) {
         int64_t padded, stride = w->stride[k];
-        if (w->padding == MP_PADDING_SAME) { /* windows start at every multiple of the stride inside the input */
+        if (w->padding ==
+            MP_PADDING_SAME) { /* auto_pad SAME: one window starts at every multiple of the stride inside the input */
             out[k] = in[k] / stride + (in[k] % stride != 0);
             continue;
         }
         MP_FIT(mp_add(in[k], w->begin[k], &padded) && mp_add(padded, w->end[k], &padded), "the padding is too large");
         int64_t slack = padded - w->span[k], inside = in[k] + w->begin[k];
         bool up = w->ceil_mode && w->padding == MP_PADDING_EXPLICIT;
-        /* when rounding up, a window may extend past the end, and even be larger than the padded input */
+        /* if the number of windows is rounded up, a window may extend past the padded end, and even be larger than the
+         * padded input */
         MP_FIT(slack >= 0 || (up && slack > -stride),
                "a window of %" PRId64 " does not fit into %" PRId64 " (padding included) along spatial dimension %d",
                w->span[k], padded, k);
         out[k] = slack < 0 ? 1 : slack / stride + 1 + (up && slack % stride != 0);
-        /* the last window must begin before the padding at the end */
+        /* the last window must begin before the padding at the end of the input */
         if (up && out[k] > 1 && out[k] - 1 >= inside / stride + (inside % stride != 0)) out[k]--;
     }
     return MP_OK;
@@ -87,7 +90,8 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *w, const int64_t
         int64_t size = 0, pads, whole;
         bool fits = in[k] >= 1 && mp_multiply(in[k] - 1, w->stride[k], &size) && mp_add(size, w->span[k], &size) &&
                     mp_add(size, output_padding ? output_padding[k] : 0, &size);
-        if (fits && w->padding == MP_PADDING_SAME) { /* this padding may reduce the size to `whole`, but never extends it */
+        if (fits &&
+            w->padding == MP_PADDING_SAME) { /* auto_pad SAME: padding may reduce the size to `whole`, but never enlarges it */
             fits = mp_multiply(in[k], w->stride[k], &whole);
             if (fits && size > whole) size = whole;
         }

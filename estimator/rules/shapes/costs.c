@@ -7,7 +7,7 @@
 #include "estimator/rules/operands/einsum.h"
 #include "estimator/rules/operands/recurrent.h"
 
-/* Returns n * size bytes; on overflow INT64_MAX, which exceeds any budget. */
+/* Returns n * size bytes. On overflow returns INT64_MAX, which exceeds any budget. */
 static int64_t saturated(int64_t n, int64_t size)
 {
     int64_t bytes;
@@ -19,13 +19,13 @@ static mp_extra extra_of(const char *name, mp_dtype dtype, int64_t n)
     return (mp_extra){.name = name, .dtype = dtype, .bytes = saturated(n, mp_dtype_bits(dtype) / 8)};
 }
 
-/* Returns the type of a statistic of tensor t. */
+/* Returns the element type of statistics about tensor t. */
 static mp_dtype statistic_type(const mp_tensor *t)
 {
     return mp_dtype_bits(t->dtype) > 32 ? t->dtype : MP_DTYPE_FLOAT;
 }
 
-/* Adds `n` statistics of tensor t for each name. Returns the number of names. */
+/* Adds one extra per name: `n` statistics of tensor t. Returns the number of names. */
 static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *const *names, mp_extra *extras)
 {
     for (int k = 0; k < n_names; k++) extras[k] = extra_of(names[k], statistic_type(t), n);
@@ -34,8 +34,8 @@ static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *co
 static const char *const mean_and_rstd[] = {"mean", "rstd"};
 static const char *const mean_and_invstd[] = {"mean", "invstd"};
 
-/* The executor redraws the mask from its counter and saves nothing. PyTorch saves the noise in the input's type; on a GPU it
- * saves a mask with one byte per element. */
+/* Extras of Dropout. The executor recomputes the mask from the operator's random counter and saves nothing. PyTorch saves
+ * the noise in the input's type; on a GPU it saves a mask with one byte per element. */
 int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     if (rules == MP_RULES_EXECUTOR) return 0;
@@ -45,13 +45,13 @@ int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rul
     return 1;
 }
 
-/* The position of each maximum: within its window (one byte if the window has at most 256 elements), or within the whole
- * input. */
+/* Extras of max pooling: the position of each maximum. It is a position within the window (one byte if the window has at
+ * most 256 elements), or within the whole input. */
 int mp_extras_max_pool(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     mp_dtype dtype = MP_DTYPE_INT32;
     size_t n;
-    const int64_t *kernel = mp_operator_ints(op, "kernel_shape", &n); /* NULL: the window is the whole input */
+    const int64_t *kernel = mp_operator_ints(op, "kernel_shape", &n); /* kernel NULL: the window is the whole input */
     if (rules == MP_RULES_PYTORCH)
         dtype = MP_DTYPE_INT64;
     else if (kernel && mp_product(kernel, 0, (int)n) <= 256)
@@ -67,7 +67,8 @@ int mp_extras_batch_normalization(const mp_model *model, const mp_operator *op, 
     return statistics(x, mp_tensor_elements(scale), 2, mean_and_invstd, extras);
 }
 
-/* The statistics, and one bit per output element: 1 if the element is positive. */
+/* Extras of a normalization fused with ReLU: the statistics, and one bit per output element, which is 1 if the element is
+ * positive. */
 int mp_extras_added_relu(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const int n = mp_extras_batch_normalization(model, op, rules, extras);
@@ -76,7 +77,8 @@ int mp_extras_added_relu(const mp_model *model, const mp_operator *op, mp_rules 
     return n + 1;
 }
 
-/* Returns the number of rows of x: the product of the dimensions before the normalized axes. */
+/* Returns the number of rows of x that a normalization treats separately: the product of the dimensions before the
+ * normalized axes. */
 static int64_t rows_of(const mp_operator *op, const mp_tensor *x)
 {
     int64_t axis = mp_operator_int(op, "axis", -1);
@@ -97,7 +99,8 @@ int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp
     return statistics(x, rows_of(op, x), 1, &mean_and_rstd[1], extras);
 }
 
-/* X (N, C, ...): one statistic per sample and group. In instance normalization every channel is a group. */
+/* Extras of group and instance normalization of X (N, C, ...): one statistic per sample and group. In instance normalization
+ * every channel is a group. */
 int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
@@ -107,7 +110,7 @@ int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, 
     return statistics(x, saturated(x->rank >= 1 ? x->dims[0] : 1, groups), 2, mean_and_rstd, extras);
 }
 
-/* In PyTorch "scale" has the input's type, because PyTorch computes it with tensors of that type. */
+/* In PyTorch, "scale" has the type of the input, because PyTorch computes it with tensors of that type. */
 int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
@@ -115,7 +118,8 @@ int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, 
     return 1;
 }
 
-/* Returns the padded row length in floats of oneDNN's LSTM workspace: whole cache lines, but not a multiple of 256. */
+/* Returns the padded length of a row, in floats, in oneDNN's LSTM workspace. It is a multiple of a cache line, but not of
+ * 256. */
 static int64_t padded(int64_t n)
 {
     int64_t row;
@@ -123,7 +127,7 @@ static int64_t padded(int64_t n)
     return row % 256 ? row : row + 16;
 }
 
-/* Returns the bytes of rows * columns floats in whole pages. */
+/* Returns the bytes of rows * columns floats, rounded up to whole pages. */
 static int64_t pages(int64_t rows, int64_t columns)
 {
     int64_t bytes;
@@ -136,10 +140,10 @@ static int64_t sum_of(int64_t a, int64_t b)
     return mp_add(a, b, &sum) ? sum : INT64_MAX;
 }
 
-/* Returns the bytes that PyTorch 2 saves on the CPU, besides the input and, for an LSTM, the output. An LSTM uses oneDNN and
- * saves oneDNN's workspace plus the first and last states. The workspace (layout of oneDNN 2.x and 3.x) holds gates, states,
- * and gradients of states of this layer and the layer below, with one row more than there are steps. Without oneDNN a GRU saves
- * seven vectors per step, an RNN its states. */
+/* Returns the bytes that PyTorch 2 saves for a recurrent layer on the CPU. The input, and for an LSTM the output, are not
+ * included. An LSTM uses oneDNN and saves oneDNN's workspace plus the first and last states. The workspace (layout of oneDNN
+ * 2.x and 3.x) holds gates, states, and gradients of states of this layer and the layer below, with one row more than there
+ * are steps. Without oneDNN a GRU saves seven vectors per step, an RNN its states. */
 static int64_t kept_by_pytorch(const mp_operator *op, mp_recurrent r, int64_t element)
 {
     const int64_t rows = saturated(r.n_steps, r.batch), more = saturated(saturated(r.n_steps + 1, r.batch), 2);
@@ -151,7 +155,8 @@ static int64_t kept_by_pytorch(const mp_operator *op, mp_recurrent r, int64_t el
     return sum_of(bytes, saturated(saturated(4, state), element));
 }
 
-/* Under the executor's rules: the values that backward reads per step, sample and direction (mp_reserve). */
+/* Extras of a recurrent layer under the executor's rules: the values that backward reads per step, sample and direction
+ * (mp_reserve). */
 int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_recurrent r = mp_recurrent_read(model, op);
@@ -169,7 +174,7 @@ int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules r
     return 1;
 }
 
-/* The logarithm of the sum of exponentials ("lse") of every row of scores. */
+/* Extras of attention: the logarithm of the sum of exponentials ("lse") of every row of scores. */
 int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
@@ -178,8 +183,8 @@ int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules r
     return 1;
 }
 
-/* The logarithm of the sum of exponentials over the classes, per label. PyTorch saves the logarithms of all probabilities
- * instead. */
+/* Extras of cross-entropy: per label, the logarithm of the sum of exponentials over the classes. PyTorch saves the
+ * logarithms of all probabilities instead. */
 int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_tensor *scores = mp_operator_in(model, op, 0), *labels = mp_operator_in(model, op, 1);
@@ -190,8 +195,9 @@ int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rul
 
 /* FLOPs of products, from inferred shapes. A multiply-add is 2; bias additions are not counted. */
 
-/* An output element is a sum over C/group channels and the window. For a transposed convolution, an input element contributes
- * to M/group channels and the window. Both are the weight's dimensions after the first. */
+/* FLOPs of convolutions. An output element is a sum over C/group channels and the elements of the window. In a transposed
+ * convolution, an input element contributes to M/group channels and the elements of the window. In both cases these are the
+ * weight's dimensions after the first. */
 double mp_flops_conv(const mp_model *model, const mp_operator *op)
 {
     const bool transposed = op->op->traits & MP_TRAIT_TRANSPOSED;
@@ -205,20 +211,22 @@ double mp_flops_matmul(const mp_model *model, const mp_operator *op)
     return 2.0 * (double)mp_tensor_elements(mp_operator_out(model, op, 0)) * (double)mp_matmul_operand(model, op, 0).columns;
 }
 
-/* Products of queries with keys, and of probabilities with values. Masked positions are counted too. */
+/* FLOPs of attention: the products of queries with keys, and of probabilities with values. Masked positions count too. */
 double mp_flops_attention(const mp_model *model, const mp_operator *op)
 {
     mp_attention a = mp_attention_read(model, op);
     return 2.0 * (double)a.n_batch * (double)a.rows * (double)a.columns * ((double)a.depth + (double)a.value_depth);
 }
 
-/* Two operands are multiplied once for every combination of labels. A single operand is only summed. */
+/* FLOPs of Einsum. Two operands are multiplied once for every combination of labels. A single operand is only summed,
+ * without products. */
 double mp_flops_einsum(const mp_model *model, const mp_operator *op)
 {
     mp_einsum e;
     mp_infer c = {.model = (mp_model *)model,
                   .op = (mp_operator *)op,
-                  .missing_value = -1}; /* mp_einsum_read takes a mutable model and operator, but does not modify them */
+                  .missing_value =
+                      -1}; /* mp_einsum_read takes pointers to non-const, but does not modify the model and operator */
     if (op->n_in != 2 || mp_einsum_read(&c, &e) != MP_OK) return 0;
     double flops = 2;
     for (int k = 0; k < MP_EINSUM_LABELS; k++)

@@ -5,7 +5,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* Gives every output the type and shape of the first input. */
+/* Gives every output the type and shape of input 0. */
 mp_status mp_shape_same(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
@@ -13,7 +13,8 @@ mp_status mp_shape_same(mp_infer *c)
     return MP_OK;
 }
 
-/* Y has X's type and shape. Before operator set 7 the slope has one element or one per channel; later versions broadcast it. */
+/* Shape of PRelu: Y has X's type and shape. Before operator set 7 the slope has one element or one per channel; later
+ * versions broadcast it. */
 mp_status mp_shape_prelu(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *slope = mp_infer_in(c, 1);
@@ -22,7 +23,7 @@ mp_status mp_shape_prelu(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* Y has X's type and shape. The bias is a vector with one element per index of the last dimension. */
+/* Shape of an added bias: Y has X's type and shape. The bias is a vector with one element per index of the last dimension. */
 mp_status mp_shape_biased(mp_infer *c)
 {
     const mp_tensor *x, *bias;
@@ -35,7 +36,7 @@ mp_status mp_shape_biased(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* Sets output 0 to the broadcast shape of all operands. */
+/* Sets output 0 to the shape to which all operands broadcast. */
 static mp_status broadcast(mp_infer *c, mp_dtype dtype)
 {
     int rank = 0;
@@ -71,7 +72,7 @@ mp_status mp_shape_predicate(mp_infer *c)
     return mp_infer_set(c, 0, MP_DTYPE_BOOL, x->rank, x->dims);
 }
 
-/* Returns the type given by `to`: a number, or before operator set 6 a word ("FLOAT"). */
+/* Returns the element type that the attribute `to` states: a number, or before operator set 6 a word ("FLOAT"). */
 static mp_dtype cast_target(const mp_operator *op)
 {
 #define WORD(name, number, text, bits) {MP_DTYPE_##name, #name},
@@ -82,7 +83,8 @@ static mp_dtype cast_target(const mp_operator *op)
 #undef WORD
     int64_t number = mp_operator_int(op, "to", MP_DTYPE_UNDEFINED);
     const char *text = mp_operator_text(op, "to", "");
-    for (size_t k = 1; k < sizeof words / sizeof *words; k++) /* word 0 is UNDEFINED, which is no valid target */
+    for (size_t k = 1; k < sizeof words / sizeof *words;
+         k++) /* index 0 of the words is UNDEFINED, which is not a valid type for a Cast */
         if (words[k].dtype == number || !strcmp(words[k].word, text)) return words[k].dtype;
     return MP_DTYPE_UNDEFINED;
 }

@@ -4,7 +4,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* Appends dims[from..to) to a shape that has space for the dimensions of three tensors. */
+/* Appends dims[from..to) to a shape that has space for three times the maximum rank. */
 static void append(int64_t *dims, int *rank, const int64_t *more, int from, int to)
 {
     for (int k = from; k < to; k++) dims[(*rank)++] = more[k];
@@ -22,7 +22,8 @@ mp_status mp_shape_gather(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, rank, dims);
 }
 
-/* Checks indices along the attribute's axis of x: they have the same rank, and are not longer along other axes. */
+/* Checks the indices of an operator that selects along the attribute's axis of x. They have the rank of x, and are not
+ * longer than x along other axes. */
 static mp_status check_along_axis(mp_infer *c, const mp_tensor *x, const mp_tensor *indices)
 {
     int axis;
@@ -43,7 +44,7 @@ mp_status mp_shape_gather_elements(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, indices->rank, indices->dims);
 }
 
-/* Checks that the updates have exactly these dimensions. */
+/* Checks that the operand `updates` has exactly these dimensions. */
 static mp_status check_updates(mp_infer *c, const int64_t *dims, int rank)
 {
     const mp_tensor *updates = mp_infer_in(c, 2);
@@ -75,7 +76,7 @@ mp_status mp_shape_scatter_nd(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* ReverseSequence: the lengths are the numbers of elements to reverse, one per index of the batch axis. */
+/* Shape of ReverseSequence. The operand with lengths states how many elements to reverse, for each index of the batch axis. */
 mp_status mp_shape_reverse_sequence(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *lengths = mp_infer_in(c, 1);
@@ -149,7 +150,7 @@ mp_status mp_shape_one_hot(mp_infer *c)
     return mp_infer_set(c, 0, dtype, rank, dims);
 }
 
-/* The number of distinct elements is only known at run time. */
+/* Shape of Unique. The number of distinct elements is known only at run time. */
 mp_status mp_shape_unique(mp_infer *c)
 {
     mp_infer_defer(c, 0, mp_infer_in(c, 0)->dtype);

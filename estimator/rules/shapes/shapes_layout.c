@@ -6,7 +6,8 @@
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/operands/layout.h"
 
-/* Sets the shape of a Reshape: 0 keeps the input's size (unless allowzero), and -1 once means all remaining elements. */
+/* Computes the shape of a Reshape. A size of 0 keeps the input's size (unless allowzero is set); one size may be -1, which
+ * means all remaining elements. */
 static mp_status reshape(mp_infer *c, const int64_t *target, size_t n)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
@@ -53,7 +54,7 @@ mp_status mp_shape_flatten(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, 2, (int64_t[]){mp_product(x->dims, 0, cut), mp_product(x->dims, cut, x->rank)});
 }
 
-/* Marks the given axes of a tensor with `rank` dimensions; each axis may occur once. */
+/* Marks the given axes of a tensor with `rank` dimensions. An axis must not occur twice. */
 static mp_status mark_axes(mp_infer *c, const int64_t *axes, size_t n, int rank, bool marked[2 * MP_RANK_MAX])
 {
     int axis;
@@ -141,7 +142,8 @@ mp_status mp_shape_split(mp_infer *c)
         return MP_OK;
     }
     MP_FIT(!sizes || (int64_t)n == parts, "%zu sizes for %" PRId64 " outputs", n, parts);
-    /* Without sizes the parts are equal. Since operator set 18, which gives their number, the last part may be smaller. */
+    /* Sizes of the parts of a Split that states no sizes: all parts are equal. Since operator set 18, which states the
+     * number of parts, the last part may be smaller. */
     MP_FIT(sizes || c->op->version >= 18 || x->dims[axis] % parts == 0, "axis %d of %" PRId64 " elements in %" PRId64 " parts",
            axis, x->dims[axis], parts);
     int64_t left = x->dims[axis], part = left / parts + (left % parts != 0);
@@ -203,7 +205,8 @@ mp_status mp_shape_tile(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, x->rank, dims);
 }
 
-/* Pads have two halves: before each axis, then after each. Negative pads remove elements. */
+/* Shape of Pad. The list of pads has two halves: elements before each axis, then elements after each axis. Negative pads
+ * remove elements. */
 static mp_status pad(mp_infer *c, const int64_t *pads, size_t n, const int64_t *axes, size_t n_axes)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
@@ -234,7 +237,7 @@ mp_status mp_shape_pad(mp_infer *c)
     return pad(c, pads, n, axes, n_axes);
 }
 
-/* DepthToSpace rearranges channels into spatial blocks of b x b, SpaceToDepth does the reverse; (N, C, H, W). */
+/* DepthToSpace rearranges channels into spatial blocks of b x b elements, SpaceToDepth does the reverse. X is (N, C, H, W). */
 mp_status mp_shape_blocks(mp_infer *c)
 {
     const mp_tensor *x;

@@ -1,6 +1,6 @@
 /* shapes_product.c - shapes of matrix products, attention and the determinant. MatMul follows numpy: batch dimensions
- * broadcast; a vector is a row as left operand and a column as right operand. Its fused and integer forms and Gemm are
- * included. */
+ * broadcast; a vector is a row as left operand and a column as right operand. The file also contains the fused and integer
+ * forms of MatMul, and Gemm. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -25,14 +25,14 @@ mp_status mp_shape_matmul(mp_infer *c)
            left, b->name, right, m.columns, n.rows);
     MP_FIT(mp_rule_broadcast(m.batch, m.n_batch, n.batch, n.n_batch, dims, &rank),
            "the batch dimensions of '%s' %s and '%s' %s do not fit together", a->name, left, b->name, right);
-    if (!m.is_vector) dims[rank++] = m.rows; /* the batch dimensions leave room for two more */
+    if (!m.is_vector) dims[rank++] = m.rows; /* two dimensions of the maximum rank are reserved for rows and columns */
     if (!n.is_vector) dims[rank++] = n.columns;
     /* products of 8-bit integers are summed in 32 bits */
     bool is_byte = a->dtype == MP_DTYPE_UINT8 || a->dtype == MP_DTYPE_INT8;
     return mp_infer_set(c, 0, is_byte ? MP_DTYPE_INT32 : a->dtype, rank, dims);
 }
 
-/* Checks that the bias has one value per column. */
+/* Checks that the bias of a product has one value per column. */
 mp_status mp_shape_biased_matmul(mp_infer *c)
 {
     const mp_tensor *bias;
@@ -67,7 +67,7 @@ mp_status mp_shape_gemm(mp_infer *c)
     return mp_infer_set(c, 0, a->dtype, 2, dims);
 }
 
-/* Checks that every permutation contains every dimension once. */
+/* Checks that every permutation attribute contains every dimension once. */
 static mp_status check_transpositions(mp_infer *c, int rank)
 {
     for (int k = 0; k <= MP_ATTENTION_Y; k++) {

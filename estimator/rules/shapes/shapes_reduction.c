@@ -8,7 +8,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* Sets output 0 to the shape of x with the marked dimensions reduced. */
+/* Sets output 0 to the shape of x after reduction of the marked dimensions. */
 static mp_status set_reduced(mp_infer *c, mp_dtype dtype, const mp_tensor *x, const bool *reduced)
 {
     bool keep = mp_operator_int(c->op, "keepdims", 1) != 0;
@@ -57,12 +57,12 @@ mp_status mp_shape_arg_reduce(mp_infer *c)
     return set_reduced(c, MP_DTYPE_INT64, x, reduced);
 }
 
-/* Shapes of normalizations with additional outputs for statistics. Other normalizations use mp_shape_same. */
+/* The following rules are for normalizations that also output statistics. Other normalizations use mp_shape_same. */
 
-/* X (N, C, D1..Dn). Scale, bias, mean and variance have one element per channel. Before version 9, spatial = 0 means one
- * element per element of a sample. If X has a single dimension, it is N, with one channel. The output statistics have the
- * shapes of the input statistics. Up to version 13 they are mean, variance and their saved copies, from 14 on the running
- * statistics. */
+/* Shape of BatchNormalization. X is (N, C, D1..Dn). Scale, bias, mean and variance have one element per channel. Before
+ * version 9, spatial = 0 means that they have one element per element of a sample. If X has a single dimension, this is N,
+ * and there is one channel. The output statistics have the shapes of the input statistics. Up to version 13 they are mean,
+ * variance and their saved copies, from 14 on the running statistics. */
 mp_status mp_shape_batch_normalization(mp_infer *c)
 {
     const mp_tensor *x, *t, *mean;
@@ -76,8 +76,8 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
         MP_FIT(!per_channel || t->dims[0] == n_channels, "'%s' has %" PRId64 " elements for the %" PRId64 " channels of '%s'",
                t->name, t->dims[0], n_channels, x->name);
     }
-    for (int k = 5; k < c->op->n_in;
-         k++) { /* input 5 of a fused normalization is added to its result, and therefore has the shape of the result */
+    for (int k = 5; k < c->op->n_in; k++) { /* if a normalization is fused with an addition, input 5 is added to its result and
+                                               has the shape of the result */
         MP_CHECK(mp_rule_input(c, k, 1, MP_RANK_MAX, &t));
         MP_FIT(mp_same_shape(t, x), "'%s' %s has not the shape of '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own),
                x->name, mp_rule_shape_text(x->dims, x->rank, whole));
@@ -87,8 +87,8 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
     return MP_OK;
 }
 
-/* Layer and RMS normalization over the dimensions from `axis` on. Y has X's shape and the type of the scale. The statistics
- * have size 1 in these dimensions and the type of stash_type. */
+/* Shape of layer and RMS normalization over the dimensions from `axis` on. Y has X's shape and the type of the scale. The
+ * statistics have size 1 in the normalized dimensions, and the type that the attribute stash_type states. */
 mp_status mp_shape_layer_normalization(mp_infer *c)
 {
     const mp_tensor *x, *t;
@@ -96,7 +96,7 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
     int64_t dims[MP_RANK_MAX];
     MP_CHECK(mp_rule_input(c, 0, 1, MP_RANK_MAX, &x));
     MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), x->rank, &axis));
-    for (int k = c->op->n_in - 1; k >= 1; k--) { /* inputs 2 and 1: the bias, then the scale */
+    for (int k = c->op->n_in - 1; k >= 1; k--) { /* checks input 2, the bias, then input 1, the scale */
         char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
         if (k > 1 && !mp_infer_in(c, k)) continue;
         MP_CHECK(mp_rule_input(c, k, 0, x->rank, &t));
@@ -114,8 +114,8 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
     return MP_OK;
 }
 
-/* Scale and bias have one element per channel. Before operator set 21 they may have one per group. Recognised patterns may have
- * them as [channels, 1, ...]. */
+/* Shape of group and instance normalization. Scale and bias have one element per channel. Before operator set 21 they may
+ * have one element per group. In recognised patterns they may have the shape [channels, 1, ...]. */
 mp_status mp_shape_group_normalization(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *t;

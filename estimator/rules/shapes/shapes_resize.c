@@ -13,7 +13,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* The input indices of these operands; -1: the operator has no such input. */
+/* Input indices of the operands of Resize and Upsample; -1: the operator has no such input. */
 typedef struct layout {
     int roi, scales, sizes;
 } layout;
@@ -39,7 +39,7 @@ static mp_status resize_by_factors(mp_infer *c, int input, const mp_tensor *x, c
     const mp_value *factors = mp_infer_value(c, input), *corners = NULL;
     if (!factors) return MP_OK;
     MP_FIT(factors->n == n && factors->is_real, "%" PRId64 " factors are given for %d axes", factors->n, n);
-    /* tf_crop_and_resize scales the region of interest: starts, then ends, relative to the size */
+    /* tf_crop_and_resize scales only a region of interest: starts of all axes, then ends, as fractions of the size */
     if (!strcmp(mp_operator_text(c->op, "coordinate_transformation_mode", ""), "tf_crop_and_resize")) {
         MP_FIT(is_given(c, roi), "tf_crop_and_resize needs a region of interest");
         corners = mp_infer_value(c, roi);
@@ -75,14 +75,15 @@ static mp_status resize_to_sizes(mp_infer *c, int input, const mp_tensor *x, con
         if (k == 0 || (smallest ? f < factor : f > factor)) factor = f;
     }
     for (int k = 0; k < n && (smallest || largest); k++) {
-        double size = floor(factor * (double)x->dims[axes[k]] + 0.5); /* rounds to the nearest integer; halves are rounded up */
+        double size = floor(factor * (double)x->dims[axes[k]] +
+                            0.5); /* rounds to the nearest integer; halves are rounded up, not to even */
         MP_FIT(size < 0x1p62, "the sizes are too large");
         dims[axes[k]] = (int64_t)size;
     }
     return MP_OK;
 }
 
-/* Reads the axes to which the scales or sizes apply: the axes of the attribute, or by default all axes. */
+/* Reads the axes to which the scales or sizes apply: the attribute `axes`, or by default all axes. */
 static mp_status read_axes(mp_infer *c, int rank, int *axes, int *n)
 {
     size_t given;
@@ -98,7 +99,7 @@ static mp_status read_axes(mp_infer *c, int rank, int *axes, int *n)
     return MP_OK;
 }
 
-/* Computes the shape for early Upsample versions, whose attributes state one scale per dimension of X. */
+/* Computes the shape for early versions of Upsample, whose attributes state the scales of single dimensions of X. */
 static mp_status upsample_by_attributes(mp_infer *c, const mp_tensor *x, int64_t *dims)
 {
     const mp_attribute *scales = mp_operator_attribute(c->op, "scales");

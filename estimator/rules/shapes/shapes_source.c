@@ -5,7 +5,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* Reads the attribute `name`, which must be the number of a known element type. */
+/* Reads the attribute `name`, whose value must be the number of a known element type. */
 static mp_status dtype_attribute(mp_infer *c, const char *name, mp_dtype otherwise, mp_dtype *dtype)
 {
     int64_t number = mp_operator_int(c->op, name, otherwise);
@@ -49,7 +49,7 @@ mp_status mp_shape_constant_of_shape(mp_infer *c)
     return mp_infer_set(c, 0, dtype, (int)rank, dims);
 }
 
-/* Normalizes a bound of Shape's range: a negative bound counts from the end; the result is clamped. */
+/* Converts a bound of the range that Shape returns: a negative bound counts from the end; the result is clamped. */
 static int64_t clamped(int64_t bound, int rank)
 {
     if (bound < 0) bound += rank;
@@ -69,7 +69,7 @@ mp_status mp_shape_size(mp_infer *c)
     return mp_infer_set(c, 0, MP_DTYPE_INT64, 0, NULL);
 }
 
-/* Computes ceil((limit - start) / delta), at least 0, without overflow. */
+/* Computes the length of a Range, ceil((limit - start) / delta) and at least 0, without overflow. */
 static mp_status range_length(mp_infer *c, const mp_value *start, const mp_value *limit, const mp_value *delta, int64_t *n)
 {
     const int64_t most = INT64_C(1) << 60;

@@ -1,7 +1,7 @@
 /* shapes_window.c - shapes of convolutions and other operators on windows, n >= 1 spatial dimensions.
  *
  * Convolution: X (N, C, D1..Dn), W (M, C/group, k1..kn) -> Y (N, M, D1'..Dn'). In transposed convolution W is (C, M/group,
- * k1..kn). Operators on windows or points without weights are also here. */
+ * k1..kn). The file also contains operators without weights that read windows or sample points. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/operands/window.h"
 
-/* Inputs X and W, the window, and the group count. M is the number of output channels. */
+/* The operands of a convolution: X, W, the window, and the number of groups. M is the number of output channels. */
 typedef struct operands {
     const mp_tensor *x, *w;
     mp_window window;
@@ -49,7 +49,7 @@ static mp_status check_bias(mp_infer *c, int64_t n_out)
     return MP_OK;
 }
 
-/* Products of 8-bit integers are summed in 32 bits. */
+/* Returns the output type: products of 8-bit integers are summed in 32 bits. */
 static mp_dtype sum_dtype(mp_dtype dtype)
 {
     return dtype == MP_DTYPE_UINT8 || dtype == MP_DTYPE_INT8 ? MP_DTYPE_INT32 : dtype;
@@ -61,7 +61,8 @@ mp_status mp_shape_conv(mp_infer *c)
     int64_t dims[MP_RANK_MAX];
     MP_CHECK(read_operands(c, false, &o));
     mp_dtype dtype = sum_dtype(o.x->dtype);
-    if (dtype == o.x->dtype) MP_CHECK(check_bias(c, o.n_out)); /* in the integer form, input 2 is a zero point */
+    if (dtype == o.x->dtype)
+        MP_CHECK(check_bias(c, o.n_out)); /* in the integer form of a convolution, input 2 is a zero point */
     dims[0] = o.x->dims[0];
     dims[1] = o.n_out;
     MP_CHECK(mp_window_slide(c, &o.window, o.x->dims + 2, dims + 2));
@@ -82,7 +83,7 @@ mp_status mp_shape_conv_transpose(mp_infer *c)
     for (size_t k = 0; padding && k < n; k++) MP_FIT(padding[k] >= 0, "output_padding may not be %" PRId64, padding[k]);
     dims[0] = o.x->dims[0];
     dims[1] = o.n_out;
-    if (shape) { /* the output shape determines the pads */
+    if (shape) { /* if the file states the output shape, it determines the pads */
         MP_FIT(n_shape == n, "output_shape has %zu values instead of %zu", n_shape, n);
         for (size_t k = 0; k < n; k++) MP_FIT(shape[k] >= 1, "output_shape may not be %" PRId64, shape[k]);
         memcpy(dims + 2, shape, n * sizeof *shape);
@@ -106,7 +107,7 @@ mp_status mp_shape_pool(mp_infer *c)
     dims[1] = x->dims[1];
     MP_CHECK(mp_window_slide(c, &window, x->dims + 2, dims + 2));
     MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, dims));
-    return mp_infer_set(c, 1, MP_DTYPE_INT64, x->rank, dims); /* output 1: the index of each maximum */
+    return mp_infer_set(c, 1, MP_DTYPE_INT64, x->rank, dims); /* output 1 contains the index of each maximum */
 }
 
 mp_status mp_shape_global_pool(mp_infer *c)
@@ -149,7 +150,7 @@ mp_status mp_shape_max_unpool(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, x->rank, dims);
 }
 
-/* Sets the shape of the image into which the windows are summed. */
+/* Sets the shape of the image that Col2Im computes. */
 mp_status mp_shape_col2im(mp_infer *c)
 {
     mp_columns columns;

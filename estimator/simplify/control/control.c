@@ -1,7 +1,8 @@
-/* control.c - executes regions in place (If) or as copies; adds, removes or refuses operators.
+/* control.c - executes the region of an If in place, and copies the regions of loops. Adds, removes or refuses operators.
  *
- * A copy is made operator by operator and inferred at once, so that a condition in the body is known when it is read. Tensors
- * from outside the region, such as parameters and constants, are not copied: all iterations read the same tensors. */
+ * A copy is made operator by operator, and each copied operator is inferred at once. So a condition in the body is known
+ * when a later operator reads it. Tensors from outside the region, such as parameters and constants, are not copied: all
+ * iterations read the same tensors. */
 #include "estimator/simplify/control/control.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@ static mp_status refuse_kinds(const mp_refused_kinds *refused, mp_error *err)
                    mp_refused_kinds_text(refused, text), refused->kinds[0].node);
 }
 
-/* True if the region is a branch of an If, or is nested in one. */
+/* True if the region is a branch of an If, or nested in such a branch. */
 static bool is_conditional(const mp_model *model, const bool *is_branch, int region)
 {
     for (; region; region = model->regions[region].outer)
@@ -51,7 +52,8 @@ mp_status mp_model_check_supported(const mp_model *model, mp_error *err)
     return MP_OK;
 }
 
-/* Refuses the chosen branch of an If, with operators list[0..n), if the registry lacks a row for one of them. */
+/* Fails if the chosen branch of an If contains an operator that the registry lacks. list[0..n) are the operators of the
+ * branch. */
 static mp_status check_branch(const mp_model *model, const int *list, size_t n, mp_error *err)
 {
     mp_refused_kinds refused = {.n_kinds = 0};
@@ -116,8 +118,8 @@ mp_status mp_inference_alias(mp_inference *w, int from, int to)
     return w->model->tensors[from].sequence ? MP_OK : add(w, &draft);
 }
 
-/* Removes operators of regions whose results nothing reads, from last to first, so that these operators need not be sorted
- * before the control operator. */
+/* Removes operators of regions whose results nothing reads. Visits them from last to first. The removed operators then need
+ * not be sorted before the control operator. */
 static mp_status drop_unread(mp_inference *w)
 {
     mp_model *model = w->model;
@@ -201,7 +203,7 @@ static int copied(const mp_inference *w, int tensor)
     return tensor >= 0 && (size_t)tensor < w->copy_capacity && w->copy_of[tensor] ? w->copy_of[tensor] - 1 : tensor;
 }
 
-/* Returns the name with `prefix` instead of this region's prefix. NULL: out of memory. */
+/* Returns the name with `prefix` instead of the region's prefix. NULL: out of memory. */
 static const char *renamed(mp_inference *w, int region, const char *name, const char *prefix)
 {
     const char *old = w->model->regions[region].prefix;
@@ -220,7 +222,8 @@ static mp_status copy_tensor(mp_inference *w, int region, int tensor, const char
 
 static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy);
 
-/* Adds the bytes of an operator's copy to the model's total, which is limited: a loop body may have few but large operators. */
+/* Adds the bytes of a copied operator to the total of the model. The total is limited, because a loop body may have few but
+ * large operators. */
 static mp_status count_bytes(mp_inference *w, const mp_operator *op, size_t prefix)
 {
     size_t bytes = (strlen(op->name) + prefix) * (size_t)(1 + op->n_out) + (size_t)(op->n_in + op->n_out) * sizeof(int);
@@ -234,7 +237,7 @@ static mp_status count_bytes(mp_inference *w, const mp_operator *op, size_t pref
                    MP_UNROLLED_BYTES_MAX, op->name);
 }
 
-/* Copies an operator of region `root`, or of a nested region, into region `to`. */
+/* Copies an operator of region `root`, or of a region nested in it, into region `to`. */
 static mp_status copy_operator(mp_inference *w, int root, int index, int to, const char *prefix, int *copy)
 {
     mp_model *model = w->model;
@@ -276,7 +279,7 @@ static mp_status copy_list(mp_inference *w, int root, const char *prefix, const 
     return MP_OK;
 }
 
-/* Copies a region nested in `root`, for an operator that is being copied. */
+/* Copies a region that is nested in `root`, as a part of copying its control operator. */
 static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy)
 {
     const mp_region r = w->model->regions[region];
@@ -316,7 +319,7 @@ mp_status mp_control_run(mp_inference *w, int region, const int *actual, const c
     return MP_OK;
 }
 
-/* Infers the operators of a region in place, as operators of the main graph. */
+/* Infers the operators of a region in place, as if they were operators of the main graph. */
 static mp_status enter(mp_inference *w, int region)
 {
     MP_CHECK(check_branch(w->model, w->of[region].list, w->of[region].n, w->err));
@@ -329,7 +332,7 @@ static mp_status enter(mp_inference *w, int region)
     return MP_OK;
 }
 
-/* Copies the declared types and shapes of the operator's outputs to the results of the branch. */
+/* If the file declares types and shapes for the outputs of the If operator, copies them to the results of the branch. */
 static void hand_declarations_in(mp_inference *w, int region, const int *results, const mp_operator *op)
 {
     for (int k = 0; k < op->n_out; k++) {

@@ -2,8 +2,8 @@
  *
  * Y = softmax(cap(sqrt(s) Q (sqrt(s) K)^T) + mask) V, with the square root of the scale s applied to both operands, as ONNX
  * defines it. Inputs with three dimensions store heads side by side; their heads are moved to a dimension of their own. Keys
- * and values that several query heads share are repeated. If a mask hides every key of a query, the result is 0. Patterns may
- * later fuse the operators again. */
+ * and values that several query heads share are repeated. If a mask hides every key of a query, the result is 0.
+ * Simplification may later fuse these operators again. */
 #include <math.h>
 #include <string.h>
 
@@ -16,13 +16,14 @@ enum {
     PAST_VALUE,
     LENGTHS,
     SCORES = 3
-}; /* indices of the optional inputs, and of the output with the scores */
+}; /* indices of the optional inputs, and index of the output that returns the scores */
 
 typedef struct expansion {
     mp_inference *w;
-    mp_operator op; /* a copy of the operator, because a pointer to it becomes invalid when operators are added */
+    mp_operator op; /* a copy of the operator, because adding operators may move the operator array */
     mp_dtype dtype;
-    int64_t heads, groups; /* heads: number of query heads; groups: number of query heads per key head */
+    int64_t heads,
+        groups; /* heads: number of query heads. groups: number of query heads that share one head of keys and values */
     const char *stem;
 } expansion;
 
@@ -92,7 +93,7 @@ static mp_status transpose(const expansion *x, int from, const int64_t order[RAN
     return emit(x, "Transpose", &from, 1, &perm, 1, out);
 }
 
-/* Checks the attributes and the presence of operands. */
+/* Checks the attributes, and that required operands are not omitted. */
 static mp_status check(const expansion *x)
 {
     const mp_operator *op = &x->op;
@@ -116,7 +117,7 @@ static mp_status check(const expansion *x)
     return MP_OK;
 }
 
-/* Reshapes operand k to the dimensions (batch, heads, rows, depth), if its heads are side by side. */
+/* If operand k stores its heads side by side, reshapes it to (batch, heads, rows, depth). */
 static mp_status split_heads(const expansion *x, int k, int *tensor)
 {
     static const int64_t to_front[RANK] = {0, 2, 1, 3};
@@ -132,7 +133,7 @@ static mp_status split_heads(const expansion *x, int k, int *tensor)
     return transpose(x, apart, to_front, tensor);
 }
 
-/* Checks that the shapes of the operands, in four dimensions, fit together. */
+/* Checks that the shapes of the operands match. All operands have four dimensions here. */
 static mp_status check_shapes(expansion *x, const int operands[N_OPERANDS])
 {
     const int64_t *q = tensor_of(x, operands[0])->dims, *k = tensor_of(x, operands[1])->dims,
@@ -145,7 +146,7 @@ static mp_status check_shapes(expansion *x, const int operands[N_OPERANDS])
     return MP_OK;
 }
 
-/* Repeats each head of keys or values for the queries that share it. */
+/* Repeats each head of keys or values for all query heads that share it. */
 static mp_status repeat_heads(const expansion *x, int *tensor)
 {
     int apart = -1, shape, many = -1, all = -1;
@@ -191,7 +192,7 @@ static mp_status positions(const expansion *x, int64_t n, bool column, int *out)
     return MP_OK;
 }
 
-/* Applies the causal mask and the mask operand. */
+/* Applies the causal mask and the mask operand to the scores. */
 static mp_status hide(const expansion *x, int *scores)
 {
     const mp_tensor s = *tensor_of(x, *scores);
@@ -228,7 +229,7 @@ static mp_status cast(const expansion *x, mp_dtype to, int *tensor)
     return emit(x, "Cast", &from, 1, &a, 1, tensor);
 }
 
-/* Computes the probabilities. With a mask, fully hidden rows become zeros. */
+/* Computes the probabilities from the scores. With a mask, rows in which every key is hidden become zeros. */
 static mp_status normalize(const expansion *x, int *tensor)
 {
     const bool is_safe = has_input(x, MASK);
@@ -245,8 +246,8 @@ static mp_status normalize(const expansion *x, int *tensor)
     return cast(x, x->dtype, tensor);
 }
 
-/* Multiplies probabilities and values. Writes the product to the operator's output, with three or four dimensions like the
- * inputs. */
+/* Multiplies the probabilities by the values, and writes the product to the operator's output. It has three or four
+ * dimensions, like the inputs. */
 static mp_status finish(const expansion *x, int probabilities, int values)
 {
     static const int64_t to_back[RANK] = {0, 2, 1, 3};
@@ -272,7 +273,7 @@ mp_status mp_attention_expand(mp_inference *w, int index)
     mp_inference_remove(w, index);
     for (int k = 0; k < N_OPERANDS; k++) MP_CHECK(split_heads(&x, k, &operands[k]));
     MP_CHECK(check_shapes(&x, operands));
-    for (int k = 1; k < N_OPERANDS; k++) /* without a cache, these outputs are the keys and values of this call */
+    for (int k = 1; k < N_OPERANDS; k++) /* without keys of earlier calls, these outputs are the keys and values of this call */
         if (k < x.op.n_out && x.op.out[k] >= 0) MP_CHECK(mp_inference_alias(w, operands[k], x.op.out[k]));
     MP_CHECK(repeat_heads(&x, &operands[1]));
     MP_CHECK(repeat_heads(&x, &operands[2]));

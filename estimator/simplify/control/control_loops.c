@@ -1,7 +1,8 @@
 /* control_loops.c - unrolls Loop and Scan: one copy of the body per iteration, named NODE#0, NODE#1 and so on.
  *
- * Carried values are results of the last iteration. Values that each iteration returns are stacked. A Scan first splits its
- * inputs along their axes. Before operator set 9 it does so for each sample of a batch, with names NODE#SAMPLE.ITERATION. */
+ * The loop returns two kinds of results: the carried values after the last iteration, and stacks of the values that each
+ * iteration returns. A Scan first splits its inputs along their axes. Before operator set 9 it does so for each sample of a
+ * batch, with names NODE#SAMPLE.ITERATION. */
 #include "estimator/simplify/control/control.h"
 
 #include <inttypes.h>
@@ -10,7 +11,7 @@
 
 #include "estimator/model/model.h"
 
-/* Refuses a loop whose iterations, with `each` operators per iteration, exceed the limit. */
+/* Fails if all iterations of a loop, with `each` operators per iteration, exceed the limit of operators. */
 static mp_status check_count(const mp_inference *w, const mp_operator *op, int64_t iterations, int64_t each)
 {
     int64_t needed;
@@ -27,12 +28,12 @@ static int64_t region_size(const mp_inference *w, int region)
     return (int64_t)w->of[region].n;
 }
 
-/* The state of the loop unrolling. */
+/* The state of unrolling one loop. */
 typedef struct unrolling {
     mp_operator op;
-    int region, n_carried, n_stacked; /* number of carried results and of stacked results */
+    int region, n_carried, n_stacked; /* number of carried results, and number of stacked results, per iteration */
     int *actual, *results;
-    int *items; /* stacked result k of iteration i: items[i * n_stacked + k] */
+    int *items; /* the value for stacked result k in iteration i is items[i * n_stacked + k] */
     size_t items_capacity;
     int64_t n_iterations;
 } unrolling;
@@ -41,7 +42,8 @@ static mp_status start(mp_inference *w, int index, int n_carried, unrolling *u)
 {
     const mp_operator *op = &w->model->operators[index];
     const mp_region *r = &w->model->regions[op->regions[0]];
-    const int first = op->control == MP_CONTROL_LOOP; /* the first result of a Loop's body is its condition */
+    const int first =
+        op->control == MP_CONTROL_LOOP; /* the first result of the body of a Loop is the condition for the next iteration */
     *u =
         (unrolling){.op = *op, .region = op->regions[0], .n_carried = n_carried, .n_stacked = r->n_results - n_carried - first};
     MP_ENSURE(u->n_stacked >= 0 && op->n_out <= n_carried + u->n_stacked, w->err, MP_PARSE,
@@ -60,14 +62,15 @@ static void end(unrolling *u)
     mp_free(u->items);
 }
 
-/* Runs one iteration. Its carried results are results[first..), followed by the stacked results. */
+/* Runs one iteration: copies the body. Its results from index `first` on are the carried values, followed by the values to
+ * stack. */
 static mp_status iterate(mp_inference *w, unrolling *u, const char *number, int first)
 {
     const char *prefix = mp_pool_format(w->model->pool, "%s%s", w->model->regions[u->region].prefix, number);
     const size_t n = (size_t)u->n_iterations * (size_t)u->n_stacked;
     MP_ENSURE(prefix && mp_grow(&u->items, &u->items_capacity, n + (size_t)u->n_stacked, sizeof *u->items), w->err, MP_NOMEM,
               "no memory to unroll '%s'", u->op.name);
-    /* also counts work for a body without operators, or with many carried values */
+    /* counts at least this number, so that a body without operators, or with many carried values, also uses up the limit */
     MP_CHECK(mp_inference_count(w, 1 + u->n_stacked + u->n_carried / 16, u->op.name));
     MP_CHECK(mp_control_run(w, u->region, u->actual, prefix, u->results));
     for (int k = 0; k < u->n_stacked; k++) u->items[n + (size_t)k] = u->results[first + u->n_carried + k];
@@ -75,7 +78,7 @@ static mp_status iterate(mp_inference *w, unrolling *u, const char *number, int 
     return MP_OK;
 }
 
-/* Stacks result k of all iterations, in forward or reverse order, into tensor `to`. */
+/* Stacks the values of result k over all iterations, in forward or reverse order, into tensor `to`. */
 static mp_status stack(mp_inference *w, const unrolling *u, int k, int64_t axis, bool backwards, int to, int *out)
 {
     const int n = (int)u->n_iterations;
@@ -87,7 +90,7 @@ static mp_status stack(mp_inference *w, const unrolling *u, int k, int64_t axis,
     return mp_control_join(w, items, n, axis, true, u->op.name, to, out);
 }
 
-/* Reads a tensor that must be a known single integer or boolean. */
+/* Reads a tensor that must contain a single known integer or boolean. */
 static mp_status known_number(const mp_inference *w, const mp_operator *op, const char *what, int tensor, int64_t *number)
 {
     const mp_value *value = w->model->tensors[tensor].value;
@@ -98,9 +101,9 @@ static mp_status known_number(const mp_inference *w, const mp_operator *op, cons
     return MP_OK;
 }
 
-/* The condition under which a Loop ends. */
+/* What ends a Loop: its trip count, its condition, or both. */
 typedef struct ending {
-    bool counts, asks; /* counts: the Loop has a trip count; asks: the Loop has a condition */
+    bool counts, asks; /* counts: the Loop has a trip count. asks: the Loop has a condition */
     int64_t trips, holds;
 } ending;
 
@@ -114,7 +117,7 @@ static mp_status read_ending(mp_inference *w, const mp_operator *op, ending *e)
     return MP_OK;
 }
 
-/* Runs all iterations of a Loop. Exporters write a huge trip count for a loop that ends by its condition. */
+/* Runs all iterations of a Loop. If a loop ends by its condition, exporters write a huge trip count. */
 static mp_status run_loop(mp_inference *w, unrolling *u, ending *e)
 {
     int always;
@@ -161,14 +164,14 @@ mp_status mp_control_loop(mp_inference *w, int index)
     return MP_OK;
 }
 
-/* How a Scan splits its inputs and stacks its outputs. */
+/* The axes and directions along which a Scan splits its inputs and stacks its outputs. */
 typedef struct scanning {
     int n_states, n_scanned;
     const char *in_axes, *in_directions;
-    bool by_sample; /* true before operator set 9: each sample of the batch is scanned separately */
+    bool by_sample; /* true before operator set 9: the Scan runs separately for each sample of the batch */
 } scanning;
 
-/* Returns the k-th entry of a list; 0 if the list is omitted. */
+/* Returns entry k of an attribute list; 0 if the list is omitted. */
 static int64_t entry(const mp_operator *op, const char *attribute, int k)
 {
     size_t n;
@@ -184,7 +187,8 @@ static mp_status check_axis(const mp_inference *w, const mp_operator *op, int64_
     return MP_OK;
 }
 
-/* Splits all tensors inputs[0..n), each along its axis, into parts[k * *count + i]. Release *parts with mp_free. */
+/* Splits all tensors inputs[0..n), each along its own axis. Part k of tensor i is parts[k * *count + i]. Release *parts with
+ * mp_free. */
 static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int n, const char *axes, int64_t each, int **parts,
                      int *count)
 {
@@ -219,7 +223,7 @@ static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int
     return MP_OK;
 }
 
-/* Unrolls one scan over inputs[0..n_states + n_scanned). Results are written to the tensors out[]; -1: to new tensors. */
+/* Unrolls one Scan over inputs[0..n_states + n_scanned). Results are written to the tensors out[]; -1: to a new tensor. */
 static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, const int *inputs, const char *sample, int *out)
 {
     MP_OWNED int *parts = NULL;
@@ -252,7 +256,7 @@ static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, con
     return MP_OK;
 }
 
-/* Unrolls one scan per sample of a batch. Before operator set 9 the batch is the first dimension of every input. */
+/* Unrolls a Scan before operator set 9: once per sample of the batch, which is the first dimension of every input. */
 static mp_status scan_samples(mp_inference *w, unrolling *u, const scanning *s, const int *inputs)
 {
     const int n = s->n_states + s->n_scanned, n_out = u->op.n_out;

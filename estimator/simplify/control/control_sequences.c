@@ -1,13 +1,14 @@
-/* control_sequences.c - splits a tensor into one per iteration, joins such tensors, and resolves sequences of tensors.
+/* control_sequences.c - splits a tensor into one tensor per iteration, joins such tensors, and replaces sequences by their
+ * tensors.
  *
- * A sequence is a list of tensor indices. A sequence that grows at its end, as in loops, shares memory with its shorter
- * predecessors. */
+ * A sequence is a list of tensor indices. If a sequence grows at its end, as in loops, it shares memory with the shorter
+ * sequences from which it was built. */
 #include "estimator/simplify/control/control.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { VERSION = 11 }; /* operator set of the operators created here, in which axes and sizes are attributes */
+enum { VERSION = 11 }; /* operator set of the operators that this file creates; in it, axes and sizes are attributes */
 
 mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, int64_t number, int *tensor)
 {
@@ -17,7 +18,7 @@ mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, i
     return MP_OK;
 }
 
-/* Adds a Squeeze or Unsqueeze of one dimension. */
+/* Adds a Squeeze or Unsqueeze operator for one dimension. */
 static mp_status reshape(mp_inference *w, const char *kind, int from, int64_t axis, const char *stem, int *to)
 {
     const mp_attribute axes = mp_attribute_ints("axes", &axis, 1);
@@ -73,9 +74,9 @@ mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *
     return MP_OK;
 }
 
-enum { COPIED_MAX = 1 << 22 }; /* maximum number of list elements that are copied per model */
+enum { COPIED_MAX = 1 << 22 }; /* limit of the number of sequence elements that are copied per model */
 
-/* Builds output 0 from `from`: the list of input 0, or an empty list if the operator reads no list. */
+/* Builds the sequence of output 0. `from` is the sequence of input 0, or an empty list if the operator reads no sequence. */
 typedef mp_status (*resolver)(mp_inference *w, const mp_operator *op, const mp_sequence *from);
 
 static mp_status refuse(const mp_inference *w, const mp_operator *op, mp_status code, const char *what)
@@ -85,7 +86,7 @@ static mp_status refuse(const mp_inference *w, const mp_operator *op, mp_status 
 
 static const mp_sequence nothing = {.n = 0};
 
-/* Sets output 0 to the list `from` with one more tensor at its end (`item` -1: no more tensor). */
+/* Sets output 0 to the sequence `from` with tensor `item` appended (-1: unchanged). */
 static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_sequence *from, int item)
 {
     mp_pool *pool = w->model->pool;
@@ -114,8 +115,8 @@ static mp_status append(mp_inference *w, const mp_operator *op, int item)
     return set_sequence(w, op, w->model->tensors[op->out[0]].sequence, item);
 }
 
-/* Reads the position in input k, at most `last`. A negative position counts from the end of n. If the input is omitted, the
- * position is `otherwise`. */
+/* Reads the position in input k, at most `last`. A negative position counts from the end of a list of n. If the input is
+ * omitted, returns `otherwise`. */
 static mp_status position(const mp_inference *w, const mp_operator *op, int k, int n, int last, int otherwise, int *at)
 {
     const mp_tensor *t = mp_operator_in(w->model, op, k);
@@ -145,8 +146,8 @@ static mp_status construct(mp_inference *w, const mp_operator *op, const mp_sequ
     return MP_OK;
 }
 
-/* Sets output 0 to the list `from` with tensor `item` inserted at a position (`item` -1: the tensor at that position is
- * removed). */
+/* Sets output 0 to the sequence `from` after an insertion of tensor `item` at a position. item -1: the tensor at that
+ * position is removed instead. */
 static mp_status rebuild(mp_inference *w, const mp_operator *op, const mp_sequence *from, int at, int item)
 {
     MP_CHECK(set_sequence(w, op, &nothing, -1));
@@ -195,7 +196,7 @@ static mp_status concatenate(mp_inference *w, const mp_operator *op, const mp_se
                            op->name, op->out[0], &made);
 }
 
-/* Reads the sizes of the parts. Release *sizes with mp_free. */
+/* Reads the sizes of the parts of a SplitToSequence. Release *sizes with mp_free. */
 static mp_status read_sizes(const mp_inference *w, const mp_operator *op, int64_t length, int64_t **sizes, int *n)
 {
     const mp_tensor *split = mp_operator_in(w->model, op, 1);
@@ -242,7 +243,7 @@ static mp_status divide(mp_inference *w, const mp_operator *op, const mp_sequenc
 static const struct {
     const char *kind;
     resolver resolve;
-    bool reads;  /* true if input 0 is a sequence */
+    bool reads;  /* true if input 0 of the operator is a sequence */
     int n_least; /* minimum number of inputs of the operator */
 } operators[] = {{"SequenceEmpty", empty, false, 0},    {"SequenceConstruct", construct, false, 0},
                  {"SequenceInsert", insert, true, 2},   {"SequenceErase", erase, true, 1},

@@ -1,8 +1,8 @@
 /* activations.c - recognises Gelu, Swish, HardSwish and Mish in the operators that exporters write for them.
  *
- * All of them have the form c * x * g(x): a product in any association and order, whose constants form c. The product at an
- * operator is expanded into constants and two other operands. One of these operands must be x, and the other one must be a gate
- * of x:
+ * All of them have the form c * x * g(x): a product in any association and order, whose constants form c. The product that an
+ * operator computes is expanded into constants and two other operands. One of these operands must be x, and the other one must
+ * be a gate of x:
  *
  *     Gelu       1/2 * x * (1 + erf(x / sqrt 2))
  *     Gelu tanh  1/2 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
@@ -10,12 +10,13 @@
  *     HardSwish  x * hardsigmoid(x)  or  1/6 * x * clip(x + 3, 0, 6)
  *     Mish       x * tanh(softplus(x))
  *
- * Arguments of the gates are also such products. Every inner tensor must have the shape of x and no reader outside.
+ * Arguments of the gates are also such products. Every intermediate tensor must have the shape of x, and no operator outside
+ * the pattern may read it.
  *
  * Under PyTorch's rules the saved tensors depend on the call in the program. PyTorch's own operator saves x; a user's own
  * formula saves the tensors of each of its operators. The newer exporter records the call of each operator. Without this
- * record, memplan assumes PyTorch's operator only for the exact form that the exporter writes for it, and marks the result as a
- * guess:
+ * record, memplan assumes PyTorch's own operator only if the file has exactly the form that the exporter writes for it. The
+ * result is marked as a guess. These forms are:
  *
  *     Gelu       (x * (erf(x / sqrt 2) + 1)) * 1/2
  *     Gelu tanh  1/2 * (x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * (x * (x * x))))))
@@ -23,7 +24,7 @@
  *     Mish       x * tanh(softplus(x))
  *     HardSwish  x * hardsigmoid(x), in files too old for HardSwish
  *
- * The newer exporter writes Gelu otherwise below operator set 20, where files have lost the record:
+ * Below operator set 20, where files lack the record, the newer exporter writes Gelu in another form:
  *
  *     Gelu       x * (1/2 * (1 + erf(x / sqrt 2)))
  *     Gelu tanh  x * (1/2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))))
@@ -34,7 +35,7 @@
 
 enum { FACTORS_MAX = 4 };
 
-/* A product in expanded form: coefficient * factors[0] * factors[1] * .. */
+/* A product in expanded form: coefficient * factors[0] * factors[1] * ... */
 struct product {
     double coefficient;
     int n, factors[FACTORS_MAX];
@@ -47,8 +48,9 @@ static bool add_factor(struct product *p, int tensor)
     return true;
 }
 
-/* Expands the product that `tensor` is into *p, and adds the visited operators to the pattern. A tensor (except the root) that
- * operators outside the product read is not expanded. Returns false if the product has too many operands or operators. */
+/* Expands the product that computes `tensor` into *p, and adds the visited operators to the pattern. An intermediate tensor
+ * (except the root) is not expanded if operators outside the product read it. Returns false if the product has too many
+ * operands or operators. */
 static bool multiply_out(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_root, struct product *p)
 {
     const int index = mp_producer(r, tensor);
@@ -92,7 +94,7 @@ static bool is_power(const mp_rewriter *r, mp_pattern *pattern, int tensor, int 
     return p.n == power;
 }
 
-/* If the tensor is the sum of this constant and another operand, returns that operand; else -1. */
+/* If the tensor is the sum of the given constant and another operand, returns the other operand; else -1. */
 static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double constant)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, tensor, "Add");
@@ -102,8 +104,8 @@ static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double co
     return -1;
 }
 
-/* Functions that recognise a gate g(k x). Each returns the number k by which its argument multiplies x, usually 1; 0: the
- * tensor is not this gate. */
+/* Functions that recognise a gate g(k x). They return k, the number by which the gate multiplies x in its argument, usually
+ * 1. 0: the tensor is not this gate. */
 
 static double erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
@@ -178,14 +180,14 @@ static double softplus_gate(const mp_rewriter *r, mp_pattern *pattern, int gate,
     return softplus && softplus->in[0] == x;
 }
 
-/* If `factor` is an operand of the product, returns the other operand; else -1. */
+/* If `factor` is one operand of the product, returns the other operand; else -1. */
 static int beside(const mp_operator *product, int factor)
 {
     if (!product || (product->in[0] != factor && product->in[1] != factor)) return -1;
     return product->in[product->in[0] == factor];
 }
 
-/* If one operand of the product is a constant, returns the other operand; else -1. */
+/* If one operand of the product is a constant, returns the operand that is not; else -1. */
 static int beside_constant(const mp_rewriter *r, const mp_operator *product)
 {
     double c;
@@ -201,7 +203,7 @@ static int scaled_gate(const mp_rewriter *r, int root, int x)
     return mp_is_kind(op, "Mul") ? beside(mp_written_by(r, beside_constant(r, op), "Mul"), x) : -1;
 }
 
-/* If the operator computes x * (c * gate), in a file of PyTorch's newer exporter, returns the gate; else -1. */
+/* If the operator computes x * (c * gate) and PyTorch's newer exporter wrote the file, returns the gate; else -1. */
 static int newer_gate(const mp_rewriter *r, int root, int x)
 {
     const mp_operator *op = &r->model->operators[root];
@@ -211,7 +213,8 @@ static int newer_gate(const mp_rewriter *r, int root, int x)
 
 static bool is_exported_erf(const mp_rewriter *r, int root, int x)
 {
-    return scaled_gate(r, root, x) >= 0 || newer_gate(r, root, x) >= 0; /* the erf gate has only one form */
+    return scaled_gate(r, root, x) >= 0 ||
+           newer_gate(r, root, x) >= 0; /* every exporter writes the erf gate in the same form */
 }
 
 static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
@@ -228,7 +231,7 @@ static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
     return square && square->in[0] == x && square->in[1] == x;
 }
 
-/* True if the operator has the form x * gate. The caller has already recognised the gate. */
+/* True if the operator computes x * gate. The caller has already recognised the gate. */
 static bool is_exported_product(const mp_rewriter *r, int root, int x)
 {
     return mp_is_kind(&r->model->operators[root], "Mul") && beside(&r->model->operators[root], x) >= 0;
@@ -252,9 +255,8 @@ static const struct row {
     const char *kind;
     int version;
     const char *approximate;
-    bool (*is_exported)(
-        const mp_rewriter *r, int root,
-        int x); /* True if the tensors have the form in which PyTorch's own operator is exported; NULL: there is no such form */
+    bool (*is_exported)(const mp_rewriter *r, int root, int x); /* returns true if the tensors have the form in which PyTorch's
+                                                                   own operator is exported; NULL: no such form exists */
 } rows[] = {
     {0.5, erf_gate, "Gelu", 20, NULL, is_exported_erf},
     {0.5, tanh_gate, "Gelu", 20, "tanh", is_exported_tanh},
@@ -264,7 +266,7 @@ static const struct row {
     {1, softplus_gate, "Mish", 18, NULL, is_exported_product},
 };
 
-/* True if PyTorch runs the pattern as one operator. *is_guessed: the file does not state it. */
+/* True if PyTorch runs the pattern as one operator. *is_guessed: the file does not state this. */
 static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const mp_pattern *pattern, int root, int x,
                               bool *is_guessed)
 {
@@ -273,7 +275,8 @@ static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const
     return calls == MP_CALLS_ONE || (*is_guessed && row->is_exported && row->is_exported(r, root, x));
 }
 
-/* True if the pattern broadcasts and converts no tensor, and no operator outside the pattern reads its inner tensors. */
+/* True if no operator of the pattern broadcasts or converts a tensor, and no operator outside the pattern reads its
+ * intermediate tensors. */
 static bool is_elementwise(const mp_rewriter *r, const mp_pattern *pattern, int root, int x)
 {
     for (int k = 0; k < pattern->n; k++) {
@@ -314,7 +317,7 @@ mp_status mp_rewrite_activation(mp_rewriter *r, int root)
 
 mp_status mp_rewrite_softplus(mp_rewriter *r, int root)
 {
-    enum { LEAST = 17 }; /* from here on, x + log(1 + exp(-x)) is x in single precision */
+    enum { LEAST = 17 }; /* above this value, x + log(1 + exp(-x)) equals x in single precision */
     const mp_operator *where = &r->model->operators[root];
     mp_pattern pattern = {.ops = {root}, .n = 1};
     double threshold;

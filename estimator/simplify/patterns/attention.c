@@ -1,4 +1,5 @@
-/* attention.c - finds written-out attention, backwards from its last product, and fuses it into one operator. */
+/* attention.c - recognises attention that is written as several operators, and fuses it into one operator. The search starts
+ * at the last product and goes backwards. */
 #include "estimator/simplify/patterns/attention.h"
 
 #include <string.h>
@@ -14,8 +15,8 @@ typedef struct attention_gap {
                         softmax and a matrix */
 } attention_gap;
 
-/* Follows multiplications by known scalars backwards and returns the tensor before them; *scale is multiplied by these scalars.
- * The multiplications become part of the pattern. A product with other readers ends the search. */
+/* Skips multiplications by known scalars that compute `tensor`, and returns the tensor before them. *scale is multiplied by
+ * these scalars. The multiplications become part of the pattern. If another operator reads a product, the search ends there. */
 static int without_scale(const mp_rewriter *r, mp_pattern *pattern, int tensor, double *scale)
 {
     for (;;) {
@@ -40,7 +41,7 @@ static bool gap_at(attention_gap *gap, int op, int tensor, const char *why)
     return false;
 }
 
-/* Matches the product of queries and keys. */
+/* Matches the product of queries and keys that computes the scores. */
 static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores, mp_attention_found *f, attention_gap *gap)
 {
     int index = mp_producer(r, scores);
@@ -67,7 +68,7 @@ static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores,
     return true;
 }
 
-/* Matches a Where that selects between the scores and a constant. */
+/* Matches a Where operator that replaces scores by a constant, as a boolean mask. */
 static bool match_choice(const mp_rewriter *r, mp_pattern *pattern, int *scores, mp_attention_found *f)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, *scores, "Where");
@@ -83,8 +84,8 @@ static bool match_choice(const mp_rewriter *r, mp_pattern *pattern, int *scores,
     return !op;
 }
 
-/* Matches the operators between product and softmax. `added` is the operand of an addition that is the mask; -1: no
- * addition. */
+/* Matches the operators between the product of queries and keys and the softmax. `added` is the operand of an addition that
+ * is taken as the mask; -1: no addition. */
 static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, int added, mp_attention_found *f,
                          attention_gap *gap)
 {
@@ -100,7 +101,8 @@ static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, 
     return match_product(r, pattern, without_scale(r, pattern, scores, &f->scale), f, gap);
 }
 
-/* Matches a dropout between softmax and V; *tensor becomes its input. Returns false if its ratio is unknown. */
+/* Matches a dropout between the softmax and the product with V. *tensor becomes the input of the dropout. Returns false if
+ * the dropout rate is unknown. */
 static bool match_dropout(const mp_rewriter *r, mp_pattern *pattern, int *tensor, double *ratio)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, *tensor, "Dropout");
@@ -111,7 +113,7 @@ static bool match_dropout(const mp_rewriter *r, mp_pattern *pattern, int *tensor
     return *ratio >= 0 && *ratio < 1;
 }
 
-/* Matches a softmax, or a SafeSoftmax that returns zeros for fully hidden rows. */
+/* Matches a softmax, or a SafeSoftmax, which returns zeros for rows in which every score is masked. */
 static const mp_operator *match_softmax(const mp_rewriter *r, mp_pattern *pattern, int tensor, mp_attention_found *f)
 {
     const int index = mp_producer(r, tensor);
@@ -142,16 +144,15 @@ static bool fits(const mp_rewriter *r, const mp_attention_found *f)
     return true;
 }
 
-/* True if this is the export of PyTorch's own attention function, executed as one operator. The evidence is the safe softmax,
- * or the square root of the scale on both operands. With dropout, or a gradient of the mask, PyTorch runs separate
- * operators. */
+/* True if the file shows PyTorch's own attention function, executed as one kernel. Evidence is the safe softmax, or the
+ * square root of the scale on both operands. With dropout, or with a gradient of the mask, PyTorch runs separate kernels. */
 static bool is_of_pytorch(const mp_attention_found *f)
 {
     return f->ratio == 0 && (f->is_safe || (f->scale_q != 1 && mp_near(f->scale_q, f->scale_k)));
 }
 
-/* Returns the tensor among Q, K and V whose depth is not innermost in memory; -1: there is no such tensor. PyTorch has no
- * fused kernel for such an operand, on the CPU or on a GPU. It then computes two separate products and stores the scores. */
+/* Returns the tensor among Q, K and V whose depth dimension is not innermost in memory; -1: none. PyTorch has no fused
+ * kernel for such a tensor, on the CPU or on a GPU. It then computes two separate products and stores the scores. */
 static int read_by_columns(const mp_rewriter *r, const mp_attention_found *f)
 {
     const int last = mp_rewriter_tensor(r, f->q)->rank - 1;
@@ -160,8 +161,7 @@ static int read_by_columns(const mp_rewriter *r, const mp_attention_found *f)
     return mp_attention_reads_rows(r, f->v, last) ? -1 : f->v;
 }
 
-/* Tries to match attention under one assumption about the mask: `added` is the operand of an addition that is the mask; -1: no
- * mask is added. */
+/* Tries to match attention. `added` is the operand of an addition that is assumed to be the mask; -1: no mask is added. */
 static bool match_with(const mp_rewriter *r, int root, int added, const bool *has_gradient, mp_pattern *pattern,
                        mp_attention_found *f, attention_gap *gap)
 {
@@ -184,9 +184,9 @@ static bool match_with(const mp_rewriter *r, int root, int added, const bool *ha
            gap_at(gap, -1, columns, "has rows that are not contiguous, for which PyTorch has no fused attention");
 }
 
-/* True if operator `root` is the product with V of an attention. `pattern` then has its operators and `f` its operands.
- * Otherwise `gap` has the reason from the attempt with the most matched operators. A tensor with has_gradient cannot be the
- * mask. O(pattern). */
+/* True if operator `root` is the last product (with V) of an attention. `pattern` then contains the operators of the
+ * attention, and `f` its operands. Otherwise `gap` contains the reason. If several matches were tried, the reason is from
+ * the one with the most matched operators. A tensor with has_gradient cannot be the mask. O(pattern). */
 static bool match(const mp_rewriter *r, int root, const bool *has_gradient, mp_pattern *pattern, mp_attention_found *f,
                   attention_gap *gap)
 {

@@ -1,12 +1,13 @@
-/* attention_operands.c - absorbs transpositions, repeated heads and causal masks into an attention. */
+/* attention_operands.c - removes transpositions, repeated heads and causal masks before an attention, and makes them
+ * attributes of the attention. */
 #include "estimator/simplify/patterns/attention.h"
 
 #include <string.h>
 
 #include "estimator/rules/operands/attention.h"
 
-/* Finds the tensor before a repetition for heads that share K or V: [.., heads, S, D] -> [.., heads, 1, S, D] -> Expand [..,
- * heads, n, S, D] -> [.., heads * n, S, D]. Returns n and sets *tensor; 1: no repetition. */
+/* Finds the tensor whose heads are repeated for heads of Q that share K or V: [.., heads, S, D] -> [.., heads, 1, S, D] ->
+ * Expand [.., heads, n, S, D] -> [.., heads * n, S, D]. Returns n and sets *tensor to it. 1: heads are not repeated. */
 static int64_t without_groups(const mp_rewriter *r, int *tensor)
 {
     const mp_tensor *all = mp_rewriter_tensor(r, *tensor);
@@ -38,7 +39,7 @@ void mp_attention_take_out_groups(const mp_rewriter *r, mp_attention_found *f)
     f->groups = groups;
 }
 
-/* Reads the permutation of a Transpose. */
+/* Reads the permutation of a Transpose operator. */
 static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[MP_RANK_MAX])
 {
     const int rank = mp_rewriter_tensor(r, op->in[0])->rank;
@@ -47,8 +48,7 @@ static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[
     for (int d = 0; d < rank; d++) order[d] = !perm ? rank - 1 - d : perm[d] < 0 ? perm[d] + rank : perm[d];
 }
 
-/* Returns the dimension of x that is dimension d of its view y, if the view only adds or removes dimensions of 1; -1: another.
- */
+/* If view y of x only adds or removes dimensions of size 1, returns the dimension of x that is dimension d of y; else -1. */
 static int before_ones(const mp_tensor *x, const mp_tensor *y, int d)
 {
     int from = -1, i = 0, j = 0;
@@ -65,7 +65,8 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
 {
     for (const mp_operator *op; (op = mp_writer(r, tensor)) && op->op; tensor = op->in[0]) {
         const unsigned same =
-            MP_TRAIT_IN_PLACE | MP_TRAIT_PARTS; /* elementwise, or a part of the input: keeps the input's layout */
+            MP_TRAIT_IN_PLACE |
+            MP_TRAIT_PARTS; /* elementwise operators, and operators that select a part of the input, keep the input's layout */
         const mp_tensor *x = mp_rewriter_tensor(r, op->in[0]), *y = mp_rewriter_tensor(r, tensor);
         int64_t order[MP_RANK_MAX];
         if (y->dims[d] == 1) return true;
@@ -75,7 +76,7 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
         } else if (mp_view(r, tensor) && before_ones(x, y, d) >= 0) {
             d = before_ones(x, y, d);
         } else if (!(op->op->traits & same) || x->rank != y->rank || x->dims[d] != y->dims[d]) {
-            break; /* such an operator writes a new layout, so the search ends */
+            break; /* any other operator writes a new layout, so the search ends */
         }
     }
     const mp_tensor *t = mp_rewriter_tensor(r, tensor);
@@ -84,7 +85,8 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
     return inner == 1 || t->dims[d] == 1;
 }
 
-/* Absorbs the transposition before operand k, *tensor, if the depth is also innermost before the transposition. */
+/* Removes the transposition that computes operand k, *tensor, if the depth dimension is also innermost before the
+ * transposition. */
 static void take_in_operand(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *f, int k, int *tensor)
 {
     const int index = mp_producer(r, *tensor), last = mp_rewriter_tensor(r, *tensor)->rank - 1;
@@ -92,7 +94,7 @@ static void take_in_operand(const mp_rewriter *r, mp_pattern *pattern, mp_attent
     int64_t *order = f->perm[k];
     if (!op || r->n_readers[*tensor] != 1) return;
     order_of(r, op, order);
-    if (k == 1 && f->k_is_turned) { /* [.., depth, columns] is read as [.., columns, depth] */
+    if (k == 1 && f->k_is_turned) { /* attention reads the stored order [.., depth, columns] as [.., columns, depth] */
         const int64_t depth = order[last - 1];
         order[last - 1] = order[last];
         order[last] = depth;
@@ -110,8 +112,9 @@ void mp_attention_take_in_operands(const mp_rewriter *r, mp_pattern *pattern, mp
     take_in_operand(r, pattern, f, 2, &f->v);
 }
 
-/* True if PyTorch's attention writes heads side by side. Its result has the memory layout of its query. The layout comes from a
- * transposed projection. Arithmetic and views preserve it; a concatenation (as in partial rotation) does not. */
+/* True if PyTorch's attention stores the heads of its result side by side. Its result has the memory layout of the query,
+ * which comes from a transposed projection. Arithmetic and views preserve this layout; a concatenation (as in partial
+ * rotation) does not. */
 static bool writes_heads_side_by_side(const mp_rewriter *r, const mp_operator *attention)
 {
     const unsigned hand_on = MP_TRAIT_IN_PLACE | MP_TRAIT_PARTS | MP_TRAIT_GATHER;
@@ -150,7 +153,7 @@ mp_status mp_attention_take_in_result(mp_rewriter *r, int index)
     return mp_rewriter_become(r, producer, &draft);
 }
 
-/* Returns 1 if a mask with these values hides the element, 0 if it keeps the element, -1 if neither. */
+/* Returns 1 if element k of a mask hides its score, 0 if it keeps the score, -1 if the value means neither. */
 static int hidden(const mp_attention_found *f, const mp_value *value, int64_t k, bool is_choice)
 {
     if (is_choice) return value->is_real ? -1 : (value->i[k] != 0) != f->keeps;
@@ -158,7 +161,7 @@ static int hidden(const mp_attention_found *f, const mp_value *value, int64_t k,
     return x == 0 ? 0 : x <= MP_ATTENTION_HIDES ? 1 : -1;
 }
 
-/* True if input k is omitted, or all its integers equal `wanted`. */
+/* True if input k is omitted, or all its elements are the integer `wanted`. */
 static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t wanted)
 {
     const mp_tensor *t = mp_operator_in(r->model, op, k);
@@ -168,7 +171,7 @@ static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t 
     return all;
 }
 
-/* True if the tensor consists of the positions 0, 1, 2, ... along dimension `back` from the end. */
+/* True if the tensor contains the positions 0, 1, 2, ... along the dimension that is `back` from the end. */
 static bool counts_along(const mp_rewriter *r, int tensor, int back)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, tensor);
@@ -179,8 +182,8 @@ static bool counts_along(const mp_rewriter *r, int tensor, int back)
     return true;
 }
 
-/* Returns the structure of a mask that is computed by comparing row numbers with column numbers. Such a mask may be too large
- * to fold. */
+/* Returns the structure (mp_mask) of a mask that operators compute by comparing row numbers with column numbers. Such a mask
+ * may be too large to fold. */
 static mp_mask mask_of_comparison(const mp_rewriter *r, const mp_operator *op)
 {
     static const struct {
@@ -198,8 +201,8 @@ static mp_mask mask_of_comparison(const mp_rewriter *r, const mp_operator *op)
     return MP_MASK_UNKNOWN;
 }
 
-/* Returns the structure of a mask whose values are unknown. The mask may be a slice, from the first element on, of a larger
- * mask. */
+/* Returns the structure (mp_mask) of a mask whose values are unknown. The mask may be a slice, from the first element on, of
+ * a larger mask. */
 static mp_mask mask_of(const mp_rewriter *r, int tensor)
 {
     for (const mp_operator *op; (op = mp_writer(r, tensor));) {
@@ -212,7 +215,7 @@ static mp_mask mask_of(const mp_rewriter *r, int tensor)
     return mp_rewriter_tensor(r, tensor)->mask;
 }
 
-/* True if the Where hides exactly the columns after the row, judged by the mp_mask of a mask without values. */
+/* True if a Where hides exactly the columns after the row. Only for masks without values, by their mp_mask. */
 static bool chooses_past(const mp_rewriter *r, const mp_attention_found *f)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, f->positions), *q = mp_rewriter_tensor(r, f->q),
@@ -223,7 +226,7 @@ static bool chooses_past(const mp_rewriter *r, const mp_attention_found *f)
     return mask_of(r, f->positions) == (f->keeps ? MP_MASK_PAST : MP_MASK_FUTURE);
 }
 
-/* True if the mask hides exactly the columns after the row, for every sample. */
+/* True if the mask hides exactly the columns after the row, in every sample. */
 static bool hides_what_follows(const mp_rewriter *r, const mp_attention_found *f, int mask, bool is_choice)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, mask), *q = mp_rewriter_tensor(r, f->q), *v = mp_rewriter_tensor(r, f->v);

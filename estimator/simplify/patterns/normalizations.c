@@ -4,11 +4,11 @@
  *     mean = ReduceMean(x);  d = x - mean          (RMS: d = x)
  *     y = d / sqrt(ReduceMean(d^2) + epsilon)      (or d * reciprocal(sqrt(..)), d * (..)^-0.5)
  *
- * over trailing axes is a normalization without scale. A following product with a scale, then a sum with a bias, are fused into
- * it one by one. There is one rule per step, so a file may contain any combination. Half-precision exports convert to float32
- * inside; these conversions are part of the normalization.
+ * over trailing axes is a normalization without scale. If a product with a scale follows, it is fused into the normalization,
+ * and then a sum with a bias. Each of these is a rule of its own, so a file may contain any combination. Half-precision exports
+ * convert tensors to float32 within the pattern; these conversions become part of the normalization.
  *
- * ONNX has no normalization without scale. Ours is in the domain memplan. A normalization whose scale is all ones is also
+ * ONNX has no normalization without scale; memplan defines one in its own domain. A normalization whose scale is all ones is
  * converted to it. */
 #include <string.h>
 
@@ -23,7 +23,8 @@ struct core {
     bool is_centred;
 };
 
-/* Returns the input of a conversion between floating-point types that writes the tensor; else the tensor itself. */
+/* If a conversion between floating-point types writes the tensor, returns the input of the conversion; else the tensor
+ * itself. */
 static int before_cast(const mp_rewriter *r, int tensor)
 {
     const mp_operator *cast = mp_written_by(r, tensor, "Cast");
@@ -32,7 +33,7 @@ static int before_cast(const mp_rewriter *r, int tensor)
     return cast->in[0];
 }
 
-/* Returns the same tensor as before_cast, and adds the conversion to the pattern. */
+/* Like before_cast, and adds the conversion to the pattern. */
 static int pass_cast(const mp_rewriter *r, mp_pattern *pattern, int tensor)
 {
     int from = before_cast(r, tensor);
@@ -44,8 +45,8 @@ static bool equal_but_for_cast(const mp_rewriter *r, int a, int b)
     return before_cast(r, a) == before_cast(r, b);
 }
 
-/* Returns the number of dimensions that a reduction averages over, if they are the last ones and are kept with size 1; else
- * 0. */
+/* Returns the number of dimensions over which a reduction computes the mean. They must be the last dimensions and be kept
+ * with size 1; else returns 0. */
 static int trailing_axes(const mp_rewriter *r, const mp_operator *op)
 {
     const mp_tensor *x = mp_operator_in(r->model, op, 0), *axes_input = mp_operator_in(r->model, op, 1);
@@ -65,7 +66,7 @@ static int trailing_axes(const mp_rewriter *r, const mp_operator *op)
     return reduced == (((uint64_t)1 << count) - 1) << (x->rank - count) ? count : 0;
 }
 
-/* If the tensor is a square root (or the reciprocal of one), returns the operand of the root; else -1. */
+/* If the tensor is a square root, or the reciprocal of one, returns the tensor under the root; else -1. */
 static int radicand(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_reciprocal)
 {
     const mp_operator *op;
@@ -95,8 +96,8 @@ static int squared(const mp_rewriter *r, mp_pattern *pattern, int tensor, struct
     return square && square->in[0] == square->in[1] ? square->in[0] : -1;
 }
 
-/* Returns x if `d` is x minus its mean over the same axes; -1 if `d` uses another mean (no normalization); `d` itself if it is
- * no such difference. */
+/* If `d` is x minus the mean of x over the same axes, returns x. If `d` subtracts another mean, returns -1 (not a
+ * normalization). If `d` is not a difference, returns `d` itself. */
 static int centred(const mp_rewriter *r, mp_pattern *pattern, int d, struct core *core)
 {
     mp_pattern attempt = *pattern;
@@ -107,7 +108,8 @@ static int centred(const mp_rewriter *r, mp_pattern *pattern, int d, struct core
     return equal_but_for_cast(r, mean->in[0], sub->in[0]) && trailing_axes(r, mean) == core->n_axes ? sub->in[0] : -1;
 }
 
-/* Matches the last operator of a normalization without scale: d / root, or d * (1 / root). The root is operand k. */
+/* Matches the last operator of a normalization without scale: d / root, or d * (1 / root). Operand k of the operator is the
+ * root or its reciprocal. */
 static bool match_core(const mp_rewriter *r, mp_pattern *pattern, int root, int k, struct core *core)
 {
     const mp_operator *op = &r->model->operators[root];
@@ -128,7 +130,8 @@ static bool match_core(const mp_rewriter *r, mp_pattern *pattern, int root, int 
     return core->x >= 0;
 }
 
-/* The draft of a normalization with these inputs: memplan's domain without scale, ONNX's with scale. */
+/* Returns the draft of a normalization with these inputs. Without scale it belongs to memplan's domain, with scale to
+ * ONNX's. */
 struct normalization {
     mp_operator_draft draft;
     mp_attribute attributes[2];
@@ -144,7 +147,8 @@ static void draft_normalization(struct normalization *n, bool is_centred, int n_
                         n_in, n->attributes, 2);
 }
 
-/* Returns the normalization that writes the tensor, from the file or recognised earlier; NULL: none. */
+/* Returns the normalization operator that writes the tensor, whether the file contains it or a pattern created it. NULL:
+ * another operator writes the tensor. */
 static const mp_operator *normalization_of(const mp_rewriter *r, int tensor, bool has_scale, struct core *core)
 {
     const mp_operator *op = mp_writer(r, tensor);
@@ -160,8 +164,8 @@ static const mp_operator *normalization_of(const mp_rewriter *r, int tensor, boo
     return op;
 }
 
-/* True if the tensor has one element per normalized element and the type of x. If its rank leaves this ambiguous, it must not
- * be an activation: a residual sum is not a bias. */
+/* True if the tensor can be a scale or bias: it has one element per normalized element and the type of x. If its rank makes
+ * this ambiguous, it must not be an activation, because a residual sum is not a bias. */
 static bool is_per_element(const mp_rewriter *r, int tensor, const struct core *core)
 {
     const mp_tensor *t = &r->model->tensors[tensor], *x = &r->model->tensors[core->x];
@@ -184,7 +188,7 @@ static bool fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const stru
     return true;
 }
 
-/* Fuses a normalization at its last operator d / root, or at the conversion after that operator. */
+/* Fuses a normalization. `index` is its last operator d / root, or the conversion after that operator. */
 static bool fuse_core(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;
@@ -202,7 +206,7 @@ static bool fuse_core(mp_rewriter *r, int root, mp_status *st)
     return false;
 }
 
-/* Fuses a conversion back to the original type into a normalization without scale. */
+/* If a normalization without scale is converted back to the original type, fuses the conversion into it. */
 static bool fuse_casts(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;
@@ -213,7 +217,7 @@ static bool fuse_casts(mp_rewriter *r, int root, mp_status *st)
     return x != core.x && fuse(r, &pattern, root, &core, &x, 1, st);
 }
 
-/* Fuses a product with a scale, or a sum with a bias. */
+/* Fuses a product with a scale, or a sum with a bias, into the normalization before it. */
 static bool fuse_scale_or_bias(mp_rewriter *r, int root, mp_status *st)
 {
     const mp_operator *op = &r->model->operators[root], *before;
@@ -231,7 +235,7 @@ static bool fuse_scale_or_bias(mp_rewriter *r, int root, mp_status *st)
     return false;
 }
 
-/* Removes a scale of ones and a bias of zeros. */
+/* Removes a scale whose elements are all 1, and a bias whose elements are all 0. */
 static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;
@@ -243,7 +247,7 @@ static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
     for (int k = 1; k < op->n_out; k++)
         if (op->out[k] >= 0) return false;
     mp_pattern pattern = {.ops = {root}, .n = 1};
-    op->n_out = 1; /* memplan's operator has a single output: it has no outputs for statistics */
+    op->n_out = 1; /* memplan's operator has a single output, so it cannot output statistics */
     return bias == 0 && fuse(r, &pattern, root, &core, &core.x, 1, st);
 }
 
@@ -263,7 +267,7 @@ mp_status mp_rewrite_normalization(mp_rewriter *r, int root)
  * older one writes an Unsqueeze of a parameter [channels]. */
 
 /* If the tensor has one value per channel, broadcast over the dimensions after the channels, returns the vector of these
- * values; else -1. */
+ * values (one dimension); else -1. */
 static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
 {
     const mp_tensor *t = &r->model->tensors[tensor];
@@ -272,8 +276,9 @@ static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
     for (int d = 1; d < t->rank; d++)
         if (t->dims[d] != 1) return -1;
     if (!op)
-        return t->role == MP_ROLE_PARAMETER ? tensor
-                                            : -1; /* exporters merge equal parameters, so several operators may read this one */
+        return t->role == MP_ROLE_PARAMETER
+                   ? tensor
+                   : -1; /* several operators may read this parameter, because exporters merge equal parameters */
     return mp_is_kind(op, "Unsqueeze") && mp_operator_in(r->model, op, 0)->rank == 1 ? op->in[0] : -1;
 }
 
@@ -299,8 +304,8 @@ mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
 {
     const mp_operator *sum = &r->model->operators[root];
     if (!mp_is_kind(sum, "Add")) return MP_OK;
-    for (int way = 0; way < 4;
-         way++) { /* tries both operands as the scaled product, and both operands of the product as the normalization */
+    for (int way = 0; way < 4; way++) { /* tries both operands of the sum as the product with the scale, and both operands of
+                                           the product as the normalization */
         mp_pattern pattern = {.ops = {root}, .n = 1};
         int64_t groups;
         double epsilon;
@@ -323,10 +328,11 @@ mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
  *
  *     Softmax(x) -> IsNaN; Where(IsNaN, 0, Softmax(x))
  *
- * The softmax of a row of all -infinity is 0 / 0 = NaN. The file replaces the row by zeros, but its gradient is still NaN, 0
- * times NaN. SafeSoftmax returns zeros, and its gradient, which is computed from the output, is also zero. */
+ * If all scores of a row are -infinity, its softmax is 0 / 0 = NaN. The file replaces this row by zeros, but the gradient is
+ * still NaN, because it is 0 times NaN. SafeSoftmax returns zeros. Its gradient is computed from the output and is also
+ * zero. */
 
-/* If Where selects 0 where a tensor is NaN, and else the tensor, returns the tensor; else -1. */
+/* If a Where selects 0 at elements where a tensor is NaN, and the tensor elsewhere, returns the tensor; else -1. */
 static int made_safe(const mp_rewriter *r, mp_pattern *pattern, const mp_operator *where)
 {
     double zero;
@@ -345,7 +351,7 @@ mp_status mp_rewrite_softmax(mp_rewriter *r, int root)
     const mp_tensor *x = mp_operator_in(r->model, softmax, 0);
     const int64_t axis = mp_operator_int(softmax, "axis", softmax->version < 13 ? 1 : -1);
     const bool is_last =
-        axis == -1 || axis == x->rank - 1; /* before version 13 the softmax covers all dimensions from the axis on */
+        axis == -1 || axis == x->rank - 1; /* before version 13, a softmax runs over all dimensions from the axis on */
     if ((softmax->version < 13 && !is_last) || !mp_same_shape(x, mp_operator_out(r->model, where, 0))) return MP_OK;
     mp_attribute along = mp_attribute_int("axis", axis);
     const mp_operator_draft draft = mp_draft("SafeSoftmax", "memplan", 1, &softmax->in[0], 1, &along, 1);
