@@ -61,11 +61,11 @@ class InPlace:
         self.module: Callable[[], nn.Module | None] = lambda: None
         self.run: Forward | None = None  # the function that dynamo captures; None: not compiled
         self.forward: Forward | None = None  # the `forward` that memplan has put into the module's `__dict__`
-        self.before: dict[str, Any] = {}  # entries of the `__dict__` that memplan has replaced
+        self.before: dict[str, Any] = {}  # the module's own entries of the `__dict__`, which memplan has replaced
         self.sharded: Sharded | None = None  # the module's state under FSDP2, from the first call on
 
     def fresh(self) -> InPlace:
-        """Return the same compilation options without plans, for a copy of the module."""
+        """Return a new InPlace with the same compilation options and without plans, for a copy of the module."""
         return InPlace(self.backend.fresh(), self.fullgraph, self.capture)
 
     # ---- installing and removing
@@ -186,7 +186,7 @@ class InPlace:
         return self.sharded.silent() if self._is_planned(self.sharded) else self.sharded.aloud()
 
     def _is_planned(self, sharded: Sharded) -> bool:
-        """Whether this call is planned.
+        """Whether the present call of a sharded model is planned.
 
         From the first call with unsharded gradients on (set_requires_gradient_sync), plans count these gradients.
         """
@@ -216,7 +216,7 @@ class InPlace:
     # ---- copies
 
     def _state(self) -> Any:
-        """Return the state to pickle, that of a module never compiled. A shallow copy is compiled at its first call."""
+        """Return the state to pickle: the state without memplan's entries. A shallow copy is compiled at its first call."""
         module = self.module()
         assert module is not None
         with self.out_of(module):
@@ -255,7 +255,7 @@ def place_of(module: nn.Module) -> InPlace | None:
 
 @contextmanager
 def as_before(model: Any) -> Iterator[None]:
-    """Run the context with the model as it was before compilation."""
+    """Within the context, the model is as it was before compilation."""
     module = inner(model)
     place = place_of(module) if module is not None else None
     with place.out_of(module) if place is not None and module is not None else nullcontext():

@@ -16,7 +16,7 @@ EVERY_SECONDS = 0.1
 def terminal() -> Any:
     """Return standard error if it is a terminal, else None."""
     stream = sys.stderr
-    with contextlib.suppress(AttributeError, ValueError):  # standard error is missing or closed
+    with contextlib.suppress(AttributeError, ValueError):  # `isatty` fails if standard error is missing or closed
         return stream if stream.isatty() else None
     return None
 

@@ -110,10 +110,10 @@ class Report:
 
         The peak includes static memory. The step begins without gradients.
         """
-        # the step begins without gradients, so for models with graph breaks the first graph states the memory besides the step
+        # with graph breaks, the first graph describes the memory at the beginning of the step, when no gradients exist
         has_breaks = any(g.gradients_elsewhere_bytes for g in self.graphs)
         first = self.graphs[0] if has_breaks else self.graph
-        # bytes that static_bytes contains and that measure() measures as well
+        # these bytes are part of static_bytes, and the measured peak includes them again
         of_the_step = first.others_bytes + first.gradients_elsewhere_bytes
         pools = {id(g.pool): g.pool for g in self.graphs if g.pool is not None}.values()
         for pool in pools:

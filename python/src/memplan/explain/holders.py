@@ -45,8 +45,10 @@ def is_plain(value: Any) -> bool:
 
 
 def parts_of(value: Any, name: str, container: str) -> Iterator[tuple[Any, str, str]]:
-    """Yield the parts of an object. `container`: the name of the outermost list; the entries of the list have no names of their
-    own."""
+    """Yield the parts of an object.
+
+    `container`: the name of the outermost list; the entries of the list have no names of their own.
+    """
     if isinstance(value, ROWS):
         rows = container or f"`{name}`, a {type(value).__name__} of {len(value)}"
         yield from ((v, name, rows) for v in list(value))

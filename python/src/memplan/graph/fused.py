@@ -111,8 +111,10 @@ class FusedCapture(Capture):
         operation.once = operation.once or is_random(node)
 
     def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
-        """Return the in-place pair of an operator. Inductor reuses any buffer of equal size whose lifetime ends at the
-        operator."""
+        """Return the in-place pair of an operator.
+
+        Inductor reuses any buffer of equal size whose lifetime ends at the operator.
+        """
         if not is_pointwise(node):
             return []
         kinds, tangents = self.overwrites.get(phase, ()), self.storages_of(self.tangents)

@@ -55,8 +55,10 @@ LIBRARY.impl("bernoulli", lambda like, p: torch.empty_like(like, dtype=torch.boo
 
 
 def rnn_layer(*args: Any) -> tuple[torch.Tensor, ...]:
-    """Run an LSTM layer as eager does with gradients enabled. An LSTM layer computes the tensors for backward only if gradients
-    are enabled."""
+    """Run an LSTM layer as eager does with gradients enabled.
+
+    An LSTM layer computes the tensors for backward only if gradients are enabled.
+    """
     with torch.enable_grad():
         made: tuple[torch.Tensor, ...] = RNN_LAYER(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
         return made

@@ -18,7 +18,7 @@ LOADED = 1  # PT_LOAD: the type of a file segment that the loader maps into memo
 ProgressCall = CFUNCTYPE(c_bool, c_double, c_int64, c_int64, c_int64, c_void_p)
 Ints = POINTER(c_int)
 
-# per function of planning.h: its result type, then its argument types
+# for each function of planning.h: the type of its result, then the types of its arguments
 CALLS: dict[str, tuple[object, ...]] = {
     "mp_planning_interface": (c_int,),
     "mp_planning_new": (c_void_p, c_char_p, c_double),
@@ -58,7 +58,7 @@ CALLS: dict[str, tuple[object, ...]] = {
 
 
 def candidates() -> Iterator[str]:
-    """Yield possible paths of the library, best first: the environment variable, the wheel, the linker's path."""
+    """Yield possible paths of libmemplan.so, best first: the environment variable, the wheel, the linker's search path."""
     if named := os.environ.get("MEMPLAN_LIBRARY"):
         yield named
         return
@@ -89,7 +89,7 @@ def refuse_broken(path: str) -> None:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Return the library, loaded once. Calls release the GIL. Raises LibraryError."""
+    """Return the C library, which is loaded once. Its functions run without the GIL. Raises LibraryError."""
     failures = []
     for path in candidates():
         try:

@@ -260,7 +260,8 @@ class Planning:
                 raised.append(error)
                 return False
 
-        # Python handles signals only while Python code runs, as in this callback. Without it, Ctrl-C would wait.
+        # Python handles signals only while Python code runs. Without this callback, Ctrl-C would wait for the end of the
+        # search.
         progress = ProgressCall(call)
         self.library.mp_planning_on_progress(self.handle, progress, None)
         try:
@@ -310,7 +311,7 @@ class Planning:
         return value
 
     def was_cut_short(self) -> bool:
-        """Whether a limit ended the search. False if this rank has not searched."""
+        """Whether a limit ended the search early. False if another rank has searched for this one."""
         return bool(self.library.mp_planning_number(self.handle, text("stopped")) > 0)
 
     def share(self, name: str) -> float:

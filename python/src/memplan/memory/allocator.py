@@ -38,7 +38,7 @@ class Settings:
 
     expandable: bool = False
     max_split: int = UNLIMITED
-    max_rounding: int = 20 * MIB  # bytes by which a block above max_split may exceed a request
+    max_rounding: int = 20 * MIB  # maximum number of bytes by which a used block above max_split may exceed the request
     large_segment: int = 20 * MIB
     divisions: int = 0  # number of sizes between two powers of two to which requests are rounded; 0: no such rounding
 

@@ -24,11 +24,12 @@ from memplan.budget import Budget, in_units, only_bytes
 from memplan.errors import FallbackWarning
 
 LEAST_BYTES = 1 << 20  # bytes of the smallest tensor that is worth a copy; latency dominates smaller copies
-# pools by the number that graphs use to refer to them
+# the pools of the process, by the number with which graphs refer to a pool
 POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
 NUMBERS = itertools.count()
 STREAMS: dict[tuple[torch.device, str], Any] = {}
-EVENTS: dict[int, Any] = {}  # by destination address: the event at the end of a copy, until a step waits for it
+# for each destination address of a copy: the event at the copy's end, until a step has waited for it
+EVENTS: dict[int, Any] = {}
 
 
 def pays(n_bytes: int) -> bool:
@@ -80,7 +81,7 @@ class Pool:
         POOLS[self.number] = self
 
     def lease(self, n_bytes: int, is_pinned: bool, is_exact: bool = False) -> torch.Tensor:
-        """Return a slab of at least (or exactly) this size. It is in use while a tensor refers to it."""
+        """Return a slab of at least this size (or exactly this size). The slab is in use as long as a tensor refers to it."""
         with self.lock:
             self._take_back()
             fitting = [s for s in self.idle if s.n_bytes >= n_bytes and s.is_pinned == is_pinned]
@@ -180,7 +181,7 @@ def finish(way: str) -> None:
 
 
 def wait(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-    """Wait until a copy has finished, and return its destination. The source may be freed only after this call."""
+    """Wait until a copy has finished, and return its destination. The source of the copy may be freed only after this call."""
     if EVENTS and (event := EVENTS.pop(target.data_ptr(), None)) is not None:
         torch.cuda.current_stream(target.device if target.is_cuda else source.device).wait_event(event)
     return target

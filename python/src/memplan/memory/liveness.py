@@ -26,8 +26,8 @@ class Block:
     """A piece of memory, with the variables of the code that refer to it."""
 
     n_bytes: int
-    is_ours: bool  # allocated in this graph, so it may be overwritten
-    stays: bool  # held from outside the graph until the graph ends
+    is_ours: bool  # whether the graph itself allocates the block; only such blocks may be overwritten
+    stays: bool  # whether something outside of the graph holds the block until the graph ends
     holders: list[fx.Node] = field(default_factory=list)
 
 
@@ -45,7 +45,7 @@ class Liveness:
     Args:
         graph: the graph.
         sizes: sizes of storages by key, if they differ from the fake tensors' sizes.
-        static_keys: storages that are counted elsewhere.
+        static_keys: storages of static memory, which is not counted here.
         held_keys: storages that others hold.
     """
 
@@ -65,7 +65,7 @@ class Liveness:
             for a in node.all_input_nodes:
                 self.last_use[a] = self.at[node]
         self.in_place: set[fx.Node] = set()
-        self.blocks: dict[fx.Node, dict[int, Block]] = {}  # per node: the blocks of its results, by storage key
+        self.blocks: dict[fx.Node, dict[int, Block]] = {}  # for each node: the blocks of its results, by storage key
         self.made: dict[fx.Node, list[Block]] = {}
         for node in self.nodes:
             if node.op != "output":
@@ -176,7 +176,7 @@ def keys_of(nodes: Iterable[Any]) -> set[int]:
 
 
 def saved_bytes(backward: fx.Graph, known: Mapping[int, int], static_keys: set[int]) -> int:
-    """Return the bytes of a backward graph's inputs, which have to be kept from forward."""
+    """Return the bytes of a backward graph's inputs: the tensors that have to be kept from forward."""
     sizes = {
         storage_key(t): known.get(storage_key(t), allocated(storage_bytes(t), t.device))
         for n in backward.nodes

@@ -47,7 +47,7 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer, instead: Mapping[int, Any]
 
 
 def state_bytes(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> int:
-    """Returns the bytes that this optimizer keeps for other parameters, in groups with these options."""
+    """Returns the bytes that this optimizer would keep for the parameters in the given groups."""
     return stepped_bytes(optimizer, here, groups)
 
 
@@ -63,7 +63,8 @@ def stepped_bytes(
         return 0
     need_no_arguments(optimizer)
     ways = itertools.product((groups, given), (plain, with_graph), (False, True))
-    for of_groups, gradient, needs_closure in ways:  # an aborted step may have left incomplete state
+    for of_groups, gradient, needs_closure in ways:
+        # each way of making a step uses a new copy, because an aborted step may have left incomplete state
         with contextlib.suppress(Exception), without_values():
             return kept_by(Copy(optimizer, local, torch.empty_like, of_groups), gradient, needs_closure)
     if sum(sizes) <= MOST_REAL_NUMBERS:
@@ -99,7 +100,7 @@ def real_bytes(
     local: Callable[[torch.Tensor], torch.Tensor],
     groups: list[dict[str, Any]] | None,
 ) -> int:
-    """Returns the bytes after a step with real numbers on the CPU. Raises MemplanError if the step fails."""
+    """Returns the bytes that a copy keeps after a step with real numbers on the CPU. Raises MemplanError if the step fails."""
     first: Exception | None = None
     for gradient in (plain, with_graph, sparse):
         try:
@@ -117,7 +118,7 @@ def without_values() -> Iterator[None]:
     """Create tensors without memory within the context. Access to their address raises an error."""
     with (
         aot_settings(fake_tensor_allow_unsafe_data_ptr_access=False),
-        all_eager(),  # compiled code would read the memory of the tensors
+        all_eager(),  # steps run uncompiled, because compiled code would access memory that these tensors do not have
         torch.enable_grad(),
         without_memory(),
     ):
@@ -131,7 +132,7 @@ def small_numbers(like: torch.Tensor) -> torch.Tensor:
     return made
 
 
-# Functions that make a gradient from a parameter and a tensor of its shape.
+# Functions that make a gradient from a tensor of the parameter's shape.
 
 
 def plain(p: torch.Tensor) -> torch.Tensor:

@@ -69,7 +69,7 @@ def home_bytes(state: Any) -> int:
 
 
 def device_bytes(layouts: tuple[Layout, ...], device: torch.device) -> int:
-    """Return the bytes of the state's copies on the device."""
+    """Return the bytes that the copies of a parameter's state occupy on the device."""
     return sum(allocated(layout.n_bytes, device) for layout in layouts)
 
 
@@ -104,7 +104,7 @@ class States:
         return {**given, "state": {**given["state"], **rest}}
 
     def put_back(self) -> None:
-        """Copy the removed tensors into host memory, in the type that PyTorch would use."""
+        """Copy the tensors that hold_back has removed into host memory, in the type that PyTorch would use."""
         while self.read:
             p, name, t = self.read.pop()
             like = t.to(p.dtype) if p.is_floating_point() else t
@@ -148,7 +148,7 @@ class States:
     def update(self, parameter: torch.Tensor, brought: Tensors, step: Callable[[], Any]) -> Tensors:
         """Run the optimizer's step of a parameter on copied state.
 
-        Return the state that remains on the device. It is recorded even if the step fails.
+        Return the state that remains on the device. This state is recorded even if the step fails.
         """
         state = self.optimizer.state[parameter]
         homes = {name: state[name] for name in brought}
@@ -181,7 +181,7 @@ class States:
 
 
 class StateOf:
-    """The functions that a graph calls for one parameter's state. It holds weak references only."""
+    """The functions that a graph calls for one parameter's state. The object holds weak references only."""
 
     def __init__(self, states: States, parameter: torch.Tensor) -> None:
         self.states, self.parameter = weakref.ref(states), weakref.ref(parameter)

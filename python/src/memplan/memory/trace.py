@@ -55,7 +55,10 @@ class Recorder:
         self.n_seen = 0
 
     def add(self, events: Iterable[Event], known: dict[Life, Life]) -> None:
-        """Append events. `known`: maps blocks of this graph to blocks of an earlier graph."""
+        """Append the events of a graph to the trace.
+
+        `known`: maps blocks of the graph to the same blocks of an earlier graph.
+        """
         for block, n_bytes, node in events:
             whose = known.get(block, block)
             if n_bytes > 0 and whose not in self.alive:

@@ -70,7 +70,7 @@ class Again:
         return source.meta.get(CHECKPOINT) if is_marked else None
 
     def _needed(self) -> dict[Any, list[int]]:
-        """Return for each part the operators that backward requires, including the operators they depend on."""
+        """Return for each gather or checkpoint the operators that run again for backward, with the operators they depend on."""
         wanted = {s for o in self.operations[self.capture.boundary + 1 :] for s in o.reads}
         found: dict[Any, list[int]] = {}
         for k in sorted(self.parts, reverse=True):
@@ -80,7 +80,7 @@ class Again:
         return found
 
     def _before(self, k: int) -> Iterator[int]:
-        """Yield the operators whose results operator k needs and that must run again for it."""
+        """Yield the operators whose results operator k reads and that must run again before k."""
         for s in self.operations[k].reads:
             part = self.parts[self.makers[s]] if s in self.makers else None
             if part is not None and part not in self.made and part != self.parts.get(k):
@@ -120,7 +120,7 @@ def whole_until_summed(capture: Capture) -> Iterator[None]:
 
 
 def held(*parameters: torch.Tensor) -> None:
-    """Read the parameters only. This operator extends their lifetime."""
+    """Do nothing. As an operator of the counted graph, this function reads parameters and so extends their lifetime."""
 
 
 def run_as_its_hooks_do(graph: fx.Graph) -> None:

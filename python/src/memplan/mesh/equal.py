@@ -61,7 +61,7 @@ class Repeats:
         return [found[key] for key in wanted]
 
     def unroll(self, joint: fx.GraphModule, n_forward_outputs: int, static: Any) -> list[int]:
-        """Insert the omitted blocks into a joint graph. Return the indices of its parameters and buffers."""
+        """Insert the omitted blocks into a joint graph. Return the indices of the graph's parameters and buffers."""
         primals = primals_of(joint.graph)
         nodes = [primals[k] for k in static]
         unroll(joint, self.n, n_forward_outputs, self.starts)
@@ -69,7 +69,7 @@ class Repeats:
 
 
 def shortened(model: nn.Module) -> tuple[Repeats, dict[str, str]] | None:
-    """Remove blocks that are equal to others from the model. Return also a map from old to new parameter names."""
+    """Remove blocks that are equal to other blocks from the model. Also return a map from old to new parameter names."""
     best: tuple[int, int, str, Any] = (KEPT, 0, "", None)
     for path, items in lists(model):
         seen = [looks(item) for item in items]

@@ -68,7 +68,7 @@ class RankReport(Report):
 
     @functools.cached_property
     def wider(self) -> RankReport:
-        """The same step on a mesh of twice the ranks."""
+        """The report of the same step on a mesh with twice as many ranks."""
         return self.again(self.mesh.twice())
 
     def scalars(self) -> dict[str, float]:

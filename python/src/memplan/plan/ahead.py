@@ -106,7 +106,7 @@ def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
     """
     beside = Beside(graph, room, spare)
     earliest = beside.first
-    # per collective: its index, its two operators, and the farthest node that hides a part of it
+    # for each split collective: its index, its two operators, and the farthest node that hides a part of its time
     split: list[tuple[int, Apart, int]] = []
     for i, node in enumerate(beside.nodes):
         if not is_collective(node):
@@ -148,7 +148,7 @@ def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
 def rewrite(graph: fx.Graph, node: fx.Node, two: Apart, begins: tuple[fx.Node, int], ends: tuple[fx.Node, int]) -> None:
     """Replace a collective by two operators, inserted before the nodes in `begins` and `ends`.
 
-    The second element of a pair is the bytes of copies that other collectives make while the node runs.
+    `begins` and `ends` are pairs of a node and the bytes of copies that other collectives make while this node runs.
     """
     given, group = node.args
     with graph.inserting_before(begins[0]):
@@ -189,7 +189,8 @@ def put_waits(liveness: Liveness, most_bytes: int, before: int, time: Time) -> b
         if is_sum_on_host(node):
             node.target = part_of_sum
             continue
-        for k in range(start + 1, end + 1):  # a second of compute hides a second of one collective
+        for k in range(start + 1, end + 1):
+            # each second of a node hides a second of one collective only, so the used seconds are subtracted
             used = min(left, free[k])
             time.hidden, left, free[k] = time.hidden + used, left - used, free[k] - used
         for made in results_of(node):
@@ -200,7 +201,10 @@ def put_waits(liveness: Liveness, most_bytes: int, before: int, time: Time) -> b
 
 
 def latest(node: fx.Node, liveness: Liveness, live: list[int], most_bytes: int) -> int:
-    """Return the index of the node after which a collective is awaited. Add the collective's bytes until then to `live`."""
+    """Return the index of the node after which a collective is awaited.
+
+    Add the bytes that the collective holds until this node to `live`.
+    """
     start = liveness.at[node]
     if node.meta.get(WORKSPACE) or node not in results_of(node):
         return start

@@ -27,7 +27,7 @@ from memplan.memory.liveness import WORKSPACE
 if TYPE_CHECKING:
     from memplan.plan.emit import Emission
 
-GRAIN = 512  # bytes; offsets of copies in host memory are multiples of it
+GRAIN = 512  # the offsets of copies in host memory are multiples of this many bytes
 
 
 class Host:
@@ -119,7 +119,7 @@ class Copies:
         self.waits.setdefault(copy.until, []).append(copy)
 
     def give_state(self, update: fx.Node, made: fx.Node) -> None:
-        """Pass state to an update. The update's result is the state to copy out."""
+        """Pass the state on the device to its update. The result of the update is the state that is copied back to the host."""
         if (s := self.state_of.get(update)) is not None:
             made.args = (*made.args, self.state[s])
             made.meta["val"] = self.host.moved[s].values
@@ -163,7 +163,7 @@ class Copies:
             return 0
         nodes = list(self.emission.graph.nodes)
         at = {node: i for i, node in enumerate(nodes)}
-        # per placed copy: first and last node of its lifetime, offset, end of its bytes
+        # for each placed copy: first and last node of its lifetime, offset, end of its bytes
         placed: list[tuple[int, int, int, int]] = []
         height = 0
         for s, out in sorted(self.out.items(), key=lambda item: (-storage_bytes(self.host.values[item[0]]), item[0])):

@@ -47,7 +47,7 @@ def draw(function: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
 
 
 def draw_again(state: torch.Tensor, function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Repeat a draw from a recorded state, and restore the generator afterwards."""
+    """Repeat a draw from a recorded generator state, and restore the generator's present state afterwards."""
     get, put = state_of(device_of_first(args))
     with DRAWING:
         now = get()

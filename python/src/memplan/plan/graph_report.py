@@ -51,7 +51,7 @@ class GraphReport:
     most_bytes: int  # peak of a step if all outputs and their gradients live until its end
     forward_bytes: int  # peak during forward
     keep_all_bytes: int
-    floor_bytes: int  # certified lower bound for any order of these operators
+    floor_bytes: int  # certified lower bound in bytes on the peak of any order of the graph's operators
     static_bytes: int  # parameters, buffers, inputs, and the reserved or optimizer bytes that the user named
     saved_bytes: int  # bytes of the tensors saved from forward to backward
     waiting_bytes: int  # bytes at the end of forward: saved tensors, and outputs for the user
@@ -64,7 +64,8 @@ class GraphReport:
     copied: list[Copied]
     host_bytes: int  # host memory for copies and optimizer state; 0 if unused
     collectives: Time  # time of collectives that gather parameters and reduce gradients
-    pool: Pool | None = field(repr=False)  # the host memory that copies of this graph use; None: no copies
+    # the pool of host memory that the copies of this graph use; None: the graph has no copies
+    pool: Pool | None = field(repr=False)
     device_type: str  # type of the device that runs the graph, such as "cuda"
     context_bytes: int | None  # bytes that a GPU's context occupies outside of the allocator; None without a GPU
     notes: list[str]  # notes for the user on surprising properties of the plan
@@ -77,7 +78,7 @@ class GraphReport:
     measured_bytes: int | None = None  # peak measured under Inductor; None: not measured
     rounds: int = 1  # number of rounds of planning and measuring
     others_bytes: int = 0  # part of static_bytes: tensors that other calls keep for their backward
-    frame: Any = None  # identifies the user's code that was captured; equal for all of its graphs
+    frame: Any = None  # identifier of the captured user code; equal for all graphs of this code
     cut_at: str = ""  # position of the graph break, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # part of static_bytes: gradients of parameters in other graphs
     state_bytes: int = 0  # part of host_bytes that contains optimizer state
@@ -86,10 +87,10 @@ class GraphReport:
     is_seen: bool = False  # whether memplan has observed which outputs the user keeps
 
     def __deepcopy__(self, _: Any) -> GraphReport:
-        return self  # a GraphReport does not change, so copies are the same object
+        return self  # a deep copy is the object itself, because a GraphReport does not change
 
     def take_seen(self, n_bytes: int) -> None:
-        """Record the peak of an observed use of the outputs. `planned_bytes` is the largest peak observed."""
+        """Record the peak of a step with an observed use of the outputs. `planned_bytes` is the largest peak observed."""
         self.planned_bytes = min(self.most_bytes, max(n_bytes, self.planned_bytes if self.is_seen else 0))
         self.is_seen = True
 

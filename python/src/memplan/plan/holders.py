@@ -48,7 +48,7 @@ class Holder:
     kind: str
     n_bytes: int
     module: str  # innermost module whose call created the tensor; "": unknown
-    line: Line | None  # the line that created it; for backward nodes, the line of forward
+    line: Line | None  # line of user code that created the tensor; for backward nodes, the line of the forward operator
 
 
 def module_of(node: fx.Node | None) -> str:
@@ -59,7 +59,10 @@ def module_of(node: fx.Node | None) -> str:
 
 
 def lines_of(node: fx.Node | None) -> list[Line]:
-    """Return the calls that created a node, outermost first. Backward nodes have the calls of forward."""
+    """Return the calls that created a node, outermost first.
+
+    For a backward node, the calls are those of its forward operator.
+    """
     found = LINE.findall((node.meta.get("stack_trace") or "") if node is not None else "")
     return [Line(file, int(number), function) for file, number, function in found if not file.startswith(OURS)]
 

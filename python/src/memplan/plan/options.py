@@ -26,10 +26,10 @@ class Options:
     time_limit: float = 20.0
     on_infeasible: str = "raise"
     progress: Watcher | None = None
-    cache: str | None = None  # a folder, "off", or None for the default of the environment
+    cache: str | None = None  # folder of the cache, or "off"; None: the folder that the environment names
     verify: bool = False
     device: Device | None = None  # the device named by `device=`; None: the tensors' own device
-    autocast: Region = None  # autocast region around the model, on the named device
+    autocast: Region = None  # type of the autocast region around the model, with `device` only
     offload: Budget | None = None
     link: str | float | None = None  # link between device and host; None: the usual link of the device
     timeout: float = 600.0  # seconds that ranks wait for each other, besides the time of a search

@@ -104,14 +104,17 @@ class GraphPlanner:
         self.was_cut_short = False  # whether a search ended early, including searches without a plan
 
     def again(self, outside_bytes: int) -> GraphPlanner:
-        """Return a planner with another budget and another amount of memory outside the graph. Earlier reports stay."""
+        """Return a planner of the same graph for another budget and another amount of memory outside of the graph.
+
+        Reports of earlier plans remain valid.
+        """
         made = type(self)(self.capture, self.costs, outside_bytes, self.name, self.together)
         if made.room_bytes == self.room_bytes:
             made.smallest_bytes = self.smallest_bytes
         return made
 
     def offload(self, pool: Pool, taken_bytes: int, options: Options) -> None:
-        """Permit copies in host memory that other graphs do not use. Raises MemplanError."""
+        """Permit copies to the part of the host memory that other graphs do not use. Raises MemplanError."""
         left = pool.most_bytes - taken_bytes
         if self.host is not None or left <= 0:
             return
@@ -222,7 +225,7 @@ class GraphPlanner:
         self.was_cut_short = False
         keep_all = self.planning.number("keep_all_bytes")
         budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), lambda: self.auto_bytes(options.device))
-        # for the budget "min", only the smallest plan fits
+        # the budget "min" needs no search within a budget, because only the smallest plan fits
         found = None if is_smallest(options.budget) else self.within(budget, options)
         found = found or self._smallest(budget, options, is_first)
         return self._ahead(found, budget), budget
@@ -353,7 +356,7 @@ class GraphPlanner:
 
     def report(self, emitted: Emitted, budget: int, plan_seconds: float, options: Options) -> GraphReport:
         p = self.planning
-        # NaN: the times of operators are unknown
+        # with unknown operator times, the extra time is NaN
         known = math.nan if options.device is None and self.device().type == "meta" else 1.0
         runs = Counter(p.steps())
         peak_at, holders = holders_at_peak(p, self.capture)

@@ -58,7 +58,7 @@ class Requests:
         return Requests(title, Requests.of(trace, title).before, [(k, n) for _, k, n in sorted(moments)], frames)
 
     def peak(self) -> int:
-        """Return the number of the step's requests up to its peak."""
+        """Return the number of requests from the beginning of the step to its peak."""
         sizes: dict[int, int] = {}
         now = top = at = 0
         for k, (number, n_bytes) in enumerate(self.step):

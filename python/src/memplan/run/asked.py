@@ -86,7 +86,7 @@ class Asked:
         module = self.args[0] if self.args else None
         place = in_place.place_of(module) if isinstance(module, nn.Module) else None
         if isinstance(module, nn.Module) and place is not None and place.run is self.function and place.fullgraph:
-            with contextlib.suppress(Exception):  # modules that cannot be copied are not compared
+            with contextlib.suppress(Exception):  # if the module cannot be copied, the results are not compared
                 self.copy = in_place.eager_copy(module, {id(p): p for p in module.parameters()})
 
     def _versions(self) -> list[int]:
@@ -130,7 +130,7 @@ class Asked:
         try:
             with drawing_from(self.states), others_as(self.others):
                 return prints(lambda: model.forward(*self.args[1:], **self.kwargs))
-        except Exception:  # the copy of the module may be incomplete and fail to run
+        except Exception:  # any exception: a copy of the module may be incomplete and fail to run
             return None
 
 
@@ -159,7 +159,7 @@ def other_states() -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def others_as(states: tuple[Any, Any]) -> Iterator[None]:
-    """Use these generator states within the context, and restore the present states afterwards."""
+    """Within the context, the generators of Python and NumPy have these states. Afterwards, the present states are restored."""
     now = other_states()
     try:
         put_others(states)

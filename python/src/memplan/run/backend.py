@@ -105,7 +105,10 @@ class Backend:
         return made
 
     def serve(self, model: torch.nn.Module) -> None:
-        """Set the compiled model, by weak reference. Plans count all of its parameters, whether or not a graph reads them."""
+        """Store a weak reference to the compiled model.
+
+        Plans count all parameters of the model, whether or not a graph reads them.
+        """
         self.model = weakref.ref(model)
 
     def take_options(self, other: Backend) -> None:
@@ -174,7 +177,7 @@ class Backend:
         return self.current
 
     def around(self, captured: Captured) -> Callable[..., Any]:
-        """Return the compiled graph within the wrappers that its present plan requires."""
+        """Wrap the compiled graph in the functions that its present plan requires, and return the result."""
         if captured.error is not None:
             return raising(captured.error)
         assert captured.compiled is not None
@@ -222,7 +225,10 @@ class Backend:
             warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)
 
     def captures_again(self) -> bool:
-        """Start new plans if the memory besides the model's calls has changed. Return whether PyTorch has to capture again."""
+        """Begin new plans if the observed memory besides the model's calls has changed.
+
+        Return whether a new capture is needed.
+        """
         options = self.learned.changed(self.options, self.report, bool(self.together))
         if options is not None:
             self.options = options
@@ -382,7 +388,7 @@ class Backend:
         gradients = gradient_bytes(model) if self.is_cut else 0
         self.gradients_elsewhere_bytes = max(0, gradients - here["gradient"])
         parameters = max(0, model_bytes(model) - here["parameter"])
-        buckets = gradient_bytes(active_replica())  # DDP copies gradients into communication buckets
+        buckets = gradient_bytes(active_replica())  # DDP's buckets: copies of all gradients for communication
         return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + buckets
 
 

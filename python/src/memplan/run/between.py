@@ -77,7 +77,7 @@ class Between:
         self.names = [*["a parameter"] * (self.n_inputs - len(names)), *names]
         if metadata is None:
             return compiled
-        first = int(metadata.num_mutated_inp_runtime_indices)  # index of the first output for the caller
+        first = int(metadata.num_mutated_inp_runtime_indices)  # index of the first graph output that the caller receives
         read = [k for k, is_read in enumerate(self.outputs[first : first + metadata.num_outputs]) if is_read]
 
         def call(*inputs: Any) -> Any:
@@ -101,7 +101,10 @@ def read_output(outputs: Sequence[Any], k: int) -> Read:
 
 
 def checking(reads: list[Read]) -> Callable[[Any], None]:
-    """Return a hook that runs before backward. It runs once unless the graph is retained, and must not keep memory alive."""
+    """Return a hook that runs before backward.
+
+    The hook runs once unless the graph is retained, and must not keep memory alive.
+    """
 
     def check(_: Any) -> None:
         for tensor, version, name, refusal in reads:
@@ -127,7 +130,8 @@ def readable(source: str) -> str:
     """Shorten L['self']._modules['0']._parameters['bias'] to 0.bias, and L['x'] to x."""
     if local := re.fullmatch(r"L\['(\w+)'\]", source):
         return local[1]
-    if given := re.fullmatch(r"L\['args'\]\[(\d+)\]", source):  # an argument of a module compiled in place
+    if given := re.fullmatch(r"L\['args'\]\[(\d+)\]", source):
+        # for a module compiled in place, captures name a positional argument L['args'][i]
         return f"input {given[1]}"
     for part in PARTS:
         source = source.replace(part, "")

@@ -30,7 +30,7 @@ def dynamo_backend(
 ) -> Callable[..., Any]:
     """Compile a graph for torch.compile(model, backend="memplan", options={"budget": "8GiB"}).
 
-    The option `report` is a memplan.Report. memplan fills it.
+    The option `report` is a memplan.Report, which memplan fills.
     """
     given = options if options is not None else {}
     if id(given) not in BY_OPTIONS or BY_OPTIONS[id(given)][0] is not given:

@@ -56,7 +56,7 @@ class Captured:
         self.generation = backend.generation  # number of the options (backend.generation) for which the graph is planned
         self.refusal = ""  # the reason why the graph cannot be planned; "": it can
         self.n_forward_outputs = 0
-        self.inputs: list[bool] = []  # by input: whether it is a parameter or a buffer of the model
+        self.inputs: list[bool] = []  # for each input of the graph: whether it is a parameter or a buffer of the model
         self.graph: weakref.ref[GraphReport] | None = None  # the report of the graph's plan
         self.error: Exception | None = None  # an error that each call raises, because no plan could be made
         self.between: Between | None = None
@@ -84,7 +84,7 @@ class Captured:
     ) -> Sequence[int]:
         """Return the indices of the joint graph's inputs that are parameters and buffers of the model.
 
-        PyTorch reports them. But under Inductor it reports none, and PyTorch 2.4 reports nothing and may insert parameters
+        PyTorch reports these indices. Under Inductor it reports none. PyTorch 2.4 never reports them and may insert parameters
         first.
         """
         primals = [n for n in joint.nodes if n.op == "placeholder" and "tangents" not in n.name]
@@ -127,7 +127,7 @@ class Captured:
         return self.run(*inputs)
 
     def tell_saved(self, forward: fx.Graph) -> None:
-        """Update PyTorch's metadata for a forward that saves other tensors than the forward at compilation."""
+        """Update PyTorch's metadata for a new plan, whose forward saves other tensors than the forward at compilation."""
         saved = [o for o in flat_outputs(forward)[self.n_forward_outputs :] if isinstance(o, fx.Node)]
         tensors = [o for o in saved if isinstance(o.meta.get("val"), torch.Tensor)]
         self.metadata.num_symints_saved_for_bw = sum(is_number(o.meta.get("val")) for o in saved)

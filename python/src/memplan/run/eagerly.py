@@ -123,7 +123,7 @@ class Eagerly:
         return self.n_since & (self.n_since - 1) == 0
 
     def is_captured(self) -> None:
-        """Withdraw the report's sentence on a failed capture, because this call is planned."""
+        """Withdraw the sentence on a failed capture from the report, because the present call is planned."""
         if self.n_since and self.report.graphs:
             self.report.fallbacks[:] = [f for f in self.report.fallbacks if f.reason not in self.failed]
             sentence = (

@@ -117,7 +117,7 @@ class Writer:
 
 
 def compile_graph(module: fx.GraphModule) -> Run:
-    """Return a function that runs the graph on a list of arguments. It empties the list."""
+    """Return a function that runs the graph on a list of arguments. The function empties the list."""
     (run,) = compiled(module, ())
     return run
 

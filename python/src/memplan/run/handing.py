@@ -45,9 +45,10 @@ def complete(graph: fx.Graph) -> dict[int, int]:
 
 
 def shares(graph: fx.Graph, caps: Sequence[int]) -> list[list[int]]:
-    """Divide the results of backward into groups, in order of completion. Each group is a share of a bucket.
+    """Divide the results of backward into groups, in order of completion.
 
-    Autograd hands over the results of one part in any order. A bucket that ends within a part is sent with the next part.
+    Each group is a share of a bucket, and one part of backward computes it. Autograd hands over the results of a part in any
+    order. A bucket that ends within a part is sent with the next part.
     """
     at, results = complete(graph), flat_outputs(graph)
     order = sorted(at, key=lambda k: at[k])
@@ -63,7 +64,7 @@ def shares(graph: fx.Graph, caps: Sequence[int]) -> list[list[int]]:
 
 
 def hasten(graph: fx.Graph) -> None:
-    """Move views among the results directly behind their source. A plan has them at the end."""
+    """Move each view that is a result directly behind the node it views. A plan creates these views at the end of backward."""
     at = {node: i for i, node in enumerate(graph.nodes)}
     results = {r for r in flat_outputs(graph) if isinstance(r, fx.Node)}
     wanted = reaching(results)
@@ -76,7 +77,7 @@ def hasten(graph: fx.Graph) -> None:
 
 
 class Waiting:
-    """The parts of one call's backward that have not run."""
+    """The parts of one call's backward that have not run yet, with the values that they need."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
@@ -86,7 +87,7 @@ class Waiting:
         self.runs, self.values = runs, values
 
     def take(self, n: int) -> list[Any] | None:
-        """Return the gradients of a part, or None if this backward did not start in the graph."""
+        """Run a part and return its gradients, or None if this backward did not run the first part."""
         if self.values is None:
             return None
         gradients: list[Any]

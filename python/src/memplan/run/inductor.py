@@ -34,7 +34,7 @@ LITTLE = 0.03  # share of a budget that may remain unused without another round
 
 
 class InductorPlanner(GraphPlanner):
-    """A planner that uses its own peak, because the count over graphs ignores fusion."""
+    """A planner that reports the planner's peak, because counting on the final graphs ignores fusion."""
 
     def emit(self, steps: list[Step]) -> Emitted:
         emitted = super().emit(steps)
@@ -118,7 +118,7 @@ class Tried:
 
 
 class Fitted:
-    """A graph that is planned, compiled and measured at its first call."""
+    """A captured graph that is planned, compiled and measured when it is first called."""
 
     def __init__(self, backend: InductorBackend, module: fx.GraphModule) -> None:
         self.backend, self.module = backend, module

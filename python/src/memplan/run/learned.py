@@ -69,13 +69,13 @@ class Learned:
             self.keep_less(graph, beside.kept_less)
 
     def keep_less(self, graph: GraphReport, n_bytes: int) -> None:
-        """Limit the saved bytes in later plans of this graph's frame."""
+        """Limit the bytes that later plans of this user code (the graph's frame) save for backward."""
         before = self.most_kept.get(graph.frame, graph.waiting_bytes)
         self.most_kept[graph.frame] = max(0, min(before, graph.waiting_bytes - n_bytes))
         self.is_beyond = self.is_beyond or n_bytes > 0
 
     def plan(self, planner: GraphPlanner, options: Options) -> tuple[GraphPlanner, Emitted, int]:
-        """Plan a graph. Return its planner, its graphs and the budget. Raises BudgetError."""
+        """Plan a graph. Return the planner, the graphs of the plan, and the budget. Raises BudgetError."""
         return planner, *planner.solve(options, is_first=self.n_times == 0)
 
     def changed(self, options: Options, report: Report, is_shared: bool) -> Options | None:
@@ -104,7 +104,7 @@ class Learned:
         capture.operations[capture.boundary].workspace_bytes = room
 
     def report_alone(self, graph: GraphReport, capture: Capture) -> None:
-        """Report keep-all and floor of the first plan, which counts no other memory."""
+        """Let the report state keep-all and floor of the graph's first plan, which counts no memory of other calls."""
         sizes = tuple(s.n_bytes for s in capture.storages if s.kind == "input")
         alone = self.alone.setdefault((graph.frame, sizes), (graph.keep_all_bytes, graph.floor_bytes))
         graph.keep_all_bytes, graph.floor_bytes = alone

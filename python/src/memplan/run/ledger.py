@@ -216,7 +216,7 @@ class Booked:
             self.owner.over(graph, Beside(n_bytes, n_calls, gradients, uncounted, 0, cuts, max(0, uncounted - less)))
 
     def beside_outside(self, there: int, outside: Outside) -> None:
-        """Compare the budget with the memory of tensors computed outside the graph in its first step."""
+        """Report the call if its plan and the measured tensors outside of the graph exceed the budget together."""
         before, after = outside
         waiting = self.until_backward_bytes + there + before + after
         takes = max(self.planned_bytes - self.counted_bytes + there + before, waiting)

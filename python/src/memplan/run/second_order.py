@@ -34,7 +34,7 @@ SENTENCE = (
 
 
 def ambient() -> list[contextlib.AbstractContextManager[Any]]:
-    """Return contexts that enter the current autocast state again."""
+    """Return contexts that restore the present autocast state later."""
     kinds = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     cached = torch.is_autocast_cache_enabled()
     return [torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), cached) for kind in kinds]
@@ -47,7 +47,7 @@ def generators() -> list[torch.Generator]:
 
 @contextlib.contextmanager
 def drawing_from(states: Sequence[Any]) -> Any:
-    """Draw random numbers from these generator states within the context, and restore the present states afterwards."""
+    """Within the context, random numbers are drawn from these generator states. Afterwards, the present states are restored."""
     now = [(g, g.get_state()) for g in generators()]
     try:
         for generator, state in zip(generators(), states):

@@ -59,7 +59,7 @@ class Whole(nn.Module):
 
 
 def nothing(*_: Any) -> None:
-    """Do nothing. This hook replaces one of FSDP2's."""
+    """Do nothing. This function replaces a hook of FSDP2."""
 
 
 def casting(hook: Hook) -> Callable[..., Any]:

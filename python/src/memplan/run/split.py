@@ -145,7 +145,7 @@ def is_item(node: fx.Node) -> bool:
 
 
 def dependent(graph: fx.Graph) -> set[fx.Node]:
-    """Return the nodes that depend on incoming gradients."""
+    """Return the nodes of a backward graph that depend on the gradients of the outputs."""
     found: set[fx.Node] = set()
     for node in graph.nodes:
         if (node.op == "placeholder" and "tangents" in node.name) or not found.isdisjoint(node.all_input_nodes):

@@ -55,11 +55,15 @@ class Word:
 
 
 class Together:
-    """The ranks of these process groups, innermost group first. Without groups, this process alone."""
+    """The ranks that plan together: all ranks of these process groups, innermost group first.
+
+    Without groups, this process alone.
+    """
 
     def __init__(self, groups: Sequence[Any] = ()) -> None:
         self.groups = tuple(groups)
-        self.talking: list[Any] = []  # process groups of the same ranks, whose messages are in host memory
+        # for each of the groups: a process group of the same ranks that sends messages from host memory
+        self.talking: list[Any] = []
         self.name, self.seconds = "what is planned", 0.0
 
     def __bool__(self) -> bool:
@@ -173,7 +177,7 @@ class Together:
         return answer
 
     def _talk(self, own: Word, decide: Callable[[Sequence[Any]], Any]) -> Word:
-        """Send messages to the first rank, group by group. Its answer returns to the ranks whose messages arrived."""
+        """Send messages to the first rank, group by group. The answer of the first rank returns through the same groups."""
         words, heard, answer = [own], [], None
         if not self.talking:
             self.talking = [on_host(group, self.seconds) for group in self.groups]
@@ -319,8 +323,9 @@ def agreed(
     own = set(capture.static_nodes)
     given = [t for n in capture.primals if n not in own and n.users for t in tensors_of(n.meta.get("val"))]
     sources = [o.source for o in capture.operations if o.source is not None]
-    differ = any(map(is_functional, sources))  # operands of functional collectives may differ between ranks
-    # the sizes of shards may differ between ranks
+    # if the graph has functional collectives, layouts are not compared, because operands may differ between ranks
+    differ = any(map(is_functional, sources))
+    # operators of FSDP2 are compared by name only, because the sizes of shards may differ between ranks
     calls = [str(n.target) if differ or is_ours(n) else describe(n) for n in sources]
     said = {name: [text] for name, text in options.items()}
     said |= {"the sizes of its inputs": [str(list(t.shape)) for t in given], "their types": [str(t.dtype) for t in given]}
@@ -343,7 +348,8 @@ def agreed(
 def agreed_again(together: Together, capture: Capture, options: Options, outside_bytes: int) -> int:
     """Return the maximum over all ranks of the bytes besides a graph that is planned again.
 
-    The room that its calls leave to others is the maximum as well. Raises RankError if options differ.
+    The bytes that the graph's calls reserve for other calls become the maximum over all ranks as well. Raises RankError if
+    options differ.
     """
     if not together:
         return outside_bytes

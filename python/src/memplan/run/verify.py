@@ -86,7 +86,8 @@ class Verified:
         results: list[list[tuple[str, torch.Tensor]]] = []
         peaks = []
         for run in (self.compiled, self.module):
-            for is_measured in (False, True):  # the unmeasured first run may compile; it also collects the results
+            for is_measured in (False, True):
+                # a first run is not measured, because it may compile; it also collects the results
                 found: list[tuple[str, torch.Tensor]] = []
                 with drawing_from(states):
                     call = functools.partial(step, run, apart_from(inputs), found, self.names)

@@ -38,7 +38,7 @@ def bytes_of(capture: Capture, nodes: Iterable[Any]) -> int:
 
 
 def own_bytes(nodes: Iterable[fx.Node]) -> int:
-    """Return the bytes of these values alone. They may be slices of a batch, so the storage may be larger."""
+    """Return the bytes of the values' elements. The values may be slices of a batch, so their storages may be larger."""
     return sum(allocated(t.numel() * t.element_size(), t.device) for n in nodes for t in tensors_of(n.meta.get("val")))
 
 

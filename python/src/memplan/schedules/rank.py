@@ -96,10 +96,7 @@ class Stage(Learned):
         return options if self.is_behind and self.ledger.n_calls == 0 else None
 
     def report_alone(self, graph: GraphReport, capture: Capture) -> None:
-        """Report the memory of the stage together with the other stages.
-
-        The plan itself counts the memory besides its calls only.
-        """
+        """Let the stage's report state the memory of the stage together with the other stages of the rank."""
         super().report_alone(graph, capture)
         rank, graph.in_halves = self.rank, True
         beside = rank.beside_bytes(self.index, {s: p.needs.sizes for s, p in rank.plans.items()})
@@ -107,7 +104,8 @@ class Stage(Learned):
         graph.keep_all_bytes, graph.floor_bytes = rank.keep_all_bytes, graph.floor_bytes - graph.others_bytes
         graph.others_bytes = beside + (graph.saved_bytes if rank.is_split else 0) if rank.is_whole else NO_BUDGET >> 1
         graph.in_flight, graph.is_seen = rank.in_flight.get(self.index, 1), True
-        graph.proved_overhead = float("nan")  # plans with other limits on saved bytes are not covered by a proof
+        # unknown: the planner's proof does not cover plans with other limits on saved bytes
+        graph.proved_overhead = float("nan")
 
 
 class Rank:
@@ -129,11 +127,11 @@ class Rank:
         self.counted_bytes, self.is_split, self.last = counted_bytes, is_split, last
         self.stages: dict[int, Stage] = {}
         self.plans: Plans = {}
-        self.is_whole = False  # whether all stages have been planned together
+        self.is_whole = False  # whether all stages of the rank have been planned together
         self.budget_bytes = self.keep_all_bytes = 0
         # whether a BudgetError is raised after the step only, because other ranks wait for this rank within the step
         self.defers = False
-        self.trouble: BudgetError | None = None  # the error that is raised after the step
+        self.trouble: BudgetError | None = None  # the deferred BudgetError, which is raised after the step
 
     def add(self, index: int, model: Callable[[], Any]) -> Stage:
         self.stages[index] = Stage(self, index, model)
@@ -168,7 +166,7 @@ class Rank:
         return sizes.get(stage, like if stage <= self.last else dict.fromkeys(like, 0))
 
     def peak_bytes(self, plans: Plans, index: int | None = None) -> int:
-        """Return the peak of a step, or the peak over the calls of one stage."""
+        """Return the peak of a step with the given plans, or, with `index`, the peak over the calls of one stage."""
         static, sizes = self.static(), {s: p.needs.sizes for s, p in (self.plans | plans).items()}
         most = 0
         for moment in self.moments:
@@ -249,9 +247,9 @@ class Rank:
         return Needs(planner, emitted, is_split, index == self.last, self.stages[index].whole())
 
     def _planner(self, stage: Stage, limits: dict[int, int], room: float) -> GraphPlanner:
-        """Return a planner for a stage.
+        """Return a planner for a stage that saves at most its limit.
 
-        It counts the memory besides the stage if all stages save up to these limits. It limits the bytes that the stage saves.
+        The planner counts the memory besides the stage if all stages save up to their limits.
         """
         known = stage.captured
         assert known is not None
@@ -268,7 +266,8 @@ class Rank:
     def _within(self, stages: Sequence[Stage], budget: int, everything: Plans, options: Options) -> Plans | None:
         """Return the fastest plans found whose total memory is within the budget.
 
-        A limit that leaves budget unused is too low. A limit is too high if a call's budget is below its smallest plan.
+        A limit that leaves budget unused is too low. A limit is too high if it leaves a call less than the call's smallest plan
+        needs.
         """
         self.limited = {s: p.needs.sizes for s, p in everything.items()}
         quick = dataclasses.replace(options, effort="quick")
@@ -310,7 +309,7 @@ class Rank:
     def _at(
         self, limits: dict[int, int], stages: Sequence[Stage], target: int, budget: int, options: Options, rounds: int
     ) -> Plans | None:
-        """Return plans that save at most the given bytes per stage.
+        """Return plans that save at most the given number of bytes per stage.
 
         The target of the calls is lowered until all moments are within the budget.
         """

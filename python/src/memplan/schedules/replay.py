@@ -23,7 +23,8 @@ SENT = "sent"  # FSDP2's buffer for all ranks' shards while the parameters of a 
 WHOLE = "whole"  # gathered parameters of a stage under FSDP2
 SUMMED = "summed"  # the rank's shards of the parameters' gradients
 
-FORWARD, BACKWARD, MERGE = "forward", "backward", "merge"  # kinds of calls of a stage
+# kinds of calls of a stage; MERGE: the step joins the outputs of the last stage
+FORWARD, BACKWARD, MERGE = "forward", "backward", "merge"
 GATHER, SUM = "gather", "sum"  # actions of FSDP2 in a schedule's list
 # the two parts of BACKWARD under a zero-bubble schedule: input gradients and weight gradients
 INPUTS, WEIGHTS = "inputs", "weights"
@@ -106,12 +107,12 @@ class Replay:
         self.moments.append(Moment(stage, phase, Counter((s, what) for s, what, _ in alive), has_output))
 
     def _is_of_stage_before(self, stage: int, what: str, part: int) -> bool:
-        """Whether the tensor shares memory with a tensor of the previous stage on this rank."""
+        """Whether the tensor is also a tensor of the previous stage on this rank, so that it counts once."""
         same = {INPUT: OUTPUT, INPUT_GRADIENT: OUTPUT_GRADIENT}.get(what)
         return same is not None and self.alive[stage - 1, same, part] > 0 and self._hands_on(stage - 1)
 
     def _hands_on(self, stage: int) -> bool:
-        """Whether the next stage is on this rank."""
+        """Whether the next stage is on this rank, so that it receives the output without a message."""
         return stage in self.stages and stage + 1 in self.stages
 
     def _begin_gather(self, stage: int) -> None:
@@ -235,7 +236,7 @@ def one_forward_one_backward(stage: int, n_stages: int, n_parts: int) -> list[Ac
 
 
 def listed(actions: Iterable[Any]) -> list[Action]:
-    """Return the actions of a schedule that is a list. Overlapping actions become separate actions."""
+    """Return the actions of a schedule that PyTorch states as a list. An overlapped pair of actions becomes two actions."""
     found: list[Action] = []
     for action in actions:
         if action is not None and action.sub_actions:

@@ -13,7 +13,10 @@ from memplan.torch_internals.sharding import ParameterGroup, here
 
 
 class Group:
-    """Bytes of one group of parameters. `made`: gradients as backward makes them; `kept`: gradients as they accumulate."""
+    """Bytes of one group of parameters.
+
+    `made`: bytes of the gradients that backward computes; `kept`: bytes of the accumulated gradients.
+    """
 
     def __init__(self, group: ParameterGroup) -> None:
         params, n = group.known.fsdp_params, group.n_ranks
@@ -48,7 +51,7 @@ class Whole:
         self.widened_bytes = sum(sum(g.kept) - sum(g.made) for g in self.groups)
 
     def widen(self, capture: Capture) -> None:
-        """Add the memory for casting gradients to the wider type, one by one, at the end of backward."""
+        """Count the memory that the end of backward needs to cast gradients, one by one, to the wider type."""
         wider = [kept for g in self.groups for made, kept in zip(g.made, g.kept) if kept > made]
         capture.operations[capture.end].workspace_bytes += self.widened_bytes + max(wider, default=0)
 

@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from memplan.errors import MemplanError
 from memplan.torch_internals.names import Private
 
-SAVED = "_raw_saved_"  # prefix of attributes with saved tensors, without unpacking hooks
+SAVED = "_raw_saved_"  # prefix of the attributes of an autograd node that return saved tensors without calling unpacking hooks
 COMPILED_NODE = "CompiledFunctionBackward"
 
 
@@ -153,7 +153,7 @@ def attributes(node: Any, prefix: str) -> Iterator[Any]:
 
 
 MOST_SPANS = 4096  # number of spans that are stored; the oldest are dropped
-# ranges of node numbers: from the first node created while a packing hook is active, to the first node after the hook
+# spans of node numbers in which packing hooks were active: first node with the hook, first node after it
 PACKING: deque[list[float]] = deque(maxlen=MOST_SPANS)
 
 
@@ -171,7 +171,7 @@ def saved_tensors_hook() -> Any:
 
 
 def note_who_packs() -> None:
-    """Record from now on in which spans of nodes saved-tensor hooks are active."""
+    """From now on, record the spans of node numbers in which hooks for saved tensors are active."""
     push, pop = PUSH_HOOKS.get(), POP_HOOKS.get()
     entered: list[list[float]] = []
 
@@ -210,13 +210,16 @@ def run_uncaptured(hook: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def uncaptured(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Exclude a hook from captures. Code that is captured in parts may call backward and so the hook."""
+    """Exclude a hook from captures.
+
+    Otherwise code that is captured in parts and calls backward would capture the hook as well.
+    """
     return functools.partial(run_uncaptured, hook)
 
 
 # ---- the engine
 
-KEPT: list[bool] = []  # per running backward, innermost last: whether the graph is retained
+KEPT: list[bool] = []  # for each running backward, the innermost last: whether the graph is retained
 
 
 def graph_is_kept() -> bool:
@@ -315,7 +318,7 @@ def is_allocation(event: Any) -> bool:
 
 
 def in_order(events: list[Any]) -> list[Event]:
-    """Return starts and ends of operators, and allocations, in order of time."""
+    """Return the events in order of time: starts and ends of operators, and allocations."""
     found: list[tuple[int, int, Event]] = []
     for event in events:
         start = int(event.start_ns())

@@ -159,7 +159,7 @@ def limit_name() -> str:
 
 
 def known(name: str, before: str) -> str:
-    """Return the name of a setting in this PyTorch version."""
+    """Return the name of a setting in this PyTorch version, which may be the older name `before`."""
     return name if hasattr(CONFIG.get(), name) else before
 
 
@@ -202,7 +202,8 @@ def compile_id() -> Any:
 def metadata_of_callers() -> Any:
     """Return AOTAutograd's metadata of the graph that is being partitioned.
 
-    PyTorch versions without output descriptions do not pass it. It is a local variable of a calling function.
+    PyTorch versions without output descriptions do not pass the metadata. It is found in a local variable of a calling
+    function.
     """
     frame = inspect.currentframe()
     while frame is not None:
@@ -276,7 +277,7 @@ def n_cuts() -> int:
 
 
 def cuts_since(n: int) -> list[tuple[list[tuple[str, int]], str]]:
-    """Return the graph breaks after the first n: stack as (file, line) pairs, and reason."""
+    """Return the graph breaks after the first n. Each has its stack, as (file, line) pairs, and its reason."""
     cuts = list(CUTS.get(()))[n:]
     return [([(f.filename, f.lineno) for f in cut.user_stack or ()], str(cut.reason)) for cut in cuts]
 
@@ -314,7 +315,10 @@ def with_backward(module: fx.GraphModule, inputs: Any, **compilers: Any) -> Call
 
 
 def boxed(run: Callable[[list[Any]], Any]) -> Callable[..., Any]:
-    """Return a function of a list of arguments, which it empties. AOTAutograd requires this calling convention."""
+    """Return a function that receives a list of arguments and empties the list.
+
+    AOTAutograd requires this calling convention.
+    """
     if not BOXED:
         return lambda *arguments: run(list(arguments))
     run._boxed_call = True  # type: ignore[attr-defined]

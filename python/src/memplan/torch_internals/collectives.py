@@ -40,7 +40,7 @@ def group_of(name: Any) -> Any:
 
 
 def stride_of(group: Any) -> int:
-    """Return the distance between consecutive ranks of a process group. Consecutive ranks share a machine."""
+    """Return the distance between consecutive ranks of a process group. Ranks with consecutive numbers share a machine."""
     ranks = torch.distributed.get_process_group_ranks(group)
     return max(1, ranks[1] - ranks[0]) if len(ranks) > 1 else 1
 
@@ -86,8 +86,8 @@ OF_ONE = uses_of(torch.empty(1))
 def wait(pending: torch.Tensor) -> torch.Tensor:
     """Wait for the result of a collective.
 
-    On a CPU, also wait until gloo's thread has released the result and the operands. Otherwise these would be freed at a time
-    that no plan knows.
+    On a CPU, also wait until gloo's thread has released the result and the operands. Otherwise result and operands would be
+    freed at a time that no plan knows.
     """
     made: torch.Tensor = WAIT.get()(pending)
     if made.device.type == "cpu":
@@ -114,9 +114,9 @@ class GatherOnHost:
         return self.sent
 
     def __call__(self, output_tensor: Any, input_tensor: Any, group: Any, async_op: bool = False) -> None:
-        """Gather.
+        """Gather the parts of all ranks.
 
-        `input_tensor` is the rank's part of `output_tensor`. gloo's own gather allocates memory that no one else can free.
+        `input_tensor` is this rank's part of `output_tensor`. gloo's own gather allocates memory that no one else can free.
         """
         ranks = torch.distributed.get_process_group_ranks(group)
         parts = zip(ranks, output_tensor.chunk(len(ranks)))
@@ -145,9 +145,9 @@ class SumOnHost:
 
 
 def outwards(groups: Iterable[Any]) -> list[Any]:
-    """Return the groups without duplicates, groups of one rank, and groups within other groups.
+    """Return the groups in which ranks plan together, those of close ranks first.
 
-    Groups of close ranks come first.
+    Duplicates, groups of one rank, and groups that other groups contain are omitted.
     """
     ranks = {tuple(torch.distributed.get_process_group_ranks(g)): g for g in groups}
     wide = [r for r in ranks if len(r) > 1 and not any(set(r) < set(other) for other in ranks)]

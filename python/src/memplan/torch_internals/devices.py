@@ -14,7 +14,7 @@ OUT_OF_MEMORY = Private(
 
 
 def on_out_of_memory(told: Callable[[int, int, int, int], None]) -> bool:
-    """Register a callback for failed allocations on a GPU. It cannot be unregistered.
+    """Register a callback for failed allocations on a GPU. The callback cannot be unregistered.
 
     Args:
         told: receives device, requested bytes, total bytes of the device, and free bytes.

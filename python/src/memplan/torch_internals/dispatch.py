@@ -91,7 +91,10 @@ WRITTEN_OUT = Private("torch.ops.aten._scaled_dot_product_attention_math.default
 
 
 def schema_of(operator: Any) -> Any:
-    """Return the schema of an operator: its arguments and writes. Return None for other values."""
+    """Return the schema of an operator: its arguments and which of them it writes.
+
+    Return None for values that are no operator.
+    """
     if not isinstance(operator, OPERATOR):
         return None
     if SCHEMA:
@@ -140,7 +143,7 @@ def forget(operator: Any) -> None:
 
 @contextlib.contextmanager
 def kernels(operator: Any, ours: dict[str, Callable[..., Any]], without: Iterable[str] = ()) -> Iterator[None]:
-    """Use these kernels of an operator in captures within the context. `without`: keys of kernels to hide."""
+    """Within the context, captures use these kernels of an operator. `without`: keys of kernels to hide."""
     if not (KEY and KERNELS):
         yield
         return
@@ -171,7 +174,7 @@ def in_thread(call: Callable[[], T]) -> T:
 
 
 def without_cast_cache_off() -> contextlib.AbstractContextManager[Any]:
-    """Keep autocast's cache enabled during captures within the context."""
+    """Within the context, autocast's cache of casts stays enabled during captures."""
     if not CAST_CACHE:
         return contextlib.nullcontext()
     return mock.patch.object(proxy_tensor, "disable_autocast_cache", contextlib.nullcontext)
@@ -207,7 +210,10 @@ def watched(call: Callable[[], Any]) -> list[Any]:
 
 
 def forget_arguments(traceback: TracebackType | None) -> None:
-    """Clear the frames through which PyTorch calls observers. They hold arguments and do not exist without an observer."""
+    """Clear the frames through which PyTorch calls observers.
+
+    These frames hold the operators' arguments. They do not exist without an observer.
+    """
     while traceback is not None:
         if traceback.tb_frame.f_globals.get("__name__") in CALLERS:
             traceback.tb_frame.clear()

@@ -57,7 +57,7 @@ def placing_on(device: torch.device, goes_on: Callable[[], bool]) -> Iterator[No
 def gpu_is_there(model: Any, honours: bool) -> Iterator[list[Any]]:
     """Behave within the context as if a GPU existed: autocast regions are enabled, and gradients need no GPU.
 
-    `honours`: enable regions around a forward that PyTorch has disabled. The context yields these regions.
+    `honours`: also enable the autocast regions of forwards that PyTorch has disabled. The context yields these regions.
     """
     off = switched_off(model, "cuda") if honours and SWITCH and not torch.cuda.is_available() else []
     with contextlib.ExitStack() as stack:
@@ -84,7 +84,7 @@ def switched_off(model: Any, kind: str) -> list[Any]:
 
 
 def regions_of(value: Any) -> Iterator[Any]:
-    """Yield the autocast region that the value is, or those that decorate it."""
+    """Yield the autocast regions of a value: the value itself, or the regions that decorate a function."""
     seen = set()
     while value is not None and id(value) not in seen:
         seen.add(id(value))

@@ -28,7 +28,7 @@ INPUT_METADATA = Private(
     of=lambda: torch.ones(1, requires_grad=True).sin().grad_fn,
 )
 STACK = "traceback_"  # key in a node's metadata: traceback of forward
-IN_BACKWARD = "autograd_backward"  # key in the meta of traced nodes
+IN_BACKWARD = "autograd_backward"  # key in the meta of traced nodes that marks nodes of backward
 Edge = tuple[Any, int]
 
 
@@ -49,7 +49,7 @@ def reachable(roots: Sequence[Any]) -> list[Any]:
 
 
 def leading_to(nodes: Sequence[Any], targets: set[Any]) -> set[Any]:
-    """Return the nodes that lead to a target, including the targets."""
+    """Return the nodes from which a target is reachable, including the targets."""
     before = defaultdict(list)
     for node in nodes:
         for then, _ in node.next_functions:

@@ -51,7 +51,7 @@ COUNT, LOCK = [0], threading.Lock()  # captures in progress in all threads, and 
 
 @contextlib.contextmanager
 def capturing_leaves() -> Iterator[None]:
-    """Permit both cases in captures of this thread within the context."""
+    """Within the context, permit both cases of this module in captures of this thread."""
     with LOCK:
         COUNT[0] += 1
         RETURNED.put(check_returned)
@@ -69,7 +69,7 @@ def capturing_leaves() -> Iterator[None]:
 
 
 def check_returned(graph: Any, outputs: Sequence[Any], translator: Any) -> None:
-    """Replace PyTorch's check, which rejects every output computed from such a tensor."""
+    """Replace PyTorch's check, which rejects every output computed from a tensor that begins to require a gradient."""
     leaves = {v.as_proxy().node for v in graph.leaf_var_creation_order if not v.source} if DEPTH.n else set()
     returned = {v.as_proxy().node for v in outputs if is_tensor(v)}
     if not leaves or leaves & returned or not any(requires_grad(n) for n in graph.graph.nodes if n.op in GIVEN):
@@ -118,7 +118,7 @@ def begins(variable: Any, translator: Any, wanted: Sequence[Any]) -> bool:
 def compiled_from_beginning(compile: Compile, module: fx.GraphModule, inputs: list[Any]) -> Run:
     """Compile a captured graph. Inputs that begin to require a gradient require it during compilation and calls.
 
-    They are restored in between, because PyTorch compares the inputs of later calls with them.
+    Between compilation and calls the inputs are restored, because PyTorch compares the inputs of later calls with them.
     """
     given = [n for n in module.graph.nodes if n.op == "placeholder"]
     begin = [k for k, node in enumerate(given) if node.meta.get(BEGINS)]

@@ -11,7 +11,7 @@ from torch import nn
 
 from memplan.torch_internals.names import Private
 
-COMPILED = "_compiled_call_impl"  # key in a module's `__dict__`: PyTorch calls this instead of the module
+COMPILED = "_compiled_call_impl"  # key in a module's `__dict__`: PyTorch calls the value under this key instead of the module
 PARTS = ("_parameters", "_buffers")  # attributes under which captures name a module's tensors
 OF_A_MODULE = {*PARTS, "_modules"}  # attributes of a torch.nn.Module that the search for holders of tensors skips
 GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)(_pre)?_hooks")

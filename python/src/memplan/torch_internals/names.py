@@ -27,7 +27,8 @@ class Private:
         lost: if there is no alternative, a sentence on the feature that is lost.
         since: the first PyTorch version with the name.
         of: creates an object that has the name as an attribute, if no module path leads to it.
-        on_demand: whether the name is in a part of PyTorch that is slow to import. It is looked up by its users only.
+        on_demand: whether the name is in a part of PyTorch that is slow to import. Such a name is looked up at its first use
+            only.
     """
 
     def __init__(

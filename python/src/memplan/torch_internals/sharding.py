@@ -40,7 +40,7 @@ FINALIZE = Private(
     lost="stages of pipelines that fully_shard has sharded are refused",
     since="2.15",
 )
-FAKE = "fake"  # a backend with one process for any group size; PyTorch registers it when its store is imported
+FAKE = "fake"  # the fake backend: one process for any group size; PyTorch registers the backend when FakeStore is imported
 FAKE_STORE = Private(
     "torch.testing._internal.distributed.fake_pg.FakeStore",
     use="a process group of ranks that are not there",
@@ -159,7 +159,7 @@ class ParameterGroup:
         return ".".join(common) or "the model"
 
     def gathering(self) -> str:
-        """Return the purpose of waiting for other ranks, for messages; likewise `summing`."""
+        """Return words for messages: the purpose of waiting for other ranks in a gather (`summing`: in a reduction)."""
         return f"to gather the parameters of {self.module()}"
 
     def summing(self) -> str:
@@ -239,7 +239,7 @@ class ParameterGroup:
             whole.grad.add_(gradient)
 
     def with_kept(self, k: int, gradient: torch.Tensor) -> torch.Tensor:
-        """Return a gradient plus those of earlier steps, which are then dropped."""
+        """Return the sum of a gradient and the unsharded gradients of earlier steps, and drop the latter."""
         whole = getattr(self.known.fsdp_params[k], "_unsharded_param", None)
         if whole is None or whole.grad is None:
             return gradient
@@ -274,7 +274,7 @@ class ParameterGroup:
                 known._reduce_scatter_comm = SumOnHost()
 
     def will_sum(self) -> None:
-        """Make FSDP2 reduce the gradients of unsharded parameters at the end of the step, as after its own backward."""
+        """Make FSDP2 reduce the gradients of unsharded parameters at the end of the step, as it does after its own backward."""
         self.known._post_backward_pending = True
 
     def refusal(self) -> str:
@@ -328,7 +328,7 @@ class Hook(NamedTuple):
     out: torch.dtype | None
 
     def exchange(self, hook: Any) -> Any:
-        """Replace the hook and return the old one, or None if there is none."""
+        """Replace the function of the hook. Return the old function, or None if there is no hook."""
         hooks = self.handle.hooks_dict_ref()
         if hooks is None or self.handle.id not in hooks:
             return None
@@ -352,7 +352,10 @@ def of_no_memory(module: nn.Module) -> Iterator[None]:
 
 
 def states(module: nn.Module) -> list[Any]:
-    """Return FSDP2's states of a sharded model, beginning with the whole model. Initializes it like its first call."""
+    """Return FSDP2's states of a sharded model, beginning with the whole model.
+
+    Like the first call of the model, this initializes the states.
+    """
     first = STATE.get()(module)
     with of_no_memory(module):
         first._lazy_init()
