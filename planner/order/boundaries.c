@@ -1,5 +1,5 @@
-/* boundaries.c - segments of the forward list: lifetimes by position, the bytes that cross a segment's end, and the
- * schedule. */
+/* boundaries.c - positions in the forward list at which segments may end: lifetimes of storages in positions, the bytes that
+ * cross each position, and the schedule of given segments. */
 #include "planner/order/boundaries.h"
 
 #include "planner/order/segment_schedule.h"

@@ -14,7 +14,8 @@
 #include "planner/math/heap.h"
 #include "planner/math/splitmix.h"
 
-#if IGRAPH_VERSION_MAJOR == 0 && IGRAPH_VERSION_MINOR < 10 /* in these versions, vertex lists hold floating-point numbers */
+/* before version 0.10, igraph stores vertex numbers in vectors of floating-point numbers */
+#if IGRAPH_VERSION_MAJOR == 0 && IGRAPH_VERSION_MINOR < 10
 typedef int igraph_error_t;
 #define igraph_vector_int_t igraph_vector_t
 #define igraph_vector_int_init igraph_vector_init
@@ -43,7 +44,7 @@ static mp_status igraph_failure(igraph_error_t code, mp_error *err)
         if (rc != IGRAPH_SUCCESS) return igraph_failure(rc, err); \
     } while (0)
 
-/* Owners of igraph objects, which free them at the end of a scope. A zeroed owner owns nothing. */
+/* Owner types for igraph's objects, which free the object at the end of a scope. A zeroed owner owns nothing. */
 typedef struct graph_copy {
     igraph_t g;
     bool live;
@@ -59,7 +60,7 @@ static void vector_free(igraph_vector_int_t *v)
     if (v->stor_begin) igraph_vector_int_destroy(v);
 }
 
-/* In the rest of the function that uses this macro, record() receives igraph's errors. */
+/* From this macro on to the end of the function, the function record() receives igraph's errors. */
 #define IGRAPH_RECORDS \
     __attribute__((unused)) MP_CLEARED_BY(restore_handler) igraph_error_handler_t *before_ = igraph_set_error_handler(record)
 
@@ -68,7 +69,7 @@ static void restore_handler(igraph_error_handler_t **before)
     igraph_set_error_handler(*before);
 }
 
-/* Creates igraph's graph of n vertices and the edges in pairs[0..2 m). */
+/* Creates igraph's graph of n vertices. pairs[0..2 m) contains the two vertices of each edge. */
 static mp_status igraph_from(graph_copy *copy, int n, const int *pairs, size_t m, bool directed, mp_error *err)
 {
     MP_CLEARED_BY(vector_free) igraph_vector_int_t edges = {0};
@@ -79,7 +80,7 @@ static mp_status igraph_from(graph_copy *copy, int n, const int *pairs, size_t m
     return MP_OK;
 }
 
-/* Returns the edges of the forward graph as pairs, in the order of the successor lists. Release with mp_free. */
+/* Returns the edges of the forward graph as pairs of vertices, in the order of the successor lists. Release with mp_free. */
 static int *edge_pairs(const mp_dag *dag, size_t n_more)
 {
     const size_t m = (size_t)dag->successors_start[dag->n_vertices];
@@ -105,9 +106,9 @@ static mp_status check_acyclic(const mp_graph *graph, const mp_dag *dag, mp_erro
     return MP_OK;
 }
 
-/* Writes the predecessors of vertex v, each once, and returns their number. They are the producers of the inputs of v's node.
- * `stamp[p] == v`: predecessor p is already written. `writer[s]`: of the nodes visited, the last one that writes the static
- * storage s. */
+/* Writes the predecessors of vertex v to `out`, each once and in ascending order, and returns their number. They are the
+ * producers of the inputs of v's node. `stamp[p] == v`: predecessor p is already in `out`. `writer[s]`: of the nodes before v,
+ * the last one that writes the static storage s. */
 static int predecessors_of(const mp_graph *graph, const mp_dag *dag, int v, const int *writer, int *stamp, int *out)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -197,7 +198,8 @@ void mp_dag_free(mp_dag *dag)
 
 /* ---- cut tensors ---- */
 
-/* Marks the vertices that depend on a storage of the given kind. If the graph has no such storage, marks all vertices. */
+/* Marks the vertices that depend, directly or not, on a storage of the given kind. If the graph has no storage of this kind,
+ * marks all vertices. */
 static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kind, bool *dependent)
 {
     bool any = false;
@@ -211,9 +213,10 @@ static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kin
     for (int v = 0; v < dag->n_vertices && !any; v++) dependent[v] = true;
 }
 
-/* Marks the vertices on the main path of the network, which depend on both the batch and parameters. A weight cast in every
- * step depends on parameters only; a mask made from the batch depends on the batch only. They are side inputs, and no path
- * from the network's inputs passes through them. A view without a storage of its own is not on a path either. */
+/* Marks the vertices on the main path of the network: they depend both on the batch and on parameters. Other vertices are side
+ * inputs. For example, a weight cast in every step depends on parameters only, and a mask made from the batch depends on the
+ * batch only. Cut tensors need not separate side inputs from the network. A node that writes no storage, such as a view, is not
+ * marked either. */
 static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network)
 {
     MP_OWNED bool *trained = mp_alloc((size_t)dag->n_vertices, sizeof *trained);
@@ -225,8 +228,8 @@ static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network
     return true;
 }
 
-/* Returns the storage of vertex v that later forward nodes read, if it is the only one. Storages of at most 1/64 of v's bytes
- * are ignored. Returns -1 if there is none, or if there are several. */
+/* Returns the largest output of vertex v that forward nodes read. Returns -1 if there is none, or if another such output has
+ * more than 1/64 of its bytes. */
 static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -249,8 +252,9 @@ static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
     return best >= 0 && others <= graph->storages[best].bytes / 64 ? best : -1;
 }
 
-/* Every vertex is on a path from the virtual source to the virtual sink. Each piece that an articulation point cuts off
- * therefore contains one of the two. An articulation point of the undirected graph always separates source from sink. */
+/* Finds cut tensors as articulation points of the undirected graph. Every vertex is on a path from a virtual source to a
+ * virtual sink. So each component that an articulation point cuts off contains the source or the sink, and the point separates
+ * the two. */
 mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err)
 {
     size_t m = 0, found = 0;
@@ -277,7 +281,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
             if (network[dag->predecessors[e]]) first = false;
         for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++)
             if (network[dag->successors[e]]) last = false;
-        if (!network[v]) continue; /* a vertex outside the main path has no edges here, so it separates nothing */
+        if (!network[v]) continue; /* a vertex outside of the main path has no edges in this graph */
         if (first) pairs[2 * m] = source, pairs[2 * m++ + 1] = v;
         if (last) pairs[2 * m] = v, pairs[2 * m++ + 1] = sink;
     }
@@ -295,7 +299,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
 
 /* ---- topological orders ---- */
 
-/* The rule that chooses the next vertex, among the vertices whose predecessors have all been placed. */
+/* The rule by which the next vertex is chosen. Candidates are the vertices whose predecessors are all in the order already. */
 enum rule { BREADTH, DEPTH, NET_BYTES, BYTES, MOST_BYTES, MIXED };
 
 static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int64_t turn, const int *before_start,
@@ -321,8 +325,8 @@ static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int
     }
 }
 
-/* Kahn's algorithm with a heap that is sorted by the rule's rank. With `backwards` it starts at the sinks and fills the order
- * from its end. */
+/* Kahn's algorithm. A heap contains the ready vertices, sorted by their rank under the rule. With `backwards` the algorithm
+ * starts at the sinks and writes the order from its end. */
 static mp_status ready_order(const mp_dag *dag, enum rule rule, int number, bool backwards, int *order, mp_error *err)
 {
     const size_t n = (size_t)dag->n_vertices;

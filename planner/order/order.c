@@ -1,4 +1,4 @@
-/* order.c - decides whether a schedule keeps the list order, and restores that order in a schedule that does not. */
+/* order.c - decides whether a schedule keeps the list order, and converts a schedule to one that does. */
 #include "planner/order/order.h"
 
 mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n, bool *is_kept, mp_error *err)
@@ -22,12 +22,12 @@ mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n
 mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out, mp_error *err)
 {
     size_t at = 0;
-    int next = 0; /* index of the first forward node in the list that has not run yet */
+    int next = 0; /* index in the node list up to which all forward nodes have run */
     MP_OWNED bool *has_run = mp_alloc(graph->n_nodes, sizeof *has_run);
     MP_OWNED int *alternative = mp_alloc(graph->n_nodes, sizeof *alternative);
     MP_OWNED mp_step *all = mp_alloc(n + graph->n_nodes, sizeof *all);
     MP_ENSURE(has_run && alternative && all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
-    /* steps are visited from last to first, so that the alternative of the first run remains */
+    /* visits the steps from last to first, so that alternative[v] is the alternative of the first run of v */
     for (size_t t = n; t-- > 0;) alternative[steps[t].node] = steps[t].alternative;
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;

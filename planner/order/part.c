@@ -1,17 +1,19 @@
-/* part.c - builds a part: selects entries of the graph's lists, adds the storages that cross the part's ends, and keeps its
- * nodes between the first and the last node. */
+/* part.c - builds the graph of a part (part.h): copies the entries of the whole graph's lists that belong to the part. In a
+ * closed part, adds a first and a last node, and ensures that all other nodes run between the two. */
 #include "planner/order/part.h"
 
 #include "estimator/graph/liveness.h"
 
-/* A part (part.h) that is being built. */
+/* A part (part.h) while it is being built. */
 typedef struct parting {
     const mp_graph *graph;
     mp_part *part;
-    int *number;   /* per storage: its number in the part, -1: not in it */
-    int *in, *out; /* of a closed part: the storages that its first node writes; the storages that its last node reads */
+    int *number; /* per storage of the whole graph: its number in the part; -1: it is not in the part */
+    /* for a closed part. in: the storages that its first node writes. out: the storages that its last node reads */
+    int *in, *out;
     size_t n_in, n_out;
-    int begins; /* an empty storage that the first node writes, so that a node cannot run before it */
+    /* a storage of 0 bytes that the first node writes; other nodes read it so that they cannot run before the first node */
+    int begins;
 } parting;
 
 bool mp_graph_has_parts(const mp_graph *graph)
@@ -30,7 +32,7 @@ static bool is_inside(const mp_part *part, int node)
     return node >= 0 && (size_t)node >= part->from && (size_t)node < part->to;
 }
 
-/* Returns the last node of the list that reads s; -1: none. */
+/* Returns the last node of the whole list that reads s; -1: no node reads it. */
 static int last_reader(const mp_graph *graph, int s)
 {
     const int end = graph->readers_start[s + 1];
@@ -68,7 +70,7 @@ static mp_status add_storages(parting *p, mp_error *err)
 
 /* ---- nodes ---- */
 
-/* True if every order of the part runs this node after the first node, even without the empty storage that enforces it. */
+/* True if this node runs after the first node in every order of the part, without reading the storage `begins`. */
 static bool certainly_begins(const parting *p, const mp_node *node)
 {
     bool reads = false;
@@ -76,7 +78,8 @@ static bool certainly_begins(const parting *p, const mp_node *node)
     return reads && node->n_alternatives == 1;
 }
 
-/* True if every order of the part runs this node before the last node, even without the empty storage that enforces it. */
+/* True if this node runs before the last node in every order of the part, without an extra empty storage that the last node
+ * reads. */
 static bool certainly_ends(const parting *p, const mp_node *node)
 {
     const mp_graph *graph = p->graph;
@@ -91,7 +94,8 @@ static bool certainly_ends(const parting *p, const mp_node *node)
     return is_read && node->n_alternatives == 1;
 }
 
-/* Copies the storages of a list that are in the part, by their numbers in the part, and one additional number (-1: none). */
+/* Copies a list of storages of the whole graph to the part, without the storages that are not in the part. Appends storage
+ * `more` of the part (-1: none). */
 static mp_status copy_list(const parting *p, const int *list, size_t n, int more, int **out, size_t *n_out, mp_error *err)
 {
     MP_ENSURE(*out = mp_pool_alloc(p->part->graph->pool, n + 1, sizeof **out), err, MP_NOMEM, "no memory for a part of %s",
@@ -134,8 +138,8 @@ static mp_status add_node(parting *p, const mp_node *node, mp_error *err)
     return MP_OK;
 }
 
-/* Adds an artificial node to a part, so that it is a complete graph. The first node writes the storages that come from outside
- * the part (`writes`); the last node reads the storages that are needed later. */
+/* Adds the first node or the last node of a closed part. The first node (`writes`) writes the storages that nodes before the
+ * part produce. The last node reads the storages that nodes after the part read. */
 static mp_status add_end(const parting *p, const char *name, bool writes, const int *storages, size_t n, mp_error *err)
 {
     mp_graph *graph = p->part->graph;

@@ -1,5 +1,5 @@
-/* precedence.c - computes the precedence relation: the pairs of nodes that data dependencies order directly, and their
- * transitive closure. */
+/* precedence.c - computes the precedence relation. It lists the pairs of nodes that data dependencies order directly, and
+ * computes the transitive closure of these pairs. */
 #include "planner/order/precedence.h"
 
 #include "estimator/base/memory.h"
@@ -48,8 +48,8 @@ static bool add_pair(struct pairs *p, int from, int to)
     return true;
 }
 
-/* Orders the producers of a storage before its readers. Orders each contribution to a sum before the next one, unless the
- * contributions may run in any order. */
+/* Appends the pairs that follow from one storage: each producer precedes each reader. Each contribution to a sum precedes the
+ * next contribution, unless they may run in any order. */
 static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
@@ -74,8 +74,8 @@ static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
     return true;
 }
 
-/* Orders an update after the readers of its parameter. If updates run after backward, orders it after the end of backward as
- * well. */
+/* Appends the pairs that follow from an update: the readers of its parameter precede it. If updates run after backward, the end
+ * of backward precedes it too. */
 static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
@@ -97,7 +97,8 @@ static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 static bool find_pairs(const mp_precedence *o, bool list_order, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
-    int forward = -1, backward = -1; /* of the nodes visited: the last forward node, and the last loss or backward node */
+    /* among the nodes visited so far: the last forward node, and the last loss or backward node */
+    int forward = -1, backward = -1;
     for (size_t s = 0; s < graph->n_storages; s++)
         if (!pairs_of_storage(o, (int)s, p)) return false;
     for (int i = 0; i < (int)graph->n_nodes; i++) {
@@ -114,8 +115,8 @@ static bool find_pairs(const mp_precedence *o, bool list_order, struct pairs *p)
     return true;
 }
 
-/* Finds a topological order of the relation. The order of keep-all satisfies every pair, with the end of backward placed
- * before the updates that wait for it. */
+/* Finds a topological order of the relation: the order of keep-all. The end of backward is placed before the updates that must
+ * follow it. */
 static void find_sequence(mp_precedence *o, mp_step *steps)
 {
     const mp_graph *graph = o->graph;
@@ -129,7 +130,8 @@ static void find_sequence(mp_precedence *o, mp_step *steps)
     while (t < graph->n_nodes) o->sequence[n++] = steps[t++].node;
 }
 
-/* Adds node `also` and its set `other` to `set`. If `also` is already a member, `set` already contains `other`. */
+/* Adds node `also` and its ancestors or descendants `other` to `set`. If `set` already contains `also`, it also contains
+ * `other`. */
 static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
 {
     if (mp_bits_has(set, also)) return;
@@ -137,8 +139,8 @@ static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
     mp_bits_add(set, also);
 }
 
-/* Computes the ancestors and descendants of the only vertex that has these sets. list[start[v] ..] are the direct predecessors
- * of v. */
+/* Computes the ancestors and descendants of the only vertex whose sets are stored. list[start[v] ..] are the direct
+ * predecessors of v. */
 static void close_only_vertex(mp_precedence *o, const int *start, const int *list)
 {
     for (int i = o->n - 1; i >= 0; i--) {
@@ -153,8 +155,8 @@ static void close_only_vertex(mp_precedence *o, const int *start, const int *lis
     }
 }
 
-/* True if v is a loss or backward node. In a graph without such nodes, true if v is the turn-around or after it (turn_around
- * -1: false). */
+/* True if v is a loss or backward node. In a graph without such nodes, true if v is the turn-around or a later node
+ * (turn_around -1: always false). */
 static bool is_behind(const mp_precedence *o, int v, int turn_around)
 {
     if (v == o->n - 1) return false;
@@ -163,10 +165,10 @@ static bool is_behind(const mp_precedence *o, int v, int turn_around)
            (phase == MP_PHASE_FORWARD && turn_around >= 0 && v >= turn_around);
 }
 
-/* Finds the vertex at which most activations are live. It is the loss or backward node with the largest sum of two lengths:
- * the longest chain of forward nodes before it, and the longest chain of loss and backward nodes after it. Of equal nodes, it
- * is the first. If no node is marked loss or backward, nodes from the turn-around on count as backward. Without a turn-around,
- * it is the middle node. `before` and `behind`, one entry per vertex, are zero on entry. */
+/* Estimates the vertex at which most activations are live. It is the loss or backward node with the largest sum of two lengths:
+ * the longest chain of forward nodes before it, and the longest chain of loss and backward nodes after it. Of equal nodes, the
+ * first is chosen. If the graph has no loss or backward nodes, nodes from the turn-around on count as backward. If it has no
+ * turn-around either, the middle node is chosen. `before` and `behind`, one entry per vertex, are zero on entry. */
 static int end_of_forward(const mp_precedence *o, int turn_around, const int *start, const int *list, int *before, int *behind)
 {
     int best = -1;
@@ -187,7 +189,7 @@ static int end_of_forward(const mp_precedence *o, int turn_around, const int *st
     return best >= 0 ? best : o->sequence[(o->n - 1) / 2];
 }
 
-/* Groups values by key: list[start[v] .. start[v + 1]) are the values of key v. */
+/* Groups values by key. Afterwards list[start[v] .. start[v + 1]) contains the values with key v. */
 static void group(const mp_precedence *o, const int *key, const int *value, size_t n, int *start, int *list)
 {
     for (int v = 0; v < o->n + 2; v++) start[v] = 0;
@@ -196,8 +198,8 @@ static void group(const mp_precedence *o, const int *key, const int *value, size
     for (size_t k = 0; k < n; k++) list[start[key[k] + 1]++] = value[k];
 }
 
-/* Computes the ancestors and descendants of all vertices. Of several neighbours of a node, the nearest is added first: usually
- * the last pair before it, or the first after it. In a dense graph its set already contains the others. */
+/* Computes the ancestors and descendants of all vertices. Of the direct neighbours of a vertex, the nearest in the sequence is
+ * added first. In a dense graph its set usually contains the other neighbours, so they need no work. */
 static void close_all(mp_precedence *o, const struct pairs *p, int *start, int *list)
 {
     for (int i = 0; i < o->n; i++) {
@@ -253,7 +255,7 @@ mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedenc
     MP_CHECK(mp_precedence_find_always(o, err));
     MP_ENSURE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     if (n > (size_t)mp_precedence_most_nodes || pairs.n > (size_t)MP_PRECEDENCE_WORK / o->words)
-        o->only_vertex = 0; /* a preliminary value; close_pairs chooses the vertex */
+        o->only_vertex = 0; /* marks the graph as large; close_pairs replaces 0 by the chosen vertex */
     o->ancestors = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
     o->descendants = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
     MP_ENSURE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
@@ -277,7 +279,7 @@ void mp_precedence_free(mp_precedence *o)
     mp_free(o);
 }
 
-/* Moves the last vertex of a range of the sequence, and its predecessors in the range, to the begin of the range. */
+/* Moves the last vertex of a range of the sequence to the begin of the range, preceded by its ancestors in the range. */
 static void move_to_begin(mp_precedence *o, int begin, int end, const int *stretch)
 {
     const int last = stretch[end - begin - 1];

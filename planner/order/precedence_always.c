@@ -1,13 +1,13 @@
-/* precedence_always.c - finds the reads, writes and additions that hold in every alternative of a node. It counts the
- * alternatives that use a storage in a single pass. Searching the lists once per storage would take too long, because there
- * may be a million storages. */
+/* precedence_always.c - finds the storages that a node reads, writes or adds to in each of its alternatives. It counts the
+ * alternatives that use a storage in a single pass over all lists. A search through the lists for each storage would take too
+ * long, because a graph may have a million storages. */
 #include "planner/order/precedence.h"
 
 #include "estimator/graph/liveness.h"
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"
 
-/* Returns the index of `node` in the ascending list[start[s] .. start[s + 1]); -1: absent. */
+/* Returns the index of `node` in list[start[s] .. start[s + 1]), which is ascending; -1: it is not in the list. */
 static int entry_of(const int *start, const int *list, int s, int node)
 {
     int low = start[s], high = start[s + 1];
@@ -54,8 +54,8 @@ static size_t list_of(const mp_alternative *x, enum list which, const int **list
     return which == READS ? x->n_reads : which == WRITES ? x->n_writes : x->n_adds;
 }
 
-/* Counts uses in one kind of list of a node. named[s] becomes the number of alternatives, from the first on without a gap,
- * whose list contains s. */
+/* Visits one kind of list (reads, writes or adds) of all alternatives of a node. named[s] becomes k if exactly the first k
+ * alternatives, without a gap, contain s. */
 static void count(const mp_node *node, enum list which, size_t *named)
 {
     const int *list;
@@ -95,9 +95,9 @@ static void find_lists(mp_precedence *o, size_t *named)
     }
 }
 
-/* Lists the makers and users of each storage that exist in every plan. A producer that runs once counts as a maker even if
- * only some of its alternatives write the storage. That is valid if only reads keep the storage live, because each read
- * follows a production. */
+/* Lists the makers and users of each storage, as far as they are certain in every plan. A producer that runs once counts as a
+ * maker even if only some of its alternatives write the storage. That is valid if the storage is live only because of later
+ * reads, because each read follows a production. */
 static void find_lives(mp_precedence *o)
 {
     const mp_graph *graph = o->graph;
@@ -129,8 +129,8 @@ mp_certain_life mp_certain_life_of(const mp_precedence *o, int s)
                              .stays = mp_storage_outlives_step(&o->graph->storages[s])};
 }
 
-/* Finds, for a node that reads one of two storages, these two storages; the second must be produced from the first. Example:
- * the backward node of a normalization reads its input or its output. */
+/* For a node that reads one of two storages, depending on the alternative, finds the two storages. The second must be produced
+ * from the first. Example: the backward node of a normalization reads the normalization's input or its output. */
 static void find_source_and_derived(mp_precedence *o, int node)
 {
     const mp_graph *graph = o->graph;

@@ -1,13 +1,13 @@
 /* segment_schedule.c - orders loss and backward nodes topologically, segment by segment, and recomputes before each segment.
  *
- * The order of the loss and backward nodes is topological (Kahn 1962). A heap prefers late segments and, within a segment, the
- * list order. A node waits for the producers of its inputs, and for all adders of a sum that it reads. Contributions to a sum
- * keep the list order, so an adder also waits for the previous adder. So a node of a late segment may be delayed until
- * backward has entered an earlier segment. The node's inputs then remain live for it.
+ * The loss and backward nodes are sorted topologically (Kahn 1962). Of the nodes that are ready, the one of the latest segment
+ * runs first; within a segment, the first of the list. A node waits for the producers of its inputs, and for all adders of a
+ * sum that it reads. Contributions to a sum are in list order, so an adder also waits for the previous adder. Therefore a node
+ * of a late segment may be delayed until backward has entered an earlier segment. The inputs of a delayed node remain live.
  *
- * Before the first backward node of a segment runs, all inputs of the segment's backward nodes that are not live are
- * recomputed at once. If an input's own inputs are not live, they are recomputed too, in the order of the forward pass.
- * Storages that were recomputed for the previous segments are evicted then, unless a delayed node still reads them.
+ * Before the first backward node of a segment runs, all inputs of the segment's backward nodes that are not live are recomputed
+ * at once. If an input's own inputs are not live, they are recomputed too, in the order of the forward pass. At the same time,
+ * storages that were recomputed for other segments are evicted, unless a delayed node still reads them.
  *
  * Example: a -> b -> c -> loss, segments {a, b} {c}, b's output is kept, every backward node reads its input and output: a b c
  * loss c' | a b' a'. (b is not recomputed, because its output was kept.) */
@@ -23,27 +23,28 @@ typedef struct schedule {
     const mp_graph *graph;
     const int *segment; /* per forward node: its segment */
     int n_segments;
-    int *order, *rank; /* the forward nodes in execution order; per forward node, its index in `order` */
+    int *order, *rank; /* order: the forward nodes in execution order; rank, per forward node: its index in `order` */
     size_t n_order;
-    bool *retained; /* per storage: never recomputed, because it is static, kept, or an output of a node that runs once */
-    bool *live;     /* per storage of a forward node: it is live at the current step */
-    int *transient; /* storages that are live but not retained */
+    /* per storage: it is never recomputed, because it is static, kept for backward, or an output of a node that runs once */
+    bool *retained;
+    bool *live;     /* per storage of a forward node: it is live at the present step */
+    int *transient; /* the storages that are live and not retained */
     size_t n_transient;
     int *segment_of;       /* per loss and backward node: its segment */
-    bool *done, *demanded; /* per node: it has run; it will be recomputed */
-    bool *entered;         /* per segment: its backward nodes have begun to run */
+    bool *done, *demanded; /* done, per node: it has run; demanded, per node: it is in the list of nodes to recompute */
+    bool *entered;         /* per segment: some of its backward nodes have run */
     int *list;             /* nodes to recompute */
     size_t n_list;
-    int *edge_from, *edge_to; /* the edges between loss and backward nodes */
+    int *edge_from, *edge_to; /* dependencies between loss and backward nodes, as edges */
     size_t n_edges, from_capacity, to_capacity;
     int *successors_start, *successors, *missing;
-    int *members_start, *members; /* loss and backward nodes by segment */
+    int *members_start, *members; /* the loss and backward nodes, grouped by segment */
     mp_heap ready;
     mp_step *steps;
     size_t n_steps, capacity;
 } schedule;
 
-/* True for loss and backward nodes. These run exactly once and are not updates. */
+/* True for loss and backward nodes, which run exactly once. Updates are excluded. */
 static bool is_backward(const mp_node *node)
 {
     return node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD;
@@ -94,7 +95,7 @@ static mp_status order_forward(schedule *x, mp_error *err)
             x->order[start[x->segment[i]]++] = (int)i;
         }
     MP_OWNED int *writer =
-        /* per storage: 1 + the last forward node visited that writes it */
+        /* per storage: 1 + the last forward node before node i that writes it */
         mp_alloc(graph->n_storages, sizeof *writer);
     MP_ENSURE(writer, err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -130,7 +131,7 @@ static mp_status run_forward(schedule *x, mp_error *err)
     return MP_OK;
 }
 
-/* ---- the order of backward ---- */
+/* ---- the order of loss and backward nodes ---- */
 
 static mp_status add_edge(schedule *x, int from, int to, mp_error *err)
 {
@@ -143,7 +144,8 @@ static mp_status add_edge(schedule *x, int from, int to, mp_error *err)
     return MP_OK;
 }
 
-/* True for a sum with many contributions and readers. Its adders are chained, so that readers wait for the last one only. */
+/* True for a sum with many contributions and many readers. For such a sum, each adder waits for the previous one, and readers
+ * wait only for the last. That needs fewer edges. */
 static bool is_large_sum(const mp_graph *graph, int s)
 {
     return (int64_t)(graph->adders_start[s + 1] - graph->adders_start[s]) *
@@ -151,8 +153,8 @@ static bool is_large_sum(const mp_graph *graph, int s)
            MP_SUM_PAIRS;
 }
 
-/* Adds the edges into a loss or backward node. `writer[s]` and `adder[s]` are 1 + the last earlier node that writes storage s,
- * or adds to it. */
+/* Appends the edges that lead to a loss or backward node. `writer[s]` is 1 + the last earlier node that writes storage s, and
+ * `adder[s]` is 1 + the last earlier node that adds to it. */
 static mp_status collect_edges(schedule *x, int node, const int *writer, int *adder, mp_error *err)
 {
     const mp_graph *graph = x->graph;
@@ -172,8 +174,9 @@ static mp_status collect_edges(schedule *x, int node, const int *writer, int *ad
     return MP_OK;
 }
 
-/* Returns the segment of a loss or backward node. `inherited` is the earliest segment among the nodes that it waits for, which
- * is the result if no rule applies. */
+/* Returns the segment of a loss or backward node. It is the segment of its forward node. If none is named, it is the latest
+ * segment from which the node reads a storage that is not retained. Otherwise it is `inherited`, the earliest segment of the
+ * nodes for which the node waits. */
 static int find_segment(const schedule *x, int node, int inherited)
 {
     const mp_graph *graph = x->graph;
@@ -188,7 +191,7 @@ static int find_segment(const schedule *x, int node, int inherited)
     return latest >= 0 ? latest : inherited;
 }
 
-/* Finds the edges, segments and members of the loss and backward nodes. */
+/* Finds the edges between loss and backward nodes, the segment of each node, and the nodes of each segment. */
 static mp_status prepare_backward(schedule *x, mp_error *err)
 {
     const mp_graph *graph = x->graph;
@@ -230,7 +233,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
 
 /* ---- recomputation ---- */
 
-/* Adds the forward node that produces s to the demanded nodes, if s is not live. */
+/* If s is not live, appends the forward node that produces s to the list of nodes to recompute. */
 static void demand(schedule *x, int s)
 {
     const int p = forward_producer(x->graph, s);
@@ -245,12 +248,13 @@ static void demand_reads(schedule *x, int node)
     for (size_t k = 0; k < alternative->n_reads; k++) demand(x, alternative->reads[k]);
 }
 
-/* Adds to the demanded nodes the producers of their inputs that are not live, recursively. Then runs all of them in the order
- * of the forward pass. */
+/* Appends to the list of nodes to recompute the producers of all missing inputs, recursively. Then runs the nodes of the list
+ * in the order of the forward pass. */
 static mp_status recompute(schedule *x, mp_error *err)
 {
-    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the loop adds elements, so n_list grows */
-    /* uses the part of the heap's array that follows the ready nodes */
+    /* the body appends nodes to the list, so n_list grows */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]);
+    /* this heap uses the free space behind the ready nodes in the same array */
     mp_heap by_rank = {x->ready.items + x->ready.n, 0};
     for (size_t i = 0; i < x->n_list; i++) mp_heap_push(&by_rank, x->rank[x->list[i]], x->list[i]);
     while (by_rank.n) {
@@ -263,7 +267,7 @@ static mp_status recompute(schedule *x, mp_error *err)
     return MP_OK;
 }
 
-/* True if a backward node that was delayed from an entered segment still reads s. */
+/* True if a backward node that has not run yet reads s, and its segment has been entered. */
 static bool is_awaited(const schedule *x, int s)
 {
     const mp_graph *graph = x->graph;
@@ -303,7 +307,8 @@ static mp_status run_backward(schedule *x, mp_error *err)
     while (x->ready.n) {
         const int node = mp_heap_pop(&x->ready);
         if (!x->entered[x->segment_of[node]]) MP_CHECK(enter(x, x->segment_of[node], err));
-        demand_reads(x, node); /* inputs that were evicted after backward had left the node's own segment */
+        /* recomputes inputs of a delayed node that were evicted when backward entered an earlier segment */
+        demand_reads(x, node);
         MP_CHECK(recompute(x, err));
         MP_CHECK(push(x, node, err));
         x->done[node] = true;

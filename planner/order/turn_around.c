@@ -1,4 +1,5 @@
-/* turn_around.c - computes the bytes that cross between neighbouring nodes of the list, and their maximum. */
+/* turn_around.c - computes, for each node of the list, the bytes that are produced before the node and read at it or later. The
+ * turn-around is the node with the largest number of such bytes. */
 #include "planner/order/turn_around.h"
 
 #include "planner/math/tuning.h"

@@ -1,17 +1,17 @@
 /* updates.c - inserts updates into an order of the other nodes, by a counting sort over the earliest place of each update.
  *
- * An update fused into backward runs as soon as its inputs are complete. In addition, no later step, recomputations included,
- * may read the old values that the update overwrites. Updates may depend on each other, such as a node that clips by the
- * global norm. They keep the list order, and none runs before a producer of its inputs. */
+ * An update fused into backward runs as soon as its inputs are complete. It also waits until no later step, not even a
+ * recomputation, reads the old values that it overwrites. Updates may depend on each other; for example, a node that clips by
+ * the global norm reads all gradients. Updates are in list order, and each runs after the producers of its inputs. */
 #include "planner/order/updates.h"
 
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 
-/* Places of updates in an order of steps, per storage. A place is twice the number of steps before it, plus 1 for updates that
- * are postponed. */
+/* Per storage, places in an order of steps after which an update may run. A place is twice the number of steps before it.
+ * Adding 1 gives the place of postponed updates. */
 typedef struct places {
-    /* place after the last step that reads the storage; place after the last step that writes it or adds to it */
+    /* the place after the last step that reads the storage; the place after the last step that writes it or adds to it */
     int64_t *read, *written;
 } places;
 
@@ -25,8 +25,8 @@ static void see(places *after, const mp_alternative *alternative, int64_t place)
         if (after->written[alternative->adds[i]] < place) after->written[alternative->adds[i]] = place;
 }
 
-/* Returns the first place at which an update fused into backward may run: after all readers of the storages that it
- * overwrites, and after all producers of its inputs. */
+/* Returns the earliest place of an update that is fused into backward: after all readers of the storages that it overwrites,
+ * and after all producers of its inputs. */
 static int64_t earliest(const mp_graph *graph, const places *after, const mp_alternative *alternative)
 {
     int64_t place = 0;
@@ -43,7 +43,8 @@ static int64_t earliest(const mp_graph *graph, const places *after, const mp_alt
     return place;
 }
 
-/* Returns the place of an update: the earliest one; for a postponed update, the place at the end. */
+/* Returns the place of an update: the earliest place that the graph's `fuse` allows, or for a postponed update the last
+ * place. */
 static int64_t find_place(const mp_graph *graph, const places *after, const mp_alternative *alternative, size_t n, bool put_off)
 {
     const mp_update_order order = mp_update_order_of(graph);
@@ -52,7 +53,7 @@ static int64_t find_place(const mp_graph *graph, const places *after, const mp_a
     return place > first ? place : first;
 }
 
-/* Inserts the updates into an order. put_off[node]: the update is postponed; NULL: none is. */
+/* Inserts the updates into an order of the other steps. put_off[node]: the update is postponed; put_off NULL: no update is. */
 static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size_t n, const bool *put_off, mp_step **out,
                                size_t *n_out, mp_error *err)
 {
@@ -70,7 +71,8 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     for (size_t t = 0; t < n && mp_update_order_of(graph).after_readers; t++)
         see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * (int64_t)mp_step_end(steps, (int)t));
     n_updates = 0;
-    /* copies that bring state to the device are visited first, although they are last in the node list */
+    /* the first half of the loop visits copies that bring state to the device, because updates wait for them, although they are
+     * last in the node list */
     for (size_t k = 0; k < 2 * graph->n_nodes; k++) {
         const size_t i = k % graph->n_nodes;
         const bool brings_state = mp_copy_way_of(graph, (int)i, 0) == MP_COPY_IN;
@@ -82,13 +84,14 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
         place[n_updates++] = here;
         start[here + 1]++;
     }
-    /* Stable counting sort by place: start[p] is the index of the first update with place p. */
+    /* counting sort by place, which keeps the order of updates with equal places: start[p] is the index of the first update
+     * with place p */
     for (size_t p = 0; p <= 2 * n + 1; p++) start[p + 1] += start[p];
     for (size_t t = 0; t < n; t++) {
         mp_step *step = &all[t + start[2 * t + 2]];
         const int end = mp_step_end(steps, (int)t);
         *step = steps[t];
-        /* a wait for the issued step is placed before the updates at the same place */
+        /* the step that waits for an issued step is placed before the updates with the same place */
         if (mp_step_is_issued(*step)) mp_steps_issue(step, 0, 1, end + (int)start[2 * end]);
     }
     for (size_t u = 0; u < n_updates; u++) {
@@ -106,7 +109,8 @@ mp_status mp_updates_place(const mp_graph *graph, const mp_step *steps, size_t n
     return place_updates(graph, steps, n, NULL, out, n_out, err);
 }
 
-/* Marks as postponed the updates whose step exceeds the budget. Returns false if all of them were marked before. */
+/* Marks as postponed every update at whose step the live bytes exceed the budget. Returns false if all these updates were
+ * marked before. */
 static bool put_off_more(const mp_graph *graph, const mp_step *steps, const mp_timeline *timeline, int64_t budget_bytes,
                          bool *put_off)
 {

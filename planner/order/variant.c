@@ -1,4 +1,4 @@
-/* variant.c - copies nodes and their alternatives, so that they can be changed. */
+/* variant.c - copies the nodes and alternatives of a graph, so that a searcher can change them. */
 #include "planner/order/variant.h"
 
 #include <string.h>

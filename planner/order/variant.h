@@ -1,11 +1,11 @@
-/* variant.h - a copy of a graph in which ticks, workspaces or phases can be changed. Some searchers search such a copy instead
+/* variant.h - a copy of a graph whose ticks, workspaces or phases may be changed. Some searchers search such a variant instead
  * of the graph. */
 #pragma once
 
 #include "memplan/graph.h"
 
-/* A graph that owns its nodes and alternatives only. All other data belong to the original graph, which must outlive it. Do not
- * release it with mp_graph_free. */
+/* A graph that owns only its nodes and alternatives. All other data belong to the original graph, which must outlive the
+ * variant. Do not release it with mp_graph_free. */
 typedef struct mp_variant {
     mp_graph graph;
     mp_pool *pool;

@@ -1,9 +1,11 @@
-/* ways.c - finds the optional node that copies a storage, and the alternative that copies it back. */
+/* ways.c - finds, for each storage, the optional node that copies it to another tier, and the alternative that copies it
+ * back. */
 #include "planner/order/ways.h"
 
 #include "planner/math/list.h"
 
-/* Returns the optional node whose output (a copy of a storage) an alternative reads; -1: none. */
+/* Returns the optional node that produces the copy which an alternative reads in order to copy it back; -1: the alternative is
+ * no copy back. */
 static int copy_read_by(const mp_graph *g, const mp_alternative *alternative)
 {
     for (size_t k = 0; k < alternative->n_reads; k++) {

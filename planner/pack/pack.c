@@ -1,5 +1,5 @@
-/* pack.c - the packer: decides whether items fit in a given capacity, or finds the lowest capacity by bisection. Also checks
- * given offsets. */
+/* pack.c - the packer: decides whether items fit in a block of a given capacity, or finds the lowest capacity in which they
+ * fit, by bisection. Also checks given offsets for overlaps. */
 #include "memplan/pack.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void close_packer(packer *p)
     mp_pack_state_free(&p->state);
 }
 
-/* Searches for offsets within one capacity, and stores them if all items fit. */
+/* Searches for offsets within a given capacity. Stores them in the items if all items fit. */
 static mp_status attempt(packer *p, int64_t capacity, int64_t node_limit, mp_error *err)
 {
     MP_CHECK(mp_pack_search_run(p->search, capacity, node_limit, &p->result.verdict, &p->result.nodes, &p->stopped, err));
@@ -61,7 +61,8 @@ mp_status mp_pack_solve(mp_pack_problem *problem, int64_t capacity, const mp_pac
     return MP_OK;
 }
 
-/* Returns a common divisor of all possible heights: offsets are sums of sizes, rounded up to alignments, or fixed. */
+/* Returns a number that divides all possible heights. Every offset is a fixed offset or a sum of sizes that is rounded up to
+ * alignments, so the greatest common divisor of these numbers is suitable. */
 static int64_t unit_of(const mp_pack_problem *problem)
 {
     int64_t unit = 0;
@@ -74,8 +75,8 @@ static int64_t unit_of(const mp_pack_problem *problem)
     return unit ? unit : 1;
 }
 
-/* Finds the height of the first placement that the search visits. It takes one node of the search tree per item, unless items
- * with fixed offsets obstruct it. */
+/* Finds the height of the first placement that the search visits. The search visits one node per item, and more only if items
+ * with fixed offsets are in the way. */
 static mp_status find_any(packer *p, mp_error *err)
 {
     int64_t capacity = 0;
@@ -94,9 +95,9 @@ static bool goes_on(const packer *p)
     return p->options.enough <= 0 || (r->height > p->options.enough && r->bound <= p->options.enough);
 }
 
-/* Tries capacities between the lower bound and the height: first the lowest, then by bisection above capacities that the node
- * limit left undecided. The last capacity is just below the height. If it is proved infeasible and no placement was found, the
- * current height is the lowest possible. */
+/* Tries capacities from the lower bound to just below the present height. The first is the lowest, and others are chosen by
+ * bisection. A capacity for which the search ended at the node limit counts as too small in this round. If every capacity up to
+ * just below the height is proved infeasible, the present height is the lowest possible. */
 static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
 {
     const int64_t enough = p->options.enough > 0 ? p->options.enough / unit * unit : 0;
@@ -123,7 +124,7 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
         p.result.height = known;
     else
         MP_CHECK(find_any(&p, err));
-    if (p.result.height < 0) { /* negative: no placement was found, because there is none or the search was ended early */
+    if (p.result.height < 0) { /* no placement was found: there is none, or the search was ended early */
         *result = p.result;
         return MP_OK;
     }
@@ -139,10 +140,10 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
     return MP_OK;
 }
 
-/* ---- the checker, which does not use the search: a sweep over time ---- */
+/* ---- the checker: a sweep over time, which shares no code with the search ---- */
 
 typedef struct event {
-    int64_t time, size; /* size < 0: the end of a piece */
+    int64_t time, size; /* size > 0: a piece begins; size < 0: a piece ends */
     int item, piece;
 } event;
 
@@ -200,7 +201,7 @@ static mp_status check_alone(const mp_pack_problem *problem, size_t k, int64_t c
     return MP_OK;
 }
 
-/* Compares every item with all items that are live when it begins. */
+/* Checks offsets: compares every item with all items that are live when it begins. */
 mp_status mp_pack_check(const mp_pack_problem *problem, int64_t capacity, mp_error *err)
 {
     MP_OWNED event *events = NULL, *live = mp_alloc(problem->n_pieces, sizeof *live);

@@ -1,5 +1,5 @@
-/* pack_search.c - depth-first branch and bound for offsets, with restarts. A hash table recognises states from which the
- * search has failed before. */
+/* pack_search.c - depth-first branch and bound for offsets, with restarts. A hash table stores states from which the search has
+ * failed, so that they are not searched again. Terms (box, section, floor) are defined in pack_state.h. */
 #include "planner/pack/pack_search.h"
 
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-enum { RAISE = -1 }; /* the branch that places no box at the floor of the section, and raises the floor */
+enum { RAISE = -1 }; /* number of the branch in which no box is placed at the floor of the section, and the floor is raised */
 
 enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
 
 typedef struct branching {
-    int section, n; /* the section to branch on; number of branches, RAISE included (INT_MAX: no section chosen yet) */
+    int section, n; /* the section to branch on; its number of branches, including RAISE (INT_MAX: no section is chosen yet) */
     int64_t floor, slack;
-    int64_t raised; /* the floor after RAISE; -1: above the capacity */
+    int64_t raised; /* the floor of the section after the branch RAISE; -1: it would exceed the capacity */
 } branching;
 
 struct mp_pack_search {
@@ -26,13 +26,17 @@ struct mp_pack_search {
     enum order order;
     XXH128_hash_t *failed; /* failed states, by hash */
     int memory_bits;
-    uint64_t n_searches; /* number of searches, which is part of the hash, so that states of earlier capacities differ */
-    int *box_start;      /* per section: index of the first box that begins in this section or later */
-    int *branches;       /* the branches of all levels of the search tree, one level after the other */
+    /* number of searches so far. It is part of each hash, because a state that failed for one capacity may succeed for
+     * another */
+    uint64_t n_searches;
+    int *box_start; /* per section: index of the first box that begins in this section or later */
+    /* a stack of branches: those of the first level of the search tree, then those of the next level, and so on */
+    int *branches;
     size_t n_branches, branches_capacity;
-    int64_t *tops;        /* per section: result of top_beside, as a cache for `supported`; -1: not computed */
-    int64_t *weight;      /* per section: 1 + number of times that boxes failed to fit in it */
-    int64_t nodes, limit; /* visited nodes of the search tree since the last restart; limit on them */
+    int64_t *tops; /* per section: cached result of top_beside for the function `supported`; -1: not computed */
+    /* per section: 1 + the number of times that boxes did not fit in it; hard sections are preferred for branching */
+    int64_t *weight;
+    int64_t nodes, limit; /* number of search nodes visited since the last restart; limit on this number */
     int depth;
     bool halted, stopped;
 };
@@ -56,19 +60,20 @@ static XXH128_hash_t *place_of(const mp_pack_search *x, XXH128_hash_t hash)
     return &x->failed[hash.low64 >> (64 - x->memory_bits)];
 }
 
-/* ---- choice of the section to branch on ---- */
+/* ---- the choice of the section on which the search branches ---- */
 
 static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t floor)
 {
-    if (box->n_runs == 1) return true; /* a box of one size is always within the valley */
+    /* the lowest section of a box with a single size has the same floor during the whole box */
+    if (box->n_runs == 1) return true;
     for (int r = box->run; r < box->run + box->n_runs; r++)
         for (int t = s->runs[r].begin; t < s->runs[r].end; t++)
             if (s->floor[t] != floor) return false;
     return true;
 }
 
-/* Returns the lowest top of the unplaced boxes in section t. Boxes that are also live in `section`, and the box `box`, are not
- * counted. */
+/* Returns the lowest top that an unplaced box in section t can have. The box `box` and boxes that are also live in `section`
+ * are not counted. */
 static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
 {
     int64_t least = INT64_MAX;
@@ -83,8 +88,8 @@ static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
     return least;
 }
 
-/* Returns the lowest offset of box b if it does not rest on the floor of the section. It then rests on another box that is not
- * live in the section. The result is at most `most`. x->tops keeps values for the other boxes of the section. */
+/* Returns the lowest offset at which box b can rest on another box instead of the floor. This other box is not live in the
+ * section. The result is at most `most`. x->tops caches values for the sections. */
 static int64_t supported(const mp_pack_search *x, int b, int section, int64_t most)
 {
     const mp_pack_state *s = x->state;
@@ -105,7 +110,7 @@ static int64_t supported(const mp_pack_search *x, int b, int section, int64_t mo
     return least == most ? most : (least + box->alignment - 1) / box->alignment * box->alignment;
 }
 
-/* True if a section with at least n branches is a better choice to branch on than b->section. */
+/* True if section b->section, with its b->n branches, is a better choice to branch on than best->section. */
 static bool precedes(const mp_pack_search *x, const branching *b, const branching *best)
 {
     if (best->section < 0) return true;
@@ -118,7 +123,8 @@ static bool precedes(const mp_pack_search *x, const branching *b, const branchin
     return b->floor < best->floor;
 }
 
-/* Returns the next floor of section t if no box is placed at the current floor; INT64_MAX: some box must be placed there. */
+/* Returns the floor of section t after the branch in which no box is placed at the present floor. INT64_MAX: some box must be
+ * placed at the present floor. */
 static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
 {
     const mp_pack_state *s = x->state;
@@ -145,7 +151,7 @@ static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
     return next;
 }
 
-/* Makes section t the choice to branch on if it is better than the current choice. */
+/* Compares section t with the section chosen so far, and chooses t if it is better to branch on. */
 static void look(const mp_pack_search *x, int t, branching *best)
 {
     const mp_pack_state *s = x->state;
@@ -180,7 +186,7 @@ static branching choose(const mp_pack_search *x, int from, int to)
     return best;
 }
 
-/* Appends the branches to x->branches in the order of trial. */
+/* Appends the branches of a section to x->branches, in the order in which they are tried. */
 static bool list_branches(mp_pack_search *x, const branching *b)
 {
     const mp_pack_state *s = x->state;
@@ -223,8 +229,8 @@ static bool count_node(mp_pack_search *x)
 
 static bool fill(mp_pack_search *x, int from, int to);
 
-/* A part of time between two sections that no box crosses can be filled separately. Fills all such parts except the last,
- * which is returned as sections [*from, *to). It is empty if no box is unplaced. */
+/* Sections between two times that no unplaced box crosses are filled separately. Fills all such groups of sections except the
+ * last, which is returned as [*from, *to). The range is empty if all boxes are placed. */
 static bool fill_parts(mp_pack_search *x, int *from, int *to)
 {
     const mp_pack_state *s = x->state;
@@ -239,7 +245,7 @@ static bool fill_parts(mp_pack_search *x, int *from, int *to)
     }
 }
 
-/* Tries the branches of one section until one leads to a placement. */
+/* Tries the branches of one section, one after the other, until one leads to a placement of all boxes. */
 static bool fill_branches(mp_pack_search *x, const branching *b, int from, int to)
 {
     const size_t first = x->n_branches, mark = x->state->n_trail;
@@ -259,8 +265,8 @@ static bool fill_branches(mp_pack_search *x, const branching *b, int from, int t
     return filled;
 }
 
-/* Places all unplaced boxes in sections [from, to). No box crosses the ends of this range. Returns false if that is impossible
- * or the search was stopped; the caller then undoes the changes. */
+/* Places all unplaced boxes of the sections [from, to). No box crosses the ends of this range. Returns false if there is no
+ * placement or the search was stopped. The caller then undoes the changes. */
 static bool fill(mp_pack_search *x, int from, int to)
 {
     const bool remembers = !(x->options->without & MP_PACK_MEMORY);
@@ -294,8 +300,8 @@ static bool fill(mp_pack_search *x, int from, int to)
     }
 }
 
-/* Returns the length of a run between two restarts, in the sequence 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... The sequence is optimal
- * if no good length is known (Luby, Sinclair, Zuckerman 1993). */
+/* Returns the number of units of work between two restarts: element `run` of the sequence 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...
+ * This sequence is optimal if the best amount of work is unknown (Luby, Sinclair, Zuckerman 1993). */
 static int64_t luby(int run)
 {
     int64_t k = run + 1;
@@ -324,7 +330,8 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     }
     const size_t mark = s->n_trail;
     for (int run = 0; *verdict == MP_PACK_LIMIT && left > 0 && !x->stopped; run++) {
-        x->limit = shortest * luby(run); /* long enough to place every box once, even in the shortest run */
+        /* `shortest` is at least the number of boxes, so that every run can place each box once */
+        x->limit = shortest * luby(run);
         if (x->limit > left) x->limit = left;
         x->order = (enum order)(run % N_ORDERS);
         x->nodes = x->depth = 0;
@@ -351,7 +358,7 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     if (!x) return NULL;
     x->state = state;
     x->options = options;
-    x->memory_bits = 8; /* the table stores about 1,024 failed states per box, at most 2^18 */
+    x->memory_bits = 8; /* 2^8 to 2^18 entries, so that about 1,024 failed states per box are stored */
     while (x->memory_bits < 18 && 1 << x->memory_bits < 1024 * (int64_t)state->n_boxes) x->memory_bits++;
     x->pool = mp_pool_new();
     x->failed = mp_pool_alloc(x->pool, (size_t)1 << x->memory_bits, sizeof *x->failed);

@@ -63,8 +63,8 @@ static mp_status check_item(const mp_pack_problem *problem, size_t k, int64_t *s
     return MP_OK;
 }
 
-/* Divides time into sections. A section ends right before an item ends, if an item has begun since the last section ended. So
- * the set of live items of a section is never contained in that of another section. */
+/* Divides time into sections. A section ends right before an item ends, provided that some item has begun since the previous
+ * section ended. So no section has a set of live items that is contained in the set of another section. */
 static mp_status cut_time(mp_pack_state *s, const mp_pack_problem *problem, mp_error *err)
 {
     size_t n = 0;
@@ -149,7 +149,7 @@ static mp_status list_live(mp_pack_state *s, mp_error *err)
     return MP_OK;
 }
 
-/* True if two fixed boxes overlap. */
+/* True if two boxes with fixed offsets overlap. */
 static bool find_clash(const mp_pack_state *s)
 {
     for (int t = 0; t < s->n_sections; t++) {
@@ -219,7 +219,7 @@ static int64_t aligned(const mp_pack_box *box, int64_t offset)
     return box->alignment == 1 ? offset : (offset + box->alignment - 1) / box->alignment * box->alignment;
 }
 
-/* Raises the floor of a section: all unplaced boxes over it have offsets of at least `floor`. */
+/* Raises the floor of a section. The offsets of all unplaced boxes that are live in the section become at least `floor`. */
 static bool raise_floor(mp_pack_state *s, int section, int64_t floor)
 {
     if (!note(s, OF_FLOOR, section, s->floor[section])) return false;
@@ -240,7 +240,8 @@ static bool raise_floor(mp_pack_state *s, int section, int64_t floor)
     return true;
 }
 
-/* Updates the values of a section that the search reads, after its unplaced boxes or their lowest offsets have changed. */
+/* Recomputes the values of a section that the search reads. Called after the section's unplaced boxes or their lowest offsets
+ * have changed. */
 static bool refresh(mp_pack_state *s, int t)
 {
     const mp_pack_live *live = &s->live[s->live_start[t]];
@@ -266,8 +267,8 @@ static bool refresh(mp_pack_state *s, int t)
     return true;
 }
 
-/* Raises the floor of each section in which no box can be placed at the floor. Returns false if the unplaced boxes of a
- * section do not fit between its floor and the capacity. */
+/* Raises the floor of each changed section in which no box can be placed at the present floor. Returns false if in some section
+ * the unplaced boxes do not fit between floor and capacity. */
 static bool propagate(mp_pack_state *s)
 {
     bool fits = true;
@@ -334,7 +335,7 @@ void mp_pack_undo(mp_pack_state *s, size_t n_trail)
             for (int t = box->begin + 1; t < box->end; t++) s->crossing[t]++;
             for (int r = box->run; r < box->run + box->n_runs; r++)
                 for (int t = s->runs[r].begin; t < s->runs[r].end; t++) {
-                    s->n_live[t]++; /* the box is now the first one after the section's unplaced boxes */
+                    s->n_live[t]++; /* the box becomes an unplaced box of the section again */
                     s->total[t] += s->runs[r].size;
                 }
         }

@@ -1,24 +1,23 @@
-/* pack_state.h - internal to the packer: the state of a search for offsets. A block of memory is filled from the bottom, with
- * undo.
- *
- * Time is divided into sections. A section is omitted if its live items are all live in a neighbouring section. The floor of a
- * section is an offset: below it nothing more is placed in that section. Every change is recorded on the trail, for undo. */
+/* pack_state.h - internal to the packer: the state of a search for offsets. The search fills a block of memory from the bottom.
+ * Time is divided into sections, and a box is an item whose lifetime is a range of sections. If all live items of a section are
+ * also live in a neighbouring section, the section is omitted. The floor of a section is an offset; no further box is placed
+ * below it in this section. Every change is recorded on the trail, so that it can be undone. */
 #pragma once
 
 #include "memplan/memory.h"
 #include "memplan/pack.h"
 
-typedef struct mp_pack_run { /* a range of sections [begin, end) in which one item has one size */
+typedef struct mp_pack_run { /* a range of sections [begin, end) in which a box has one size */
     int begin, end;
-    int slot; /* index in mp_pack_state.slots of the entry for the first section */
+    int slot; /* index in mp_pack_state.slots of the entry for section `begin` */
     int64_t size;
 } mp_pack_run;
 
-typedef struct mp_pack_box { /* an item of the problem; boxes are sorted by their begin */
+typedef struct mp_pack_box { /* an item of the packing problem, with its lifetime in sections; boxes are sorted by `begin` */
     int item;
     int begin, end; /* the box is live in sections [begin, end) */
     int run, n_runs;
-    int twin; /* the previous box with the same lifetime, sizes and alignment; -1: none */
+    int twin; /* an earlier box with the same lifetime, sizes and alignment; -1: none */
     int64_t alignment, fixed, size;
 } mp_pack_box;
 
@@ -32,38 +31,39 @@ typedef struct mp_pack_state {
     int n_boxes, n_sections;
     mp_pack_box *boxes;
     mp_pack_run *runs;
-    int *slots; /* per box and section in which it is live: its index in `live` */
+    int *slots; /* per box and section in which it is live: index in `live` of the entry for both */
     int *live_start, *n_live;
-    mp_pack_live *live; /* section s has the unplaced boxes live[live_start[s] .. + n_live[s]), followed by the placed ones */
+    /* entries of section s: first its unplaced boxes live[live_start[s] .. + n_live[s]), then its placed boxes */
+    mp_pack_live *live;
     int64_t *floor, *total; /* per section: its floor (an offset); the sum of the sizes of its unplaced boxes */
     int *crossing;          /* per section: number of unplaced boxes that are also live in the previous section */
-    int *n_low; /* per section: number of unplaced boxes whose lowest possible offset is the floor (of twins, only the first
-                   counts) */
-    int64_t *least_top;    /* per section: the lowest possible top of an unplaced box; INT64_MAX: no box is unplaced */
-    int64_t *lowest;       /* per box: its lowest possible offset; for a placed box, its offset */
+    int *n_low; /* per section: number of unplaced boxes that can be placed at its floor (of several twins, one is counted) */
+    int64_t *least_top;    /* per section: the lowest top that an unplaced box can have; INT64_MAX: all boxes are placed */
+    int64_t *lowest;       /* per box: its lowest possible offset, or its offset if it is placed */
     unsigned char *placed; /* per box: it has been placed */
     int64_t capacity;
     bool raises_floors, counts_sections, tells_twins;
-    bool clashes;    /* boxes with offsets fixed by the caller overlap */
-    bool has_pieces; /* some box has several sizes over its lifetime */
+    bool clashes;    /* two boxes with fixed offsets overlap */
+    bool has_pieces; /* some box changes its size during its lifetime */
     struct mp_pack_change *trail;
     size_t n_trail, trail_capacity;
     int *dirty, n_dirty;
     bool *is_dirty;
-    int conflict; /* the section in which boxes failed to fit most recently */
+    int conflict; /* the section in which boxes most recently did not fit */
     bool no_memory;
 } mp_pack_state;
 
-/* Builds the state of a problem. Release with mp_pack_state_free on any status. MP_INVALID. MP_NOMEM. */
+/* Builds the state of a packing problem, with no box placed. Release with mp_pack_state_free on any status. MP_INVALID.
+ * MP_NOMEM. */
 mp_status mp_pack_state_make(mp_pack_state *state, const mp_pack_problem *problem, mp_error *err);
 void mp_pack_state_free(mp_pack_state *state);
 
-/* Removes all boxes from the block. Returns false if `capacity` is too small for the fixed boxes or for the boxes of one
- * section. */
+/* Removes all boxes from the block. Returns false if `capacity` is too small for the boxes with fixed offsets or for the boxes
+ * of one section. */
 bool mp_pack_start(mp_pack_state *state, int64_t capacity, unsigned without);
-/* Places a box at its lowest possible offset. Returns false if the unplaced boxes no longer fit, or memory ran out. After
- * false, the caller must call mp_pack_undo. */
+/* Places a box at its lowest possible offset. Returns false if the unplaced boxes no longer fit, or if memory ran out. The
+ * caller must then call mp_pack_undo. */
 bool mp_pack_put(mp_pack_state *state, int box);
-/* Raises the floor of a section, so that nothing more is placed below it. Returns false like mp_pack_put. */
+/* Raises the floor of a section, so that no further box is placed below it. Returns false in the same cases as mp_pack_put. */
 bool mp_pack_raise(mp_pack_state *state, int section, int64_t floor);
 void mp_pack_undo(mp_pack_state *state, size_t n_trail);
