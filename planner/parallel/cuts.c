@@ -1,4 +1,5 @@
-/* cuts.c - cuts blocks into stages by dynamic programming, and balances ranks with several stages. */
+/* cuts.c - cuts the blocks of a network into pipeline stages by dynamic programming. If ranks have several stages, evens out
+ * the work of the ranks. */
 #include "planner/parallel/cuts.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static int64_t ticks_between(const line *x, int begin, int end)
     return x->before[end] - x->before[begin];
 }
 
-/* True if all blocks fit in n_stages stages of at most `ticks` ticks each. */
+/* True if the blocks can be divided into n_stages stages of at most `ticks` ticks each. */
 static bool suffices(const line *x, int64_t ticks, int n_stages)
 {
     int n = 0;
@@ -29,7 +30,7 @@ static bool suffices(const line *x, int64_t ticks, int n_stages)
     return n <= n_stages;
 }
 
-/* Returns the least ticks of the slowest stage. */
+/* Returns the ticks of the slowest stage, for the division in which these ticks are least. */
 static int64_t least_slowest(const line *x, int n_stages)
 {
     int64_t low = 0, high = ticks_between(x, 0, x->n);
@@ -43,8 +44,8 @@ static int64_t least_slowest(const line *x, int n_stages)
     return high;
 }
 
-/* Cuts the blocks so that no stage exceeds x->most, with the least sum of squared stage ticks. `cost` and `from` have
- * (n_stages + 1) * (n + 1) elements. */
+/* Cuts the blocks into stages of at most x->most ticks. Of all such divisions, chooses the one with the least sum of squared
+ * stage ticks. `cost` and `from` have (n_stages + 1) * (n + 1) elements. */
 static void cut(const line *x, int n_stages, double *cost, int *from, mp_stage *stages)
 {
     const int width = x->n + 1;
@@ -66,8 +67,8 @@ static void cut(const line *x, int n_stages, double *cost, int *from, mp_stage *
     }
 }
 
-/* Assigns blocks to stages from the last block on, as many to each stage as x->most allows. Each earlier stage keeps at least
- * one block. */
+/* Assigns blocks to stages, from the last stage to the first. Each stage gets as many blocks as x->most allows, but leaves at
+ * least one block for each earlier stage. */
 static void fill_late(const line *x, int n_stages, mp_stage *stages)
 {
     for (int q = n_stages - 1, end = x->n; q >= 0; end = stages[q--].begin) {
@@ -78,7 +79,7 @@ static void fill_late(const line *x, int n_stages, mp_stage *stages)
     }
 }
 
-/* Moves blocks to neighbouring stages as long as the busier of the two ranks becomes less busy. */
+/* Moves blocks between neighbouring stages, as long as the busier one of their two ranks gets less work. */
 static void even_out(const line *x, int n_ranks, int n_stages, int64_t *busy, mp_stage *stages)
 {
     for (int q = 0; q < n_stages; q++) busy[q % n_ranks] += ticks_between(x, stages[q].begin, stages[q].end);

@@ -1,4 +1,4 @@
-/* loads.c - measures the blocks of a training graph in ticks and bytes, and finds the blocks that read each parameter. */
+/* loads.c - measures the ticks and bytes of each block of a training graph, and finds the blocks that read each parameter. */
 #include "planner/parallel/loads.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Returns the non-static bytes that a node needs in order to run: its operands and its workspace. */
+/* Returns the non-static bytes that are live because a node runs: its operands and its workspace. */
 static int64_t bytes_of_node(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
@@ -31,8 +31,8 @@ bool mp_makes_weights_alone(const mp_graph *graph, const mp_node *node)
     return node->phase == MP_PHASE_BACKWARD && a->n_writes + a->n_adds > 0;
 }
 
-/* For a node that computes weight gradients: adds the bytes that it reads of a micro-batch to its block. Each storage counts
- * once per block. `reader` is per storage: 1 + the last block that read it. */
+/* For a node that computes weight gradients: adds the bytes of a micro-batch that it reads to weights_bytes of its block. Each
+ * storage counts once per block. `reader`, per storage: 1 + the last block that read it. */
 static void add_waiting(mp_load *load, const mp_chain *chain, int node, int *reader)
 {
     const mp_alternative *a = chain->graph->nodes[node].alternatives;
@@ -56,7 +56,7 @@ static void add_node(mp_load *load, const mp_chain *chain, int node, int *reader
     add_waiting(load, chain, node, reader);
 }
 
-/* Adds up, per block, the outputs to later blocks that may be copied to the host. */
+/* Adds up, per block, the outputs for later blocks that may be offloaded to the host. */
 static void add_outputs(mp_load *load, const mp_chain *chain)
 {
     for (int s = 0; s < (int)chain->graph->n_storages; s++) {
@@ -68,8 +68,8 @@ static void add_outputs(mp_load *load, const mp_chain *chain)
     }
 }
 
-/* Converts the options that the searcher `chain` found for block k into kept bytes and recomputation of a rank. The block's
- * output counts as kept. */
+/* Converts the options of block k, as found by the searcher `chain`, to kept bytes and recomputation. The output of the block
+ * counts as kept in every option. */
 static void add_options(const mp_chain *chain, int k, mp_block_load *block)
 {
     const mp_chain_block *of = &chain->blocks[k];
@@ -87,11 +87,11 @@ static void add_options(const mp_chain *chain, int k, mp_block_load *block)
         if (!last || found.kept_bytes < last->kept_bytes) block->options[block->n_options++] = found;
     }
     if (of->n_options) return;
-    /* the backward of the last block follows its forward immediately, so one option is enough */
+    /* nothing runs between forward and backward of the last block, so it needs a single option */
     block->options[block->n_options++] = (mp_load_option){.kept_bytes = pinned, .transient_bytes = of->alone_need.bytes[0]};
 }
 
-/* Finds the first and the last block whose nodes read a parameter. */
+/* Finds the first and the last block with a node that reads a parameter. */
 static void place_parameter(const mp_chain *chain, int storage, mp_parameter_load *p)
 {
     const mp_graph *graph = chain->graph;
@@ -103,7 +103,7 @@ static void place_parameter(const mp_chain *chain, int storage, mp_parameter_loa
     }
 }
 
-/* Adds the parameter, gradient and optimizer state of one update. */
+/* Adds the bytes of the parameter, the gradient and the optimizer state of one update. */
 static void add_update(mp_load *load, const mp_chain *chain, const mp_node *update)
 {
     const mp_graph *graph = chain->graph;
@@ -125,8 +125,8 @@ static void add_update(mp_load *load, const mp_chain *chain, const mp_node *upda
     if (p.first >= 0) load->parameters[load->n_parameters++] = p;
 }
 
-/* Adds the frozen parameters. They are sharded like other parameters, but have no gradient and no optimizer state. `mark`, one
- * entry per storage, is zero on entry. */
+/* Adds the frozen parameters. They are sharded like other parameters, but have no gradient and no optimizer state. `mark` is
+ * scratch, one entry per storage, all zero on entry. */
 static void add_frozen(mp_load *load, const mp_chain *chain, int *mark)
 {
     const mp_graph *graph = chain->graph;
@@ -162,14 +162,14 @@ static mp_status fill(mp_load *load, const mp_chain *chain, mp_error *err)
         add_options(chain, k, &load->blocks[k]);
     }
     for (size_t k = 0; k < load->n_parameters; k++) shared += load->parameters[k].value_bytes + load->parameters[k].state_bytes;
-    /* gradients that live beyond a step are not in `shared`, so they are added here */
+    /* gradients are not in `shared`, so gradients that live beyond a step remain in other_bytes */
     for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_kind_is_static(graph->storages[s].kind)) load->other_bytes += graph->storages[s].bytes;
     load->other_bytes -= shared;
     return MP_OK;
 }
 
-/* Keeps only every `merged`-th block boundary, so that `merged` neighbouring blocks become one. */
+/* Removes block boundaries except every `merged`-th one, so that `merged` neighbouring blocks become one block. */
 static void merge(bool *ends, int n, int merged)
 {
     int k = 0;

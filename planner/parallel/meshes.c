@@ -1,4 +1,5 @@
-/* meshes.c - lists all meshes of a number of devices, computes lower bounds for them, and simulates the promising ones. */
+/* meshes.c - lists all meshes of a number of devices with their choices of micro-batch size and schedule. Computes lower bounds
+ * for them, and simulates those that may be among the best. */
 #include "memplan/ranks/meshes.h"
 
 #include <math.h>
@@ -19,15 +20,16 @@ enum {
     SPREADS = 8,
     MOST_CHUNKS = 8,
     MERGES = 4
-}; /* BATCHES and SPREADS: micro-batch sizes and values of ep are powers of two */
+}; /* BATCHES and SPREADS: the number of values that are tried. Micro-batch sizes and sizes of ep are powers of two */
 
-/* The measured costs of a network for one split (tp, ep, ...) and one micro-batch size. */
+/* A slot: the measured loads of a network for one split (tp, ep, ...) and one micro-batch size. */
 typedef struct slot {
-    mp_load *loads[MERGES]; /* with 1, 2, 4, ... blocks merged into one; NULL: not measured yet, or refused */
+    /* the loads with 1, 2, 4, ... blocks merged into one; NULL: not measured yet, or the graph cannot be built */
+    mp_load *loads[MERGES];
     bool is_refused;
 } slot;
 
-/* A mesh and the time of its fastest choice. */
+/* A mesh, and the seconds of its fastest choice. */
 typedef struct mesh_time {
     mp_mesh mesh;
     double seconds;
@@ -37,15 +39,16 @@ typedef struct hunt {
     const mp_meshes_request *request;
     mp_meshes *found;
     size_t capacity;
-    slot slots[2][2][TP_MOST + 1][SPREADS][BATCHES]; /* the slots, indexed by: 1 if zero=3 and sharded apart; data 0 or 1; tp;
-                                                        log2 of ep; log2 of the samples per rank */
-    int64_t most_ep;           /* largest value of ep; larger values do not divide the number of experts */
-    mesh_time times[BEST * 4]; /* times of the fastest meshes found, ascending in seconds */
+    /* the slots, indexed by: 1 if zero=3 and the parameters are sharded apart, else 0; data (0 or 1); tp; log2 of ep; log2 of
+     * the samples per rank */
+    slot slots[2][2][TP_MOST + 1][SPREADS][BATCHES];
+    int64_t most_ep;           /* largest size of ep that is tried; larger sizes do not divide the number of experts */
+    mesh_time times[BEST * 4]; /* the times of the fastest meshes so far, ascending in seconds */
     size_t n_times, n_best;
     mp_error *err;
 } hunt;
 
-/* Returns the number of ranks of a tp group that split a micro-batch between them. */
+/* Returns the number of ranks in a tp group among which the samples of a micro-batch are divided. */
 static int64_t sharers(const mp_mesh *mesh)
 {
     return mesh->data ? mesh->size[MP_DIM_TP] : 1;
@@ -61,8 +64,8 @@ static int log2_of(int64_t n)
     return k;
 }
 
-/* Returns in *out the costs per rank for a split and a micro-batch size; NULL: the graph cannot be built. `merge` is the
- * number of halvings of the block count. It is above 0 only if the mesh does not fit otherwise. */
+/* Returns in *out the load per rank for a split and a micro-batch size; NULL: the graph cannot be built. The number of blocks
+ * is halved `merge` times. `merge` is above 0 only if the mesh does not fit in memory otherwise. */
 static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, int merge, const mp_load **out)
 {
     const int64_t tp = mesh->size[MP_DIM_TP];
@@ -103,8 +106,8 @@ static mp_step_request step_of(const hunt *x, const mp_mesh_choice *c, const mp_
                              .host = x->request->host};
 }
 
-/* Adds to the list a mesh with a micro-batch size and a schedule, if these divide the global batch and the network has enough
- * blocks. */
+/* Adds a choice to the list: a mesh, a micro-batch size and a schedule. Omits it if the global batch is not divisible or the
+ * network has too few blocks. */
 static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_schedule schedule, int64_t n_chunks)
 {
     mp_ranks ranks;
@@ -132,8 +135,8 @@ static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_sche
     return MP_OK;
 }
 
-/* Adds to the list all schedules of a mesh and a micro-batch size. The number of chunks doubles as long as every stage has a
- * block. */
+/* Adds the choices of a mesh and a micro-batch size, one per schedule. The number of chunks is doubled as long as every stage
+ * has a block. */
 static mp_status add_schedules(hunt *x, const mp_mesh *mesh, int64_t batch)
 {
     const mp_meshes_request *r = x->request;
@@ -152,7 +155,7 @@ static bool permits(const hunt *x, mp_dim dim, int64_t n)
     return !x->request->fixed.size[dim] || x->request->fixed.size[dim] == n;
 }
 
-/* Adds to the list all values of ep of a network with experts: 1, 2, 4, ... ranks of dp and shard. */
+/* Adds the choices for all sizes of ep, if the network has experts: 1, 2, 4, ... ranks of dp and shard. */
 static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
 {
     const int64_t shard = mesh.size[MP_DIM_SHARD], copies = mesh.size[MP_DIM_DP] * shard,
@@ -170,7 +173,8 @@ static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
     return MP_OK;
 }
 
-/* Adds to the list all splits of `copies` ranks into dp and shard, with every ZeRO stage, micro-batch size and schedule. */
+/* Adds the choices for all ways to divide `copies` ranks between dp and shard, with every ZeRO stage, micro-batch size and
+ * schedule. */
 static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
 {
     for (int64_t shard = 1; shard <= copies; shard++) {
@@ -209,8 +213,8 @@ static mp_status list_all(hunt *x)
     return MP_OK;
 }
 
-/* Compares choices by the lower bound on their step time. Of equal ones, the dimensions decide, so that the order is
- * deterministic. */
+/* Compares two choices by the lower bound on their step time. If the bounds are equal, compares the dimensions, so that the
+ * order is deterministic. */
 static int by_bound(const void *a, const void *b)
 {
     const mp_mesh_choice *x = a, *y = b;
@@ -232,13 +236,13 @@ static int by_verdict(const void *a, const void *b)
     return by_bound(a, b);
 }
 
-/* If a choice is the fastest of its mesh, inserts its time into the sorted list of the fastest meshes. */
+/* If a choice is the fastest of its mesh so far, inserts its seconds into the sorted list of the fastest meshes. */
 static void note_time(hunt *x, const mp_mesh_choice *c)
 {
     size_t k = 0;
     while (k < x->n_times && !mp_mesh_is_same(&x->times[k].mesh, &c->mesh)) k++;
     const bool is_new = k == x->n_times, is_full = x->n_times == x->n_best;
-    if (is_new && is_full) k--; /* the list is full, so the slowest mesh is dropped */
+    if (is_new && is_full) k--; /* the list is full, so the slowest mesh is removed */
     if (is_new && !is_full)
         x->n_times++;
     else if (c->seconds >= x->times[k].seconds)
@@ -247,7 +251,7 @@ static void note_time(hunt *x, const mp_mesh_choice *c)
     x->times[k] = (mesh_time){c->mesh, c->seconds};
 }
 
-/* Returns the seconds that a choice must stay below to be among the best. */
+/* Returns the time in seconds that a further choice must undercut to be among the best. */
 static double limit_of(const hunt *x)
 {
     if (x->n_times < x->n_best) return INFINITY;
@@ -255,8 +259,8 @@ static double limit_of(const hunt *x)
     return last > alike ? last : alike;
 }
 
-/* True if a choice that exceeds the memory under every recomputation option may fit with merged blocks. This requires that
- * every stage fits without activations. */
+/* True if merging blocks may help a choice that exceeds the memory with every recomputation option. That is only possible if
+ * every stage fits without its activations. */
 static bool may_merge(const hunt *x, const mp_mesh_choice *c)
 {
     for (size_t k = 0; k < c->n_stages; k++)
@@ -264,7 +268,8 @@ static bool may_merge(const hunt *x, const mp_mesh_choice *c)
     return true;
 }
 
-/* Simulates a choice, unless its least memory exceeds the memory of a device, or its bound in seconds reaches `limit`. */
+/* Simulates a choice. Omits the simulation if the least memory of the choice exceeds that of a device, or if its lower bound in
+ * seconds reaches `limit`. */
 static mp_status judge(hunt *x, mp_mesh_choice *c, double limit)
 {
     mp_ranks ranks;
@@ -304,8 +309,8 @@ static int by_mesh(const void *a, const void *b)
     return by_bound(a, b);
 }
 
-/* For each mesh with a simulated choice, and for the mesh of --explain, simulates all choices that may be the fastest of the
- * mesh. */
+/* Considers each mesh with a simulated choice, and the mesh of --explain. Simulates all choices of the mesh that may be its
+ * fastest. */
 static mp_status complete(hunt *x)
 {
     mp_mesh_choice *choices = x->found->choices, *end = choices + x->found->n;

@@ -30,8 +30,8 @@ static mp_status take_begins(mp_pipeline *x, const int *begins, mp_error *err)
     return MP_OK;
 }
 
-/* Chooses stage boundaries so that the slowest stage is as fast as possible. If a rank exceeds the memory, some of its blocks
- * move to neighbouring ranks. */
+/* Chooses stage boundaries so that the slowest stage takes as little time as possible. If a rank exceeds the memory, moves some
+ * of its blocks to neighbouring ranks. */
 static mp_status balance(mp_pipeline *x, const mp_load *load, int64_t memory_bytes, mp_error *err)
 {
     const mp_step_request request = {.load = load,
@@ -58,7 +58,8 @@ static int stage_of_block(const mp_pipeline *x, int block)
     return q;
 }
 
-/* True if a forward node reads only data that are the same for every micro-batch. Each stage then runs this node itself. */
+/* True if all data that a forward node reads are the same for every micro-batch, such as a constant mask. Then each stage runs
+ * this node itself. */
 static bool runs_everywhere(const mp_pipeline *x, const mp_node *node)
 {
     const mp_graph *g = x->graph;
@@ -73,9 +74,9 @@ static bool runs_everywhere(const mp_pipeline *x, const mp_node *node)
     return true;
 }
 
-/* Returns the stage of a backward node. It is the stage of the node's forward node, if there is one. Otherwise it is the first
- * stage that produces a gradient among the node's inputs, because the backward pass reaches that stage last. If no input is a
- * gradient, it is the last stage that produces an input. */
+/* Returns the stage of a backward node: the stage of its forward node, if it has one. Otherwise, if some inputs are gradients,
+ * it is the first of the stages that produce them, because backward reaches this stage last. If no input is a gradient, it is
+ * the last stage that produces an input. */
 static int stage_of_backward(const mp_pipeline *x, const mp_node *node, int before)
 {
     const mp_graph *g = x->graph;
@@ -92,7 +93,7 @@ static int stage_of_backward(const mp_pipeline *x, const mp_node *node, int befo
     return first < x->n_stages ? first : made >= 0 ? made : before;
 }
 
-/* Checks that gradients flow from later stages to earlier ones only. */
+/* Checks that each backward node reads gradients only from its own stage or from later stages. */
 static mp_status check_flow(const mp_pipeline *x, mp_error *err)
 {
     const mp_graph *g = x->graph;

@@ -4,7 +4,7 @@
 #include "estimator/base/memory.h"
 #include "planner/parallel/loads.h"
 
-/* Finds the nodes that run in each stage. A node without a stage of its own runs in the stages that read its output. */
+/* Finds the nodes that run in each stage. A node that is assigned to no stage runs in all stages that read its output. */
 static void find_needed(mp_flow *flow, const mp_pipeline *x)
 {
     const mp_graph *g = x->graph;
@@ -20,7 +20,8 @@ static void find_needed(mp_flow *flow, const mp_pipeline *x)
         }
 }
 
-/* Finds the backward nodes that only compute weight gradients, so that no other stage waits for them. */
+/* Finds the backward nodes that only compute weight gradients, and the nodes that depend on them. No other stage waits for
+ * these nodes. */
 static void find_those_for_weights(mp_flow *flow)
 {
     const mp_graph *g = flow->graph;
@@ -42,7 +43,8 @@ static void see(mp_stage_crossing *c, int stage)
     if (stage > c->last) c->last = stage;
 }
 
-/* Finds the stage boundaries that a storage crosses: all between its producers and the nodes that read it or add to it. */
+/* Finds the stage boundaries that a storage crosses: all boundaries between its producer and the nodes that read it or add to
+ * it. */
 static mp_stage_crossing crossing_of(const mp_flow *flow, const mp_pipeline *x, int s)
 {
     const mp_graph *g = x->graph;
@@ -57,7 +59,8 @@ static mp_stage_crossing crossing_of(const mp_flow *flow, const mp_pipeline *x, 
     return c.last < 0 ? (mp_stage_crossing){0} : c;
 }
 
-/* Finds the ranks that read a parameter. If several ranks do, finds its gradient, which must be summed over them. */
+/* Finds the ranks that read a parameter. If there are several, marks the gradient of the parameter, which must be summed over
+ * these ranks. */
 static void find_holders(mp_flow *flow, const mp_pipeline *x, int s)
 {
     const mp_graph *g = x->graph;

@@ -21,20 +21,20 @@ typedef struct builder {
     mp_rank *out;
     mp_pool *pool;
     int rank, channel;
-    int *token;       /* per gradient summed over ranks: the token that the all-reduce writes and the update reads; -1: none */
-    int *of_rank;     /* per storage of the whole graph: its index on this rank; -1: absent */
-    int *of_chunk;    /* per chunk and storage of the whole graph: its index on this rank; -1: absent */
-    int *number;      /* per chunk and node of the whole graph: its index on this rank; -1: absent */
-    int *sent;        /* per chunk: tokens written by the sends of activations and of gradients; -1: none */
-    int *list, *more; /* scratch lists of storages for the node under construction */
-    int summed;       /* token of the last transfer or all-reduce, which the next all-reduce waits for; -1: none */
+    int *token;       /* per gradient that ranks sum: the token that its all-reduce writes and its update reads; -1: none */
+    int *of_rank;     /* per storage of the whole graph: its index in the rank's graph; -1: not in it */
+    int *of_chunk;    /* per chunk and storage of the whole graph: its index in the rank's graph; -1: not in it */
+    int *number;      /* per chunk and node of the whole graph: its index in the rank's graph; -1: not in it */
+    int *sent;        /* per chunk: the tokens that its sends of activations and of gradients write; -1: none */
+    int *list, *more; /* scratch lists of storages for the node that is being added */
+    int summed;       /* token of the last transfer or all-reduce, for which the next all-reduce waits; -1: none */
     size_t chunk_capacity; /* capacity of out->chunk */
     size_t whole_capacity; /* capacity of out->whole_storage */
     size_t nodes_capacity; /* capacity of out->whole_node */
     mp_error *err;
 } builder;
 
-/* ---- storages and nodes of the rank ---- */
+/* ---- adding storages and nodes to the rank's graph ---- */
 
 static mp_status add_storage(builder *b, const mp_storage *like, int chunk, int *index)
 {
@@ -60,7 +60,7 @@ static mp_status add_storage(builder *b, const mp_storage *like, int chunk, int 
     return MP_OK;
 }
 
-/* Returns in *index the rank's copy of a storage for a chunk. Creates the copy if it does not exist. */
+/* Returns in *index the rank's copy of storage s for a chunk. If there is no copy yet, creates it. */
 static mp_status storage_of(builder *b, int chunk, int s, int *index)
 {
     const mp_graph *g = b->whole;
@@ -77,7 +77,7 @@ static mp_status storage_of(builder *b, int chunk, int s, int *index)
     return MP_OK;
 }
 
-/* Converts a list of storages to the rank's copies, created if missing. An update's gradients on other ranks are omitted. */
+/* Converts a list of storages to the rank's copies, created if missing. For an update, omits gradients of other ranks. */
 static mp_status copy_list(builder *b, int chunk, const int *from, size_t n, bool is_update, int **out, size_t *n_out)
 {
     size_t kept = 0;
@@ -92,7 +92,7 @@ static mp_status copy_list(builder *b, int chunk, const int *from, size_t n, boo
     return *out || !kept ? MP_OK : MP_NO_MEMORY(b->err);
 }
 
-/* If a node writes a gradient that is summed over ranks, turns the write into an addition to that gradient. */
+/* If a node writes a gradient that is summed over ranks, replaces the write by an addition to the gradient. */
 static mp_status write_as_sum(builder *b, const mp_alternative *from, mp_alternative *a)
 {
     size_t n_writes = 0, n_adds = a->n_adds;
@@ -122,7 +122,7 @@ static mp_status copy_alternative(builder *b, int chunk, const mp_node *node, co
     return is_update ? MP_OK : write_as_sum(b, from, a);
 }
 
-/* Appends a node to the rank's graph. `whole` is its index in the whole graph; -1: the node exists only in pipelines. */
+/* Appends a node to the rank's graph. `whole` is its index in the whole graph; -1: the whole graph has no such node. */
 static mp_status append_node(builder *b, int whole, mp_node **node)
 {
     MP_CHECK(mp_graph_node(b->graph, node, b->err));
@@ -178,15 +178,15 @@ static mp_status add_network_node(builder *b, const char *op, const char *name, 
     return node->name && has_lists ? MP_OK : MP_NO_MEMORY(b->err);
 }
 
-/* Adds a token: a storage of zero bytes that one node writes and another reads, so that the second waits for the first. */
+/* Adds a token, a storage of zero bytes that one node writes and another reads, so that the second waits for the first. */
 static mp_status add_token(builder *b, const char *name, int *index)
 {
     const mp_storage token = {.name = name, .kind = MP_KIND_SAVED};
     return add_storage(b, &token, -1, index);
 }
 
-/* Adds the send buffer for activations, so that this rank can continue to compute while the next rank receives. Without the
- * buffer two ranks can deadlock, if one sends an activation while the other sends a gradient. */
+/* Adds the send buffer for activations. From the buffer the next rank can receive while this rank continues to compute. Without
+ * the buffer two ranks can deadlock, if one sends an activation while the other sends a gradient. */
 static mp_status add_outbox(builder *b, int q, int64_t bytes)
 {
     char name[64];
@@ -196,7 +196,7 @@ static mp_status add_outbox(builder *b, int q, int64_t bytes)
     return add_storage(b, &room, -1, &b->out->outbox);
 }
 
-/* Returns the ranks that run `stage` and the next stage. With several chunks per rank, the last rank sends to the first. */
+/* Returns the two ranks that run `stage` and the next stage. With several chunks per rank, the last rank sends to the first. */
 static mp_rank_group neighbours(const builder *b, int stage)
 {
     mp_rank_group group = mp_mesh_group(&b->x->ranks->mesh, MP_DIM_PP);
@@ -206,7 +206,7 @@ static mp_rank_group neighbours(const builder *b, int stage)
     return group;
 }
 
-/* True if a node of this chunk's stage adds to a gradient s that is received from the next stage. */
+/* True if a node of this chunk's stage adds to the gradient s, which the rank also receives from the next stage. */
 static bool adds_here(const builder *b, int chunk, int s)
 {
     const int q = chunk * b->x->shape.n_ranks + b->rank;
@@ -215,8 +215,8 @@ static bool adds_here(const builder *b, int chunk, int s)
     return false;
 }
 
-/* Appends the node that sends or receives all storages that cross from stage q to q + 1. If this stage adds to a received
- * gradient, the receiving node adds to it as well. */
+/* Appends the node that sends or receives all storages that cross the boundary between stages q and q + 1. If this stage adds
+ * to a received gradient, the receiving node adds to it as well. */
 static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bool sends)
 {
     const mp_graph *g = b->whole;
@@ -260,7 +260,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
                           is_backward && chunk + 1 < b->x->shape.n_chunks ? b->sent[2 * chunk + 3] : -1};
     for (int k = 0; k < 2; k++)
         if (before[k] >= 0) b->list[n_reads++] = before[k];
-    if (is_backward && !q) { /* rank 0 must receive before its all-reduces: the other ranks send first */
+    if (is_backward && !q) { /* rank 0 must receive before its all-reduces, because the other ranks send before theirs */
         MP_CHECK(add_token(b, name, &b->summed));
         b->more[n++] = b->summed;
     }
@@ -276,8 +276,8 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
 
 /* ---- postponed weight gradients (ZB-H1) ---- */
 
-/* Appends the marker node at which the gradient for the previous stage is complete. Nodes that compute weight gradients read
- * the marker's token, so they run later. If no gradient is sent, there is no marker. */
+/* Appends the marker node that runs when the gradients for the previous stage are complete. Nodes that compute weight gradients
+ * read the marker's token, so they run later. If the stage sends no gradient, there is no marker. */
 static mp_status add_turn(builder *b, int chunk, int q)
 {
     size_t n = 0;
@@ -293,7 +293,7 @@ static mp_status add_turn(builder *b, int chunk, int q)
     return MP_OK;
 }
 
-/* Makes the rank's last node wait for the producer of a storage, if it does not read it already; -1: no change. */
+/* Makes the last node of the rank's graph wait for the producer of a storage, by a read of the storage; -1: no change. */
 static mp_status let_wait(builder *b, int storage)
 {
     mp_node *node = &b->graph->nodes[b->graph->n_nodes - 1];
@@ -310,7 +310,7 @@ static mp_status let_wait(builder *b, int storage)
     return MP_OK;
 }
 
-/* Appends, for each weight gradient that several ranks hold, the all-reduce that sums it in place. */
+/* Appends the all-reduce of each weight gradient that several ranks hold. It sums the gradient in place. */
 static mp_status add_sums(builder *b)
 {
     const mp_graph *g = b->whole;
@@ -338,7 +338,8 @@ static mp_status add_sums(builder *b)
         const bool is_awaited = g->storages[s].persistent && mp_update_order_of(g).after_readers;
         int token;
         MP_CHECK(add_token(b, name, &token));
-        if (is_awaited) b->token[s] = token; /* a static storage may be read at any time, so the token orders the nodes */
+        if (is_awaited)
+            b->token[s] = token; /* a read of a static storage waits for no writer, so the token orders the update */
         b->summed = token;
         mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
         a->n_writes = 1;
@@ -348,7 +349,7 @@ static mp_status add_sums(builder *b)
     return MP_OK;
 }
 
-/* ---- the rank's node list ---- */
+/* ---- the node list of the rank's graph ---- */
 
 /* True if node v runs in the forward pass of stage q, or in its backward pass if is_backward. */
 static bool runs_in(const builder *b, int q, int v, bool is_backward)
@@ -375,7 +376,7 @@ static mp_status add_stage(builder *b, int chunk, bool is_backward)
     return MP_OK;
 }
 
-/* True if the rank holds a parameter that this node updates. *is_of_all: it updates none, like the global gradient norm. */
+/* True if the rank holds a parameter that this node updates. *is_of_all: it updates none, like the node of the global norm. */
 static bool updates_here(const builder *b, const mp_node *node, bool *is_of_all)
 {
     const mp_alternative *a = node->alternatives;
@@ -389,8 +390,8 @@ static bool updates_here(const builder *b, const mp_node *node, bool *is_of_all)
     return is_here || *is_of_all;
 }
 
-/* Appends the updates of the rank's parameters. A node that reads all gradients takes the rank's share of its ticks. When the
- * graph is run, such a node waits for all ranks, so it follows this rank's last transfer. */
+/* Appends the updates of the rank's parameters. A node that reads the gradients of all ranks gets the rank's share of its
+ * ticks. In execution such a node waits for all ranks, so it follows the rank's last transfer. */
 static mp_status add_updates(builder *b)
 {
     const mp_graph *g = b->whole;
@@ -412,7 +413,7 @@ static mp_status add_updates(builder *b)
     return MP_OK;
 }
 
-/* Adds the storage for the stash of other micro-batches in flight, if there are any. mp_rank_hold sets its size. */
+/* Adds the storage for the stash, which holds other micro-batches in flight, if there are any. mp_rank_hold sets its size. */
 static mp_status add_held(builder *b)
 {
     MP_OWNED mp_kept *one = mp_alloc((size_t)b->x->shape.n_chunks, sizeof *one);
@@ -436,7 +437,7 @@ static mp_status list_all(builder *b)
     MP_CHECK(add_updates(b));
     MP_CHECK(add_held(b));
     if (!updates_first || b->graph->n_nodes == n_listed) return MP_OK;
-    mp_node *nodes = b->graph->nodes; /* the whole graph lists updates first, so they are moved to the front here */
+    mp_node *nodes = b->graph->nodes; /* the whole graph lists updates first, so the rank's updates are moved to the front */
     const size_t n_updates = b->graph->n_nodes - n_listed;
     mp_node *moved = mp_pool_alloc(b->pool, b->graph->n_nodes, sizeof *moved);
     int *moved_whole = mp_pool_alloc(b->pool, b->graph->n_nodes, sizeof *moved_whole), *whole = b->out->whole_node;

@@ -1,6 +1,6 @@
-/* player.c - simulates one training step on a mesh. Computes the memory of each stage, and chooses the tensors that each block
- * keeps and those offloaded to the host. Simulates the copies that run parallel to compute: of activations per block, of
- * optimizer state per parameter. */
+/* player.c - simulates one training step on a mesh. Computes the memory of each stage. Chooses the tensors that each block
+ * keeps, and the tensors that are offloaded to the host. Simulates the copies that run parallel to compute: per block for
+ * activations, per parameter for optimizer state. */
 #include "planner/parallel/player.h"
 
 #include "memplan/training.h"
@@ -20,9 +20,9 @@ static double seconds_of(const mp_link *link, bool is_in, int64_t n, int64_t byt
 double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backward)
 {
     const mp_load *load = x->request->load;
-    /* times at which compute, the last copy, and the copy before it have ended */
+    /* times at which compute has ended, at which the last copy has ended, and at which the copy before it has ended */
     double clock = 0, sent = 0, before = 0;
-    /* the backward pass takes the same time, so it is simulated in forward order too */
+    /* the backward pass visits the blocks in reverse order, but takes the same time */
     for (int b = stage->begin; b < stage->end; b++) {
         const mp_block_load *block = &load->blocks[b];
         const mp_load_option *o = &block->options[x->options[b]];
@@ -44,17 +44,18 @@ int64_t mp_player_movable_state(const mp_step_request *r, const mp_parameter_loa
     return r->host.link && r->host.takes_state && bytes >= least ? bytes : 0;
 }
 
-/* True if a stage reads a parameter. *is_first: no earlier stage reads it. */
+/* True if a stage reads a parameter. *is_first: the stage is the first that reads it. */
 static bool reads(const mp_stage *stage, const mp_parameter_load *p, bool *is_first)
 {
     *is_first = p->first >= stage->begin && p->first < stage->end;
     return *is_first || (p->last >= stage->begin && p->last < stage->end);
 }
 
-/* Returns the most bytes of offloaded optimizer state that the device may hold at once. */
+/* Returns the most bytes of offloaded optimizer state that may be on the device at the same time. */
 static int64_t window_of(const mp_player *x, const mp_stage *stage, int64_t room_bytes)
 {
-    enum { AT_ONCE = 3 }; /* one parameter's state arrives, one is in use, one leaves */
+    /* three parameters' states at once: one is being copied in, one is updated, one is being copied out */
+    enum { AT_ONCE = 3 };
     int64_t largest = 0;
     bool is_first;
     for (size_t k = 0; k < x->request->load->n_parameters; k++) {
@@ -163,7 +164,7 @@ mp_block_sums mp_player_sums(const mp_player *x, const mp_stage *stage)
     return sum;
 }
 
-/* Returns the bytes of a block's parameters that are sharded at rest and gathered for the block. */
+/* Returns the bytes of the parameters of a block that are sharded between steps and gathered while the block runs. */
 static int64_t gathered_bytes(const mp_player *x, int block)
 {
     int64_t bytes = 0;
@@ -172,7 +173,7 @@ static int64_t gathered_bytes(const mp_player *x, int block)
     return bytes;
 }
 
-/* Adds up the static bytes of a stage, and the bytes of buffers in which ranks exchange parameters and gradients. */
+/* Sets the static bytes of a stage, and the bytes of the buffers through which ranks exchange parameters and gradients. */
 static void hold_parameters(const mp_player *x, mp_stage *stage)
 {
     const mp_step_request *r = x->request;
@@ -187,22 +188,22 @@ static void hold_parameters(const mp_player *x, mp_stage *stage)
     stage->parameter_bytes = sum.value_bytes;
     stage->gradient_bytes = sum.gradient_bytes;
     stage->state_bytes = sum.state_bytes;
-    /* gathered parameters of the block that runs, and of the next block, whose parameters are prefetched */
+    /* two blocks at once: the block that runs, and the next block, whose parameters are prefetched */
     for (int b = stage->begin; b < stage->end && zero == 3; b++) gathered = larger(gathered, 2 * gathered_bytes(x, b));
     const int64_t bucket = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
     stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
 }
 
-/* The stages of one rank, and the rank's memory. */
+/* The stages of one rank, and the memory that the rank needs in any case. */
 typedef struct holder {
     mp_stage *stages;
-    int first, n, step; /* stages first, first + step, ... below n */
+    int first, n, step; /* the rank's stages are stages[first], stages[first + step], ... with indices below n */
     int64_t always;     /* bytes of parameters, gradients, optimizer state and buffers of all these stages */
-    int64_t updates;    /* bytes of offloaded state that are on the device at once while updates run */
+    int64_t updates;    /* bytes of offloaded optimizer state that are on the device at the same time while updates run */
 } holder;
 
-/* Adds up the bytes that the rank keeps with the current options. Returns the block whose next option frees the most bytes per
- * tick; -1: no block has another option. */
+/* Computes the peak of the rank with the present recomputation options. Returns the block whose next option frees the most
+ * bytes per tick; -1: no block has a further option. */
 static int look_over(const mp_player *x, const holder *rank)
 {
     const mp_load *load = x->request->load;
@@ -219,7 +220,7 @@ static int look_over(const mp_player *x, const holder *rank)
             kept += o->kept_bytes;
             if (x->is_away[b]) {
                 moved += o->movable_bytes;
-                /* the bytes of two blocks, because one computes while the other is copied */
+                /* two blocks at once: one computes while the activations of the other are copied */
                 moving = larger(moving, 2 * o->movable_bytes);
             }
             waiting += block->weights_bytes;
@@ -246,9 +247,9 @@ static int look_over(const mp_player *x, const holder *rank)
     return chosen;
 }
 
-/* Chooses a recomputation option for each block of a rank. All blocks start with their first option. As long as the rank
- * exceeds the memory, the block whose next option frees the most bytes per tick advances. Returns false if the rank exceeds
- * the memory even with the last options. */
+/* Chooses a recomputation option for each block of a rank. All blocks start with their first option. While the rank exceeds the
+ * memory, one block after the other moves to its next option: the block for which this frees the most bytes per tick. Returns
+ * false if the rank exceeds the memory even with the last option of every block. */
 static bool keep_within(const mp_player *x, const holder *rank)
 {
     const mp_load *load = x->request->load;
@@ -269,18 +270,18 @@ static bool keep_within(const mp_player *x, const holder *rank)
     return rank->stages[rank->first].peak_bytes <= memory_bytes;
 }
 
-/* ---- choice of offloaded data ---- */
+/* ---- choice of the data that are offloaded ---- */
 
-/* One way for a rank to offload to the host: whether optimizer state is offloaded, and the number of blocks whose activations
- * are. */
+/* One way for a rank to offload data: whether it offloads optimizer state, and the number of blocks whose activations it
+ * offloads. */
 typedef struct choice {
     bool moves_state, fits;
     int n_away;
-    double seconds; /* busy seconds of the rank per step */
+    double seconds; /* seconds per step in which the rank is busy */
     int64_t peak_bytes;
 } choice;
 
-/* Moves the optimizer state of a rank to the host, or back to the device. */
+/* Places the optimizer state of a rank in host memory (`moves`) or on the device. */
 static void move_state(const mp_player *x, holder *rank, bool moves)
 {
     rank->updates = 0;
@@ -299,8 +300,8 @@ static void move_state(const mp_player *x, holder *rank, bool moves)
     }
 }
 
-/* Offloads c->n_away blocks of the rank and fills in the other fields of c. The blocks are spread evenly, so that the compute
- * of the blocks between them hides the copies. */
+/* Offloads the activations of c->n_away blocks of the rank, and sets the other fields of c. The offloaded blocks are evenly
+ * spaced, so that the compute of the blocks between them hides the copies. */
 static void try_away(const mp_player *x, holder *rank, int n_blocks, choice *c)
 {
     int64_t on_host = 0, ticks = 0;
@@ -324,7 +325,7 @@ static void try_away(const mp_player *x, holder *rank, int n_blocks, choice *c)
     c->seconds += (double)ticks * x->request->load->tick_seconds;
     if (!x->request->host.bytes || on_host <= x->request->host.bytes) return;
     c->fits = false;
-    c->peak_bytes = INT64_MAX; /* the host's memory is exceeded, which is worse than no offloading */
+    c->peak_bytes = INT64_MAX; /* this choice exceeds the host's memory, so it must rank below all others */
 }
 
 static bool is_better(const choice *a, const choice *b)
@@ -333,7 +334,7 @@ static bool is_better(const choice *a, const choice *b)
     return a->fits ? a->seconds < b->seconds : a->peak_bytes < b->peak_bytes;
 }
 
-/* Chooses the fastest way for a rank to offload. Returns true if the rank's memory suffices. */
+/* Chooses the fastest way for a rank to offload data. Returns true if the rank then fits in memory. */
 static bool move_away(const mp_player *x, holder *rank)
 {
     enum { STEPS = 16 };

@@ -1,32 +1,33 @@
-/* player.h - the simulation of one training step on a mesh: parameters per block, the recomputation option of each block, and
- * copies to host memory and back (docs/internals/parallel.md, "With the host's memory"). */
+/* player.h - the simulation of one training step on a mesh: the parameters of each block, the recomputation option of each
+ * block, and copies to host memory and back (docs/internals/parallel.md, "With the host's memory"). */
 #pragma once
 
 #include "planner/parallel/stages.h"
 
-/* Two groups of parameters: MP_COMMON is sharded or replicated over dp and shard, MP_SPREAD are experts, split over ep. */
+/* Two groups of parameters. MP_COMMON are sharded or replicated over dp and shard. MP_SPREAD are the parameters of experts,
+ * which are split over ep. */
 enum { MP_COMMON, MP_SPREAD, MP_N_SHARES };
 
-/* Sums over the parameters whose first reader is one block. */
+/* Sums over all parameters that are read first by one block (or by the blocks of one stage). */
 typedef struct mp_block_sums {
-    /* bytes before sharding: parameter values; gradients; gradients that are partial sums over tp */
+    /* bytes before sharding, per group: parameter values; gradients; the gradients that are partial sums over tp */
     int64_t values[MP_N_SHARES], gradients[MP_N_SHARES], parts[MP_N_SHARES];
-    int64_t value_bytes, gradient_bytes, state_bytes; /* bytes on one rank, after sharding */
+    int64_t value_bytes, gradient_bytes, state_bytes; /* bytes on one rank after sharding */
     int64_t update_ticks;
 } mp_block_sums;
 
 typedef struct mp_player {
     const mp_step_request *request;
     mp_block_sums *sums; /* per block */
-    int *tied;           /* indices of the parameters that later blocks read as well */
+    int *tied;           /* indices of the parameters that other blocks than their first reader read as well */
     size_t n_tied;
-    int *options;  /* per block: index of the recomputation option chosen for it */
-    bool *is_away; /* per block: its movable bytes are offloaded to the host */
-    double *gone;  /* per parameter: time at which its state has left the device; scratch of mp_player_update_away */
+    int *options;  /* per block: index of the recomputation option that is chosen for it */
+    bool *is_away; /* per block: the movable bytes of its option are offloaded to the host */
+    double *gone;  /* scratch of mp_player_update_away, per parameter: time at which its state has left the device */
     int64_t *brought;
 } mp_player;
 
-/* Returns the ranks among which the parameters of a group are sharded or replicated. */
+/* Returns the group of ranks among which the parameters of a group are sharded or replicated. */
 static inline mp_rank_group mp_player_group(const mp_step_request *r, mp_dim dim, int share)
 {
     return share == MP_SPREAD ? mp_mesh_expert_group(&r->ranks->mesh, dim) : mp_mesh_group(&r->ranks->mesh, dim);
@@ -43,33 +44,34 @@ static inline int64_t mp_player_ranks(const mp_step_request *r)
     return r->ranks->mesh.size[MP_DIM_PP];
 }
 
-/* Returns the number of stages: ranks times chunks per rank. */
+/* Returns the number of stages of the pipeline: ranks times chunks per rank. */
 static inline int64_t mp_player_stages(const mp_step_request *r)
 {
     return mp_player_ranks(r) * r->n_chunks;
 }
 
-/* Adds up the parameters per block. The pool owns the arrays. MP_NOMEM. O(blocks + parameters). */
+/* Computes the sums of parameters per block. The pool owns the arrays. MP_NOMEM. O(blocks + parameters). */
 mp_status mp_player_new(const mp_step_request *request, mp_pool *pool, mp_player *x, mp_error *err);
-/* Returns the sums over the parameters whose first reader is in a stage. */
+/* Returns the sums over the parameters that are read first by a block of a stage. */
 mp_block_sums mp_player_sums(const mp_player *x, const mp_stage *stage);
-/* Computes the memory of all stages of a rank. Returns true if the rank's memory suffices. */
+/* Computes the memory of all stages of a rank. Returns true if the rank fits in memory. */
 bool mp_player_hold(const mp_player *x, mp_stage *stages, int rank);
 
-/* Result of the updates of one stage with offloaded optimizer state. */
+/* Result of simulating the updates of one stage whose optimizer state is offloaded. */
 typedef struct mp_away_updates {
     double seconds;
-    int64_t moved_bytes;   /* bytes of state kept on the host and copied for the updates */
-    int64_t largest_bytes; /* most bytes of this state that are on the device at once */
+    int64_t moved_bytes;   /* bytes of optimizer state that are copied to the device and back for the updates */
+    int64_t largest_bytes; /* most bytes of copied state that are on the device at the same time */
 } mp_away_updates;
 
-/* Returns the bytes of a parameter's state that a rank may offload to the host. */
+/* Returns the bytes of a parameter's optimizer state that a rank offloads to the host, if it offloads state; 0 if they are too
+ * few. */
 int64_t mp_player_movable_state(const mp_step_request *r, const mp_parameter_load *p);
-/* Simulates the updates of the parameters that a stage reads. Optimizer state is copied in and out while other parameters are
+/* Simulates the updates of the parameters that a stage reads. The state of one parameter is copied while other parameters are
  * updated. The device holds at most room_bytes of copied state, and at most three times the largest state of a parameter.
  * O(parameters). */
 mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage, int64_t room_bytes);
-/* Returns the seconds of a micro-batch's forward or backward pass in a stage. The copies of an offloaded block run parallel to
- * the compute of other blocks. When a block begins, at most one earlier copy may still be running. The pass ends with its last
- * copy. O(blocks). */
+/* Returns the seconds of the forward or backward pass of a micro-batch in a stage. The copies of an offloaded block run
+ * parallel to the compute of other blocks. An offloaded block may begin when all copies but the most recent one have ended. The
+ * pass ends with its last copy. O(blocks). */
 double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backward);

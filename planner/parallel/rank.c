@@ -1,4 +1,5 @@
-/* rank.c - one rank of a pipeline: its stash for the other micro-batches in flight, and its busy seconds per micro-batch. */
+/* rank.c - one rank of a pipeline: the size of its stash for other micro-batches in flight, and the seconds that each
+ * micro-batch keeps it busy. */
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -35,13 +36,13 @@ mp_status mp_rank_turn_around(const mp_graph *graph, const mp_step *steps, size_
     return MP_OK;
 }
 
-/* Returns the chunk that a storage belongs to; -1: it belongs to no micro-batch. */
+/* Returns the chunk to which a storage belongs; -1: it holds no data of a micro-batch. */
 static int chunk_of_storage(const mp_rank *rank, int s)
 {
     return (size_t)s < rank->n_storages ? rank->chunk[s] : -1;
 }
 
-/* Adds the bytes of a list of storages to the sums of their chunks. `seen` makes each storage count once. */
+/* Adds the bytes of the storages in a list to the sums of their chunks. `seen` marks storages that were already added. */
 static void keep(const mp_rank *rank, const int *list, size_t n, bool *seen, int64_t *bytes)
 {
     for (size_t k = 0; k < n; k++) {
@@ -51,8 +52,8 @@ static void keep(const mp_rank *rank, const int *list, size_t n, bool *seen, int
     }
 }
 
-/* Adds up, per chunk, the bytes that are live before step `at`. These are storages that are read from `at` on before they are
- * written again, and operands and results of copies that are still running. */
+/* Adds up, per chunk, the bytes that are live before step `at`. A storage is live if it is read from `at` on before it is
+ * written again, or if a copy that is still running uses it. */
 static void add_live(const mp_rank *rank, const mp_step *steps, size_t n, size_t at, bool *seen, int64_t *bytes)
 {
     memset(seen, 0, rank->graph->n_storages * sizeof *seen);
@@ -66,7 +67,8 @@ static void add_live(const mp_rank *rank, const mp_step *steps, size_t n, size_t
     }
 }
 
-/* Returns the step after which the weight gradients of a micro-batch are postponed; n: none are. */
+/* Returns the step after which the remaining backward nodes of a micro-batch are postponed (the weight gradients); n: the
+ * schedule postpones none. */
 static size_t turn_of(const mp_rank *rank, const mp_step *steps, size_t n)
 {
     for (size_t t = 0; t < n && rank->turn >= 0; t++) {
@@ -77,7 +79,7 @@ static size_t turn_of(const mp_rank *rank, const mp_step *steps, size_t n)
     return n;
 }
 
-/* True if one of these steps reads the batch. */
+/* True if one of these steps reads an input of the network. */
 static bool reads_batch(const mp_graph *g, const mp_step *steps, size_t n)
 {
     for (size_t t = 0; t < n; t++) {
@@ -126,7 +128,7 @@ mp_status mp_rank_check(const mp_rank *rank, const mp_step *steps, size_t n, mp_
     return MP_OK;
 }
 
-/* Returns the chunk whose storages a node uses; -1: the node uses no storage of a micro-batch. */
+/* Returns the chunk to which the storages of a node belong; -1: the node uses no data of a micro-batch. */
 static int chunk_of(const mp_rank *rank, const mp_alternative *a)
 {
     const int *const lists[] = {a->writes, a->adds, a->reads};
@@ -139,7 +141,7 @@ static int chunk_of(const mp_rank *rank, const mp_alternative *a)
     return -1;
 }
 
-/* Adds more[c] bytes of workspace to each compute node of chunk c. */
+/* Increases the workspace of every compute node of chunk c by more[c] bytes. */
 static void widen(mp_rank *rank, const int64_t *more)
 {
     for (size_t v = 0; v < rank->graph->n_nodes; v++) {
@@ -175,14 +177,15 @@ mp_status mp_rank_hold(mp_rank *rank, const int64_t *bytes, mp_error *err)
 
 /* ---- seconds ---- */
 
-/* True if a node sends or receives data of a micro-batch over the network. A copy to another tier is no transfer. */
+/* True if a node sends or receives data of a micro-batch over the network. Copies to other tiers are not included. */
 static bool is_transfer(const mp_rank *rank, const mp_node *node)
 {
     if (mp_copy_way_of(rank->graph, (int)(node - rank->graph->nodes), 0) != MP_COPY_NONE) return false;
     return node->alternatives->channel > MP_CHANNEL_SECOND_STREAM && chunk_of(rank, node->alternatives) >= 0;
 }
 
-/* True if a node computes weight gradients only. If the schedule postpones weight gradients, true for the postponed nodes. */
+/* True if a node only computes weight gradients. If the schedule postpones weight gradients, true for exactly the postponed
+ * nodes. */
 static bool is_of_weights(const mp_rank *rank, const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
@@ -192,8 +195,8 @@ static bool is_of_weights(const mp_rank *rank, const mp_node *node)
     return false;
 }
 
-/* True if a node sums parameter gradients over ranks once per training step, after all micro-batches. (A node that sums once
- * per micro-batch reads the gradient that it scatters.) */
+/* True if a node sums gradients of parameters over ranks once per training step, after all micro-batches. (A node that sums
+ * once per micro-batch reads the activation gradient that it scatters.) */
 static bool is_sum_of_step(const mp_rank *rank, const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
@@ -202,7 +205,7 @@ static bool is_sum_of_step(const mp_rank *rank, const mp_node *node)
     return a->channel > MP_CHANNEL_SECOND_STREAM && a->n_adds && chunk_of(rank, a) < 0;
 }
 
-/* Copies the graph with zero ticks for sends and receives. Their time is counted between the stages, not on the rank. */
+/* Copies the graph and sets the ticks of sends and receives to zero. Their time is counted between stages instead. */
 static mp_status without_transfers(const mp_rank *rank, mp_pool *pool, mp_graph *out, mp_error *err)
 {
     const mp_graph *g = rank->graph;
@@ -220,7 +223,7 @@ static mp_status without_transfers(const mp_rank *rank, mp_pool *pool, mp_graph 
     return MP_OK;
 }
 
-/* Returns the seconds of the send at the end of a chunk's forward; 0 for the last stage. */
+/* Returns the seconds of the send after the forward of a chunk; 0 for the last stage, which sends nothing. */
 static double send_seconds(const mp_rank *rank, int chunk)
 {
     const mp_graph *g = rank->graph;
@@ -250,7 +253,7 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
         const int chunk = chunk_of(rank, a);
         mp_stage_seconds *s = &seconds[chunk < 0 ? 0 : chunk];
         if (mp_step_is_issued(steps[t]) && a->channel > MP_CHANNEL_SECOND_STREAM)
-            continue; /* the node runs parallel to compute, so its time counts at the step that waits for it */
+            continue; /* an issued node runs parallel to compute, so compute spends its time at the step that waits for it */
         const double took = (double)(ends[t] - clock) * tick;
         clock = ends[t];
         if (node->phase == MP_PHASE_UPDATE || is_sum_of_step(rank, node))

@@ -1,4 +1,4 @@
-/* ranking.c - ranks meshes by time, and meshes of about equal time by simplicity. */
+/* ranking.c - ranks meshes by time. Meshes of about equal time are ranked by simplicity. */
 #include "planner/parallel/ranking.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@ bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b)
     return !memcmp(a->size, b->size, sizeof a->size) && a->zero == b->zero && a->data == b->data;
 }
 
-/* Returns a number for the complexity of a training program for the mesh. Data parallelism is simplest, pipelines are most
- * complex. Of otherwise equal meshes, the one with fewer ranks in tp and pp is simpler. */
+/* Returns a number for the complexity of a mesh for the user's training program. Data parallelism is simplest, and a pipeline
+ * is most complex. Of meshes with the same directions, the one with fewer ranks in tp and pp is simpler. */
 static int64_t complexity(const mp_mesh_choice *c)
 {
     const int64_t *size = c->mesh.size;
@@ -26,15 +26,16 @@ static bool is_listed(const mp_mesh_choice *choices, size_t n, const mp_mesh *me
     return false;
 }
 
-/* Returns the choice to rank after choices[0..n). The choices after these ascend in seconds. Of the meshes not yet ranked, the
- * choice is of the simplest mesh within alike_seconds; if there is none, of the fastest mesh. If all meshes are ranked, it is
- * the fastest remaining choice. NULL: no simulated choice remains. */
+/* Returns the choice that is ranked after choices[0..n). The remaining choices ascend in seconds. Meshes without a ranked
+ * choice are considered first. Of these, the choice of the simplest mesh within alike_seconds is returned; if none is within,
+ * the choice of the fastest mesh. Otherwise the fastest remaining choice is returned. NULL: no simulated choice remains. */
 static mp_mesh_choice *next_best(mp_meshes *found, size_t n, double alike_seconds)
 {
     mp_mesh_choice *next = NULL, *choices = found->choices;
     for (size_t k = n; k < found->n && choices[k].verdict == MP_VERDICT_SLOWER; k++) {
         if (next && choices[k].seconds > alike_seconds) break;
-        if (is_listed(choices, k, &choices[k].mesh)) continue; /* a faster choice of the same mesh is earlier in the list */
+        /* the list contains a faster choice of the same mesh before this one */
+        if (is_listed(choices, k, &choices[k].mesh)) continue;
         if (!next || complexity(&choices[k]) < complexity(next)) next = &choices[k];
     }
     const bool is_played = n < found->n && choices[n].verdict == MP_VERDICT_SLOWER;

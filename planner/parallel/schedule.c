@@ -1,5 +1,5 @@
-/* schedule.c - the schedule of a pipeline: the order of turns (forward or backward passes) of each rank, the stash between
- * turns, and the time at which each turn begins. */
+/* schedule.c - the schedule of a pipeline. A turn is one forward or backward pass of a micro-batch on a rank. Computes the
+ * order of each rank's turns, the stash between turns, and the time at which each turn begins. */
 #include "memplan/ranks/schedule.h"
 
 #include "estimator/base/memory.h"
@@ -42,13 +42,13 @@ mp_status mp_schedule_check(const mp_pipeline_shape *s, mp_error *err)
 static int64_t warm_up(const mp_pipeline_shape *s, int rank)
 {
     const int64_t p = s->n_ranks, all = s->n_micro_batches * s->n_chunks;
-    if (p == 1) return 1; /* a single rank has no other rank to wait for */
+    if (p == 1) return 1; /* a pipeline of one rank waits for no other rank, so one forward pass is enough */
     if (s->schedule == MP_SCHEDULE_GPIPE) return all;
     if (s->schedule == MP_SCHEDULE_INTERLEAVED) return smaller(all, 2 * (p - rank - 1) + (s->n_chunks - 1) * p + 1);
     return smaller(all, p - rank);
 }
 
-/* Returns the turn of a rank that is its k-th forward pass, or its k-th backward pass. */
+/* Returns the k-th forward turn of a rank, or its k-th backward turn. */
 static mp_turn turn_at(const mp_pipeline_shape *s, mp_pass pass, int64_t k)
 {
     const int64_t group = (int64_t)s->n_ranks * s->n_chunks;
@@ -117,12 +117,12 @@ typedef struct clockwork {
     const mp_pipeline_shape *shape;
     const mp_stage_seconds *stages;
     mp_played *played;
-    double *forward, *backward; /* per stage and micro-batch: end time of the pass; negative: not simulated yet */
+    double *forward, *backward; /* per stage and micro-batch: time at which the pass ends; negative: not simulated yet */
     size_t *next;               /* per rank: index of its next turn */
     double *clock, *busy;
 } clockwork;
 
-/* Returns the time at which the input of a turn arrives; negative: not known yet. */
+/* Returns the time at which the input of a turn has arrived; negative: not simulated yet. */
 static double ready_at(const clockwork *x, int stage, const mp_turn *turn)
 {
     const int64_t m = x->shape->n_micro_batches;
@@ -133,7 +133,8 @@ static double ready_at(const clockwork *x, int stage, const mp_turn *turn)
     return end < 0 ? end : end + x->stages[is_forward ? other : stage].send;
 }
 
-/* Simulates the next turn of a rank. Returns false if the turn's input has not been simulated, or if no turn is left. */
+/* Simulates the next turn of a rank. Returns false if the turn's input has not been simulated yet, or if the rank has no
+ * further turn. */
 static bool advance(clockwork *x, int rank)
 {
     mp_played *played = x->played;
@@ -157,7 +158,8 @@ static bool advance(clockwork *x, int rank)
     return true;
 }
 
-/* Simulates all turns and adds up the times. The orders from mp_schedule_order never deadlock. */
+/* Simulates all turns of all ranks and adds up the times. The simulation always ends, because the orders from mp_schedule_order
+ * contain no deadlock. */
 static void play(clockwork *x)
 {
     const int n = x->shape->n_ranks;

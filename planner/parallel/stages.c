@@ -1,4 +1,4 @@
-/* stages.c - cuts a network into stages and simulates one training step. */
+/* stages.c - cuts a network into pipeline stages, and simulates one training step. */
 #include "planner/parallel/stages.h"
 
 #include <string.h>
@@ -17,33 +17,35 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* Returns the seconds of a collective that is sent in pieces. Each piece costs a latency. */
+/* Returns the seconds of a collective over `bytes` that is divided into `pieces` messages. Each message has the latency of the
+ * network. */
 static double seconds_of(const mp_step_request *r, mp_collective collective, mp_rank_group group, int64_t bytes, int64_t pieces)
 {
     return (double)pieces * mp_collective_seconds(&r->ranks->network, collective, r->ranks->algorithm, group, bytes / pieces);
 }
 
-/* Returns the seconds of compute if collectives run at the same time and slow it down. */
+/* Returns the seconds of compute, if collectives run at the same time and slow compute down. */
 static double slower(const mp_step_request *r, double compute, double collectives)
 {
     return compute + r->ranks->network.slowdown * (collectives < compute ? collectives : compute);
 }
 
-/* Returns the number of buckets that hold this number of bytes. */
+/* Returns the number of buckets that are needed for this number of bytes. */
 static int64_t buckets(const mp_step_request *r, int64_t bytes)
 {
     const int64_t most = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
     return bytes > most ? (bytes + most - 1) / most : 1;
 }
 
-/* Returns the number of all-gathers for this number of bytes: one per block, or fewer if a bucket holds several blocks. */
+/* Returns the number of all-gathers for this number of bytes. It is one per block, or fewer if a bucket is large enough for
+ * several blocks. */
 static int64_t gathers(const mp_step_request *r, const mp_stage *stage, int64_t bytes)
 {
     const int64_t n = buckets(r, bytes), n_blocks = stage->end - stage->begin;
     return n < n_blocks ? n : n_blocks;
 }
 
-/* Returns the ticks of a micro-batch's forward and backward in the blocks [begin, end). */
+/* Returns the ticks of the forward and backward of one micro-batch in the blocks [begin, end). */
 static int64_t ticks_of(const mp_load *load, int begin, int end)
 {
     int64_t ticks = 0;
@@ -70,13 +72,13 @@ int64_t mp_step_floor(const mp_step_request *r)
     }
     for (int k = 0; k < r->load->n_blocks; k++) largest = larger(largest, r->load->blocks[k].largest_bytes);
     if (mp_player_ranks(r) > 1) return larger((always + gradients) / mp_player_ranks(r), largest);
-    /* with one micro-batch, gradients need not be live while the largest node runs */
+    /* with a single micro-batch, the gradients need not be live at the same time as the operands of the largest node */
     return r->n_micro_batches > 1 ? always + gradients + largest : always + larger(gradients, largest);
 }
 
 /* ---- seconds ---- */
 
-/* Sets the seconds of a micro-batch's forward and backward in a stage, including the gathers of parameters. Returns the
+/* Sets the seconds of a stage for the forward and the backward of one micro-batch, including gathers of parameters. Returns the
  * seconds of the stage's updates. */
 static double time_stage(const mp_player *x, mp_stage *stage)
 {
@@ -85,7 +87,7 @@ static double time_stage(const mp_player *x, mp_stage *stage)
     int64_t forward = 0, backward = 0;
     const bool shares_all = r->ranks->mesh.zero == 3, spreads = r->ranks->mesh.size[MP_DIM_EP] > 1;
     const mp_block_sums sum = mp_player_sums(x, stage);
-    /* seconds of all gathers, all scatters, the first gather, the last scatter */
+    /* seconds of all gathers; of all scatters; of the first gather; of the last scatter */
     double gather = 0, scatter = 0, first = 0, last = 0;
     for (int b = stage->begin; b < stage->end; b++) {
         forward += load->blocks[b].forward_ticks;
@@ -112,7 +114,7 @@ static double time_stage(const mp_player *x, mp_stage *stage)
         stage->sent_bytes += r->n_micro_batches * (2 * mp_collective_sent_bytes(MP_ALL_GATHER, shards.n, values) +
                                                    mp_collective_sent_bytes(MP_REDUCE_SCATTER, shards.n, gradients));
     }
-    if (shares_all) { /* collectives overlap with compute, except for the first gather and the last scatter */
+    if (shares_all) { /* compute hides the collectives, except the first gather and the last scatter */
         const double slower_forward = slower(r, stage->forward_seconds, gather),
                      slower_backward = slower(r, stage->backward_seconds, gather + scatter);
         stage->forward_seconds = later(slower_forward, gather) + first;
@@ -124,8 +126,8 @@ static double time_stage(const mp_player *x, mp_stage *stage)
     return stage->update_seconds;
 }
 
-/* Returns the bytes that the operators of a stage send per micro-batch: the network's total in proportion to the stage's
- * ticks. */
+/* Returns the bytes that the operators of a stage send per micro-batch. They are the stage's share of the network's total, in
+ * proportion to ticks. */
 static int64_t sent_by_operators(const mp_load *load, const mp_stage *stage)
 {
     const int64_t all = ticks_of(load, 0, load->n_blocks);
@@ -133,8 +135,8 @@ static int64_t sent_by_operators(const mp_load *load, const mp_stage *stage)
     return (int64_t)((double)load->sent_bytes * (double)ticks_of(load, stage->begin, stage->end) / (double)all + 0.5);
 }
 
-/* Adds the seconds in which ranks sum the gradients and gather the parameters of one group (common or experts). *last: seconds
- * of the last bucket, which no compute hides. */
+/* Adds the seconds in which ranks sum the gradients and gather the parameters of one group (common, or experts). *last: seconds
+ * of the last bucket, during which nothing is computed. */
 static void add_exchange(const mp_player *x, mp_stage *stage, int share, double *sums, double *last, double *gather)
 {
     const mp_step_request *r = x->request;
@@ -160,7 +162,7 @@ static void add_exchange(const mp_player *x, mp_stage *stage, int share, double 
     *last = later(*last, seconds / (double)n);
 }
 
-/* Returns the seconds after a stage's last backward for summing gradients and gathering updated parameters. */
+/* Returns the seconds that a stage needs after its last backward, for summing gradients and gathering updated parameters. */
 static double exchange_of(const mp_player *x, mp_stage *stage)
 {
     double sums = 0, last = 0, gather = 0;
@@ -170,8 +172,8 @@ static double exchange_of(const mp_player *x, mp_stage *stage)
     return later(last, sums - stage->backward_seconds) + longer + gather;
 }
 
-/* As long as a stage exceeds the memory, moves a block from the fullest stage to its less full neighbour. Ends if the fullest
- * stage has one block left, or after 2 n moves. Returns true if all stages fit. */
+/* If a stage exceeds the memory, moves a block from the fullest stage to its less full neighbour, and repeats this. Ends if all
+ * stages fit, if the fullest stage has one block left, or after 2 n moves. Returns true if all stages fit. */
 static bool relieve(const mp_player *x, mp_stage *stages, int n)
 {
     const int64_t memory_bytes = x->request->memory_bytes;
@@ -193,7 +195,7 @@ static bool relieve(const mp_player *x, mp_stage *stages, int n)
     }
 }
 
-/* Returns the seconds of a micro-batch's weight gradients, which may be postponed. */
+/* Returns the seconds of the weight gradients of one micro-batch in a stage, which a schedule may postpone. */
 static double weights_of(const mp_player *x, const mp_stage *stage)
 {
     int64_t ticks = 0;
@@ -201,7 +203,7 @@ static double weights_of(const mp_player *x, const mp_stage *stage)
     return (double)ticks * x->request->load->tick_seconds;
 }
 
-/* Sets, for each chunk of a rank, the number of micro-batches in flight at the time when the rank holds the most. */
+/* Finds the time at which a rank holds the most micro-batches in flight. Sets their number for each chunk of the rank. */
 static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage *stages, mp_error *err)
 {
     const size_t n = mp_schedule_turns(shape);
@@ -225,18 +227,18 @@ static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage
     return MP_OK;
 }
 
-/* The simulation of one training step, with the current stage boundaries. */
+/* The state of the simulation of one training step with given stage boundaries. */
 typedef struct step {
     const mp_player *x;
     mp_pipeline_shape shape;
     int n;          /* number of stages */
-    mp_stage *held; /* the stages with their memory, and without seconds */
+    mp_stage *held; /* a copy of the stages with memory and without seconds */
     mp_stage *tried;
     mp_stage_seconds *seconds;
 } step;
 
-/* Returns the seconds in which a stage sums the gradients of tied parameters after its last backward. A tied parameter is also
- * read on another rank. */
+/* Returns the seconds in which a stage, after its last backward, sums gradients of tied parameters. Another rank reads a tied
+ * parameter too, so both ranks sum its gradient. */
 static double tied_sums_of(const step *s, mp_stage *stage)
 {
     const mp_step_request *r = s->x->request;
@@ -260,7 +262,7 @@ static double tied_sums_of(const step *s, mp_stage *stage)
     return seconds;
 }
 
-/* Computes the seconds of the current stages. If they fit, simulates the training step. Sets all fields of *out except its
+/* Computes the seconds of each stage. If all stages fit, simulates the training step. Sets all fields of *out except its
  * peak. */
 static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *err)
 {
@@ -289,7 +291,7 @@ static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *e
     return MP_OK;
 }
 
-/* Moves a block from a stage to its neighbour, and computes the memory of both ranks. Returns true if both fit. */
+/* Moves a block from a stage to its neighbour, and computes the memory of both ranks again. Returns true if both fit. */
 static bool shift(const step *s, int from, int to)
 {
     mp_stage *stages = s->held;
@@ -301,7 +303,7 @@ static bool shift(const step *s, int from, int to)
     return mp_player_hold(s->x, stages, to % s->shape.n_ranks) && fits;
 }
 
-/* Returns the rank with the most busy seconds. */
+/* Returns the rank that is busy for the most seconds. */
 static int busiest(const step *s, const mp_stage *stages)
 {
     int found = 0;
@@ -315,7 +317,7 @@ static int busiest(const step *s, const mp_stage *stages)
     return found;
 }
 
-/* Moves a block from a stage to its neighbour if that makes the step shorter. Otherwise restores the stages. */
+/* Moves a block from a stage to its neighbour if the training step becomes shorter. Otherwise leaves the stages unchanged. */
 static mp_status try_shift(const step *s, int from, int to, mp_mesh_choice *out, bool *is_better, mp_error *err)
 {
     mp_mesh_choice tried = *out;
@@ -335,8 +337,8 @@ static mp_status try_shift(const step *s, int from, int to, mp_mesh_choice *out,
     return MP_OK;
 }
 
-/* As long as the step gets shorter, moves blocks away from the busiest rank, if that rank recomputes. Recomputation on a rank
- * that would be idle costs no time, so uneven stages can be faster than even ones. */
+/* As long as the busiest rank recomputes, moves a block away from it if the training step becomes shorter. Recomputation costs
+ * no time on a rank that would be idle, so uneven stages can be faster than even ones. */
 static mp_status even_out(const step *s, mp_mesh_choice *out, mp_error *err)
 {
     const int n_ranks = s->shape.n_ranks;
@@ -354,7 +356,7 @@ static mp_status even_out(const step *s, mp_mesh_choice *out, mp_error *err)
     return MP_OK;
 }
 
-/* Simulates the training step with the stage boundaries of one kind of cut. */
+/* Simulates the training step with stage boundaries that are chosen by one rule (mp_stage_cut). */
 static mp_status play_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool *fits, mp_error *err)
 {
     const mp_step_request *r = s->x->request;
@@ -374,7 +376,7 @@ static mp_status play_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool 
     return MP_OK;
 }
 
-/* Simulates the training step with another kind of cut, and keeps it if it is faster. */
+/* Simulates the training step with stage boundaries chosen by another rule. Keeps the result if the step is shorter. */
 static mp_status try_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool *fits, mp_pool *pool, mp_error *err)
 {
     mp_mesh_choice tried = *out;
@@ -410,7 +412,7 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
     MP_CHECK(mp_player_new(r, pool, &x, err));
     MP_CHECK(play_cut(&s, MP_CUT_LATE, out, fits, err));
-    /* a kind of cut that evens out ranks helps only if ranks have several stages */
+    /* with one stage per rank, the other rules cannot even out the ranks any better */
     for (int kind = MP_CUT_LATE + 1; kind < MP_N_CUTS && r->n_chunks > 1; kind++)
         MP_CHECK(try_cut(&s, (mp_stage_cut)kind, out, fits, pool, err));
     return MP_OK;

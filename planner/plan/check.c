@@ -1,5 +1,5 @@
-/* check.c - checks plans: which nodes run, how often, and the places of updates. Then compares every claim of a plan with a
- * replay of its steps. */
+/* check.c - checks plans. It checks which nodes run and how often, and the order of updates. Then it replays the steps and
+ * compares every claim of the plan with the replay. */
 #include "memplan/check.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@
 static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     MP_OWNED size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
-    MP_OWNED size_t *computed = mp_alloc(graph->n_nodes, sizeof *computed); /* per node: number of runs, without copies back */
+    /* per node: number of its runs, copies back not included */
+    MP_OWNED size_t *computed = mp_alloc(graph->n_nodes, sizeof *computed);
     /* per node: the alternative of its first run */
     MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives);
     MP_ENSURE(runs && computed && alternatives, err, MP_NOMEM, "no memory to check a plan");
@@ -51,13 +52,15 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
     return MP_OK;
 }
 
-/* Checks that updates run where the graph's `fuse` requires. Within a step, a parameter is read only before its update (fuse
- * none, backward) or only after it (forward). With fuse none, all updates must follow all of backward. */
+/* Checks that updates run where the graph's `fuse` requires. With fuse none and backward, every read of a parameter must
+ * precede its update. With fuse forward, every read must follow it. With fuse none, all updates must also follow all of
+ * backward. */
 static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     size_t last_backward = 0;
     MP_OWNED struct reading {
-        size_t first, last; /* 1 + the first and 1 + the last step that reads a parameter, updates excluded; 0: no step does */
+        /* 1 + the first step and 1 + the last step that read a parameter, without updates; 0: no step reads it */
+        size_t first, last;
     } *readings = mp_alloc(graph->n_storages, sizeof *readings);
     MP_ENSURE(readings, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
@@ -94,8 +97,8 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
     return MP_OK;
 }
 
-/* Checks that only steps on channels other than compute are issued, and that a later step, or the end, waits for each of
- * them. */
+/* Checks that only steps on channels other than compute are issued, and that a later step or the end of the plan waits for each
+ * issued step. */
 static mp_status check_waits(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     for (size_t t = 0; t < plan->n_steps; t++) {
@@ -137,9 +140,9 @@ static mp_status refute_missing_free(const mp_graph *graph, const mp_replay *rep
                    mp_storage_label(graph, x->storage).text);
 }
 
-/* Fails with the reason why storage s does not end in step t, although the plan frees it there. Either a later step needs it,
- * usually because a recomputation is missing, or it has ended before. `next`: the first instance of s that the plan has not
- * freed. */
+/* Fails with the reason why the plan must not free storage s in step t. Either a later step needs the storage, usually because
+ * a recomputation is missing, or the storage has ended before t. `next`: the first instance of s that the plan has not freed
+ * yet. */
 static mp_status refute_free(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int next, int t, int s,
                              mp_error *err)
 {
@@ -159,7 +162,7 @@ static mp_status refute_free(const mp_graph *graph, const mp_plan *plan, const m
 
 static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
-    MP_OWNED int *next = NULL; /* per storage: its first instance that the plan has not freed */
+    MP_OWNED int *next = NULL; /* per storage: its first instance that the plan has not freed yet */
     if (!plan->frees_start) return MP_OK;
     MP_ENSURE(next = mp_alloc(graph->n_storages, sizeof *next), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) next[s] = replay->start[s];
@@ -168,7 +171,8 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
             int s = plan->frees[i];
             MP_ENSURE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
                       "step %d frees storage number %d, which is not there", t, s);
-            /* the plan's frees are in the order of steps, and so are the instances of a storage */
+            /* the plan lists frees by step, and the instances of a storage are sorted by step too, so one index per storage is
+             * enough */
             if (next[s] == replay->start[s + 1] || replay->instances[next[s]].end != t + 1)
                 MP_CHECK(refute_free(graph, plan, replay, next[s], t, s, err));
             next[s]++;
@@ -179,15 +183,17 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
     return MP_OK;
 }
 
-/* Checks that the plan's list of checkpoints, if there is one, is complete and correct. A plan file lists checkpoints by name,
- * so a name may occur at most as often as there are storages with that name. */
+/* Checks that the plan's list of checkpoints, if there is one, is complete and correct. A plan file names checkpoints, and
+ * several storages may have the same name. So a name may occur at most as often as there are storages with it. */
 static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     MP_OWNED_BY(mp_names_free)
-    /* maps the name of a checkpoint to one storage that represents all storages with the name */
+    /* maps the name of a checkpoint to one of the storages with this name, which represents the others */
     mp_names *names = mp_names_new();
     MP_OWNED struct {
-        int found, listed; /* per representing storage: number of checkpoints found in the replay; number listed in the plan */
+        /* per representing storage: number of checkpoints with its name in the replay; number of its occurrences in the plan's
+         * list */
+        int found, listed;
     } *counts = mp_alloc(graph->n_storages, sizeof *counts);
     if (!plan->n_checkpoints) return MP_OK;
     MP_ENSURE(counts && names, err, MP_NOMEM, "no memory to check a plan");
@@ -227,8 +233,8 @@ static mp_status check_seconds(const char *what, double found, double claimed, m
     return MP_FAIL(err, MP_REFUTED, "the plan claims %s of %.17g; found %.17g", what, claimed, found);
 }
 
-/* Checks the plan's claim about the seconds of keep-all. If the graph keeps optimizer state in another tier, keep-all has no
- * copies. */
+/* Checks the plan's claim about the seconds of keep-all. If the graph keeps optimizer state in another tier, these are the
+ * seconds without the copies of state. */
 static mp_status check_baseline_seconds(const mp_graph *graph, int64_t ticks, const mp_plan *plan, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
@@ -255,8 +261,8 @@ static mp_status check_baseline(const mp_graph *graph, const mp_plan *plan, mp_e
     return plan->baseline_seconds >= 0 ? check_baseline_seconds(graph, replay->ticks, plan, err) : MP_OK;
 }
 
-/* Checks the offsets of a tier other than the device. Computes the bytes that the tier needs: static storages and arena, in
- * whole blocks of the tier's alignment. */
+/* Checks the offsets in a tier other than the device. Computes the bytes that the plan needs in the tier: static storages and
+ * arena, rounded up to blocks of the tier's alignment. */
 static mp_status check_tier_places(const mp_graph *graph, const mp_plan *plan, int tier, const mp_replay *replay,
                                    int64_t *needed_bytes, mp_error *err)
 {
@@ -276,7 +282,7 @@ static mp_status check_tier_places(const mp_graph *graph, const mp_plan *plan, i
     return MP_OK;
 }
 
-/* Checks the plan's claims about the tiers other than the device, and their budgets. */
+/* Checks the plan's claims about tiers other than the device, and that the plan fits their budgets. */
 static mp_status check_tiers(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     for (size_t m = 1; m < graph->n_tiers; m++) {

@@ -1,17 +1,18 @@
-/* check_places.c - matches offsets with the instances and workspaces that need them, then checks for overlaps in a sweep. */
+/* check_places.c - matches the places of a plan (items with offsets) with the instances and workspaces that need them. Then
+ * checks for overlaps in a sweep over the steps. */
 #include "planner/plan/check_places.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the name of a place for messages. */
+/* Returns a name for a place, for messages. */
 static mp_label place_label(const mp_graph *graph, const mp_plan *plan, const mp_place *place)
 {
     if (place->storage >= 0) return mp_storage_label(graph, place->storage);
     return mp_node_label(graph, plan->steps[place->begin].node);
 }
 
-struct life { /* a place, or an instance or workspace that needs a place; both are matched by (storage, begin, index) */
+struct life { /* A place, or an instance or workspace that needs a place. Both are matched by (storage, begin, index) */
     int storage;
     int begin, end, index;
 };
@@ -39,7 +40,7 @@ static int compare_ends(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Lists all instances and workspaces in a tier that need a place, in the order of compare_keys. `index` is the number of the
+/* Lists all instances and workspaces that need a place in a tier, sorted by compare_keys. `index` is the number of the
  * instance. Release with mp_free. */
 static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *replay, struct life **out, size_t *n_out,
                             mp_error *err)
@@ -53,8 +54,8 @@ static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *re
     for (size_t k = 0; k < replay->n_instances; k++) {
         const mp_instance *x = &replay->instances[k];
         if (graph->storages[x->storage].tier != tier) continue;
-        /* two instances of a storage begin in the same step only if a carried gradient is produced again in step 0: the new one
-         * has the place */
+        /* a carried gradient that is produced again in step 0 has two instances that begin in this step; only the new instance
+         * needs a place */
         if (n && needs[n - 1].storage == x->storage && needs[n - 1].begin == x->begin) n--;
         needs[n++] = (struct life){x->storage, x->begin, x->end, (int)k};
     }
@@ -63,8 +64,8 @@ static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *re
     return MP_OK;
 }
 
-/* Matches places with the instances and workspaces that need them; both lists are sorted by key. Sets `end` of every place to
- * the end of its lifetime, and `index` of every list entry to its place. Offsets must be multiples of `alignment`. */
+/* Matches places with the instances and workspaces that need them. Both lists are sorted by key. Sets `end` of every place to
+ * the end of its lifetime, and `index` of every entry of `needs` to its place. Offsets must be multiples of `alignment`. */
 static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *plan, const mp_replay *replay,
                        struct life *needs, size_t n_needs, struct life *places, size_t n_places, mp_error *err)
 {
@@ -76,7 +77,7 @@ static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *
         int order = !place ? -1 : i == n_needs ? 1 : compare_keys(&key, &places[j]);
         const bool is_shifted =
             place && i < n_needs && place->storage >= 0 && place->storage == needs[i].storage && place->end == needs[i].end;
-        if (order < 0 && !is_shifted) { /* the plan has no place for this entry */
+        if (order < 0 && !is_shifted) { /* the plan has no place for needs[i] */
             int64_t bytes = needs[i].storage < 0 ? replay->alternatives[needs[i].begin]->workspace_bytes
                                                  : graph->storages[needs[i].storage].bytes;
             mp_place lacking = {.storage = needs[i].storage, .begin = needs[i].begin};
@@ -109,7 +110,8 @@ static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *
     return MP_OK;
 }
 
-/* True if `later` is the place of an output that takes over the memory of `earlier` in the last step of `earlier`. */
+/* True if the places may overlap, because the output at `later` takes over the memory of `earlier` in the last step of
+ * `earlier`. */
 static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_place *later)
 {
     if (earlier->storage < 0 || later->storage < 0) return false;
@@ -119,8 +121,8 @@ static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_pl
     return false;
 }
 
-/* The places that are live at a step, sorted by offset. Two of them overlap only if one takes over the memory of the other at
- * the same offset. */
+/* The places that are live at a step, sorted by offset. Two of them overlap only if one storage takes over the memory of the
+ * other, at the same offset. */
 typedef struct taken {
     const mp_plan *plan;
     int *list;
@@ -132,7 +134,7 @@ static const mp_place *taken_at(const taken *x, size_t i)
     return &x->plan->places[x->list[i]];
 }
 
-/* Returns the number of live places that sort before (offset, place). */
+/* Returns the number of live places whose (offset, number) is less than (offset, place). */
 static size_t count_below(const taken *x, int64_t offset, int place)
 {
     size_t low = 0, high = x->n;
@@ -154,7 +156,7 @@ static void leave(taken *x, int place)
     memmove(x->list + i, x->list + i + 1, (x->n - i) * sizeof *x->list);
 }
 
-/* Returns the first live place that overlaps place p without taking over its memory or giving its own; NULL: none. */
+/* Returns the first live place that overlaps place p, unless one of the two takes over the memory of the other; NULL: none. */
 static const mp_place *find_overlap(const taken *x, const mp_replay *replay, const mp_place *p)
 {
     size_t i = count_below(x, p->offset, -1);
@@ -191,7 +193,7 @@ static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, cons
 mp_status mp_check_places(const mp_graph *graph, const mp_plan *whole, int tier, const mp_replay *replay, int64_t *arena_bytes,
                           mp_error *err)
 {
-    mp_plan there = *whole; /* a copy of the plan with the tier's places */
+    mp_plan there = *whole; /* a copy of the plan in which the tier's places replace those of the device */
     const mp_plan *plan = &there;
     const int64_t alignment = tier && graph->tier_alignment[tier] ? graph->tier_alignment[tier] : graph->alignment;
     if (tier) there.places = whole->tiers[tier].places;

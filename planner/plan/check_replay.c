@@ -1,8 +1,8 @@
 /* check_replay.c - the checker's own derivation of lifetimes and bytes.
  *
- * The timeline walks over the steps and tracks all storages at once. The checker deliberately works the other way round, so
- * that both do not share an error. It collects the uses of each storage first, then replays the history of one storage after
- * the other.
+ * The timeline walks over the steps and tracks all storages at once. The checker deliberately works in another way, so that an
+ * error in one of them is not repeated in the other. It first collects the uses of each storage. Then it replays the history of
+ * one storage after the other.
  */
 #include "planner/plan/check_replay.h"
 
@@ -10,7 +10,8 @@
 
 enum use_kind { READ, ADD, WRITE };
 
-struct use { /* one use of a storage by a step; a step first reads, then adds, then writes */
+/* One use of a storage by a step. If a step uses a storage in several ways, it first reads, then adds, then writes */
+struct use {
     int step;
     enum use_kind kind;
 };
@@ -22,7 +23,7 @@ struct history {
     const mp_step *steps;
     mp_replay *replay;
     struct use *uses;
-    struct busy *busy; /* scratch: the uses of one storage by steps that are still running */
+    struct busy *busy; /* scratch: uses of the current storage by issued steps that may still be running */
     int *uses_start;   /* uses of storage s: uses[uses_start[s] .. uses_start[s+1]) */
     mp_error *err;
 };
@@ -37,7 +38,7 @@ static mp_status collect_uses(struct history *h)
 {
     size_t n_storages = h->graph->n_storages, total = 0, n;
     MP_ENSURE(h->uses_start = mp_alloc(n_storages + 2, sizeof *h->uses_start), h->err, MP_NOMEM, "no memory to check a plan");
-    /* next[s] is the index for the next use of s; after the loop, it is the start of the uses of s + 1 */
+    /* next[s]: index at which the next use of s is stored. When all uses are stored, it is the start of the uses of s + 1 */
     int *next = h->uses_start + 1;
     for (size_t t = 0; t < h->replay->n_steps; t++) {
         for (int kind = READ; kind <= WRITE; kind++) {
@@ -64,7 +65,8 @@ static mp_status refute(const struct history *h, int step, const char *does, int
                    mp_storage_label(h->graph, storage).text, why);
 }
 
-/* True if contribution number k to a sum comes from the node that the order of additions requires. */
+/* True if contribution number k to a sum may come from this node. If the order of additions is fixed, only one node may be the
+ * k-th. */
 static bool in_turn(const struct history *h, int storage, int k, int step)
 {
     const mp_graph *graph = h->graph;
@@ -79,8 +81,8 @@ struct busy {
     bool changes;
 };
 
-/* Adds the next use of a storage to the list `busy` of n entries. MP_REFUTED: the use conflicts with a use by an earlier step
- * that is still running. */
+/* Appends the next use of a storage to the list `busy` of n entries, which contains the uses by issued steps that may still be
+ * running. MP_REFUTED: the use conflicts with one of these uses. */
 static mp_status use_next(const struct history *h, struct busy *busy, int *n, struct use use, int s)
 {
     const mp_step step = h->steps[use.step];
@@ -93,7 +95,7 @@ static mp_status use_next(const struct history *h, struct busy *busy, int *n, st
         if (x.until <= use.step) continue;
         busy[left++] = x;
         if (x.step == use.step || (!changes && !x.changes)) continue;
-        /* the steps of a channel run one after the other */
+        /* steps on one channel run one after the other, so they do not conflict */
         if (x.channel == channel && (!changes || mp_storage_is_static(&h->graph->storages[s]))) continue;
         snprintf(why, sizeof why, ", which %s beside it %s; the wait for that is at step %d",
                  x.channel == MP_CHANNEL_SECOND_STREAM ? "an update" : h->graph->channels[x.channel],
@@ -105,13 +107,13 @@ static mp_status use_next(const struct history *h, struct busy *busy, int *n, st
     return MP_OK;
 }
 
-/* Replays the history of one storage and appends its instances. */
+/* Replays the history of one storage, use by use, and appends its instances. */
 static mp_status replay_storage(struct history *h, int s)
 {
     const mp_graph *graph = h->graph;
     const mp_storage *storage = &graph->storages[s];
     mp_replay *r = h->replay;
-    /* produced is false as long as the storage is only carried in from the previous training step */
+    /* false while the only instance is the gradient that the previous training step has carried in */
     bool is_static = mp_storage_is_static(storage), produced = false;
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
     mp_instance *now = NULL; /* the instance that is live at the current step; NULL: none */
@@ -167,12 +169,13 @@ static mp_status replay_storage(struct history *h, int s)
     return MP_OK;
 }
 
-/* Returns the instance of s that begins at step `at`, or with `ends` the instance that ends there; -1: none. Begins and ends
- * both ascend. */
+/* Returns the instance of s that begins at step `at`, or with `ends` the instance that ends there; -1: none. Begins and ends of
+ * a storage's instances ascend. */
 static int instance_at(const mp_replay *r, int s, int at, bool ends)
 {
     int low = r->start[s], high = r->start[s + 1];
-    while (low < high) { /* the last instance whose begin (or end) is <= at is in [low - 1, high) */
+    /* binary search: the last instance whose begin (or end) is at most `at` has an index in [low - 1, high) */
+    while (low < high) {
         int middle = low + (high - low) / 2;
         if ((ends ? r->instances[middle].end : r->instances[middle].begin) <= at)
             low = middle + 1;
@@ -184,13 +187,13 @@ static int instance_at(const mp_replay *r, int s, int at, bool ends)
     return (ends ? found->end : found->begin) == at ? low - 1 : -1;
 }
 
-/* In each step, applies the in-place pairs of its alternative in the order listed, as far as they fit. A storage is in at most
- * one applied pair. */
+/* Applies the in-place pairs of each step's alternative in the order listed, as far as they fit. In one step, a storage is in
+ * at most one applied pair. */
 static mp_status take_over(struct history *h)
 {
     mp_replay *r = h->replay;
     MP_OWNED size_t *taken =
-        /* per storage: 1 + the last step in which a pair used it */
+        /* per storage: 1 + the last step in which an applied pair contained it */
         mp_alloc(h->graph->n_storages, sizeof *taken);
     if (!taken) return MP_FAIL(h->err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < r->n_steps; t++) {
@@ -208,8 +211,8 @@ static mp_status take_over(struct history *h)
     return MP_OK;
 }
 
-/* Adds up the live bytes of a tier at each step. Workspaces are on the device. `begins` and `ends` are scratch: one number per
- * step, and one for the end. */
+/* Computes the live bytes of a tier at each step. Workspaces count on the device. `begins` and `ends` are scratch arrays with
+ * one number per step, and one more for the end. */
 static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *ends)
 {
     mp_replay *r = h->replay;
@@ -218,7 +221,7 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     for (size_t k = 0; k < r->n_instances; k++) {
         const mp_instance *x = &r->instances[k];
         if (h->graph->storages[x->storage].tier != tier) continue;
-        /* in the step that takes over the memory of another storage, the bytes still count for that storage */
+        /* in the step in which an output takes over the memory of an input, these bytes already count for the input */
         begins[x->takes_over < 0 ? x->begin : x->begin + 1] += h->graph->storages[x->storage].bytes;
         ends[x->end] += h->graph->storages[x->storage].bytes;
     }
@@ -234,8 +237,8 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     r->tiers[tier].peak_bytes = r->tiers[tier].static_bytes + highest;
 }
 
-/* Returns the latest end among all steps that are waited for at step t or before. `order` lists the steps sorted by the step
- * that waits for them. *next is the first entry with a later wait; `over` is the result of the previous call. */
+/* Returns the time at which every step that step t or an earlier step waits for has ended. `order` lists the steps, sorted by
+ * the step that waits for them. *next is the first entry of `order` with a later wait. `over` is the result for step t - 1. */
 static int64_t over_by(const mp_replay *r, int t, const int *order, size_t *next, const int64_t *end, int64_t over)
 {
     for (; *next < r->n_steps && r->ends[order[*next]] <= t; ++*next)
@@ -243,8 +246,8 @@ static int64_t over_by(const mp_replay *r, int t, const int *order, size_t *next
     return over;
 }
 
-/* Computes the makespan. The steps are sorted by the step that waits for them, so that each is visited once. A step also waits
- * for the previous step on its own channel. */
+/* Computes the makespan. A step begins when the previous step of its channel and all steps for which it waits have ended. The
+ * steps are sorted by the step that waits for them, so that each is visited once. */
 static mp_status find_ticks(struct history *h)
 {
     mp_replay *r = h->replay;
@@ -271,7 +274,8 @@ static mp_status find_ticks(struct history *h)
     return MP_OK;
 }
 
-/* Checks that the sum of the workspaces of all issued steps does not overflow. At worst all of them are live together. */
+/* Checks that the sum of the workspaces of all issued steps does not overflow, because all of them may be live at the same
+ * time. */
 static mp_status check_workspaces(const struct history *h)
 {
     int64_t total = 0;
@@ -320,8 +324,8 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     }
     MP_CHECK(collect_uses(&h));
     MP_ENSURE(h.busy = mp_alloc(2 * n, sizeof *h.busy), err, MP_NOMEM,
-              "no memory to check a plan"); /* a step may both read and write a storage */
-    /* number of all uses, and of instances that are carried in */
+              "no memory to check a plan"); /* capacity 2: a step may both read and write a storage */
+    /* capacities: number of all uses; number of instances that the previous training step carries in */
     size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages;
     MP_ENSURE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) MP_CHECK(replay_storage(&h, (int)s));

@@ -1,4 +1,4 @@
-/* plan.c - converts an order of steps to a plan with all its claims. */
+/* plan.c - converts an order of steps to a plan, and computes all claims of the plan. */
 #include "memplan/plan.h"
 
 #include <string.h>
@@ -37,8 +37,9 @@ void mp_plan_free(mp_plan *plan)
     mp_free(plan);
 }
 
-/* True if a storage can be a checkpoint. A gradient carried in from the previous training step has no first production to
- * keep. A storage saved for backward only (a mask, statistics) is not a tensor that a user could name. */
+/* True if a storage can be a checkpoint. A gradient carried in from the previous training step cannot, because it is not
+ * produced before its first use. A storage saved for backward only (a mask, statistics) cannot either, because the user has no
+ * name for it. */
 static bool may_be_checkpoint(const mp_storage *storage)
 {
     return !mp_storage_outlives_step(storage) && storage->kind != MP_KIND_SAVED;
@@ -47,7 +48,7 @@ static bool may_be_checkpoint(const mp_storage *storage)
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
                               mp_error *err)
 {
-    struct seen { /* facts about a storage, from the steps up to the current one */
+    struct seen { /* facts about a storage, from the steps visited so far */
         int productions, first;
         bool kept;
     } *seen = mp_alloc(graph->n_storages, sizeof *seen);
@@ -62,7 +63,7 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
             for (size_t i = 0; i < alternative->n_writes; i++)
                 if (may_be_checkpoint(&graph->storages[alternative->writes[i]])) seen[alternative->writes[i]].productions++;
     }
-    /* a second pass lists the checkpoints in the order of their production */
+    /* this second pass over the steps lists the checkpoints in the order of their production */
     size_t n_found = 0;
     for (size_t t = 0; t < n; t++) {
         const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
@@ -77,7 +78,7 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
     return MP_OK;
 }
 
-/* Fills in the plan's claims about recomputations and frees, from the timeline. */
+/* Sets the plan's claims about recomputations and freed storages, from the timeline. */
 static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_timeline *timeline, mp_error *err)
 {
     MP_OWNED bool *ran = NULL;
@@ -92,7 +93,7 @@ static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_time
         plan->recompute[t] = ran[plan->steps[t].node];
         ran[plan->steps[t].node] = true;
     }
-    int *start = plan->frees_start; /* while the lists are filled, start[t + 1] is the next free index for step t */
+    int *start = plan->frees_start; /* while the lists are written, start[t + 1] is the next free index for step t */
     for (size_t k = 0; k < timeline->n_spans; k++) start[timeline->spans[k].end + 1]++;
     for (size_t t = 0; t < plan->n_steps; t++) start[t + 2] += start[t + 1];
     for (size_t k = 0; k < timeline->n_spans; k++) plan->frees[start[timeline->spans[k].end]++] = timeline->spans[k].storage;
