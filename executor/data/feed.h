@@ -10,9 +10,10 @@
 
 /* The kind of values that synthetic data has for an input. */
 typedef enum mp_feed_fill {
-    MP_FEED_RANDOM,   /* floats uniform in [-1, 1); integers uniform in [0, n_values), in {0, 1} if n_values is unknown */
+    /* random: floats uniform in [-1, 1); integers uniform in [0, n_values), or in {0, 1} if n_values is unknown */
+    MP_FEED_RANDOM,
     MP_FEED_FIXED,    /* every element is `fixed` */
-    MP_FEED_ASCENDING /* 0, 1, 2 ... along the last dimension, modulo n_values */
+    MP_FEED_ASCENDING /* ascending: 0, 1, 2 ... along the last dimension, modulo n_values */
 } mp_feed_fill;
 
 /* One input of the network. If its first dimension is the batch (mp_samples_batch), its rows are samples. */

@@ -8,7 +8,8 @@
 #include "estimator/model/ops.h"
 #include "estimator/simplify/infer.h"
 
-static const double HIDES = -1e3; /* attention scores that a mask lowers to this value or less get a softmax weight of zero */
+/* an attention score that a mask lowers to this value or less gets a softmax weight of zero */
+static const double HIDES = -1e3;
 
 /* The values that an input's element has at the current point of the trace through the network. */
 typedef struct carried {
@@ -22,7 +23,7 @@ typedef struct walk {
     const mp_model *model;
     const mp_consumers *consumers;
     int input;
-    bool *seen; /* per tensor: true if the trace has visited the tensor */
+    bool *seen; /* for each tensor: true if the trace has visited it */
     int *todo;  /* stack of tensors to visit, and the traced values at each tensor */
     carried *what;
     size_t n_todo;
@@ -30,7 +31,7 @@ typedef struct walk {
     /* Results of the trace. For each role: index of the operator that decides it; -1: none. */
     int target, index, length, mask, angle, factor, added;
     int64_t n_classes, n_rows, n_steps;
-    double open, factor_open; /* input values that leave the mask open, so that nothing is masked */
+    double open, factor_open; /* open, factor_open: values of the input with which the mask masks nothing */
     bool named_positions;     /* true: the name of an indexed table indicates that its rows are positions */
     mp_error *err;
 } walk;
@@ -278,7 +279,7 @@ static mp_status see_all(walk *w)
         for (int k = w->consumers->start[t]; k < w->consumers->start[t + 1]; k++) {
             const int op = w->consumers->list[k];
             if (k > w->consumers->start[t] && op == w->consumers->list[k - 1])
-                continue; /* an operator that reads the tensor twice is visited once */
+                continue; /* an operator that reads the traced tensor twice is visited only once */
             for (int i = 0; i < w->model->operators[op].n_in; i++)
                 if (w->model->operators[op].in[i] == t) MP_CHECK(see_operand(w, op, i, &w->what[n]));
         }

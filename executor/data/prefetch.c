@@ -18,7 +18,7 @@ struct mp_prefetch {
     size_t n;
     mp_array *plain, *stored; /* per input: its row-major array from the feed, and its layout in the backend's memory */
     void **rows;              /* per input: buffer for a row-major batch that must be converted */
-    void **made_at[BUFFERS];  /* per buffer and input: the prepared batch in the backend's layout */
+    void **made_at[BUFFERS];  /* for each buffer and input: memory for a prepared batch in the backend's layout */
     /* for each input: device memory into which one batch is uploaded; NULL: the backend uses host memory */
     void **landing;
     int64_t landing_bytes;
@@ -31,10 +31,11 @@ struct mp_prefetch {
     bool is_busy, stops;
     /* number of the batch with which the current series of consecutive batches began; -1: no series yet */
     int64_t first;
-    int64_t made, brought, taken; /* counted from batch `first`: numbers of prepared (made), uploaded (brought) and taken
-                                     batches; taken <= brought <= made */
-    mp_status failed;             /* status of the thread; not MP_OK: the thread has stopped with the failure `why` */
-    mp_error why;                 /* the failure of the thread */
+    /* made, brought, taken: numbers of prepared, uploaded and taken batches, counted from batch `first`; taken <= brought <=
+     * made */
+    int64_t made, brought, taken;
+    mp_status failed; /* status of the thread; not MP_OK: the thread has stopped with the failure `why` */
+    mp_error why;     /* the failure of the thread */
 };
 
 /* ---- the prefetch thread. Only this thread accesses batches that are not prepared, and landing memory that is not uploaded.

@@ -52,7 +52,7 @@ static bool is_like(int rank, const int64_t *dims, int other_rank, const int64_t
     }
 }
 
-/* True if at most one dimension is larger than 1. */
+/* True if the shape is that of a single list: at most one dimension is larger than 1. */
 static bool is_list(int rank, const int64_t *dims)
 {
     int n = 0;

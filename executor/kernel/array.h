@@ -12,9 +12,9 @@ typedef struct mp_array {
     mp_dtype dtype; /* UNDEFINED: the operand is absent */
     int rank;
     int64_t dims[MP_ARRAY_RANK];
-    int64_t strides[MP_ARRAY_RANK]; /* in elements. A dense array has no gaps: its elements fill one block of memory, in any
-                                       order of the dimensions */
-    const void *packed;             /* description of the packed layout; NULL: not packed, the strides are valid */
+    /* strides in elements. A dense array has no gaps: its elements fill one block of memory, in any order of the dimensions */
+    int64_t strides[MP_ARRAY_RANK];
+    const void *packed; /* description of the packed layout; NULL: not packed, the strides are valid */
 } mp_array;
 
 /* Returns a dense row-major array with the given type and shape, without data. rank <= MP_ARRAY_RANK. */

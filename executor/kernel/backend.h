@@ -25,7 +25,7 @@ typedef struct mp_backend_settings {
 } mp_backend_settings;
 #define MP_BACKEND_SETTINGS ((mp_backend_settings){.workspace_limit = INT64_C(256) << 20})
 
-/* The memory of a device at this moment. */
+/* The sizes of a device's memory at this moment. */
 typedef struct mp_backend_memory {
     int64_t total_bytes, free_bytes;
     int64_t process_bytes; /* device memory that this process holds, including its CUDA context and libraries; -1: the system
@@ -43,7 +43,7 @@ struct mp_backend {
     /* Returns the number of threads. Results and workspace depend on this number; if the number is not 0, it is part of the
      * target's name. */
     int (*threads)(const mp_backend *self);
-    /* Selects this backend for all kernels that the calling thread prepares and runs from now on. NULL: the kernels do not
+    /* Makes this backend the one on which the calling thread prepares and runs kernels from now on. NULL: the kernels do not
      * depend on a selected backend. */
     void (*use)(const mp_backend *self);
 

@@ -43,7 +43,7 @@ typedef struct mp_run {
 typedef struct mp_operands {
     const mp_model *model;
     const mp_operator *op;
-    int op_index; /* the operator's number in the original model; random kernels derive their stream from it */
+    int op_index; /* the operator's number in the original model; random operators derive their random numbers from it */
     mp_mode mode;
     bool is_backward;
     int alternative;       /* index of the alternative that the call runs, among the node's alternatives; 0 is the base */
@@ -129,7 +129,7 @@ typedef mp_status (*mp_prepare)(const mp_operands *x, mp_call *call, mp_error *e
 
 /* One row of a backend's table: the kernel of one operator. */
 typedef struct mp_kernel {
-    const char *kind, *domain; /* as in ops.def; kind NULL marks the end of the table */
+    const char *kind, *domain; /* the operator's kind and domain, as in ops.def; kind NULL marks the end of the table */
     mp_prepare forward;
     mp_prepare backward; /* prepares calls of backward; NULL: the operator has no gradient */
 } mp_kernel;

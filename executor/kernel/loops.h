@@ -36,7 +36,7 @@ mp_sum_loops mp_sum_loops_of(const mp_array *from, const mp_array *to);
 typedef struct mp_lines {
     int n_outer, n_inner;
     int64_t outer[MP_ARRAY_RANK], inner[MP_ARRAY_RANK], outer_at[MP_ARRAY_RANK], inner_at[MP_ARRAY_RANK];
-    int outer_dim[MP_ARRAY_RANK]; /* entry k: index in the array's dims of the outer dimension k */
+    int outer_dim[MP_ARRAY_RANK]; /* entry k: index of the outer dimension k among the array's dimensions */
     int64_t n, length;
     bool contiguous; /* true: each line is contiguous */
 } mp_lines;

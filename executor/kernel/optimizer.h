@@ -16,7 +16,7 @@ typedef struct mp_update_factors {
         decay; /* decay: 1 - lr * weight decay for AdamW, the weight decay itself for other optimizers */
     /* 1 - beta1 and 1 - beta2, computed from the double values: the float betas have already lost digits */
     float rest1, rest2;
-    float step_size, root_correction; /* for Adam: lr / (1 - b1^t), and 1 / sqrt(1 - b2^t) */
+    float step_size, root_correction; /* for Adam in step t: lr / (1 - beta1^t), and 1 / sqrt(1 - beta2^t) */
 } mp_update_factors;
 mp_update_factors mp_update_factors_at(const mp_hyper *hyper, int64_t step);
 
@@ -24,7 +24,7 @@ mp_update_factors mp_update_factors_at(const mp_hyper *hyper, int64_t step);
  * Moments and master copy are floats. */
 typedef struct mp_update {
     mp_dtype dtype; /* type of parameter and gradient */
-    int64_t n;      /* number of elements, including the padding of a layout */
+    int64_t n;      /* number of elements of the parameter, including the padding of its layout */
     void *parameter;
     const void *gradient;
     float *state;      /* moments, then the master copy; NULL: the parameter has no optimizer state */

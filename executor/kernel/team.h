@@ -10,14 +10,14 @@
 
 #include "executor/kernel/array.h"
 
-/* Returns the number of elements in a rank's part of n elements. All parts except the last ones have this size. */
+/* Returns the number of elements in a rank's part of n elements. Parts at the end may be smaller. */
 static inline int64_t mp_rank_part(int64_t n, int64_t ranks)
 {
     return n / ranks + (n % ranks != 0);
 }
 
-/* Returns the workspace bytes for a sum over ranks of n elements. The workspace receives this rank's part from each of the
- * other ranks. */
+/* Returns the workspace bytes for a sum over ranks of n elements. The workspace receives, from each other rank, that rank's
+ * values for the part that this rank sums. */
 static inline int64_t mp_sum_workspace(int64_t ranks, int64_t n, int64_t element_bytes)
 {
     return (mp_rank_part(n, ranks) * element_bytes + 63) / 64 * 64 * (ranks - 1);
@@ -35,7 +35,8 @@ struct mp_kernel_team {
      * Workspace: mp_sum_workspace(n, n * elements). */
     mp_status (*scatter)(const mp_kernel_team *self, mp_dtype dtype, const void *pieces, int64_t elements, void *workspace,
                          void *own, mp_error *err);
-    /* All-gather: `pieces` becomes the pieces of all ranks, `bytes` each. `own` may be at its final place in `pieces`. */
+    /* All-gather: `pieces` becomes the pieces of all ranks, `bytes` each. `own` may already be stored at its final place in
+     * `pieces`. */
     mp_status (*gather)(const mp_kernel_team *self, const void *own, int64_t bytes, void *pieces, mp_error *err);
 };
 

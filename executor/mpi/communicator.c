@@ -13,7 +13,8 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(mp_message), "a request does not fi
 
 typedef struct joined {
     mp_communicator base;
-    int *counts, *starts; /* per rank: number of elements and first element, for the current MPI call */
+    /* for each rank: number of elements and index of the first element, as arguments of the current MPI call */
+    int *counts, *starts;
 } joined;
 
 static mp_status failed(int code, const char *what, mp_error *err)

@@ -7,7 +7,7 @@
 
 typedef struct mp_body_blocks {
     const void *description;
-    int64_t n, size; /* n: number of all items; size: number of items per block */
+    int64_t n, size; /* n: number of items of the loop; size: number of items per block */
 } mp_body_blocks;
 
 /* Defines BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). Each block copies the description. The
@@ -28,7 +28,9 @@ typedef struct mp_body_blocks {
         return MP_OK;                                                                                        \
     }
 
-/* The number of items that use workspace at the same time. On the CPU, items that need workspace run one after the other. */
+/* The number of items that use workspace at the same time: 1, because on the CPU items with workspace run one after the
+ * other. */
 #define MP_BODY_SLOTS(x) 1
-/* Checks values of operands, such as indices, before a kernel runs. On the CPU the check can read the operands. */
+/* Checks values of operands, such as indices, before a kernel runs. On the CPU this is possible, because the operands are in
+ * host memory. */
 #define MP_BODY_CHECK(question) MP_CHECK(question)

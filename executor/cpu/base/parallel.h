@@ -13,7 +13,7 @@ void mp_parallel(int64_t n, int64_t work, void (*body)(void *data, int64_t k), v
 /* Returns the number of threads. The size of a workspace may depend on this number, results must not. */
 int mp_parallel_threads(void);
 
-/* Number of elements per block in loops over elements, independent of the number of threads. */
+/* Number of elements per block in loops over elements. It does not depend on the number of threads. */
 enum { MP_BLOCK = 4096 };
 /* mp_block_count returns the number of blocks for n elements. mp_block_size returns the number of elements in block k. */
 static inline int64_t mp_block_count(int64_t n)

@@ -11,5 +11,5 @@ typedef struct mp_cuda_context mp_cuda_context;
 mp_cuda_context *mp_cuda_use(const mp_backend *backend);
 /* Returns the context of the thread's backend; NULL: the thread has not used a backend yet. */
 mp_cuda_context *mp_cuda_current(void);
-/* Must be called before a context is released. Afterwards no thread has the context as its current one. */
+/* Clears the current context of every thread that uses this context. Must be called before the context is released. */
 void mp_cuda_forget(const mp_cuda_context *context);

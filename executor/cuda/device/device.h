@@ -39,10 +39,11 @@ const mp_device *mp_cuda_profile(const mp_backend *self);
 /* The user's settings of the GPU's arithmetic. Set once, before a program is built; calls keep the settings from their
  * preparation. */
 typedef struct mp_cuda_settings {
-    bool tf32; /* products and convolutions of float32 may use tensor cores, which round operands to TF32 (10 bits of mantissa)
-                */
-    bool fast; /* permits algorithms whose results may differ in the last bits from run to run, and algorithms with larger
-                  rounding errors (large Winograd tiles, FFT) */
+    /* true: float32 products and convolutions may use tensor cores, which round operands to TF32 (10 bits of mantissa) */
+    bool tf32;
+    /* true: permits algorithms whose results may differ in the last bits from run to run, and algorithms with larger
+     * rounding errors (large Winograd tiles, FFT) */
+    bool fast;
     int64_t workspace_limit; /* limit in bytes for the workspace of one library call */
 } mp_cuda_settings;
 

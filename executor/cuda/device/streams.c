@@ -95,7 +95,7 @@ mp_status mp_cuda_side_wait(const mp_backend *self, int channel, int mark, mp_er
                          err);
 }
 
-/* ---- timestamps: one CUDA event per number of a timestamp, created at first use. */
+/* ---- timestamps: one CUDA event per timestamp, created when the timestamp's number is first used. */
 
 struct mp_cuda_times {
     cudaEvent_t *events;

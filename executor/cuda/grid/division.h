@@ -14,7 +14,7 @@ typedef struct mp_divisor {
     int shift;           /* number of bits by which the upper 64 bits of the product are shifted right */
 } mp_divisor;
 
-/* Returns the divisor `by` >= 1, prepared for mp_divide. */
+/* Prepares the divisor `by` >= 1 for mp_divide, and returns it. */
 static inline mp_divisor mp_divisor_of(int64_t by)
 {
     mp_divisor d = {by, 0, 0};

@@ -36,7 +36,7 @@ MP_CUDA_FAMILIES(MP_CUDA_FAMILY)
 MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
 #undef MP_CUDA_FAMILY
 
-/* Returns the table row of an operator among memplan's own kernels; NULL: they do not include the operator. */
+/* Returns the table row of an operator among memplan's own kernels; NULL: memplan has no own kernel for the operator. */
 static inline const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {
 #define MP_CUDA_TABLE(name) mp_cuda_##name,

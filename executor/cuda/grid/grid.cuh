@@ -51,7 +51,7 @@ extern "C" {
 
 enum { MP_GRID_THREADS = 256, MP_GRID_BLOCKS = 1 << 16 };
 
-/* Returns MP_OK, or the failure of the most recent kernel launches. Every run function of a GPU kernel ends with it. */
+/* Returns MP_OK, or the failure of the most recent kernel launches. Every run function of a GPU kernel ends with this call. */
 static inline mp_status mp_launched(mp_error *err)
 {
 #ifdef MP_CUDA_TWIN
@@ -341,7 +341,7 @@ struct mp_double_sums {
 struct mp_largest {
     struct value {
         float x;
-        int64_t column; /* column of the largest value; -1: no column has been compared */
+        int64_t column; /* column of the largest value so far; -1: no column has been compared yet */
     };
     MP_BODY value none(int) const { return value{-INFINITY, -1}; }
     MP_BODY value join(int, value a, value b) const

@@ -78,7 +78,7 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
     return MP_OK;
 }
 
-/* Queries cublasLt's heuristics and keeps their first algorithm. */
+/* Queries cublasLt's heuristics for a product, and stores the first algorithm that they return in *m. */
 static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error *err)
 {
     const mp_cuda_device *device = NULL;
@@ -108,7 +108,7 @@ static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error
     cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(device->blas, m->operation, m->left, m->right, m->result, m->result,
                                                          preference, 1, &found, &n);
     if (code == CUBLAS_STATUS_NOT_SUPPORTED)
-        n = 0; /* cublasLt returns this status if it finds no algorithm */
+        n = 0; /* with this status, cublasLt reports that it has found no algorithm */
     else
         MP_CHECK(mp_cublas_error(code, "cublasLtMatmulAlgoGetHeuristic", err));
     MP_ENSURE(n > 0 && found.state == CUBLAS_STATUS_SUCCESS, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this");
@@ -148,7 +148,7 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
     *m = (mp_blas_matmul){.alpha = (float)alpha, .beta = (float)beta, .bias = bias};
     mp_stack_straighten(&s[2]);
     m->is_turned = s[2].column_stride != 1;
-    if (m->is_turned) { /* c is column-major, so c^T = b^T a^T is computed, which is row-major */
+    if (m->is_turned) { /* c is column-major: the transpose c^T = b^T a^T, which is row-major, is computed instead */
         s[0] = mp_stack_transposed(*b);
         s[1] = mp_stack_transposed(*a);
         s[2] = mp_stack_transposed(s[2]);

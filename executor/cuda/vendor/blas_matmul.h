@@ -20,8 +20,9 @@ enum { MP_BLAS_WORKSPACE = 32 << 20, MP_BLAS_LOOPS = 8 };
 /* The use of the bias vector, with one value per column of c, at the end of a product. */
 typedef enum mp_blas_bias {
     MP_BLAS_NO_BIAS,
-    MP_BLAS_BIAS,         /* adds the vector to every row of c */
-    MP_BLAS_BIAS_GRADIENT /* writes the sums over the rows of b to the vector: if c = a^T dy is a weight's gradient, b is dy */
+    MP_BLAS_BIAS, /* the product adds the bias vector to every row of c */
+    /* the product writes the sums over the rows of b to the bias vector: if c = a^T dy is a weight's gradient, b is dy */
+    MP_BLAS_BIAS_GRADIENT
 } mp_blas_bias;
 
 typedef struct mp_blas_matmul {

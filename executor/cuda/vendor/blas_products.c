@@ -35,7 +35,7 @@ typedef struct state {
     double beta;
     /* has_bias: cublasLt adds the bias, the third operand C; prefilled: C is copied to the output before the product */
     bool has_bias, prefilled;
-    bool empty; /* the summed dimension has size 0, so the result is zero */
+    bool empty; /* true: the summed dimension has size 0, so the product is zero */
 } state;
 
 static void release(mp_call *call)

@@ -32,7 +32,7 @@ typedef struct state {
     float scale, hidden, kept, growth;
     /* Workspace offsets in bytes of the tensors that are no operands of the node. cuDNN's own workspace starts at offset 0. */
     int64_t statistics_at, row_sums_at, dq_sums_at, k_at, gradient_at[3], seed_at, offset_at, mask_at;
-    bool makes_mask; /* true: an additive mask is computed from `masks` before each run */
+    bool makes_mask; /* true: before each run, an additive mask is computed from the node's masks */
     mp_joint_mask masks;
     bool is_apart[3]; /* for the gradients of Q, K and V: true if cuDNN writes the gradient to the workspace, because it is not
                          requested or is copied to the operand afterwards */

@@ -22,13 +22,14 @@
 /* Indices in the graph of the tensors that have memory or a value; -1: the graph does not contain the tensor. */
 typedef struct mp_dnn_attention {
     int q, k, v, y, statistics;
-    int added;          /* additive mask; -1: none */
-    int scale, hidden;  /* passed by value. scale: the factor on the scores; hidden: the replacement for scores above the
-                           diagonal (-inf) */
-    int seed, offset;   /* seed and offset of dropout's random numbers, one int64 each */
-    int kept, growth;   /* passed by value. kept: probability that dropout keeps an element (backward only; 1 without dropout);
-                           growth: its inverse, c */
-    int dy, dq, dk, dv; /* gradients; these and the following members exist in graphs of backward only */
+    int added; /* additive mask; -1: none */
+    /* numbers passed by value. scale: the factor of the scores; hidden: -inf, the replacement for scores above the diagonal */
+    int scale, hidden;
+    int seed, offset; /* seed and offset of dropout's random numbers, one int64 each */
+    /* numbers passed by value. kept: probability that dropout keeps an element (backward only; 1 without dropout); growth:
+     * its inverse, c */
+    int kept, growth;
+    int dy, dq, dk, dv;    /* gradients; these and the following members exist in graphs of backward only */
     int row_sums, dq_sums; /* scratch: D, float [B, H, rows, 1]; and dQ in float, contiguous, if it is accumulated in memory */
 } mp_dnn_attention;
 

@@ -15,7 +15,7 @@
 #include "executor/operators/elementwise/elementwise_cuda.h"
 #include "executor/operators/pooling/sliding.h"
 
-enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: the minimum rank that cuDNN accepts */
+enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: cuDNN accepts tensors of at least this rank */
 
 typedef struct state {
     const mp_dnn_plan *plans[N_PASSES];  /* engine of each pass; NULL: the pass is not needed */
@@ -46,8 +46,8 @@ static void set_window(mp_dnn_operation *o, const mp_sliding *s)
     }
 }
 
-/* Describes the graph of one pass. bias NULL: without bias; adds: accumulates. x and y are activations or their gradients,
- * depending on the pass. */
+/* Describes the cuDNN graph of one pass. bias NULL: no bias is added; adds: the pass accumulates into its result. x and y
+ * are activations or their gradients, depending on the pass. */
 static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_array *x, const mp_array *w, const mp_array *y,
                      const mp_array *bias, bool adds)
 {
@@ -124,7 +124,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return MP_OK;
 }
 
-/* Selects the engine of one pass. `bias` and `adds` are passed to describe. */
+/* Selects the engine of one pass. `bias` and `adds`: as in describe. */
 static mp_status plan_pass(const mp_operands *x, mp_call *call, int pass, const mp_sliding *s, const mp_array *y,
                            const mp_array *bias, bool adds, const mp_dnn_plan **plan, mp_error *err)
 {

@@ -24,8 +24,8 @@ enum { MP_DNN_RANK = 6, MP_DNN_SPATIAL = 3, MP_DNN_TENSORS = 48, MP_DNN_OPERATIO
 typedef struct mp_dnn_tensor {
     int64_t type; /* cudnnDataType_t */
     int64_t rank, dims[MP_DNN_RANK], strides[MP_DNN_RANK];
-    int64_t is_virtual;  /* true: an intermediate result between operations, without memory */
-    int64_t is_by_value; /* true: a value in host memory, which is read when the plan runs */
+    int64_t is_virtual;  /* true: an intermediate result between two operations, which has no memory */
+    int64_t is_by_value; /* true: a single value in host memory, which is read when the plan runs */
 } mp_dnn_tensor;
 
 /* The kind of an operation, with its operands in order. -1 marks an absent operand. */
@@ -55,8 +55,9 @@ typedef struct mp_dnn_operation {
 
 typedef struct mp_dnn_graph {
     int64_t n_tensors, n_operations;
-    int64_t may_compile;             /* true: permits engines that compile their kernels during planning */
-    int64_t assumed_workspace_bytes; /* with may_compile: the workspace of such an engine, used if there is no GPU to query */
+    int64_t may_compile; /* true: permits engines that compile their kernels during planning */
+    /* with may_compile: workspace in bytes that is assumed for an engine that compiles, if there is no GPU to query */
+    int64_t assumed_workspace_bytes;
     mp_dnn_tensor tensors[MP_DNN_TENSORS];
     mp_dnn_operation operations[MP_DNN_OPERATIONS];
 } mp_dnn_graph;

@@ -18,10 +18,10 @@ struct mp_dnn_plan {
     int n_made;
     cudnnBackendDescriptor_t config, plan; /* the selected engine configuration, and cuDNN's execution plan for it */
     int64_t workspace_bytes, engine_index;
-    bool lacks_driver; /* the heuristics know the graph, but returned no engine because there is no driver */
-    bool is_assumed;   /* an engine was assumed: config and plan are NULL */
-    uint32_t notes;    /* bit k: the engine has cuDNN's numerical note k */
-    mp_error why;      /* code MP_UNSUPPORTED: planning was refused for this reason */
+    bool lacks_driver; /* true: the heuristics know the graph, but returned no engine because there is no driver */
+    bool is_assumed;   /* true: no engine was selected but one is assumed, so config and plan are NULL */
+    uint32_t notes;    /* bit set of the engine's numerical notes: bit k stands for cuDNN's note k */
+    mp_error why;      /* if its code is MP_UNSUPPORTED: the reason why planning was refused */
 };
 
 /* Selects an engine for p->graph under p->settings (and p->algorithm), and fills all other members. The caller closes the

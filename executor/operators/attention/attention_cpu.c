@@ -11,7 +11,7 @@
 
 typedef struct rooms {
     float *scores, *sums, *q, *k, *v;
-    float *best, *total, *u; /* per row: maximum (best) and sum (total) so far; u: per column, dropout's random numbers */
+    float *best, *total, *u; /* best, total: maximum and sum of each row so far; u: dropout's random number for each column */
 } rooms;
 
 /* Lays out the buffers of a worker from `base` on, and sets *n to their number of floats. base NULL: only sets *n. */
@@ -74,7 +74,7 @@ static void finish_rows(const mp_attention_job *j, const mp_tile_part *of_y, roo
                                                            NaN, unless the operator requires zeros */
         if (!y.turned) mp_row_scale(sum, s->spec.size.value_depth, factor, y.at + i * y.ld);
         for (int64_t k = 0; y.turned && k < s->spec.size.value_depth; k++) y.at[k * y.ld + i] = sum[k] * factor;
-        /* infinity for a row whose scores are all masked, so that backward computes probabilities of 0 */
+        /* lse is infinity for a row whose scores are all masked, so that backward computes probabilities of 0 */
         if (lse) lse[of_y->matrix * s->spec.size.rows + of_y->row + i] = is_closed ? INFINITY : r->best[i] + logf(r->total[i]);
     }
     mp_tile_write(&s->spec.y, j->x->out[0].data, of_y, &y);

@@ -156,7 +156,7 @@ static MP_BODY void gradients_at(BLOCK &b, const mp_attend &a, const float *d, i
             if (row + r < a.size.rows && column + c < a.size.columns) {
                 const float w = a.kept(m, row + r, column + c);
                 p = mp_exp_to_zero(a.masked(add, place, row + r, column + c, o.scores.x[i][j]) - a.lse[at]);
-                /* scores that a mask replaced have no gradient */
+                /* a score that a mask has replaced has no gradient */
                 if (!a.is_replaced(place, row + r, column + c)) ds = p * (o.dp.x[i][j] * w - d[at]);
                 p *= w;
             }

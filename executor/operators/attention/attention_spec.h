@@ -20,8 +20,8 @@ typedef struct mp_attention_spec {
     float scale, fill, ratio; /* ratio: dropout probability, 0: no dropout */
     bool causal, keeps, safe;
     mp_matrices q, k, v, y, added,
-        positions;       /* k: its rows belong to the columns of the scores, even if the operand K is transposed */
-    mp_matrices d_added; /* gradient of the additive mask, with the strides of `added` */
+        positions;       /* k: one row of this stack per column of the scores, even if the operand K is transposed */
+    mp_matrices d_added; /* the gradient of the additive mask; its strides are those of `added` */
     bool wants[4];       /* backward: true if the gradient of Q, K, V or the additive mask is requested */
 } mp_attention_spec;
 
@@ -34,7 +34,7 @@ mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, m
 typedef struct mp_joint_mask {
     mp_matrices added, positions; /* the additive mask and the boolean mask, which are combined; dtype UNDEFINED: absent */
     mp_matrices to;               /* the joint mask, in BFLOAT16; stride 0 along batch dimensions that share one mask */
-    int64_t rows, columns, n;     /* n: number of matrices in `to` */
+    int64_t rows, columns, n;     /* size of the joint mask; n: number of its matrices */
     float fill;
     bool keeps;
 } mp_joint_mask;

@@ -25,7 +25,7 @@ typedef struct batch_columns {
     int64_t rows, channels, rows_per_stretch, n_stretches;
 } batch_columns;
 
-/* Describes x as a matrix; false: the channels of x are not innermost. */
+/* Describes x as a matrix of rows and channels. Returns false if the channels of x are not innermost. */
 static bool columns_of(const mp_array *x, batch_columns *out)
 {
     if (x->rank < 2 || x->packed) return false;
@@ -53,7 +53,7 @@ static int64_t columns_workspace_bytes(const batch_columns *c)
            2 * c->channels * (int64_t)sizeof(double);
 }
 
-/* Column sums of u, and of u (v - shift). If u is NULL, u is v - shift. */
+/* Computes two sums over each column: of u, and of u (v - shift). If u is NULL, u is v - shift. */
 typedef struct pair_job {
     const batch_columns *c;
     const void *u, *v;
@@ -290,7 +290,8 @@ typedef struct state {
     int64_t channels,
         statistics_at; /* statistics_at: offset in the workspace of mean and rstd, if they are not saved as extras */
     int64_t ranks,
-        shared_at; /* number of ranks whose samples the statistics cover, and offset of their sums in the workspace */
+        /* ranks: number of ranks whose samples the statistics cover; shared_at: workspace offset of these ranks' sums */
+        shared_at;
 } state;
 
 static sharing sharing_of(const state *s, const mp_operands *x)

@@ -17,7 +17,7 @@ typedef struct mp_channel_norm {
     int64_t channels, inner,
         positions;         /* inner: number of adjacent elements of one channel; positions: number of elements per channel */
     mp_array value;        /* backward computes from this tensor: the input, or, with from_output, the output */
-    mp_array y, dy, dx;    /* y: forward only; dx: data NULL if not requested */
+    mp_array y, dy, dx;    /* y: output of forward; dy: its gradient; dx: gradient of the input, data NULL if not requested */
     mp_array z, dz;        /* with ADDED_RELU: the added tensor, and its gradient, data NULL if not requested */
     mp_array scale, shift; /* shift: needed in forward, and in backward with from_output or RELU */
     mp_array d_scale, d_shift;        /* gradients of scale and shift; dtype UNDEFINED: not requested */
@@ -28,7 +28,8 @@ typedef struct mp_channel_norm {
                           order, is above zero. NULL in forward: not saved */
     double epsilon, momentum;
     bool from_output, add_scale, add_shift,
-        add_dz;      /* from_output: backward computes from the output y; add_*: accumulate into the gradient */
+        /* from_output: backward computes from the output y; add_*: the gradient is accumulated instead of overwritten */
+        add_dz;
     void *workspace; /* mp_channel_norm_workspace_bytes bytes, aligned to 16 */
 } mp_channel_norm;
 

@@ -42,9 +42,9 @@ template <mp_dtype T, mp_channel_end END> constexpr int mp_channel_width = END =
 struct mp_channel_cut {
     int64_t vectors;    /* number of vectors per row */
     int columns, lanes; /* columns: adjacent vectors that a thread block processes; lanes: rows that it processes at a time */
-    int64_t chunks;     /* number of thread blocks across the channels of a row */
+    int64_t chunks;     /* number of thread blocks that share the channels of a row */
     int64_t length;     /* rows per thread block */
-    int64_t n_parts;    /* number of thread blocks along the rows */
+    int64_t n_parts;    /* number of thread blocks that share the rows */
 };
 
 static inline mp_channel_cut mp_channel_cut_of(const mp_channel_norm *c, int width)
@@ -97,7 +97,7 @@ MP_BODY void mp_channel_masked(const mp_channel_norm &n, const mp_channel_factor
     }
 }
 
-/* The terms summed over rows: x minus the first row, and the square of this difference. */
+/* The terms that forward sums over rows for mean and variance: x minus the first row, and the square of this difference. */
 template <mp_dtype T> struct mp_moment_terms {
     enum { W = mp_width<T>, ROWS = 8 };
     mp_channel_norm n;

@@ -8,7 +8,8 @@ extern "C" {
 #include "executor/operators/copies/box.h"
 }
 
-/* A box for kernels. Computes the read and write offsets of element k; the last dimension is innermost. */
+/* A box in the form that kernels receive. It computes the read and write offsets of element k; the last dimension is
+ * innermost. */
 struct mp_boxed {
     int rank;
     int64_t n;

@@ -27,7 +27,7 @@ typedef struct mp_copies {
     mp_inside cut; /* elements of input 0 outside of this region are not copied */
     mp_inside pad; /* elements of output 0 outside of this region become in[filler], or `value` if input `filler` is absent */
     int filler;
-    uint64_t value; /* the value of filled elements, as the bytes of its type */
+    uint64_t value; /* the value of elements that are filled, stored as the bytes of the element type */
 } mp_copies;
 
 /* True if several elements of the output are copies of one element of the input. */
@@ -57,7 +57,7 @@ mp_copies_rule mp_copies_expand;
 mp_copies_rule mp_copies_tile;
 mp_copies_rule mp_copies_pad; /* Pad; MP_UNSUPPORTED: the mode is unknown, or the pads are only known at run time */
 
-/* X(kind, domain, RULE) for each operator that only copies; mp_copies_RULE describes it. */
+/* X(kind, domain, RULE) for each operator that only copies; the function mp_copies_RULE describes the operator. */
 #define MP_COPIES(X)                      \
     X("Reshape", "", reshape)             \
     X("Reshape", "memplan", reshape)      \

@@ -20,7 +20,7 @@ static mp_status new_part(mp_copies *m, int in, int out, mp_copies_part **part, 
 
 /* ---- operators that copy every element once */
 
-/* Adds the only part of an operator: sizes `dims`, reading strides `from`, writing strides `to`. */
+/* Adds the only part of an operator that consists of one part: sizes `dims`, reading strides `from`, writing strides `to`. */
 static mp_status one_part(mp_copies *m, int rank, const int64_t *dims, const int64_t *from, const int64_t *to, mp_error *err)
 {
     mp_copies_part *p;
@@ -306,7 +306,7 @@ static mp_status read_value(const mp_operands *x, mp_copies *m, mp_error *err)
     return MP_OK;
 }
 
-/* Adds a part for every combination of the axes' ranges. */
+/* Adds a part for every combination of one range per axis. */
 static mp_status combine(mp_copies *m, const mp_array *in, const mp_array *out, const axis_stretches *axes, mp_error *err)
 {
     int64_t n = 1;

@@ -46,7 +46,7 @@ typedef struct state {
     mp_array *operands; /* for each input: the array with the shape to which broadcasting applies */
     int64_t slot_bytes; /* workspace bytes for the terms of one operand's gradient */
     int64_t sums_at;    /* workspace offset of the memory that the engine needs for sums */
-    int64_t ties_at;    /* workspace offset of the numbers of operands that equal the result */
+    int64_t ties_at;    /* workspace offset of an array: for each element of the result, the number of operands that equal it */
     mp_pool *pool;
 } state;
 
@@ -247,7 +247,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     if ((b->traits & SHIFTS) && !strcmp(mp_operator_text(x->op, "direction", "LEFT"), "RIGHT")) s->whole = MP_WHOLE_shift_right;
     s->parameters[0] = b->traits & AVERAGES ? 1.0 / x->n_in : (double)mp_operator_int(x->op, "fmod", 0);
     call->run = run_forward;
-    /* partial results are stored in the workspace, because y may be the memory of the third operand */
+    /* partial results of several operands are stored in the workspace, because y may have the memory of the third operand */
     if (!x->is_backward && x->n_in > 2) call->workspace_bytes = mp_array_bytes(&x->out[0]);
     if (!x->is_backward) return MP_OK;
     call->run = run_backward;
@@ -353,7 +353,7 @@ mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
     return prepare_terms(engine, x, 2, call, err);
 }
 
-/* Runs a function of x + bias, or its gradients; the gradients of x and of the bias have the same terms. */
+/* Runs a function of x + bias, or computes its gradients. The gradients of x and of the bias have the same terms. */
 static mp_status run_biased(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const terms_state *s = call->state;

@@ -125,7 +125,7 @@ template <class F, mp_dtype T, bool REPEATS> struct vectors_of {
     }
 };
 
-/* The kernel for any strides selects the formula by a switch; all threads take the same branch. */
+/* In the kernel for operands of any strides, a switch selects the formula. All threads of a launch take the same branch. */
 enum { INPUTS_MAX = 4 };
 
 static MP_BODY float float_of(mp_formula formula, const double *p, const float *in)
@@ -313,7 +313,7 @@ void mp_cuda_whole(mp_whole_formula formula, const double *p, const mp_array *co
 namespace
 {
 
-/* Sums operand 0, of type T (MP_DTYPE_UNDEFINED: neither FLOAT nor BFLOAT16), to operand 1. */
+/* Sums operand 0 over its broadcast dimensions into operand 1. T: type of operand 0; MP_DTYPE_UNDEFINED: any other type. */
 template <mp_dtype T> struct sum_of : mp_float_sum {
     const void *from;
     void *to;

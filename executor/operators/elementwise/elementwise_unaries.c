@@ -42,7 +42,7 @@ typedef struct state {
     mp_formula formula;
     mp_whole_formula whole; /* the formula for integers; MP_WHOLE_none: integers also use `formula` */
     double parameters[PARAMETERS];
-    int lower, upper; /* for Clip with a bound computed at run time: the inputs with the bounds; 0: absent */
+    int lower, upper; /* for Clip with a bound computed at run time: indices of the inputs that contain the bounds; 0: absent */
 } state;
 
 /* Runs Clip with bounds that are computed at run time. If a bound is absent, x is passed in its place, and a parameter

@@ -17,7 +17,7 @@
     const type g = in[0][k], a = in[1][k], b = in[2][k], y = in[3][k]; \
     (void)a, (void)b, (void)y
 
-/* Defines a loop over n values for each formula. */
+/* Defines for each formula a function that computes the formula for n values in a loop. */
 #define FLOATS(operands, name, formula)                                                              \
     MP_VECTOR static void name##_row(const double *p, int64_t n, const float *const *in, float *out) \
     {                                                                                                \

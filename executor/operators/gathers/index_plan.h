@@ -57,8 +57,9 @@ typedef struct mp_row_entries {
     int first; /* number of leading coordinates of a row that equal the batch coordinates of the entry; all further coordinates
                   are read from the indices */
     int64_t n_rows, n_entries;
-    int ranks; /* > 1: number of ranks with equal parts of the table's rows. An entry for another rank's row picks zeros and
-                  adds nothing */
+    /* if > 1: number of ranks that hold equal parts of the table's rows. An entry for another rank's row picks zeros and
+     * adds nothing */
+    int ranks;
     int64_t per_batch; /* number of entries per combination of batch coordinates */
     int read_rank;     /* number of indices read per entry; read_dims: the sizes of the indexed dimensions */
     int64_t read_dims[MP_ARRAY_RANK];
@@ -75,14 +76,14 @@ typedef struct mp_index_plan {
     bool by_rows;      /* true: indices select rows; false: elements */
     bool by_condition; /* true: the entries are the rows whose condition is true */
     bool puts_back;    /* true: forward reduces and backward picks; false: forward picks and backward reduces */
-    int axis;          /* for plans by elements: the axis of the indices */
+    int axis;          /* for plans by elements: the axis of the table along which the indices count */
     int uses;          /* the uses of the table: a combination of MP_INDEX_PICKS, ... */
     mp_index_reduction how;
     int64_t sums_bytes; /* bytes of a FLOAT copy of a BFLOAT16 table, in which sums are computed before rounding once; else 0 */
     mp_row_entries rows;
 } mp_index_plan;
 
-/* One run of a call with an mp_index_plan. */
+/* One run of a call whose state is an mp_index_plan. */
 typedef struct mp_indexing {
     const mp_index_plan *plan;
     const mp_operands *x;
@@ -90,7 +91,7 @@ typedef struct mp_indexing {
     /* memory in the workspace for the backend's indexer; its size is the result of the indexer's function `room` */
     void *room;
     const uint64_t *sorted; /* the CPU's list of entries after sorting by row; NULL: not sorted yet */
-    mp_row_entries read;    /* plan->rows, with n_entries set to the number of entries in the CPU's list */
+    mp_row_entries read;    /* a copy of plan->rows, in which n_entries is the number of entries in the CPU's list */
 } mp_indexing;
 
 /* The functions with which a backend runs an mp_index_plan. The indexed tensor must have the

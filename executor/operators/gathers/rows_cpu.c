@@ -29,7 +29,7 @@ mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, con
     return MP_OK;
 }
 
-/* A radix sort by the digits of the row number, the lowest digit first. */
+/* Sorts the list by a radix sort over the digits of the row number, the lowest digit first. */
 const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list)
 {
     uint64_t *from = list, *to = list + rows->n_entries;

@@ -10,14 +10,15 @@ extern "C" {
 namespace
 {
 
-/* mp_row_entries as kernels receive it. Sizes and strides count copy units (the 1, 2, 4, ... bytes that one
+/* mp_row_entries in the form that kernels receive. Sizes and strides count copy units (the 1, 2, 4, ... bytes that one
  * thread copies at a time) instead of elements. */
 struct rows_as {
     mp_grid named, entries;
     mp_boxed frame;
     int64_t n_entries;
-    bool by_place; /* order of items. true: one element of all entries' rows, then the next element; false: all elements of one
-                      entry's row, then the next entry */
+    /* order of the work items. true: one element of all entries' rows, then the next element; false: all elements of one
+     * entry's row, then the next entry */
+    bool by_place;
 
     explicit rows_as(const mp_row_entries *rows) : named(rows->named), entries(rows->entries), frame(&rows->frame)
     {

@@ -109,7 +109,8 @@ static mp_status run_shares(const mp_call *call, const mp_operands *x, mp_error 
     return by->done(err);
 }
 
-/* Reserves workspace for a copy of each input with as many bytes as the output, because both may have one address. */
+/* Reserves workspace for a copy of each input that has as many bytes as the output, because the output may overwrite this
+ * input. */
 static mp_status plan_rescues(const mp_operands *x, scatter *s, mp_call *call, mp_error *err)
 {
     for (int i = 0; i < 3; i++) {
@@ -123,8 +124,8 @@ static mp_status plan_rescues(const mp_operands *x, scatter *s, mp_call *call, m
     return MP_OK;
 }
 
-/* True if gradients have the layouts of their operands. mp_scatter_step requires this, because it processes elements in memory
- * order. */
+/* True if gradients have the layouts of their operands. mp_scatter_step requires this, because the step processes all arrays
+ * in memory order. */
 static bool shares_fit(const mp_operands *x)
 {
     const mp_array *table = &x->in[0], *updates = &x->in[2];

@@ -42,7 +42,7 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
         if (d == s->time) step = left % y->dims[d];
         left /= y->dims[d];
     }
-    /* columns are copied one by one if the last axis is the batch or the time axis, else all at once */
+    /* if the last axis is the batch or the time axis, the columns of a span are copied one by one, else all at once */
     const int64_t n = s->batch == last || s->time == last ? 1 : span.end - span.first;
     for (int64_t c = span.first; c < span.end; c += n) {
         const int64_t shift = mp_reverse_sequence_shift(s, s->batch == last ? c : batch, s->time == last ? c : step);
@@ -55,7 +55,7 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
 typedef struct mp_one_hot {
     mp_array indices, values, y; /* values: `off` is element 0, `on` element 1 */
     int axis;
-    int64_t inner; /* number of elements after the axis */
+    int64_t inner; /* inner: number of elements behind the axis that OneHot inserts */
     int size;      /* bytes per element of y */
 } mp_one_hot;
 
@@ -79,7 +79,7 @@ MP_INLINE void mp_one_hot_item(const mp_one_hot *s, int64_t k)
     const int64_t depth = y->dims[s->axis], to = mp_array_place(y, 0, last, span.row), begin = span.row * y->dims[last];
     const int64_t index = begin / s->inner / depth * s->inner + begin % s->inner, own = begin / s->inner % depth;
     const int64_t step = y->strides[last];
-    if (s->axis == last) { /* the axis is the last dimension, so all columns of a row belong to the same index */
+    if (s->axis == last) { /* the inserted axis is the last dimension, so all columns of a row belong to the same index */
         const int64_t which = mp_one_hot_class(s, index, depth);
         mp_elements_copy(y->data, to + span.first * step, step, s->values.data, 0, 0, span.end - span.first, s->size);
         if (which >= span.first && which < span.end) mp_element_copy(y->data, to + which * step, s->values.data, 1, s->size);

@@ -26,7 +26,8 @@ typedef enum mp_element_loss_kind {
 
 typedef struct mp_element_loss {
     mp_element_loss_kind kind;
-    float delta, scale; /* for HUBER: the parameter delta, and the number by which each term is multiplied */
+    /* for HUBER: delta: the operator's parameter; scale: the number by which each term of the loss is multiplied */
+    float delta, scale;
 } mp_element_loss;
 
 /* Computes the gradient of prediction or target: the derivative of the mean with respect to each element, times dy, the
@@ -60,7 +61,7 @@ MP_INLINE double mp_element_loss_value(const mp_element_loss *l, float a, float 
     }
 }
 
-/* Returns the derivative with respect to the prediction a. */
+/* Returns the derivative of an element's loss with respect to the prediction a. */
 MP_INLINE float mp_element_loss_slope(const mp_element_loss *l, float a, float b, float w)
 {
     const float d = a - b;
@@ -74,7 +75,7 @@ MP_INLINE float mp_element_loss_slope(const mp_element_loss *l, float a, float b
     }
 }
 
-/* Returns the derivative with respect to the target b. */
+/* Returns the derivative of an element's loss with respect to the target b. */
 MP_INLINE float mp_element_loss_target_slope(const mp_element_loss *l, float a, float b, float w)
 {
     return l->kind == MP_ELEMENT_LOSS_BINARY ? (w - 1) * mp_softplus(-a) - a : -mp_element_loss_slope(l, a, b, w);

@@ -16,8 +16,7 @@
 typedef struct job {
     const mp_class_loss *loss;
     const mp_operands *x;
-    double factor;      /* backward: the number by which the gradient of every position is multiplied, apart from the position's
-                           weight */
+    double factor;      /* in backward: the factor of every position's gradient, apart from the position's weight */
     double all_weights; /* with label smoothing: the sum of the weights of all classes; else 0 */
     int64_t first;      /* index of this rank's first class */
 } job;
