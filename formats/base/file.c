@@ -1,8 +1,9 @@
 /* file.c - bounded reading and atomic writing.
  *
- * Reading maps the file, so that unread weights of a huge model are never loaded. Writing creates a new file beside the old one
- * and renames it once everything is on the disk. A full disk or a crash therefore leaves the old file intact. The new file is
- * locked as long as its writing process runs. A killed run's file is not locked, and the next run removes it. */
+ * A file is mapped for reading, so that unread weights of a huge model are never loaded. For writing, a new file is created
+ * beside the old one, and renamed after all data are on the disk. A full disk or a crash therefore leaves the old file
+ * intact. The new file is locked as long as the writing process runs. If this process is killed, the lock is gone, and the
+ * next run removes the file. */
 #include "formats/base/file.h"
 
 #include <dirent.h>
@@ -48,7 +49,7 @@ mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_e
     struct stat info;
     mp_file file = {.bytes = (const uint8_t *)""};
     const bool is_input = !strcmp(path, "-");
-    /* Opened without blocking, because opening a named pipe without a writer would block forever. */
+    /* The file is opened without blocking, because opening a named pipe without a writer would block forever. */
     MP_CLEARED_BY(close_descriptor)
     int fd = is_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return system_failure(err, "the file cannot be opened");
@@ -90,7 +91,7 @@ static mp_status write_all(int fd, const mp_file_part *parts, size_t n_parts, mp
     return MP_OK;
 }
 
-/* Writes to a device or pipe directly: it has no contents to protect, and must not be replaced by a file. */
+/* Writes to a device or pipe directly. It has no contents to protect, and a file must not replace it. */
 static mp_status write_through(const char *path, const mp_file_part *parts, size_t n, mp_error *err)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -119,8 +120,8 @@ static bool is_temporary(const char *name, const char *base)
     return k > pid && *k == '-' && k[1 + strspn(k + 1, digits)] == '.' && !strcmp(k + 1 + strspn(k + 1, digits), ".tmp");
 }
 
-/* Removes temporary files that killed processes of this user have left in the file's folder. A running process locks its
- * temporary file, so an unlocked one is left over. */
+/* Removes the temporary files that killed processes of this user have left in the folder. A running process locks its
+ * temporary file, so a file without a lock is left over. */
 static void remove_left_behind(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -139,7 +140,7 @@ static void remove_left_behind(const char *path)
     if (list) closedir(list);
 }
 
-/* Creates a new file beside `path` under an unused name, and locks it. */
+/* Creates a new file beside `path` under an unused name, and locks the file. */
 static mp_status open_beside(const char *path, char *name, size_t size, int *fd, mp_error *err)
 {
     remove_left_behind(path);
@@ -148,7 +149,7 @@ static mp_status open_beside(const char *path, char *name, size_t size, int *fd,
         snprintf(name, size, "%s.%ld-%d.tmp", path, (long)getpid(), k);
         *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (*fd >= 0) {
-            /* Another run may have removed the file before it was locked. */
+            /* another run may have removed the new file before it was locked */
             const bool taken = flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
             if (!taken && fstat(*fd, &info) == 0 && info.st_nlink > 0) return MP_OK;
             close(*fd);
@@ -161,7 +162,8 @@ static mp_status open_beside(const char *path, char *name, size_t size, int *fd,
     return system_failure(err, "the file cannot be written");
 }
 
-/* Writes the folder to the disk, including the file's new name. Some file systems do not support this. */
+/* Flushes the folder to the disk, including the file's new name. Some file systems do not support this, so a failure is
+ * ignored. */
 static mp_status sync_folder(const char *path, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -174,7 +176,7 @@ static mp_status sync_folder(const char *path, mp_error *err)
 
 /* A temporary file that will replace another file. */
 typedef struct beside {
-    char *name; /* name of the temporary file; empty: it has replaced the other file */
+    char *name; /* name of the temporary file; empty: it has already replaced the other file */
     int fd, lock;
 } beside;
 
@@ -193,7 +195,7 @@ static mp_status replace(const char *path, const struct stat *old, const mp_file
     MP_ENSURE(b.name, err, MP_NOMEM, "no memory to write a file");
     MP_CHECK(open_beside(path, b.name, size, &b.fd, err));
     b.lock = fcntl(b.fd, F_DUPFD_CLOEXEC,
-                   0); /* a second descriptor keeps the lock after fd is closed; fd must be closed before the rename */
+                   0); /* a second descriptor keeps the lock after fd is closed, because fd must be closed before the rename */
     if (b.lock < 0) return system_failure(err, "writing failed");
     MP_CHECK(write_all(b.fd, parts, n, err));
     if (old && fchmod(b.fd, old->st_mode & 07777) != 0) return system_failure(err, "the file's permissions cannot be kept");
@@ -205,8 +207,8 @@ static mp_status replace(const char *path, const struct stat *old, const mp_file
     return sync_folder(path, err);
 }
 
-/* Examines the file at a path. *exists is false if there is none. Refuses a dangling or circular link, because its target is
- * not the intended file. */
+/* Examines the file at a path. If no file exists there, *exists is false. Refuses a dangling or circular link, because its
+ * target is not the intended file. */
 static mp_status examine(const char *path, struct stat *info, bool *exists, mp_error *err)
 {
     struct stat itself;
@@ -239,7 +241,7 @@ mp_status mp_file_write_parts(const char *path, const mp_file_part *parts, size_
     MP_CHECK(examine(path, &info, &exists, err));
     if (!exists) return replace(path, NULL, parts, n, err);
     if (!S_ISREG(info.st_mode)) return write_through(path, parts, n, err);
-    /* The link is resolved, so that its target is replaced, not the link itself. */
+    /* the link is resolved, so that the file it points to is replaced, not the link itself */
     MP_OWNED_BY(free) char *target = realpath(path, NULL);
     return target ? replace(target, &info, parts, n, err) : system_failure(err, "the file cannot be written");
 }

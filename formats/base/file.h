@@ -14,9 +14,9 @@ typedef struct mp_file {
     void *mapping; /* the memory to unmap or free, for mp_file_close */
 } mp_file;
 
-/* Opens a regular file of at most limit_bytes; "-" is standard input, if it is a regular file. MP_IO: the file cannot be opened
- * or read, is a directory, ...; MP_PARSE: larger than the limit. The message is a sentence without the path; err->input is the
- * path. Close with mp_file_close. */
+/* Opens a regular file of at most limit_bytes; "-" is standard input, if it is a regular file. MP_IO: the file cannot be
+ * opened or read, is a directory, ...; MP_PARSE: it is larger than the limit. The message is a sentence without the path;
+ * err->input is the path. Close with mp_file_close. */
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err);
 void mp_file_close(mp_file *file); /* unmaps or frees the contents; a zeroed struct is allowed */
 
@@ -26,13 +26,13 @@ bool mp_is_folder(const char *path);
 /* The name of standard output in error messages. */
 #define MP_STANDARD_OUTPUT "standard output"
 
-/* Writes the bytes to a temporary file beside `path` and renames it, so an interrupted write leaves the old file. "-" is
- * standard output. MP_IO. */
+/* Writes bytes to a temporary file beside `path` and renames it to `path`, so an interrupted write leaves the old file
+ * intact. "-" is standard output. MP_IO. */
 mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err);
-/* Checks that mp_file_write can write to a path, before the data exist: creates the temporary file and removes it again. MP_IO,
- * as mp_file_write. */
+/* Checks before the data exist that mp_file_write will be able to write to a path: creates the temporary file and removes it
+ * again. MP_IO as mp_file_write. */
 mp_status mp_file_try(const char *path, mp_error *err);
-/* Writes several pieces in order, like mp_file_write. */
+/* Like mp_file_write, for several pieces of data, which are written in order. */
 typedef struct mp_file_part {
     const void *bytes;
     size_t size;

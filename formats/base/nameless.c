@@ -22,7 +22,7 @@ int mp_nameless_open(const char *folder, int flags)
     return file;
 }
 
-/* True if the process's limit (ulimit -f) permits a file of this length. Beyond this limit, a write would raise a signal. */
+/* True if the file size limit of the process (ulimit -f) permits this length. A write beyond the limit would raise a signal. */
 static bool may_be(int64_t bytes)
 {
     struct rlimit most;
@@ -34,11 +34,12 @@ bool mp_nameless_make_room(int file, int64_t bytes)
 {
     if (!may_be(bytes)) return false;
     if (fallocate(file, 0, 0, bytes) == 0) return true;
-    /* without reservation, missing disk space is noticed only when pages are written */
+    /* the file system cannot reserve space, so missing disk space is noticed only when pages are written */
     return errno == EOPNOTSUPP && ftruncate(file, bytes) == 0;
 }
 
-/* Maps a file after reserving its disk space, because writing to a page without disk space would raise a signal. */
+/* Maps a file into memory. Its disk space is reserved first, because writing to a page without disk space would raise a
+ * signal. */
 static void *map(int file, int64_t bytes)
 {
     if (!may_be(bytes) || (errno = posix_fallocate(file, 0, bytes)) != 0) return MAP_FAILED;

@@ -7,13 +7,12 @@
 
 #include "memplan/error.h"
 
-/* Opens an unnamed file in a folder for reading and writing. If the file system has no unnamed files, the name is removed at
- * once. `flags`: additional flags of open. -1: failure, see errno. */
+/* Opens an unnamed file in a folder for reading and writing. If the file system has no unnamed files, the file is created
+ * with a name that is removed at once. `flags`: additional flags of open. -1: failure, see errno. */
 int mp_nameless_open(const char *folder, int flags);
-/* Sets the length of the file, and reserves its disk space at once if the file system supports it. False: failure, see
- * errno. */
+/* Sets the length of a file. If the file system supports it, the disk space is reserved at once. False: failure, see errno. */
 bool mp_nameless_make_room(int file, int64_t bytes);
-/* Creates an unnamed file of this many zero bytes, reserves its disk space and maps it into memory. The system keeps used pages
- * in memory as long as there is room. The caller unmaps it. MP_IO: no file can be created in the folder, or there is no
- * space. */
+/* Creates an unnamed file of this many zero bytes, reserves its disk space and maps it into memory. The system keeps used
+ * pages in memory as long as memory is free. The caller unmaps the file. MP_IO: no file can be created in the folder, or
+ * there is no space. */
 mp_status mp_nameless_map(const char *folder, int64_t bytes, void **out, mp_error *err);

@@ -1,11 +1,11 @@
-/* process.c - resident memory from Linux's /proc/self; the count of library calls. */
+/* process.c - reads resident memory from Linux's /proc/self, and counts calls into libraries. */
 #include "formats/base/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the bytes in a line of /proc/self/status, "VmHWM:   123456 kB"; -1 if there is none. */
+/* Returns the bytes that a line of /proc/self/status states, such as "VmHWM: 123456 kB". -1: there is no such line. */
 static int64_t status_line(const char *name)
 {
     char line[256];

@@ -1,5 +1,5 @@
-/* text.c - a ring buffer of short texts; bytes in the largest suitable binary unit; names without exporters' additions; growing
- * texts. */
+/* text.c - functions for texts: a ring buffer of short texts, bytes in the largest suitable binary unit, names without
+ * exporters' additions, growing texts. */
 #include "formats/base/text.h"
 
 #include <stdarg.h>
@@ -9,7 +9,8 @@
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
 
-/* Returns the buffer for the next text. The buffer is reused: the text from MP_TEXTS calls ago becomes invalid. */
+/* Returns the buffer for the next short text. Buffers are reused in a ring: the text that was created MP_TEXTS calls ago
+ * becomes invalid. */
 static char *next_text(void)
 {
     static _Thread_local char texts[MP_TEXTS][MP_TEXT_MAX];

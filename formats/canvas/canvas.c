@@ -1,11 +1,12 @@
-/* canvas.c - pictures through Graphviz.
+/* canvas.c - writes pictures through Graphviz.
  *
- * Drawing operations are stored as text in Graphviz's drawing language (xdot). They become the background of a graph that is
- * laid out with nop2, which keeps all positions. Boxes with a tooltip are nodes of that graph, because only graph objects can
- * have tooltips. Two nodes without size in opposite corners fix the frame.
+ * Drawing operations are stored as text in Graphviz's drawing language (xdot). They become the background of a graph that
+ * Graphviz's engine nop2 draws; nop2 keeps all positions. Boxes with a tooltip become nodes of this graph, because only graph
+ * objects can have tooltips. Two nodes without size in opposite corners fix the size of the picture.
  *
- * Graphviz has state for the whole process (the error hook, plugins), so only one picture is written at a time. Its context is
- * never released: the pango plugin keeps a pointer to the last font in the context and reads it for the next picture. */
+ * Graphviz has state for the whole process (the error hook, plugins), so only one picture is written at a time. The Graphviz
+ * context is never released, because the pango plugin keeps a pointer to the last font in the context and reads it for the
+ * next picture. */
 #include "formats/canvas/canvas.h"
 
 #include <cgraph.h>
@@ -28,8 +29,8 @@ enum { NUMBER_MAX = 48, COLOR_MAX = 16 };
 #define PIXEL_LIMIT 32000.0 /* maximum number of pixels along one side of a PNG in cairo */
 #define PIXELS_LIMIT 100e6  /* maximum number of pixels of a PNG */
 #define PNG_DPI 192.0
-#define RAISED 0.2 /* fraction of the font size by which Graphviz raises a text with pango */
-#define CORNER 0.5 /* half of the minimum size of a node, rounded as in Graphviz */
+#define RAISED 0.2 /* fraction of the font size by which Graphviz moves a text upwards if it draws with pango */
+#define CORNER 0.5 /* half of the minimum size of a node; Graphviz rounds sizes in the same way */
 #define INCH 72.0  /* points per inch */
 
 typedef struct node_box {
@@ -45,12 +46,12 @@ struct mp_canvas {
     mp_text_builder drawing;
     node_box *boxes;
     size_t n_boxes, boxes_capacity;
-    bool failed; /* true after a failed allocation while operations were recorded */
+    bool failed; /* true if an allocation failed while operations were recorded */
 };
 
 /* ---- recording ---- */
 
-/* Returns a cleaned copy in the pool. NULL: out of memory, and the picture is marked as failed. */
+/* Returns a copy of a text in the pool as clean UTF-8. NULL: out of memory; the picture is then marked as failed. */
 static char *clean_copy(mp_canvas *canvas, const char *text, bool lines)
 {
     char *copy = mp_pool_alloc(canvas->pool, strlen(text) + 1, 3);
@@ -85,11 +86,11 @@ void mp_canvas_free(mp_canvas *canvas)
     mp_free(canvas);
 }
 
-/* Writes value * scale with `digits` decimals, with a point in every locale. */
+/* Writes value * scale with `digits` decimals. The decimal separator is a point in every locale. */
 static const char *number_text(double value, double scale, int digits, char *text)
 {
     long long power = 1, units;
-    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* the condition is also true for NaN */
+    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* written so that NaN also satisfies the condition */
     if (value > POINT_LIMIT) value = POINT_LIMIT;
     for (int k = 0; k < digits; k++) power *= 10;
     units = llround(value * scale * (double)power);
@@ -109,7 +110,7 @@ static void append_number(mp_canvas *canvas, double value)
     mp_text_format(&canvas->drawing, "%s ", number_text(value, 1, 2, text));
 }
 
-/* Appends an operation that takes a string: "c 7 -#rrggbb ". */
+/* Appends a drawing operation that has a string: "c 7 -#rrggbb ". */
 static void append_setting(mp_canvas *canvas, char operation, const char *value)
 {
     mp_text_format(&canvas->drawing, "%c %zu -%s ", operation, strlen(value), value);
@@ -124,7 +125,7 @@ static void append_pen(mp_canvas *canvas, const char *color, double width, bool 
     append_setting(canvas, 'c', color);
 }
 
-/* Appends the colours of a filled shape. Without a stroke the outline is transparent. */
+/* Appends the fill and outline colours of a shape. stroke NULL: the outline is transparent. */
 static void append_fill(mp_canvas *canvas, const char *fill, const char *stroke)
 {
     if (stroke)
@@ -185,7 +186,7 @@ void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *
     if (n < 2 || !(length > 0)) return;
     dx *= size / length;
     dy *= size / length;
-    const double base_x = tip[0] - dx, base_y = tip[1] - dy; /* the width of the arrowhead is 0.8 of its length */
+    const double base_x = tip[0] - dx, base_y = tip[1] - dy; /* the width of an arrowhead is 0.8 of its length */
     const double head[] = {tip[0], tip[1], base_x - 0.4 * dy, base_y + 0.4 * dx, base_x + 0.4 * dy, base_y - 0.4 * dx};
     mp_canvas_area(canvas, head, 3, color);
 }
@@ -224,7 +225,7 @@ void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const
 
 /* ---- writing ---- */
 
-/* Returns the format given by a path's ending; NULL: unknown. */
+/* Returns the file format that the ending of a path states; NULL: unknown. */
 static const char *format_of(const char *path)
 {
     static const char *const formats[] = {"svg", "png", "pdf"};
@@ -240,7 +241,8 @@ mp_status mp_canvas_check_path(const char *path, mp_error *err)
     return MP_FAIL_AT(err, MP_INVALID, path, 0, 0, "a picture's name must end in .svg, .png or .pdf");
 }
 
-/* Returns a tooltip as a Graphviz escape string: Graphviz decodes entities once and backslashes twice. */
+/* Returns a tooltip as a Graphviz escape string. Graphviz decodes entities once and backslashes twice, so both are escaped
+ * accordingly. */
 static char *escaped_tooltip(mp_pool *pool, const char *text)
 {
     enum { LONGEST = 5 };
@@ -267,7 +269,7 @@ static int set(void *object, const char *name, const char *value)
     return agsafeset(object, (char *)name, (char *)value, "");
 }
 
-/* Returns the first line of a text as a Graphviz name, with `&` escaped as an entity and `extra` bytes of space after it. */
+/* Returns the first line of a text as a Graphviz node name, with `&` escaped as an entity. `extra` bytes after it are free. */
 static char *escaped_line(mp_pool *pool, const char *text, size_t extra)
 {
     static const char entity[] = "&amp;";
@@ -283,7 +285,8 @@ static char *escaped_line(mp_pool *pool, const char *text, size_t extra)
     return to;
 }
 
-/* Returns a box's name for SVG viewers: the first line of its tooltip, with a number if another box has this name. */
+/* Returns the name of a box for SVG viewers. It is the first line of its tooltip. If another box has this name, a number is
+ * appended. */
 static char *node_name(mp_pool *pool, Agraph_t *g, const char *tooltip, size_t number)
 {
     char *name = escaped_line(pool, tooltip, NUMBER_MAX);
@@ -292,7 +295,7 @@ static char *node_name(mp_pool *pool, Agraph_t *g, const char *tooltip, size_t n
     return name;
 }
 
-/* Adds a node with this name and position. width and height 0: a point that fixes the frame. */
+/* Adds a node with this name and position to the graph. A node with width and height 0 only fixes the size of the picture. */
 static Agnode_t *add_node(Agraph_t *g, const char *name, const node_box *box)
 {
     char x[NUMBER_MAX], y[NUMBER_MAX], text[2 * NUMBER_MAX];
@@ -306,8 +309,8 @@ static Agnode_t *add_node(Agraph_t *g, const char *name, const node_box *box)
     return node;
 }
 
-/* Returns the resolution of a PNG in dots per inch: twice that of a common screen, so that it is sharp on high-density screens;
- * less for a huge picture. */
+/* Returns the resolution of a PNG in dots per inch. It is twice the resolution of a common screen, so that the picture is
+ * sharp on high-density screens. For a huge picture it is lower. */
 static double resolution(const mp_canvas *canvas)
 {
     double width = canvas->width / INCH, height = canvas->height / INCH;
@@ -353,7 +356,7 @@ static mp_status fill_graph(const mp_canvas *canvas, mp_pool *pool, Agraph_t *g,
     return MP_OK;
 }
 
-/* Overwrites the creation time that cairo writes into a PDF, so that the same picture gives the same file. */
+/* Overwrites the creation time that cairo writes into a PDF. The same picture then gives the same file. */
 static void remove_date(char *bytes, size_t size)
 {
     static const char key[] = "/CreationDate (D:";
@@ -366,7 +369,7 @@ static void remove_date(char *bytes, size_t size)
 
 typedef struct layout {
     GVC_t *gvc;
-    Agraph_t *graph; /* the graph with positions; NULL: it is not laid out */
+    Agraph_t *graph; /* the graph that Graphviz has laid out; NULL: there is none */
 } layout;
 
 static void layout_free(layout *l)

@@ -1,10 +1,12 @@
-/* canvas.h - pictures through Graphviz; the only file that calls cgraph and gvc for output.
+/* canvas.h - pictures through Graphviz. Only this part of memplan calls cgraph and gvc for output.
  *
  * Coordinates are points with y upwards and (0, 0) at the bottom left. Graphviz's engine nop2 draws the picture and keeps every
  * position. Boxes with a tooltip become nodes. Everything else (areas, lines, text, boxes without tooltip) becomes drawing
- * operations of the background, in call order. Colours are "#rrggbb", or "#rrggbbaa" with transparency. All text is escaped
- * here: names may contain any UTF-8 (invalid UTF-8 and control characters are replaced). The same calls give the same file. If
- * memory runs out while drawing, mp_canvas_write fails. */
+ * operations of the background, in call order.
+ *
+ * Colours are "#rrggbb", or "#rrggbbaa" with transparency. The functions escape all text: names may contain any UTF-8;
+ * invalid UTF-8 and control characters are replaced. The same calls give the same file. If memory runs out while a picture
+ * is recorded, mp_canvas_write fails. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,17 +17,17 @@
 #include "memplan/error.h"
 #include "memplan/memory.h"
 
-/* ---- the colours of all pictures: one meaning per colour ---- */
+/* ---- the colours of all pictures; each colour has one meaning ---- */
 
 #define MP_COLOR_PAPER "#ffffff"
-#define MP_COLOR_CLEAR "#ffffff00" /* transparent: for boxes that only have a tooltip */
+#define MP_COLOR_CLEAR "#ffffff00" /* transparent; for boxes that exist only to have a tooltip */
 #define MP_COLOR_TEXT "#0f172a"
 #define MP_COLOR_MUTED "#64748b"
 #define MP_COLOR_GRID "#e2e8f0"
 #define MP_COLOR_WIRE "#94a3b8"
 #define MP_COLOR_LIMIT "#dc2626" /* colour of budgets and floors */
 
-/* ---- colours of memory contents by category ---- */
+/* ---- colours of the categories of memory contents ---- */
 #define MP_COLOR_STATIC "#cbd5e1"
 #define MP_COLOR_STATE "#94a3b8"
 #define MP_COLOR_KEPT "#3b82f6"
@@ -46,8 +48,9 @@ mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *
 void mp_canvas_free(mp_canvas *canvas);
 MP_OWNER(mp_canvas_free, mp_canvas)
 
-/* Draws a filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. A box with a tooltip (shown by SVG
- * viewers) becomes a node, drawn above everything else. Use tooltips for at most about two thousand boxes per picture. */
+/* Draws a filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. If the box has a tooltip (shown by SVG
+ * viewers), it becomes a node and is drawn above everything else. Use tooltips for at most about two thousand boxes per
+ * picture. */
 void mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill, const char *stroke,
                    const char *tooltip);
 /* Draws a filled polygon of n points x0 y0 x1 y1 ... */
@@ -58,7 +61,7 @@ void mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *c
 void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width);
 /* Draws a filled circle. */
 void mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill);
-/* Draws one line of text with its baseline at y. */
+/* Draws one line of text. y is the coordinate of its baseline. */
 void mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
                     const char *text);
 
@@ -66,17 +69,19 @@ void mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, doubl
  * the file's title. */
 void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text);
 
-/* Writes the picture in the format given by the ending of path: svg, png or pdf. Atomic, as mp_file_write. MP_INVALID: another
- * ending. MP_UNSUPPORTED: this Graphviz cannot write the format. MP_IO, MP_NOMEM. */
+/* Writes the picture in the format that the ending of the path states: svg, png or pdf. The file is replaced atomically, as
+ * by mp_file_write. MP_INVALID: the path has another ending. MP_UNSUPPORTED: the installed Graphviz cannot write the format.
+ * MP_IO, MP_NOMEM. */
 mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err);
 
-/* Checks that a path ends in svg, png or pdf, so that a typo is reported before the work is done. MP_INVALID. */
+/* Checks that a path ends in svg, png or pdf. Call it early, so that a typo is reported before the work is done. MP_INVALID:
+ * the path has another ending. */
 mp_status mp_canvas_check_path(const char *path, mp_error *err);
 
-/* ---- text for pictures: clean UTF-8, estimated width, shortened to a width ---- */
+/* ---- text for pictures: functions that clean UTF-8, estimate widths and shorten texts ---- */
 
-/* Returns the next character of UTF-8 text (which must not be at its end) and advances *text. Invalid bytes, and characters
- * that XML forbids, become U+FFFD. */
+/* Returns the next character of UTF-8 text and advances *text. *text must not be at the end of the text. Invalid bytes, and
+ * characters that XML forbids, become U+FFFD. */
 uint32_t mp_canvas_next(const char **text);
 
 /* Writes `text` to `to` as UTF-8 that every format permits. Line breaks and tabs become spaces unless `lines` is true. Other
@@ -88,15 +93,16 @@ double mp_canvas_text_width(const char *text, double size, bool bold);
 
 enum { MP_CANVAS_LINE = 256 };
 /* Returns a text that fits into `width` and MP_CANVAS_LINE bytes: `text` itself, or `text` with its middle removed
- * ("layer1...conv1/Conv"), because names differ at both ends. Validity as mp_text. */
+ * ("layer1...conv1/Conv"), because names differ at both ends. The result is valid as long as one of mp_text. */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width);
 
-/* Returns the largest font size from `size` down to `least` at which a text fits into `width`; `least` if none does. */
+/* Returns the largest font size from `size` down to `least` at which a text fits into `width`. If no size suffices, returns
+ * `least`. */
 double mp_canvas_fitting_size(const char *text, double size, double least, bool bold, double width);
 
-/* ---- the title of a PDF, which Graphviz does not write ---- */
+/* ---- the title of a PDF; Graphviz does not write it ---- */
 
-/* Appends to `out` the bytes that set the title (UTF-8) of a PDF of `size` bytes when they are appended to the PDF. They are an
- * incremental update (ISO 32000-1, 7.5.6) with a cross-reference table or stream, as in the file. Appends nothing if the end of
- * the file is not understood. O(size of the file's last section + title). */
+/* Appends to `out` the bytes that set the title (UTF-8) of a PDF of `size` bytes when they are appended to the PDF. The
+ * bytes are an incremental update (ISO 32000-1, 7.5.6). Its cross references are a table or a stream, as in the PDF itself.
+ * If the end of the PDF cannot be parsed, nothing is appended. O(size of the file's last section + title). */
 void mp_pdf_title_put(mp_text_builder *out, const char *bytes, size_t size, const char *title);

@@ -1,7 +1,7 @@
 /* canvas_text.c - text for pictures: clean UTF-8 and estimated widths.
  *
- * Widths are the advances of DejaVu Sans, the preferred font of pictures, in thousandths of the font size. Layout uses these
- * widths instead of the installed fonts, so that a picture is the same on every machine. */
+ * The width of a character is its advance in DejaVu Sans, the preferred font of pictures, in thousandths of the font size.
+ * Layout uses these widths instead of the installed fonts, so that a picture is the same on every machine. */
 #include "formats/canvas/canvas.h"
 
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "estimator/base/visible_text.h"
 #include "formats/base/text.h"
 
-#define HEAD_SHARE 0.4 /* fraction of a shortened text that is kept before the ellipsis */
+#define HEAD_SHARE 0.4 /* fraction of a shortened text that is kept before the ellipsis; the rest is after it */
 
 enum {
     REPLACEMENT = 0xFFFD,
-    WIDE_FROM = 0x2E80 /* characters from WIDE_FROM on, East Asian scripts and symbols, are as wide as high */
+    WIDE_FROM = 0x2E80 /* characters from WIDE_FROM on (East Asian scripts and symbols) are as wide as they are high */
 };
 
 static const short advance[2][95] = {

@@ -1,4 +1,4 @@
-/* canvas_title.c - appends an information dictionary to a PDF. */
+/* canvas_title.c - appends an information dictionary with the title to a PDF. */
 #include "formats/canvas/canvas.h"
 
 #include <stdbool.h>
@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAIL = 64 }; /* number of bytes at the end of the file in which "startxref" is searched */
+enum { TAIL = 64 }; /* number of bytes at the end of the PDF in which "startxref" is searched */
 
-/* The contents of a PDF's newest trailer (the end of its object list). */
+/* Values from the newest trailer of a PDF. The trailer is at the end of its object list. */
 typedef struct trailer {
-    unsigned long at;         /* position of the trailer's cross-reference section in the file */
+    unsigned long at;         /* position in the file of the cross-reference section that belongs to the trailer */
     unsigned long size, root; /* number of objects in the file, and object number of the catalogue */
-    bool table;               /* true: the cross-reference section is a table (old form); false: a stream */
+    bool table;               /* true: the cross-reference section is a table (the older form); false: a stream */
 } trailer;
 
-/* Returns the position of a word in bytes[from..to); `to`: not found. */
+/* Returns the position of a word in bytes[from..to). If the word does not occur, returns `to`. */
 static size_t find(const char *bytes, size_t from, size_t to, const char *word)
 {
     const size_t length = strlen(word);
@@ -24,7 +24,8 @@ static size_t find(const char *bytes, size_t from, size_t to, const char *word)
     return to;
 }
 
-/* Reads the number after a word in bytes[from..to); the byte at `to` ends every number. Returns false if there is none. */
+/* Reads the number after a word in bytes[from..to). The byte at `to` must not be a digit. Returns false if there is no such
+ * number. */
 static bool number_after(const char *bytes, size_t from, size_t to, const char *word, unsigned long *number)
 {
     char *end;
@@ -42,7 +43,7 @@ static bool read_trailer(const char *bytes, size_t size, trailer *out)
     return number_after(bytes, out->at, end, "/Size", &out->size) && number_after(bytes, out->at, end, "/Root", &out->root);
 }
 
-/* Writes the title as UTF-16 in hexadecimal digits, with a byte order mark. */
+/* Writes the title as UTF-16 in hexadecimal digits; the first character is a byte order mark. */
 static void put_title(mp_text_builder *out, const char *title)
 {
     mp_text_put(out, "<FEFF");

@@ -1,11 +1,11 @@
-/* plot.c - round numbers on axes, grid lines and titles of a panel. */
+/* plot.c - draws the axes of a plot with round numbers, grid lines and titles. */
 #include "formats/canvas/plot.h"
 
 #include <math.h>
 
 #include "formats/base/text.h"
 
-enum { SIZE = 12 }; /* font size of numbers and titles of axes, in points */
+enum { SIZE = 12 }; /* font size of the numbers and titles of the axes, in points */
 
 static double scaled(const mp_plot_axis *axis, double value)
 {
@@ -33,11 +33,11 @@ static size_t linear_ticks(const mp_plot_axis *axis, size_t most, double *values
     const double step = mp_plot_step((high - low) / ((double)most - 1));
     size_t n = 0;
     for (double k = ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + 1e-9 * step && n < most; k++)
-        values[n++] = k * step * axis->unit + 0.0; /* adding 0.0 turns negative zero into zero */
+        values[n++] = k * step * axis->unit + 0.0; /* adding 0.0 turns negative zero into positive zero */
     return n;
 }
 
-/* Selects ticks from 0, 1, 2, 5, 10, 20, ... that are far enough apart. */
+/* Selects numbers for the axis from 0, 1, 2, 5, 10, 20, ..., such that neighbours are far enough apart. */
 static size_t count_ticks(const mp_plot_axis *axis, size_t most, double *values)
 {
     static const double leads[] = {1, 2, 5};
@@ -70,7 +70,7 @@ double mp_plot_unit(int64_t bytes, const char **name)
     return unit;
 }
 
-/* Returns the number of decimals for all numbers of an axis, as required by their step. */
+/* Returns how many decimals the numbers of an axis need. It depends on the step between them and is equal for all. */
 static int decimals_of(const mp_plot_axis *axis, const double *values, size_t n)
 {
     if (n < 2 || axis->scale == MP_PLOT_COUNTS) return 0;

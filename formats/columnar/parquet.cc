@@ -1,4 +1,4 @@
-/* parquet.cc - reads Parquet files through Arrow's C++ library, as a module. The only file that uses Arrow. */
+/* parquet.cc - a module that reads Parquet files through Arrow's C++ library. No other file of memplan uses Arrow. */
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
@@ -22,20 +22,21 @@ namespace
 
 struct open_file {
     mp_columnar_file base;
-    std::unique_ptr<arrow::MemoryPool> pool; /* declared before the Arrow objects that use it, so it is destroyed last */
+    std::unique_ptr<arrow::MemoryPool>
+        pool; /* declared before the Arrow objects that use it, so that it is destroyed after them */
     std::unique_ptr<parquet::arrow::FileReader> reader;
-    std::vector<int64_t> starts; /* index of the first row of each row group; the last entry is the total number of rows */
+    std::vector<int64_t> starts; /* per row group: index of its first row. The last entry is the total number of rows */
 };
 
-/* The rows read of a column so far, and the position for the next row. */
+/* The rows of a column that have been read so far, and the position for the next row. */
 struct sink {
     const char *name, *folder;
     mp_dataset set;
-    int64_t row_bytes, filled_bytes, row; /* row: index of the first row that is being appended */
+    int64_t row_bytes, filled_bytes, row; /* row: index of the first of the rows that are being appended */
     bool has_shape;
 };
 
-/* Returns the first line of an Arrow message. The rest consists of source positions and stack traces. */
+/* Returns the first line of an error message from Arrow. The other lines are source positions and stack traces. */
 std::string first_line(const std::string &text)
 {
     return text.substr(0, std::min<size_t>(text.find('\n'), 200));
@@ -47,7 +48,7 @@ mp_status failed(const arrow::Status &status, const char *what, mp_error *err)
     return MP_FAIL(err, MP_PARSE, "%s cannot be read: %s", what, first_line(status.message()).c_str());
 }
 
-/* Catches every exception that Arrow throws, because none may propagate into C. */
+/* Calls a function and catches every exception that Arrow throws, because exceptions must not propagate into C. */
 template <class Body> mp_status guarded(const char *what, mp_error *err, Body body)
 {
     try {
@@ -84,7 +85,7 @@ mp_dtype number_type(const arrow::DataType &type)
     }
 }
 
-/* A list in an array of lists: its elements are the values [begin, begin + n). */
+/* A list that is an entry of an array of lists. Its elements are the values [begin, begin + n). */
 struct extent {
     int64_t begin, n;
 };
@@ -110,7 +111,7 @@ const arrow::Array &values_of(const arrow::Array &lists)
     return *static_cast<const arrow::FixedSizeListArray &>(lists).values();
 }
 
-/* Sets the row shape from the first row, and allocates memory for n_rows rows. */
+/* Sets the row shape of a column from its first row, and allocates memory for n_rows rows. */
 mp_status shape(sink &s, const arrow::Array &array, int64_t row, int64_t n_rows, mp_error *err)
 {
     const arrow::Array *a = &array;
@@ -165,7 +166,7 @@ const parquet::arrow::SchemaField *find(const open_file &f, const char *name)
     return nullptr;
 }
 
-/* Lists the first columns, for the error message about an unknown column. */
+/* Lists the first columns of the file, for the error message about an unknown column. */
 std::string names(const open_file &f)
 {
     std::string text;
@@ -190,7 +191,7 @@ mp_status find_leaf(const open_file &f, sink &s, int *leaf, mp_error *err)
     return MP_OK;
 }
 
-/* Appends the rows of a row group that are in the ranges. */
+/* Appends those rows of a row group that are in the requested ranges. */
 mp_status read_group(open_file &f, sink &s, int group, int leaf, const mp_row_range *ranges, size_t n, int64_t n_rows,
                      mp_error *err)
 {
@@ -253,7 +254,7 @@ void close(mp_columnar_file *self)
     delete reinterpret_cast<open_file *>(self);
 }
 
-/* A damaged file may announce any size, so allocations are limited to the machine's memory. */
+/* a damaged file may state any size, so allocations are limited to the memory of the machine */
 int64_t memory_bytes()
 {
     return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);

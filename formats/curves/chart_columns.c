@@ -1,7 +1,7 @@
 /* chart_columns.c - live bytes by layer over the steps of a plan, with keep-all's live bytes for comparison.
  *
- * A plan has more steps than keep-all and may run them in another order, so the two have no common time axis. Both curves span
- * the whole width: the picture compares equal fractions of the two step lists. */
+ * A plan has more steps than keep-all and may run them in another order, so the plan and keep-all have no common axis of
+ * steps. Each curve is stretched to the whole width. The picture thus compares equal fractions of the two step lists. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -72,9 +72,9 @@ static void name_activities(mp_timeline_columns *c, bool *ran)
     }
 }
 
-/* Chooses the layer of every span. The result of a first run is "kept" if backward or a recomputation reads it. The result of a
- * later run is "recomputed", and of a copy "copied". `span` is scratch memory with an entry per storage: the span of each live
- * storage. */
+/* Chooses the layer of every span. The result of a first run is "kept" if backward or a recomputation reads it. The result
+ * of a later run is "recomputed", and the result of a copy is "copied". `span` is scratch memory with one entry per storage:
+ * the current span of the storage. */
 static void choose_layers(mp_timeline_columns *c, int *span)
 {
     const mp_timeline *tl = c->timeline;
@@ -103,7 +103,7 @@ static void choose_layers(mp_timeline_columns *c, int *span)
     }
 }
 
-/* Computes a tier's live bytes per step and layer. `live` has (n_steps + 1) * MP_N_LAYERS entries. */
+/* Computes the live bytes of a tier per step and layer. `live` has (n_steps + 1) * MP_N_LAYERS entries. */
 static void add_up(const mp_timeline_columns *c, int tier, int64_t *live)
 {
     const mp_timeline *tl = c->timeline;
@@ -155,7 +155,7 @@ static void fill_column(const mp_timeline_columns *c, int tier, mp_timeline_colu
         if (counts[k] > counts[column->activity]) column->activity = (mp_activity)k;
 }
 
-/* Summarises the steps of a tier in columns. `live` is scratch memory, with the size that add_up requires. */
+/* Summarises the live bytes of a tier in columns. `live` is scratch memory of the size that add_up requires. */
 static void fill_tier(mp_timeline_columns *c, int tier, size_t per_column, int64_t *live)
 {
     mp_tier_columns *of = &c->tiers[tier];

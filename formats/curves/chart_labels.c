@@ -1,4 +1,4 @@
-/* chart_labels.c - positions of the labels at the peaks. */
+/* chart_labels.c - positions of the labels that state the peaks of the plan and of keep-all. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static bool overlap(const label_box *a, const label_box *b)
     return a->left < b->right && b->left < a->right && a->low < b->high && b->low < a->high;
 }
 
-/* Finds the lowest and the highest point of keep-all's curve within a box's width. */
+/* Finds the lowest and the highest point of keep-all's curve between the left and the right side of a box. */
 static void curve_range(const mp_timeline_chart *p, const label_box *box, double *lowest, double *highest)
 {
     const mp_tier_use *use = p->columns->tiers[p->tier].keep_all;
@@ -38,8 +38,8 @@ static void curve_range(const mp_timeline_chart *p, const label_box *box, double
     }
 }
 
-/* Finds a position for a label of this size: near x, not below y, clear of keep-all's curve and of the n boxes `others`. The
- * plan's own data is below y. There is always room above everything. */
+/* Finds a position for a label of this size: near x, not below y, and without covering keep-all's curve or the n boxes
+ * `others`. The curve of the plan is below y. A free position always exists above everything else. */
 static label_box find_place(const mp_timeline_chart *p, double x, double y, double width, double height,
                             const label_box *others, size_t n)
 {
@@ -69,22 +69,22 @@ static label_box find_place(const mp_timeline_chart *p, double x, double y, doub
 }
 
 typedef struct point_label {
-    const char *text, *more; /* first and second line of the label; `more` is "" without a second line */
+    const char *text, *more; /* first and second line of the label; `more` is "" if there is only one line */
     bool bold;
     const char *color;
-    double x, y;   /* coordinates of the point that the label describes */
-    label_box box; /* box of the label's text; a line leads from the box to the point */
+    double x, y;   /* coordinates of the peak that the label describes */
+    label_box box; /* box of the label's text; a line connects the box with the peak */
 } point_label;
 
 enum { LABELS_MAX = 2, OBSTACLES_MAX = 6 };
 
-/* Boxes that further labels must not cover. */
+/* The boxes that are placed already; further labels must not cover them. */
 typedef struct obstacles {
     label_box boxes[OBSTACLES_MAX];
     size_t n;
 } obstacles;
 
-/* Places a label near its point, above the height `above`, without covering anything. */
+/* Places a label near its peak, above y = above, without covering anything. */
 static void place_label(const mp_timeline_chart *p, point_label *label, double above, obstacles *in_the_way)
 {
     const double first = mp_canvas_text_width(label->text, SIZE, label->bold),
@@ -95,7 +95,7 @@ static void place_label(const mp_timeline_chart *p, point_label *label, double a
     in_the_way->boxes[in_the_way->n++] = (label_box){label->x - 3, label->x + 3, label->y, label->box.low};
 }
 
-/* Places the labels of the plan's peak and keep-all's peak; returns their number. */
+/* Places the labels of the plan's peak and of keep-all's peak, and returns their number. */
 static size_t place_labels(const mp_timeline_chart *p, point_label labels[LABELS_MAX])
 {
     const mp_timeline_columns *c = p->columns;

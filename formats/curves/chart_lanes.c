@@ -1,7 +1,7 @@
 /* chart_lanes.c - lanes of the channels beside compute: a bar from the issue of a step to its wait.
  *
- * The axis counts steps, as in the chart above. A channel runs its steps one after the other, but several may be issued before
- * the first wait. Their bars have separate rows. */
+ * The horizontal axis counts steps, as in the chart of memory. A channel runs its steps one after the other, but several
+ * steps may be issued before the first wait. The bars of these steps are in separate rows. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "formats/canvas/canvas.h"
 
 #define ROW_HEIGHT 17.0
-#define LANE_HEIGHT 54.0 /* maximum height of a lane in points; if the lane has many rows, they become lower */
+#define LANE_HEIGHT 54.0 /* maximum height of a lane in points. If a lane has many rows, the rows become lower */
 #define LANE_GAP 5.0     /* space above each lane, in points */
 #define NAME_SIZE 10.0
 #define TITLE_SIZE 12.0
@@ -33,7 +33,7 @@ mp_status mp_lanes_find(const mp_timeline_columns *c, mp_lanes *out, mp_error *e
     for (size_t k = MP_CHANNEL_SECOND_STREAM + 1; k < c->graph->n_channels; k++) out->rows[k] = 1;
     for (size_t t = 0; t < c->n_steps; t++) {
         const int channel = mp_step_channel(c->graph, c->steps[t]);
-        int best = 0; /* the first free row, else the row that becomes free first */
+        int best = 0; /* chooses the first free row; if no row is free, the row that becomes free first */
         if (channel == MP_CHANNEL_COMPUTE) continue;
         for (int row = 0; row < MP_LANE_ROWS_MAX && free_at[channel][best] > (int)t; row++)
             if (free_at[channel][row] < free_at[channel][best]) best = row;
@@ -87,7 +87,7 @@ static const char *describe(const mp_timeline_columns *c, size_t t)
                    (double)c->ends[t] * c->graph->tick_seconds);
 }
 
-/* Draws a bar of height `high` at y, with its name if there is room. */
+/* Draws a bar of height `high` at y. If there is enough space, the bar contains its name. */
 static void draw_bar(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, size_t t, double y, double high,
                      bool tooltip)
 {

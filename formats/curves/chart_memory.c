@@ -6,8 +6,8 @@
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 
-#define LABEL_SPACE 62.0 /* height in points above all data, for at most two labels */
-#define UNIT_SPACE 30.0  /* part of LABEL_SPACE that contains the unit of the axis */
+#define LABEL_SPACE 62.0 /* height in points above the data, enough for two labels */
+#define UNIT_SPACE 30.0  /* part of LABEL_SPACE that the unit of the axis occupies */
 
 enum { KEEP_ALL_PARTS = 700, SEPARATED_MAX = 110 };
 
@@ -26,8 +26,8 @@ double mp_column_left(const mp_timeline_columns *columns, const mp_frame *frame,
     return mp_step_x(columns, frame, k < columns->n ? columns->columns[k].first : (double)columns->n_steps);
 }
 
-/* Draws each layer as the area from the bottom to its upper edge, the uppermost first. The areas overlap, so that no gaps are
- * visible. */
+/* Draws each layer as the area from the bottom of the chart to the layer's upper edge. The uppermost layer is drawn first,
+ * so the areas overlap and no gaps are visible. */
 static mp_status draw_layers(const mp_timeline_chart *p, mp_error *err)
 {
     const mp_timeline_columns *c = p->columns;
@@ -61,7 +61,7 @@ static mp_status draw_layers(const mp_timeline_chart *p, mp_error *err)
     return MP_OK;
 }
 
-/* Writes the names of always-live layers into their bands. */
+/* Writes the names of the always-live layers into their areas. */
 static void name_bands(const mp_timeline_chart *p)
 {
     const mp_tier_columns *tier = &p->columns->tiers[p->tier];
@@ -71,7 +71,7 @@ static void name_bands(const mp_timeline_chart *p)
         double low = height_of(p, below), high = height_of(p, below + always);
         below += always;
         if (p->scale.cut_below && below == tier->use->static_bytes)
-            high -= 11; /* leaves room for the mark of the scale's break */
+            high -= 11; /* the space at the break of the scale is reserved for its mark */
         if (high - low < 13 || k > MP_LAYER_OPTIMIZER) continue;
         mp_canvas_text(p->canvas, p->frame.left + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT,
                        mp_text("%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(always)));
@@ -88,7 +88,7 @@ static mp_status draw_keep_all(const mp_timeline_chart *p, mp_error *err)
     for (size_t k = 0; k < parts; k++) {
         const double from = (double)k / (double)parts, to = (double)(k + 1) / (double)parts;
         const double y = height_of(p, mp_keep_all_between(c, p->tier, from, to));
-        if (n && fabs(xy[n - 1] - y) < 0.05) { /* the line stays at its height, so no new point is necessary */
+        if (n && fabs(xy[n - 1] - y) < 0.05) { /* while the upper edge keeps its height, no new point is necessary */
             xy[n - 2] = share_x(p, to);
             continue;
         }

@@ -1,6 +1,6 @@
 /* chart_panels.c - panels of single tensors: the largest ones at the peak, and the address map of an arena.
  *
- * Shapes are drawn into the background in order. Transparent boxes above them have the tooltips. */
+ * Visible shapes are drawn into the background. Transparent boxes above them carry the tooltips. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
-#define BUDGET_SHOWN 1.25 /* a budget of more than this multiple of the arena is not drawn */
+#define BUDGET_SHOWN 1.25 /* if the budget exceeds the arena by more than this factor, it is not drawn */
 #define ROW_HEIGHT 20.0
 #define PANEL_HEAD 30.0
 #define ARENA_HEIGHT 330.0
@@ -50,7 +50,7 @@ void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const m
     mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, "step");
 }
 
-/* Returns the tooltip of an instance of a storage. */
+/* Returns the text of the tooltip for an instance of a storage. */
 static const char *describe(const mp_timeline_columns *c, int storage, mp_layer layer, int first, int last)
 {
     mp_label label;
@@ -75,8 +75,9 @@ double mp_largest_height(const mp_timeline_columns *columns)
     return rows ? PANEL_HEAD + ROW_HEIGHT * (double)rows : 0;
 }
 
-/* Writes a name where there is space. First choice: after all bars, which end at x1. Second: before the longest bar [in0, in1],
- * where free0 is the first free x. Third: in that bar, beside the line at the peak. */
+/* Writes the name of a tensor in its row where there is space. The first choice is after all bars, which end at x1. The
+ * second choice is before the longest bar [in0, in1], where free0 is the first free x. The third is inside that bar, beside
+ * the line at the peak. */
 static void place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double free0, double x1, double in0,
                        double in1, double line, mp_layer layer, double y)
 {
@@ -175,7 +176,7 @@ static int compare_areas(const void *a, const void *b)
     if (x != y) return x > y ? -1 : 1;
     return *(const mp_place *const *)a < *(const mp_place *const *)b
                ? -1
-               : 1; /* both pointers are into one array, whose order is kept */
+               : 1; /* both pointers refer to the same array, and equal elements keep its order */
 }
 
 static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
@@ -184,7 +185,7 @@ static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp
     double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
     double y = mp_byte_scale_y(scale, (double)place->offset),
            height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
-    bool gap = width > 4 && height > 4; /* true if the boxes are large enough for a thin white gap between neighbours */
+    bool gap = width > 4 && height > 4; /* true if the boxes are large enough for a thin white gap between them */
     mp_layer layer = layer_of_place(c, place);
     mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL);
     if (rank >= TOOLTIPS_MAX) return;
@@ -195,8 +196,8 @@ static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp
     mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text);
 }
 
-/* Draws the name in the middle of a place that is large enough. Names are drawn after all boxes, because the places of an
- * in-place pair overlap in one step. */
+/* Draws the name in the middle of a place on the address map that is large enough. Names are drawn after all boxes, because
+ * the places of an in-place pair overlap in one step. */
 static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
                       const mp_place *place)
 {
@@ -211,7 +212,7 @@ static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_
                    mp_canvas_shorten(name, PLACE_SIZE, false, width - 8));
 }
 
-/* Draws a line across the map, with its name at the right end, above or below the line. */
+/* Draws a horizontal line across the address map, with a name at its right end, above or below the line. */
 static void draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const char *color, bool dashed, bool above,
                        const char *const *lines, size_t n)
 {
@@ -221,7 +222,8 @@ static void draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const
         mp_canvas_text(canvas, frame->right + 7, first - 14 * (double)k, MP_ALIGN_LEFT, NAME_SIZE, true, color, lines[k]);
 }
 
-/* Draws two lines across the address map: the arena's upper end, and the part of the budget that is left for the arena. */
+/* Draws two lines across the address map: the upper end of the arena, and the part of the budget that remains for the arena
+ * after static bytes. */
 static void draw_levels(const mp_plan *plan, double arena, double budget, mp_canvas *canvas, const mp_frame *frame,
                         const mp_byte_scale *scale)
 {

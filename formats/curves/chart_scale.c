@@ -1,7 +1,8 @@
 /* chart_scale.c - the vertical axis of a timeline: piecewise linear, with up to three zones.
  *
- * Parameters and optimizer state are often larger than activations, and a plan may need a tenth of keep-all's memory. The zone
- * of the plan's own memory therefore gets most of the height. A white band marks each change of scale. */
+ * Parameters and optimizer state are often larger than activations, and a plan may need a tenth of keep-all's memory. The
+ * zone between the plan's static bytes and its peak therefore gets most of the height. A white band marks each change of
+ * scale, called a break. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -9,13 +10,13 @@
 
 #include "formats/canvas/plot.h"
 
-#define SQUEEZED_BELOW 50.0 /* height of a compressed zone in points, limited to the fraction LOW_SHARE of the total height */
+#define SQUEEZED_BELOW 50.0 /* height of a compressed zone in points, at most the fraction LOW_SHARE of the total height */
 #define SQUEEZED_ABOVE 74.0
 #define LOW_SHARE 0.22
-#define ALWAYS_SHARE 0.3  /* static bytes up to this fraction of the height are not compressed */
-#define BEYOND_FACTOR 2.2 /* keep-all's curve up to this multiple of the plan's peak is not compressed */
+#define ALWAYS_SHARE 0.3  /* if static bytes occupy at most this fraction of the height, they are not compressed */
+#define BEYOND_FACTOR 2.2 /* if keep-all's curve is at most this multiple of the plan's peak, it is not compressed */
 #define HEADROOM 1.15
-#define LABEL_ROOM 52.0 /* height in points between the plan's peak and the upper break, for the label of the peak */
+#define LABEL_ROOM 52.0 /* height in points between the plan's peak and the upper break; it contains the label of the peak */
 #define WAVE 1.8        /* height of the waves of a break mark, in points */
 #define HALF_BAND 2.0
 
@@ -78,7 +79,7 @@ void mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double le
     if (scale->cut_above) grid_line(canvas, left, right, top->high, top->to / unit, decimals ? decimals : step < 10);
 }
 
-/* Draws a white band with wavy edges at a change of scale. */
+/* Draws the mark of a break: a white band with wavy edges. */
 static void mark_break(mp_canvas *canvas, double left, double right, double y)
 {
     enum { WAVES = 60 };

@@ -1,5 +1,6 @@
-/* curve_picture.c - the trade-off curve. The left panel shows memory and extra time of every plan found, with a line per
- * searcher. It also shows the area that floor and bound prove infeasible. The right panel shows evenly spread checkpoints. */
+/* curve_picture.c - draws the trade-off curve. The left panel shows memory and extra time of every plan found, with a line
+ * per searcher. It also shades the area that floor and bound prove infeasible. The right panel shows the results for evenly
+ * spread checkpoints. */
 #include "memplan/pictures/curve_picture.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 #include "memplan/solver.h"
 
 #define WIDTH 1040.0
-#define HEIGHT 560.0 /* height of the picture in points, if the legend has one row */
+#define HEIGHT 560.0 /* height of the picture in points, if the legend needs only one row */
 #define MARGIN 24.0
 #define PANELS_TOP 412.0
 #define PANELS_BOTTOM 62.0
@@ -26,15 +27,16 @@
 #define IMPOSSIBLE_COLOR "#f1f5f9"
 #define LABEL 12.0 /* font size in the panels, in points */
 #define TITLE_SIZE 20.0
-#define TITLE_LEAST 13.0  /* smallest font size of a title, for long titles */
-#define TITLE_WIDTH 620.0 /* maximum width of the given title at size TITLE_LEAST, without the result that follows it */
+#define TITLE_LEAST 13.0 /* smallest font size of a title, for long titles */
+#define TITLE_WIDTH \
+    620.0 /* maximum width of the caller's title at size TITLE_LEAST, without the result that follows the title */
 #define ROW 17.0
 #define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0
 #define TEXT_GAP 4.0 /* distance between a leader line and its text, in points */
-#define BESIDE 40.0  /* distance in points by which labels may extend beyond the panel */
-#define APART 8.0    /* the axis of time is logarithmic if one curve is slower than another one by this factor */
-#define ALIKE 0.05   /* fraction of the memory from floor to keep-all; curves with closer lowest peaks are compared */
+#define BESIDE 40.0  /* distance in points by which labels may extend beyond the sides of the panel */
+#define APART 8.0    /* if one curve is slower than another by this factor, the axis of time is logarithmic */
+#define ALIKE 0.05   /* fraction of the memory from floor to keep-all; curves whose lowest peaks differ by less are compared */
 #define BELOW 0.15   /* per cent below 0 at which a logarithmic axis begins */
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
@@ -54,8 +56,8 @@ static void text(const picture *p, double x, double y, mp_align align, double si
     mp_canvas_text(p->canvas, x, y, align, size, bold, color, what);
 }
 
-/* Returns a searcher's row in the table of searchers, so that its colour is the same in every picture. For a curve of no single
- * searcher, returns the curve's own number. */
+/* Returns the row of a curve's searcher in the table of searchers, so that the searcher has the same colour in every
+ * picture. If a curve belongs to several searchers, returns the number of the curve. */
 static size_t solver_of(const picture *p, size_t curve)
 {
     for (size_t k = 0; k < mp_solver_count(); k++)
@@ -68,7 +70,7 @@ static const char *color_of(const picture *p, size_t curve)
     return colors[solver_of(p, curve) % N_COLORS];
 }
 
-/* Draws the marker of a curve's searcher, so that curves also differ without colours. */
+/* Draws the marker of a curve. Each searcher has its own marker, so that curves also differ without colours. */
 static void marker(const picture *p, size_t curve, double x, double y)
 {
     const size_t solver = solver_of(p, curve);
@@ -93,7 +95,7 @@ static void marker(const picture *p, size_t curve, double x, double y)
 
 static const char impossible[] = "proved: no schedule";
 
-/* Returns the x coordinate of entry k of the legend, and its row. The last entry is the infeasible area. */
+/* Returns the x coordinate and the row of entry k in the legend. The last entry is the infeasible area. */
 static double entry_x(const mp_sweep *sweep, size_t k, size_t *row)
 {
     double x = MARGIN;
@@ -117,7 +119,8 @@ static size_t legend_rows(const mp_sweep *sweep)
     return row + 1;
 }
 
-/* Returns a sentence about the plan with the lowest peak; among plans with this peak, about the fastest. */
+/* Returns a sentence about the plan with the lowest peak. If several plans have this peak, the sentence is about the
+ * fastest. */
 static const char *finding(const mp_sweep *sweep, const char *title)
 {
     const mp_sweep_point *best = NULL;
@@ -167,7 +170,8 @@ static double label_rows(const mp_sweep *sweep)
     return (double)(sweep->n_curves < MOST_LABELS ? sweep->n_curves : MOST_LABELS);
 }
 
-/* Returns the largest extra time of the plans of a curve, in per cent. *peak_bytes receives the lowest peak of these plans. */
+/* Returns the largest extra time among the plans of a curve, in per cent. *peak_bytes receives the lowest peak of these
+ * plans. */
 static double slowest(const mp_sweep_curve *curve, const mp_sweep *sweep, int64_t *peak_bytes)
 {
     double most = 0;
@@ -181,7 +185,8 @@ static double slowest(const mp_sweep_curve *curve, const mp_sweep *sweep, int64_
     return most;
 }
 
-/* True if two curves reach equally little memory, but one is so much slower that the other would look flat on a linear axis. */
+/* True if two curves have almost the same lowest peak, but one is so much slower that the other would look flat on a linear
+ * axis. */
 static bool is_far_apart(const mp_sweep *sweep)
 {
     const double span = (double)(sweep->keep_all_bytes - sweep->floor_bytes);
@@ -194,7 +199,7 @@ static bool is_far_apart(const mp_sweep *sweep)
     return false;
 }
 
-/* Creates the left panel. The title of its memory axis is written to `title` of TITLE_MAX bytes. */
+/* Creates the left panel. `title` (TITLE_MAX bytes) receives the title of its memory axis. */
 static mp_plot memory_panel(const mp_sweep *sweep, char *title)
 {
     const char *name;
@@ -207,7 +212,7 @@ static mp_plot memory_panel(const mp_sweep *sweep, char *title)
         for (size_t i = 0; i < sweep->curves[k].n; i++)
             if (sweep->curves[k].points[i].feasible) high = fmax(high, (double)sweep->curves[k].points[i].peak_bytes);
     }
-    if (high - low < 0.02 * high) low = 0.98 * high - 1; /* floor and keep-all coincide, but the axis needs a range */
+    if (high - low < 0.02 * high) low = 0.98 * high - 1; /* if floor and keep-all are equal, the axis still needs a range */
     const double span = high - low, height = PANELS_TOP - PANELS_BOTTOM;
     const double headroom = height / (height - (label_rows(sweep) + 2) * ROW);
     const bool alone = sweep->n_spread < 2, logarithmic = is_far_apart(sweep);
@@ -237,7 +242,8 @@ static void floor_area(const picture *p, const mp_plot *panel)
     mp_canvas_box(p->canvas, left, bottom, at - left, top - bottom, IMPOSSIBLE_COLOR, NULL, NULL);
 }
 
-/* Draws the area that the bounds exclude, as steps: a bound for a budget also holds for all smaller budgets. */
+/* Draws the area that the bounds exclude. It is a step function, because the bound for a budget also holds for all smaller
+ * budgets. */
 static void bound_area(const picture *p, const mp_plot *panel)
 {
     const double zero = mp_plot_at(&panel->y, 0);
@@ -260,8 +266,8 @@ static int by_peak(const void *a, const void *b)
     return (x->ticks > y->ticks) - (x->ticks < y->ticks);
 }
 
-/* Draws a curve as steps up to keep-all: a plan is the best one from the budget that equals its peak up to the budget at which
- * a faster plan fits. */
+/* Draws a curve as a step function, up to keep-all. A plan is the best plan for all budgets from its own peak up to the
+ * smallest budget at which a faster plan fits. */
 static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
 {
     const mp_sweep_curve *c = &p->sweep->curves[k];
@@ -277,7 +283,7 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
         const double x = mp_plot_at(&panel->x, (double)points[i].peak_bytes);
         const double y = mp_plot_at(&panel->y, mp_curve_percent(p->sweep, points[i].ticks));
         marker(p, k, x, y);
-        if (n && y >= xy[2 * n - 1]) continue; /* a point that is neither smaller nor faster than an earlier point */
+        if (n && y >= xy[2 * n - 1]) continue; /* skips a point that is neither smaller nor faster than an earlier point */
         if (n) {
             xy[2 * n] = x;
             xy[2 * n + 1] = xy[2 * n - 1];
@@ -295,18 +301,18 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
     return MP_OK;
 }
 
-/* A label for the upper end of a curve: its lowest peak and the time of that plan. Curves that end in one point share a label.
- */
+/* A label for the upper end of a curve. It states the lowest peak and the time of the plan with this peak. Curves that end
+ * in the same point share a label. */
 typedef struct end_label {
     double x, y;   /* coordinates of the curve's upper end */
-    double text_x; /* x coordinate at which the leader line meets the label's row. The row's number is the label's index in the
-                      list */
-    size_t curve, more; /* curve: the first curve that ends in the point; more: number of other curves that end there */
+    double text_x; /* x coordinate of the end of the leader line, where the text begins. The row of the text is the index of the
+                      label in the list */
+    size_t curve, more; /* curve: the first curve that ends in the point; more: number of further curves that end there */
     int64_t peak_bytes, ticks;
     char names[64], text[160];
 } end_label;
 
-/* Adds a curve to the label of the same point. Returns false if no label has this point. */
+/* If a label for the same point exists, adds the curve to it. Otherwise returns false. */
 static bool join_label(end_label *labels, size_t n, const mp_sweep_point *point, const char *solver)
 {
     for (size_t k = 0; k < n; k++) {
@@ -358,8 +364,8 @@ static int from_right(const void *a, const void *b)
     return l->x == m->x ? from_left(a, b) : from_left(b, a);
 }
 
-/* Sorts the labels and sets the end of each leader: to the right (side 1) or left (-1), each one gap beyond the previous one.
- * Returns the distance by which texts extend beyond the panel. */
+/* Sorts the labels and sets the ends of their leader lines. The lines lead to the right (side 1) or to the left (side -1);
+ * each ends one gap further than the previous line. Returns the distance by which texts extend beyond the panel. */
 static double spread_labels(end_label *labels, size_t n, const mp_plot *panel, double side)
 {
     double beyond = 0;
@@ -374,8 +380,8 @@ static double spread_labels(end_label *labels, size_t n, const mp_plot *panel, d
     return beyond;
 }
 
-/* Draws labels in rows above all curves, with the outermost point's label on top. A leader goes straight up and bends below the
- * rows, so that no leader crosses another leader or its text. */
+/* Draws the labels in rows above all curves. The label of the outermost point is in the top row. A leader line goes straight
+ * up from its point and bends below the rows, so that no leader crosses another leader or its text. */
 static void curve_labels(const picture *p, const mp_plot *panel)
 {
     end_label labels[MOST_LABELS];
@@ -395,7 +401,7 @@ static void curve_labels(const picture *p, const mp_plot *panel)
     if (n == 0) {
         const double middle = (panel->x.from + panel->x.to) / 2;
         const bool left = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes) >
-                          middle; /* places the text on the side where it does not cover the floor's line */
+                          middle; /* the text is placed on the side where it does not cover the line of the floor */
         text(p, left ? panel->x.from + 8 : panel->x.to - 8, panel->y.to - 2 * ROW, left ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL,
              false, MP_COLOR_MUTED, "nothing was found that takes less than keeping everything");
     }
@@ -407,7 +413,9 @@ static mp_status trade_off(const picture *p)
     const mp_plot panel = memory_panel(p->sweep, title);
     const double floor_at = mp_plot_at(&panel.x, (double)p->sweep->floor_bytes),
                  keep_at = mp_plot_at(&panel.x, (double)p->sweep->keep_all_bytes), zero = mp_plot_at(&panel.y, 0);
-    const bool tight = keep_at - floor_at < 64; /* the two names would cover each other's lines */
+    const bool tight =
+        keep_at - floor_at <
+        64; /* true if the lines of floor and keep-all are so close that the name of one would cover the line of the other */
     floor_area(p, &panel);
     bound_area(p, &panel);
     mp_plot_draw(&panel, p->canvas);

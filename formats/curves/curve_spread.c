@@ -1,4 +1,5 @@
-/* curve_spread.c - evenly spread checkpoints: each dot is a single plan, so there is no line between dots. */
+/* curve_spread.c - draws peak and time for evenly spread checkpoints. Each dot is a separate plan, so no line connects the
+ * dots. */
 #include "formats/curves/curve_spread.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* curve_spread.h - the right half of the trade-off picture: the number of checkpoints. Private to formats/. */
+/* curve_spread.h - the right panel of the trade-off picture: results by number of checkpoints. Private to formats/. */
 #pragma once
 
 #include "formats/canvas/canvas.h"
@@ -11,6 +11,6 @@ typedef struct mp_curve_frame {
 /* Returns the percentage by which `ticks` exceeds the time of keep-all. */
 double mp_curve_percent(const mp_sweep *sweep, int64_t ticks);
 
-/* Draws two plots, one above the other, under a heading: peak and extra time against the number of evenly spread checkpoints.
+/* Draws two plots, one above the other, under a heading: peak and extra time over the number of evenly spread checkpoints.
  * Requires sweep->n_spread > 1. */
 void mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_frame *frame);

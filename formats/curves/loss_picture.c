@@ -1,4 +1,4 @@
-/* loss_picture.c - the loss of each step, and its running mean. */
+/* loss_picture.c - draws the loss of each training step, and its running mean. */
 #include "memplan/pictures/loss_picture.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ static void draw_legend(const curve *c)
     mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, mp_text("mean of %zu steps", c->window));
 }
 
-/* Returns the first (or last) loss that is finite; NAN if there is none. */
+/* Returns the first (or the last) loss that is finite; NAN if no loss is finite. */
 static double first_finite(const double *losses, size_t n, bool from_the_end)
 {
     for (size_t k = 0; k < n; k++) {

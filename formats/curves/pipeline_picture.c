@@ -1,4 +1,4 @@
-/* pipeline_picture.c - a pipeline step over time: one row per rank, one box per pass of a micro-batch. */
+/* pipeline_picture.c - draws a pipeline step over time: one row per rank, one box per pass of a micro-batch. */
 #include "memplan/pictures/pipeline_picture.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ typedef struct picture {
     double top; /* y coordinate of the top of the first row, in points */
 } picture;
 
-/* Returns the colour of a turn, by its result; later chunks are darker. */
+/* Returns the colour of a turn (a pass of a micro-batch). It depends on the result of the pass; later chunks are darker. */
 static const char *color_of(const picture *p, const mp_turn *turn)
 {
     static const char *const forward[MIXES] = {MP_COLOR_FORWARD_ONLY, "#7fb0f8", "#5c98f7", MP_COLOR_KEPT};
@@ -102,7 +102,7 @@ mp_status mp_pipeline_picture(const mp_pipeline_shape *shape, const mp_played *p
     p.canvas = canvas;
     p.time = (mp_plot_axis){MP_PLOT_LINEAR, 0, played->seconds * 1e3, LEFT, RIGHT, 1};
     draw_axis(&p);
-    p.time.high /= 1e3; /* the axis shows milliseconds, and turns are in seconds */
+    p.time.high /= 1e3; /* the times of turns are in seconds, but the axis shows milliseconds */
     mp_canvas_heading(canvas, LEFT - 60, height - 34, 17,
                       mp_text("%s: %lld micro-batches on %d ranks, %s, %.4g ms", title, (long long)shape->n_micro_batches,
                               shape->n_ranks, mp_schedule_name(shape->schedule), played->seconds * 1e3));

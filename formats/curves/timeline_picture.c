@@ -1,9 +1,9 @@
-/* timeline_picture.c - a picture of memory over the steps of a training step.
+/* timeline_picture.c - draws memory over the steps of a plan.
  *
- * From top to bottom: a headline with the saving, the legend, live memory in layers with keep-all's curve behind it, a ribbon
- * with the activity of the steps, lanes of the graph's channels, a panel for each additional tier, and a panel for single
- * tensors. Thousands of steps are drawn as a few hundred columns. Each column shows its step with the most live bytes, so that
- * the peak and every spike remain visible. */
+ * From top to bottom: a headline with the saving, the legend, live memory in layers with keep-all's curve behind it, a
+ * ribbon with the activity of the steps, lanes of the graph's channels, a panel for each additional tier, and a panel for
+ * single tensors. Thousands of steps are drawn as a few hundred columns. Each column shows its step with the most live
+ * bytes, so that the peak and every spike remain visible. */
 #include "memplan/pictures/timeline_picture.h"
 
 #include <math.h>
@@ -18,17 +18,19 @@
 #define WIDTH 1260.0
 #define LEFT 98.0
 #define RIGHT (WIDTH - 108.0)
-#define HEAD_HEIGHT 126.0 /* height in points of headline, second line, legend and unit */
+#define HEAD_HEIGHT 126.0 /* heights in points: headline, second line, legend, unit */
 #define CHART_HEIGHT 408.0
 #define TIER_HEIGHT 190.0
 #define TIER_HEAD 26.0
-#define AXIS_HEIGHT 32.0   /* height in points below the panel of an additional tier, for step numbers */
-#define RIBBON_HEIGHT 62.0 /* height in points of the ribbon and the step numbers */
+#define AXIS_HEIGHT 32.0   /* height in points of the step numbers below the panel of an additional tier */
+#define RIBBON_HEIGHT 62.0 /* height in points of the ribbon together with the step numbers */
 #define FOOT_HEIGHT 16.0
-#define BUDGET_SHOWN 1.25 /* a budget of more than this multiple of the largest peak is written as text, not drawn */
+#define BUDGET_SHOWN 1.25 /* a budget of more than this multiple of the largest peak is stated as text, not drawn */
 #define TITLE_SIZE 21.0
-#define TITLE_LEAST 14.0  /* smallest font size of a title, for long titles */
-#define TITLE_WIDTH 760.0 /* maximum width of the given title at size TITLE_LEAST, without the result that follows it */
+#define TITLE_LEAST 14.0 /* smallest font size of a title, for long titles */
+#define TITLE_WIDTH                                                                                                         \
+    760.0 /* maximum width of the title that the caller gives at size TITLE_LEAST. The result that follows the title is not \
+             included */
 #define LEGEND_SIZE 12.5
 #define LEGEND_ROW 18.0
 #define DOT "   \xC2\xB7   "
@@ -40,9 +42,10 @@ typedef struct picture {
     const mp_plan *plan; /* the plan to draw; NULL: keep-all */
     const char *title;
     mp_canvas *canvas;
-    mp_timeline_chart charts[MP_MAX_TIERS]; /* one chart per tier; the device's chart is the first */
+    mp_timeline_chart charts[MP_MAX_TIERS]; /* one chart per tier; charts[0] is the device's */
     const mp_lanes *lanes;
-    bool saves; /* true if keep-all differs from the plan, so that its curve is drawn for comparison */
+    bool saves; /* true if the plan differs from keep-all, so that keep-all's curve is drawn for
+                   comparison */
     mp_error *err;
 } picture;
 
@@ -77,7 +80,8 @@ static void draw_headline(const picture *p, double top)
     mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, about);
 }
 
-/* Draws a legend entry: a swatch or a line, and a name. Advances *x; starts a new row if the entry does not fit. */
+/* Draws an entry of the legend: a swatch or a line, and its name. Advances *x. If the entry does not fit, it starts a new
+ * row. */
 static void draw_key(const picture *p, double *x, double *row, const char *name, const char *color, bool line, bool dashed)
 {
     double width = line ? 26 : 13;
@@ -134,8 +138,8 @@ static void draw_ribbon(const picture *p, double high, double lanes)
 
 /* ---- the whole picture ---- */
 
-/* Places the panel of an additional tier above the height `low`. A panel without live bytes is only a heading. Returns its
- * upper end. */
+/* Places the panel of an additional tier above y = low. A panel without live bytes consists only of its heading. Returns the
+ * y coordinate of its upper end. */
 static double place_tier(mp_timeline_chart *chart, double low)
 {
     chart->frame.high = low + 8;
@@ -188,8 +192,8 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     return mp_canvas_write(p->canvas, path, p->err);
 }
 
-/* Sets the contents of a tier's chart. Keep-all's curve is shown on the device, and in other tiers only if keep-all has live
- * bytes there. The budget is shown if it is not far above everything else. */
+/* Sets what the chart of a tier shows. Keep-all's curve is shown for the device, and for another tier only if keep-all has
+ * live bytes there. The budget is shown if it does not exceed everything else by far. */
 static mp_timeline_chart chart_of(const picture *p, int tier)
 {
     const mp_tier_columns *of = &p->columns->tiers[tier];

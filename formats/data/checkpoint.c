@@ -1,5 +1,5 @@
-/* checkpoint.c - saves into a folder of parts, committed by a single rename of the index; reads a saved training from a file or
- * such a folder. */
+/* checkpoint.c - saves a training into a folder of parts; a single rename of the index commits the save. Reads a saved
+ * training from a file or such a folder. */
 #include "formats/data/checkpoint.h"
 
 #include <dirent.h>
@@ -32,7 +32,8 @@ static mp_status system_failure(const char *what, mp_error *err)
     return MP_FAIL(err, MP_IO, "%s: %s", what, strerror_r(errno, text, sizeof text) == 0 ? text : "unknown reason");
 }
 
-/* Skips at least one character from `set` at the begin of `text`, and returns the rest; NULL: there is no such character. */
+/* Skips characters from `set` at the begin of `text`, at least one, and returns the rest. NULL: the text does not begin with
+ * such a character. */
 static const char *after(const char *text, const char *set)
 {
     const size_t n = text ? strspn(text, set) : 0;
@@ -45,13 +46,14 @@ static const char *after_word(const char *text, const char *word)
     return text && !strncmp(text, word, n) ? text + n : NULL;
 }
 
-/* Returns the rest of a text after the name of a save, "step-12.18c0f3". */
+/* Returns the rest of a text after the name of a save, such as "step-12.18c0f3". NULL: the text does not begin with such a
+ * name. */
 static const char *after_save(const char *name)
 {
     return after(after_word(after(after_word(name, "step-"), digits), "."), hexadecimals);
 }
 
-/* True if the file is a part of another save than `kept`, or a temporary file of such a part. */
+/* True if the file is a part of another save than `kept`, or a temporary file for such a part. */
 static bool is_of_another(const char *name, const char *kept)
 {
     const size_t n = strlen(kept);
@@ -60,7 +62,8 @@ static bool is_of_another(const char *name, const char *kept)
     return rest && !(n && !strncmp(name, kept, n) && name[n] == '.');
 }
 
-/* Reads the folder's index, whose metadata name a save. *out is NULL if there is no index. The caller releases *out. */
+/* Reads the index of a folder. The metadata of the index contain the name of the save. *out is NULL if the folder has no
+ * index. The caller releases *out. */
 static mp_status read_index(const char *folder, json_t **out, mp_error *err)
 {
     char path[MP_SAVE_PATH];
@@ -85,7 +88,7 @@ static mp_status read_index(const char *folder, json_t **out, mp_error *err)
     return MP_OK;
 }
 
-/* Removes the parts that the index does not name; without an index, all parts. */
+/* Removes the parts that the index does not name. If there is no index, removes all parts. */
 static mp_status clear_away(const char *folder, mp_error *err)
 {
     MP_OWNED_BY(json_decref) json_t *index = NULL;
@@ -110,7 +113,7 @@ mp_status mp_checkpoint_begin(const char *folder, int64_t step, int n_parts, mp_
     s.lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s.lock < 0) return system_failure("the folder cannot be opened", err);
     const bool is_taken =
-        flock(s.lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* other errors: the file system has no locks */
+        flock(s.lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* other errors mean that the file system has no locks */
     MP_ENSURE(!is_taken, err, MP_IO, "another training saves into this folder");
     MP_CHECK(clear_away(folder, err));
     clock_gettime(CLOCK_REALTIME, &now);
@@ -128,7 +131,7 @@ mp_status mp_checkpoint_part(const char *folder, const char *name, int k, int n,
     return path_in(folder, file, path, size, err);
 }
 
-/* Writes the name of part k of a save. */
+/* Writes the file name of part k of a save. */
 static void name_part(const mp_save *s, int k, char file[MP_SAVE_NAME + 64])
 {
     snprintf(file, MP_SAVE_NAME + 64, "%s.%d-of-%d.safetensors", s->name, k + 1, s->n_parts);
@@ -177,18 +180,18 @@ mp_status mp_checkpoint_try(const char *path, mp_error *err)
 /* ---- reading ---- */
 
 typedef struct part {
-    const char *file; /* name of the part's file in the folder */
+    const char *file; /* name of the part's file within the folder */
     mp_safetensors *tensors;
 } part;
 
 struct mp_checkpoint {
     mp_pool *pool;
-    json_t *index; /* the folder's index; NULL: the checkpoint is a single file, parts[0] */
+    json_t *index; /* the folder's index; NULL: the checkpoint is a single file, which is parts[0] */
     size_t n;
     part *parts;
 };
 
-/* Compares the metadata of a part with the index, and its checksum if the index has checksums. */
+/* Compares the metadata of a part with those of the index. If the index has checksums, compares the checksum too. */
 static mp_status compare_part(const mp_checkpoint *c, const part *p, mp_error *err)
 {
     const json_t *sums = json_object_get(c->index, "checksums");
@@ -225,7 +228,7 @@ static mp_status open_part(const mp_checkpoint *c, const char *folder, part *p, 
     return compare_part(c, p, err);
 }
 
-/* Returns the checkpoint's part that is stored in this file. Adds the part to the list if it is not there. */
+/* Returns the part of the checkpoint that is stored in this file. If the list does not contain the part, adds it. */
 static part *part_of(mp_checkpoint *c, const char *file)
 {
     size_t k = 0;

@@ -10,7 +10,7 @@
 
 static const int64_t limit_bytes = INT64_C(1) << 44;
 
-/* Checks that the data after the header have the size given by the shape. */
+/* Checks that the data after the header have the size that the shape requires. */
 static mp_status close_shape(mp_dataset *d, size_t header, mp_error *err)
 {
     int64_t bytes = mp_dtype_bits(d->dtype) / 8;
@@ -45,7 +45,7 @@ static mp_status read_idx(mp_dataset *d, mp_error *err)
     return close_shape(d, 4 + 4 * (size_t)d->rank, err);
 }
 
-/* Returns the value after 'key': in a Python dictionary of literals; NULL: not found. */
+/* Returns the text of the value after 'key': in a Python dictionary of literals; NULL: the key does not occur. */
 static const char *entry(const char *header, const char *key)
 {
     const char *at = strstr(header, key);
@@ -55,7 +55,7 @@ static const char *entry(const char *header, const char *key)
     return at;
 }
 
-/* Reads NumPy's format, versions 1 to 3: magic number, version, header length, a dictionary as text. */
+/* Reads the header of NumPy's format, versions 1 to 3: magic number, version, header length, and a dictionary as text. */
 static mp_status read_npy(mp_dataset *d, mp_error *err)
 {
     static const struct {
@@ -160,7 +160,8 @@ static mp_status read_vocabulary(const char *path, vocabulary *v, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the longest token at the start of text[0..n); -1: none. `buffer` has v->longest + 1 bytes. */
+/* Returns the number of the longest token at the start of text[0..n); -1: no token matches. `buffer` has v->longest + 1
+ * bytes. */
 static int longest_token(const vocabulary *v, const char *text, size_t n, char *buffer, size_t *length)
 {
     for (size_t k = n < v->longest ? n : v->longest; k > 0; k--) {

@@ -1,4 +1,4 @@
-/* dot_scan.c - reads tokens like Graphviz's lexer, and counts them before Graphviz reads the text. */
+/* dot_scan.c - reads tokens of DOT text as Graphviz's lexer does, and counts them before Graphviz reads the text. */
 #include "formats/data/dot_scan.h"
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 
 #include "formats/base/text.h"
 
-enum { NEVER = 1 << 28 }; /* number of nodes assumed for a group whose size the scan cannot know */
+enum { NEVER = 1 << 28 }; /* number of nodes that is assumed for a group of unknown size */
 
 typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_SUBGRAPH, TOKEN_EDGE, TOKEN_OTHER } token_kind;
 
@@ -137,23 +137,24 @@ static mp_status next(scanner *s, token *out)
     return MP_OK;
 }
 
-/* The state of the scan after the tokens read so far. */
+/* The state of the scan after all tokens that have been read so far. */
 typedef struct state {
     token last; /* the last token that was read */
     bool in_list;
-    bool named; /* true if the last token was "subgraph" or the name after it */
+    bool named; /* true if the last token was the word "subgraph" or the name after it */
     int depth;
     int64_t n_names, n_mentions, n_tokens, n_edges;
-    struct level {            /* a group in braces that is open */
+    struct level {            /* a group in braces that is not closed yet */
         int64_t names_before; /* n_names when the group began */
-        bool edge_into;       /* true if an edge leads to the group */
-        int64_t left;         /* number of nodes at the source end of the edge that leads to the group */
-        bool hidden;          /* true if the group refers to a subgraph by name, so that its size is unknown */
+        bool edge_into;       /* true if the group is the target of an edge */
+        int64_t left;         /* number of nodes at the source of this edge */
+        bool hidden;          /* true if the group refers to a subgraph by name, so that its number of nodes is unknown */
         int chain;            /* number of edges so far in the statement that contains the group */
     } levels[MP_DOT_DEPTH_MAX + 1];
-    int64_t left;      /* number of nodes in the last item (a node or a group) */
-    bool edge;         /* true if an edge starts at the last item */
-    int64_t edge_left; /* number of nodes at the source end of that edge; it also applies to a following list of nodes */
+    int64_t left;      /* number of nodes in the last item; an item is a node or a group */
+    bool edge;         /* true if the last item is the source of an edge */
+    int64_t edge_left; /* number of nodes at the source of the last edge; it also applies to the other nodes of a list that
+                          follows */
     bool in_edge;
     int chain;
     size_t n_attributes;
@@ -180,7 +181,7 @@ static mp_status note_attribute(const scanner *s, state *now)
     return MP_OK;
 }
 
-/* Counts an item of `count` nodes: a node, or a group. The item is the target of an edge, or starts a statement. */
+/* Counts an item of `count` nodes. An item is a node or a group. It is the target of an edge, or starts a statement. */
 static mp_status note_end(const scanner *s, state *now, const token *t, int64_t count)
 {
     if (now->edge) {
@@ -197,7 +198,7 @@ static mp_status note_end(const scanner *s, state *now, const token *t, int64_t 
     return MP_OK;
 }
 
-/* Counts one more node of a list at one end of an edge: "a, b -> c, d". */
+/* Counts one more node of a list at one end of an edge, as in "a, b -> c, d". */
 static mp_status note_another(const scanner *s, state *now, const token *t)
 {
     int64_t left = now->left + 1;
@@ -215,7 +216,7 @@ static mp_status note_brace(const scanner *s, state *now, const token *t)
         now->edge = false;
         return MP_OK;
     }
-    if (now->depth == 0) return MP_OK; /* Graphviz's parser reports an unmatched brace */
+    if (now->depth == 0) return MP_OK; /* an unmatched brace is not an error here, because Graphviz's parser reports it */
     struct level level = now->levels[now->depth--];
     now->levels[now->depth].hidden |= level.hidden;
     now->edge = level.edge_into;
@@ -228,7 +229,8 @@ static mp_status note_brace(const scanner *s, state *now, const token *t)
 static mp_status note(const scanner *s, state *now, const token *t)
 {
     if (t->kind == TOKEN_SUBGRAPH) {
-        /* "subgraph x { ... }" is a definition, "subgraph x" alone a reference; a following brace decides */
+        /* "subgraph x { ... }" is a definition, and "subgraph x" alone is a reference; the brace after it distinguishes the
+         * two */
         now->levels[now->depth].hidden = now->named = true;
         if (now->edge) now->edge_left = NEVER;
         now->left = NEVER;

@@ -1,4 +1,5 @@
-/* graph_dot.c - reads DOT through cgraph. Nothing is laid out, because foreign DOT can hang or crash Graphviz's layouts. */
+/* graph_dot.c - reads DOT graphs through cgraph. Graphviz's layout engines are not used, because DOT files of unknown origin
+ * can make them hang or crash. */
 #include "memplan/graph_dot.h"
 
 #include <cgraph.h>
@@ -17,7 +18,8 @@
 
 enum { FILE_MAX = 16 << 20 };
 
-/* Collects an error of cgraph. cgraph passes errors (and earlier warnings) in pieces to a hook without a context argument. */
+/* Collects the text of an error from cgraph. cgraph passes errors (and earlier warnings) piece by piece to a hook function
+ * without a context argument. */
 static _Thread_local char heard[256];
 
 static int hear(char *piece)
@@ -33,8 +35,8 @@ bool mp_graph_dot_is(const char *path)
     return point && (!strcasecmp(point, ".dot") || !strcasecmp(point, ".gv"));
 }
 
-/* Converts "Error: <unknown>: syntax error in line 3 near '}'\n" to a sentence and a line number. The quoted text may span
- * several lines, and warnings may follow. */
+/* Converts cgraph's message "Error: <unknown>: syntax error in line 3 near '}'\n" to a sentence and a line number. The
+ * quoted text may span several lines, and warnings may follow. */
 static mp_status syntax_error(const char *path, mp_error *err)
 {
     char *line = strstr(heard, " in line "), *near = strstr(heard, " near '");
@@ -58,7 +60,7 @@ static mp_status parse(const char *path, const char *text, Agraph_t **out, mp_er
     agreseterrors();
     mp_library_works++;
     g = agmemread(text);
-    if (!g || agerrors() >= AGERR) { /* after an error a partial graph may remain */
+    if (!g || agerrors() >= AGERR) { /* after an error, cgraph may leave a partial graph */
         st = syntax_error(path, err);
         if (g) agclose(g);
     } else {
@@ -78,12 +80,12 @@ typedef struct reader {
     mp_graph *graph;
     size_t n;
     Agnode_t **nodes;   /* the nodes of the DOT graph, in file order */
-    int *index_of_rank; /* by position in the execution order: index of the node in `nodes` */
-    double *seconds;    /* seconds of each node, by position in the execution order */
+    int *index_of_rank; /* per position in the execution order: index of the node in `nodes` */
+    double *seconds;    /* per position in the execution order: seconds of the node */
     mp_error *err;
 } reader;
 
-/* Returns a node's attribute; NULL: missing or empty. */
+/* Returns an attribute of a node; NULL: missing or empty. */
 static const char *attribute(Agnode_t *node, const char *key)
 {
     const char *text = agget(node, (char *)key);
@@ -128,7 +130,7 @@ static mp_status phase_of(Agnode_t *node, mp_phase *phase, mp_error *err)
 
 /* ---- order ---- */
 
-/* Returns a node's index. cgraph numbers nodes from 1 in order of first mention. */
+/* Returns the index of a node. cgraph numbers nodes from 1 in the order in which the text first names them. */
 static int index_of(Agnode_t *node)
 {
     return (int)AGSEQ(node) - 1;
@@ -154,7 +156,7 @@ static mp_status list_nodes(reader *r)
     return MP_OK;
 }
 
-/* Sorts the nodes by Kahn's algorithm. Among the nodes that can run, the first in the file is next. */
+/* Sorts the nodes into an execution order by Kahn's algorithm. Of several nodes that can run, the first in the file is next. */
 static mp_status order_nodes(reader *r)
 {
     int *waits = mp_pool_alloc(r->pool, r->n, sizeof *waits);
@@ -240,7 +242,10 @@ static mp_status build(reader *r)
     MP_CHECK(mp_graph_new("", &r->graph, r->err));
     int *place_of = mp_pool_alloc(r->pool, r->n, sizeof *place_of), *reads = mp_pool_alloc(r->pool, r->n, sizeof *reads);
     int *seen = mp_pool_alloc(r->pool, r->n, sizeof *seen);
-    r->graph->name = copy_name(r, agnameof(r->g)[0] == '%' ? "" : agnameof(r->g)); /* cgraph names an anonymous graph "%..." */
+    r->graph->name = copy_name(
+        r, agnameof(r->g)[0] == '%'
+               ? ""
+               : agnameof(r->g)); /* if the file states no name for the graph, cgraph invents one that begins with "%" */
     r->graph->fuse = MP_FUSE_BACKWARD;
     MP_ENSURE(!mp_pool_failed(r->pool) && r->graph->name, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
     for (size_t place = 0; place < r->n; place++) MP_CHECK(add_node(r, place, place_of, reads, seen));
@@ -271,7 +276,7 @@ mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err)
                       : 3; /* a byte order mark is skipped, because cgraph would read it as part of a name */
     MP_CHECK(mp_dot_scan(path, text + mark, file.size - mark, err));
     MP_CHECK(parse(path, text + mark, &r.g, err));
-    mp_library_works++; /* if cgraph runs out of memory without an error, its graph is incomplete */
+    mp_library_works++; /* if cgraph runs out of memory, it may return an incomplete graph without an error */
     const mp_status st = build(&r);
     mp_library_works--;
     MP_CHECK(st);

@@ -16,13 +16,14 @@ enum meaning { ID, LOWER, UPPER, SIZE, ALIGNMENT, OFFSET, GAPS, OTHER, N_MEANING
 static const struct column_name {
     const char *name;
     enum meaning meaning;
-    bool is_last; /* true: the column states the last time of an item; false: the first time after the item's end */
+    bool is_last; /* true: the column states the last time at which an item is live; false: the first time at which it is no
+                     longer live */
 } column_names[] = {
     {"id", ID, false},       {"buffer", ID, false},           {"buffer_id", ID, false},  {"lower", LOWER, false},
     {"begin", LOWER, false}, {"start", LOWER, false},         {"upper", UPPER, false},   {"end", UPPER, true},
     {"size", SIZE, false},   {"alignment", ALIGNMENT, false}, {"offset", OFFSET, false}, {"gaps", GAPS, false}};
 
-typedef struct text { /* a part of the file: length bytes from `at` */
+typedef struct text { /* a part of the file: `length` bytes from `at` */
     const char *at;
     size_t length;
 } text;
@@ -34,13 +35,13 @@ typedef struct row_id {
 
 typedef struct reader {
     mp_pack_table *table;
-    const char *path, *at, *end; /* path: path of the file; [at, end): the part of the file that is unread */
+    const char *path, *at, *end; /* path: path of the file. [at, end): the rest of the file that has not been read */
     const char *line_at;
     int line;
     text fields[COLUMNS_MAX];
     int n_fields, n_columns;
     int column[N_MEANINGS]; /* per meaning: index of the column with this meaning; -1: the file has no such column */
-    int64_t after_last;     /* 1 if the file's upper bounds are inclusive, else 0; it is added to each upper bound */
+    int64_t after_last;     /* 1 if upper bounds in the file are inclusive, else 0; it is added to each upper bound */
     size_t rows_capacity, items_capacity, pieces_capacity, ids_capacity;
     row_id *ids;
     char **rows;
@@ -52,7 +53,7 @@ typedef struct reader {
 #define REFUSE(r, where, ...) \
     MP_FAIL_AT((r)->err, MP_PARSE, (r)->path, (r)->line, (int)((where) - (r)->line_at) + 1, __VA_ARGS__)
 
-/* Returns the number of bytes of a text to show in a message. */
+/* Returns how many bytes of a text a message shows. */
 static int shown(text t)
 {
     return t.length < 40 ? (int)t.length : 40;
@@ -108,7 +109,8 @@ static mp_status read_header(reader *r)
     return MP_OK;
 }
 
-/* Reads a whole number at the start of *from and advances it. Returns false if there is none, or it is too large. */
+/* Reads a non-negative integer at the start of *from, and advances *from. Returns false if there is no integer, or it is too
+ * large. */
 static bool take_number(text *from, int64_t *number)
 {
     size_t k = 0;
@@ -149,8 +151,8 @@ static mp_status add_piece(reader *r, mp_pack_item *item, int64_t lower, int64_t
     return MP_OK;
 }
 
-/* Adds the pieces of an item with gaps, "5-7 9-12@0:64": at these times the item is absent, or only its first bytes are
- * present. */
+/* Adds the pieces of an item that has gaps, such as "5-7 9-12@0:64". During a gap the item is absent, or only its first
+ * bytes are live. */
 static mp_status add_pieces(reader *r, mp_pack_item *item, int64_t lower, int64_t upper, int64_t size)
 {
     text left = r->column[GAPS] < 0 ? (text){"", 0} : r->fields[r->column[GAPS]];
@@ -176,7 +178,7 @@ static mp_status add_pieces(reader *r, mp_pack_item *item, int64_t lower, int64_
     return MP_OK;
 }
 
-/* Returns a copy of the current line without its offset field. */
+/* Returns a copy of the current line without the field in the offset column. */
 static char *row_text(const reader *r)
 {
     const text *last = &r->fields[r->n_fields - 1];
@@ -187,7 +189,8 @@ static char *row_text(const reader *r)
     const size_t from = (size_t)(offset->at - r->line_at), first = r->column[OFFSET] == 0;
     size_t skip =
         offset->length +
-        (r->n_fields > 1); /* bytes to omit: the field and one comma, before the field or, if it is the first field, after it */
+        (r->n_fields >
+         1); /* range of bytes to omit: the field, and the comma before it. If it is the first field, the comma after it */
     memmove(row + from - !first, row + from - !first + skip, strlen(row) - (from - !first + skip) + 1);
     return row;
 }
@@ -236,7 +239,7 @@ static int by_id(const void *a, const void *b)
     return x->line - y->line;
 }
 
-/* Checks that ids are distinct. The error names the first line that repeats an id. */
+/* Checks that no id occurs twice. The error names the first line that repeats an id. */
 static mp_status check_ids(reader *r)
 {
     const row_id *again = NULL;
@@ -254,7 +257,8 @@ static mp_status check_ids(reader *r)
 
 static mp_status read_table(reader *r)
 {
-    int empty = 0; /* line number of the first line in the current run of empty lines */
+    int empty =
+        0; /* line number of the first of the current consecutive empty lines; they are an error only if a row follows */
     r->table->pool = mp_pool_new();
     MP_ENSURE(r->table->pool, r->err, MP_NOMEM, "no memory for the buffers");
     if (r->at == r->end) return MP_FAIL_AT(r->err, MP_PARSE, r->path, 1, 1, "the file is empty");

@@ -1,4 +1,5 @@
-/* safetensors.c - writes and checks the JSON header; maps the data, or writes them without a copy. */
+/* safetensors.c - writes and checks the JSON header of a safetensors file. Maps the tensor data for reading, and writes them
+ * without a copy. */
 #include "formats/data/safetensors.h"
 
 #include <stdlib.h>
@@ -95,7 +96,7 @@ struct mp_safetensors {
     size_t n;
 };
 
-/* The bytes of a tensor in the file, from begin to end. */
+/* The range [begin, end) of a tensor's bytes in the file. */
 typedef struct stretch {
     int64_t from, to;
     const char *name;
