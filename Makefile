@@ -105,6 +105,7 @@ deb: $B/memplan $B/libmemplan.so ## a Debian package in build/, for the system t
 test: all $(TESTS) $(FUZZERS) $B/memplan_mpi.so $(NCCL_TWIN) $B/memplan_cuda_twin.so $B/package/libmemplan.so $(addprefix $B/tests/modules/,faults.so fast_clock.so) | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS) $(FUZZERS)
 	@tests/python.sh python3 $B/package/libmemplan.so
+	@$(if $(SAN_FLAGS),,python3 -B tests/docs/commands.py $B --run)
 
 test-python: $B/package/libmemplan.so | $B/venv/bin/python3 ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
 	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest transformers accelerate peft lightning nbclient ipykernel
@@ -173,8 +174,9 @@ verify: needs-data $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our
 
 check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/pack: there only
 	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && python3 -B tests/layout/test_prose.py && python3 -B tests/layout/prose.py && tests/layout/tuning.sh && python3 -B tests/docs/excerpts.py)
+	@$(if $(FOLDER),,$(MAKE) -s $B/gen/onnx.pb-c.h && python3 -B tests/docs/examples.py "$(CC)")
 	@python3 -B tests/layout/check.py $(FOLDER)
-	@$(if $(FOLDER),,$(MAKE) -s all $B/manual)
+	@$(if $(FOLDER),,$(MAKE) -s all $B/manual && python3 -B tests/docs/commands.py $B)
 	@$(if $(FOLDER),,$(if $(filter 1,$(CUDA)),python3 -B tests/cuda/resources.py $B))
 	@$(if $(FOLDER),,$B/manual markdown | diff -u docs/reference/commands.md - || { echo "docs/reference/commands.md is out of date: make docs"; exit 1; })
 	@$(if $(FOLDER),,$B/manual schema | diff -u docs/reference/schemas/options.json - || { echo "docs/reference/schemas/options.json is out of date: make docs"; exit 1; })

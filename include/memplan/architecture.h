@@ -1,9 +1,10 @@
 /* architecture.h - networks known by name: a table of their shapes, and models built from a shape.
  *
+ *     // given: mp_error *err
  *     mp_architecture mine = *mp_architecture_find("Llama 3 8B");
  *     mine.layers = 2;
+ *     mp_model *model = NULL;
  *     MP_CHECK(mp_architecture_model(&mine, 4, 8192, &model, err)); // batch 4, 8192 tokens
- *     ...
  *     mp_model_free(model);
  *
  * A model has the same operators and parameters as an export of the original network; parameter values are absent. Names are

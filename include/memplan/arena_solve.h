@@ -1,5 +1,6 @@
 /* arena_solve.h - searches for plans whose static bytes plus arena fit the budget, as `memplan plan` does.
  *
+ *     // given: const mp_graph *graph; mp_error *err
  *     const mp_request request = {.graph = graph, .budget_bytes = INT64_C(8) << 30, .wants_bound = true};
  *     mp_answer answer = {0};
  *     MP_CHECK(mp_solve_with_arena(&request, &answer, err));

@@ -1,8 +1,11 @@
 /* backend.h - backends execute a training step: the CPU, or a GPU module that is loaded on request.
  *
+ *     // given: mp_model *model; const mp_training_options *options; int loss; mp_error *err
  *     const mp_backend *cpu;
+ *     mp_program *program = NULL;
  *     MP_CHECK(mp_backend_open("cpu", &cpu, err));
- *     MP_CHECK(mp_program_build(cpu, model, &options, loss, &program, err));
+ *     MP_CHECK(mp_program_build(cpu, model, options, loss, &program, err));
+ *     mp_program_free(program);
  */
 #pragma once
 

@@ -6,10 +6,11 @@
  * A function may return at any point. If local variables are declared with the owner macros of memory.h, their objects are
  * released on return:
  *
- *     MP_OWNED_BY(thing_free) thing *t = NULL;
- *     MP_ENSURE(n > 0, err, MP_INVALID, "a thing of %d parts", n);  // returns MP_INVALID if the condition is false
- *     MP_CHECK(thing_new(n, &t, err));                              // returns the status of a failure
- *     *out = t; t = NULL;
+ *     // given: const mp_graph *graph; mp_plan **out; mp_error *err
+ *     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+ *     MP_ENSURE(graph->n_nodes > 0, err, MP_INVALID, "%s has no nodes", graph->name); // returns MP_INVALID if it has none
+ *     MP_CHECK(mp_plan_read("plan.json", graph, &plan, err));                         // returns the status of a failure
+ *     *out = plan, plan = NULL;                                                       // the caller owns the plan now
  *     return MP_OK;
  */
 #pragma once

@@ -7,7 +7,8 @@
  * the next larger batch. The searcher `auto` starts from the plan of the nearest batch, because its steps are valid for every
  * batch. If the resulting plan is slightly too slow, `auto` searches again without this start.
  *
- *     // graph_at builds the training graph at a batch, as examples/plan_model.c does
+ *     // given: mp_batch_graph graph_at; mp_error *err
+ *     // graph_at builds the training graph of a batch, as examples/plan_model.c does
  *     const mp_fit_request request = {.graph_at = graph_at, .memory_bytes = INT64_C(16) << 30, .overhead = 0.2};
  *     mp_fit fit;
  *     MP_CHECK(mp_fit_batch(&request, &fit, err));

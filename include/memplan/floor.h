@@ -12,10 +12,11 @@
  * In addition, a forward result that a node reads must either stay live until the node runs or be recomputed before the node.
  * Both choices cost memory; the floor uses the cheaper one.
  *
+ *     // given: const mp_graph *graph; mp_error *err
  *     int64_t bytes;
  *     int node;
- *     if (mp_floor(graph, &bytes, &node, &err) == MP_OK && node >= 0)
- *         printf("%lld bytes, because of %s\n", (long long)bytes, graph->nodes[node].name);
+ *     MP_CHECK(mp_floor(graph, &bytes, &node, err));
+ *     if (node >= 0) printf("%lld bytes, because of %s\n", (long long)bytes, graph->nodes[node].name);
  */
 #pragma once
 

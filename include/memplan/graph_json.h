@@ -1,6 +1,9 @@
 /* graph_json.h - training graphs as JSON ("memplan-graph", version 1; docs/reference/formats.md describes it).
  *
+ *     // given: mp_error *err
+ *     mp_graph *graph = NULL;
  *     MP_CHECK(mp_graph_read("graph.json", &graph, err));        // err: file, line, column, and the node or storage
+ *     mp_graph_free(graph);
  */
 #pragma once
 

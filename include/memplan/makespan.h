@@ -5,9 +5,11 @@
  * Steps of the second stream use the clock of compute. The makespan is the latest end. With compute alone it is the sum of all
  * ticks.
  *
- *     int64_t *ends = mp_alloc(n, sizeof *ends), ticks;
- *     if (mp_makespan(graph, steps, n, ends, &ticks, &err) == MP_OK)
- *         printf("step 0 ends after %lld of %lld ticks\n", (long long)ends[0], (long long)ticks);
+ *     // given: const mp_graph *graph; const mp_step *steps; size_t n; mp_error *err
+ *     MP_OWNED int64_t *ends = mp_alloc(n, sizeof *ends);
+ *     int64_t ticks;
+ *     MP_CHECK(mp_makespan(graph, steps, n, ends, &ticks, err));
+ *     printf("step 0 ends after %lld of %lld ticks\n", (long long)ends[0], (long long)ticks);
  */
 #pragma once
 

@@ -12,6 +12,7 @@ void mp_free(void *p); /* frees a block that mp_alloc returned; NULL is allowed 
 /* Owners. A variable declared with an owner macro is released at the end of its scope, on every path, so functions can return
  * early. To transfer ownership, copy the pointer and set the variable to NULL.
  *
+ *     // given: size_t n
  *     MP_OWNED int *order = mp_alloc(n, sizeof *order);          // a block: mp_free
  *     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;            // an object: its header has MP_OWNER(mp_plan_free, mp_plan)
  *     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};      // the members of a struct that is itself a local variable

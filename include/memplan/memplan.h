@@ -9,9 +9,10 @@
  *     mp_training_graph     training.h     mp_model -> mp_graph: forward, loss, backward, update for a target (target.h)
  *     mp_timeline_build     timeline.h     an order of steps -> live bytes per step, the peak and the live storages there
  *     mp_floor              floor.h        certified minimum memory over all orders of steps
- *     mp_solve_with_arena   arena_solve.h  mp_graph and budget -> mp_plan with offsets, and a lower bound on the time of all
- * plans mp_plan_check         check.h        replays a plan and verifies its claims mp_plan_write         plan_json.h    plans
- * as files mp_train              train.h        executes a plan on a backend (backend.h, program.h)
+ *     mp_solve_with_arena   arena_solve.h  mp_graph and budget -> mp_plan with offsets, and a bound on the time of all plans
+ *     mp_plan_check         check.h        replays a plan and verifies its claims
+ *     mp_plan_write         plan_json.h    mp_plan -> plan.json
+ *     mp_train              train.h        executes a plan on a backend (backend.h, program.h)
  *
  * A graph of your own replaces the first four steps: graph.h, graph_json.h, graph_dot.h. Other languages use one opaque handle:
  * planning.h.
@@ -43,6 +44,9 @@
  *
  * Threads: memplan has no global state of its own. Graphviz (graph_dot.h, the pictures), igraph and the linear programmes of a
  * search do have global state. Call functions that use these libraries from one thread at a time.
+ *
+ * Examples in the headers are bodies of functions that return mp_status. `// given:` lists the parameters. `make check`
+ * compiles all of them.
  *
  * Example program: examples/peak.c. To build it: cc peak.c $(pkg-config --cflags --libs memplan). The headers also compile as
  * C++. */

@@ -1,10 +1,10 @@
 /* onnx.h - reads ONNX files as models, and writes models as ONNX files.
  *
+ *     // given: mp_error *err
  *     mp_model *model = NULL;
  *     const mp_dimension dims[] = {{"sequence", 128}};
  *     const mp_onnx_options options = {.batch = 8, .dimensions = dims, .n_dimensions = 1};
  *     MP_CHECK(mp_onnx_read("gpt.onnx", &options, &model, err));        // err->input: the file; err->message: the failure
- *     ...
  *     mp_model_free(model);
  */
 #pragma once

@@ -1,5 +1,7 @@
 /* plan_json.h - plans as JSON ("memplan-plan", version 1; docs/reference/formats.md describes it).
  *
+ *     // given: const mp_graph *graph; mp_error *err
+ *     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
  *     MP_CHECK(mp_plan_read("plan.json", graph, &plan, err));    // MP_INVALID: the plan belongs to another graph
  *     MP_CHECK(mp_plan_check(graph, plan, err));                 // never trust a plan from elsewhere
  */

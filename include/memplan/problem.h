@@ -1,11 +1,14 @@
 /* problem.h - a graph with cached results that many searches, bounds and reports need. A result is computed on its first
  * request and then cached. Thread-safe.
  *
- *     mp_problem *problem = NULL;
+ *     // given: const mp_graph *graph; mp_answer *answer; mp_error *err
+ *     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
+ *     int64_t floor_bytes;
+ *     mp_floor_reason reason;
  *     MP_CHECK(mp_problem_new(graph, &problem, err));
  *     MP_CHECK(mp_problem_floor(problem, &floor_bytes, &reason, err));
  *     const mp_request request = {.graph = graph, .problem = problem, .budget_bytes = floor_bytes + floor_bytes / 2};
- *     MP_CHECK(mp_solve(&request, &answer, err)); // reuses the floor
+ *     MP_CHECK(mp_solve(&request, answer, err)); // reuses the floor
  */
 #pragma once
 

@@ -11,6 +11,7 @@
  *
  * The goal is the smallest total time, sum t[i][k(i)], or the smallest longest time, max t[i][k(i)].
  *
+ *     // given: mp_error *err
  *     const mp_share_option a[] = {{10, 9}, {20, 5}}, b[] = {{10, 4}, {15, 3}};
  *     const mp_share_job jobs[] = {{.options = a, .n = 2}, {.options = b, .n = 2}};
  *     mp_share_split split;

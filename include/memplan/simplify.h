@@ -10,13 +10,14 @@
  * - A*B + A*C becomes A*(B+C) (executor rules only).
  * - Decomposed LayerNormalization, RMSNormalization, Gelu and Swish are recognised and replaced by one operator. So is a
  *   softmax that sets fully masked rows to zero.
- * - A reshape that splits dimensions is moved before a transposition, because it may cancel an earlier reshape that joined
- * them.
+ * - A reshape that splits dimensions is moved before a transposition. There it may cancel an earlier reshape that joined these
+ *   dimensions.
  * - If the gradient of an operator reads more operands than usual for its type, the operator receives a special type.
  * - A transposition of a parameter is folded into the product that uses it, and a bias into the product that it is added to.
  *
  * A removed tensor records its replacement, so every tensor name in the file remains valid. O(n) per round.
  *
+ *     // given: mp_model *model; mp_error *err
  *     MP_CHECK(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, err));
  *     MP_CHECK(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, NULL, err));
  */

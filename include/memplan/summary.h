@@ -1,5 +1,6 @@
 /* summary.h - memory and time totals of a training graph, and the contribution of each operator.
  *
+ *     // given: const mp_graph *graph; mp_error *err
  *     mp_summary summary;
  *     MP_CHECK(mp_summarize(graph, MP_RULES_EXECUTOR, &summary, err));
  *     printf("%lld bytes of parameters\n", (long long)summary.kind_bytes[MP_KIND_PARAMETER]);

@@ -4,7 +4,8 @@
  * one within a budget gives the point for this budget. Other searchers run once per budget and start from the best plan known
  * for that budget. So on every curve a larger budget never gives a slower plan.
  *
- *     const mp_sweep_request request = {.graph = graph};              // nine budgets, all searchers that apply
+ *     // given: const mp_graph *graph; mp_error *err
+ *     const mp_sweep_request request = {.graph = graph};                // nine budgets, all searchers that apply
  *     mp_sweep sweep;
  *     MP_CHECK(mp_sweep_budgets(&request, &sweep, err));
  *     MP_CHECK(mp_curve_picture(&sweep, "resnet50", "curve.svg", err)); // curve_picture.h

@@ -5,9 +5,11 @@
  *
  * A device that is missing from the table:
  *
+ *     // given: const mp_model *model; const mp_training_options *options; int loss; mp_graph **graph; mp_error *err
  *     mp_device mine = *mp_device_find("a100");
  *     mine.memory_bytes = INT64_C(40) << 30;
  *     const mp_target target = mp_roofline(&mine);
+ *     MP_CHECK(mp_training_graph(model, options, loss, &target, graph, err)); // training.h
  */
 #pragma once
 

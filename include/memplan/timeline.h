@@ -24,13 +24,12 @@
  * The bytes of a storage count in its tier, workspaces on the device. makespan.h defines the time. live_bytes[t] is the number
  * of bytes allocated on the device during step t, with workspace and without static bytes.
  *
- *     mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
- *     mp_timeline *timeline = NULL;
- *     const size_t n = mp_keep_all(graph, steps);                            // the baseline
- *     if (mp_timeline_build(graph, steps, n, &timeline, &err) == MP_OK)
- *         printf("%lld bytes\n", (long long)timeline->peak_bytes);
- *     mp_timeline_free(timeline);
- *     mp_free(steps);
+ *     // given: const mp_graph *graph; mp_error *err
+ *     MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+ *     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+ *     const size_t n = mp_keep_all(graph, steps); // the baseline
+ *     MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
+ *     printf("%lld bytes\n", (long long)timeline->peak_bytes);
  */
 #pragma once
 

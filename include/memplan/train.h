@@ -1,4 +1,13 @@
-/* train.h - executes a training with a plan, and measures its memory and time. */
+/* train.h - executes a training with a plan, and measures its memory and time. examples/train_plan.c is a whole program.
+ *
+ *     // given: mp_program *program; const mp_plan *plan; mp_feed *feed; const mp_parameter_source *parameters; mp_error *err
+ *     const mp_train_request request = {
+ *         .program = program, .plan = plan, .feed = feed, .parameters = parameters, .n_steps = 100,
+ *         .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW)}};
+ *     mp_report report = {0};
+ *     MP_CHECK(mp_train(&request, &report, err));
+ *     mp_report_free(&report);
+ */
 #pragma once
 
 #include "memplan/execution.h"

@@ -1,5 +1,7 @@
 /* training.h - builds the training graph of a model for a target: forward, loss, backward and update nodes over storages.
  *
+ *     // given: mp_model *model; mp_error *err
+ *     mp_graph *graph = NULL;
  *     const mp_training_options options = {.loss = MP_LOSS_AUTO, .optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT};
  *     const mp_target target = mp_roofline(mp_device_find("a100"));
  *     int loss;
@@ -104,10 +106,13 @@ mp_status mp_training_graph(const mp_model *model, const mp_training_options *op
  * of the activation has an additional alternative that copies it back. The steps of a plan decide whether an activation is
  * kept, recomputed or copied (docs/internals/plan-rules.md). Keep-all copies nothing.
  *
+ *     // given: mp_graph *graph; mp_answer *answer; mp_error *err
  *     const mp_offload offload = {.host = mp_link_find("pcie4")};
  *     MP_CHECK(mp_graph_offload(graph, &offload, NULL, err));
- *     const mp_request request = {.graph = graph, .budget_bytes = INT64_C(8) << 30, .tier_bytes = {[1] = INT64_C(64) <<
- * 30}}; */
+ *     const int64_t device_bytes = INT64_C(8) << 30, host_bytes = INT64_C(64) << 30;
+ *     const mp_request request = {.graph = graph, .budget_bytes = device_bytes, .tier_bytes = {[1] = host_bytes}};
+ *     MP_CHECK(mp_solve(&request, answer, err));
+ */
 
 /* Default of least_bytes: smaller storages are not copied. For a copy of this size at 24 GB/s, latency is a fifth of the
  * time. */

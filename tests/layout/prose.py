@@ -54,6 +54,7 @@ def markdown_prose(text: str) -> str:
 
 
 def c_prose(text: str) -> str:
+    text = re.sub(r"^ \*     (?!//).*;(?=\s*(//.*)?$)", " *", text, flags=re.MULTILINE)  # statements of an example
     blocks = re.findall(r"/\*(.*?)\*/", text, flags=re.DOTALL)
     lines = re.findall(r"(?<!:)//(.*)", text)
     return "\n\n".join([re.sub(r"^\s*\*? ?", "", b, flags=re.MULTILINE) for b in blocks] + lines)

@@ -12,6 +12,7 @@ CLEAR = "The buffer is freed after its last read."
 FILES = {
     "a.md": f"# what\n\n```\nwhat\n```\n| what |\n\n{{}} `what`\n",
     "a.c": 'int what = 1; /* {} */\nconst char *s = "what";\n',
+    "a.h": "/* {}\n *\n *     int what = 1;\n */\n",
     "a.py": '"""{}"""\nwhat = 1\n',
 }
 

@@ -1,7 +1,9 @@
 /* pipeline_picture.h - a picture of a pipeline step: one row per rank, one bar per pass of a micro-batch.
  *
- *     MP_CHECK(mp_schedule_play(&shape, stages, &played, err));
- *     MP_CHECK(mp_pipeline_picture(&shape, played, "gpt2, batch 8", NULL, "pipeline.svg", err));
+ *     // given: const mp_pipeline_shape *shape; const mp_stage_seconds *stages; mp_error *err
+ *     MP_OWNED_BY(mp_schedule_free) mp_played *played = NULL;
+ *     MP_CHECK(mp_schedule_play(shape, stages, &played, err));
+ *     MP_CHECK(mp_pipeline_picture(shape, played, "gpt2, batch 8", NULL, "pipeline.svg", err));
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /* timeline_picture.h - a picture of memory use over the steps of a plan.
  *
+ *     // given: const mp_graph *graph; const mp_plan *plan; mp_error *err
  *     MP_CHECK(mp_timeline_picture(graph, plan, "resnet50, batch 32", MP_VIEW_ALL, "timeline.svg", err));
  */
 #pragma once

@@ -3,11 +3,15 @@
  * A launcher starts the processes: mpirun -n 4 program ... A module that is loaded at run time implements the communicator, so
  * the program itself is not linked with MPI or NCCL.
  *
+ *     // given: mp_train_request request; uint64_t seed; mp_error *err
  *     mp_communicator *world;
  *     MP_CHECK(mp_communicator_open("mpi", &world, err));
  *     printf("rank %d of %d\n", mp_communicator_rank(world), mp_communicator_size(world));
  *     MP_CHECK(mp_communicator_agree(world, &(mp_fact){"seed", &seed, sizeof seed}, 1, 60, err));
  *     request.execution.world = world;
+ *     mp_report report = {0};
+ *     MP_CHECK(mp_train(&request, &report, err)); // train.h
+ *     mp_report_free(&report);
  *     mp_communicator_close(world);
  */
 #pragma once

@@ -20,7 +20,9 @@
  * buffer for gathered parameters and the input of the reduce-scatter. FSDP2 does not keep gathered parameters from forward to
  * backward: backward gathers them again. The shards of is_lowered storages have twice the bits.
  *
+ *     // given: mp_graph *graph; mp_mesh mesh; mp_interconnect network; mp_error *err
  *     const mp_ranks ranks = {.mesh = mesh, .network = network};
+ *     mp_rank_traffic traffic;
  *     MP_CHECK(mp_graph_exchange(graph, &ranks, &traffic, err));
  */
 #pragma once

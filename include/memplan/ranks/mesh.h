@@ -10,6 +10,7 @@
  * the most traffic uses the links within a node. (ZeRO: Rajbhandari et al. 2020; sequence parallelism: Korthikanti et al.
  * 2022.)
  *
+ *     // given: mp_error *err
  *     mp_mesh mesh;
  *     MP_CHECK(mp_mesh_read("dp=4,tp=8,pp=2", &mesh, err));
  *     assert(mp_mesh_devices(&mesh) == 64 && mp_mesh_group(&mesh, MP_DIM_DP).stride == 8);

@@ -7,9 +7,12 @@
  * roofline and the network's formulas. A choice is a mesh with a micro-batch and a schedule. If one choice of a mesh is
  * simulated, all its choices that may be faster are simulated too. A mesh therefore has the same time in every search.
  *
- *     const mp_meshes_request request = {.devices = 64, .memory_bytes = room, .global_batch = 512, .ranks = ranks,
- *                                        .graph = build, .data = my_model};
- *     mp_meshes *meshes;
+ *     // given: mp_meshes_request request; mp_error *err
+ *     // request.ranks is the network; request.graph builds the training graph of a rank
+ *     request.devices = 64;
+ *     request.memory_bytes = INT64_C(70) << 30;
+ *     request.global_batch = 512;
+ *     mp_meshes *meshes = NULL;
  *     MP_CHECK(mp_meshes_search(&request, &meshes, err));
  *     printf("%s: %.2f s\n", mp_mesh_write(&meshes->choices[0].mesh).text, meshes->choices[0].seconds);
  *     mp_meshes_free(meshes);

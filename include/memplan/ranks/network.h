@@ -14,10 +14,12 @@
  * rate within the node and l devices' rate between nodes. MP_ALGORITHM_AUTO uses the fastest of these algorithms except the
  * parameter server.
  *
+ *     // given: mp_error *err
  *     mp_interconnect network;
  *     MP_CHECK(mp_network_read("nvlink4+ib400", &network, err));
  *     const mp_rank_group group = {.n = 16, .stride = 1};
  *     const double seconds = mp_collective_seconds(&network, MP_ALL_REDUCE, MP_ALGORITHM_AUTO, group, 1 << 28);
+ *     printf("%.3f s\n", seconds);
  */
 #pragma once
 

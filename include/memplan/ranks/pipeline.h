@@ -8,7 +8,10 @@
  *
  * rank.h covers the memory that the other micro-batches hold.
  *
- *     const mp_pipeline_request request = {.graph = whole, .ranks = &ranks, .shape = shape};
+ *     // given: const mp_graph *whole; const mp_ranks *ranks; mp_pipeline_shape shape; mp_error *err
+ *     const mp_pipeline_request request = {.graph = whole, .ranks = ranks, .shape = shape};
+ *     mp_pipeline *pipeline = NULL;
+ *     mp_rank rank;
  *     MP_CHECK(mp_pipeline_new(&request, &pipeline, err));
  *     MP_CHECK(mp_pipeline_rank_graph(pipeline, 0, &rank, err));  // then mp_graph_exchange(rank.graph, ...) for dp and shard
  *     mp_rank_free(&rank);

@@ -6,13 +6,16 @@
  * required size of `held` depends on the rank's plan. mp_rank_held_bytes computes it, mp_rank_hold sets it, and mp_rank_check
  * verifies that it suffices for a plan.
  *
- * Under ZB-H1 a stage delays its parameter gradients. A marker node (MP_RANK_TURN) splits the node list in two. The first part
+ * Under ZB-H1 a stage delays its parameter gradients. A marker node of type "Turn" splits the node list in two. The first part
  * computes the activation gradients for the previous stage. The second part computes the parameter gradients and runs after the
  * backward passes of other micro-batches.
  *
- *     MP_CHECK(mp_rank_held_bytes(&rank, steps, n, bytes, err)); // of keep-all, say; bytes[0..n_chunks)
- *     MP_CHECK(mp_rank_hold(&rank, bytes, err));
- *     MP_CHECK(mp_timeline_build(rank.graph, steps, n, &timeline, err)); // includes waiting micro-batches
+ *     // given: mp_rank *rank; const mp_step *steps; size_t n; int64_t *bytes; mp_error *err
+ *     // bytes has an element per chunk
+ *     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+ *     MP_CHECK(mp_rank_held_bytes(rank, steps, n, bytes, err)); // bytes of waiting micro-batches if all run these steps
+ *     MP_CHECK(mp_rank_hold(rank, bytes, err));
+ *     MP_CHECK(mp_timeline_build(rank->graph, steps, n, &timeline, err)); // its live bytes include waiting micro-batches
  */
 #pragma once
 

@@ -12,6 +12,8 @@
  * For equal stages, let f and b be the seconds of a forward and a backward pass, and w the part of b for parameter gradients.
  * The bubble is (p - 1) (f + b). With chunks it is divided by v. With zb-h1 it is (p - 1) (f + b - 2 w).
  *
+ *     // given: const mp_stage_seconds *stages; mp_error *err
+ *     mp_played *played = NULL;
  *     const mp_pipeline_shape shape = {.schedule = MP_SCHEDULE_1F1B, .n_ranks = 4, .n_chunks = 1, .n_micro_batches = 8};
  *     MP_CHECK(mp_schedule_check(&shape, err));
  *     MP_CHECK(mp_schedule_play(&shape, stages, &played, err));
