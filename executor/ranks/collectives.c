@@ -75,7 +75,7 @@ static char *slot_of(const mp_collectives *c, const mp_leg *s, const mp_piece *p
     return others ? room + room_bytes(c, s, p) / others * (member - (member > s->team.index)) : room;
 }
 
-/* Adds an entry to the list of open requests; returns the address for its message handle. */
+/* Adds an entry to the work's list of open requests. Returns the address at which the caller stores the request's handle. */
 static mp_message *pend(mp_collective_work *w, int peer, int64_t bytes)
 {
     mp_awaited *p = &w->requests[w->n_requests++];
@@ -102,7 +102,8 @@ static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg 
     return c->world->receive(c->world, to, n * element_bytes(s), from, w->tag, pend(w, from, n * element_bytes(s)), err);
 }
 
-/* Starts the messages of one piece of a reduce-scatter; A piece is one tensor; `room` is its part of the leg's workspace. */
+/* Starts the messages of one piece of a reduce-scatter. A piece is one tensor; `room` is the piece's part of the leg's
+ * workspace. */
 static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
                                mp_error *err)
 {
@@ -136,7 +137,7 @@ static mp_status hand_over(mp_collectives *c, mp_collective_work *w, const mp_le
     return s->team.index ? receive(c, w, s, 0, p->whole, p->n, err) : send(c, w, s, 1, p->whole, p->n, err);
 }
 
-/* Starts a collective of the network library for one piece. Its sent bytes are counted as for a ring algorithm. */
+/* Starts a collective of the network library for one piece. The sent bytes are counted as for a ring algorithm. */
 static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
                             mp_error *err)
 {

@@ -32,7 +32,7 @@ typedef struct mp_team {
 mp_team mp_team_among(mp_rank_group group, int rank);
 mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank);
 
-/* A tensor: the whole, and this rank's part of it. `part` may point into `whole`. */
+/* A tensor of a collective: the address of the whole tensor, and of this rank's part. `part` may point into `whole`. */
 typedef struct mp_piece {
     char *whole, *part;
     int64_t n; /* number of elements of the whole tensor */
@@ -86,7 +86,7 @@ typedef struct mp_collectives {
     int64_t issued, sent_bytes;
     double busy_since, busy_seconds;  /* seconds with at least one collective in progress. The end of a collective is noticed
                                          only when this rank tests it */
-    double wait_seconds;              /* part of busy_seconds during which this rank only waited */
+    double wait_seconds;              /* the part of busy_seconds in which this rank waited and computed nothing */
     mp_collective_work *first, *last; /* collectives in progress, in the order of issue */
 } mp_collectives;
 
@@ -96,8 +96,9 @@ mp_status mp_collectives_issue(mp_collectives *c, mp_collective_work *work, int6
 /* Tests the messages of all collectives in progress, and starts their next legs, as far as possible without waiting. */
 mp_status mp_collectives_advance(mp_collectives *c, mp_error *err);
 mp_status mp_collectives_wait(mp_collectives *c, int64_t ticket, mp_error *err);
-/* Issues a collective and waits only for this one. */
+/* Issues a collective and waits until this collective has ended. */
 mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_error *err);
 
-/* Counts a run of a collective that the backend replayed from a recording. It sent the same bytes as earlier runs. */
+/* Counts a run of a collective that the backend replayed from a recording. A replayed run sends the same bytes as earlier
+ * runs. */
 void mp_collectives_repeat(mp_collectives *c, mp_collective_work *work);

@@ -24,7 +24,7 @@ typedef int64_t mp_message;
 typedef struct mp_awaited {
     mp_message message;
     int peer;      /* the rank that sends or receives the message; -1: only the library knows the rank */
-    int64_t bytes; /* bytes to receive; -1: none, or only the library knows the number */
+    int64_t bytes; /* number of bytes to receive; -1: nothing is received, or only the library knows the number */
     void *to;      /* buffer for a message whose length must be checked before it is received; NULL: the receive has started */
 } mp_awaited;
 
@@ -35,7 +35,7 @@ struct mp_communicator {
     char name[MP_COMMUNICATOR_NAME];
     int rank, n;
     void *context;
-    mp_awaited *open;         /* requests of the exchange in progress (exchanges.h): two per rank */
+    mp_awaited *open;         /* the requests of the exchange that is in progress (exchanges.h): two for each rank */
     struct mp_peers *who;     /* the processes of all ranks */
     bool is_on_stream;        /* true: messages and collectives are enqueued on a backend's stream */
     mp_communicator *devices; /* a second communicator that connects the devices of the same ranks; NULL: none */

@@ -16,7 +16,7 @@ typedef struct mp_collective_speed {
 } mp_collective_speed;
 
 typedef struct mp_network_speed {
-    int n_ranks, n_here; /* n_here: number of ranks on this machine */
+    int n_ranks, n_here; /* n_ranks: number of all ranks; n_here: number of ranks on this machine */
     mp_collective_speed kinds[MP_NETWORK_KINDS];
     /* latency and rate of the network, fitted to the times of all measured collectives together */
     double latency_seconds, bytes_per_second;

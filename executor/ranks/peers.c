@@ -9,7 +9,7 @@
 
 #include "estimator/base/clock.h"
 
-#define LOOK_SECONDS 0.05 /* interval between two checks of the other processes */
+#define LOOK_SECONDS 0.05 /* seconds between two checks of the other ranks' processes */
 
 /* The state of a process. A GONE process has ended, even if its parent has not collected its status yet. */
 typedef enum state { STATE_RUNS, STATE_STOPPED, STATE_GONE } state;

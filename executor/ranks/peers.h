@@ -8,7 +8,7 @@
 typedef struct mp_peer {
     char program[24]; /* program name and version, such as "memplan 0.1.0"; compared before the other members */
     int64_t process;
-    char machine[184]; /* identifies the machine, and the container on it */
+    char machine[184]; /* text that identifies the machine, and the container on this machine */
     char host[64];     /* host name, for messages */
 } mp_peer;
 

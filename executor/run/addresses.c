@@ -198,7 +198,7 @@ typedef struct walker {
     int *place;    /* per storage: index in places[] of its live instance; -1: no instance is live at the current step */
     int *by_start; /* indices in places[], sorted by the first step of the lifetime */
     size_t next;   /* index in by_start of the next instance whose lifetime begins */
-    bool *has_run; /* per node: true if an earlier step ran it */
+    bool *has_run; /* for each node: true if an earlier step has run it */
 } walker;
 
 /* Returns the offset of a storage in its block or tier; -1: the storage is not live. */
@@ -282,7 +282,7 @@ static mp_status ready_copy(const walker *w, int from, int to, mp_copy *out, mp_
     return out->label ? MP_OK : MP_NO_MEMORY(err);
 }
 
-/* Prepares the copies of a step: storage reads[k] of the alternative is copied to storage writes[k]. */
+/* Prepares the copies of a step: storage reads[k] of the step's alternative is copied to storage writes[k]. */
 static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_step *r, mp_error *err)
 {
     const mp_graph *g = w->a->program->graph;
@@ -368,7 +368,7 @@ static mp_status ready_collective(const walker *w, int workspace, mp_ready_step 
     return moved.parts ? list_addresses(w, moved.parts, r->n_moved, &r->parts, err) : MP_OK;
 }
 
-/* Lists the indices in places[] whose guard bytes are checked after a step: its workspace and its operands. */
+/* Lists the entries of places[] whose guard bytes are checked after a step: the step's workspace and operands. */
 static mp_status list_guarded(const walker *w, mp_ready_step *r, int workspace, mp_error *err)
 {
     const mp_program_node *node = mp_program_node_at(w->a->program, r->node);

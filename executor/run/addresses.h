@@ -11,10 +11,11 @@ typedef struct mp_ready_step {
     int node, alternative;
     bool first_run; /* true: the step runs its node for the first time in this micro-batch; false: a recomputation */
     size_t n_slots, n_dead, n_guarded;
-    char **slots; /* per operand of the node: its address; NULL: the operand is not in memory at this step */
+    char **slots; /* for each operand of the node: its address; NULL: the operand is not in memory at this step */
     char *workspace;
-    char *source, *target; /* of nodes that accumulate a gradient or update a parameter: the gradient to read, and the storage
-                              to change */
+    /* if the step accumulates a gradient or updates a parameter: addresses of the gradient to read and of the storage to
+     * change */
+    char *source, *target;
     char *state, *clip;
     const char *old_state; /* address of the state before an update, if the new state is written elsewhere; NULL: the update is
                               in place */
@@ -44,16 +45,16 @@ typedef struct mp_addresses {
     char *fixed, *arena; /* device memory: `fixed` (fixed_bytes) for storages that are always live, `arena` (arena_bytes) for
                             all others */
     int64_t fixed_bytes, arena_bytes;
-    bool is_lent;                /* true: the arena belongs to the caller (options->arena) */
-    mp_tier tiers[MP_MAX_TIERS]; /* per tier except the device: its memory, which holds the storages that are always live, then
-                                    an arena */
+    bool is_lent; /* true: the arena belongs to the caller (options->arena) */
+    /* for each tier except the device: its memory, which holds the storages that are always live, then an arena */
+    mp_tier tiers[MP_MAX_TIERS];
     int64_t
         *fixed_at; /* per storage that is always live: offset in `fixed`, or in the memory of its tier; other storages: -1 */
     int64_t *constant_at; /* for each constant of the program: its offset in `fixed`, where constants follow the storages */
     size_t n_places;
     const mp_place
         *places; /* the instances and workspaces that the plan places in device memory, then the instances in other tiers */
-    int64_t *place_at; /* per entry of `places`: offset in the arena, or in the memory of its tier */
+    int64_t *place_at; /* for each entry of `places`: its offset in the arena or in the memory of its tier */
     int64_t guard_bytes;
     mp_ready_step *steps; /* the steps of the plan, in order */
 } mp_addresses;

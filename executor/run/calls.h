@@ -11,8 +11,9 @@ typedef struct mp_pass_call {
     bool
         is_of_update; /* an update, a copy of optimizer state, or a gradient sum over ranks: runs only in passes with updates */
     int channel; /* channel on which the call runs beside others; MP_CHANNEL_COMPUTE: the call runs in the order of the plan */
-    int end;     /* of a call on another channel: the pass waits for the call before this step of the plan */
-    int mark;    /* number of this call among the calls of its channel, in order */
+    /* if the call runs on another channel than compute: the step of the plan before which the pass waits for the call */
+    int end;
+    int mark; /* number of this call among the calls of its channel, in order */
     size_t n_awaited;
     const int *awaited; /* indices of the calls that must have ended before the next call; a wait for a call includes all
                            earlier calls of the same channel */

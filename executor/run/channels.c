@@ -132,7 +132,7 @@ mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_
     const int64_t out_bytes = copied.out_bytes - c->before.out_bytes, in_bytes = copied.in_bytes - c->before.in_bytes;
     c->before = copied;
     for (size_t t = 0; c->times && t < c->at->plan->n_steps;
-         t++) /* sets the end time of a collective that ended as part of the wait for a later one */
+         t++) /* sets the end time of a collective whose end was noticed while this rank waited for a later collective */
         if (c->at->steps[t].is_collective && c->times[t].begin > c->times[t].end) c->times[t].end = c->ranks.works[t].ended_at;
     MP_ENSURE(out_bytes == planned.out_bytes && in_bytes == planned.in_bytes, err, MP_REFUTED,
               "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)out_bytes,

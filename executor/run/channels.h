@@ -15,9 +15,9 @@ typedef struct mp_channels {
     int64_t *tickets;
     mp_copied planned[2];     /* planned bytes of one pass: [0] copies of activations, [1] copies of optimizer state */
     mp_copied issued, before; /* issued: bytes enqueued on streams so far; before: all bytes copied before the current pass */
-    double wait_seconds;      /* time spent in mp_channels_wait on queues and on other ranks */
+    double wait_seconds;      /* seconds in which mp_channels_wait has waited for queues and for other ranks */
     mp_rank_channel ranks;
-    mp_step_time *times; /* per step: begin and end in the current pass; NULL: times are not recorded */
+    mp_step_time *times; /* for each step: its begin and end in the current pass; NULL: times are not recorded */
 } mp_channels;
 
 /* Opens the channels of a plan: a queue for every channel with copies, unless the backend has streams. The lists are allocated
@@ -34,7 +34,7 @@ mp_status mp_channels_issue(mp_channels *channels, const mp_pass_call *call, mp_
 mp_status mp_channels_wait(mp_channels *channels, const mp_pass_call *call, mp_error *err);
 /* Records the time at which a compute call begins or ends, if times are requested. */
 void mp_channels_note(mp_channels *channels, const mp_pass_call *call, bool ends);
-/* Continues the messages to other ranks that are in progress, without waiting. Run between two calls of a pass. */
+/* Continues the messages to other ranks that are in progress, without waiting. Must be called between two calls of a pass. */
 mp_status mp_channels_advance(mp_channels *channels, mp_error *err);
 /* Checks at the end of a pass that the bytes copied, or enqueued on streams, equal the planned bytes. `runs_rest`: the pass
  * ran the copies of activations; `updates`: the pass ran the copies of optimizer state. All copies of the pass must have been

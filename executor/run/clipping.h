@@ -19,7 +19,7 @@ typedef struct mp_clipping_sums {
 } mp_clipping_sums;
 
 typedef struct mp_clipping {
-    mp_update *gradients; /* one entry per trained parameter: its gradient; gradients split over tp come first */
+    mp_update *gradients; /* the gradients of the trained parameters, one entry each; gradients split over tp come first */
     int *of; /* per node of the program: index in `gradients` of the parameter that the node updates; -1: the node is no update,
                 or another stage counts the gradient */
     size_t n, n_split;

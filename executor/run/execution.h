@@ -39,7 +39,7 @@ bool mp_execution_has_state(const mp_execution *execution, int tensor);
 mp_status mp_execution_state(mp_execution *execution, int tensor, float **state, mp_error *err);
 mp_status mp_execution_keep_state(mp_execution *execution, int tensor, mp_error *err);
 
-/* Fills the inputs of one micro-batch. */
+/* The type of a function that fills the inputs of one micro-batch. */
 typedef mp_status (*mp_fill_inputs)(void *data, int64_t micro_batch, mp_execution *execution, mp_error *err);
 
 /* Runs step `step` (0, 1, ...): all micro-batches that the program accumulates, and the updates. *loss is the mean of the
@@ -82,7 +82,8 @@ const mp_rank_channel *mp_execution_ranks(
 /* Returns the bytes copied between the arena and the stash of waiting micro-batches, in both directions. */
 int64_t mp_execution_set_aside_bytes(const mp_execution *execution);
 const mp_rank_place *mp_execution_place(const mp_execution *execution);
-/* The communicator of all ranks, or of a single process, and the seconds to wait for a silent rank. */
+/* The other ranks of a process: a communicator of all ranks or of a single process, and the seconds after which a silent
+ * rank counts as failed. */
 typedef struct mp_company {
     mp_communicator *world;
     double timeout;

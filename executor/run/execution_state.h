@@ -14,7 +14,7 @@ enum { MP_RUN_ADDS = 1, MP_RUN_UPDATES = 2, MP_RUN_KINDS = 4 };
 
 typedef struct mp_run_kind {
     bool has_run;
-    void *recording; /* the backend's recording of this kind of pass; NULL: none has been recorded */
+    void *recording; /* the backend's recording of this kind of pass; NULL: no pass of this kind has been recorded */
 } mp_run_kind;
 
 struct mp_execution {
@@ -24,7 +24,8 @@ struct mp_execution {
     mp_addresses at;
     mp_update *updates; /* one update per trained parameter */
     mp_clipping clipping;
-    int64_t pending;           /* forward-fused updates: the step whose gradients have not been applied yet, -1: none */
+    /* with forward-fused updates: the training step whose gradients have not been applied yet; -1: none */
+    int64_t pending;
     mp_update_factors factors; /* scalars of the updates that are running, such as the learning rate */
     bool records;
     mp_run_kind kinds[MP_RUN_KINDS];

@@ -16,7 +16,8 @@ int mp_held_arrays(const mp_program *program, const mp_execution *execution, int
 typedef struct mp_holders {
     int n_ranks;
     size_t n_tensors;
-    const unsigned char *arrays; /* at index r * n_tensors + t: number of arrays of tensor t that rank r holds; 0: none */
+    /* counts of arrays: entry r * n_tensors + t is the number of arrays of tensor t that rank r holds; 0: none */
+    const unsigned char *arrays;
 } mp_holders;
 /* Return the number of arrays of a tensor that a rank holds; and the first rank that holds the tensor, -1: none. */
 static inline int mp_holders_arrays(const mp_holders *h, int rank, int tensor)

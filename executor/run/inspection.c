@@ -119,8 +119,8 @@ static mp_status compare_parts(const mp_addresses *a, mp_communicator *world, do
     return MP_OK;
 }
 
-/* Returns a hash of a tensor's bytes, which is never 0. 0: this stage does not hold the tensor, or its kind is not in `kinds`.
- */
+/* Returns a hash of a tensor's bytes, which is never 0. Returns 0 if this stage does not hold the tensor, or its kind is not
+ * in `kinds`. */
 static uint64_t hash_of_tensor(const mp_addresses *a, unsigned kinds, size_t tensor)
 {
     const int s = a->program->bindings->storage[tensor];

@@ -15,8 +15,9 @@
 typedef struct mp_slot {
     mp_array *array;
     int storage;
-    int zeros; /* constant of zeros that all ranks of tp except the first read instead of the operand; 0: all read the operand
-                */
+    /* index of a constant of zeros, which all ranks of tp except the first read instead of the operand; 0: all ranks read
+     * the operand */
+    int zeros;
 } mp_slot;
 #define MP_SLOT_CONSTANT(k) (-2 - (k)) /* storage number of constant k; -1 means no storage. The macro is its own inverse */
 
@@ -35,7 +36,7 @@ typedef struct mp_program_algorithm {
 typedef struct mp_program_node {
     mp_call call;                     /* the prepared kernel call; empty for nodes without an operator */
     mp_operands operands;             /* the operands of the call; empty for nodes without an operator */
-    size_t n_algorithms;              /* number of the node's alternatives if they are algorithms; else 0 */
+    size_t n_algorithms;              /* number of the node's alternatives, if the alternatives are algorithms; else 0 */
     mp_program_algorithm *algorithms; /* the algorithms of the node, one per alternative; if present, they replace `call` */
     size_t n_slots;
     mp_slot *slots;
@@ -55,12 +56,12 @@ struct mp_program {
     int *constant_of; /* per tensor of the model: index in `constants` of its value; 0: none */
     int loss_parts; /* number of tp ranks over which the positions of the loss are split; 1: every rank computes the whole loss
                      */
-    bool adds_losses; /* for loss_parts > 1. true: the losses of the tp ranks are added; false: each rank has a mean, and the
-                         means are averaged */
-    float one_value;  /* initial gradient of the loss: 1 / (passes of a step on all ranks); set by an execution */
-    mp_mesh mesh;     /* the mesh of ranks; the program is the program of one rank */
-    bool fast_sums;   /* true: the network library sums in its own order */
-    bool has_server;  /* true: rank 0 computes all sums and sends them to the others */
+    /* if loss_parts > 1: true: the losses of the tp ranks are added; false: each rank has a mean, and the means are averaged */
+    bool adds_losses;
+    float one_value;                /* initial gradient of the loss: 1 / (passes of a step on all ranks); set by an execution */
+    mp_mesh mesh;                   /* the mesh of ranks; the program is the program of one rank */
+    bool fast_sums;                 /* true: the network library sums in its own order */
+    bool has_server;                /* true: rank 0 computes all sums and sends them to the others */
     bool shares_statistics;         /* true: the statistics of a batch cover the samples of all ranks */
     struct mp_program_stage *stage; /* the pipeline stage that this program runs; NULL: the program runs a whole network */
     char target_name[48];

@@ -24,7 +24,7 @@ static inline mp_program_node *mp_program_node_at(const mp_program *program, int
     return &program->nodes[node];
 }
 
-/* True if a node has this task. A copy to another tier has no task. */
+/* True if a node of the program has this task. A copy to another tier has no task. */
 static inline bool mp_program_does(const mp_program *program, int node, mp_task task)
 {
     return mp_program_has_node(program, node) && mp_program_binding(program, node)->task == task;

@@ -23,13 +23,14 @@ struct mp_rank_channel {
     mp_collectives collectives;
     const mp_communicator *processes; /* communicator between the processes of the ranks; `collectives` may use a communicator
                                          between their devices */
-    mp_collectives ahead; /* of a pipeline: messages with activations that the next stage has not received yet; no step waits
-                             for these messages */
-    mp_collective_work *works; /* per step of the plan: its prepared collective; NULL: the plan has no collectives */
+    /* in a pipeline stage: messages with activations that the next stage has not received yet; no step waits for these
+     * messages */
+    mp_collectives ahead;
+    mp_collective_work *works; /* for each step of the plan: its prepared collective; NULL: the plan has no collectives */
     int64_t *tickets;          /* for each step of the plan: the ticket of the step's last collective */
     size_t n_again;
     mp_collective_work
-        *again; /* of a pipeline stage: gathers of parameters that are repeated before a backward (stage_gathers.h) */
+        *again; /* in a pipeline stage: gathers of parameters that are repeated before a backward (stage_gathers.h) */
     mp_crossing_ranks of_parts,
         of_samples;              /* of_parts: the ranks of tp; of_samples: the ranks that share the statistics of a batch */
     mp_collective_work crossing; /* the exchange of the operator that is running at the moment */

@@ -10,7 +10,7 @@
 
 /* The message of a node: sent to a neighbour, received from a neighbour, or summed over the stages that hold a parameter. */
 typedef struct mp_stage_message {
-    bool is_sum;          /* true: a sum, once per step; false: a transfer, once per micro-batch */
+    bool is_sum;          /* true: the message is a sum, once per training step; false: a transfer, once per micro-batch */
     bool is_ahead;        /* true: the activation is copied to the outbox and sent from the outbox while the stage continues */
     int first, stride, n; /* the stages first, first + stride, ... (n of them); in a transfer, stage `first` sends */
     int tag; /* all stages that take part in the message use this tag to match it, because ranks may issue messages in different

@@ -50,7 +50,7 @@ static mp_status look(mp_watch *w, const mp_array *there, unsigned *kinds, int64
     return st;
 }
 
-/* Returns the index of an array in a list of n; -1: not in the list. */
+/* Returns the index of an array in a list of n arrays; -1: the array is not in the list. */
 static int place(const mp_array *a, const mp_array *list, int n)
 {
     return list && a >= list && a < list + n ? (int)(a - list) : -1;

@@ -13,7 +13,7 @@ typedef struct mp_origin {
     int tensor;       /* the tensor whose value or gradient contains the first infinities or NaNs */
     bool is_gradient; /* true: the gradient of the tensor; false: its value, also after an update */
     bool is_nan;      /* true: the values include NaNs; false: only infinities */
-    int64_t n_bad, n; /* number of elements that are not finite, and of all elements */
+    int64_t n_bad, n; /* n_bad: number of elements that are not finite; n: number of all elements */
     int64_t pass;
 } mp_origin;
 

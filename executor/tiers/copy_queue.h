@@ -9,7 +9,7 @@ typedef struct mp_copy_queue mp_copy_queue;
 typedef struct mp_copy_queue_options {
     double bytes_per_second;    /* rate of a slower link to simulate: no copy ends earlier than on a link of this rate; 0: full
                                    speed */
-    bool plain;                 /* true: the thread does not use io_uring */
+    bool plain;                 /* true: the copying thread does not use io_uring */
     double (*now)(void *clock); /* a clock in seconds for the simulated link; NULL: the system's clock */
     void (*sleep_until)(void *clock, double seconds);
     void *clock;

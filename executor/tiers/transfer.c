@@ -18,11 +18,11 @@ typedef struct piece {
 
 struct mp_transfer {
     char *room, *buffers;   /* room: memory for the buffers of all pieces; buffers: the first aligned address in it */
-    bool has_ring, submits; /* submits: false after the kernel has refused a piece; refused pieces stay in the ring */
+    bool has_ring, submits; /* submits: false after the kernel has refused a piece, because refused pieces stay in the ring */
     struct io_uring ring;
     const mp_copy *copy; /* the copy that is in progress */
     piece pieces[AT_ONCE];
-    int n_under_way, failed; /* `failed` is the first errno; 0: no failure */
+    int n_under_way, failed; /* n_under_way: number of pieces in progress; failed: errno of the first failure, 0: none */
     int64_t moved_bytes;
 };
 

@@ -9,7 +9,7 @@ typedef struct mp_copy {
     int64_t offset; /* offset of the copied bytes in the tier; for a file a multiple of MP_TIER_ALIGNMENT */
     char *memory;   /* the other end of the copy: an address in the device's arena, or in another tier's memory */
     int64_t bytes;
-    bool is_out;       /* true: from memory to the tier; false: back */
+    bool is_out;       /* true: bytes are copied from memory to the tier; false: from the tier to memory */
     const char *label; /* name of the copied tensor, for messages; "": none */
 } mp_copy;
 

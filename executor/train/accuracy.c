@@ -21,7 +21,7 @@ typedef struct labels_count {
 
 /* The results of all batches evaluated so far. */
 typedef struct tally {
-    double loss; /* sum over the evaluated batches of loss / number of batches */
+    double loss; /* sum of the losses of the evaluated batches, each divided by the number of batches */
     labels_count labels;
 } tally;
 
@@ -41,7 +41,7 @@ typedef struct examiner {
     int results[3];   /* tensors to read after each batch: the loss, and for losses over classes the scores and labels */
     size_t n_results; /* number of entries in `results`; 0 on all pipeline stages except the last */
     const mp_tensor *scores; /* the tensor of class scores (logits); NULL: the loss is not over classes */
-    mp_array host[3];        /* per result: its row-major copy on the host */
+    mp_array host[3];        /* for each result: its row-major copy on the host */
     mp_relay relay;
     int *wanted; /* tensors that this pipeline stage must compute, for the next stage or as results */
     size_t n_wanted;

@@ -58,7 +58,7 @@ typedef struct repetition {
     mp_input_filler filler;
     mp_watch watch;
     bool watching;
-    int bad_start; /* a tensor that was not finite at the first inspected step; -1: none */
+    int bad_start; /* index of a tensor that was not finite before the first inspected step; -1: none */
     bool has_fault;
     char fault[MP_FEED_FAULT_TEXT]; /* description of a data value that makes the loss infinite or NaN; "": none */
     int64_t bad_step;

@@ -38,8 +38,8 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     return own;
 }
 
-/* True if a reported number is plausible, so that sums over all ranks cannot overflow: can_be for bytes (below 2^48; -1:
- * unknown); the next function for seconds. */
+/* can_be: true if a reported number of bytes is plausible (below 2^48; -1: unknown), so that sums over all ranks cannot
+ * overflow. The next function checks seconds. */
 static bool can_be(int64_t bytes)
 {
     return bytes >= -1 && bytes < INT64_C(1) << 48;

@@ -18,7 +18,7 @@ typedef struct finder {
     mp_team stages;
     unsigned char *runs; /* per stage and operator: 1 if the stage's graph has a node of the operator */
     bool *needs;         /* per tensor and stage: true if the stage needs the tensor */
-    way *ways;           /* per tensor: the stages between which the tensor is transferred */
+    way *ways;           /* for each tensor: the stages between which it is transferred */
     mp_pool *pool;
 } finder;
 

@@ -71,8 +71,8 @@ typedef struct training {
     mp_report report;
     mp_execution *execution;
     mp_input_filler filler;
-    double *seconds, *input_seconds; /* per training step: its seconds, and the seconds spent on input data */
-    bool *stops;                     /* per rank: true if the rank is asked to stop */
+    double *seconds, *input_seconds; /* for each training step: its seconds, and the seconds spent on input data */
+    bool *stops;                     /* for each rank: true if the rank has been asked to stop */
     bool has_saved;                  /* true: a state was saved during this training */
     bool in_step;                    /* true: the failure occurred while a training step ran */
 } training;
@@ -258,7 +258,7 @@ typedef struct turns {
     const mp_backend *backend;
     char *arena;
     mp_turns report;
-    mp_train_request *requests; /* copies of the requests that share the arena */
+    mp_train_request *requests; /* copies of the trainings' requests, in which all trainings use one arena */
 } turns;
 
 static void turns_clear(turns *t)

@@ -228,10 +228,10 @@ template <mp_dtype T> struct entropy_gradient {
     targets all;
     mp_operand dy, dx, scores, given, log_sums;
     bool softmax, each; /* each: true: the output has one loss per position (reduction "none") */
-    const float *mean;  /* the result of the kernel mean_factor; NULL: the reduction is not "mean" */
-    const float *sums;  /* the results of the kernel given_sums; NULL: log-probabilities have no gradient */
+    const float *mean;  /* address of the result of the kernel mean_factor; NULL: the reduction is not "mean" */
+    const float *sums;  /* address of the results of the kernel given_sums; NULL: log-probabilities have no gradient */
     float smoothing;
-    const float *all_weights; /* the result of the kernel weight_total; NULL: no label smoothing */
+    const float *all_weights; /* address of the result of the kernel weight_total; NULL: no label smoothing */
     MP_BODY position of(int64_t k) const
     {
         position p = {all.of(k), 0, 0, 0, 0};
@@ -256,7 +256,7 @@ template <mp_dtype T> struct entropy_gradient {
     }
 };
 
-/* One thread per score. Operands: the offset of the score, the index of its position, its class. */
+/* A kernel with one thread per score. Operands: the offset of the score, the index of its position, its class. */
 template <mp_dtype T> struct entropy_gradient_each {
     enum { SCORE, POSITION, CLASS, N_OPERANDS };
     entropy_gradient<T> f;
@@ -266,7 +266,7 @@ template <mp_dtype T> struct entropy_gradient_each {
     }
 };
 
-/* One thread block per line with contiguous scores. A thread loads several scores before it uses the first one. */
+/* A kernel with one thread block per line of contiguous scores. A thread loads several scores before it uses the first one. */
 template <mp_dtype T> struct entropy_gradient_lines {
     enum { THREADS = MP_GRID_THREADS, UNDER_WAY = 8 };
     struct shared {
@@ -372,7 +372,7 @@ MP_BODY_LOOP(mp_element_slope, mp_element_slope_item)
 /* Computes the mean of a loss over elements. Operand 0: prediction, 1: target, 2: weight. */
 struct mean_value : mp_float_sum {
     mp_element_loss loss;
-    mp_operand a, b, w, to; /* w.data NULL: all weights are 1 */
+    mp_operand a, b, w, to; /* a: prediction; b: target; w: weight, data NULL: all weights are 1 */
     int64_t n;
     MP_BODY part at(const int64_t *at, int64_t) const
     {

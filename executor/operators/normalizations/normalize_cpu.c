@@ -230,7 +230,8 @@ static void backward_row(const job *j, int64_t row, double *d_scale, double *d_s
     }
 }
 
-/* Computes the gradients for a stretch of rows. Each stretch has separate partial sums for the gradients of scale and shift. */
+/* Computes the gradients for a stretch (range) of rows. Each stretch has separate partial sums for the gradients of scale
+ * and shift. */
 static void backward_stretch(void *data, int64_t stretch)
 {
     const job *j = data;
@@ -329,7 +330,8 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     mp_normalize_data d = data_of(s, x);
     (void)err;
     bool from_output = x->alternative == 1;
-    if (!x->extra[0].data) mp_normalize_measure(&s->rows, &d); /* forward saved no statistics, so they are computed again */
+    /* if forward has saved no statistics, backward computes them again */
+    if (!x->extra[0].data) mp_normalize_measure(&s->rows, &d);
     if (from_output) {
         d.x = NULL;
         d.y = x->out[0].data;

@@ -9,9 +9,10 @@
 typedef struct mp_normalize_data {
     mp_dtype dtype, parameter_dtype;
     const void *x, *y, *dy, *scale, *shift;
-    void *out;          /* the result: y in forward, dx in backward */
-    float *mean, *rstd; /* per row: written by forward, read by backward. NULL: not saved; mean may also be NULL if no mean is
-                           subtracted */
+    void *out; /* the result: y in forward, dx in backward */
+    /* statistics of each row, which forward writes and backward reads. NULL: not saved; mean is also NULL if no mean is
+     * subtracted */
+    float *mean, *rstd;
     void *d_scale, *d_shift;
     bool add_scale, add_shift;
     double *partial; /* workspace of backward, with mp_normalize_workspace_bytes bytes */
@@ -19,10 +20,10 @@ typedef struct mp_normalize_data {
 
 int64_t mp_normalize_workspace_bytes(const mp_normalization *rows); /* workspace bytes of backward */
 
-/* Computes only the statistics, data->mean and data->rstd. */
+/* Computes only the statistics of the rows: data->mean and data->rstd. */
 void mp_normalize_measure(const mp_normalization *rows, const mp_normalize_data *data);
 void mp_normalize_forward(const mp_normalization *rows, const mp_normalize_data *data);
-/* Computes the gradients; if data->x is NULL, from the output data->y. */
+/* Computes the gradients from the input data->x, or, if data->x is NULL, from the output data->y. */
 void mp_normalize_backward(const mp_normalization *rows, const mp_normalize_data *data);
 /* Computes y = scale (x - mean) rstd + shift with given mean and rstd, for evaluation. */
 void mp_normalize_apply(const mp_normalization *rows, const mp_normalize_data *data);

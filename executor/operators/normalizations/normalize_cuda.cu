@@ -53,7 +53,7 @@ namespace
 
 /* ---- data that all kernels of this file use. */
 
-/* T: the type of x, y and their gradients. */
+/* The data of a pass, forward or backward. T: the type of x, y and their gradients. */
 template <mp_dtype T> struct pass {
     mp_normal_data d;
     float epsilon;
@@ -202,7 +202,7 @@ template <mp_dtype T> struct apply_to {
 template <mp_dtype T> struct row_sums_of : mp_float_sums {
     pass<T> a;
     bool centered;
-    float *sums; /* two values per row: mean(g) and mean(g xhat) */
+    float *sums; /* the sums of backward, two values per row: mean(g) and mean(g xhat) */
     row_sums_of(const mp_normal *n, const mp_normal_data *d, float *to) : a(n, d), centered(n->form.centered), sums(to) {}
     MP_BODY part at(const int64_t *at, int64_t) const
     {
@@ -379,7 +379,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     const state *s = (const state *)call->state;
     mp_normal_data d = data_of(s, x);
     if (!x->extra[0].data)
-        mp_normal_measure(&s->normal, &d, x->workspace); /* forward saved no statistics, so they are computed again */
+        mp_normal_measure(&s->normal, &d, x->workspace); /* if forward has saved no statistics, backward computes them again */
     if (x->alternative == 1) {
         d.x.data = NULL;
         d.y = mp_output(x, 0);

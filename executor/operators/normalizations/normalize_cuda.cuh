@@ -15,18 +15,19 @@ struct mp_normal_data {
     mp_operand x, y, dy, dx, scale, shift, d_scale,
         d_shift; /* if x.data is NULL, backward computes the normalized input from y */
     bool add_scale, add_shift;
-    float *mean, *rstd; /* statistics per row; mean NULL: no mean is subtracted */
+    float *mean, *rstd; /* statistics of each row; mean NULL: no mean is subtracted */
 };
 
 struct mp_normal {
     mp_normalization form;
-    mp_loops loops; /* loops over all elements. Operand 0: x, 1: the index of the element's row, 2: scale and shift */
+    mp_loops loops; /* loops over all elements with three operands: x, the index of the element's row, and scale and shift */
     bool by_rows;
     int64_t sums_at; /* not used: the sums of backward, two floats per row, are at the start of the workspace */
 };
 
 mp_normal mp_normal_of(const mp_normalization *form);
-int64_t mp_normal_workspace_bytes(const mp_normal *n); /* returns the larger of the workspace bytes of forward and backward */
+/* returns the workspace bytes of forward or backward, whichever needs more */
+int64_t mp_normal_workspace_bytes(const mp_normal *n);
 
 /* Computes only the statistics mean and rstd. */
 void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *workspace);

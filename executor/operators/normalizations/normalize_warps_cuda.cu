@@ -133,8 +133,8 @@ template <mp_dtype T, int M> struct backward_of : row_of<T, M> {
     }
 };
 
-/* Launches the kernel. The number of vectors per lane is enough for the longest supported row, or a quarter of this number if
- * rows are short. */
+/* Launches the kernel with enough vectors per lane for the longest supported row, or with a quarter of them if rows are
+ * short. */
 template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *d, bool backward)
 {
     constexpr int most = MP_WARP_ROW / MP_WARP / mp_width<T>, few = most / 4;

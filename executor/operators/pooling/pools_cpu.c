@@ -22,7 +22,8 @@ typedef struct state {
 typedef struct job {
     const state *s;
     const mp_operands *x;
-    const mp_array *from, *to; /* input and output of the pool; in backward, their gradients */
+    /* the arrays that are read and written: input and output of the pool; in backward, their gradients */
+    const mp_array *from, *to;
     bool add;
 } job;
 

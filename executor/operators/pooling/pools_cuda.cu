@@ -15,7 +15,7 @@ extern "C" {
 #include "executor/operators/pooling/sliding.h"
 }
 
-enum { N = 3, WIDTH = 8 }; /* number of spatial dimensions, number of channels per vector */
+enum { N = 3, WIDTH = 8 }; /* N: number of spatial dimensions; WIDTH: number of channels per vector */
 
 /* Placed before the loop over taps: unrolls it only as far as registers can hold the loads. */
 #ifdef MP_CUDA_TWIN
@@ -25,7 +25,7 @@ enum { N = 3, WIDTH = 8 }; /* number of spatial dimensions, number of channels p
 #endif
 
 namespace
-{ /* unnamed, because kernels of other files may have the same names */
+{ /* an unnamed namespace, because kernels of other files may have the same names */
 
 /* Returns a / b for numbers that are not negative. */
 MP_BODY int32_t over(int32_t a, int32_t b)
@@ -181,7 +181,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
     const void *from;
     void *to, *where;
     int64_t *given; /* address of output 1, the indices of the maxima; NULL if a thread processes several channels (W > 1) */
-    I tap_step[N];  /* per dimension: distance in the input between consecutive taps */
+    I tap_step[N];  /* for each dimension: distance in the input between consecutive taps of a window */
 
     template <class V> MP_BODY void keep(I k, const int32_t (&best)[W]) const
     {
@@ -309,8 +309,8 @@ struct operands {
     const mp_array *x, *y;
     void *where;
     int64_t *given;
-    const mp_array *given_at;   /* forward: the layout of `given`, output 1 */
-    const void *values, *norms; /* backward of a norm: its input and output */
+    const mp_array *given_at;   /* in forward: the layout of output 1 (`given`) */
+    const void *values, *norms; /* in backward of a norm: the pool's input and output */
     bool add, is_backward;
 };
 
@@ -425,7 +425,7 @@ template <mp_dtype T> static bool spreads(const operands *q)
 struct pools {
     mp_pooling pool;
     bool is_sum; /* true: forward of a global average, computed as a sum */
-    float share; /* 1 / n_taps, by which the sum is multiplied */
+    float share; /* if is_sum: 1 / n_taps, by which the sum is multiplied */
 };
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)

@@ -20,7 +20,7 @@ typedef struct mp_sliding {
  * sizes overflow; MP_PARSE: as mp_window_read. */
 mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
                                  const mp_array *y, mp_sliding *out, mp_error *err);
-/* Reads the window of a pool; `global`: the window is all of x. The padding is the padding that averages may count. With
+/* Reads the window of a pool; `global`: the window is all of x. Averages may count elements of the window's padding. With
  * ceil_mode, windows may extend beyond this padding. MP_UNSUPPORTED: sizes overflow; MP_PARSE: as mp_window_read. */
 mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *y, bool global,
                           mp_sliding *out, mp_error *err);

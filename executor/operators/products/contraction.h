@@ -7,7 +7,8 @@
 #include "executor/kernel/kernel.h"
 
 typedef struct mp_contraction {
-    int n_kept, n_summed; /* number of labels in y, and number of all other labels; labels of size 1 are omitted */
+    /* n_kept: number of labels in y; n_summed: number of all other labels. Labels of size 1 are omitted */
+    int n_kept, n_summed;
     int kept[MP_EINSUM_LABELS], summed[MP_EINSUM_LABELS];
     int64_t size[MP_EINSUM_LABELS], stride[3][MP_EINSUM_LABELS]; /* strides in y, a, b; 0: the array lacks the label */
     int64_t n_results, n_terms;
@@ -33,7 +34,7 @@ MP_INLINE void mp_contraction_result(const mp_contraction *c, int64_t k, int64_t
     }
 }
 
-/* Adds the offsets of term t, relative to the first term, to *a and *b. */
+/* Adds to *a and *b the distances of term t from the first term. */
 MP_INLINE void mp_contraction_term(const mp_contraction *c, int64_t t, int64_t *a, int64_t *b)
 {
     for (int d = c->n_summed - 1; d >= 0; d--) {

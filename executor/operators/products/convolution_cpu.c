@@ -201,8 +201,8 @@ static void name_of(const mp_convolution *c, mp_convolution_pass pass, const_dnn
     snprintf(name, MP_ALGORITHM_NAME, "%.*s%s", MP_ALGORITHM_NAME - 16, implementation_name(desc), here ? "" : " reordered");
 }
 
-/* True if two names are of one kind: they differ only in the processor ("jit:avx512_core", "jit:avx2"), and both or neither are
- * "reordered". oneDNN lists the implementation for the newer processor first. */
+/* True if the names of two algorithms are of one kind: they differ only in the processor ("jit:avx512_core", "jit:avx2"),
+ * and both or neither are "reordered". oneDNN lists the implementation for the newer processor first. */
 static bool of_a_kind(const char *a, const char *b)
 {
     size_t n = strcspn(a, ":");

@@ -58,14 +58,16 @@ mp_status mp_dnnl_matmul(const mp_stack *a, const mp_stack *b, const mp_stack *c
     return MP_OK;
 }
 
-/* A product that may accumulate into its result, and may use the workspace. */
+/* A matrix product. It may accumulate into its result, or write the terms of a sum to the workspace. */
 typedef struct product {
     mp_dnnl_op write,
-        add; /* write: the product that overwrites its result; add: the product that accumulates, prepared only if needed */
+        /* write: the operation that overwrites the result; add: the operation that accumulates into it, prepared only if
+         * needed */
+        add;
     bool is_there, sums; /* is_there: the product is needed; sums: the product writes terms to the workspace, which are summed
                             afterwards */
     bool turned; /* true: computed as C^T = B^T A^T, because the library writes contiguous rows and C has contiguous columns */
-    mp_array terms, to; /* the terms and the result of their sum, with equal numbers of dimensions */
+    mp_array terms, to; /* terms: the product's result, if it has to be summed; to: the result of that sum, of the same rank */
     int64_t terms_bytes;
 } product;
 

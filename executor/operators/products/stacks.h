@@ -20,7 +20,7 @@ mp_stack mp_stack_of(const mp_array *a, int k, bool turn, bool turn_batch);
  */
 mp_stack mp_stack_result(const mp_array *y, const mp_stack *a, const mp_stack *b, bool vector_a, bool vector_b);
 mp_stack mp_stack_transposed(mp_stack a);
-bool mp_stack_is_single(const mp_stack *s); /* true if the stack has one matrix */
+bool mp_stack_is_single(const mp_stack *s); /* true if the stack consists of a single matrix */
 /* Merges all batch dimensions into the rows, if the strides permit it; else returns false and changes nothing. */
 bool mp_stack_fold(mp_stack *s);
 /* Replaces the unused stride of a single row or column by the stride of a dense matrix, because libraries check it. */
@@ -29,7 +29,7 @@ void mp_stack_straighten(mp_stack *s);
 /* The operands of MatMul, FusedMatMul or Gemm as stacks, already transposed. */
 typedef struct mp_factors {
     mp_stack a, b, y;
-    double alpha, beta; /* scalars of the product y = alpha a b + beta c */
+    double alpha, beta; /* the scalars in the product y = alpha a b + beta c */
 } mp_factors;
 mp_factors mp_factors_read(const mp_operands *x);
 /* The three stacks of a batched product c = a b. */

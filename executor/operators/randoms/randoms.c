@@ -6,7 +6,7 @@
 #include "executor/operators/elementwise/elementwise.h"
 
 /* True if the operator's own inputs enable dropout: input 2, since operator set 12. Older operator sets have no such input;
- * their dropout is off in this mode. */
+ * their dropout drops nothing in this mode. */
 static bool drops_as_written(const mp_operands *x)
 {
     return x->op->version >= 12 && x->n_in > 2 && x->in[2].data && *(const uint8_t *)x->in[2].data;
@@ -30,7 +30,7 @@ mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-/* Per random operator: the distribution, and the attributes for its parameters a and b with their defaults. */
+/* For each operator of random numbers: its distribution, and the attributes for the parameters a and b with their defaults. */
 static const struct row {
     const char *name;
     mp_distribution distribution;

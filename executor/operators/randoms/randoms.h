@@ -34,7 +34,7 @@ typedef struct mp_random_source {
     uint32_t op;
     const uint64_t *seed; /* seed and step of the current run, in the backend's memory */
     const uint32_t *step;
-    mp_array probabilities, out; /* probabilities: probability of a 1, for BERNOULLI only */
+    mp_array probabilities, out; /* probabilities: for BERNOULLI only, the probability that an element is 1; out: the output */
 } mp_random_source;
 
 /* The operators of random numbers that mp_random_source_prepare supports. */
@@ -68,7 +68,7 @@ enum { MP_WINDOW_TERMS = 3 };
 
 /* The formula for element k of a tensor of known values. */
 typedef enum mp_source_form {
-    MP_SOURCE_CONSTANT, /* `real` or `whole` for all elements: ConstantOfShape, or a Constant with one element */
+    MP_SOURCE_CONSTANT, /* the number `real` or `whole` for all elements: ConstantOfShape, or a Constant with one element */
     MP_SOURCE_SIZE,     /* Size: the number of elements of the input */
     MP_SOURCE_VALUES,   /* Constant: element k of a list in host memory */
     MP_SOURCE_SHAPE,    /* Shape: dims[k] */
@@ -83,10 +83,10 @@ typedef struct mp_source {
     bool is_real; /* true: values are in real or reals; false: in whole or wholes */
     double real;
     int64_t whole;
-    const double *reals; /* for VALUES: the list, as reals or as wholes */
+    const double *reals; /* for VALUES: the list of elements, as reals or as wholes */
     const int64_t *wholes;
     int64_t dims[MP_ARRAY_RANK];
-    mp_array first, step; /* for RANGE: start and step, one element each */
+    mp_array first, step; /* for RANGE: the first element and the step, arrays of one element each */
     int64_t columns, diagonal;
     double period, window[MP_WINDOW_TERMS]; /* coefficients of cos(0), cos(2 pi k / period) and cos(4 pi k / period) in a window
                                                function */

@@ -32,13 +32,14 @@ typedef struct mp_cells {
     bool before_reset; /* GRU: the candidate's product with R is computed before the reset */
     mp_activation f, g, h_of;
     int64_t batch, hidden;
-    const void *lengths; /* length of each row's sequence; NULL: every sequence has all steps */
+    const void *lengths; /* number of time steps of each row's sequence; NULL: every sequence has all steps */
     mp_dtype lengths_type;
     int64_t t,
         t_before; /* t: index of this time step; t_before: index of the previous time step in the direction of the recurrence */
-    const float *bias; /* (2, gates, hidden): the biases of W, then the biases of R */
+    const float *bias; /* the biases of W, then the biases of R, with dimensions (2, gates, hidden) */
     const float *peepholes;
-    float *gates;    /* forward reads the products from this array, and writes the activated gates of an LSTM or GRU */
+    /* preactivations and gates: forward reads the products from this array, and writes the activated gates of an LSTM or GRU */
+    float *gates;
     float *second;   /* LSTM: the cell state c; GRU: h' R + b if before_reset, else r h' */
     float *c_before; /* c', the cell state of the previous time step; may have the address of c */
     float *h_before;

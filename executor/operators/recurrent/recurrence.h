@@ -25,22 +25,22 @@ typedef enum mp_recurrent_product {
     MP_X_W, /* gates = X W^T */
     MP_X_W_REST,
     MP_H_R,   /* gates of a step += h' R^T; for a GRU only z and r */
-    MP_H_R_N, /* GRU: second = h' R^T; with the product after the reset: gates += (r h') R^T */
+    MP_H_R_N, /* GRU, candidate: second = h' R^T; with the product after the reset: gates += (r h') R^T */
     MP_G_R,   /* dh' += dG R; for a GRU only z and r */
-    MP_G_R_N, /* GRU: dh' += d_second R; with the product after the reset: d_second = dG R */
+    MP_G_R_N, /* GRU, candidate: dh' += d_second R; with the product after the reset: d_second = dG R */
     MP_G_W,   /* dX += dG W */
     MP_G_W_REST,
     MP_G_X, /* dW += dG^T X */
     MP_G_X_REST,
     MP_G_H, /* dR += dG^T H'; for a GRU only z and r */
     MP_G_H_REST,
-    MP_G_H_N, /* GRU: dR += d_second^T H'; with the product after the reset: dG^T (r H') */
+    MP_G_H_N, /* GRU, candidate: dR += d_second^T H'; with the product after the reset: dR += dG^T (r H') */
     MP_G_H_N_REST,
     MP_ONES, /* dB += 1^T dG; for a GRU only z and r */
     MP_ONES_REST,
-    MP_ONES_N, /* GRU, bias of W: dB += 1^T dG */
+    MP_ONES_N, /* GRU, candidate, bias of W: dB += 1^T dG */
     MP_ONES_N_REST,
-    MP_ONES_S, /* GRU, bias of R: dB += 1^T d_second; with the product after the reset: 1^T dG */
+    MP_ONES_S, /* GRU, candidate, bias of R: dB += 1^T d_second; with the product after the reset: dB += 1^T dG */
     MP_ONES_S_REST,
     MP_N_RECURRENT_PRODUCTS
 } mp_recurrent_product;
@@ -111,8 +111,8 @@ typedef struct mp_recurrent_engine {
 mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, size_t bytes, mp_call *call,
                                 mp_error *err);
 
-/* Computes the requested outputs and the reserve, or the requested gradients; gradients in x->adds are accumulated. `state` is
- * passed to the engine's functions. Errors: those of the engine. */
+/* Computes the requested outputs and the reserve, or the requested gradients. Gradients whose bit is set in x->adds are
+ * accumulated. `state` is passed to the engine's functions. Errors: those of the engine. */
 mp_status mp_recurrence_run(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x,
                             mp_error *err);
 

@@ -16,7 +16,7 @@ typedef struct pass {
         *kept;      /* this direction's arrays in the reserve (saved for backward), for all time steps; NULL: not saved */
     float *states;  /* h of all steps of a block and of the step before the block, in order of time */
     float *h_first; /* the initial h */
-    mp_cells cells; /* description of a time step; the addresses change from step to step */
+    mp_cells cells; /* arguments of the cells for a time step; the addresses change from step to step */
 } pass;
 
 /* Return the number of floats of a state (step_floats), and of all gates, in one time step. */
@@ -237,7 +237,7 @@ static mp_status run_forward(const mp_recurrence *r, const mp_recurrent_engine *
         engine->copy(&first, &before, false);
         p.cells.bias = biases(&p);
         for (int64_t k = 0; k < r->n_blocks; k++) MP_CHECK(block(&p, p.back ? r->n_blocks - 1 - k : k));
-        /* after the last block, its last h is also at the position where another block would read its first state */
+        /* the last block has copied its last h to the position where a further block would read its first state */
         put_last(&p, 1, state_before(&p, p.back ? r->steps - 1 : 0));
         put_last(&p, 2, p.cells.c_before);
     }

@@ -16,7 +16,7 @@ typedef struct extremes {
     mp_array from, to;
     int64_t length, step; /* number of elements of a line, and their stride */
     int64_t n_lines, apart, to_apart,
-        n_blocks; /* number of lines in a row, the strides between lines in `from` and `to`, and number of work items per row */
+        n_blocks; /* number of lines in a row; strides between lines in `from` and `to`; number of work items per row */
     bool smallest, last;
 } extremes;
 

@@ -41,7 +41,7 @@ typedef struct step_rows {
     double start; /* initial value of an accumulator */
     double (*run)(const float *x, int64_t n, double acc, double shift);
     void (*columns)(const float *x, int64_t rows, int64_t stride, int64_t n, double *acc, const double *shift);
-    double (*join)(double a, double b); /* combines the accumulated values of two parts */
+    double (*join)(double a, double b); /* combines the accumulated values of two parts of the terms */
 } step_rows;
 
 /* Defines NAME_join, NAME_run and NAME_columns from a row of reductions.def. NAME_run accumulates into sixteen lanes, so that
@@ -152,7 +152,7 @@ typedef struct task {
     const step_rows *step;
     mp_reduction_end end;
     const mp_array *from, *to, *shift;
-    double *partial; /* workspace: parts x groups x lanes accumulated values */
+    double *partial; /* memory in the workspace for the accumulated values: parts x groups x lanes */
 } task;
 
 /* The outputs of a group: their number, and the offsets of terms, result and shift of the first output. */

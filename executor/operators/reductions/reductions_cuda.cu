@@ -23,7 +23,7 @@ struct float_reduction {
     typedef part value;
     mp_reduction_step step;
     mp_reduction_end finish;
-    mp_operand from, to, shift; /* operands; shift.data NULL: all shifts are 0 */
+    mp_operand from, to, shift; /* input, result and shift of each result; shift.data NULL: all shifts are 0 */
     int64_t n;
 
     MP_BODY part none() const
@@ -268,7 +268,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 template <class T> struct extreme_of {
     struct part {
         T x;
-        int64_t index; /* index of the extreme; -1: no element has been compared */
+        int64_t index; /* index of the extreme so far; -1: no element has been compared yet */
     };
     typedef part value;
     mp_operand from;

@@ -7,7 +7,7 @@
 /* The description of a CumSum. The arrays `from` and `to` are described with size 1 along the axis, so that line k begins at
  * element k. */
 typedef struct mp_cumsum {
-    mp_array from, to; /* input and output; in backward, the gradient of the output and of the input */
+    mp_array from, to; /* from, to: input and output; in backward, the gradients of the output and of the input */
     int axis;
     int64_t length, from_step, to_step;   /* number of elements along the axis, and their strides in `from` and `to` */
     int64_t adjacent, from_next, to_next; /* number of adjacent lines, and the strides between these lines in `from` and `to` */

@@ -6,14 +6,15 @@
 
 /* The description of a TopK: the state of its calls. */
 typedef struct mp_top {
-    int rank; /* number of dimensions without the axis; dims: their sizes; in, values, indices: their strides in input, output
-                 of values, and output of indices */
+    /* rank: number of dimensions without the axis; dims: their sizes; in, values, indices: their strides in the input and
+     * the two outputs */
+    int rank;
     int64_t dims[MP_ARRAY_RANK], in[MP_ARRAY_RANK], values[MP_ARRAY_RANK], indices[MP_ARRAY_RANK];
     int64_t n_lines, length, k;
     int64_t in_step, value_step, index_step; /* strides along the axis in input, values and indices */
     bool largest;
     mp_array from, to; /* from: the input; to: the k values of each line; in backward, their gradients */
-    int64_t *where;    /* address of the output of indices */
+    int64_t *where;    /* address of the output with the indices */
 } mp_top;
 
 /* Makes an mp_top the call's state; the caller sets call->run. MP_UNSUPPORTED: the type is not supported, or the axis is not a

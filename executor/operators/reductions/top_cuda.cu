@@ -79,7 +79,7 @@ static void sort(const mp_top &s, int32_t *list)
     mp_each(s.n_lines * s.k, taken{s, room, list});
 }
 
-/* ---- backward: the gradients of values are copied to the elements that the values were copied from. */
+/* ---- backward: the gradient of each value is copied to the gradient of the element from which forward copied the value. */
 
 struct cleared_line {
     mp_top s;

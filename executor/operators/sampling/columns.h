@@ -10,7 +10,7 @@ typedef struct mp_col2im {
     int64_t n_taps, n_elements; /* n_taps: number of taps (elements) of the window; n_elements: number of elements per channel
                                    of the image */
     int64_t stops[MP_ARRAY_RANK], kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK], dilation[MP_ARRAY_RANK], begin[MP_ARRAY_RANK];
-    mp_array columns, image; /* input and output; in backward, their gradients */
+    mp_array columns, image; /* columns: the input; image: the output; in backward, their gradients */
     bool is_backward, add;   /* add: accumulates into the gradient */
 } mp_col2im;
 

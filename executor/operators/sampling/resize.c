@@ -281,7 +281,7 @@ static mp_status read_scales(const mp_operands *x, const resize *r, axis axes[MP
     const mp_operator *op = x->op;
     int rank = x->in[0].rank, which[MP_ARRAY_RANK];
     bool scales_second = op->op->max_in == 2 || op->version < 11,
-         later = false; /* scales_second: the operands are (X, scales), as in Upsample and old versions of Resize */
+         later = false; /* scales_second: true if the operands are (X, scales), as in Upsample and old versions of Resize */
     size_t n;
     const int64_t *ints = mp_operator_ints(op, "axes", &n);
     if (!ints) n = (size_t)rank;

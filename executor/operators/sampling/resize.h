@@ -11,14 +11,14 @@ typedef struct mp_taps {
     float *weight;
     int most;    /* maximum number of taps of an output position */
     int uniform; /* 1, 2 or 4 if every position has this number of taps; else 0 */
-    bool same;   /* true: output position o equals input position o */
+    bool same;   /* true: every output position o equals input position o */
 } mp_taps;
 
 /* A Resize, or its gradient with transposed tables. Dimensions are sorted by the strides of the written array, outermost first.
  */
 typedef struct mp_resizing {
     mp_taps taps[MP_ARRAY_RANK];   /* for each dimension of the model's tensor: its table of taps */
-    int rank, axis[MP_ARRAY_RANK]; /* axis[d]: index of the taps of dimension d; -1: the dimension is not resized */
+    int rank, axis[MP_ARRAY_RANK]; /* axis[d]: index in taps[] of the table of dimension d; -1: the dimension is not resized */
     int64_t n_to[MP_ARRAY_RANK], n_from[MP_ARRAY_RANK], to_stride[MP_ARRAY_RANK], from_stride[MP_ARRAY_RANK];
     int64_t n_lines; /* number of lines along the innermost dimension */
     float empty;     /* the value that an output position without taps gets */

@@ -67,7 +67,7 @@ static void sample_row(const mp_taps *t, int64_t first, int64_t n, const float *
     }
 }
 
-/* One outer axis with taps, as a wheel of an odometer that enumerates all combinations of the outer axes' taps. */
+/* One outer axis with taps. All outer axes together enumerate the combinations of their taps like the wheels of an odometer. */
 typedef struct wheel {
     const mp_taps *taps;
     int32_t from, to, at;

@@ -22,16 +22,16 @@ typedef struct mp_sampler {
     mp_sampler_padding padding;
     bool align_corners;
     int64_t n_points;        /* number of grid points per sample of the batch */
-    int64_t n_blocks;        /* number of blocks of MP_SAMPLER_CHANNELS channels */
+    int64_t n_blocks;        /* number of blocks into which the channels are divided, MP_SAMPLER_CHANNELS each */
     int per_axis, per_point; /* number of taps along an axis, and of a point: per_point = per_axis ^ n */
     mp_array x, grid, y;     /* y: in backward, its gradient */
-    mp_array dx, d_grid;     /* requested gradients; dtype UNDEFINED: not requested */
+    mp_array dx, d_grid;     /* gradients of X and of the grid; dtype UNDEFINED: not requested */
 } mp_sampler;
 
 /* Makes the description the call's state. MP_UNSUPPORTED: the mode or the type is not supported, or there are too many
  * dimensions; MP_NOMEM. */
 mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Returns the description with the operands of the current run. */
+/* Returns the description, completed by the operands of the current run. */
 mp_sampler mp_sampler_of(const mp_call *call, const mp_operands *x);
 
 /* The taps along one axis: element indices (-1: outside), weights, and the derivatives of the weights with respect to the
@@ -41,7 +41,8 @@ typedef struct mp_sampler_axis {
     double weight[MP_SAMPLER_TAPS], slope[MP_SAMPLER_TAPS];
 } mp_sampler_axis;
 
-/* Returns x reflected at both ends into [low, high]; *slope is the derivative, 1 or -1. Both are 0 if the interval is empty. */
+/* Returns x reflected at both ends into [low, high]; *slope is the derivative, 1 or -1. Returned value and slope are 0 if
+ * the interval is empty. */
 MP_INLINE double mp_sampler_reflect(double x, double low, double high, double *slope)
 {
     double span = high - low, from = x - low, sign = from < 0 ? -1 : 1;
@@ -205,7 +206,9 @@ typedef struct mp_regions {
     int64_t sampling_ratio;
     int64_t height, width; /* height and width of the output */
     mp_array x, corners, of,
-        y; /* x, y: in backward the gradients; of: image indices, which for MaxRoiPool are part of `corners` */
+        /* x, y: images and output, in backward their gradients; of: image indices, which for MaxRoiPool are part of
+         * `corners` */
+        y;
 } mp_regions;
 typedef mp_regions mp_max_roi_pool;
 
@@ -218,7 +221,7 @@ mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body
  * region whose image does not exist is 0. */
 mp_status mp_roi_align_check(const mp_operands *x, mp_error *err);
 mp_status mp_max_roi_pool_check(const mp_operands *x, mp_error *err);
-/* Returns the description with the operands of the current run. */
+/* Returns the description, completed by the operands of the current run. */
 mp_regions mp_regions_of(const mp_call *call, const mp_operands *x);
 
 /* Computes the coordinates of element k of (N, C, H, W), counted in memory order; returns its offset. */
@@ -276,8 +279,8 @@ MP_INLINE mp_bin mp_bin_of(const mp_regions *s, int64_t region, int64_t row, int
     return b;
 }
 
-/* Finds the element at or before a coordinate along an axis of `size` elements, and the distance from it; false: outside of the
- * axis. */
+/* Finds the element at or before a coordinate along an axis of `size` elements, and the coordinate's distance from this
+ * element. Returns false if the coordinate is outside of the axis. */
 MP_INLINE bool mp_between(double at, int64_t size, int64_t *below, double *behind)
 {
     if (!(at >= -1 && at <= (double)size)) return false;

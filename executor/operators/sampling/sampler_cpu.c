@@ -29,7 +29,7 @@ MP_BODY_LOOP(mp_sampler, mp_sampler_move_item)
 
 typedef struct task {
     mp_sampler s;
-    float *sums; /* the input's gradient in float, row-major; NULL: summed in place */
+    float *sums; /* row-major array of floats in which the input's gradient is summed; NULL: the gradient is summed in place */
 } task;
 
 /* Backward of GridSample: computes the input's gradient for a block of channels of one sample of the batch. */
@@ -83,7 +83,7 @@ MP_BODY_LOOP(mp_regions, mp_roi_align_item)
 
 typedef struct regions_task {
     mp_regions s;
-    float *sums; /* the gradient of the images in float, row-major; NULL: summed in place */
+    float *sums; /* row-major array of floats in which the images' gradient is summed; NULL: the gradient is summed in place */
 } regions_task;
 
 /* Backward of RoiAlign: computes one channel of the gradient of all images. */

@@ -44,7 +44,7 @@ struct listed {
 struct summed {
     mp_sampler s;
     int64_t n_entries, n_elements, n_positions;
-    bool by_channel; /* true: adjacent threads process adjacent channels; false: adjacent entries */
+    bool by_channel; /* true: adjacent threads process adjacent channels; false: adjacent entries of the sorted list */
     const uint64_t *list;
     const float *weight;
 

@@ -6,7 +6,7 @@
 #include "executor/kernel/optimizer.h"
 #include "memplan/backend.h"
 
-/* Implement functions of mp_backend. mp_cpu_add: `dtype` is FLOAT or BFLOAT16. */
+/* Implement the functions add, update and clip of mp_backend. mp_cpu_add: `dtype` is FLOAT or BFLOAT16. */
 void mp_cpu_add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to);
 void mp_cpu_update(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors);
 int64_t mp_cpu_norm_workspace_bytes(const mp_backend *self, int64_t n_elements);

@@ -15,8 +15,8 @@ extern "C" {
 namespace
 {
 
-/* LIST: maximum number of updates per launch. STRETCHES: maximum number of stretches into which their gradients are split.
- * SHORTEST: minimum number of elements per stretch. W: elements per thread. */
+/* LIST: maximum number of updates per launch. STRETCHES: maximum number of stretches into which the gradients of these
+ * updates are split. SHORTEST: minimum number of elements per stretch. W: elements per thread. */
 enum { LIST = 40, STRETCHES = LIST * 128, SHORTEST = 1 << 12, W = 4 };
 
 struct update_list {
@@ -110,8 +110,8 @@ template <int MOMENTS> static void update(const mp_update *updates, size_t n, co
     }
 }
 
-/* Sums the squares of one stretch of a gradient; a row of threads computes a stretch. The stretches of a gradient begin at row
- * `first` of its update; the last stretch may be shorter. */
+/* Sums the squares of one stretch of a gradient; the threads of a row sum a stretch together. The stretches of a gradient
+ * begin at row `first` of its update; the last stretch may be shorter. */
 struct squares_of : mp_double_sums {
     enum { PHASES = 1 };
     update_list list;
