@@ -1,4 +1,4 @@
-/* algorithms.c - chooses, per node, the fastest algorithm that fits in memory in all of the node's runs. */
+/* algorithms.c - chooses, for each node, the fastest algorithm whose workspace fits in memory at every run of the node. */
 #include "planner/search/algorithms.h"
 
 bool mp_graph_has_algorithms(const mp_graph *graph)
@@ -8,7 +8,7 @@ bool mp_graph_has_algorithms(const mp_graph *graph)
     return false;
 }
 
-/* True if alternative k is one of several algorithms of the node, and not a copy back. */
+/* True if alternative k of the node is an algorithm: the node has several, and the alternative is no copy back. */
 static bool is_algorithm(const mp_node *node, size_t k)
 {
     return mp_node_has_algorithms(node) && !node->alternatives[k].returns;
@@ -23,8 +23,8 @@ static int64_t least_workspace(const mp_node *node)
     return least;
 }
 
-/* Returns the fastest alternative with a workspace of at most room_bytes; of equally fast alternatives, the one with the
- * smallest workspace. At least one alternative always fits. */
+/* Returns the fastest algorithm with a workspace of at most room_bytes; of equally fast ones, the one with the smallest
+ * workspace. Precondition: at least one algorithm fits. */
 static int fastest_within(const mp_node *node, int64_t room_bytes)
 {
     int best = -1;
@@ -42,7 +42,7 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
                                mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-    /* per node: the most live bytes in any of its runs, without its workspace */
+    /* per node: the largest live bytes at any of its runs, not counting its workspace */
     MP_OWNED int64_t *most = mp_alloc(graph->n_nodes, sizeof *most);
     int64_t least = 0;
     MP_ENSURE(most, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);

@@ -1,5 +1,5 @@
-/* search.c - the state of a search: judges candidates, keeps the best ones, stores proved bounds, and watches the time limit.
- */
+/* search.c - the state of a search. It judges candidates, keeps the best of them, stores bounds that were proved, and watches
+ * the time limit. */
 #include "planner/search/search.h"
 
 #include <string.h>
@@ -66,7 +66,8 @@ bool mp_search_is_infeasible(const mp_search *search)
     return search->known.infeasible;
 }
 
-/* Replaces *to by the stronger of two bounds: more ticks, and infeasible if either is. If they are equal, *to remains. */
+/* Replaces *to by *found if *found is the stronger bound: it has more ticks, or it is infeasible. If both are equal, *to is not
+ * changed. */
 static void merge(mp_bound *to, const mp_bound *found)
 {
     const mp_bound before = *to;
@@ -123,7 +124,7 @@ bool mp_search_will_do(mp_search *search)
     return mp_search_settled(search) || (gap > 0 && mp_search_is_within(search, gap));
 }
 
-/* Returns a bound that claims nothing yet, for the class of plans that the request allows. */
+/* Returns a bound that claims no ticks, for the class of plans that the request allows (list order or any order). */
 static mp_bound claim(const mp_search *search)
 {
     return (mp_bound){.ticks = -1,
@@ -188,7 +189,7 @@ double mp_search_elapsed(const mp_search *search)
     return limit > 0 ? (mp_clock_now() - search->start) / limit : 0;
 }
 
-/* True if the running searcher has used up its share of the time limit. */
+/* True if the running searcher has used the share of the time limit that it was given. */
 static bool had_its_share(mp_search *search)
 {
     const double share = search->best.solver ? search->share : (1 + search->share) / 2;
@@ -218,7 +219,7 @@ mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, 
     return MP_OK;
 }
 
-/* True if the live bytes in every tier other than the device are within the tier's budget. */
+/* True if the peak in every tier other than the device is within the tier's budget. */
 static bool fits_beside(const mp_request *request, const mp_timeline *timeline)
 {
     for (size_t m = 1; m < timeline->n_tiers; m++)
@@ -239,7 +240,7 @@ bool mp_request_fits_plan(const mp_request *request, const mp_plan *plan)
     return fits;
 }
 
-/* Judges a schedule with the algorithms that its steps name. */
+/* Judges a schedule. Nodes use the algorithms that the schedule's steps name. */
 static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                              mp_error *err)
 {
@@ -258,7 +259,8 @@ static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, 
     return request->on_offer ? request->on_offer(steps, n, peak, time, request->on_offer_data, err) : MP_OK;
 }
 
-/* Judges a schedule with two choices of algorithms: the fastest within the budget, and those with the lowest peak. */
+/* Judges a schedule twice with different algorithms: with those of the lowest peak, and with the fastest that fit the
+ * budget. */
 static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
 {
     const mp_graph *graph = search->request->graph;

@@ -1,24 +1,27 @@
 /* searchers.h - the functions of all searchers, for the table in planner/solve/portfolio.c and for code that compares them.
  * Each function offers plans with mp_search_offer. It fails as mp_search_offer does, or as its own comment states. `moves` is
- * the number of offers. */
+ * the number of offers that the search allows. */
 #pragma once
 
 #include "memplan/search.h"
 
-/* Runs every searcher that suits the graph, one after the other. Errors as those searchers, but never MP_NOT_APPLICABLE. */
+/* Runs all searchers that suit the graph, one after the other. Fails as these searchers do, but never with
+ * MP_NOT_APPLICABLE. */
 mp_status mp_run_auto(mp_search *search, mp_error *err);
-/* Like mp_run_auto, without its slowest part: annealing for a first plan when all other searchers have failed. */
+/* Runs the same searchers as mp_run_auto, without the slowest part: annealing for a first plan after all other searchers have
+ * failed to find one. */
 mp_status mp_run_auto_or_none(mp_search *search, mp_error *err);
 
 /* Offers keep-all, the baseline. At most two offers. */
 mp_status mp_run_none(mp_search *search, mp_error *err);
 
-/* Chen et al. 2016: segments of sqrt(n) cut tensors, and the greedy search over segment sizes. MP_NOT_APPLICABLE: no forward or
- * no backward nodes. O(sizes * (n + offer)). */
+/* Chen et al. 2016: segments of sqrt(n) cut tensors, and a greedy search over sizes of segments. MP_NOT_APPLICABLE: no forward
+ * or no backward nodes. O(sizes * (n + offer)). */
 mp_status mp_run_chen(mp_search *search, mp_error *err);
 
-/* Offers one list of checkpoints, in the form that frameworks accept: the user's list, or a list found by search. MP_INVALID:
- * the forward pass does not compute a listed checkpoint. MP_NOT_APPLICABLE: no forward or no backward nodes. O(moves * offer).
+/* Offers the schedule of one list of checkpoints, as frameworks accept it. The list is the user's, or is found by search.
+ * MP_INVALID: the forward pass does not compute a listed checkpoint. MP_NOT_APPLICABLE: no forward or no backward nodes.
+ * O(moves * offer).
  */
 mp_status mp_run_segments(mp_search *search, mp_error *err);
 
@@ -26,50 +29,54 @@ mp_status mp_run_segments(mp_search *search, mp_error *err);
  * levels + offers). */
 mp_status mp_run_lower_set(mp_search *search, mp_error *err);
 
-/* A* over all schedules of a tiny graph. It proves its result: the fewest ticks within the budget, or that no plan fits.
+/* A* over all schedules of a tiny graph. It proves that its plan has the fewest ticks within the budget, or that no plan fits.
  * MP_NOT_APPLICABLE: more than 64 nodes or storages, or alternatives that differ in more than time and memory. Exponential;
  * `moves` limits the number of states. */
 mp_status mp_run_exact(mp_search *search, mp_error *err);
 
 /* Jain et al. 2020 (Checkmate): an integer linear programme. MP_NOT_APPLICABLE: no backward phase, or too many columns.
- * MP_LIMIT: GLPK gave up. Exponential; `moves` limits the nodes of the search tree. */
+ * MP_LIMIT: GLPK failed or ran out of memory. Its time is exponential; `moves` limits the nodes of the search tree. */
 mp_status mp_run_ilp(mp_search *search, mp_error *err);
 
-/* Beaumont et al. 2019: the cheapest persistent schedule of a chain of blocks in a given memory. MP_NOT_APPLICABLE: no
+/* Beaumont et al. 2019: the fastest persistent schedule of a chain of blocks within a given memory. MP_NOT_APPLICABLE: no
  * tensor cuts the network in two. O(blocks^3 * slots + offers). */
 mp_status mp_run_chain(mp_search *search, mp_error *err);
 
-/* Decides by minimum cuts, with Lagrange multipliers on memory, which storages are kept and which are recomputed. O(cuts *
- * (graph + one cut)); larger graphs get fewer cuts (MP_LAGRANGE_WORK). */
+/* Lagrangian relaxation: minimum cuts with multipliers on memory decide which storages are kept and which are recomputed.
+ * O(cuts * (graph + one cut)); larger graphs get fewer cuts (MP_LAGRANGE_WORK). */
 mp_status mp_run_lagrange(mp_search *search, mp_error *err);
-/* Finds a plan within the budget quickly, even if the search is stopped: segments, halved until they fit. */
+/* Finds a plan within the budget quickly, even if the search is stopped. It cuts the forward list into segments, and halves
+ * their size until the plan fits. */
 mp_status mp_run_lagrange_first(mp_search *search, mp_error *err);
 
 /* Simulated annealing over whole schedules, starting from the best plan of the other searchers. It changes which nodes are
- * recomputed, how often and when. Unless the list order is fixed, it also changes when every node runs. O(moves). Without
- * `moves`, a second or two on large graphs. */
+ * recomputed, how often and when. If the list order is not fixed, it also changes when nodes run first. O(moves). Without
+ * `moves`, it takes a second or two on large graphs. */
 mp_status mp_run_anneal(mp_search *search, mp_error *err);
 
-/* mp_run_offload_rules runs the three rules for copies: mp_run_cheapest_first, mp_run_largest_first and
- * mp_run_saved_per_second. mp_run_copies proves a bound on plans with copies, then runs mp_run_anneal. */
+/* mp_run_offload_rules runs the three rules below, which choose the storages to offload: mp_run_cheapest_first,
+ * mp_run_largest_first and mp_run_saved_per_second. mp_run_copies proves a bound on plans with copies, then runs
+ * mp_run_anneal. */
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err);
 mp_status mp_run_copies(mp_search *search, mp_error *err);
 
-/* The three rules are published methods for graphs with copies. They choose which storages are offloaded and which are
- * recomputed, and serve as baselines. O(candidates * offer), at most MP_OFFLOAD_WORK steps.
+/* The three rules are published methods for graphs with copies to another tier. They choose which storages are offloaded and
+ * which are recomputed, and serve as baselines. O(candidates * offer), at most MP_OFFLOAD_WORK steps.
  *
  * mp_run_cheapest_first is torchtitan's auto_perf_maxing (pytorch/torchtitan#4636), a greedy rule. It offloads the storages
- * with the most recomputation time per byte, as many as the link can copy while compute hides it. Then it recomputes the
- * storages with the least recomputation time per byte. */
+ * with the most recomputation time per byte, as many as the link can copy while compute hides the copies. Then it recomputes
+ * the storages with the least recomputation time per byte. */
 mp_status mp_run_cheapest_first(mp_search *search, mp_error *err);
-/* DeepCompile's pass offload_activation (Tanaka et al. 2025). It offloads everything, then keeps storages while the plan fits,
- * the largest first. It recomputes nothing. */
+/* The rule of DeepCompile's pass offload_activation (Tanaka et al. 2025). It first offloads every storage. Then it keeps
+ * storages on the device as long as the plan fits, the largest first. It recomputes nothing. */
 mp_status mp_run_largest_first(mp_search *search, mp_error *err);
-/* Peng et al. 2020 (Capuchin). It offloads the storages with the longest unused time, while compute hides the copies. Then it
- * recomputes the storages that save the most bytes per second of recomputation, or offloads them if that costs less time. */
+/* The rule of Capuchin (Peng et al. 2020). It offloads the storages that are unused for the longest time, as long as compute
+ * hides the copies. Then it recomputes the storages that save the most bytes per second of recomputation, or offloads them if
+ * that takes less time. */
 mp_status mp_run_saved_per_second(mp_search *search, mp_error *err);
-/* Simulated annealing over the choice for each storage: kept, offloaded or recomputed. It starts from the best plan found
- * before. O(MP_CHOICES * offer), at most MP_CHOICES_WORK steps. */
+/* Simulated annealing over one choice per storage: kept, offloaded or recomputed. It starts from the best plan found before.
+ * O(MP_CHOICES * offer), at most MP_CHOICES_WORK steps. */
 mp_status mp_run_choices(mp_search *search, mp_error *err);
-/* Anneals from the plan of mp_run_largest_first. Evicted storages are copied out and back, never recomputed. */
+/* Simulated annealing over plans without recomputation, starting from the plan of mp_run_largest_first. Evicted storages are
+ * copied to another tier and back. */
 mp_status mp_run_copy_only(mp_search *search, mp_error *err);

@@ -1,12 +1,12 @@
 /* chen.c - the searcher `chen`: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
  *
- * The forward list is cut into segments at some of its cut tensors, and only these tensors are kept. Each segment is
- * recomputed when backward reaches it. There are two ways to choose the cut tensors. The first takes every k-th of the m cut
- * tensors, k = sqrt(m). The second is a greedy search: it adds up bytes along the list and cuts at the first cut tensor after
- * the sum exceeds b, for a range of values b.
+ * The forward list is cut into segments at some of its cut tensors, and only these tensors are kept. Each segment is recomputed
+ * when backward reaches it. There are two ways to choose the cut tensors. The first takes every k-th of the m cut tensors, k =
+ * sqrt(m). The second is a greedy search: it adds up the bytes of outputs along the list. When the sum exceeds b, the segment
+ * ends at the next cut tensor. The search tries a range of values b.
  *
- * If a network has few cut tensors, a variant without them is tried too. A segment may then end at every position of the list,
- * and all storages that cross the end are kept. */
+ * If a network has few cut tensors, a variant is tried too in which a segment may end at every position of the list. All
+ * storages that cross the end are then kept. */
 #include "planner/search/searchers.h"
 
 #include "planner/math/integers.h"
@@ -17,8 +17,8 @@
 typedef struct chen {
     mp_search *search;
     mp_boundaries *boundaries;
-    bool *allowed, *ends;    /* per position in the forward list: a segment may end here; a segment ends here */
-    int64_t *produced_bytes; /* per position: the bytes of its non-static outputs */
+    bool *allowed, *ends;    /* per position in the forward list. allowed: a segment may end here; ends: a segment ends here */
+    int64_t *produced_bytes; /* per position: bytes of the non-static outputs of its node */
 } chen;
 
 static mp_status offer(chen *x, mp_error *err)

@@ -1,10 +1,10 @@
-/* lower_set.c - the searcher `lower-set`, after Kusumoto et al. 2019: sequences of lower sets of the forward graph. It uses
- * all lower sets if their number allows. Otherwise it uses the paper's pruned family and the prefixes of several topological
- * orders.
+/* lower_set.c - the searcher `lower-set`, after Kusumoto et al. 2019: sequences of lower sets of the forward graph. It uses all
+ * lower sets if there are not too many. Otherwise it uses the pruned family of the paper and the prefixes of several
+ * topological orders.
  *
- * The vertices are the forward nodes, weighted by the bytes of their non-static outputs. Two memory models are tried. The
- * paper's model counts each value of a segment twice. The second model counts only the values of a segment that backward
- * reads. */
+ * The vertices are the forward nodes, weighted by the bytes of their non-static outputs. Two models of memory are tried. The
+ * paper's model counts the bytes of each value of a segment twice, for the value and its gradient. The second model counts only
+ * the values of a segment that backward reads. */
 #include "planner/search/searchers.h"
 
 #include <string.h>
@@ -23,12 +23,13 @@ typedef struct lower_set {
     bool *keep;
     size_t n_tried, capacity;
     struct tried {
-        uint64_t hash; /* hash of a sequence that was offered */
+        uint64_t hash; /* hash of a sequence of lower sets whose schedule was offered */
         int64_t peak_bytes;
     } * tried;
 } lower_set;
 
-/* Returns the entry for a sequence of lower sets. Its peak is >= 0 if the sequence was offered before. */
+/* Returns the entry for a sequence of lower sets, added if missing. Its peak_bytes is >= 0 if the schedule of the sequence was
+ * offered before. */
 static struct tried *note(lower_set *x, const mp_lower_sets *sets, const int *sequence, int n)
 {
     const size_t n_words = (size_t)sets->n_words;
@@ -42,8 +43,8 @@ static struct tried *note(lower_set *x, const mp_lower_sets *sets, const int *se
     return &x->tried[x->n_tried++];
 }
 
-/* Offers the schedule of a sequence, unless it was offered before. A node belongs to the segment of the first lower set that
- * contains it. Storages that another segment reads are kept. */
+/* Offers the schedule of a sequence of lower sets, unless it was offered before. A node belongs to the segment of the first
+ * lower set that contains it. Storages that another segment reads are kept. */
 static mp_status offer(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes, mp_error *err)
 {
     lower_set *x = data;
@@ -80,7 +81,7 @@ static mp_status offer(void *data, const mp_lower_sets *sets, const int *sequenc
     return MP_OK;
 }
 
-/* Runs the ladder of model budgets (lower_set.h) for one memory model. */
+/* Tries the ladder of model budgets (lower_set.h) with one model of memory. */
 static mp_status try_model(lower_set *x, const int64_t *ticks, const int64_t *segment_bytes, mp_error *err)
 {
     MP_OWNED_BY(mp_lower_sets_free) mp_lower_sets *sets = NULL;

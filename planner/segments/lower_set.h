@@ -22,29 +22,29 @@
  */
 
 /* The forward graph with bytes and ticks per vertex. The caller owns the arrays. Sums of bytes * 4 and of ticks must not
- * overflow. If `segment_bytes` is set, its sum over V_i replaces 2 M(V_i) in (2): an executor that frees early holds fewer
- * bytes of a segment. */
+ * overflow. If `segment_bytes` is set, its sum over V_i replaces 2 M(V_i) in (2), because an executor that frees storages early
+ * holds fewer bytes of a segment. */
 typedef struct mp_lower_set_graph {
     const mp_dag *dag;
     const int64_t *bytes, *ticks;
-    const int64_t *segment_bytes; /* NULL: 2 M(v), as in the paper */
+    const int64_t *segment_bytes; /* per vertex; NULL: 2 M(v), as in the paper */
 } mp_lower_set_graph;
 
-/* A transition from a lower set of the family to a larger one that contains it. */
+/* A transition from a lower set L of the family to a larger lower set L' that contains it, with V' = L' \ L. */
 typedef struct mp_lower_set_pair {
     int from;
-    int64_t cost_bytes; /* memory (2) of this transition, without the term M(U_(i-1)) */
+    int64_t cost_bytes; /* memory (2) of this transition without the term M(U_(i-1)) */
     int64_t kept_bytes; /* M(b(L') \ L): bytes that the transition adds to M(U) */
     int64_t ticks;      /* T(V' \ b(L')): the transition's overhead (1) */
 } mp_lower_set_pair;
 
-/* A family of lower sets by ascending cardinality, without duplicates. The empty set is first, V is last. */
+/* A family of lower sets without duplicates, in the order of ascending cardinality. The empty set is first, and V is last. */
 typedef struct mp_lower_sets {
     int n_vertices, n_words;
     int n;
-    uint64_t *bits;           /* set k is bits[k * n_words ..] */
-    size_t *pairs_start;      /* the pairs that lead to set k are pairs[pairs_start[k] .. pairs_start[k + 1]) */
-    mp_lower_set_pair *pairs; /* per set, sorted by ascending cost */
+    uint64_t *bits;           /* set k consists of the words bits[k * n_words ..] */
+    size_t *pairs_start;      /* the transitions that lead to set k are pairs[pairs_start[k] .. pairs_start[k + 1]) */
+    mp_lower_set_pair *pairs; /* the transitions to one set are sorted by ascending cost_bytes */
 } mp_lower_sets;
 
 static inline bool mp_lower_set_has(const mp_lower_sets *sets, int k, int v)
@@ -52,49 +52,50 @@ static inline bool mp_lower_set_has(const mp_lower_sets *sets, int k, int v)
     return mp_bits_has(sets->bits + (size_t)k * (size_t)sets->n_words, v);
 }
 
-/* Builds the family of all lower sets. MP_LIMIT: it has more than `limit` sets. MP_NOMEM. O(sets^2 * n / 64 + sets * n).
- * Release with mp_lower_sets_free (NULL is allowed). */
+/* Builds the family of all lower sets. MP_LIMIT: there are more than `limit`. MP_NOMEM. O(sets^2 * n / 64 + sets * n). Release
+ * with mp_lower_sets_free (NULL is allowed). */
 mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower_sets **out, mp_error *err);
-/* Builds the paper's pruned family, L^v = the vertices from which v can be reached, v included, and the prefixes of up to
- * n_orders topological orders. If these are more than `limit` sets, keeps the sets with the fewest boundary bytes in each
- * range. MP_NOMEM. */
+/* Builds the union of two families: the paper's pruned family, L^v = the vertices from which v can be reached, v included, and
+ * the prefixes of up to n_orders topological orders. If there are more than `limit` sets, divides the sequence of sets into
+ * ranges and keeps from each range the set with the fewest boundary bytes. MP_NOMEM. */
 mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, int limit, mp_lower_sets **out, mp_error *err);
-/* Builds the family of the list's prefixes that end at the given vertices. MP_NOMEM. */
+/* Builds the family of those prefixes of the node list that end at the given vertices. MP_NOMEM. */
 mp_status mp_lower_sets_prefixes(const mp_lower_set_graph *graph, const int *last, int n, mp_lower_sets **out, mp_error *err);
 void mp_lower_sets_free(mp_lower_sets *sets);
 MP_OWNER(mp_lower_sets_free, mp_lower_sets)
 
-/* Computes, per vertex of the forward graph, the ticks of its node and the bytes of its outputs that are read outside the
- * forward pass. */
+/* Computes two numbers per vertex of the forward graph: the ticks of its node, and the bytes of its outputs that nodes outside
+ * of the forward pass read. */
 void mp_lower_set_weights(const mp_graph *graph, const mp_dag *dag, int64_t *ticks, int64_t *needed_bytes);
 
-/* Dynamic programming over sequences of lower sets: finds the strategies with the least overhead (1) whose memory (2) is
- * within a model budget. The model budget differs from the user's budget, because (2) is not the timeline's peak. So a ladder
- * of model budgets is tried, and the timeline judges the strategies.
+/* Dynamic programming over sequences of lower sets: finds the strategies with the least overhead (1) whose memory (2) is within
+ * a model budget. The model budget differs from the user's budget, because (2) is not the timeline's peak. So a ladder of model
+ * budgets is tried, and the timeline judges the strategies found for each.
  *
- * The programme maps (L, overhead so far) to the least M(U), because only the sum of kept bytes matters for the rest. Of two
- * states with the same lower set, a state with no less overhead and no fewer bytes is dropped. */
+ * A state consists of a lower set L and the overhead so far. The programme computes the least M(U) for each state, because
+ * later transitions depend only on the sum of kept bytes. Of two states with the same lower set, the one with more overhead and
+ * more bytes is dropped. */
 
 typedef enum mp_lower_set_aim {
-    MP_TIME_CENTRIC, /* the strategy with the least overhead within the model budget */
-    /* the strategy with the largest overhead within the model budget: coarse segments gain most from early freeing, which (2)
-     * ignores */
+    MP_TIME_CENTRIC, /* wanted: the strategy with the least overhead within the model budget */
+    /* wanted: the strategy with the largest overhead within the model budget. Its segments are coarse, and gain most from early
+     * freeing, which (2) ignores */
     MP_MEMORY_CENTRIC
 } mp_lower_set_aim;
 
-/* The non-dominated strategies, from the best one for the aim to the one that keeps the fewest bytes. */
+/* The strategies that no other strategy dominates, from the best one for the aim to the one that keeps the fewest bytes. */
 typedef struct mp_lower_set_strategies {
     size_t n;
     int64_t *ticks, *kept_bytes;
     int *sequence_start,
-        /* strategy i consists of the sets sequence[sequence_start[i] .. sequence_start[i + 1]), V last */
+        /* strategy i consists of the lower sets sequence[sequence_start[i] .. sequence_start[i + 1]); the last one is V */
         *sequence;
     size_t ticks_capacity, kept_capacity, start_capacity, sequence_capacity;
 } mp_lower_set_strategies;
 
-/* Finds strategies with an overhead of at most most_ticks (INT64_MAX: any). n = 0: no strategy is within budget and overhead.
- * Overheads are rounded to at most max_levels classes. The number of distinct overheads is the sum of all ticks, or most_ticks
- * if smaller, divided by the common divisor of all ticks. If it is below max_levels, the result is exact. Release with
+/* Finds strategies with an overhead of at most most_ticks (INT64_MAX: any). out->n = 0: no strategy satisfies both limits.
+ * Overheads are rounded to at most max_levels classes. The result is exact if there are fewer distinct overheads than classes.
+ * Their number is the sum of all ticks, or most_ticks if smaller, divided by the common divisor of all ticks. Release with
  * mp_lower_set_strategies_free. MP_NOMEM. O(pairs * levels). */
 mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, mp_lower_set_aim aim, int max_levels,
                               int64_t most_ticks, bool charge_last, mp_lower_set_strategies *out, mp_error *err);
@@ -103,12 +104,13 @@ void mp_lower_set_strategies_free(mp_lower_set_strategies *strategies); /* relea
 /* Finds the smallest model budget for which the family has a strategy. MP_NOMEM. O(pairs * log bytes). */
 mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_bytes, mp_error *err);
 
-/* Sets the peak in bytes of the strategy of a sequence, as the timeline measures it. A strategy is judged once; later calls
- * repeat the result. */
+/* A function that sets *peak_bytes to the peak of a strategy, as the timeline measures it. A strategy is judged once. A later
+ * call with the same strategy returns the stored peak. */
 typedef mp_status (*mp_lower_set_judge)(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes,
                                         mp_error *err);
 
-/* Searches the family with a ladder of model budgets up to the user's budget. The timeline judges strategies for each model
- * budget, about `moves` in total. A strategy judged for a user's budget is also judged for every larger one. */
+/* Tries a ladder of model budgets up to the user's budget, with one family. For each model budget, finds strategies and lets
+ * the timeline judge them, about `moves` in total. A strategy that is judged for a user's budget is also judged for every
+ * larger budget. */
 mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int64_t budget_bytes, int64_t moves,
                               mp_lower_set_judge judge, void *data, mp_error *err);

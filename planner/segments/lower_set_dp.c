@@ -1,22 +1,22 @@
 /* lower_set_dp.c - dynamic programming over sequences of lower sets: (lower set, overhead) -> least bytes kept.
  *
- * Before the search, three values are computed for each lower set, each in one pass over the pairs. They show early which
- * states lead nowhere:
- * - the fewest bytes kept on the way to the set
+ * Before the search, three values are computed for each lower set, each in one pass over the pairs. With them, states that
+ * cannot lead to a strategy are recognised early:
+ * - the fewest bytes kept when the set is reached
  * - the most bytes that may be kept so that a sequence from the set to V still fits
  * - the least overhead of a sequence from the set to V, if the fewest bytes are kept
  *
  * A state is dropped if it keeps too many bytes, or if its overhead plus the least overhead to V exceeds the limit.
  *
  * The memory model (lower_set.h) ignores early freeing, in-place updates, parameters and workspace. So the model's budget says
- * little about the real peak. Instead of one model budget, a fixed ladder of them is tried. It rises from the smallest budget
- * with a strategy to the budget of a single segment. A strategy tried for a user's budget is also tried for every larger one.
- * When the peaks have exceeded the user's budget for several rungs, the search ends, because larger model budgets will not
- * help.
+ * little about the real peak. Instead of one model budget, a fixed ladder of them is tried. The ladder rises from the smallest
+ * budget with a strategy to the budget with which everything is one segment. A strategy tried for a user's budget is also tried
+ * for every larger one. When the peaks have exceeded the user's budget for several rungs, the search ends, because larger model
+ * budgets will not help.
  *
- * A strategy for one rung is also valid for the next, so its overhead limits the search there. The first limit comes from a
- * search with coarse classes of overhead. Small families are searched without a limit, because all their strategies are
- * useful. */
+ * A strategy for one rung is also valid for the next rung, so its overhead is an upper limit for the search there. The first
+ * limit is found by a search with coarse classes of overhead. Small families are searched without a limit, because all their
+ * strategies are useful. */
 #include "planner/segments/lower_set.h"
 
 #include "estimator/base/memory.h"
@@ -24,29 +24,31 @@
 #include "planner/math/tuning.h"
 
 typedef struct state {
-    int64_t overhead, kept_bytes; /* overhead in multiples of the common divisor of all ticks */
-    int set, previous;            /* lower set that the state has reached; index of the state before it, -1: the start */
+    int64_t overhead, kept_bytes; /* overhead, as a multiple of `unit`; bytes kept */
+    /* the lower set that the state has reached; index of the state before it, -1: the first state */
+    int set, previous;
 } state;
 
 typedef struct table {
     mp_pool *pool; /* owns all arrays except `states` */
     const mp_lower_sets *sets;
-    bool least;   /* true: the strategy with the least overhead is wanted; false: the largest */
-    int64_t unit; /* common divisor in ticks of all ticks */
-    int shift;    /* the class of an overhead is overhead >> shift; a class keeps one state per lower set */
+    bool least;   /* true: the strategy with the least overhead is wanted; false: the one with the largest */
+    int64_t unit; /* the common divisor of the ticks of all transitions */
+    int shift;    /* the class of an overhead is overhead >> shift; per lower set, each class has at most one state */
     int n_levels;
-    state *levels; /* scratch, per class of overhead: the best state of the current lower set; `set` is -1 if there is none */
-    int low, high; /* smallest and largest class with a state */
-    /* per lower set: fewest bytes kept on the way to it (INT64_MAX: unreachable); most bytes that may be kept there; least
-     * overhead from it to V */
+    /* scratch, per class of overhead: the best state of the current lower set; `set` is -1 if the class has no state */
+    state *levels;
+    int low, high; /* the smallest and the largest class that has a state */
+    /* per lower set. fewest: fewest bytes kept when it is reached (INT64_MAX: unreachable). most: most bytes that may be kept
+     * there. rest: least overhead from it to V */
     int64_t *fewest, *most, *rest;
-    int64_t limit; /* limit on the overhead of a whole sequence */
-    state *states; /* the states kept, grouped by lower set */
+    int64_t limit; /* the largest overhead that a whole sequence may have */
+    state *states; /* the states that were kept, grouped by lower set */
     size_t n_states, capacity;
     size_t *start; /* per lower set: index in `states` of its first state */
 } table;
 
-/* Computes `fewest`: the fewest bytes kept at each lower set; INT64_MAX if the set cannot be reached within the budget. */
+/* Computes, per lower set, the fewest bytes kept when it is reached; INT64_MAX if no sequence within the budget reaches it. */
 static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t *kept)
 {
     kept[0] = 0;
@@ -61,7 +63,7 @@ static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t
     }
 }
 
-/* Computes `most` and `rest` for each lower set, backward from V. */
+/* Computes t->most and t->rest for each lower set, from V back to the empty set. */
 static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
 {
     const mp_lower_sets *sets = t->sets;
@@ -78,7 +80,8 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
             const int from = pair->from;
             const int64_t free_bytes = budget_bytes - pair->cost_bytes;
             if (free_bytes < 0) break;
-            if (t->fewest[from] > free_bytes) continue; /* no sequence up to set `from` leaves enough memory for this pair */
+            /* every sequence that reaches set `from` keeps too many bytes for this transition */
+            if (t->fewest[from] > free_bytes) continue;
             const int64_t most = free_bytes < t->most[k] - pair->kept_bytes ? free_bytes : t->most[k] - pair->kept_bytes;
             const int64_t rest = t->rest[k] + (charge_last || k + 1 < sets->n ? pair->ticks / t->unit : 0);
             if (most > t->most[from]) t->most[from] = most;
@@ -87,8 +90,8 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
     }
 }
 
-/* Chooses the classes of overheads so that every overhead up to the limit has one. No overhead exceeds the ticks from the
- * empty set to V. */
+/* Chooses the classes, so that every overhead up to the limit belongs to one. No overhead exceeds the ticks of a direct
+ * transition from the empty set to V. */
 static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim, int max_levels, int64_t most_ticks,
                        mp_error *err)
 {
@@ -113,8 +116,8 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
     return MP_OK;
 }
 
-/* Moves the best states of one lower set to `states`. They are in the order of the aim, and each keeps fewer bytes than all
- * before it. */
+/* Moves the states of one lower set to `states`, best for the aim first. A state is kept only if it keeps fewer bytes than all
+ * states before it. */
 static mp_status collect(table *t, int set, mp_error *err)
 {
     int64_t fewest = INT64_MAX;
@@ -134,14 +137,15 @@ static mp_status collect(table *t, int set, mp_error *err)
     return MP_OK;
 }
 
-/* Extends the states of one lower set by a pair (a transition to a larger set). Of two states in a class, the one with fewer
- * bytes is kept; of equal ones, the one with the better overhead. This is the innermost loop of the search. */
+/* Extends the states of one lower set by a transition to a larger set. If two states are in the same class, the one with fewer
+ * kept bytes remains. If these are equal, the one with the better overhead for the aim remains. This is the innermost loop of
+ * the search. */
 static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t free_bytes, int64_t overhead)
 {
     const size_t first = t->start[pair->from];
     const int64_t limit = t->limit - t->rest[set] - overhead;
     size_t end = t->start[pair->from + 1];
-    if (t->least) { /* overheads ascend, so the states within the limit come first */
+    if (t->least) { /* the states ascend in overhead, so the states within the limit are the first */
         for (size_t low = first; low < end;) {
             const size_t middle = low + (end - low) / 2;
             if (t->states[middle].overhead <= limit)
@@ -152,7 +156,7 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t fre
     }
     for (size_t i = end; i > first; i--) {
         const state *from = &t->states[i - 1];
-        if (from->kept_bytes > free_bytes) break; /* bytes descend, so the states that fit come last */
+        if (from->kept_bytes > free_bytes) break; /* the states descend in bytes, so the states that fit are the last */
         const int64_t sum = from->overhead + overhead, kept_bytes = from->kept_bytes + pair->kept_bytes;
         const int k = (int)(sum >> t->shift);
         state *best = &t->levels[k];
@@ -170,14 +174,14 @@ static void reach(table *t, int set, int64_t budget_bytes, bool charge)
     for (size_t p = sets->pairs_start[set]; p < sets->pairs_start[set + 1]; p++) {
         const mp_lower_set_pair *pair = &sets->pairs[p];
         int64_t free_bytes = budget_bytes - pair->cost_bytes;
-        if (free_bytes < 0) break; /* the pairs are sorted by cost, so all later pairs cost more */
+        if (free_bytes < 0) break; /* the transitions are sorted by cost, so all later ones exceed the budget too */
         if (t->most[set] - pair->kept_bytes < free_bytes) free_bytes = t->most[set] - pair->kept_bytes;
         if (t->fewest[pair->from] > free_bytes) continue;
         extend(t, set, pair, free_bytes, charge ? pair->ticks / t->unit : 0);
     }
 }
 
-/* Appends the sequence that leads to a state, without the empty set. */
+/* Appends the sequence of lower sets that leads to a state. The empty set is omitted. */
 static bool append(mp_lower_set_strategies *out, const table *t, size_t at)
 {
     size_t length = 0, begin = 0;
@@ -239,7 +243,7 @@ mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_b
     MP_OWNED int64_t *kept = mp_alloc((size_t)sets->n, sizeof *kept);
     if (!kept) return MP_NO_MEMORY(err);
     for (size_t p = sets->pairs_start[sets->n - 1]; p < sets->pairs_start[sets->n]; p++)
-        /* the transition from the empty set to V: everything in one segment */
+        /* cost_bytes of the transition from the empty set to V, which makes everything one segment */
         if (sets->pairs[p].from == 0) high = sets->pairs[p].cost_bytes;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
@@ -263,7 +267,7 @@ typedef struct ladder {
     void *data;
 } ladder;
 
-/* Judges some of the strategies found. *least_peak: the lowest peak in bytes up to now. */
+/* Lets the timeline judge some of the strategies found. *least_peak: the lowest peak in bytes so far. */
 static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int picks, int64_t *least_peak, mp_error *err)
 {
     for (int i = 0; i < picks && found->n && x->moves > 0 && !mp_search_stopped(x->search); i++) {
@@ -278,8 +282,8 @@ static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int
     return MP_OK;
 }
 
-/* Tries strategies at one model budget. *most_ticks is the least overhead found at smaller model budgets, which limits the
- * search; it is lowered to the least overhead found here. */
+/* Finds and judges strategies for one model budget. *most_ticks limits the overhead: it is derived from the least overhead at
+ * smaller model budgets. It is then lowered according to the least overhead found here. */
 static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, bool both_aims, int64_t *least_peak,
                           mp_error *err)
 {
@@ -288,10 +292,10 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
     for (int levels = MP_LOWER_SET_LEVELS; levels <= MP_LOWER_SET_FINE_LEVELS;
          levels *= MP_LOWER_SET_FINE_LEVELS / MP_LOWER_SET_LEVELS) {
         if (levels == MP_LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX))
-            continue; /* coarse classes only serve to find a limit on the overhead */
+            continue; /* a search with coarse classes only serves to find the first limit on the overhead */
         mp_lower_set_strategies_free(&least);
         MP_CHECK(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
-        /* the limit allows one eighth more, so that there are several strategies to choose from */
+        /* the limit is the least overhead plus an eighth, so that several strategies remain */
         if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8;
     }
     MP_CHECK(offer_some(x, &least, x->picks, least_peak, err));
@@ -306,13 +310,13 @@ static mp_status climb(ladder *x, mp_error *err)
     int64_t least_bytes, whole_bytes = 0, most_ticks = INT64_MAX;
     int over = 0;
     for (size_t p = x->sets->pairs_start[x->sets->n - 1]; p < x->sets->pairs_start[x->sets->n]; p++)
-        /* the transition from the empty set to V: everything in one segment */
+        /* cost_bytes of the transition from the empty set to V, which makes everything one segment */
         if (x->sets->pairs[p].from == 0) whole_bytes = x->sets->pairs[p].cost_bytes;
     MP_CHECK(mp_lower_set_least_budget(x->sets, &least_bytes, err));
     for (int rung = 0;
          rung <= MP_LOWER_SET_RUNGS && over < MP_LOWER_SET_PATIENCE && x->moves > 0 && !mp_search_stopped(x->search); rung++) {
         if (rung >= MP_LOWER_SET_PATIENCE && mp_search_settled(x->search)) break;
-        /* the ladder has smaller steps near the least model budget, where extra memory saves the most time */
+        /* the budgets of the ladder are closer together near the smallest one, where additional memory saves the most time */
         const int64_t model_bytes =
             rung == MP_LOWER_SET_RUNGS
                 ? whole_bytes

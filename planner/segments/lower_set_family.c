@@ -1,7 +1,8 @@
-/* lower_set_family.c - builds families of lower sets, as bit sets, and finds the transitions between their sets.
+/* lower_set_family.c - builds families of lower sets, which are stored as bit sets, and finds the transitions between lower
+ * sets.
  *
- * All lower sets are generated from the empty set. The sets of the next cardinality result from adding to each set every
- * vertex whose predecessors the set contains. A hash table drops duplicates. The sets are therefore sorted by cardinality, and
+ * All lower sets are generated from the empty set, in the order of their cardinality. If a lower set contains all predecessors
+ * of a vertex, adding this vertex gives a lower set of the next cardinality. A hash table recognises duplicates. In this order
  * no transition is missed. */
 #include "planner/segments/lower_set.h"
 
@@ -11,14 +12,14 @@
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 
-/* A family of lower sets that is being built. */
+/* A family of lower sets while it is being built. */
 typedef struct builder {
     const mp_lower_set_graph *graph;
     int n_vertices, n_words;
     int n;
     uint64_t *bits;
     size_t capacity;
-    int *table; /* hash table with open addressing: 1 + index of the set; 0: free */
+    int *table; /* hash table with open addressing: 1 + index of the set; 0: the slot is free */
     size_t table_size;
     uint64_t *fresh; /* the set being added */
 } builder;
@@ -45,7 +46,7 @@ static void drop(builder *b)
     mp_free(b->fresh);
 }
 
-/* Adds b->fresh, unless the family contains it. */
+/* Adds the set b->fresh, unless the family contains it already. */
 static mp_status add(builder *b, mp_error *err)
 {
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
@@ -58,16 +59,16 @@ static mp_status add(builder *b, mp_error *err)
     return MP_OK;
 }
 
-/* ---- the sums of one lower set (bytes and ticks of lower_set.h) ---- */
+/* ---- bytes and ticks of one lower set, in the notation of lower_set.h ---- */
 
 typedef struct sums {
-    /* in the notation of lower_set.h: 2 M(L), T(L), M(d+(L) \ L) + M(d-(d+(L)) \ L) */
+    /* 2 M(L); T(L); M(d+(L) \ L) + M(d-(d+(L)) \ L) */
     int64_t segment_bytes, ticks, outside_bytes;
     int cardinality;
 } sums;
 
-/* Computes the sums of one lower set, and lists its boundary. `mark` is scratch, one entry per vertex, zero on entry and on
- * return. */
+/* Computes bytes and ticks of one lower set, and lists its boundary. `mark` is scratch, one entry per vertex, all zero on entry
+ * and on return. */
 static sums measure(const mp_lower_set_graph *graph, const uint64_t *bits, char *mark, int *boundary, int *n_boundary)
 {
     const mp_dag *dag = graph->dag;
@@ -87,7 +88,7 @@ static sums measure(const mp_lower_set_graph *graph, const uint64_t *bits, char 
         }
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
             reads_inside |= mp_bits_has(bits, dag->predecessors[e]);
-        if (!reads_inside) continue; /* v is in d+(L) \ L only if it reads a member of L */
+        if (!reads_inside) continue; /* v is in d+(L) \ L only if it reads a vertex of L */
         mark[v] |= 1;
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
             if (!mp_bits_has(bits, dag->predecessors[e])) mark[dag->predecessors[e]] |= 2;
@@ -113,7 +114,7 @@ static bool includes(const uint64_t *large, const uint64_t *small, int n_words)
     return true;
 }
 
-/* Finds all pairs (transitions) of a family that is sorted by cardinality. */
+/* Finds all transitions between the sets of a family that is sorted by cardinality. */
 static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets, mp_error *err)
 {
     const int n_words = sets->n_words;
@@ -149,7 +150,8 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
     return MP_OK;
 }
 
-/* Returns the finished family with its pairs. Its sets are sorted by cardinality; equal ones are in order of discovery. */
+/* Finishes a family: finds its transitions and returns it. The sets are sorted by cardinality. Sets of equal cardinality are in
+ * the order in which they were added. */
 static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
 {
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
@@ -187,17 +189,17 @@ mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower
             memcpy(b.fresh, set_of(&b, k), (size_t)b.n_words * sizeof *b.fresh);
             mp_bits_add(b.fresh, v);
             MP_CHECK(add(&b, err));
-            if (b.n > limit) return MP_LIMIT; /* fails without a message, because the caller then tries the pruned family */
+            if (b.n > limit) return MP_LIMIT; /* the error has no message, because the caller then uses the pruned family */
         }
     return finish(&b, out, err);
 }
 
 /* ---- the pruned family ---- */
 
-/* Selects some of a sequence of sets [0..n), which are passed one by one. From each range of the sequence it adds the set with
- * the fewest boundary bytes to the family; of equal sets the last. */
+/* A selection from a sequence of sets, which is passed one set at a time. The sequence is divided into ranges. From each range,
+ * the set with the fewest boundary bytes is added to the family; of equal sets the last. */
 typedef struct thinning {
-    int stretch, seen; /* number of sets in a range; number of sets of the current range that have been passed */
+    int stretch, seen; /* number of sets in a range; number of sets of the present range that were passed so far */
     int64_t best_bytes;
     uint64_t *best;
 } thinning;
@@ -228,7 +230,7 @@ static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *e
     return ++t->seen == t->stretch ? end_stretch(b, t, err) : MP_OK;
 }
 
-/* Passes the sets L^v (the ancestors of v, and v) to the selection, in list order. A search from v finds its ancestors, so
+/* Passes the sets L^v (v and its ancestors) to the selection, for all v in list order. Each set is found by a search from v, so
  * that only one set is in memory at a time. */
 static mp_status add_ancestors(builder *b, thinning *t, uint64_t *bits, int *stack, mp_error *err)
 {
@@ -268,12 +270,12 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
     MP_OWNED uint64_t *best = mp_alloc((size_t)b.n_words, sizeof *best), *bits = mp_alloc((size_t)b.n_words, sizeof *bits);
     MP_OWNED int *order = mp_alloc((size_t)b.n_vertices, sizeof *order);
     MP_ENSURE(best && bits && order, err, MP_NOMEM, "out of memory");
-    /* The sets L^v may use half of the limit, and so may the prefixes of the list. The prefixes of other orders use the
-     * remainder. */
+    /* The sets L^v may fill half of the limit, and so may the prefixes of the list. The prefixes of other topological orders
+     * may fill the remainder. */
     thinning t = {.best = best, .stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1};
     MP_CHECK(add(&b, err)); /* the empty set */
     for (int v = 0; v < b.n_vertices; v++) mp_bits_add(b.fresh, v);
-    MP_CHECK(add(&b, err)); /* V, which equals some L^v only if there is a single sink */
+    MP_CHECK(add(&b, err)); /* V; it is equal to some L^v only if the graph has a single sink */
     MP_CHECK(add_ancestors(&b, &t, bits, order, err));
     for (int v = 0; v < b.n_vertices; v++) order[v] = v;
     MP_CHECK(add_prefixes(&b, &t, bits, order, limit, err));

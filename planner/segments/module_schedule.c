@@ -1,4 +1,5 @@
-/* module_schedule.c - the order of keep-all, with calls of wrapped modules recomputed before backward needs them. */
+/* module_schedule.c - builds the order of keep-all and inserts recomputations: when backward first needs a call of a wrapped
+ * module, the call is recomputed. */
 #include "planner/segments/module_schedule.h"
 
 #include <string.h>
@@ -8,10 +9,11 @@
 
 typedef struct schedule {
     const mp_modules *modules;
-    const bool *kept; /* per node: its outputs are kept, and it never runs again; NULL: no such node */
-    int *call_of;   /* per node: the call of a wrapped module that contains the node or, for a backward node, its forward node;
-                       -1: none */
-    bool *is_again; /* per call: it has been recomputed */
+    const bool *kept; /* per node: its outputs are kept, and the node never runs again; NULL: no node is marked */
+    /* per node: the call of a wrapped module to which it belongs; -1: none. A backward node belongs to the call of its forward
+     * node */
+    int *call_of;
+    bool *is_again; /* per call: it has already been recomputed */
     mp_step *steps;
     size_t n, capacity;
 } schedule;
@@ -46,7 +48,7 @@ static bool reads_saved(const mp_graph *graph, const mp_node *node)
     return false;
 }
 
-/* If a backward node needs a call that has not been recomputed, recomputes the call. */
+/* Before a backward node that reads a storage of a call: recomputes the call, unless that was done before. */
 static mp_status run_again(schedule *x, int node, mp_error *err)
 {
     const mp_graph *graph = x->modules->graph;
@@ -89,7 +91,7 @@ mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, cons
     return mp_updates_place(graph, x.steps, x.n, steps, n, err);
 }
 
-/* True if the steps from `t` on run exactly the nodes that a recomputation of this call runs. */
+/* True if the steps from `t` on are exactly the nodes that a recomputation of this call runs. */
 static bool runs_again_at(const mp_modules *m, const mp_module_call *call, const mp_step *steps, size_t n, size_t t)
 {
     for (int p = call->first; p < call->again_end; p++) {
@@ -104,7 +106,8 @@ mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *step
 {
     MP_OWNED mp_step *made = NULL;
     size_t n_made = 0;
-    MP_OWNED size_t *second = mp_alloc(modules->graph->n_nodes, sizeof *second); /* per node: the step of its second run */
+    /* per node: index of the step of its second run; 0: it runs once */
+    MP_OWNED size_t *second = mp_alloc(modules->graph->n_nodes, sizeof *second);
     MP_OWNED bool *ran = mp_alloc(modules->graph->n_nodes, sizeof *ran);
     *is_one = false;
     memset(chosen, 0, (size_t)modules->n * sizeof *chosen);
@@ -113,7 +116,7 @@ mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *step
         if (ran[steps[t].node] && !second[steps[t].node]) second[steps[t].node] = t;
         ran[steps[t].node] = true;
     }
-    for (int k = 0; k < modules->n_calls; k++) { /* outer calls are visited before the calls inside them */
+    for (int k = 0; k < modules->n_calls; k++) { /* calls are sorted so that an outer call precedes the calls inside it */
         const mp_module_call *call = &modules->calls[k];
         bool is_inside = modules->modules[call->module].is_split;
         for (int m = modules->modules[call->module].parent; m >= 0; m = modules->modules[m].parent) is_inside |= chosen[m];

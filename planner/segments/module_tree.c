@@ -1,5 +1,4 @@
-/* module_tree.c - finds the modules of a network, and their calls, from the names of nodes, one level of nesting after the
- * other. */
+/* module_tree.c - finds the modules of a network and their calls from the names of nodes, one nesting level after the other. */
 #include "planner/segments/module_tree.h"
 
 #include <ctype.h>
@@ -10,14 +9,14 @@
 #include "estimator/base/module_name.h"
 #include "estimator/base/names.h"
 
-enum { DEEPEST = 32, TEXT = 512 }; /* most levels of nested modules; most bytes of a name */
+enum { DEEPEST = 32, TEXT = 512 }; /* largest depth of nested modules; largest length of a name in bytes */
 
 typedef struct builder {
     mp_modules *out;
-    mp_names *seen;    /* names of all modules, as the file writes them */
-    mp_names *owners;  /* every prefix of a parameter's name up to a dot: "layers.0" for "layers.0.weight" */
-    mp_names *modules; /* name of a module -> its index */
-    mp_names *calls;   /* name of a module, as the file writes it -> index of its call */
+    mp_names *seen;    /* names of all modules, spelled as in the model file */
+    mp_names *owners;  /* all prefixes of parameter names that end before a dot: "layers.0" for "layers.0.weight" */
+    mp_names *modules; /* from the name of a module to its index */
+    mp_names *calls;   /* from the name of a module, spelled as in the model file, to the index of its call */
     size_t capacity, calls_capacity;
     mp_module *found;
     mp_module_call *found_calls;
@@ -30,7 +29,7 @@ static bool remember(builder *b, mp_names *names, const char *text, size_t lengt
     return copy && mp_names_set(names, copy, value);
 }
 
-/* Returns the name, as the file writes it, of the module that contains a node at this depth. */
+/* Returns the name of the module that contains a node at this nesting depth, spelled as in the model file. */
 static const char *text_at(const char *name, int depth, char text[TEXT])
 {
     return mp_module_text(name, mp_module_length(name, depth), text, TEXT);
@@ -61,8 +60,8 @@ static mp_status collect_names(builder *b)
     return MP_OK;
 }
 
-/* Removes "_1" from the name of a module if "_1" only numbers another call of the module. `text` is the name as the file
- * writes it. */
+/* Removes "_1" from the name of a module if it only numbers a further call of the module. `text` is the name as spelled in the
+ * model file. */
 static void cut_number(const builder *b, char *name, const char *text)
 {
     char base[TEXT];
@@ -88,7 +87,7 @@ static mp_status find_module(builder *b, const char *name, int parent, int *modu
     return MP_OK;
 }
 
-/* Adds a position of the forward list to the call of a module. */
+/* Extends the call of a module by a position of the forward list. Creates the call if there is none. */
 static mp_status extend_call(builder *b, const char *text, int module, int position)
 {
     mp_modules *out = b->out;
@@ -133,7 +132,7 @@ static int by_position(const void *a, const void *b)
     return (x->module > y->module) - (x->module < y->module);
 }
 
-/* True if the module has a single call with the same nodes as a call of its parent. */
+/* True if the module and its parent have one call each, and both calls contain the same nodes. */
 static bool is_its_parent(const builder *b, const int *first_call, int module)
 {
     const int parent = b->found[module].parent;
@@ -172,14 +171,14 @@ static mp_status settle(builder *b)
     return MP_OK;
 }
 
-/* Finds, for each call, where its recomputation ends: after the last operator whose result backward reads. An input that
- * backward reads exists before its operator runs, a saved result after. */
+/* Sets again_end of each call. A recomputation ends after the last operator whose result backward reads. If backward reads an
+ * input of an operator, the recomputation ends before the operator. */
 static mp_status find_ends(builder *b)
 {
     const mp_modules *out = b->out;
     const mp_graph *graph = out->graph;
     MP_OWNED int *reach =
-        /* per position in the forward list: the position that a recomputation must reach for the backward of this node */
+        /* per position in the forward list: the position up to which a recomputation must run for the backward of this node */
         mp_alloc((size_t)out->n_positions, sizeof *reach);
     MP_OWNED int *position = mp_alloc(graph->n_nodes, sizeof *position);
     if (!reach || !position) return MP_NO_MEMORY(b->err);
@@ -247,7 +246,7 @@ void mp_modules_free(mp_modules *modules)
 
 static bool is_in(const mp_modules *modules, int a, int b)
 {
-    while (a > b) a = modules->modules[a].parent; /* a parent has a smaller index than its children */
+    while (a > b) a = modules->modules[a].parent; /* the index of a parent is smaller than the indices of its children */
     return a == b;
 }
 

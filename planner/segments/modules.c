@@ -2,12 +2,13 @@
  * timeline judges the sets.
  *
  * If there are few sets, all of them are tried. Otherwise sets are found in three ways, and the best sets are improved:
- * - growing: each round adds the module that removes the most bytes over the budget, summed over the steps, per tick. The gain
- * of the previous round approximates the current gain, so that few modules are judged per round (Minoux 1978)
- * - classes: all modules with names that differ in numbers only, such as every block, or every block's attention
+ * - growing: each round adds the module that removes the most bytes over the budget, summed over the steps, per tick. Gains
+ *   change little between rounds, so few modules must be judged again in each round (Minoux 1978)
+ * - classes: all modules whose names differ in numbers only are wrapped, such as every block, or the attention of every block
  * - the empty set
  *
- * The improvement removes or exchanges one module at a time, as long as the set adds no bytes over the budget and saves time.
+ * Each step of the improvement removes or exchanges one module. A step is accepted if it saves time and adds no bytes over the
+ * budget.
  */
 #include "planner/segments/modules.h"
 
@@ -18,7 +19,8 @@
 #include "planner/math/tuning.h"
 #include "planner/segments/module_schedule.h"
 
-/* The result of judging a set of modules: bytes over the budget, summed over the steps; ticks and peak of the training step. */
+/* The result of judging a set of wrapped modules: the bytes over the budget, summed over all steps, and the ticks and peak of
+ * the training step. */
 typedef struct verdict {
     double excess;
     int64_t ticks, peak_bytes;
@@ -27,12 +29,12 @@ typedef struct verdict {
 typedef struct finder {
     mp_search *search;
     mp_modules *modules;
-    int64_t budget_bytes, work; /* budget; number of sets that may still be judged */
-    int64_t smallest_bytes;     /* the lowest peak in bytes of the sets judged up to now */
-    bool *chosen, *trial;       /* per module: it is in the best set; it is in the set to judge */
-    int *option, n_options;     /* indices of the modules that may be wrapped */
-    double *gain;               /* per option: bytes removed per tick, when it was last judged */
-    int *seen_in;               /* per option: the round in which it was last judged */
+    int64_t budget_bytes, work; /* the budget; number of sets of modules that may still be judged */
+    int64_t smallest_bytes;     /* the lowest peak in bytes of all sets judged so far */
+    bool *chosen, *trial;       /* per module: the best set contains it; the set to be judged contains it */
+    int *option, n_options;     /* indices of the modules that may be wrapped, called options */
+    double *gain;               /* per option: bytes over the budget that it removes per tick, when it was last judged */
+    int *seen_in;               /* per option: number of the round in which it was last judged */
 } finder;
 
 static bool is_better(const verdict *a, const verdict *b)
@@ -65,7 +67,7 @@ static bool is_over(finder *x)
     return x->work <= 0 || mp_search_stopped(x->search);
 }
 
-/* Adds a module to a set, and removes the modules inside it or around it. */
+/* Adds a module to a set. Removes from the set the modules that it contains or that contain it. */
 static void put(const finder *x, bool *chosen, int module)
 {
     for (int m = 0; m < x->modules->n; m++)
@@ -100,12 +102,12 @@ static mp_status try_all(finder *x, int k, mp_error *err)
     return MP_OK;
 }
 
-/* Counts the sets of modules. The count stops at `most` + 1. */
+/* Counts the possible sets of wrapped modules. *are_few: there are at most `most`. */
 static mp_status count_sets(const finder *x, double most, bool *are_few, mp_error *err)
 {
     const mp_modules *m = x->modules;
     double all = 1;
-    /* per module: number of sets of modules inside it; the module itself is one more */
+    /* per module: number of sets of modules strictly inside it; wrapping the module itself is one more set */
     MP_OWNED double *inside = mp_alloc((size_t)m->n, sizeof *inside);
     MP_OWNED bool *is_option = mp_alloc((size_t)m->n, sizeof *is_option);
     if (!inside || !is_option) return MP_NO_MEMORY(err);
@@ -142,7 +144,7 @@ static int best_gain(const finder *x)
     return best;
 }
 
-/* Discards the gains that are wrong after a module was added: those of modules inside it or around it. */
+/* Called after a module was added to the set. Discards the stored gains of the modules that it contains or that contain it. */
 static void forget(finder *x, int module)
 {
     for (int k = 0; k < x->n_options; k++)
@@ -172,7 +174,7 @@ static mp_status grow(finder *x, mp_error *err)
 
 /* ---- improving a set ---- */
 
-/* Judges the set x->trial, and makes it the chosen set if it is better. */
+/* Judges the set x->trial. If it is better than the chosen set, it becomes the chosen set. */
 static mp_status try_trial(finder *x, verdict *now, bool *is_taken, mp_error *err)
 {
     verdict found;
@@ -209,7 +211,7 @@ static mp_status thin(finder *x, mp_error *err)
     return MP_OK;
 }
 
-/* ---- classes: all modules with the same name pattern ---- */
+/* ---- classes: the modules whose names have the same pattern, such as "layers.*.attn" ---- */
 
 /* Returns "layers.#.attn" for "layers.11.attn". */
 static char *pattern_of(mp_pool *pool, const char *name)
@@ -224,7 +226,7 @@ static char *pattern_of(mp_pool *pool, const char *name)
     return text;
 }
 
-/* Sets x->trial to all options with the pattern number `which` in `class_of`. */
+/* Sets x->trial to the options of class number `which`. */
 static void set_class(finder *x, const int *class_of, int which)
 {
     memset(x->trial, 0, (size_t)x->modules->n * sizeof *x->trial);
@@ -232,7 +234,7 @@ static void set_class(finder *x, const int *class_of, int which)
         if (class_of[k] == which) put(x, x->trial, x->option[k]);
 }
 
-/* Improves the best sets of the classes, one after the other. */
+/* Improves the best sets of the classes, one set after the other. */
 static mp_status thin_classes(finder *x, const int *class_of, verdict *verdicts, int n_classes, mp_error *err)
 {
     for (int start = 0; start < MP_MODULES_STARTS && start < n_classes && !is_over(x); start++) {
@@ -271,8 +273,8 @@ static mp_status try_classes(finder *x, mp_error *err)
     return thin_classes(x, class_of, verdicts, n_classes, err);
 }
 
-/* If no set fits the budget, searches for the set with the smallest peak. It repeatedly lowers the budget to slightly below
- * the last peak, until no set meets it. */
+/* If no set of modules fits the budget, searches for the set with the smallest peak. It sets the budget to slightly below the
+ * smallest peak so far, and improves the set again. This is repeated until the peak no longer falls. */
 static mp_status shrink(finder *x, mp_error *err)
 {
     for (int64_t before = INT64_MAX;

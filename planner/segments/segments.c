@@ -1,16 +1,17 @@
 /* segments.c - the searcher `segments`: one list of checkpoints, with recomputation by segments, as frameworks do for a user's
  * list.
  *
- * With a list, a segment of the forward list ends at each node that produces one of the listed tensors. The listed tensors and
- * all other storages that cross an end are kept, as PaddlePaddle and PyTorch keep the inputs of a segment.
+ * With a list, a segment of the forward list ends at each node that produces one of the listed tensors. The listed tensors are
+ * kept for backward, and so are all other storages that cross the end of a segment. PaddlePaddle and PyTorch keep the inputs of
+ * a segment in the same way.
  *
  * Without a list, the best list is found in two rounds.
  * - Round 1: dynamic programming over the prefixes of the forward list, which are lower sets (lower_set.h).
- * - Round 2: local search that adds and removes single segment ends. It first lowers the peak. Then it lowers the time within
- * each budget of a ladder, from the smallest peak to the peak of keep-all, up to the user's budget.
+ * - Round 2: local search that adds and removes single ends of segments. It first lowers the peak. Then it lowers the time for
+ *   the budgets of a ladder, which rises from the smallest peak to the user's budget.
  *
- * A user who copies the checkpoints of the plan to a framework must get the plan. So only lists are judged that are equal to
- * the checkpoints of their own schedule (settle). */
+ * A user who copies the checkpoints of the plan to a framework must get the plan. So a list is only judged if the checkpoints
+ * of its schedule are the list itself (settle). */
 #include "planner/search/searchers.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@
 #include "planner/order/boundaries.h"
 #include "planner/segments/lower_set.h"
 
-/* A list that the timeline has judged: its segment ends and its result. */
+/* A list of checkpoints that the timeline has judged: the ends of its segments, and its peak and ticks. */
 typedef struct verdict {
     bool *ends;
     int64_t peak_bytes, ticks;
@@ -31,13 +32,13 @@ typedef struct segments {
     mp_search *search;
     mp_boundaries *boundaries;
     int n_candidates, *candidate; /* positions at which a segment may end */
-    bool *ends;                   /* per position: a segment ends there, in the list to judge */
+    bool *ends;                   /* per position: a segment of the list to be judged ends there */
     size_t n_verdicts, capacity;
     verdict *verdicts;
 } segments;
 
-/* Ends a segment at the producer of each listed activation, and keeps the listed tensors. Listed static storages change
- * nothing, because they are always live. */
+/* Sets the ends of segments from a list of checkpoints: a segment ends at the producer of each listed activation. Marks the
+ * listed tensors as kept. Listed static storages have no effect, because they are always live. */
 static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_t n, bool *ends, bool *keep, mp_error *err)
 {
     for (size_t i = 0; i < n; i++) {
@@ -53,7 +54,7 @@ static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_
     return MP_OK;
 }
 
-/* Builds the schedule of a list of checkpoints. */
+/* Builds the schedule that belongs to a list of checkpoints. */
 static mp_status list_schedule(const mp_boundaries *boundaries, const int *checkpoints, size_t n_checkpoints, mp_step **steps,
                                size_t *n, mp_error *err)
 {
@@ -64,9 +65,9 @@ static mp_status list_schedule(const mp_boundaries *boundaries, const int *check
     return mp_boundaries_schedule(boundaries, ends, keep, steps, n, err);
 }
 
-/* Builds the schedule of the segments that end at x->ends. Then repeatedly reads the checkpoints of the schedule and builds
- * the schedule of these checkpoints, until they no longer change. So list and plan correspond. *n = 0 if that takes too long.
- */
+/* Finds a list of checkpoints that agrees with its own schedule. It builds the schedule of the segments that end at x->ends,
+ * and lists its checkpoints. Then it builds the schedule of this list, and so on, until the list no longer changes. *n = 0 if
+ * that takes too many rounds. */
 static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
 {
     const mp_graph *graph = x->boundaries->graph;
@@ -89,7 +90,7 @@ static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
     return MP_OK;
 }
 
-/* Judges the list that settle finds for x->ends, or finds its earlier result. *which: index of the verdict. */
+/* Judges the list that `settle` finds for x->ends, unless it was judged before. *which: index of its verdict. */
 static mp_status judge(segments *x, int *which, mp_error *err)
 {
     const size_t n = (size_t)x->boundaries->n;
@@ -115,7 +116,8 @@ static mp_status judge(segments *x, int *which, mp_error *err)
 
 /* ---- dynamic programming over prefixes ---- */
 
-/* Judges the list of a sequence of prefixes. A vertex of the forward graph is a position in the forward list. */
+/* Judges the list of checkpoints that corresponds to a sequence of prefixes of the forward list. A vertex of the forward graph
+ * is a position in the forward list. */
 static mp_status judge_sequence(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes,
                                 mp_error *err)
 {
@@ -140,7 +142,7 @@ static mp_status sweep(segments *x, mp_error *err)
     MP_ENSURE(ticks && needed_bytes, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_dag_build(x->boundaries->graph, &dag, err));
     mp_lower_set_weights(x->boundaries->graph, dag, ticks, needed_bytes);
-    /* first the paper's memory model, then the model that counts only values that backward reads */
+    /* first with the paper's model of memory, then with the model that counts only values that backward reads */
     for (int model = 0; model < 2; model++) {
         const mp_lower_set_graph graph = {dag, dag->bytes, ticks, model ? needed_bytes : NULL};
         mp_lower_sets *sets = NULL;
@@ -161,7 +163,8 @@ static bool is_better(const verdict *a, const verdict *b, int64_t budget_bytes)
     return a->ticks != b->ticks ? a->ticks < b->ticks : a->peak_bytes < b->peak_bytes;
 }
 
-/* Returns the best verdict for a budget; for a negative budget, the verdict with the smallest peak; -1: none fits. */
+/* Returns the index of the best verdict within a budget, or with a negative budget of the verdict with the smallest peak; -1:
+ * none fits. */
 static int best_verdict(const segments *x, int64_t budget_bytes)
 {
     int best = -1;
@@ -172,9 +175,9 @@ static int best_verdict(const segments *x, int64_t budget_bytes)
     return best;
 }
 
-/* Starts from the best list for the budget and changes single segment ends: adds one, removes one, or moves one to a
- * neighbouring candidate. Strides by the golden section spread the changes over the list. Improvements are kept. It stops when
- * no change helps or no moves are left. */
+/* Local search from the best list for the budget. Each change adds the end of a segment, removes one, or moves one to a
+ * neighbouring candidate. Successive changes are a golden section of the list apart, so that they are spread over the list.
+ * Changes that improve the list are kept. The search stops when no change helps or no moves are left. */
 static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_error *err)
 {
     enum { KINDS = 3 };
@@ -185,7 +188,8 @@ static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_erro
     for (int failures = 0, kind = 0; failures < KINDS * n && moves > 0 && !mp_search_stopped(x->search); failures++) {
         const size_t n_before = x->n_verdicts;
         at = (at + stride) % n;
-        if (failures % n == n - 1) kind = (kind + 1) % KINDS; /* this kind of change has been tried at every end */
+        /* all candidates were tried for this kind of change, so the next kind follows */
+        if (failures % n == n - 1) kind = (kind + 1) % KINDS;
         const int to = kind == 1 ? at + 1 : at - 1;
         memcpy(x->ends, x->verdicts[best].ends, (size_t)x->boundaries->n * sizeof *x->ends);
         if (kind > 0 && (to < 0 || to >= n || !x->ends[x->candidate[at]])) continue;
@@ -205,7 +209,7 @@ static mp_status find_list(segments *x, mp_error *err)
     const int64_t budget_bytes = mp_search_request(x->search)->budget_bytes;
     int which;
     memset(x->ends, 0, (size_t)x->boundaries->n * sizeof *x->ends);
-    MP_CHECK(judge(x, &which, err)); /* a single segment, which is keep-all */
+    MP_CHECK(judge(x, &which, err)); /* no end of a segment: a single segment is the same as keep-all */
     const int64_t whole = x->verdicts[0].peak_bytes;
     MP_CHECK(sweep(x, err));
     const int64_t moves = (mp_search_moves(x->search) - (int64_t)x->n_verdicts) / (MP_SEGMENTS_LADDER + 2);

@@ -1,5 +1,5 @@
-/* share.c - splits a memory capacity among jobs in the best way, by merging the step functions (ticks over bytes) of the jobs.
- */
+/* share.c - divides a memory capacity among jobs in the best way. The ticks of each job are a step function of its bytes; these
+ * functions are merged one after the other. */
 #include "memplan/share.h"
 
 #include <stdlib.h>
@@ -7,15 +7,16 @@
 
 #include "estimator/base/memory.h"
 
-/* A choice of one option per job. No other choice dominates it in bytes and ticks. */
+/* A choice of one option per job for the first jobs. In the frontier no other choice needs at most as many bytes and ticks. */
 typedef struct point {
     int64_t bytes, ticks;
     uint32_t before,
-        /* index of the point for the jobs before this one; index of this job's option; unused if jobs run by turns */
+        /* before: index of the point for the jobs before this job; option: index of this job's option; both are unused if jobs
+         * run by turns */
         option;
 } point;
 
-/* Points by ascending bytes and descending ticks: the least ticks as a step function of the capacity. */
+/* The best choices by ascending bytes and descending ticks. They form the least ticks as a step function of the capacity. */
 typedef struct frontier {
     size_t n;
     point *points;
@@ -23,7 +24,7 @@ typedef struct frontier {
 
 typedef struct merger {
     const mp_share_request *request;
-    size_t n_jobs; /* number of jobs; frontiers[k] is about jobs 0 to k */
+    size_t n_jobs; /* number of jobs; frontiers[k] contains the choices for jobs 0 to k */
     frontier *frontiers;
 } merger;
 
@@ -42,7 +43,7 @@ static int by_bytes(const void *a, const void *b)
     return (p->option > q->option) - (p->option < q->option);
 }
 
-/* Sorts the points and removes dominated ones. */
+/* Sorts the points, and removes points that need at least as many bytes and ticks as another point. */
 static void keep_best(frontier *f)
 {
     size_t n = 0;
@@ -73,7 +74,8 @@ static mp_status too_large(mp_error *err)
     return MP_FAIL(err, MP_LIMIT, "bytes or ticks of the jobs together do not fit in 63 bits");
 }
 
-/* ---- jobs at the same time: bytes add up; depending on the goal, ticks add up or their maximum counts ---- */
+/* ---- jobs at the same time: their bytes add up. Depending on the goal, the sum or the maximum of their ticks is minimised
+ * ---- */
 
 static mp_status merge(const mp_share_job *job, mp_share_goal goal, const frontier *before, frontier *out, mp_error *err)
 {
@@ -106,10 +108,11 @@ static mp_status merge_beside(merger *m, mp_error *err)
     return MP_OK;
 }
 
-/* ---- jobs by turns: each job uses the fastest option that fits into the memory for one turn ---- */
+/* ---- jobs by turns: in its turn, each job uses the fastest option that fits into the memory besides the static bytes of all
+ * jobs ---- */
 
-/* Returns the fastest option of a job that takes at most turn_bytes in addition to the job's static bytes; job->n: none does.
- */
+/* Returns the fastest option of a job that needs at most turn_bytes more than the job's static bytes; job->n: no option
+ * does. */
 static size_t option_within(const mp_share_job *job, int64_t turn_bytes)
 {
     size_t k = job->n;
@@ -117,7 +120,7 @@ static size_t option_within(const mp_share_job *job, int64_t turn_bytes)
     return k ? k - 1 : job->n;
 }
 
-/* Sets the point for a given number of bytes per turn. *is_one is false if some job has no option that fits. */
+/* Computes the point for the case that each turn may use turn_bytes. *is_one is false if some job has no option that fits. */
 static mp_status point_of_turns(const mp_share_request *r, int64_t static_bytes, int64_t turn_bytes, point *out, bool *is_one,
                                 mp_error *err)
 {
@@ -160,7 +163,7 @@ static mp_status merge_turns(merger *m, mp_error *err)
 
 /* ---- the split ---- */
 
-/* Returns, for point k of the last frontier, the option of each job. */
+/* Sets, for point k of the last frontier, the option of each job. */
 static void choose(const merger *m, size_t k, size_t *chosen)
 {
     const mp_share_request *r = m->request;
@@ -177,14 +180,14 @@ static void choose(const merger *m, size_t k, size_t *chosen)
     }
 }
 
-/* True if q is on or above the line from p to r. */
+/* True if point q is on or above the line through points p and r. */
 static bool is_above(const point *p, const point *q, const point *r)
 {
     return (__int128)(q->ticks - p->ticks) * (r->bytes - p->bytes) >= (__int128)(r->ticks - p->ticks) * (q->bytes - p->bytes);
 }
 
-/* Finds the price of memory at the capacity. It is the slope of the edge of the lower convex hull above the capacity. The
- * frontier is not changed. */
+/* Finds the price of memory at the capacity: the slope of the lower convex hull of the points, at its edge above the capacity.
+ * The frontier is not changed. */
 static mp_status find_price(const frontier *all, int64_t capacity_bytes, mp_share_split *out, mp_error *err)
 {
     MP_OWNED point *hull = mp_alloc(all->n, sizeof *hull);
@@ -222,7 +225,7 @@ static mp_status split(const mp_share_request *request, mp_share_split *out, mp_
     return find_price(all, request->capacity_bytes, out, err);
 }
 
-/* Among the splits with the same longest job time, chooses the split with the smallest total time. */
+/* Several splits may have the same longest job time. Of these, finds the split with the smallest sum of job times. */
 static mp_status lower_total(const mp_share_request *request, mp_share_split *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_share_split_free) mp_share_split lower = {0};

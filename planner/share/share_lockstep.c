@@ -1,5 +1,5 @@
-/* share_lockstep.c - two jobs in lock-step, which repeat their steps at the same time. Finds the fixed offset between their
- * steps with the lowest common peak of memory. */
+/* share_lockstep.c - two jobs in lock-step: both repeat their steps in the same period, with a fixed offset in time. Finds the
+ * offset with the lowest common peak of memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 
 /* ---- profiles ---- */
 
-/* Halves the number of levels of a memory profile. Each pair of neighbouring levels becomes one level with the larger bytes of
- * the two. */
+/* Halves the number of levels of a memory profile. Two neighbouring levels become one level, with the bytes of the larger
+ * one. */
 static void coarsen(mp_share_profile *p)
 {
     size_t n = 0;
@@ -26,8 +26,8 @@ static void coarsen(mp_share_profile *p)
     p->n = n;
 }
 
-/* Appends a level to a memory profile. A level of zero ticks raises the next level instead. *raised holds the bytes of such
- * levels until the next level is appended. */
+/* Appends a level to a memory profile. A level of zero ticks is not appended, but raises the next level to its bytes. *raised
+ * holds the bytes of such levels until the next level is appended. */
 static void append(mp_share_profile *p, int64_t ticks, int64_t bytes, int64_t *raised)
 {
     if (*raised > bytes) bytes = *raised;
@@ -40,7 +40,7 @@ static void append(mp_share_profile *p, int64_t ticks, int64_t bytes, int64_t *r
         p->levels[p->n++] = (mp_share_level){ticks, bytes};
 }
 
-/* Computes the time at which each step begins, and the time at which the last step ends. */
+/* Computes the time in ticks at which each step begins, and the time at which the last step ends. */
 static mp_status starts_of(const mp_graph *graph, const mp_plan *plan, double unit_seconds, int64_t *starts, mp_error *err)
 {
     const double scale = unit_seconds > 0 ? graph->tick_seconds / unit_seconds : 1, MOST = 0x1p62;
@@ -84,8 +84,8 @@ void mp_share_profile_free(mp_share_profile *profile)
 
 /* ---- offsets ---- */
 
-/* An interval of offsets between two jobs. At each offset in [begin, end) one level of the first job's profile overlaps one
- * level of the second job's. `bytes` is the sum of both levels. */
+/* A range [begin, end) of offsets in time between the two jobs. With these offsets, a certain level of the first job and a
+ * certain level of the second job overlap in time. `bytes` is the sum of the two levels. */
 typedef struct arc {
     int64_t begin, end, bytes;
 } arc;
@@ -103,7 +103,7 @@ static int64_t period_of(const mp_share_profile *p)
     return sum;
 }
 
-/* Finds the smallest and the largest bytes of a profile. */
+/* Finds the smallest and the largest level of a memory profile, in bytes. */
 static void extremes_of(const mp_share_profile *p, int64_t *least, int64_t *most)
 {
     *least = *most = p->levels[0].bytes;
@@ -113,7 +113,8 @@ static void extremes_of(const mp_share_profile *p, int64_t *least, int64_t *most
     }
 }
 
-/* Appends an interval of offsets modulo `period`. An interval that crosses the period is split in two. */
+/* Appends a range of offsets. Offsets are taken modulo `period`, so a range that crosses the end of the period is split in
+ * two. */
 static size_t put_arc(arc *arcs, size_t n, int64_t begin, int64_t length, int64_t period, int64_t bytes)
 {
     begin = ((begin % period) + period) % period;
@@ -124,7 +125,7 @@ static size_t put_arc(arc *arcs, size_t n, int64_t begin, int64_t length, int64_
     return n;
 }
 
-/* Lists, for each level of one profile and each level of the other, the interval of offsets at which they overlap, sorted by
+/* Lists, for each pair of levels, one from each profile, the range of offsets with which they overlap. The ranges are sorted by
  * begin. */
 static size_t list_arcs(const mp_share_profile *first, const mp_share_profile *second, int64_t period, arc *arcs)
 {
@@ -144,7 +145,7 @@ static size_t list_arcs(const mp_share_profile *first, const mp_share_profile *s
     return n;
 }
 
-/* Returns the first offset at which the bytes of no two overlapping levels exceed the limit; `period`: there is none. */
+/* Returns the smallest offset with which no two overlapping levels exceed the limit together; `period`: there is none. */
 static int64_t offset_within(const arc *arcs, size_t n, int64_t limit_bytes)
 {
     int64_t reached = 0;
@@ -182,7 +183,7 @@ mp_status mp_share_offset_of(const mp_share_profile *first, const mp_share_profi
     return MP_OK;
 }
 
-/* ---- two jobs as one ---- */
+/* ---- two jobs combined into one job ---- */
 
 typedef struct pair {
     mp_share_option option;
@@ -197,7 +198,8 @@ static int by_option(const void *a, const void *b)
     return (p->ticks > q->ticks) - (p->ticks < q->ticks);
 }
 
-/* Converts pairs of options to a step function: ticks over bytes. Dominated pairs are removed. */
+/* Converts pairs of options, one option per job, to a step function of ticks over bytes. Pairs that need at least as many bytes
+ * and ticks as another pair are removed. */
 static mp_status take_pairs(pair *pairs, size_t n, mp_share_lockstep *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_share_lockstep_free)
@@ -217,7 +219,7 @@ static mp_status take_pairs(pair *pairs, size_t n, mp_share_lockstep *out, mp_er
     return MP_OK;
 }
 
-/* Copies a profile and adds a wait at its end, so that it takes the whole period. */
+/* Copies a memory profile, and appends a wait so that it lasts for the whole period. */
 static mp_status padded(const mp_share_profile *p, int64_t static_bytes, int64_t period, mp_share_profile *out, mp_error *err)
 {
     const int64_t wait = period - period_of(p);
@@ -239,7 +241,8 @@ static mp_status find_offset(const mp_share_job jobs[2], const mp_share_profile 
     return mp_share_offset_of(&first, &second, out, err);
 }
 
-/* Evaluates all pairs of options, one per job. Without profiles, the result is a lower bound. */
+/* Computes bytes and ticks of all pairs of options, one option per job. Without memory profiles, the result is a lower
+ * bound. */
 static mp_status pair_jobs(const mp_share_job jobs[2], const mp_share_profile *const *profiles, mp_share_goal goal,
                            mp_share_lockstep *out, mp_error *err)
 {
@@ -288,7 +291,7 @@ void mp_share_lockstep_free(mp_share_lockstep *lockstep)
 
 /* ---- one arena ---- */
 
-/* Assigns offsets to the two plans of a pair in one arena. *bytes includes the static bytes of both jobs. */
+/* Assigns offsets in one arena to the two plans of a pair. *bytes includes the static bytes of both jobs. */
 static mp_status lay_out(const mp_graph *const graphs[2], const mp_plan *const plans[2], double unit_seconds, int64_t delay,
                          int64_t capacity_bytes, mp_arena_pair *out, int64_t *bytes, mp_error *err)
 {

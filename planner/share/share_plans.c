@@ -1,5 +1,5 @@
-/* share_plans.c - computes the options of one job that shares a card: its plans for several budgets, and the bounds proved for
- * budgets between them. */
+/* share_plans.c - computes the options of one job on a shared card: plans for several budgets, and lower bounds on the ticks
+ * for the budgets in between. */
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +27,8 @@ static bool on_progress(const mp_progress *search, void *data)
     return tell(data, search);
 }
 
-/* Returns the ticks of all steps of the job, converted to the tick of the result, rounded up or down; -1: overflow. */
+/* Converts the ticks of a step to the ticks of all steps of the job, in the tick length of the result. Rounds up or down.
+ * Returns -1 on overflow. */
 static int64_t in_unit(const planner *x, int64_t ticks, bool up)
 {
     const mp_share_plans_request *r = x->request;
@@ -59,7 +60,8 @@ static mp_request request_of(planner *x)
                         .progress_data = x};
 }
 
-/* Inserts a plan unless another plan dominates it. Releases the plans that it dominates. If inserted, *plan becomes NULL. */
+/* Inserts a plan into the options, unless another plan needs at most as many bytes and ticks. Releases the plans that are worse
+ * than the new plan. If the plan was inserted, *plan becomes NULL. */
 static mp_status take(planner *x, mp_plan **plan, mp_error *err)
 {
     mp_share_plans *f = x->found;
@@ -85,14 +87,15 @@ static mp_status take(planner *x, mp_plan **plan, mp_error *err)
     return MP_OK;
 }
 
-/* Inserts a bound: no plan within this budget, or a smaller one, takes fewer ticks. */
+/* Inserts a lower bound: no plan within this budget, and so no plan within a smaller budget, takes fewer ticks. */
 static mp_status take_bound(mp_share_plans *f, int64_t budget_bytes, int64_t ticks, mp_error *err)
 {
     size_t n_raised = 0, room = f->n_bounds;
     while (n_raised < f->n_bounds && f->bounds[n_raised].bytes <= budget_bytes) n_raised++;
     if (!n_raised || f->bounds[n_raised - 1].ticks >= ticks) return MP_OK;
     MP_ENSURE(mp_grow(&f->bounds, &room, f->n_bounds + 1, sizeof *f->bounds), err, MP_NOMEM, "out of memory for bounds");
-    /* all bounds up to this budget that are lower merge into one; the last of them continues above the budget */
+    /* bounds for budgets up to this one that are lower are merged into one bound; the last of them remains valid for larger
+     * budgets */
     mp_share_option *b = f->bounds;
     size_t first = n_raised;
     while (first && b[first - 1].ticks <= ticks) first--;
@@ -124,7 +127,7 @@ static mp_status plan_within(planner *x, int64_t budget_bytes, mp_error *err)
     return take_bound(found, budget_bytes, ticks, err);
 }
 
-/* Adds keep-all, which is the fastest plan. Its time is also the bound at any budget. */
+/* Adds keep-all, which is the fastest plan. Its ticks are also a lower bound for every budget. */
 static mp_status plan_keep_all(planner *x, mp_error *err)
 {
     mp_share_plans *found = x->found;
