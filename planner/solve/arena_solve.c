@@ -1,5 +1,5 @@
-/* arena_solve.c - solves a request so that the plan fits with its arena. Repeats the search with smaller or larger budgets
- * until arena and static bytes are within the user's budget. */
+/* arena_solve.c - finds a plan whose arena and static bytes are within the user's budget. An arena may be larger than the
+ * plan's peak of live bytes. So the search is repeated in rounds, with smaller or larger budgets on live bytes. */
 #include "memplan/arena_solve.h"
 
 #include "estimator/base/clock.h"
@@ -10,19 +10,19 @@
 #include "planner/solve/smallest.h"
 #include "planner/solve/solver.h"
 
-/* Most rounds without a time limit; factor by which later rounds are shorter; most rounds with a time limit. */
+/* Most rounds without a time limit; factor by which later rounds are shorter than the first; most rounds with a time limit. */
 enum { ROUNDS = 5, QUICKER = 2, LIMITED_ROUNDS = 16 };
 
 /* ---- one plan ---- */
 
-/* Returns true, which ends an arena's search, after half of the time left. The other half is for another plan. */
+/* Returns true after the deadline, which ends the search for offsets. The deadline leaves time for another plan. */
 static bool is_late(void *data)
 {
     return mp_clock_now() > *(const double *)data;
 }
 
-/* Assigns offsets to a plan by `deadline` (0: none) and sets its budgets. If the plan exceeds its budget, its budget is
- * MP_NO_LIMIT. If the check refutes the plan, this is an internal error. */
+/* Assigns offsets to a plan, by `deadline` (0: none), and sets its budgets. If the plan exceeds the budget, its budget becomes
+ * MP_NO_LIMIT. If the checker refutes the plan, the error is internal. */
 static mp_status lay_out(const mp_request *request, mp_plan *plan, double deadline, mp_error *err)
 {
     const mp_graph *graph = request->graph;
@@ -46,8 +46,8 @@ static void replace(mp_plan **to, mp_plan **from)
     *from = NULL;
 }
 
-/* For a later round that found no plan. The round's smallest plan started from the last plan, and may fit. If it is smaller
- * than the last plan, it becomes the round's plan. */
+/* If a later round found no plan, but its smallest plan is smaller than the last plan, this smallest plan becomes the plan of
+ * the round, because it may fit with its arena. */
 static void step_down(const mp_plan *last, mp_answer *later)
 {
     if (later->plan || !last || later->smallest->peak_bytes >= last->peak_bytes) return;
@@ -55,7 +55,8 @@ static void step_down(const mp_plan *last, mp_answer *later)
     later->smallest = NULL;
 }
 
-/* Takes over the results of a later round, except its plan. Keeps the smaller of the two smallest plans. */
+/* Moves the results of a later round to the answer, except the round's plan. Of the two smallest plans, keeps the smaller
+ * one. */
 static void keep(mp_answer *found, mp_answer *later)
 {
     if (!found->smallest || (later->smallest && later->smallest->peak_bytes < found->smallest->peak_bytes))
@@ -63,17 +64,17 @@ static void keep(mp_answer *found, mp_answer *later)
     found->stopped |= later->stopped;
 }
 
-/* Returns the budget of the next round. It is so low that a plan fits if its arena exceeds its live bytes by as much as the
- * arena of this plan does. With a time limit, this margin is multiplied after failed rounds, so that the last rounds do not
- * fail again. */
+/* Returns the budget on live bytes for the next round. It is below the user's budget by the bytes by which this plan's arena
+ * exceeds its live bytes. So a plan with an equally fragmented arena fits. With a time limit, this margin is multiplied by the
+ * number of failed rounds, so that the last rounds succeed. */
 static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_vain)
 {
     const int64_t free_bytes = budget_bytes - mp_plan_need(plan), next = plan->peak_bytes + free_bytes * n_in_vain;
     return n_in_vain < 2 || next < plan->floor_bytes ? plan->peak_bytes + free_bytes : next;
 }
 
-/* True if a plan that fits makes another round useless. It must be hardly slower than the plan that exceeded the budget, or
- * hardly smaller than the budget of the next round. */
+/* True if there is a plan that fits and another round is not worth its time. The plan takes hardly longer than the plan that
+ * exceeded the budget, or needs almost the budget of the next round. */
 static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes)
 {
     enum { OF_TIME = 1000, OF_BYTES = 1000 };
@@ -83,16 +84,16 @@ static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes
 
 /* ---- rounds ---- */
 
-/* Several searches that share one time limit. */
+/* A sequence of searches (rounds) that share one time limit. */
 typedef struct rounds {
     const mp_request *request; /* the caller's request */
-    mp_request now;            /* the request of the current round */
+    mp_request now;            /* the request for the present round */
     double start;
-    double again;  /* time of a round while no plan fits, as a fraction of the time limit */
+    double again;  /* time for a round while no plan fits, as a fraction of the time limit */
     bool is_ended; /* true if the caller has ended the search */
 } rounds;
 
-/* Calls the caller's progress function. If it ends one round, all rounds end. */
+/* Calls the caller's progress function. If the function ends one round, it ends all rounds. */
 static bool tell(const mp_progress *progress, void *data)
 {
     rounds *r = data;
@@ -100,8 +101,9 @@ static bool tell(const mp_progress *progress, void *data)
     return !r->is_ended;
 }
 
-/* Returns the deadline for the arena of a plan; 0: none. The smallest plan is the last resort, so its arena may be late. If
- * the caller has ended the search, half a second remains, which is enough for most arenas. */
+/* Returns the time by which the arena of a plan must be found; 0: no limit. The smallest plan is the last plan, so its arena
+ * may take all remaining time. If the caller has ended the search, half a second is allowed, which is enough for most
+ * arenas. */
 static double deadline(const rounds *r, bool is_last)
 {
     const double limit = r->request->time_limit, now = mp_clock_now(), left = limit - (now - r->start);
@@ -111,7 +113,7 @@ static double deadline(const rounds *r, bool is_last)
     return limit <= 0 ? 0 : now + (is_last || share * limit < left ? share * limit : left);
 }
 
-/* mp_smallest_plan, but always with an arena, because the budget of a round must hold an arena. */
+/* Calls mp_smallest_plan with an arena in any case, because the budgets of rounds refer to arenas. */
 static mp_status smallest_with_arena(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err)
 {
     (void)with_arena;
@@ -130,9 +132,10 @@ static void begin(rounds *r, const mp_request *request)
     if (request->time_limit > 0) r->now.time_limit = (1 - MP_ARENA_TIME_SHARE) * request->time_limit;
 }
 
-/* Prepares a later round. It starts from a plan that fits; if there is none, from the last plan. It is shorter, and proves no
- * bound, because the first round proves the bound for the requested budget. While no plan fits, each round gets a small share
- * of the time, so that time remains for another round. Returns false if no time is left. */
+/* Prepares the request for a later round. The round starts from a plan that fits, or if there is none from the last plan. It is
+ * shorter than the first round. It proves no bound, because the first round proves the bound for the requested budget. While no
+ * plan fits, each round gets only a small share of the time, so that other rounds can follow. Returns false if no time is
+ * left. */
 static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64_t budget_bytes)
 {
     const mp_request *request = r->request;
@@ -144,13 +147,13 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
     if (request->time_limit <= 0) return true;
     const double limit = request->time_limit, share = r->again * limit;
-    /* some time is reserved for the arena */
+    /* reserves some of the time for finding the arena */
     const double left = (1 - MP_ARENA_LAYOUT_SHARE) * limit - (mp_clock_now() - r->start);
     r->now.time_limit = fits || left < share ? left : share;
     return left > 0;
 }
 
-/* Answers a request that has a problem. */
+/* Answers a request that already has a problem (mp_request.problem). */
 static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     const int64_t budget = request->budget_bytes;
@@ -160,7 +163,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     rounds r;
     MP_CLEARED_BY(mp_answer_free) mp_answer found = {0}, later = {0};
     MP_OWNED_BY(mp_plan_free)
-    /* last: the last plan that did not fit; fits: the fastest plan that fits */
+    /* last: the most recent plan that did not fit; fits: the fastest plan that fits */
     mp_plan *last = NULL, *fits = NULL;
     begin(&r, request);
     for (int round = 0; round < most; round++) {
@@ -176,7 +179,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         keep(&found, &later);
         if (!later.plan) {
             mp_answer_free(&later);
-            r.again *= 2; /* the round was too short, or the margin too large */
+            r.again *= 2; /* doubles the time of a round: the last round was too short, or its budget was too low */
             n_in_vain = 0;
             if (!last || fits || r.is_ended || request->time_limit <= 0) break;
             if (!ask_again(&r, NULL, last, next_budget(last, budget, 1))) break;
@@ -184,7 +187,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         }
         MP_CHECK(lay_out(request, later.plan, deadline(&r, false), err));
         const bool does_fit = mp_request_fits_plan(request, later.plan);
-        /* the device's budget is met, and only another tier exceeds its budget */
+        /* the plan is within the device's budget, and exceeds only the budget of another tier */
         const bool is_beside = !does_fit && mp_plan_need(later.plan) <= budget;
         mp_request_lower_tiers(request, later.plan, round == most - 2, r.now.tier_bytes);
         if (!does_fit && !fits && request->time_limit > 0) n_in_vain++;
@@ -194,7 +197,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         else if (!fits || later.plan->ticks < fits->ticks)
             replace(&fits, &later.plan);
         mp_answer_free(&later);
-        /* the first plan fits, so the time reserved for arenas is left */
+        /* the first plan fits at once, so the time reserved for arenas is still available for another round */
         const bool has_left = round == 0 && fits && found.stopped;
         if (round == 0 && fits && !has_left) break;
         if (!has_left && fits && (next <= fits->peak_bytes || is_near(fits, least_ticks, next))) break;
@@ -207,7 +210,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     if (found.smallest->arena_bytes < 0) MP_CHECK(lay_out(request, found.smallest, deadline(&r, !found.plan), err));
     found.smallest->budget_bytes = MP_NO_LIMIT;
     if (!found.plan && mp_request_fits_plan(request, found.smallest))
-        /* answers with the smallest plan if the search was stopped before it found one */
+        /* if the search was stopped before it found a plan, the smallest plan becomes the answer */
         MP_CHECK(mp_answer_take_smallest(request, &found, err));
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
     if (found.plan) found.plan->cut_short = found.stopped;

@@ -1,6 +1,6 @@
-/* away.c - proves a bound for plans with copies, from the bound for plans without copies. The bytes that are away from the
- * device while a node runs were copied out before the node and are copied back after it. So they cannot exceed the bytes that
- * the links carry in these times (docs/internals/bound.md, "Graphs with copies"). */
+/* away.c - proves a bound for plans with copies, from the bound for plans without copies. Bytes are away if they are in another
+ * tier while a node runs. They were copied out before the node, and are copied back after it. So they cannot exceed the bytes
+ * that the links can copy before and after the node (docs/internals/bound.md, "Graphs with copies"). */
 #include "planner/solve/away.h"
 
 #include <math.h>
@@ -12,12 +12,12 @@
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 
-/* The largest rates of copies from the device to a tier and back, in bytes per tick. */
+/* The largest rates at which a tier can exchange data with the device, in bytes per tick. */
 typedef struct link {
-    /* per channel: rate of copies out and of copies back; INFINITY: a copy takes no time */
+    /* per channel: rate of copies to the tier; rate of copies back to the device; INFINITY: a copy takes no time */
     double out[MP_MAX_CHANNELS], in[MP_MAX_CHANNELS];
     double bytes;    /* bytes of all storages that can be copied back */
-    double per_byte; /* most bytes on the device that one byte in the tier can restore */
+    double per_byte; /* most bytes on the device that are restored by copying back one byte of the tier */
 } link;
 
 static int64_t bytes_in(const mp_graph *graph, const int *storages, size_t n, int tier)
@@ -37,9 +37,9 @@ static double ratio(int64_t bytes, int64_t divisor)
     return divisor ? (double)bytes / (double)divisor : bytes ? INFINITY : 0;
 }
 
-/* Computes the rates of a tier. A copy back reads at least one storage of the tier. So a byte in the tier restores at most
- * this many bytes on the device: the outputs of all copies back that read its storage, divided by the storage's bytes. `comes`
- * is scratch, one entry per storage. */
+/* Computes the rates of a tier. A copy back reads at least one storage of the tier. So for each storage of the tier, it adds up
+ * the outputs of all copies back that read the storage. This sum, divided by the storage's bytes, bounds the bytes on the
+ * device that one byte of the tier restores. `comes` is scratch, one entry per storage. */
 static link link_of(const mp_graph *graph, int tier, int64_t *comes)
 {
     link found = {{0}, {0}, 0, 0};
@@ -57,7 +57,8 @@ static link link_of(const mp_graph *graph, int tier, int64_t *comes)
             for (size_t i = 0; i < a->n_reads; i++) comes[a->reads[i]] += made;
             if (made > most) most = made;
         }
-        found.bytes += (double)most * (double)node->n_alternatives; /* different alternatives may copy back different outputs */
+        /* each alternative of a node may copy back another output */
+        found.bytes += (double)most * (double)node->n_alternatives;
     }
     for (size_t s = 0; s < graph->n_storages; s++) {
         if (graph->storages[s].tier == tier) raise(&found.per_byte, ratio(comes[s], graph->storages[s].bytes));
@@ -73,10 +74,11 @@ typedef struct proof {
     const int64_t *tier_bytes;
     link links[MP_MAX_TIERS];
     mp_plain plain;
-    mp_pool *pool; /* owns the arrays below, per node of the graph without copies */
+    mp_pool *pool; /* owns the arrays below, which have one entry per node of the graph without copies */
     bool *is_beside;
-    int64_t *before, *after; /* per node: least ticks of compute before it begins; least ticks of compute after it has ended */
-    int64_t *filled;         /* per node: workspace added for bytes that cannot be away while the node runs */
+    int64_t *before, *after; /* per node: least ticks of compute before it begins; least ticks of compute after its end */
+    /* per node: workspace that was added to it, as a substitute for bytes that must be on the device while the node runs */
+    int64_t *filled;
 } proof;
 
 static void clear(proof *x)
@@ -85,8 +87,8 @@ static void clear(proof *x)
     mp_pool_free(x->pool);
 }
 
-/* Returns the most bytes that can be in all other tiers while a node runs. At most `before` ticks precede the node, at most
- * `after` follow it, and at most `both` in total. */
+/* Returns the most bytes that can be in all other tiers together while a node runs. At most `before` ticks precede the node, at
+ * most `after` ticks follow it, and at most `both` ticks are available in total. */
 static double most_away(const proof *x, double before, double after, double both)
 {
     double sum = 1; /* more than the rounding error */
@@ -108,8 +110,8 @@ static double most_away(const proof *x, double before, double after, double both
     return sum;
 }
 
-/* True if some node computes with a copy in another tier. Then a plan with copies cannot always be converted to a plan without
- * copies that keeps more. */
+/* True if some node that computes reads a storage of another tier. Then a plan with copies may have no counterpart without
+ * copies. */
 static bool computes_from_copies(const mp_graph *graph)
 {
     for (size_t v = 0; v < graph->n_nodes; v++)
@@ -135,7 +137,7 @@ static mp_status begin(proof *x, mp_error *err)
     int64_t *comes = mp_pool_alloc(x->pool, x->graph->n_storages, sizeof *comes);
     MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (int m = 1; m < (int)x->graph->n_tiers; m++) x->links[m] = link_of(x->graph, m, comes);
-    for (size_t v = 0; v < n; v++) { /* nodes on other channels take no time of compute */
+    for (size_t v = 0; v < n; v++) { /* a node on another channel takes no time on the compute channel */
         const mp_node *node = &x->graph->nodes[x->plain.nodes[v]];
         for (size_t f = 0; f < node->n_alternatives; f++)
             x->is_beside[v] |= !node->alternatives[f].returns && node->alternatives[f].channel > MP_CHANNEL_SECOND_STREAM;
@@ -156,7 +158,7 @@ static int64_t sum_ticks(const mp_precedence *order, const uint64_t *nodes)
     return sum;
 }
 
-/* Computes the ticks of compute before and after each node. */
+/* Computes, for each node, the least ticks of compute before and after it. */
 static void find_sides(proof *x, const mp_precedence *order)
 {
     for (int v = 0; v < order->n - 1 && order->only_vertex < 0; v++) {
@@ -165,8 +167,8 @@ static void find_sides(proof *x, const mp_precedence *order)
     }
 }
 
-/* Adds workspace to nodes that run once. Of `away` bytes, it is the part that cannot be away while the node runs, in plans of
- * `ticks` ticks. */
+/* Adds workspace to each node that runs once. Suppose that plans take `ticks` ticks, and that up to `away` bytes are away at
+ * other times. The workspace is the part of these bytes that must be on the device while the node runs. */
 static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t away)
 {
     for (int v = 0; v < order->n - 1 && order->only_vertex < 0; v++) {
@@ -180,9 +182,9 @@ static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t aw
     }
 }
 
-/* Proves a bound on plans of at most `ticks` ticks. The recomputation of the deciding interval runs after the node at the
- * interval's begin, and after all ancestors of that node. So there is less time before that node, and fewer bytes can be away
- * while it runs. Further rounds use this to raise the bound. */
+/* Proves a bound on plans of at most `ticks` ticks. A first bound shows that some ticks of recomputation run after the node at
+ * which the deciding interval begins. So less time remains before this node and before its ancestors, and fewer bytes can be
+ * away while they run. Further rounds use this to raise the bound. */
 static mp_status prove(proof *x, int64_t ticks, int effort, mp_bound *out, mp_error *err)
 {
     MP_OWNED_BY(mp_problem_free) mp_problem *first = NULL;
@@ -222,23 +224,25 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     if (computes_from_copies(graph)) return MP_OK;
     MP_CHECK(begin(&x, err));
     MP_CHECK(prove(&x, ticks, effort, out, err));
-    bool is_met = out->infeasible || out->ticks > ticks; /* a faster plan has even fewer bytes away */
+    /* the bound exceeds `ticks`: a plan that takes less time has even fewer bytes away, so no plan takes less than `ticks` */
+    bool is_met = out->infeasible || out->ticks > ticks;
     int64_t least = is_met ? ticks : out->ticks;
     for (int k = 0; k < MP_AWAY_TARGETS && effort > 0 && least < ticks && (is_met || !k); k++) {
         mp_bound bound = {.ticks = -1};
         const int64_t target = least + (ticks - least) / (k ? 2 : MP_AWAY_NEAR);
-        /* if no plan takes less than the target, the target is a bound on all plans */
+        /* the proof assumes plans of at most `target` ticks. If the bound exceeds the target, there are no such plans, and the
+         * target is a bound for all plans */
         MP_CHECK(prove(&x, target, effort, &bound, err));
         is_met = bound.infeasible || bound.ticks > target;
         if (is_met || bound.ticks > least) least = is_met ? target : bound.ticks;
     }
     out->ticks = least;
     out->infeasible = false;
-    out->from = out->to = -1; /* the node numbers are of another graph, so they are removed */
+    out->from = out->to = -1; /* the numbers are nodes of the graph without copies, so they are removed */
     return MP_OK;
 }
 
-/* True if an optional node copies the storage `from` to `copy`, and `copy` is not smaller. */
+/* True if storage `copy` is written by an optional node that copies storage `from`, and is at least as large as `from`. */
 static bool is_copied_whole(const mp_graph *graph, int from, int copy)
 {
     const int node = graph->producer[copy];
@@ -249,7 +253,7 @@ static bool is_copied_whole(const mp_graph *graph, int from, int copy)
     return false;
 }
 
-/* True if every storage that is copied back to the device was copied out before, as a whole. */
+/* True if every storage that is copied back to the device was copied out as a whole before. */
 static bool are_copied_whole(const mp_graph *graph)
 {
     for (size_t v = 0; v < graph->n_nodes; v++)
@@ -275,8 +279,9 @@ mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int6
     MP_CHECK(mp_plain_of(graph, &plain, err));
     MP_CHECK(mp_floor(plain.graph, &least_bytes, &node, err));
     for (int m = 1; m < (int)graph->n_tiers; m++) {
-        int64_t away = least_bytes - budget_bytes; /* bytes that all other tiers together must hold at some moment */
-        /* minus the most bytes that the tiers except this one may hold */
+        /* bytes that all tiers other than the device must hold together at some moment */
+        int64_t away = least_bytes - budget_bytes;
+        /* less the most bytes that the other ones of these tiers may hold */
         for (int other = 1; other < (int)graph->n_tiers && away > 0; other++)
             if (other != m) away -= tier_bytes[other] ? tier_bytes[other] : away;
         if (away > floor_bytes[m]) floor_bytes[m] = away;

@@ -1,11 +1,11 @@
 /* copies.c - issues copies and collectives earlier than they are needed and waits for them later, so that compute hides them.
- * First all of them are moved at once, guided by the live bytes. Then they are moved one by one, nearest positions first. The
- * timeline judges every attempt.
+ * First all copies are moved at once, as far as the live bytes permit. Then they are moved one by one, and near positions are
+ * tried first. The timeline judges every attempt. Below, "copy" includes collectives.
  *
- * All at once: the plan's steps are visited in order. A copy begins earlier by so many steps that compute takes `lead` times
- * the copy's seconds in between. The wait is moved later in the same way. A move ends at a step that must not overlap with the
- * copy, or where the bytes that stay live longer exceed the free memory. Example: two blocks with parameters w1 and w2 that
- * are gathered again for backward, and lead 1:
+ * To move all copies at once, the plan's steps are visited in order. The begin of a copy is moved to an earlier step, until the
+ * compute in between takes `lead` times the copy's seconds. The wait for the copy is moved to a later step by the same rule. A
+ * move ends before a step that must not overlap with the copy. It also ends where the additional live bytes exceed the free
+ * memory. Example: two blocks with parameters w1 and w2 that are gathered again for backward, and lead 1:
  *
  * gather w2, backward 2, gather w1, backward 1   compute waits for each gather
  * gather w2, gather w1, backward 2, backward 1   w1 is gathered while block 2 runs, and is live that long */
@@ -18,21 +18,23 @@
 
 typedef struct search {
     const mp_request *request;
-    mp_step *steps, *trial, *best; /* steps of the current plan; of the attempt; of the best attempt for the current copy */
+    /* steps of the current plan; of the present attempt; of the best attempt for the copy that is being moved */
+    mp_step *steps, *trial, *best;
     int n;
     int64_t n_trials;          /* number of attempts left */
     int64_t ticks, peak_bytes; /* makespan and peak bytes of the steps in `best` */
     mp_error *err;
-    /* per step, for moving all copies at once: */
-    int64_t *live_bytes; /* live bytes, including those that stay live longer because of moves */
-    int *begin, *wait;   /* step before which the copy begins; step that waits for the copy */
-    int *first, *next;   /* linked lists: per step, the first copy that begins before it; per copy, the next copy with the same
-                            begin; -1: none */
-    int *position;       /* index of the step in the new order */
+    /* fields for moving all copies at once; per step of the plan: */
+    int64_t *live_bytes; /* live bytes, including storages that are live longer because of moves */
+    int *begin, *wait;   /* for a copy: the step before which it begins; the step that waits for it */
+    /* linked lists of copies. first, per step: the first copy that begins before it. next, per copy: the next copy with the
+     * same begin; -1: none */
+    int *first, *next;
+    int *position; /* index of the step in the order after the moves */
 } search;
 
-/* Seconds of compute that a copy should overlap with, as factors on the copy's seconds. Factors above 1 allow for queueing on
- * the channel. */
+/* Values of `lead`: the time between a copy's begin and its wait, as a multiple of the copy's seconds. Values above 1 allow for
+ * earlier copies on the channel. */
 static const double leads[] = {1, 2, 4};
 
 static bool is_copy(const search *x, mp_step step)
@@ -41,7 +43,7 @@ static bool is_copy(const search *x, mp_step step)
     return graph->nodes[step.node].alternatives[step.alternative].channel > MP_CHANNEL_SECOND_STREAM;
 }
 
-/* Replaces x->best by x->trial if the attempt is valid, fits, and takes less time, or the same time and less memory. */
+/* If x->trial is valid and fits, and takes less time than x->best, or the same time and less memory, it replaces x->best. */
 static mp_status judge(search *x)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -78,7 +80,8 @@ static bool touches(const mp_alternative *a, const int *storages, size_t n)
            shares(a->adds, a->n_adds, storages, n);
 }
 
-/* True if the alternative `other` must not overlap with `a`, because it changes an input of `a` or uses an output of `a`. */
+/* True if the alternatives `a` and `other` must not overlap in time, because `other` changes an input of `a` or uses an output
+ * of `a`. */
 static bool is_apart(const mp_alternative *a, const mp_alternative *other)
 {
     return shares(other->writes, other->n_writes, a->reads, a->n_reads) ||
@@ -97,7 +100,8 @@ static int64_t bytes_on_device(const search *x, const int *storages, size_t n)
     return bytes;
 }
 
-/* Finds how far step t can be moved in both directions. Adds to live_bytes the bytes that are live longer because of that. */
+/* Finds how far the begin of the copy in step t can be moved forward, and its wait back. Adds to live_bytes the bytes that are
+ * live longer because of the moves. */
 static void widen(search *x, int t, int64_t room_bytes, double lead)
 {
     const mp_alternative *a = alternative_of(x, t);
@@ -128,8 +132,8 @@ static void widen(search *x, int t, int64_t room_bytes, double lead)
     x->wait[t] = until;
 }
 
-/* Writes the steps to x->trial, sorted by their new begins. A step that waits for a copy is step x->wait; if that was moved,
- * it is the next step that was not moved. */
+/* Writes the steps to x->trial, sorted by their new begins. The step that waits for a copy is step x->wait; if this step was
+ * moved too, it is the next step that was not moved. */
 static void put_in_order(search *x)
 {
     int at = 0;
@@ -153,7 +157,7 @@ static void put_in_order(search *x)
     }
 }
 
-/* Tries to begin all copies earlier and to wait for all of them later. */
+/* Moves all copies at once: tries to begin each copy earlier and to wait for it later. */
 static mp_status improve_all(search *x, double lead, mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -169,8 +173,8 @@ static mp_status improve_all(search *x, double lead, mp_error *err)
     return judge(x);
 }
 
-/* Moves step t of x->steps to an earlier position in x->trial, and shifts the waits of the steps in between. If step t was not
- * issued, the step that followed it now waits for it. */
+/* Writes to x->trial the order in which step t is at an earlier position. Adjusts the waits of the steps in between. If step t
+ * was not issued before, the step that followed it now waits for it. */
 static void move_up(search *x, int t, int to)
 {
     const mp_step moved = x->steps[t];
@@ -184,7 +188,7 @@ static void move_up(search *x, int t, int to)
     if (!mp_step_is_issued(moved) && to < t) mp_steps_issue(x->trial, to, to + 1, t + 1);
 }
 
-/* Tries later waits for the copy in step t, then earlier positions. */
+/* For the copy in step t: first tries later steps that wait for it, then earlier positions. */
 static mp_status improve(search *x, int t)
 {
     memcpy(x->best, x->steps, (size_t)x->n * sizeof *x->best);

@@ -1,5 +1,5 @@
-/* planning.c - a handle for planning: a graph, a request and its answer. Fields are set and read by name, so that callers in
- * other languages need no struct layouts. */
+/* planning.c - implements a handle for callers in other languages. The handle contains a graph, a request and its answer.
+ * Fields are set and read by name, so that callers need no struct layouts. */
 #include "memplan/planning.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ struct mp_planning {
     int64_t floor_bytes; /* floor in bytes; -1: not computed yet */
     int floor_node;
     mp_request request;
-    char solver[MOST_NAME]; /* the text that request.solver points to */
+    char solver[MOST_NAME]; /* storage for the name to which request.solver points */
     mp_planning_call progress;
     void *progress_data;
     mp_answer answer;
@@ -92,7 +92,7 @@ const mp_plan *mp_planning_plan(const mp_planning *planning)
 
 /* ---- the graph ---- */
 
-/* Begins a call of the interface: clears the handle's error, and fails if a text argument is NULL. */
+/* Starts a function of the interface: clears the handle's error, and fails if a text argument is NULL. */
 static mp_status begin(mp_planning *planning, bool has_texts)
 {
     if (!planning) return MP_INVALID;
@@ -100,7 +100,7 @@ static mp_status begin(mp_planning *planning, bool has_texts)
     return has_texts ? MP_OK : MP_FAIL(err, MP_INVALID, "a text of the call is missing");
 }
 
-/* Begins a call that changes the graph. Fails if the graph has been finished. */
+/* Starts a function that changes the graph. Fails if the graph has been finished. */
 static mp_status begin_change(mp_planning *planning, bool has_texts)
 {
     mp_status st = begin(planning, has_texts);
@@ -108,7 +108,7 @@ static mp_status begin_change(mp_planning *planning, bool has_texts)
     return MP_FAIL(&planning->err, MP_INVALID, "the graph is finished and cannot be changed");
 }
 
-/* Begins a call that changes a node. Fails if the node does not exist. */
+/* Starts a function that changes a node. Fails if the node does not exist. */
 static mp_status begin_node(mp_planning *planning, int node, bool has_texts, mp_node **out)
 {
     MP_CHECK(begin_change(planning, has_texts));
@@ -287,7 +287,7 @@ mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t
         .host = &way, .least_bytes = 1, .storages = storages ? storages : &none, .n_storages = n, .moves_state = true};
     planning->floor_bytes = planning->floor_node = -1;
     st = mp_graph_offload(planning->graph, &offload, NULL, err);
-    planning->is_finished = st == MP_OK; /* if the check fails, the graph cannot be planned */
+    planning->is_finished = st == MP_OK; /* a graph that fails the check cannot be planned, so it does not count as finished */
     if (st == MP_OK) planning->static_bytes = mp_graph_static_bytes(planning->graph);
     return st;
 }
@@ -301,8 +301,8 @@ static bool read_number(const char *text, double *out)
     return end != text && !*end && isfinite(*out) && *out >= 0 && *out < 9e18;
 }
 
-/* Sets where updates run (--fuse), which is a property of the graph. "forward" is refused, because it needs carried gradients,
- * which this interface cannot declare. */
+/* Sets when updates run (--fuse), which is a property of the graph. The value "forward" is refused: it requires carried
+ * gradients, which callers of this interface cannot declare. */
 static mp_status set_fuse(mp_planning *planning, const char *value)
 {
     const int fuse = mp_fuse_find(value);

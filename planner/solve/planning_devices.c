@@ -1,4 +1,4 @@
-/* planning_devices.c - returns facts about the known devices, by device name and without a handle. */
+/* planning_devices.c - returns facts about devices that are known by name. These functions need no handle. */
 #include <string.h>
 
 #include "estimator/training/target.h"

@@ -1,9 +1,10 @@
 /* portfolio.c - the table of searchers, simplest first, and two short searchers: `none` and `auto`.
  *
- * `auto` runs the searchers that suit the graph. Each starts from the best plans of the earlier ones. Searchers that can prove
- * their plan are first. Searchers that are fast on graphs of any size follow, so that a search that is cut short has their
- * plan. Annealing improves plans of any origin and is last. Searchers that cut the list into segments or blocks run only while
- * no plan is known, to provide a smaller start. Otherwise cuts and moves find the same plans (BENCHMARKS.md, Ablation).
+ * `auto` runs the searchers that suit the graph. Each starts from the best plans of the earlier ones. First run searchers that
+ * prove that their plan is optimal. Searchers that are fast on graphs of any size follow, so that a search that is stopped
+ * early has a plan. Annealing, which improves the plans of all other searchers, is last. Searchers that cut the list into
+ * segments or blocks run only while no plan is known, because annealing then needs their schedules as a start. If a plan is
+ * known, minimum cuts and annealing find the same plans without them (BENCHMARKS.md, Ablation).
  */
 #include "planner/solve/portfolio.h"
 
@@ -17,8 +18,8 @@
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
 
-/* Offers keep-all. If the graph fuses updates into backward, a second offer runs updates as early as possible. The work is the
- * same, but gradients are freed earlier. */
+/* Offers keep-all. If the graph fuses updates into backward, also offers keep-all with each update as early as possible, which
+ * frees gradients earlier. */
 mp_status mp_run_none(mp_search *search, mp_error *err)
 {
     const mp_graph *graph = mp_search_request(search)->graph;
@@ -30,7 +31,7 @@ mp_status mp_run_none(mp_search *search, mp_error *err)
     for (size_t t = 0; t < n_all; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
     if (n == n_all || mp_update_order_of(graph).keeps_inputs) return MP_OK;
-    /* steps have been inserted, so step numbers in waits are wrong and nothing may be issued */
+    /* positions have changed since the updates were removed, so the waits of steps are invalid, and all steps run in order */
     mp_steps_issue(steps, 0, (int)n, 0);
     MP_CHECK(mp_updates_place(graph, steps, n, &fused, &n, err));
     return mp_search_offer(search, fused, n, NULL, NULL, err);
@@ -77,7 +78,7 @@ const mp_solver *mp_portfolio_row(size_t k)
     return k < mp_portfolio_count() ? &rows[k] : NULL;
 }
 
-/* Returns the table row of a searcher. */
+/* Returns the row of a searcher in the table. */
 static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error *err))
 {
     size_t k = 0;
@@ -105,16 +106,16 @@ static bool is_large(const mp_search *search)
     return mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* True for searchers that cut the list into segments or blocks. */
+/* True for searchers that cut the forward list into segments or blocks. */
 static bool cuts_the_list(const mp_solver *solver)
 {
     return solver->run == mp_run_chain || solver->run == mp_run_chen || solver->run == mp_run_segments ||
            solver->run == mp_run_lower_set;
 }
 
-/* True if a searcher is run in this search. Exact searches run on tiny graphs only, integer programmes on small ones.
- * Searchers that cut the list run only while no plan is known; on large graphs only the chain searcher does. `decides`: no
- * other searcher has found a plan. The exact search then runs on larger graphs too, to decide whether a plan exists. */
+/* True if `auto` runs a searcher in this search. Exact searches run on tiny graphs only, and integer programmes on small graphs
+ * only. Searchers that cut the list run only while no plan is known; on large graphs only `chain` does. `decides`: no other
+ * searcher has found a plan. The exact search then also runs on larger graphs, to decide whether a plan exists. */
 static bool takes_part(const mp_solver *solver, const mp_search *search, bool decides)
 {
     const mp_request *request = mp_search_request(search);
@@ -126,13 +127,13 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
     if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
     if (cuts_the_list(solver) && solver->run != mp_run_chain) {
         const size_t most = mp_search_is_infeasible(search) ? MP_AUTO_CUT_NODES : MP_LARGE_GRAPH_NODES;
-        if (request->graph->n_nodes > most) return false; /* on large graphs the searcher "priced" finds segments quickly */
+        if (request->graph->n_nodes > most) return false; /* on large graphs the searcher `priced` finds segments faster */
     }
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
 }
 
-/* Sets *out to true if no plan fits, and the smallest peak found is equal to the floor. On larger graphs a peak slightly above
- * the floor is enough, because a search for smaller peaks is not worth its time. */
+/* Sets *out to true if no plan fits and no further search for smaller peaks is useful: the smallest peak found equals the
+ * floor. On larger graphs, a peak slightly above the floor is enough, because the search takes too long. */
 static mp_status is_at_floor(mp_search *search, bool *out, mp_error *err)
 {
     int64_t floor_bytes;
@@ -149,8 +150,8 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
     mp_error ours = {0};
     bool is_done;
     const mp_solver *solver = row_of(searcher);
-    /* fraction of the time limit at which a searcher must end: small before annealing, except on large graphs, where moves are
-     * slow */
+    /* fraction of the time limit at which the searcher must end. It is small, to leave time for annealing. It is larger on
+     * large graphs, on which annealing is slow */
     const double share = searcher == mp_run_anneal ? 1 : is_large(search) ? MP_AUTO_LARGE_SHARE : MP_AUTO_SHARE;
     if (!takes_part(solver, search, decides)) return MP_OK;
     MP_CHECK(is_at_floor(search, &is_done, err));
@@ -161,7 +162,7 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
     return st;
 }
 
-/* Finds the smallest plan if no plan fits yet, unless the request forbids this search. */
+/* If no plan fits yet, finds the smallest plan, unless the request forbids it. */
 static mp_status find_smallest(mp_search *search, mp_error *err)
 {
     mp_request asked = *search->request;
@@ -172,9 +173,9 @@ static mp_status find_smallest(mp_search *search, mp_error *err)
     return asked.find_smallest(&asked, false, &search->least, err);
 }
 
-/* Runs annealing. If no plan fits yet, and the smallest plan needs hardly more than the budget, annealing starts from the
- * smallest plan. Otherwise it starts from scratch, which finds faster plans. If that fails, it starts from the smallest plan.
- */
+/* Runs annealing. If no plan fits yet, there are two cases. If the smallest plan needs hardly more than the budget, annealing
+ * starts from it. Otherwise annealing starts from scratch, which finds faster plans, and starts from the smallest plan only if
+ * that fails. */
 static mp_status anneal(mp_search *search, mp_error *err)
 {
     const double budget = (double)mp_search_request(search)->budget_bytes;

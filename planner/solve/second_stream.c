@@ -1,5 +1,5 @@
-/* second_stream.c - issues optimizer updates on a second stream, parallel to compute. Moves one group of updates after
- * another, as long as memory and time permit. */
+/* second_stream.c - issues the optimizer's updates on a second stream, so that they run parallel to compute. A group is a
+ * sequence of successive updates. One group after the other is moved, as long as memory permits and the plan becomes faster. */
 #include "memplan/second_stream.h"
 
 #include <string.h>
@@ -17,9 +17,10 @@ typedef struct search {
     const mp_graph *graph;
     mp_step *steps;
     int n;
-    int64_t limit_bytes; /* most live bytes while updates overlap with a step */
-    int64_t *done;       /* per step, and one for the end: time in ticks at which everything that it waits for has ended */
-    int64_t second_free; /* time in ticks at which the second stream has finished all updates issued on it */
+    int64_t limit_bytes; /* largest live bytes that are allowed while updates overlap with a step */
+    /* per step, and one for the end: time in ticks at which all issued steps for which it waits have ended */
+    int64_t *done;
+    int64_t second_free; /* time in ticks at which the second stream has finished all updates that were issued on it so far */
     mp_second_stream effect;
     mp_error *err;
 } search;
@@ -34,7 +35,8 @@ static bool is_update(const search *x, int t)
     return x->graph->nodes[x->steps[t].node].phase == MP_PHASE_UPDATE;
 }
 
-/* Issues the steps [first, end) so that step `until` waits for them. *yes: the plan rules and the memory permit that. */
+/* Issues the steps [first, end), so that step `until` waits for them. *yes is true if the plan rules and the memory permit
+ * that. */
 static mp_status fits(const search *x, int first, int end, int until, bool *yes)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -47,8 +49,8 @@ static mp_status fits(const search *x, int first, int end, int until, bool *yes)
     return MP_OK;
 }
 
-/* Finds the latest step up to `until` that may wait for the issued steps; `end`: none. A later wait overlaps with more steps
- * and keeps more bytes live. */
+/* Finds the latest step, up to `until`, that can wait for the issued steps; `end`: there is none. With a later wait the updates
+ * overlap with more steps, and more bytes are live. */
 static mp_status latest_within(const search *x, int first, int end, int until, int *out)
 {
     int within = end, over = until + 1;
@@ -65,8 +67,8 @@ static mp_status latest_within(const search *x, int first, int end, int until, i
     return MP_OK;
 }
 
-/* Issues the updates in steps [first, end), which compute reaches at time `clock`. If no other step can overlap with them,
- * they stay in order. */
+/* Issues the group of updates in steps [first, end). Compute reaches the group at time `clock`. If the group cannot overlap
+ * with any other step, it stays in order. */
 static mp_status place_group(search *x, int first, int end, int64_t clock)
 {
     int64_t ticks = 0, passed = clock, start = clock > x->second_free ? clock : x->second_free;
@@ -75,7 +77,7 @@ static mp_status place_group(search *x, int first, int end, int64_t clock)
     x->effect.update_ticks += ticks;
     x->effect.n_updates += (size_t)(end - first);
     for (; until < x->n && passed < start + ticks; until++)
-        /* other updates may run on the second stream too, so they hide nothing */
+        /* other updates may be on the second stream themselves, so their time does not hide these updates */
         if (!is_update(x, until)) passed += alternative_at(x, until)->ticks;
     if (passed > start) MP_CHECK(latest_within(x, first, end, until, &until));
     passed = clock;
@@ -108,8 +110,8 @@ static mp_status place_all(search *x)
     return MP_OK;
 }
 
-/* Copies the plan's steps. If memory permits, updates run as early as possible. In the order of keep-all, updates are last, so
- * no other step could overlap with them. */
+/* Copies the plan's steps. If memory permits, moves updates to the earliest possible position. In keep-all, updates are the
+ * last steps, so without the move no other step could overlap with them. */
 static mp_status take_steps(search *x, const mp_plan *plan)
 {
     const size_t n = plan->n_steps;
@@ -151,7 +153,7 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         after = NULL;
         MP_CHECK(mp_plan_with_steps(graph, before, x.steps, &after, err));
         if (mp_plan_need(after) <= limit) break;
-        /* lowers the limit by the bytes that the plan exceeds it; after each failed round, this margin doubles */
+        /* lowers the limit by the bytes over the budget; the factor doubles after each failed round */
         x.limit_bytes -= (mp_plan_need(after) - limit) << round;
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {

@@ -1,5 +1,5 @@
-/* smallest.c - finds the smallest plan: searches for the lowest peak on a graph in which ticks are bytes, then assigns
- * offsets. */
+/* smallest.c - finds the smallest plan. It searches for the lowest peak, on a copy of the graph in which the ticks of a node
+ * are proportional to its bytes. Then it assigns offsets. */
 #include "planner/solve/smallest.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "planner/search/algorithms.h"
 #include "planner/solve/solver.h"
 
-/* most searches until the arenas fit in all tiers; in the last search nothing is copied to a tier that did not fit */
+/* largest number of searches for a plan whose arenas fit in all tiers; in the last search, nothing is copied to a tier whose
+ * budget was exceeded */
 enum { TIER_ROUNDS = 4 };
 
 static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
@@ -25,7 +26,7 @@ static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
     return kib < MOST ? kib : MOST;
 }
 
-/* Builds a graph in which every alternative of a node takes one tick per KiB that the node reads and writes. */
+/* Builds a copy of the graph in which each alternative takes one tick per KiB that it reads and writes. */
 static mp_status timeless_of(const mp_graph *graph, mp_variant *out, mp_error *err)
 {
     MP_CHECK(mp_variant_of(graph, out, err));
@@ -35,7 +36,7 @@ static mp_status timeless_of(const mp_graph *graph, mp_variant *out, mp_error *e
     return MP_OK;
 }
 
-/* Builds the plan of a schedule on the original graph. It uses the fastest algorithms that do not raise the peak. */
+/* Converts a schedule to a plan of the original graph. Chooses the fastest algorithms with which the peak does not rise. */
 static mp_status plan_of(const mp_graph *graph, const mp_plan *found, mp_plan **out, mp_error *err)
 {
     MP_OWNED mp_step *steps = mp_alloc(found->n_steps, sizeof *steps);
@@ -56,7 +57,7 @@ static mp_status copy_places(const mp_place *from, size_t n, mp_place **to, size
     return MP_OK;
 }
 
-/* Copies a plan and its offsets. */
+/* Copies a plan with its offsets. */
 static mp_status copy_of(const mp_graph *graph, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *copy = NULL;
@@ -100,7 +101,7 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     if (request->problem) MP_CHECK(mp_problem_of_ticks(&x.graph, request->problem, &problem, err));
     mp_request asked = {.graph = &x.graph,
                         .problem = problem,
-                        .budget_bytes = 0, /* the floor exceeds this budget, so the search only looks for small peaks */
+                        .budget_bytes = 0, /* no plan fits this budget, so the search only looks for smaller peaks */
                         .wants_bound = true,
                         .solver = request->solver,
                         .own = request->own,
@@ -130,7 +131,7 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     return MP_OK;
 }
 
-/* ---- the smallest plan as an answer ---- */
+/* ---- using the smallest plan as an answer ---- */
 
 mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err)
 {
@@ -143,7 +144,7 @@ mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, 
     return mp_plan_check(request->graph, answer->plan, err);
 }
 
-/* True if the request's start plan fits, so that it can be the answer without changes. */
+/* True if the request's start plan fits the budget as it is, so that it can be the answer. */
 static bool is_in_hand(const mp_request *request, bool with_arena)
 {
     const mp_plan *start = request->start;

@@ -1,5 +1,5 @@
-/* solver.c - answers a request: offers first plans, proves a bound before the search and a better one in a thread, runs the
- * searcher, and checks the plan. */
+/* solver.c - answers a request. It offers first plans, proves a quick bound, starts a thread that proves a better bound, runs
+ * the searcher, and checks the plan. */
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -50,8 +50,8 @@ void mp_plan_take_request(const mp_request *request, int64_t floor_bytes, mp_pla
         if (request->tier_bytes[m]) plan->tiers[m].budget_bytes = request->tier_bytes[m];
 }
 
-/* Converts a kept schedule to a plan that answers the request, and checks the plan. If the check refutes it, this is an
- * internal error. */
+/* Converts a schedule that the search kept to a plan that answers the request, and checks the plan. If the checker refutes the
+ * plan, the error is internal. */
 static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -82,7 +82,7 @@ mp_status mp_plan_with_steps(const mp_graph *graph, const mp_plan *before, const
     return MP_OK;
 }
 
-/* Returns true when the bound before the search has used its share of the time limit. */
+/* Returns true when the computation of the first bound has used its share of the time limit. */
 static bool ends_first_bound(void *data)
 {
     mp_search *search = data;
@@ -101,9 +101,9 @@ bool mp_request_is_bounded(const mp_request *request)
     return request->wants_bound && request->budget_bytes < MP_NO_LIMIT;
 }
 
-/* The effort for the bound before the search, and the effort for the bound in total. If the request has `on_offer`, the
- * sequence of offers must be reproducible. Then the thread must not end the search early, so everything is proved before the
- * search. */
+/* The effort for the bound that is proved before the search, and the effort for all bounds of the search. If the request has
+ * `on_offer`, the sequence of offers must be reproducible, so the thread must not end the search early. In this case the whole
+ * bound is proved before the search. */
 typedef struct bound_efforts {
     int before, most;
 } bound_efforts;
@@ -117,7 +117,7 @@ static bound_efforts efforts_of(const mp_search *search)
     return (bound_efforts){search->request->on_offer ? most : 1, most};
 }
 
-/* Proves a bound with little effort, then starts the proof thread. */
+/* Proves a bound with little effort, then starts the thread that proves a better bound. */
 static mp_status find_bound(mp_search *search, mp_error *err)
 {
     const mp_request *request = search->request;
@@ -141,9 +141,9 @@ static mp_status find_bound(mp_search *search, mp_error *err)
     return MP_OK;
 }
 
-/* Sets the final bound. If there is no plan, or the plan has no extra time, it is the bound from before the search. If a plan
- * meets the bound of the thread, the answer contains only this plan. Which other plans were found depends on timing, so they
- * are not reproducible. */
+/* Sets the bound of the answer. It is the bound from before the search if there is no plan, or if the plan takes no longer than
+ * running each node once. Otherwise it is the best bound. If a plan equals the thread's bound, the search ended at a time that
+ * varies, and so do the other plans found. The answer then contains only this plan. */
 static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
     if (search->best.solver) mp_search_await_proof(search);
@@ -153,21 +153,21 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
         MP_CHECK(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
                                    search->best.ticks, search->best.solver, err));
     if (!mp_request_is_bounded(search->request)) return MP_OK;
-    /* a higher bound would change nothing */
+    /* the bound of the thread cannot change the answer */
     const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks;
     found->bound = is_needless ? search->known : search->proved;
     if (!search->request->explains_bound) return MP_OK;
     MP_ENSURE(found->report = mp_alloc(1, sizeof *found->report), err, MP_NOMEM, "out of memory to explain a bound");
     mp_bound_report_init(found->report);
     mp_bound_report_merge(found->report, &search->first_report, true);
-    /* If the plan met the bound early, the proof thread was ended at a time that varies, and so does its report. */
+    /* if a plan reached the bound early, the proof thread was ended at a time that varies, so its report is omitted */
     if (search->has_proof && !is_needless && !(search->best.solver && search->best.ticks <= search->known.ticks))
         mp_bound_report_merge(found->report, &search->proof_report, search->proved.ticks > search->known.ticks);
     return MP_OK;
 }
 
-/* Offers the first plans before any time is spent on the bound, so that a search with a short time limit returns a plan. These
- * are the start plan, keep-all, and on large graphs a plan that fits. */
+/* Offers the first plans: the start plan, keep-all, and on large graphs a plan that is found quickly. This happens before any
+ * bound is computed, so that a search with a short time limit has a plan. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
     static const mp_solver first = {"priced", "", "", mp_run_lagrange_first, false, false, true, false};
@@ -177,7 +177,7 @@ static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err
     const mp_step *steps;
     const mp_timeline *timeline;
     if (request->start) MP_CHECK(mp_search_offer_plan(search, request->start, err));
-    if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* `auto` and `none` offer keep-all themselves */
+    if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* `auto` and `none` offer keep-all when they run */
         MP_CHECK(mp_problem_keep_all(request->problem, &steps, &timeline, err));
         MP_CHECK(mp_search_offer(search, steps, timeline->n_steps, NULL, NULL, err));
     }
@@ -249,7 +249,8 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
     MP_CHECK(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
     MP_CHECK(begin(&search, solver, err));
     MP_CHECK(find_bound(&search, err));
-    if (request->skips_if_proved && mp_search_is_infeasible(&search)) /* keep-all is offered, so that the answer has a plan */
+    /* it is proved that no plan fits, so only keep-all is offered, as the smallest plan of the answer */
+    if (request->skips_if_proved && mp_search_is_infeasible(&search))
         MP_CHECK(mp_search_delegate(&search, mp_portfolio_row(0), 1, err));
     else
         MP_CHECK(mp_search_run(&search, solver, err));
@@ -290,7 +291,7 @@ static mp_status check_floor(mp_problem *problem, const mp_plan *plan, mp_error 
     return MP_OK;
 }
 
-/* Raises *ticks to a bound on plans with copies. No bound above the time of `plan` is tried. */
+/* Raises *ticks to a lower bound for plans with copies. The bound is at most the ticks of `plan`. */
 static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_t *ticks, mp_error *err)
 {
     int64_t tier_bytes[MP_MAX_TIERS] = {0};
@@ -302,13 +303,13 @@ static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_
     return MP_OK;
 }
 
-/* Returns a bound in seconds. If the graph copies optimizer state, adds the least time of these copies. */
+/* Returns a bound in seconds. For a graph that copies optimizer state, the bound includes the least time of these copies. */
 static double seconds_of(const mp_graph *graph, int64_t ticks)
 {
     return (double)(mp_graph_n_state_copies(graph) ? mp_state_bound(graph, ticks) : ticks) * graph->tick_seconds;
 }
 
-/* Checks the bound that a plan claims against a bound that is proved again for the plan's budget. */
+/* Checks the bound that a plan claims: proves a bound for the plan's budget again, and compares the two. */
 static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};

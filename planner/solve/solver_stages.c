@@ -1,11 +1,11 @@
 /* solver_stages.c - answers a request for a graph with copies. The search has five stages:
- * - choices per storage (kept, offloaded, recomputed) by published rules, then by random changes
+ * - each storage is kept, offloaded or recomputed, by published rules and then by random changes of these choices
  * - plans without copies
- * - on tiny graphs, the exact search over plans that copy in order
- * - plans that only copy and never recompute
+ * - on tiny graphs, the exact search over plans in which all steps run in order, copies included
+ * - plans that copy and never recompute
  * - annealing with moves of all kinds
  *
- * A stage is skipped if it is proved that it finds nothing better. */
+ * A stage is skipped if it is proved that it cannot find a better plan. */
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -29,8 +29,8 @@ typedef struct stages {
     mp_plain plain;
     double start;
     mp_plan *best;   /* NULL: none yet */
-    mp_plan *chosen; /* result of the search over random choices; other searches do not start from it; NULL: none */
-    mp_plan *least;  /* the smallest plan; NULL: not computed */
+    mp_plan *chosen; /* the plan found by random changes of choices. It is not the start of any other search; NULL: none */
+    mp_plan *least;  /* the smallest plan; NULL: not computed yet */
     bool stopped;
 } stages;
 
@@ -55,15 +55,15 @@ static int64_t ticks_of(const stages *x, const mp_plan *plan)
     return fits(x->request, plan) ? plan->ticks : INT64_MAX;
 }
 
-/* Returns the ticks of the best plan; INT64_MAX: none fits. */
+/* Returns the ticks of the best plan; INT64_MAX: no plan fits. */
 static int64_t best_ticks(const stages *x)
 {
     const int64_t best = ticks_of(x, x->best), chosen = ticks_of(x, x->chosen);
     return best < chosen ? best : chosen;
 }
 
-/* Replaces the best plan if the new plan is better, and then sets *plan to NULL. If both are equally good, the earlier one
- * remains. */
+/* Replaces the best plan by the new plan if the new one is better. It then sets *plan to NULL. Of equally good plans, the older
+ * one remains. */
 static void hand_on(stages *x, mp_plan **plan)
 {
     const bool does_fit = fits(x->request, *plan), did = fits(x->request, x->best);
@@ -76,7 +76,7 @@ static void hand_on(stages *x, mp_plan **plan)
     *plan = NULL;
 }
 
-/* Returns the request for a stage that must end at this share of the time limit. */
+/* Returns the request of a stage that must end at the fraction `share` of the time limit. */
 static mp_request ask(const stages *x, const char *solver, double share)
 {
     const double LEAST = 1e-3, left = share * x->request->time_limit - (mp_clock_now() - x->start);
@@ -89,7 +89,7 @@ static mp_request ask(const stages *x, const char *solver, double share)
     return asked;
 }
 
-/* Replaces the plan by a plan that issues its copies, if that takes less time. */
+/* Issues the copies of a plan (copies.h), and replaces the plan if that takes less time. */
 static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
 {
     bool is_faster;
@@ -106,14 +106,15 @@ static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_erro
     return request->on_offer(after->steps, after->n_steps, after->peak_bytes, after->ticks, request->on_offer_data, err);
 }
 
-/* True if the best plan is so fast that annealing for a first plan without copies is not worth its seconds. */
+/* True if the best plan is so fast that annealing for a first plan without copies is not worthwhile. */
 static bool is_in_hand(const stages *x)
 {
     const int64_t ticks = best_ticks(x), all = mp_ticks_of_all(x->request->graph);
     return ticks < INT64_MAX && ticks - all <= (int64_t)(MP_COPIES_IN_HAND * (double)all);
 }
 
-/* Finds the best plan without copies, and converts it to the graph with copies. solvers_off excludes searchers. */
+/* Finds the best plan without copies, and converts it to a plan of the graph with copies. solvers_off: the searchers that do
+ * not run. */
 static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
 {
     static const mp_solver soon = {"auto", "", "", mp_run_auto_or_none, false, true, false, false};
@@ -143,7 +144,8 @@ static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
     return MP_OK;
 }
 
-/* Runs a searcher that uses copies, issues the copies of its plan, and makes the plan the best one if it is better. */
+/* Runs a searcher that uses copies, and issues the copies of its plan. If the result is better than the best plan, replaces
+ * it. */
 static mp_status solve_copying(stages *x, const mp_request *stage, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -171,8 +173,8 @@ static mp_status will_do(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* Searches by random changes of choices (mp_run_choices). Skipped if no rule found a plan that fits, because it seldom
- * succeeds then. */
+/* Searches by random changes of choices (mp_run_choices). Does nothing if no published rule found a plan that fits, because the
+ * search then seldom finds one. */
 static mp_status choose_at_random(stages *x, mp_error *err)
 {
     bool is_done;
@@ -188,8 +190,8 @@ static mp_status choose_at_random(stages *x, mp_error *err)
     return st;
 }
 
-/* Replaces the best plan by x->chosen, the result of a search over random choices, if that is faster. If the two are close,
- * annealing moves first continue from the old best plan, because it may lead to a better local minimum. */
+/* x->chosen is the plan found by random changes of choices. If it is faster than the best plan, it becomes the best plan. If
+ * the two plans are close, annealing first improves the other plan, because that may lead to a better local minimum. */
 static mp_status take_chosen(stages *x, mp_error *err)
 {
     static const mp_solver moves = {"anneal", "", "", mp_run_anneal, false, true, false, true};
@@ -203,7 +205,7 @@ static mp_status take_chosen(stages *x, mp_error *err)
     return MP_OK;
 }
 
-/* Sets *out to true if it is proved that no plan without copies is faster than the best plan. */
+/* Sets *out to true if it is proved that plans without copies are not faster than the best plan. */
 static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
 {
     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
@@ -217,7 +219,7 @@ static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* Sets *out to true if it is proved that no plan without recomputation is faster than the best plan. */
+/* Sets *out to true if it is proved that plans without recomputation are not faster than the best plan. */
 static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_variant_free) mp_variant once = {0};
@@ -232,7 +234,7 @@ static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *
     return MP_OK;
 }
 
-/* If no plan fits yet, finds the smallest plan as a starting point. */
+/* If no plan fits yet, finds the smallest plan and uses it as a start. */
 static mp_status find_smallest(stages *x, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
@@ -244,13 +246,13 @@ static mp_status find_smallest(stages *x, mp_error *err)
     return MP_OK;
 }
 
-/* True if not even the smallest plan fits the budget, so that a search has little chance. */
+/* True if even the smallest plan exceeds the budget, so that further searches will hardly find a plan. */
 static bool is_hopeless(const stages *x)
 {
     return x->least && best_ticks(x) == INT64_MAX;
 }
 
-/* Finds the plans from which annealing with moves of all kinds starts. */
+/* Finds the plans from which annealing with all kinds of moves starts. */
 static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
 {
     static const mp_solver rules = {"auto", "", "", mp_run_offload_rules, false, true, false, true};
@@ -262,15 +264,17 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     MP_CHECK(choose_at_random(x, err));
     MP_CHECK(is_plain_in_vain(x, &is_in_vain, err));
     const bool is_lost = is_auto && x->request->find_smallest && best_ticks(x) == INT64_MAX;
-    if (is_lost) { /* annealing is slow without a plan to start from; the smallest plan shows whether a plan may exist */
+    /* without a plan to start from, annealing is slow; the smallest plan shows whether a plan may exist at all */
+    if (is_lost) {
         MP_CHECK(solve_plain(x, ~mp_portfolio_bit(mp_run_lagrange), err));
         MP_CHECK(find_smallest(x, err));
     }
     if (!is_in_vain && (!is_lost || best_ticks(x) < INT64_MAX)) MP_CHECK(solve_plain(x, 0, err));
     if (is_auto && x->request->graph->n_nodes <= MP_AUTO_EXACT_NODES) {
         asked = ask(x, "exact", MP_COPIES_PLAIN_SHARE);
-        asked.start = NULL; /* the best plan is not used as a start, because a plan that copies in order may only become faster
-                               after its copies are issued */
+        /* the exact search runs copies in order. It must not be limited by the ticks of the best plan, because its plan may
+         * become faster when its copies are issued */
+        asked.start = NULL;
         const mp_status st = solve_copying(x, &asked, &ours);
         if (st != MP_OK && st != MP_NOT_APPLICABLE && err && err->code == MP_OK) *err = ours;
         if (st != MP_OK && st != MP_NOT_APPLICABLE) return st;
@@ -283,7 +287,7 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     return take_chosen(x, err);
 }
 
-/* Proves a bound for plans with copies. If it is higher than the answer's bound, the answer claims it. */
+/* Proves a bound for plans with copies. If it exceeds the bound of the answer, it replaces that bound. */
 static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_bound bound;
@@ -293,7 +297,7 @@ static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_e
     return mp_answer_claim_bound(answer, request->graph, err);
 }
 
-/* Answers a request that has a problem, for a graph with copies. */
+/* Answers a request that already has a problem, for a graph with copies. */
 static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     static const mp_solver copying = {"auto", "", "", mp_run_copies, false, true, false, true};
@@ -325,7 +329,7 @@ static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, m
     return mp_request_is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
 }
 
-/* Adds copies of optimizer state to the plans of the folded graph, and proves the bound of the plan that fits. */
+/* Adds the copies of optimizer state to the plans of the folded graph. Proves the bound of the plan that fits. */
 static mp_status copy_state(const mp_request *request, const mp_graph *folded, const mp_answer *plain, mp_answer *found,
                             mp_error *err)
 {
@@ -343,7 +347,9 @@ static mp_status copy_state(const mp_request *request, const mp_graph *folded, c
     MP_CHECK(mp_plan_check(graph, found->plan, err));
     MP_CHECK(issue_copies(request, &found->plan, err));
     if (bound->ticks < 0) return MP_OK;
-    if (folded->has_copies) { /* which bytes can be away from the device depends on the plan's time, which has changed */
+    /* the copies of state have changed the plan's time, which limits the bytes that can be away, so the bound is computed
+     * again */
+    if (folded->has_copies) {
         bound->ticks = mp_ticks_of_all(folded);
         MP_CHECK(mp_copies_bound(folded, request->budget_bytes, request->tier_bytes, found->plan->ticks, 1, &away, err));
         if (away.ticks > bound->ticks) *bound = away;
@@ -352,7 +358,8 @@ static mp_status copy_state(const mp_request *request, const mp_graph *folded, c
     return mp_answer_claim_bound(found, graph, err);
 }
 
-/* Answers a request for a graph that copies optimizer state: plans the folded graph, then adds the copies. */
+/* Answers a request for a graph that copies optimizer state. Plans the folded graph (without these copies), and adds the copies
+ * to its plans. */
 static mp_status solve_with_state(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     const mp_graph *graph = request->graph;
@@ -371,7 +378,7 @@ static mp_status solve_with_state(const mp_request *request, mp_answer *answer, 
     asked.on_offer_data = &heard;
     MP_CHECK(mp_solve(&asked, &plain, err));
     found = plain;
-    /* these plans belong to the folded graph, so they are not part of the answer */
+    /* the answer must not contain plans of the folded graph */
     found.plan = found.smallest = found.least = NULL;
     plain.report = NULL;
     MP_CHECK(copy_state(request, folded, &plain, &found, err));

@@ -1,5 +1,5 @@
-/* state.c - adds copies of optimizer state to plans of the folded graph, which has no such copies. A copy is placed so far
- * from its update that compute hides the copy, as far as link and memory permit. */
+/* state.c - adds the copies of optimizer state to a plan of the folded graph, which does not contain them. Each copy is placed
+ * so far from its update that compute hides it, as far as link and memory permit. */
 #include "planner/solve/state.h"
 
 #include <string.h>
@@ -9,17 +9,17 @@
 #include "estimator/graph/order_rules.h"
 #include "planner/order/updates.h"
 
-/* ---- copies around the updates ---- */
+/* ---- placing the copies before and after the updates ---- */
 
 static int64_t later(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-/* An update whose state is copied to the device before it, and back afterwards. */
+/* An update whose optimizer state is copied to the device before it, and back to its tier afterwards. */
 typedef struct paged {
-    int at; /* index of the update in the folded plan */
-    /* the copies to the device begin before step `first` of the folded plan; step `last` waits for the copies back */
+    int at; /* index of the update's step in the folded plan */
+    /* copies of its state to the device begin before step `first` of the folded plan; step `last` waits for the copies back */
     int first, last;
     int64_t bytes, in_ticks, out_ticks;
 } paged;
@@ -29,13 +29,14 @@ typedef struct placing {
     const mp_step *steps; /* the folded plan: n steps */
     int n, n_updates;
     paged *updates;
-    int64_t *clock, *room; /* per step of the folded plan: ticks of compute before it; bytes that are free while it runs */
-    /* per step of the folded plan, and one for the end: its index in `all`; the index in `all` of the first copy inserted
-     * before it */
+    /* per step of the folded plan. clock: ticks of compute before it. room: bytes of memory that are free while it runs */
+    int64_t *clock, *room;
+    /* per step of the folded plan, and one for the end. at: its index in `all`. from: the index in `all` of the first copy
+     * inserted before it */
     int *at, *from;
     int n_all;
     mp_step *all;   /* the plan with copies: n_all steps */
-    paged **copies; /* per step of `all`: the update whose state it copies; NULL: the step is no copy */
+    paged **copies; /* per step of `all`: the update whose state the step copies; NULL: the step is no copy */
     mp_error *err;
 } placing;
 
@@ -50,7 +51,8 @@ static int64_t sum_of(const placing *x, const mp_step *copies, size_t n, int64_t
     return ticks;
 }
 
-/* Finds the updates whose state is copied, with the copies directly around them, and the ticks of compute before each step. */
+/* Lists the updates whose state is copied. At first their copies are directly before and after them. Computes the ticks of
+ * compute before each step. */
 static mp_status begin(placing *x, mp_pool *pool)
 {
     const size_t n = (size_t)x->n, most = n + mp_graph_n_state_copies(x->graph);
@@ -82,19 +84,19 @@ static void take_room(placing *x, int from, int to, int64_t bytes)
     for (int t = from; t < to; t++) x->room[t] -= bytes;
 }
 
-/* Limits how far copies are moved from their update. With `anywhere`, copies to the device may begin even earlier. */
+/* A limit on the distance between copies and their update. With `anywhere`, copies to the device may begin even earlier. */
 typedef struct distance {
-    int updates; /* limit as a number of updates; 0: the copies stay directly around the update */
+    int updates; /* the limit as a number of updates; 0: copies are directly before and after their update */
     bool anywhere;
 } distance;
 
-/* Moves the copies of one update after the other. A copy to the device moves to the step at which it must begin to end in
- * time, as far as memory permits. The wait for a copy back moves to the step at which the copy has ended, or at which its
- * memory is needed. */
+/* Moves the copies of one update after the other. A copy to the device is moved to the step at which it must begin so that it
+ * ends in time, as far as memory permits. The wait for a copy back is moved to the step at which the copy has ended, or to an
+ * earlier step that needs its memory. */
 static mp_status move_apart(placing *x, int64_t budget_bytes, distance most)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-    /* per update: time in ticks at which its copies to the device must begin */
+    /* per update: the latest time in ticks at which its copies to the device may begin */
     MP_OWNED int64_t *start = mp_alloc((size_t)x->n_updates + 1, sizeof *start);
     int64_t out_free = 0;
     int first = 0;
@@ -131,7 +133,7 @@ static void issue_copy(const placing *x, int t, int until)
     mp_steps_issue(x->all, t, t + 1, until > t + 1 ? until : 0);
 }
 
-/* Writes the plan with copies to x->all. */
+/* Writes the steps of the plan with copies to x->all. */
 static void write_all(placing *x)
 {
     paged *next_in = x->updates, *next = x->updates, *end = x->updates + x->n_updates;
@@ -143,7 +145,8 @@ static void write_all(placing *x)
         if (next < end && next->at == t) append_copies(x, next++, false);
     }
     x->from[x->n] = x->at[x->n] = x->n_all;
-    for (int t = 0; t < x->n; t++) /* an issued step stays issued: in order, it may not read an output of an issued step */
+    /* the step stays issued. It could not run in order, because some step before its wait would read its output */
+    for (int t = 0; t < x->n; t++)
         if (mp_step_is_issued(x->steps[t])) mp_steps_issue(x->all, x->at[t], x->at[t] + 1, x->from[mp_step_end(x->steps, t)]);
     for (int t = 0; t < x->n_all; t++) {
         const paged *u = x->copies[t];
@@ -152,8 +155,8 @@ static void write_all(placing *x)
     }
 }
 
-/* Adds copies to the steps of a folded plan, either directly around each update, or as far away as the budget permits. If the
- * folded plan fits the budget, so does the plan with copies. The pool owns the result, which is in *x. */
+/* Adds the copies of state to the steps of a folded plan. Each copy is directly before or after its update, or as far away as
+ * the budget permits. If the folded plan fits the budget, the result fits too. The pool owns the result, which is in *x. */
 static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, mp_pool *pool)
 {
     MP_ENSURE(pool, x->err, MP_NOMEM, "out of memory for a plan of %d steps", x->n);
@@ -163,7 +166,7 @@ static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, m
     return MP_OK;
 }
 
-/* Builds plans with copies from the steps of a folded plan. Of these plans and *best (may be NULL), keeps the best. */
+/* Builds several plans with copies from the steps of one folded plan. Keeps the best of these plans and *best (may be NULL). */
 static mp_status take_better(const mp_request *request, const mp_graph *folded, const char *solver, const mp_step *steps,
                              size_t n, mp_plan **best, mp_error *err)
 {
@@ -191,7 +194,7 @@ static bool is_update(const mp_graph *graph, int node)
     return graph->nodes[node].phase == MP_PHASE_UPDATE;
 }
 
-/* Copies the steps of a plan, without the steps of some nodes. Release *out with mp_free. */
+/* Copies the steps of a plan, and omits the steps of certain nodes. Release *out with mp_free. */
 static mp_status leave_out(const mp_graph *graph, const mp_plan *plan, bool (*is_out)(const mp_graph *graph, int node),
                            mp_step **out, size_t *n, mp_error *err)
 {
@@ -245,8 +248,8 @@ int64_t mp_ticks_of_all(const mp_graph *graph)
     return ticks;
 }
 
-/* Returns how many of `ticks` precede the updates after backward in every plan. If the bound `ticks` includes collectives, it
- * does not say when these run: they may overlap with the first updates. */
+/* Returns the part of the bound `ticks` that precedes the updates after backward in every plan. If the graph
+ * has collectives, only compute counts, because the collectives in `ticks` may overlap with the first updates. */
 static int64_t ticks_before_updates(const mp_graph *graph, int64_t ticks, int64_t updates)
 {
     int64_t compute = 0;

@@ -1,5 +1,5 @@
-/* worth.c - short searches with changed limits. From a given plan, they show how much time a change saves. Without a plan,
- * they find a sufficient size of a tier. */
+/* worth.c - short searches with changed limits. If there is a plan, the search starts from it, and shows how much time the
+ * change saves. If there is none, the searches find a tier size with which a plan exists. */
 #include "planner/solve/worth.h"
 
 #include <string.h>
@@ -13,8 +13,8 @@
 
 #define GIB (INT64_C(1) << 30)
 
-/* Lowers *ticks to the best result of a short search with these limits, which starts from the plan. Precondition: the plan
- * fits the limits. */
+/* Makes a short search with these limits, starting from the plan. If the result is faster than *ticks, lowers *ticks.
+ * Precondition: the plan fits the limits. */
 static mp_status find_less(const mp_request *limits, const mp_plan *plan, int64_t *ticks, mp_error *err)
 {
     static const mp_solver cooling = {"anneal", "", "", mp_run_anneal, false, true, false, true};
@@ -35,7 +35,7 @@ static mp_status find_less(const mp_request *limits, const mp_plan *plan, int64_
     return MP_OK;
 }
 
-/* Builds a graph in which copies take half as long. */
+/* Builds a copy of the graph in which copies take half as long. */
 static mp_status halved_of(const mp_graph *graph, mp_variant *out, mp_error *err)
 {
     MP_CHECK(mp_variant_of(graph, out, err));
@@ -82,8 +82,8 @@ static bool never(void *data)
     return false;
 }
 
-/* Searches with a given budget of the tier; 0: no limit. *fits: a plan was found; *bytes: the memory that it needs in the
- * tier. Searchers that only recompute are excluded, because their plans fit with any budget of the tier. */
+/* Searches with a changed budget of the tier; 0: no limit. *fits: a plan was found. *bytes: the bytes that this plan needs in
+ * the tier. Searchers that only recompute do not run, because their plans do not use the tier. */
 static mp_status try_tier(const mp_request *request, int tier, int64_t tier_bytes, bool with_arena, int64_t *bytes, bool *fits,
                           mp_error *err)
 {
@@ -99,7 +99,7 @@ static mp_status try_tier(const mp_request *request, int tier, int64_t tier_byte
     if (answer.plan && with_arena) {
         const mp_arena_options options = {.capacity_bytes = asked.budget_bytes - answer.plan->static_bytes,
                                           .tier_bytes = asked.tier_bytes,
-                                          .stop = never}; /* the search for offsets ends as soon as the plan fits */
+                                          .stop = never}; /* the search for offsets may end as soon as the plan fits */
         MP_CHECK(mp_arena_layout_within(request->graph, answer.plan, &options, err));
     }
     *fits = answer.plan && mp_request_fits_plan(&asked, answer.plan);

@@ -1,14 +1,13 @@
-/* fit.c - finds the largest batch that fits in a memory, for three means: keep-all, recomputation within an allowed time, and
- * recomputation at any time.
+/* fit.c - finds the largest batch that fits in a memory, for three means: keep-all, recomputation within an allowed extra time,
+ * and recomputation with any extra time.
  *
  * 1. Without recomputation, one timeline decides whether a batch fits. The batch is doubled until it no longer fits.
- * 2. The floor is as quick to compute, and no plan is below it. Doubling until the floor exceeds the memory gives an upper
- * limit on the batch for the other two means.
- * 3. Between a batch that fits and one that does not, peaks and extra time grow almost linearly with the batch. Two known
- * points therefore predict the answer. From there, strides that grow fourfold bracket the answer, and bisection closes the
- * bracket.
- *
- * Every trial is remembered, so that the trials for one answer also serve the next. */
+ * 2. The floor is as quick to compute, and no plan needs less memory. The batch is doubled until the floor exceeds the memory.
+ *    This batch is an upper limit for the other two means.
+ * 3. Between a batch that fits and one that does not, peaks and extra time grow almost linearly with the batch. So two batches
+ *    with known results predict the largest batch that fits. From the prediction, the batch changes in strides that grow
+ *    fourfold, until one batch fits and another does not. Bisection between the two finds the answer. The results of all tried
+ *    batches are stored, so that the trials for one means are reused for the next. */
 #include "memplan/fit.h"
 
 #include <math.h>
@@ -21,23 +20,23 @@
 #include "planner/math/tuning.h"
 #include "planner/solve/solver.h"
 
-/* One batch size that was tried, and the results. */
+/* One batch size that was tried, with its results. */
 typedef struct trial {
     int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: memory that keep-all needs */;
     int64_t baseline_ticks;
     double tick_seconds;
     bool searched;
-    /* results of the search in bytes, arena included, and in ticks; peak_bytes -1: no plan fits */
+    /* results of the search: bytes with arena, and ticks; peak_bytes -1: no plan fits */
     int64_t smallest_bytes, peak_bytes, ticks;
     const char *solver; /* the searcher's name */
-    mp_step *steps;     /* steps of the plan; if no plan fits, of the smallest plan; NULL: not searched */
+    mp_step *steps;     /* steps of the plan, or of the smallest plan if no plan fits; NULL: no search was made */
     size_t n_steps;
 } trial;
 
 typedef struct fit {
     const mp_fit_request *request;
     size_t n_trials, capacity, n_searches;
-    trial *trials; /* the batches tried, in this order */
+    trial *trials; /* the batches that were tried, in the order of the trials */
     int64_t batch; /* the batch that is being tried */
     bool stopped;
 } fit;
@@ -61,7 +60,7 @@ static trial *known(const fit *x, int64_t batch)
     return NULL;
 }
 
-/* Returns the searcher's name from the table of searchers. Unlike the name in a plan, it is never freed. */
+/* Returns the searcher's name from the table of searchers. The string in a plan would be freed with the plan. */
 static const char *solver_name(const char *name)
 {
     const mp_solver *solver = mp_solver_find(name);
@@ -86,7 +85,8 @@ static double overhead_of(const trial *t)
     return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
 }
 
-/* Converts the plan of the nearest searched batch to the graph of this batch. *out is NULL if no batch was searched. */
+/* Takes the plan of the nearest batch for which a search was made, and converts it to the graph of this batch. *out is NULL if
+ * there is no such plan. */
 static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, mp_plan **out, mp_error *err)
 {
     const trial *nearest = NULL;
@@ -99,19 +99,20 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
     const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
     if (st == MP_NOMEM && err) *err = ours;
-    return st == MP_NOMEM ? st : MP_OK; /* the graphs of the two batches differ in shape, so the search starts without a plan */
+    /* the plan does not suit the graph of this batch, so the search starts without a plan */
+    return st == MP_NOMEM ? st : MP_OK;
 }
 
-/* True if a plan slightly exceeds the allowed time. Then a search from scratch may find a plan that a search from the
- * neighbouring batch's plan does not find. If no plan fits, a search from scratch reaches no smaller peaks than a search from
- * that plan. */
+/* True if a plan takes slightly more than the allowed time. A search from scratch may then find a faster plan than the search
+ * that started from the neighbouring batch's plan. If no plan fits, a search from scratch is useless, because it reaches no
+ * smaller peaks. */
 static bool is_nearly_quick_enough(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead;
     return t->peak_bytes >= 0 && overhead_of(t) > limit && overhead_of(t) < MP_FIT_NEAR_TIME * limit;
 }
 
-/* Records the result of a search, unless a better one is known. */
+/* Records the result of a search, unless a better result is known for the batch. */
 static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
 {
     const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
@@ -130,8 +131,8 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
     return MP_OK;
 }
 
-/* Searches for a plan, starting from the plan of the nearest batch. If the result is slightly too slow, also searches from
- * scratch. A stopped search is not recorded. */
+/* Searches for a plan, starting from the plan of the nearest batch. If the result takes slightly too long, searches again from
+ * scratch. If a search is stopped, its result is not recorded. */
 static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -164,8 +165,8 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the results for a batch in *out. If `deep` is true and the floor permits a plan, searches for a plan first. *out is
- * NULL if the user stopped the study. */
+/* Returns the results for a batch in *out. With `deep`, searches for a plan first, if the floor is within the memory. *out is
+ * NULL if the user has stopped the study. */
 static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
@@ -181,7 +182,7 @@ static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, 
                   "out of memory for %zu batches", x->n_trials);
         t = &x->trials[x->n_trials++];
         *t = made;
-        if (t->kept_bytes <= x->request->memory_bytes) { /* keep-all fits, and no plan is faster */
+        if (t->kept_bytes <= x->request->memory_bytes) { /* if keep-all fits, no search is needed, because no plan is faster */
             t->peak_bytes = t->smallest_bytes = t->kept_bytes;
             t->ticks = t->baseline_ticks;
             t->solver = solver_name("none");
@@ -203,13 +204,13 @@ static bool fits(const fit *x, const trial *t, mp_fit_means means)
     return means == MP_FIT_ANY || overhead_of(t) <= x->request->overhead;
 }
 
-/* True if it is known whether the batch of this trial fits, for the given means. */
+/* True if it is known, for the given means, whether the batch of this trial fits. */
 static bool is_judged(const fit *x, const trial *t, mp_fit_means means)
 {
     return means == MP_FIT_KEEP_ALL || t->searched || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
 }
 
-/* Finds the largest batch that is known to fit, and the smallest larger batch that is known not to fit. */
+/* Sets *low to the largest batch that is known to fit, and *high to the smallest larger batch that is known not to fit. */
 static void bracket(const fit *x, mp_fit_means means, int64_t *low, int64_t *high)
 {
     for (size_t k = 0; k < x->n_trials; k++) {
@@ -222,7 +223,8 @@ static void bracket(const fit *x, mp_fit_means means, int64_t *low, int64_t *hig
     }
 }
 
-/* Returns the x at which the line through two points reaches y, limited to the inside of the bracket. */
+/* Returns the x at which the line through (x0, y0) and (x1, y1) reaches y, limited to values strictly between `low` and
+ * `high`. */
 static int64_t between(int64_t low, int64_t high, double x0, double y0, double x1, double y1, double y)
 {
     const double at = y1 > y0 ? floor(x0 + (y - y0) / (y1 - y0) * (x1 - x0)) : ((double)low + (double)high) / 2;
@@ -230,8 +232,8 @@ static int64_t between(int64_t low, int64_t high, double x0, double y0, double x
     return at < (double)high ? (int64_t)at : high - 1;
 }
 
-/* Returns the first batch to try, between `low` (fits) and `high` (does not), which are at least 2 apart. *blind: no known
- * points allow a prediction. */
+/* Returns the first batch to try, strictly between `low`, which fits, and `high`, which does not fit. *blind: no results are
+ * known from which it can be predicted. */
 static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high, bool *blind)
 {
     const trial *below = known(x, low), *above = known(x, high), *searched = NULL;
@@ -250,10 +252,11 @@ static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high
     return low + (high - low) / 2;
 }
 
-/* Narrows the bracket until the largest batch that fits is found. low 0: no batch fits. */
+/* Tries batches between `low` and `high`, until the largest batch that fits is known. low 0: no batch is known to fit. */
 static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high, mp_error *err)
 {
-    int64_t stride = 0; /* step from `low` upwards, or from `high` downwards; 0: none made yet */
+    /* distance of the next trial from `low` (positive) or from `high` (negative); 0: no stride was made yet */
+    int64_t stride = 0;
     bool guessing = true, bisecting = false;
     bracket(x, means, &low, &high);
     while (high - low > 1) {
@@ -269,7 +272,7 @@ static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high,
         else if (!guessing && up == (stride > 0))
             stride *= MP_FIT_STRIDE;
         else if (!guessing)
-            bisecting = true; /* the answer is within the last stride */
+            bisecting = true; /* the largest batch that fits is within the last stride, so bisection follows */
         guessing = guessing && blind;
         if (up) low = at;
         if (!up) high = at;
@@ -278,8 +281,8 @@ static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high,
     return MP_OK;
 }
 
-/* Doubles the batch until it does not fit: by the memory of keep-all, or with by_floor by the floor. *high is the first batch
- * that does not fit. */
+/* Doubles the batch until it does not fit. The criterion is the memory of keep-all, or with by_floor the floor. *high is the
+ * first batch that does not fit. */
 static mp_status grow(fit *x, bool by_floor, int64_t from, int64_t most, int64_t *high, mp_error *err)
 {
     const trial *t;

@@ -1,12 +1,12 @@
-/* frontier.c - keeps the Pareto frontier of schedules sorted by peak: binary search, insertion, and removal of dominated
- * points. */
+/* frontier.c - keeps the Pareto frontier of schedules, sorted by peak: finds points by binary search, inserts points, and
+ * removes dominated points. */
 #include "planner/studies/frontier.h"
 
 #include "estimator/base/memory.h"
 
 #include <string.h>
 
-/* Returns the number of points with a peak of at most `bytes` bytes. */
+/* Returns the number of schedules on the frontier with a peak of at most `bytes` bytes. */
 static size_t count_within(const mp_frontier *f, int64_t bytes)
 {
     size_t low = 0, high = f->n;

@@ -1,8 +1,7 @@
-/* sweep.c - computes curves of time over memory. Each searcher searches once, then the bounds are computed. Afterwards each
- * budget at which a curve is above its bound gets another search.
- *
- * Every search may start from the plans of any searcher. One frontier holds all schedules, and one frontier per searcher holds
- * its own.
+/* sweep.c - computes curves of time over memory, one per searcher. First each searcher runs once. Then lower bounds are
+ * computed for several budgets. Then each searcher runs again for each budget at which its curve is above the bound. This
+ * search starts from the best plan of any searcher. One frontier stores the schedules of all searchers, and one per searcher
+ * stores its own.
  */
 #include "memplan/sweep.h"
 
@@ -22,17 +21,17 @@
 #include "planner/solve/state.h"
 #include "planner/studies/frontier.h"
 
-/* True for graphs that can offload activations. Graphs that can copy optimizer state are excluded, because the solver plans
- * these on another graph (the folded graph). */
+/* True for graphs in which activations can be copied to another tier. Graphs with copies of optimizer state are excluded,
+ * because the solver plans them on another graph (the folded graph). */
 static bool copies_activations(const mp_graph *graph)
 {
     return graph->n_tiers > 1 && !mp_graph_n_state_copies(graph);
 }
 
-/* The curves of a graph with copies, if the request names no searchers. */
+/* The three curves of a graph with copies, used if the request names no searchers. */
 static const struct {
     const char *name, *solver;
-    bool is_plain; /* the curve is computed on the graph without copies */
+    bool is_plain; /* the curve is for the graph without its copies */
 } three[] = {{"recompute only", "auto", true}, {"offload only", "copy-only", false}, {"both", "auto", false}};
 enum { N_THREE = sizeof three / sizeof *three };
 
@@ -40,11 +39,11 @@ typedef struct sweep {
     const mp_sweep_request *request;
     mp_sweep *found;
     bool is_three;
-    mp_plain plain;            /* for graphs with copies: the graph without copies, for the first curve */
+    mp_plain plain;            /* the graph without copies, for the first of the three curves */
     const mp_solver **solvers; /* per curve: its searcher */
-    mp_frontier *tried;        /* per curve: the schedules tried by its searcher */
+    mp_frontier *tried;        /* per curve: the schedules that its searcher has offered */
     size_t n_tried;
-    mp_frontier all; /* the schedules tried by all searchers together */
+    mp_frontier all; /* the schedules that all searchers together have offered */
     size_t n_searches, n_expected;
 } sweep;
 
@@ -73,7 +72,7 @@ static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
     return mp_frontier_add(data, steps, n, peak_bytes, ticks, err);
 }
 
-/* Collects schedules that were tried on the graph without copies, converted to steps of the graph with copies. */
+/* Records schedules that are offered in a search on the graph without copies, and converts them to the graph with copies. */
 typedef struct plain_note {
     const mp_plain *plain;
     mp_frontier *tried;
@@ -89,8 +88,8 @@ static mp_status note_plain(const mp_step *steps, size_t n, int64_t peak_bytes, 
     return mp_frontier_add(to->tried, copy, n, peak_bytes, ticks, err);
 }
 
-/* Runs one search for curve c. Records the schedules that it tries and the bound that it proves. If the search was stopped,
- * *done is false and the search does not count. */
+/* Runs one search for curve c. Records the schedules that are offered, and the bound that the searcher proves. If the search
+ * was stopped, *done is false and its results are not used. */
 static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start,
                         mp_frontier *tried, mp_sweep_bound *bound, bool *done, mp_error *err)
 {
@@ -106,7 +105,7 @@ static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t bud
                           .effort = x->request->effort,
                           .start = start,
                           .refine = start,
-                          .wants_bound = bound && solver->run == mp_run_exact, /* the exact searcher proves its own results */
+                          .wants_bound = bound && solver->run == mp_run_exact, /* the searcher `exact` proves a bound itself */
                           .keep_order = x->request->keep_order,
                           .progress = on_progress,
                           .progress_data = x,
@@ -132,7 +131,7 @@ static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t bud
     return MP_OK;
 }
 
-/* Adds the schedules that one searcher tried to the frontier of all searchers. */
+/* Adds the schedules of one searcher to the frontier of all searchers. */
 static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 {
     for (size_t k = 0; k < tried->n; k++) {
@@ -144,9 +143,9 @@ static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 
 /* ---- curves ---- */
 
-/* Runs the first search of a curve. Its budget is just below keep-all's peak, so that the searcher tries everything. Two kinds
- * of curves search for a plan smaller than all known ones instead: that of a searcher that improves other plans, and the three
- * curves of a graph with copies. */
+/* Runs the first search of a curve. Its budget is just below keep-all's peak, so that the searcher makes all its offers. In two
+ * cases the search instead looks for a plan smaller than all known ones: for a searcher that improves other plans, and for the
+ * three curves of a graph with copies. */
 static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
 {
     mp_sweep *found = x->found;
@@ -216,8 +215,8 @@ static mp_status append(sweep *x, mp_sweep_curve *curve, const mp_frontier_point
     return MP_OK;
 }
 
-/* Searches at one budget, starting from the best plan for it, unless that plan is proved optimal. The searcher `exact` is very
- * quick and always runs, to show its own result. */
+/* Runs a search for one budget, starting from the best known plan for it. If this plan is proved optimal, no search runs. The
+ * searcher `exact` always runs, because it is very quick, and its curve must show its own result. */
 static mp_status improve(sweep *x, size_t c, mp_sweep_bound *bound, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
@@ -252,7 +251,7 @@ static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
     if (!x->request->budgets) MP_CHECK(append(x, curve, &x->tried[c].points[0], curve->smallest_bytes, err));
     for (size_t k = 0; k < x->found->n_bounds; k++) {
         const int64_t budget = x->found->bounds[k].budget_bytes;
-        /* the budget is below the first point of the curve */
+        /* the budget is smaller than that of the curve's first point */
         if (!x->request->budgets && budget <= curve->smallest_bytes) continue;
         MP_CHECK(append(x, curve, mp_frontier_within(&x->tried[c], budget), budget, err));
     }
@@ -269,7 +268,7 @@ static int64_t default_budget(const sweep *x, size_t k, size_t n)
     return n < 2 ? least : least + (int64_t)(span * (double)k / (double)(n - 1));
 }
 
-/* Chooses the budgets and computes a bound for each. A bound for a larger budget also holds for every smaller one. */
+/* Chooses the budgets, and computes a bound for each. A bound for a larger budget is also valid for every smaller one. */
 static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
 {
     const mp_sweep_request *request = x->request;
@@ -282,7 +281,8 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         mp_sweep_bound *b = &found->bounds[k];
         mp_bound bound = {0};
         b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
-        b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : found->keep_all_ticks; /* no plan is faster than keep-all */
+        /* keep-all is the fastest plan, so its ticks are a bound */
+        b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : found->keep_all_ticks;
         if (found->stopped) continue;
         MP_CHECK(mp_prove(request->problem, b->budget_bytes, request->keep_order, &options, &bound, err));
         if (has_state) bound.ticks = mp_state_bound(request->graph, bound.ticks);
@@ -293,7 +293,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
     return MP_OK;
 }
 
-/* For a graph with copies: tries to prove higher bounds, with the plans found as targets. */
+/* For a graph with copies: tries to prove higher bounds. The ticks of the best known plans limit these bounds. */
 static mp_status raise_bounds(sweep *x, mp_error *err)
 {
     const mp_sweep *found = x->found;
@@ -369,7 +369,7 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
     if (!found.stopped) {
         mp_error ours = {0};
         const mp_status status = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);
-        if (status != MP_OK && status != MP_NOT_APPLICABLE) { /* a graph without a backward phase has no segments */
+        if (status != MP_OK && status != MP_NOT_APPLICABLE) { /* a graph without backward nodes has no lists of checkpoints */
             if (err && err->code == MP_OK) *err = ours;
             return status;
         }

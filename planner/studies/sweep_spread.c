@@ -1,4 +1,4 @@
-/* sweep_spread.c - measures lists of evenly spread checkpoints, with the timeline. */
+/* sweep_spread.c - builds lists of evenly spread checkpoints of different length, and measures each by the timeline. */
 #include "memplan/sweep.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct spread {
     mp_spread_point *points;
 } spread;
 
-/* Counts the activations of a segment that a later segment reads, so that they are kept. */
+/* Counts the activations that are kept, because a segment after the one that produces them reads them. */
 static size_t count_held(const spread *x)
 {
     const mp_boundaries *b = x->boundaries;
@@ -29,8 +29,8 @@ static size_t count_held(const spread *x)
     return n;
 }
 
-/* Inserts a point in the order of numbers of checkpoints. Of two points with the same number, keeps the one with the lower
- * peak. */
+/* Inserts a point, so that points are sorted by their number of checkpoints. Of two points with the same number, keeps the one
+ * with the lower peak. */
 static void insert(spread *x, mp_spread_point point)
 {
     size_t at = 0;
@@ -55,8 +55,8 @@ static mp_status judge(spread *x, mp_error *err)
     return MP_OK;
 }
 
-/* Divides the possible positions into `count` equal ranges, and ends a segment in each range at the position that the fewest
- * bytes cross; of equal positions at the last. */
+/* Divides the possible positions into `count` equal ranges. In each range, a segment ends at the position that the fewest bytes
+ * cross; of equal positions at the last. */
 static void put_ends(spread *x, int count)
 {
     const mp_boundaries *b = x->boundaries;
@@ -71,11 +71,11 @@ static void put_ends(spread *x, int count)
     }
 }
 
-/* Returns the number of segment ends of the next list. It is one more than `count`. If the remaining lists would not reach
- * `last` in steps of one, it grows by a fraction instead. */
+/* Returns the number of segment ends of the next list: `count` + 1, or more if the lists that are left would otherwise not
+ * reach `last`. In this case the number grows by a constant fraction. */
 static int next_count(int count, int last, size_t left)
 {
-    int64_t power = 0; /* growth in sixteenths: the smallest with which the remaining lists reach `last` */
+    int64_t power = 0; /* the fraction in sixteenths: the smallest with which the lists that are left reach `last` */
     for (; power < MP_SPREAD_SIXTEENTHS; power++) {
         int64_t reached = count;
         for (size_t k = 0; k < left && reached < last; k++) reached += reached * power / 16 > 1 ? reached * power / 16 : 1;
@@ -95,7 +95,7 @@ mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points
     MP_OWNED bool *ends = mp_alloc((size_t)boundaries->n, sizeof *ends);
     MP_OWNED mp_spread_point *found = mp_alloc(most + 1, sizeof *found);
     spread x = {.boundaries = boundaries, .ends = ends, .points = found};
-    const int last = x.boundaries->n - 1; /* the largest number of segment ends */
+    const int last = x.boundaries->n - 1; /* the largest possible number of segment ends */
     MP_ENSURE(ends && found, err, MP_NOMEM, "out of memory for %zu lists of checkpoints", most);
     MP_CHECK(judge(&x, err));
     for (int count = 0; count < last && x.n < most;) {

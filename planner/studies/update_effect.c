@@ -1,12 +1,11 @@
-/* update_effect.c - measures the effect of fusing updates into backward: peak, gradient bytes and memory traffic of keep-all
- * with each update as early as possible. */
+/* update_effect.c - measures keep-all with updates that are fused into backward: its peak, gradient bytes and memory traffic.
+ * Each update runs as early as possible. */
 #include "memplan/update_effect.h"
 
 #include "estimator/graph/traffic.h"
 #include "planner/order/updates.h"
 
-/* Computes the bytes of weight gradients whose lifetime begins or ends at each step. `live` has one entry more than the
- * timeline. */
+/* Computes, per step, the bytes of the weight gradients that are live. `live` has one more entry than there are steps. */
 static void count_gradients(const mp_graph *graph, const mp_timeline *timeline, int64_t *live)
 {
     for (size_t k = 0; k < timeline->n_spans; k++) {
@@ -31,7 +30,8 @@ mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_upd
     MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
     MP_ENSURE(live = mp_alloc(n + 1, sizeof *live), err, MP_NOMEM, "%zu steps", n);
     count_gradients(graph, timeline, live);
-    for (size_t s = 0; s < graph->n_storages; s++) { /* gradients accumulated over several micro-batches are static */
+    /* gradients that are accumulated over several micro-batches are static, so they are always live */
+    for (size_t s = 0; s < graph->n_storages; s++) {
         const mp_storage *x = &graph->storages[s];
         if (x->kind != MP_KIND_GRADIENT) continue;
         if (mp_storage_is_static(x)) always += x->payload_bytes;
