@@ -1,4 +1,4 @@
-/* engine_cuda.c - the GPU's tables of elementwise operators, and its engine. */
+/* engine_cuda.c - the GPU's tables of elementwise operators, and its engine (mp_engine), which runs their formulas. */
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"

@@ -47,7 +47,7 @@ def draws(node: fx.Node) -> bool:
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether an operator draws random numbers. Attention has the tag, but draws with dropout only."""
+    """Whether an operator draws random numbers. Attention operators are tagged as random, but draw only with dropout."""
     if not isinstance(node.target, OPERATOR) or torch.Tag.nondeterministic_seeded not in node.target.tags:
         return False
     return bool(argument(node, "dropout_p") != 0)

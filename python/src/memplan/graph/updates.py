@@ -167,7 +167,7 @@ class Updates:
         device.
         """
 
-        # weak reference, because PyTorch's records of a step would otherwise keep the optimizer and this object alive
+        # a weak reference, because PyTorch's records of a step would otherwise keep the optimizer and this object alive
         whose, of = weakref.ref(self), weakref.ref(parameter)
 
         def update(given: torch.Tensor, gradient: torch.Tensor, brought: Tensors | None = None) -> Tensors:

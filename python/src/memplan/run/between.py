@@ -95,7 +95,7 @@ class Between:
 
 
 def read_output(outputs: Sequence[Any], k: int) -> Read:
-    # a detached tensor does not keep the autograd graph alive, which in turn would keep this object alive
+    # a detached tensor, because the output itself keeps the autograd graph alive, and the graph keeps this object alive
     alias = outputs[k].detach()
     return Read(alias, version_of(alias), f"output {k}", REFUSED_BY_EAGER)
 

@@ -147,7 +147,7 @@ class Booked:
         returned: Returned,
     ) -> None:
         self.compiled, self.owner, self.returned, self.in_halves = compiled, owner, returned, graph.in_halves
-        # PyTorch keeps this object, and a strong reference would keep plans and parameters alive
+        # weak references: PyTorch keeps this object, which would otherwise keep plans and parameters alive
         self.graph = weakref.ref(graph)
         self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.most_bytes, graph.budget_bytes, graph.saved_bytes
         self.counted_bytes = accumulated_bytes + graph.others_bytes

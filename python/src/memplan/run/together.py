@@ -346,7 +346,7 @@ def agreed(
 
 
 def agreed_again(together: Together, capture: Capture, options: Options, outside_bytes: int) -> int:
-    """Return the maximum over all ranks of the bytes besides a graph that is planned again.
+    """Return the bytes besides a graph that is planned again: their maximum over all ranks.
 
     The bytes that the graph's calls reserve for other calls become the maximum over all ranks as well. Raises RankError if
     options differ.

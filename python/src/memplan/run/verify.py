@@ -68,7 +68,7 @@ class Verified:
 
     def __init__(self, module: fx.GraphModule, compiled: Run, graph: GraphReport) -> None:
         self.module, self.compiled = module, compiled
-        # PyTorch keeps this object, and a strong reference would keep plans and parameters alive
+        # a weak reference: PyTorch keeps this object, which would otherwise keep plans and parameters alive
         self.graph = weakref.ref(graph)
         self.names = [str(n.target).strip("_") for n in module.graph.nodes if n.op == "placeholder"]
         self.is_verified = False
