@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""commands.py BUILD [--run] - the commands in documents name existing commands and options; with --run they print the documented text.
+"""commands.py BUILD [--run | --all] - checks the commands in documents: commands and options exist, and the output is current.
 
-A line `$ memplan ...` in a block is followed by its output. `[...]` stands for any text. Times and process sizes are not compared,
-because machines differ. A command is not run if its model is neither in examples/ nor in $DATA/models. Other examples are run,
-too: graphs in DOT, devices in JSON, and the call of the library from Python.
+With --run it runs every line `$ memplan ...` and compares the lines below it with the output. `[...]` stands for any text. Times
+and process sizes are not compared, because machines differ. A command is skipped if its model is neither in examples/ nor in
+$DATA/models, or if it takes more than half a minute; --all also runs the long ones. Other examples are run too: graphs in DOT,
+devices in JSON, and the Python program that calls the library.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """examples.py [CC] - compiles the examples of the headers and of docs/, and checks the names that Python examples use.
 
-* Headers: an example is indented code in a comment of include/. It becomes the body of a function that returns mp_status. Its line
-  `// given: TYPE NAME; TYPE NAME` lists the parameters of that function.
-* docs/internals/adding-an-operator.md: the page adds two operators. A copy of the changed files gets the page's blocks, and is compiled.
-* Python: a block must be valid. Every name `memplan.NAME` must exist in the package, and every keyword argument of a call.
+* Headers: an example is indented code in a comment of include/. It becomes the body of a function that returns mp_status.
+  Its line `// given: TYPE NAME; TYPE NAME` lists the parameters of that function.
+* docs/internals/adding-an-operator.md: the page adds two operators. The script adds them to copies of the files that the page
+  names, and compiles the copies.
+* Python: a block must be valid. Every name `memplan.NAME` must exist in the package, and so must every keyword argument.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ def add_operators(tree: Overlay) -> list[str]:
     extras, extras_case = extras.split("...\n")
     include, entry = place.split("...\n")
     ops, formulas = "estimator/model/ops.def", "executor/operators/elementwise/elementwise.def"
-    tree.insert(ops, next(x for x in (ROOT / ops).read_text().splitlines() if x.startswith("UNARY(Tanh,")) + "\n", tanh_row + row)
+    tree.insert(
+        ops, next(x for x in (ROOT / ops).read_text().splitlines() if x.startswith("UNARY(Tanh,")) + "\n", tanh_row + row
+    )
     tanh = next(x for x in (ROOT / formulas).read_text().splitlines() if x.startswith('UNARY("Tanh"'))
     tree.insert(formulas, tanh + "\n", tanh_formula)
     tree.insert("estimator/model/ops_rules.h", "", re.search(r"^int \w+\(.*\)$", extras, re.MULTILINE)[0] + ";\n")
@@ -116,7 +119,11 @@ def add_operators(tree: Overlay) -> list[str]:
     tree.insert(unaries, re.search(r"(#include .*\n)+\n", (ROOT / unaries).read_text())[0], function)
     tree.insert("tests/estimator/test_ops.c", '        {"Dropout", 13, "float16[4,10]", "", ""},\n', extras_case)
     tree.insert("tests/kernels/test_reductions.c", "\nTEST(", "before_the_example) {}\n\n" + test + "\nTEST(")
-    for unchanged in ("estimator/model/ops.c", "executor/operators/bodies_cpu.c", "executor/operators/elementwise/formulas_cpu.c"):
+    for unchanged in (
+        "estimator/model/ops.c",
+        "executor/operators/bodies_cpu.c",
+        "executor/operators/elementwise/formulas_cpu.c",
+    ):
         tree.write(unchanged, (ROOT / unchanged).read_text())
     return [path for path in dict.fromkeys(tree.changed) if path.endswith(".c")]
 
@@ -125,7 +132,7 @@ def add_operators(tree: Overlay) -> list[str]:
 
 
 def signatures() -> dict[str, tuple[set[str], bool]]:
-    """Per function, method and class of the package, by its last name: the names of its parameters, and whether it takes others."""
+    """Per name of a function, method or class of the package: the names of its parameters, and whether it accepts others."""
     found: dict[str, tuple[set[str], bool]] = {}
 
     def note(name: str, parameters: set[str], is_open: bool) -> None:
@@ -151,7 +158,12 @@ def signatures() -> dict[str, tuple[set[str], bool]]:
 def wrong_names(code: str, public: set[str], known: dict[str, tuple[set[str], bool]]) -> list[str]:
     wrong = []
     for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "memplan" and node.attr not in public:
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "memplan"
+            and node.attr not in public
+        ):
             wrong.append(f"memplan.{node.attr} does not exist")
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("memplan."):
             if not (ROOT / "python/src" / (node.module or "").replace(".", "/")).with_suffix(".py").exists():
@@ -160,7 +172,9 @@ def wrong_names(code: str, public: set[str], known: dict[str, tuple[set[str], bo
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
             parameters, is_open = known.get(node.func.attr, (set(), True))
             if node.func.value.id == "memplan" and not is_open:
-                wrong += [f"{node.func.attr} has no parameter {k.arg}" for k in node.keywords if k.arg and k.arg not in parameters]
+                wrong += [
+                    f"{node.func.attr} has no parameter {k.arg}" for k in node.keywords if k.arg and k.arg not in parameters
+                ]
     return wrong
 
 
@@ -169,7 +183,9 @@ def main(cc: str) -> int:
     bad = 0 if compiled(cc, ["-x", "c", "-"], unit) else 1
     with tempfile.TemporaryDirectory() as folder:
         tree = Overlay(folder)
-        bad += sum(not compiled(cc, [f"-I{folder}", "-isystem", "build/gen", f"{folder}/{path}"]) for path in add_operators(tree))
+        bad += sum(
+            not compiled(cc, [f"-I{folder}", "-isystem", "build/gen", f"{folder}/{path}"]) for path in add_operators(tree)
+        )
     package = ast.parse((ROOT / "python/src/memplan/__init__.py").read_text())
     public = {x.asname or x.name for node in ast.walk(package) if isinstance(node, ast.ImportFrom) for x in node.names}
     public |= {p.stem for p in (ROOT / "python/src/memplan").iterdir()}
