@@ -1,5 +1,5 @@
-/* block.h - common parts of graph pictures: the fates of a block's tensors, the box that shows them, and the heading with the
- * legend. Private to formats/. */
+/* block.h - common parts of graph pictures: the fates of a block's tensors (mp_fate), the box that shows them, and the
+ * heading with the legend. Private to formats/. */
 #pragma once
 
 #include "formats/canvas/canvas.h"
@@ -9,11 +9,12 @@
 #define MP_BLOCK_WIDTH 156.0
 #define MP_BLOCK_HEIGHT 48.0
 
-/* Bytes produced by the nodes of a block, by fate. */
+/* The bytes that the nodes of a block produce, and its checkpoints. */
 typedef struct mp_block_fact {
-    int64_t bytes[MP_N_FATES]; /* fate NONE: bytes of always-live storages, such as outputs that the user requested */
+    int64_t bytes[MP_N_FATES]; /* per fate: bytes produced. MP_FATE_NONE: bytes of always-live storages, such as outputs that
+                                  the user requested */
     size_t n_checkpoints;
-    bool ends_in_checkpoint; /* true if a checkpoint of this block is read by later blocks */
+    bool ends_in_checkpoint; /* true if a later block reads a checkpoint that this block produces */
 } mp_block_fact;
 
 typedef struct mp_block_facts {
@@ -22,58 +23,63 @@ typedef struct mp_block_facts {
     const mp_graph_blocks *blocks;
     const mp_plan *plan; /* the plan; NULL: keep-all */
     mp_fate *fates;      /* fate of each storage */
-    bool *checkpoint;    /* per storage: true for a checkpoint of the plan. Without a plan all are false, because keep-all keeps
-                            everything */
-    mp_block_fact *of;   /* facts about each block */
+    bool *checkpoint;  /* per storage: true if the plan keeps it as a checkpoint. Without a plan all are false, because keep-all
+                          keeps every activation */
+    mp_block_fact *of; /* facts about each block */
     mp_block_fact total;
 } mp_block_facts;
 
-/* Computes the facts. On MP_OK release them with mp_block_facts_free (a zeroed struct is allowed). MP_NOMEM. */
+/* Computes the fates of the tensors of all blocks. On MP_OK release *out with mp_block_facts_free (a zeroed struct is
+ * allowed). MP_NOMEM. */
 mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *blocks, const mp_plan *plan, mp_block_facts *out,
                               mp_error *err);
 void mp_block_facts_free(mp_block_facts *facts);
 
-/* Returns the sum of bytes over all fates. */
+/* Returns the bytes that a block produces, summed over all fates. */
 int64_t mp_block_bytes(const mp_block_fact *fact);
-/* The order of fates in a box, from left to right: kept bytes first. */
+/* The order of fates in the box of a block, from left to right: kept bytes first. */
 extern const mp_fate mp_fate_order[MP_N_FATES];
 /* Returns the colour of a fate. */
 const char *mp_fate_color(mp_fate fate);
 
-/* Draws block k with its bottom left corner at (x, y). The box is filled with the colours of its tensors' fates in proportion
- * to their bytes. It has a bold outline if it ends in a checkpoint. `tooltip`: adds a list of its operators. */
+/* Draws block k with its bottom left corner at (x, y). The box is filled with the colours of its tensors' fates in
+ * proportion to their bytes. The outline is bold if the block ends in a checkpoint. With `tooltip`, the box has a tooltip
+ * that lists its operators. */
 void mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip);
-/* Draws the outline and the three lines of text of a filled box. tooltip may be NULL. */
+/* Draws the outline and the three lines of text of a box that is filled already. tooltip may be NULL. */
 void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,
                    const char *tooltip);
 
 /* An entry of a legend. */
 typedef struct mp_legend_row {
     const char *color; /* colour of the entry's swatch */
-    bool bold;         /* true if the swatch has a bold outline */
-    double line;       /* width of the line that replaces the swatch, in points; 0: the entry has a swatch */
+    bool bold;         /* true if the swatch of the entry has a bold outline */
+    double line;       /* width of a line that is drawn instead of the swatch, in points; 0: a swatch is drawn */
     const char *text;
 } mp_legend_row;
 
-/* mp_heading_height returns the height of a heading of this width. mp_heading_draw draws the heading with its top at y. */
+/* mp_heading_height returns the height that a heading of this width needs. mp_heading_draw draws the heading with its upper
+ * edge at y. */
 double mp_heading_height(const mp_legend_row *rows, size_t n, double width);
 void mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
                      const mp_legend_row *rows, size_t n);
-/* Returns the minimum width at which a heading is not shortened. */
+/* Returns the smallest width at which a heading need not be shortened. */
 double mp_heading_width(const char *title, const char *subtitle);
 
-/* Returns "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less"; only the title if the plan saves no memory. Validity
- * as mp_text. */
+/* Returns "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less". If the plan saves no memory, returns only the
+ * title. The result is valid as long as one of mp_text. */
 const char *mp_saving_title(const char *title, const mp_plan *plan);
-/* Returns "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time"; "" without a plan. Validity as mp_text. */
+/* Returns "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time"; "" if there is no plan. The result is valid as long as
+ * one of mp_text. */
 const char *mp_plan_subtitle(const mp_plan *plan);
 
-/* ---- the same blocks as a DOT graph, for Graphviz and other programs ---- */
+/* ---- blocks as a DOT graph, for Graphviz and other programs ---- */
 
 /* True if a path ends in .dot. */
 bool mp_is_dot_path(const char *path);
 
-/* Writes a node for each block, labelled and coloured as in a picture, and an edge from each block to its readers. Nodes have
- * no positions: `dot -Tsvg` computes them. Atomic, as mp_file_write. MP_IO, MP_NOMEM. */
+/* Writes a DOT file. Each block is a node, labelled and coloured as in a picture; an edge leads from a block to each of its
+ * readers. Nodes have no positions: `dot -Tsvg` computes them. The file is replaced atomically, as by mp_file_write. MP_IO,
+ * MP_NOMEM. */
 mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, const char *subtitle, const char *path,
                              mp_error *err);

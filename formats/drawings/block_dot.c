@@ -1,4 +1,4 @@
-/* block_dot.c - writes blocks as nodes with labels and colours, and edges, without positions. */
+/* block_dot.c - writes a DOT graph. Blocks are nodes with labels and colours, but without positions. */
 #include "formats/drawings/block.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ bool mp_is_dot_path(const char *path)
     return point && !strcasecmp(point, ".dot");
 }
 
-/* Appends a text inside a quoted string: control characters escaped, quotes and backslashes too. */
+/* Appends a text within a quoted string. Quotes, backslashes and control characters are escaped. */
 static void put_escaped(mp_text_builder *out, const char *text)
 {
     char shown[2 * LINE_MAX_BYTES];
@@ -28,8 +28,8 @@ static void put_escaped(mp_text_builder *out, const char *text)
     }
 }
 
-/* Writes the colours of a block for Graphviz's style `striped`, one colour or fractions of several. Returns the number of
- * colours. */
+/* Writes the fill colours of a block for Graphviz's style `striped`: one colour, or several colours with their fractions.
+ * Returns the number of colours. */
 static size_t share_colors(const mp_block_fact *fact, char *text)
 {
     const int64_t total = mp_block_bytes(fact);
@@ -40,7 +40,7 @@ static size_t share_colors(const mp_block_fact *fact, char *text)
         const int64_t bytes = fact->bytes[mp_fate_order[k]];
         const long long thousandths = total ? (long long)(1000.0 * (double)bytes / (double)total) : 0;
         left -= bytes;
-        if (!thousandths) continue; /* the share of this colour is less than a thousandth, which is invisible */
+        if (!thousandths) continue; /* a fraction below a thousandth is omitted, because it is invisible */
         length += (size_t)snprintf(text + length, COLORS_MAX - length, "%s%s", n ? ":" : "", mp_fate_color(mp_fate_order[k]));
         if (left && thousandths < 1000)
             length += (size_t)snprintf(text + length, COLORS_MAX - length, ";0.%03lld", thousandths);

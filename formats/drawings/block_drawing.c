@@ -1,4 +1,4 @@
-/* block_drawing.c - draws a block as a box whose colours show the fates of its tensors, and the legend. */
+/* block_drawing.c - draws a block as a box whose colours show the fates of its tensors. Draws the heading and the legend. */
 #include "formats/drawings/block.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "formats/canvas/canvas.h"
 
 enum {
-    TOOLTIP_LINES = 24, /* maximum number of operators in a tooltip */
+    TOOLTIP_LINES = 24, /* maximum number of operators that a tooltip lists */
     TOOLTIP_MAX = 6000
 };
 #define TITLE_SIZE 18.0
@@ -17,7 +17,7 @@ enum {
 #define LEGEND_SIZE 11.5
 #define LEGEND_LINE 20.0
 #define SWATCH 12.0
-#define TITLE_SPACE 50.0 /* height in points above the legend, for the title */
+#define TITLE_SPACE 50.0 /* height in points for the title, above the legend */
 
 static const struct {
     const char *color, *text;
@@ -107,7 +107,7 @@ int64_t mp_block_bytes(const mp_block_fact *fact)
 
 /* ---- boxes ---- */
 
-/* Lists the operators of a block with their produced bytes and the fate of these bytes. */
+/* Lists the operators of a block, with the bytes that they produce and the fates of these bytes. */
 static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *block, char *text)
 {
     const mp_graph *graph = facts->graph;
@@ -139,7 +139,7 @@ static void outline(mp_canvas *canvas, double x, double y, double width, double 
     mp_canvas_line(canvas, xy, 5, color, pen, false);
 }
 
-/* Fills a box with the fates' colours, in proportion to their bytes. */
+/* Fills a box with the colours of the fates, in proportion to their bytes. */
 static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, double y)
 {
     double total = (double)mp_block_bytes(fact), at = 0;
@@ -156,7 +156,7 @@ static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, 
     }
 }
 
-/* Writes text in the middle of a box, in a smaller font if it is too wide, and shortened if that is not enough. */
+/* Writes text in the middle of a box. If it is too wide, it is written in a smaller font, and shortened if necessary. */
 static void line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text)
 {
     const double space = MP_BLOCK_WIDTH - 8;
@@ -214,7 +214,7 @@ static double entry_width(const mp_legend_row *row)
     return SWATCH + 6 + mp_canvas_text_width(row->text, LEGEND_SIZE, false) + 20;
 }
 
-/* Finds the position of legend entry k. Entries fill lines from left to right. */
+/* Computes the position of legend entry k. Entries fill lines from left to right. */
 static void entry_place(const mp_legend_row *rows, size_t k, double width, double *x, double *line)
 {
     *x = *line = 0;

@@ -1,4 +1,4 @@
-/* graph_blocks.c - divides the forward list into blocks by modules, and folds runs and repetitions. */
+/* graph_blocks.c - divides the list of forward nodes into blocks by module. Folds repeated or neighbouring blocks into one. */
 #include "formats/drawings/graph_blocks.h"
 
 #include <stdio.h>
@@ -10,10 +10,10 @@
 
 enum {
     LEVELS_MAX = 64,  /* maximum number of module levels in a name; deeper levels are ignored */
-    FEW = 12,         /* if the first level of modules has fewer blocks, the next level is expanded and folded */
-    TITLE_MAX = 24,   /* maximum length of a title; longer module names lose their outer modules */
-    PERIOD_MAX = 128, /* maximum number of blocks in a repetition that is searched */
-    TOGETHER_MAX = 8  /* maximum number of modules that repeat as one group */
+    FEW = 12,         /* if the expanded levels give fewer blocks, one more level is expanded and then folded */
+    TITLE_MAX = 24,   /* maximum length of a title in bytes; if a module name is longer, its outer modules are omitted */
+    PERIOD_MAX = 128, /* maximum number of blocks in a repeated pattern; longer patterns are not found */
+    TOGETHER_MAX = 8  /* maximum number of modules in a group that repeats */
 };
 
 typedef struct builder {
@@ -39,7 +39,8 @@ static mp_status list_nodes(builder *b)
         mp_phase phase = graph->nodes[k].phase;
         out->block_of[k] = -1;
         if (mp_copy_way_of(graph, (int)k, 0) != MP_COPY_NONE)
-            continue; /* copies are no operators of the picture; the fate of a tensor shows its copies */
+            continue; /* nodes that copy tensors are not operators of the picture; the fate of a tensor shows that it is copied
+                       */
         if (phase == MP_PHASE_FORWARD || phase == MP_PHASE_LOSS) out->nodes[out->n_nodes++] = (int)k;
     }
     return MP_OK;
@@ -47,8 +48,8 @@ static mp_status list_nodes(builder *b)
 
 /* ---- modules ---- */
 
-/* True if node k of the list is in the same module at this depth as its predecessor. A node with fewer module levels is a block
- * of its own. */
+/* True if node k of the list is in the same module as the node before it, down to this depth. A node with fewer module
+ * levels is a block of its own. */
 static bool joins(const builder *b, size_t k, int depth)
 {
     const char *name = name_of(b, k), *before = name_of(b, k - 1);
@@ -76,11 +77,11 @@ static void cut_blocks(builder *b, int depth)
 
 /* ---- folding ---- */
 
-/* Hashes the operators of a block, without names; with `sizes` also the sizes of its results. */
+/* Hashes the operators of a block without their names. With `sizes`, the sizes of the block's results are included. */
 static uint64_t signature(const builder *b, const mp_graph_block *block, bool sizes)
 {
     static const uint64_t prime = 1099511628211u;
-    uint64_t hash = 14695981039346656037u; /* start value of the hash function FNV-1a */
+    uint64_t hash = 14695981039346656037u; /* start value of the FNV-1a hash */
     for (size_t k = 0; k < block->n; k++) {
         const mp_node *node = &b->graph->nodes[b->out->nodes[block->first + k]];
         const mp_alternative *alternative = &node->alternatives[0];
@@ -95,7 +96,7 @@ static uint64_t signature(const builder *b, const mp_graph_block *block, bool si
     return hash;
 }
 
-/* True if two neighbouring blocks have the same parent module, so that they may be folded. */
+/* True if two neighbouring blocks are siblings: they have the same parent module, so they may be folded. */
 static bool siblings(const builder *b, size_t block, int depth)
 {
     const char *name = name_of(b, b->out->blocks[block].first), *before = name_of(b, b->out->blocks[block - 1].first);
@@ -103,7 +104,7 @@ static bool siblings(const builder *b, size_t block, int depth)
     return length == mp_module_length(before, depth - 1) && !strncmp(name, before, length);
 }
 
-/* Returns the number of repetitions of the `period` blocks that start at `at`, within the siblings [at, end). */
+/* Returns how often the `period` blocks that start at `at` repeat within the siblings [at, end). */
 static size_t repeats_at(const builder *b, const uint64_t *signatures, size_t at, size_t end, size_t period)
 {
     size_t n = 1;
@@ -114,7 +115,7 @@ static size_t repeats_at(const builder *b, const uint64_t *signatures, size_t at
     return n;
 }
 
-/* Folds repeated modules, alone or in groups, into one block per module or group. */
+/* Folds repeated modules into one block per module. If a group of modules repeats as a whole, the group becomes one block. */
 static mp_status fold_repeats(builder *b, int depth)
 {
     mp_graph_blocks *out = b->out;
@@ -140,7 +141,7 @@ static mp_status fold_repeats(builder *b, int depth)
     return MP_OK;
 }
 
-/* Returns the shortest period that holds for nine tenths of a sequence; 1: none. */
+/* Returns the shortest period that nine tenths of a sequence follow; 1: there is no period. */
 static size_t period_of(const uint64_t *signatures, size_t n)
 {
     for (size_t p = 1; p <= PERIOD_MAX && 2 * p <= n; p++) {
@@ -151,7 +152,7 @@ static size_t period_of(const uint64_t *signatures, size_t n)
     return 1;
 }
 
-/* A run of n siblings whose pattern repeats after `period` siblings. */
+/* n neighbouring siblings that repeat a pattern of `period` siblings. */
 typedef struct run {
     size_t n, period;
 } run;
@@ -168,8 +169,8 @@ static size_t count_folded(const run *runs, size_t n_runs, size_t least)
     return n;
 }
 
-/* Folds neighbouring siblings into one block each, about the same number everywhere, until at most `most` blocks remain or no
- * blocks can be folded. */
+/* Folds neighbouring siblings into one block each until at most `most` blocks remain, or no blocks can be folded. Every
+ * block gets about the same number of siblings. */
 static mp_status fold_blocks(builder *b, int depth, size_t most)
 {
     mp_graph_blocks *out = b->out;
@@ -205,11 +206,11 @@ static mp_status fold_blocks(builder *b, int depth, size_t most)
     return MP_OK;
 }
 
-/* Expands modules to `depth`, or as deeply as `most` blocks permit. If the first level has too few blocks, the next level is
- * expanded and folded. */
+/* Expands the modules down to `depth`; depth 0: as deeply as `most` blocks permit. If these levels give too few blocks, one
+ * more level is expanded and then folded. */
 static mp_status cut_and_fold(builder *b, int depth, size_t most)
 {
-    int deepest = 1; /* depth at which every node is a block of its own */
+    int deepest = 1; /* at this depth every node is a block of its own */
     for (size_t k = 0; k < b->out->n_nodes; k++) {
         int levels = mp_module_depth(name_of(b, k)) + 1;
         if (levels > deepest) deepest = levels < LEVELS_MAX ? levels : LEVELS_MAX;
@@ -234,7 +235,8 @@ static mp_status cut_and_fold(builder *b, int depth, size_t most)
 
 /* ---- names ---- */
 
-/* Returns the title of a block of one operator: the operator's type; if unknown its name; else its number. */
+/* Returns the title of a block with one operator: the operator type; if it is unknown, the name; if there is no name, the
+ * number. */
 static const char *operator_title(const builder *b, size_t k, mp_label *number)
 {
     const mp_node *node = &b->graph->nodes[b->out->nodes[k]];
@@ -244,7 +246,7 @@ static const char *operator_title(const builder *b, size_t k, mp_label *number)
     return number->text;
 }
 
-/* Returns the title of the first or last part of a folded block. */
+/* Returns the title of the first or the last of the parts that a block was folded from. */
 static const char *end_title(const builder *b, size_t k, int depth, char *text)
 {
     const char *name = name_of(b, k);
@@ -308,8 +310,8 @@ static int by_ends(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* Finds the edges: a reader is connected with the last writer before it. (graph->producer has no always-live storages, such as
- * outputs that the user requested.) */
+/* Finds the edges between blocks. A reader is connected with the last block before it that wrote the storage.
+ * (graph->producer is not sufficient, because it has no always-live storages, such as outputs that the user requested.) */
 static mp_status find_edges(builder *b)
 {
     mp_graph_blocks *out = b->out;
@@ -317,7 +319,7 @@ static mp_status find_edges(builder *b)
     MP_OWNED mp_block_edge *edges = NULL;
     size_t n = 0, capacity = 0;
     MP_OWNED int *writer =
-        mp_alloc(graph->n_storages, sizeof *writer); /* per storage: 1 + the block that wrote it last; 0: none */
+        mp_alloc(graph->n_storages, sizeof *writer); /* per storage: 1 + index of the last block that wrote it; 0: none */
     if (!writer) return MP_NO_MEMORY(b->err);
     for (size_t k = 0; k < out->n_nodes; k++) {
         const mp_alternative *alternative = &graph->nodes[out->nodes[k]].alternatives[0];

@@ -1,4 +1,4 @@
-/* graph_picture.c - draws the forward pass as boxes and wires. */
+/* graph_picture.c - draws the forward pass of a model: blocks are boxes, and tensors are wires between them. */
 #include "memplan/pictures/graph_picture.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define MARGIN 24.0
 #define ASPECT 1.45
 #define LEAST_WIDTH 420.0
-#define TRUNK 2.2 /* line width of a wire that carries the outputs of several boxes, in points */
+#define TRUNK 2.2 /* width of the line for a wire that carries the outputs of several boxes, in points */
 enum { TOOLTIPS_MAX = 2000 };
 
 static size_t write_legend(const mp_block_facts *facts, const mp_placement *placed, mp_legend_row *rows)
@@ -40,7 +40,7 @@ static size_t write_legend(const mp_block_facts *facts, const mp_placement *plac
     return n;
 }
 
-/* Gives each wire that passes over rows its own colour, so that it can be followed through other wires. */
+/* Gives each wire that passes over rows a colour of its own, so that it can be followed where wires cross. */
 static const char *wire_color(const mp_wire *wire)
 {
     static const char *const colors[] = {"#0f766e", "#be123c", "#4d7c0f", "#86198f", "#0369a1", "#92400e"};

@@ -1,8 +1,8 @@
-/* graph_picture_training.c - one training step in three drawings: forward alone, with the tensors kept for backward, and with
- * recomputation.
+/* graph_picture_training.c - draws one training step in three panels: only forward, with the tensors kept for backward, and
+ * with recomputation.
  *
- * Rows are blocks of the forward pass, from top to bottom. Beside each block are its recomputation and its backward. Forward
- * runs down, backward up, and wires of kept tensors cross between the columns. */
+ * The rows of a panel are blocks of the forward pass, from top to bottom. Its columns are forward, recomputation and
+ * backward. Forward runs down, backward up, and wires of kept tensors lead from one column to another. */
 #include "memplan/pictures/graph_picture.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ enum { ROWS_WANTED = 40, ROWS_MAX = 600 };
 
 typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
 
-/* One of the three drawings of the training step, with its own columns. */
+/* A panel: one of the three drawings of the training step, with its own columns. */
 typedef struct panel {
     const char *title;
     char about[128];
@@ -34,8 +34,8 @@ typedef struct panel {
     const mp_step *steps;
     size_t n_steps;
     bool present[N_COLUMNS];
-    double left, x[N_COLUMNS], width; /* left: x coordinate of the panel; x: left side of each column relative to `left` */
-    bool *box[N_COLUMNS];             /* per column and row: true if there is a box */
+    double left, x[N_COLUMNS], width; /* left: x coordinate of the panel. x: left side of each column, relative to `left` */
+    bool *box[N_COLUMNS];             /* per column and row: true if a box is drawn */
     int64_t *gradient_bytes;          /* per row: bytes of gradients that backward produces */
 } panel;
 
@@ -44,15 +44,16 @@ typedef struct drawing {
     const mp_graph_blocks *blocks;
     mp_canvas *canvas;
     mp_pool *pool; /* memory pool that owns all arrays */
-    int *row;      /* per node of the graph: its row */
-    double top;    /* y coordinate of the top of the boxes, in points */
+    int *row;      /* per node of the graph: its row in every panel */
+    double top;    /* y coordinate of the upper edge of the first row of boxes, in points */
     size_t n_lanes[2];
-    int *lane[2]; /* per row: lane of its wire beside the forward and the backward column; -1: none */
+    int *lane[2]; /* per row, beside the forward column [0] and the backward column [1]: lane of the row's wire; -1: no wire
+                     skips rows */
     mp_error *err;
 } drawing;
 
-/* Finds the row of every node; a backward node has the row of its forward node. Without forward_of the list is mirrored: the
- * first backward node is beside the last forward node. */
+/* Finds the row of every node; a backward node has the row of its forward node. If no node has forward_of, the list is
+ * mirrored: the first backward node is in the row of the last forward node. */
 static void find_rows(drawing *d)
 {
     const mp_graph *graph = d->graph;
@@ -71,7 +72,7 @@ static void find_rows(drawing *d)
         else if (it->forward_of >= 0)
             d->row[node] = d->blocks->block_of[it->forward_of];
         if (d->row[node] < 0)
-            d->row[node] = (int)d->blocks->n - 1; /* a node without row is the loss, which is shown in the last row */
+            d->row[node] = (int)d->blocks->n - 1; /* the node of the loss has no row of its own; it is shown in the last row */
     }
 }
 
@@ -80,14 +81,14 @@ static int row_of(const drawing *d, int node) /* returns the row of a node; -1: 
     return d->row[node];
 }
 
-static double row_y(const drawing *d, int row) /* returns the y coordinate of the middle of a row */
+static double row_y(const drawing *d, int row) /* returns the y coordinate of the middle of a row of boxes */
 {
     return d->top - row * ROW - MP_BLOCK_HEIGHT / 2;
 }
 
 /* ---- contents of a panel ---- */
 
-/* True if a step of the plan recomputes something; a copy brought back computes nothing. */
+/* True if a step of the plan recomputes a tensor. A copy that is brought back computes nothing. */
 static bool is_again(const drawing *d, const panel *p, size_t t)
 {
     return p->plan && p->plan->recompute && p->plan->recompute[t] &&
@@ -97,7 +98,7 @@ static bool is_again(const drawing *d, const panel *p, size_t t)
 static void find_boxes(const drawing *d, panel *p)
 {
     for (size_t k = 0; k < d->blocks->n; k++) p->box[FORWARD][k] = true;
-    bool *ran = p->box[AGAIN]; /* the array of boxes is free at this point and serves as scratch memory */
+    bool *ran = p->box[AGAIN]; /* the array for boxes is not yet in use here, so it serves as scratch memory */
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &d->graph->nodes[p->steps[t].node];
         int row = row_of(d, p->steps[t].node);
@@ -140,8 +141,8 @@ static mp_status panel_start(const drawing *d, panel *p)
     p->present[FORWARD] = true;
     MP_CHECK(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);
-    for (size_t k = 0; k < d->blocks->n;
-         k++) { /* without recomputation, tensors that the plan recomputes are drawn as forward-only or kept */
+    for (size_t k = 0; k < d->blocks->n; k++) { /* tensors whose forward run backward does not use count as forward-only:
+                                                   recomputed ones, or in the panel without backward all kept ones */
         int64_t *bytes = p->facts.of[k].bytes;
         mp_fate from = p->present[BACKWARD] ? MP_FATE_RECOMPUTED : MP_FATE_KEPT;
         bytes[MP_FATE_FORWARD_ONLY] += bytes[from];
@@ -152,16 +153,16 @@ static mp_status panel_start(const drawing *d, panel *p)
 
 /* ---- wires ---- */
 
-/* A run of a node that contributed to the current content of a storage: the run that wrote it, or a run that added to it. */
+/* A run of a node that contributed to the current content of a storage: it wrote the content, or added to it. */
 typedef struct maker {
     column column;
-    int row, next; /* next: another run that added to the storage; -1: none */
+    int row, next; /* next: index of another run that added to the same storage; -1: none */
 } maker;
 
 typedef struct makers {
     maker *all;
     size_t n, capacity;
-    int *last; /* per storage: the last run that contributed to its content; -1: none so far */
+    int *last; /* per storage: index of the last run that contributed to its content; -1: no run so far */
 } makers;
 
 static mp_status makers_start(makers *m, const drawing *d)
@@ -193,13 +194,13 @@ static void makers_free(makers *made)
     mp_free(made->all);
 }
 
-/* Assigns lanes beside a column to wires that skip rows. Each row has one lane for all its wires, up to the farthest row that
- * they reach. */
+/* Assigns lanes beside a column to wires that skip rows. All wires of a row share one lane, which ends at the farthest row
+ * that they reach. */
 static mp_status find_lanes(drawing *d, int side)
 {
     size_t n = d->blocks->n;
     int *reach = mp_pool_alloc(d->pool, n, sizeof *reach); /* per row: distance to the farthest row that its wires reach */
-    int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane: the row at which it is free again */
+    int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane: the row from which it is free again */
     MP_CLEARED_BY(makers_free) makers made = {0};
     if (!reach || !end) return MP_NO_MEMORY(d->err);
     MP_CHECK(makers_start(&made, d));
@@ -215,8 +216,8 @@ static mp_status find_lanes(drawing *d, int side)
             }
         MP_CHECK(note_makers(&made, alternative, FORWARD, row, d->err));
     }
-    for (size_t k = 0; k < n; k++) { /* rows and `end` are counted in the direction of the wires: downwards beside forward,
-                                        upwards beside backward */
+    for (size_t k = 0; k < n;
+         k++) { /* k and `end` count rows in the direction of the wires: downwards beside forward, upwards beside backward */
         int from = side ? (int)(n - 1 - k) : (int)k;
         d->lane[side][from] = -1;
         if (!reach[from]) continue;
@@ -234,7 +235,8 @@ static void arrow(const drawing *d, const char *color, const double *xy, size_t 
     mp_canvas_arrow(d->canvas, xy, n, color, 1.2);
 }
 
-/* Draws a wire within a column: down (forward, again) or up (backward). A wire that skips rows runs beside the column. */
+/* Draws a wire within a column: downwards (forward, recomputation) or upwards (backward). If the wire skips rows, it runs in
+ * a lane beside the column. */
 static void wire_along(const drawing *d, const panel *p, column c, int from, int to, const char *color)
 {
     double x = p->left + p->x[c], a = row_y(d, from), b = row_y(d, to), half = MP_BLOCK_HEIGHT / 2;
@@ -252,7 +254,7 @@ static void wire_along(const drawing *d, const panel *p, column c, int from, int
     arrow(d, color, (double[]){side, a + shift, out, a + shift, out, b - shift, side, b - shift}, 4);
 }
 
-/* Draws a wire to a column further right. If a box is in between, the wire uses the gap below its row. */
+/* Draws a wire to a column further right. If a box is in the way, the wire uses the gap below the row. */
 static void wire_across(const drawing *d, const panel *p, column from, int row, column to, int to_row, const char *color)
 {
     double x = p->left + p->x[from] + MP_BLOCK_WIDTH, end = p->left + p->x[to], a = row_y(d, row), b = row_y(d, to_row);
@@ -268,7 +270,7 @@ static void wire_across(const drawing *d, const panel *p, column from, int row, 
     arrow(d, color, (double[]){x, a, x + 9, a, x + 9, gap, turn, gap, turn, b, end, b}, 6);
 }
 
-/* A wire from a producing run to a reading run; equal wires are drawn once per panel. */
+/* A wire from a run that produces a storage to a run that reads it. Equal wires are drawn once per panel. */
 typedef struct link {
     column from, to;
     int from_row, to_row;
@@ -294,7 +296,7 @@ static void draw_link(const drawing *d, const panel *p, const link *one)
     wire_across(d, p, one->from, one->from_row, one->to, one->to_row, colors[one->from]);
 }
 
-/* Visits the steps, and draws a wire from each producing run to each reading run. */
+/* Draws the wires of a panel: visits the steps, and connects each run with the runs that read its results. */
 static mp_status draw_links(const drawing *d, const panel *p)
 {
     const mp_graph *graph = d->graph;
@@ -307,7 +309,7 @@ static mp_status draw_links(const drawing *d, const panel *p)
         const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
         int row = row_of(d, p->steps[t].node);
         if (row < 0 || alternative->returns)
-            continue; /* the content of a copy that is brought back comes from the forward run */
+            continue; /* the content of a copy that is brought back was produced by the forward run */
         column c = node->phase == MP_PHASE_BACKWARD ? BACKWARD : is_again(d, p, t) ? AGAIN : FORWARD;
         for (size_t i = 0; i < alternative->n_reads; i++)
             for (int m = made.last[alternative->reads[i]]; m >= 0; m = made.all[m].next) {
@@ -354,7 +356,7 @@ static mp_status draw_panel(const drawing *d, const panel *p)
     return MP_OK;
 }
 
-/* Places the panels side by side; returns their total width. */
+/* Places the three panels side by side, and returns their total width. */
 static double place_panels(const drawing *d, panel *panels, size_t n)
 {
     double x = 0, lanes[2];

@@ -1,4 +1,4 @@
-/* placement.c - computes the coordinates of boxes and the routes of wires. */
+/* placement.c - computes the coordinates of boxes, and the routes of the wires between them. */
 #include "formats/drawings/placement.h"
 
 #include <math.h>
@@ -6,19 +6,20 @@
 #include <string.h>
 
 #define SLOT_GAP 14.0   /* distance between the boxes of a row, in points */
-#define ROW_GAP 16.0    /* distance between rows without wires in between, in points */
+#define ROW_GAP 16.0    /* distance between two rows if no horizontal wire runs between them, in points */
 #define TRACK_GAP 5.0   /* distance between horizontal wires in a gap between rows, in points */
 #define LANE_GAP 6.0    /* distance between vertical wires beside a column, in points */
 #define GUTTER_GAP 16.0 /* free space beside the lanes of a gutter, both sides together, in points */
 
-/* A part of a bundle's wire, beside a column or above all columns. Readers in other columns have a separate lane. Such a reader
- * reads all boxes of the bundle; a reader in the same column reads only the boxes that joined the other lane above it. */
+/* A stretch: a vertical part of a wire beside a column, or a horizontal part above all columns. A bundle with several boxes
+ * has two lanes. One leads to readers in other columns, which read all boxes of the bundle. The other leads to readers in
+ * the same column, which read only the boxes that joined this lane above them. */
 typedef struct stretch {
-    int from;   /* the bundle whose output the stretch carries */
-    int gutter; /* index of the column beside which the stretch runs; -1: above all columns */
-    bool on;    /* true: to readers in other columns, of a bundle with several boxes */
-    double low,
-        high; /* y coordinates of the ends of a stretch beside a column; for a stretch above the columns, indices of gutters */
+    int from;         /* the bundle whose outputs the stretch carries */
+    int gutter;       /* index of the gutter in which the stretch runs; -1: it runs above all columns */
+    bool on;          /* true: the stretch leads to readers in other columns, and belongs to a bundle with several boxes */
+    double low, high; /* y coordinates of the ends of the stretch. If it runs above all columns, the indices of the gutters at
+                         its ends */
     int lane;
 } stretch;
 
@@ -29,15 +30,18 @@ typedef struct router {
     size_t n_edges;
     double box_width, box_height;
     size_t n_rows, n_columns;
-    int *row, *slot, *column;    /* row and slot: per box; column: per row */
-    size_t *outs, *ins;          /* per row: tracks below it for leaving wires; tracks above it for entering wires */
-    int *out_track, *in_track;   /* per box: its track below and above its row; -1: all its wires are straight */
-    bool *routed;                /* per edge: true if its wire runs beside columns */
-    int *bundle;                 /* per box: the bundle that the box belongs to */
-    size_t *members;             /* per bundle: number of its boxes */
-    int *skip;                   /* per bundle: a number if its wire passes over rows; -1: it leads to the next row only */
-    size_t *lanes;               /* per gutter: number of lanes that it needs. Gutter 0 is left of all columns */
-    double *top, *left, *gutter; /* per row: its top; per column: its left side, and the x at which its lanes begin */
+    int *row, *slot, *column; /* row and slot: per box. column: per row, the column that contains the row */
+    size_t *outs, *ins; /* number of horizontal tracks per row: below it for wires that leave its boxes, above it for wires that
+                           enter them */
+    int *out_track, *in_track; /* per box: its track below its row, and its track above its row; -1: it needs no track, because
+                                  all its wires are straight */
+    bool *routed;              /* per edge: true if its wire runs beside a column */
+    int *bundle;               /* per box: index of the bundle that contains the box */
+    size_t *members;           /* per bundle: number of its boxes */
+    int *skip;     /* per bundle: number of the wire if it passes over rows; -1: the wire only leads to the next row */
+    size_t *lanes; /* per gutter (the space beside a column): number of its lanes. Gutter 0 is left of all columns */
+    double *top, *left, *gutter; /* per row: y of its upper edge. Per column: x of its left side, and x at which the lanes of
+                                    its gutter begin */
     stretch *stretches;
     size_t n_stretches, capacity;
     mp_placement *out;
@@ -59,7 +63,7 @@ static bool is_vertical(const router *r, const mp_block_edge *e)
     return is_next(r, e) && r->slot[e->from] == r->slot[e->to];
 }
 
-/* Numbers the tracks: one in the gap above or below each box with wires there that are not vertical. */
+/* Numbers the horizontal tracks. A box has a track in the gap above or below it if some of its wires there are not vertical. */
 static void number_tracks(router *r)
 {
     for (size_t k = 0; k < r->n_rows; k++) r->outs[k] = r->ins[k] = 0;
@@ -73,8 +77,8 @@ static void number_tracks(router *r)
     }
 }
 
-/* Wraps rows into columns. Row sizes and the wires that cross below rows determine the column breaks, and the breaks determine
- * which wires are straight. This changes heights only slightly, so one round suffices. */
+/* Wraps rows into columns. The heights of rows and the wires that cross below rows determine where columns end. The ends of
+ * columns determine which wires are straight, and so the heights. This effect is small, so one round suffices. */
 static mp_status wrap(router *r, double aspect)
 {
     double *heights = mp_pool_alloc(r->pool, r->n_rows, sizeof *heights);
@@ -84,11 +88,12 @@ static mp_status wrap(router *r, double aspect)
     for (size_t k = 0; k < r->n_rows; k++) r->column[k] = 0;
     number_tracks(r);
     for (size_t k = 0; k < r->n_edges;
-         k++) { /* considers only the farthest wire of a box, because all wires of a box share one lane */
+         k++) { /* only the farthest wire of a box counts, because all wires of a box share one lane */
         const mp_block_edge *e = &r->edges[k];
         if (k + 1 < r->n_edges && r->edges[k + 1].from == e->from) continue;
         crossing[r->row[e->from]]++;
-        crossing[r->row[e->to]]--; /* the array contains differences; their cumulative sums are counts >= 0 */
+        crossing[r->row[e->to]]--; /* `crossing` contains differences; their cumulative sums are the numbers of wires, which are
+                                      >= 0 */
     }
     for (size_t k = 1; k < r->n_rows; k++) crossing[k] += crossing[k - 1];
     for (size_t k = 0; k < r->n; k++)
@@ -122,7 +127,8 @@ static double in_y(const router *r, int box)
 
 /* ---- lanes ---- */
 
-/* Finds the bundles, and which of them reach beyond the next row. A single box has one lane for all its readers. */
+/* Finds the bundles, and the bundles whose wire reaches beyond the next row. A box without a bundle has one lane for all its
+ * readers. */
 static mp_status find_bundles(router *r)
 {
     int n_skips = 0;
@@ -159,8 +165,8 @@ static mp_status stretch_to(router *r, int from, int gutter, bool on, double a, 
     return MP_OK;
 }
 
-/* Returns the gutter through which a wire reaches its reader: right of the column if the wire stays in it, else left of the
- * reader's column. */
+/* Returns the gutter through which a wire reaches its reader. If the wire stays in its column, this is the gutter to the
+ * right of the column; else the gutter to the left of the reader's column. */
 static int entry_gutter(const router *r, const mp_block_edge *e)
 {
     int from = column_of(r, e->from), to = column_of(r, e->to);
@@ -176,7 +182,7 @@ static mp_status find_stretches(router *r)
         const bool on = leads_on(r, e);
         if (enter == leave) {
             MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), in_y(r, e->to)));
-        } else { /* between distant columns, the wire runs above all columns */
+        } else { /* if its column is not the next one, the wire runs above all columns */
             MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), 0));
             MP_CHECK(stretch_to(r, from, -1, on, leave, enter));
             MP_CHECK(stretch_to(r, from, enter, on, 0, in_y(r, e->to)));
@@ -203,13 +209,12 @@ static int by_box(const void *a, const void *b)
     return x->on - y->on;
 }
 
-/* Assigns lanes without overlap: each stretch, from top to bottom, gets the first free lane. lanes[g + 1] is the number of
- * lanes in gutter g. */
+/* Assigns lanes so that stretches in a lane do not overlap. Each stretch, from top to bottom, gets the first free lane.
+ * lanes[g + 1] is the number of lanes in gutter g. */
 static mp_status give_lanes(router *r, size_t *lanes)
 {
-    double *end = mp_pool_alloc(
-        r->pool, r->n_stretches,
-        sizeof *end); /* per lane of the current gutter: y coordinate at which the last stretch in the lane ends */
+    double *end = mp_pool_alloc(r->pool, r->n_stretches,
+                                sizeof *end); /* per lane of the current gutter: y coordinate at which its last stretch ends */
     if (!end) return MP_NO_MEMORY(r->err);
     if (r->n_stretches) qsort(r->stretches, r->n_stretches, sizeof *r->stretches, by_gutter);
     for (size_t k = 0; k < r->n_stretches; k++) {
@@ -290,7 +295,7 @@ static double middle(const router *r, int box)
     return r->out->x[box] + r->box_width / 2;
 }
 
-/* Adds the wires along lanes, and the wires between lanes above the columns. */
+/* Adds the parts of wires that run in lanes, and the parts that connect lanes above the columns. */
 static mp_status wires_of_stretches(router *r, double above)
 {
     for (size_t k = 0; k < r->n_stretches; k++) {
@@ -309,7 +314,7 @@ static mp_status wires_of_stretches(router *r, double above)
     return MP_OK;
 }
 
-/* The drawn parts of a routed edge: from its box into the lane, and from the lane to its reader. */
+/* The two parts of the wire of an edge: from its box to the lane, and from the lane to its reader. */
 typedef struct route {
     int bundle, from, to;
     bool on;
@@ -329,7 +334,8 @@ static int by_tap(const void *a, const void *b)
     return x->on - y->on;
 }
 
-/* Adds the wires from boxes into their lanes, and from lanes to readers, each once. */
+/* Adds the parts of wires that lead from boxes to lanes and from lanes to readers. Each part is added once, although several
+ * edges share it. */
 static mp_status wires_of_routes(router *r)
 {
     size_t n = 0;

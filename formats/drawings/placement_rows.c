@@ -1,13 +1,14 @@
-/* placement_rows.c - rows by longest paths, order within rows by barycenters, columns by line breaks. */
+/* placement_rows.c - assigns boxes to rows by longest paths, orders boxes within rows by barycenters, and wraps rows into
+ * columns. */
 #include "formats/drawings/placement.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* A box while its row is being ordered. */
+/* A box during the ordering of its row. */
 typedef struct place {
     int box, rank;
-    bool main; /* true for boxes of the main line (the longest path), which is drawn leftmost */
+    bool main; /* true if the box is on the main line (a longest path of the graph), which is drawn leftmost */
     double barycenter;
     int remaining; /* length of the longest path from this box to a sink */
 } place;
@@ -22,12 +23,12 @@ static int by_place(const void *a, const void *b)
     return (x->box > y->box) - (x->box < y->box);
 }
 
-/* Finds ranks as longest paths from the sources; a source is moved directly above its first reader. remaining: longest paths to
- * the sinks. */
+/* Computes ranks: the rank of a box is the length of the longest path from a source. A source is then moved directly above
+ * its first reader. `remaining` receives the lengths of the longest paths to a sink. */
 static void find_ranks(size_t n, const mp_block_edge *edges, size_t n_edges, int *rank, int *remaining)
 {
     for (size_t k = 0; k < n; k++) rank[k] = remaining[k] = 0;
-    for (size_t k = 0; k < n_edges; k++) /* edges are sorted by `from`, which is a topological order */
+    for (size_t k = 0; k < n_edges; k++) /* the edges are sorted by `from`, and from < to, so this is a topological order */
         if (rank[edges[k].to] < rank[edges[k].from] + 1) rank[edges[k].to] = rank[edges[k].from] + 1;
     for (size_t k = n_edges; k-- > 0;)
         if (remaining[edges[k].from] < remaining[edges[k].to] + 1) remaining[edges[k].from] = remaining[edges[k].to] + 1;
@@ -39,7 +40,7 @@ static void find_ranks(size_t n, const mp_block_edge *edges, size_t n_edges, int
     }
 }
 
-/* Marks one longest path of the whole graph, which has one box in every rank. */
+/* Marks one longest path of the whole graph. The path has one box in every rank. */
 static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges, const int *rank, const int *remaining,
                            bool *on_line)
 {
@@ -47,7 +48,8 @@ static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges,
     for (size_t k = 1; k < n; k++)
         if (remaining[k] > remaining[at]) at = k;
     for (size_t k = 0; k < n; k++) on_line[k] = k == at;
-    for (size_t k = 0; k < n_edges; k++) { /* edges are sorted by `from`, and from < to, so successors come later */
+    for (size_t k = 0; k < n_edges;
+         k++) { /* the edges are sorted by `from`, and from < to, so the edges of a later box follow */
         const mp_block_edge *e = &edges[k];
         if ((size_t)e->from != at || rank[e->to] != rank[at] + 1 || remaining[e->to] != remaining[at] - 1) continue;
         at = (size_t)e->to;
@@ -55,8 +57,8 @@ static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges,
     }
 }
 
-/* Assigns slots to the boxes of every rank from left to right. Each slot is as close to the box's barycenter as earlier boxes
- * permit. */
+/* Assigns slots to the boxes of every rank, from left to right. Each box gets the slot closest to its barycenter that the
+ * boxes before it leave free. */
 static void give_slots(const place *places, size_t n, int *slot)
 {
     int next = 0;
@@ -68,7 +70,7 @@ static void give_slots(const place *places, size_t n, int *slot)
     }
 }
 
-/* Performs one sweep: orders by the barycenters of the neighbours above, below or both. */
+/* Performs one sweep of the ordering. The order follows the barycenters of the neighbours above, below or both. */
 static void sweep(place *places, size_t n, const mp_block_edge *edges, size_t n_edges, bool above, bool below, double *sum,
                   int *count, int *slot)
 {
@@ -85,7 +87,8 @@ static void sweep(place *places, size_t n, const mp_block_edge *edges, size_t n_
     give_slots(places, n, slot);
 }
 
-/* Converts ranks to rows: a rank with too many slots is compacted, then divided into several rows. */
+/* Converts ranks to rows. If a rank has too many slots, the gaps between its boxes are removed; if it still has too many, it
+ * is divided into several rows. */
 static size_t rows_of_ranks(const place *places, size_t n, int *row, int *slot)
 {
     size_t n_rows = 0;
@@ -127,7 +130,8 @@ mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges
     return MP_OK;
 }
 
-/* Divides the rows into columns of about `target` height (from four fifths to slightly above), where the fewest wires cross. */
+/* Divides the rows into columns of about `target` height, from four fifths of it to slightly above. Columns end where the
+ * fewest wires cross. */
 static size_t cut(size_t n, const double *heights, const double *widths, const size_t *crossing, double target, int *column,
                   double *width, double *height)
 {
@@ -156,7 +160,7 @@ static size_t cut(size_t n, const double *heights, const double *widths, const s
 size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, const size_t *crossing, double aspect,
                          int *column)
 {
-    enum { PARTS = 4 }; /* number of parts into which a column is divided, because few rows do not divide evenly */
+    enum { PARTS = 4 }; /* few rows do not divide evenly, so column heights for PARTS fractions of a column are tried too */
     double total = 0, area = 0, width, height, best = INFINITY, target = 0;
     for (size_t r = 0; r < n; r++) {
         total += heights[r];
@@ -165,7 +169,8 @@ size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, 
     for (size_t c = PARTS; c <= PARTS * n; c++) {
         const double tried = PARTS * total / (double)c;
         cut(n, heights, widths, crossing, tried, column, &width, &height);
-        const double empty = log(width * height / fmax(area, 1)); /* 0: no white space beside the rows */
+        const double empty = log(
+            width * height / fmax(area, 1)); /* logarithm of the drawing's area relative to the rows' area; 0: no white space */
         double off = fabs(log(width / fmax(height, 1) / aspect)) + 2 * empty;
         if (off < best) {
             best = off;
@@ -182,9 +187,9 @@ typedef struct bundler {
     const bool *routed;
     const int *row;
     size_t n_edges;
-    size_t *first;             /* per box: index of its first edge; one more element at the end */
-    int *bundle, *next, *last; /* next: per box, the box that joined its bundle after it (-1: none); last: per bundle, the box
-                                  that joined last */
+    size_t *first;             /* per box: index of its first edge. One further element marks the end */
+    int *bundle, *next, *last; /* next: per box, the box that joined its bundle after it (-1: none). last: per bundle, the box
+                                  that joined it last */
 } bundler;
 
 static int by_ends(const void *a, const void *b)
@@ -200,7 +205,7 @@ static bool reads(const bundler *b, int from, int to)
     return bsearch(&wanted, b->edges + b->first[from], b->first[from + 1] - b->first[from], sizeof wanted, by_ends) != NULL;
 }
 
-/* True if a box reads all boxes of a bundle in earlier rows. */
+/* True if the reader reads all boxes of a bundle that are in earlier rows. */
 static bool reads_all_above(const bundler *b, int reader, int bundle)
 {
     for (int m = bundle; m >= 0; m = b->next[m])
@@ -208,8 +213,8 @@ static bool reads_all_above(const bundler *b, int reader, int bundle)
     return true;
 }
 
-/* True if a box can join a bundle: every reader of the bundle in a later row reads the box, and the box's readers read all
- * earlier members. */
+/* True if a box can join a bundle. Every reader of the bundle in a later row must read the box, and every reader of the box
+ * must read all boxes of the bundle in earlier rows. */
 static bool suits(const bundler *b, int box, int bundle)
 {
     for (size_t k = b->first[box]; k < b->first[box + 1]; k++)
@@ -225,20 +230,19 @@ mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_ed
 {
     bundler b = {.edges = edges, .routed = routed, .row = row, .n_edges = n_edges, .bundle = bundle};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    int *newest =
-        mp_pool_alloc(pool, n, sizeof *newest); /* per box: 1 + the latest bundle to which a box that it reads belongs */
+    int *newest = mp_pool_alloc(pool, n, sizeof *newest); /* per box: 1 + the latest bundle from which the box reads; 0: none */
     b.first = mp_pool_alloc(pool, n + 1, sizeof *b.first);
     b.next = mp_pool_alloc(pool, n, sizeof *b.next);
     b.last = mp_pool_alloc(pool, n, sizeof *b.last);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
     for (size_t k = 0; k < n_edges; k++) b.first[edges[k].from + 1] = k + 1;
     for (size_t k = 0; k < n; k++) {
-        if (b.first[k + 1] < b.first[k]) b.first[k + 1] = b.first[k]; /* a box without outgoing edges has an empty range */
+        if (b.first[k + 1] < b.first[k]) b.first[k + 1] = b.first[k]; /* a box without outgoing edges gets an empty range */
         bundle[k] = b.last[k] = (int)k;
         b.next[k] = -1;
     }
     for (size_t k = 0; k < n; k++) {
-        int to = -1; /* the box's first reader through a wire that runs beside columns */
+        int to = -1; /* first box that reads this box through a wire beside a column; -1: none */
         for (size_t e = b.first[k]; e < b.first[k + 1] && to < 0; e++)
             if (routed[e]) to = edges[e].to;
         if (to < 0) continue;

@@ -9,7 +9,8 @@
 #include "estimator/base/names.h"
 #include "formats/json/json.h"
 
-/* Returns the bytes that a node writes. They differ if the file was measured with another batch, length or type. */
+/* Returns the bytes that a node writes. If they differ from the file's, the file was measured with another batch, length or
+ * type. */
 static int64_t written_bytes(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *base = &node->alternatives[0];
@@ -56,7 +57,7 @@ typedef struct reader {
     mp_error *err;
 } reader;
 
-/* Reads the seconds of a row as ticks of the graph; messages use the name `node`. */
+/* Reads the seconds of a row as ticks of the graph. `node` is the name used in messages. */
 static mp_status read_ticks(const reader *r, const mp_json_record *row, const char *node, int64_t *ticks)
 {
     double seconds;
@@ -67,7 +68,7 @@ static mp_status read_ticks(const reader *r, const mp_json_record *row, const ch
     return MP_OK;
 }
 
-/* Checks that every row can be read, including rows of nodes that the graph lacks. */
+/* Checks that every row of the file can be read, even if the graph lacks the row's node. */
 static mp_status read_names(reader *r)
 {
     for (size_t k = 0; k < json_array_size(r->rows); k++) {
@@ -91,7 +92,8 @@ static void set_ticks(mp_node *node, int64_t ticks)
     }
 }
 
-/* Reads one algorithm as an alternative of the node. If the options do not permit it, *alternative is unchanged. */
+/* Reads one algorithm of a row as an alternative of the node. If the options do not permit the algorithm, *alternative is
+ * unchanged. */
 static mp_status read_algorithm(const reader *r, const mp_json_record *row, const mp_node *node, const mp_alternative *others,
                                 size_t n, mp_alternative *alternative, bool *permitted)
 {
@@ -124,7 +126,7 @@ static int faster_then_smaller(const void *a, const void *b)
     return strcmp(x->algorithm, y->algorithm);
 }
 
-/* Replaces the node's alternatives by the row's algorithms, if any is permitted. */
+/* Replaces the alternatives of a node by the algorithms of its row, if at least one of them is permitted. */
 static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_node *node)
 {
     const json_t *list = NULL;
@@ -136,7 +138,7 @@ static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_
     mp_alternative *alternatives = mp_pool_alloc(r->graph->pool, json_array_size(list), sizeof *alternatives);
     MP_ENSURE(alternatives, r->err, MP_NOMEM, "no memory for the costs");
     for (size_t k = 0; k < json_array_size(list); k++) {
-        mp_json_record one = *row; /* keeps the position of the node's row, so that messages name the node */
+        mp_json_record one = *row; /* keeps the position of the node's row, so that error messages name the node */
         bool permitted;
         one.object = json_array_get(list, k);
         if (!json_is_object(one.object)) return mp_json_record_fail(row, "algorithm %zu is no object", k);
@@ -153,7 +155,7 @@ static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_
     return MP_OK;
 }
 
-/* Checks the bytes that the node wrote. Files of other programs may omit them. */
+/* Checks that the node writes as many bytes as the measured node. Files written by other programs may omit these bytes. */
 static mp_status check_bytes(const reader *r, const mp_json_record *row, const mp_node *node)
 {
     const int64_t here = written_bytes(r->graph, node);

@@ -1,7 +1,7 @@
-/* graph_json.c - training graphs to and from JSON.
+/* graph_json.c - reads and writes training graphs as JSON.
  *
- * The row of an alternative contains only the differences from the base and inherits the rest. An in-place pair is inherited
- * only if the alternative still reads its first storage and writes its second. */
+ * The JSON object of an alternative contains only its differences from the base alternative, and inherits all other fields.
+ * An in-place pair is inherited only if the alternative still reads its first storage and writes its second. */
 #include "memplan/graph_json.h"
 
 #include <math.h>
@@ -24,9 +24,9 @@ enum { N_FLAGS = sizeof flag_names / sizeof *flag_names };
 struct reader {
     mp_graph *graph;
     mp_ids ids;   /* ids of the file's storages */
-    size_t *seen; /* per storage: number of the last list in which it occurred, to detect repetitions */
+    size_t *seen; /* per storage: number of the last list that contained it; detects repetitions within a list */
     size_t n_lists;
-    double *seconds; /* seconds of all alternatives, in file order */
+    double *seconds; /* seconds of all alternatives of all nodes, in file order */
     size_t n_seconds, seconds_capacity;
     mp_error *err;
 };
@@ -40,7 +40,8 @@ static mp_status copy_text(struct reader *r, const mp_json_record *row, const ch
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
-/* Sets *number to the index of the row's `key` name in a list of names. A missing name changes nothing. */
+/* Sets *number to the index of the name that the row's field `key` contains, in a list of names. If the field is missing,
+ * *number is unchanged. */
 static mp_status read_name(const mp_json_record *row, const char *key, const char *const *names, size_t n, int *number)
 {
     const char *name = NULL;
@@ -88,7 +89,8 @@ static mp_status read_storage(struct reader *r, const mp_json_record *row)
     return MP_OK;
 }
 
-/* Reads a list of storage ids. A missing list changes nothing (MP_PARSE if `required`). A repeated storage counts once. */
+/* Reads a field with a list of storage ids. If the field is missing, the list is unchanged (MP_PARSE if it is `required`).
+ * If a storage is repeated, it counts once. */
 static mp_status read_list(struct reader *r, const mp_json_record *row, const char *key, bool required, int **list, size_t *n)
 {
     const json_t *array = NULL;
@@ -137,7 +139,8 @@ static mp_status read_pairs(struct reader *r, const mp_json_record *row, const m
     return MP_OK;
 }
 
-/* Reads the row of an alternative. `base` is the alternative that it inherits from; NULL for the base itself. */
+/* Reads the object of an alternative. `base` is the alternative whose fields it inherits; NULL for the base alternative
+ * itself. */
 static mp_status read_alternative(struct reader *r, const mp_json_record *row, const mp_alternative *base, double base_seconds,
                                   mp_alternative *alternative)
 {
@@ -167,7 +170,7 @@ static mp_status read_flags(const mp_json_record *row, unsigned *flags)
     for (size_t i = 0; i < json_array_size(array); i++) {
         const char *name;
         MP_CHECK(mp_json_element_text(row, "flags", array, i, &name));
-        for (int k = 0; k < N_FLAGS; k++) /* flags that memplan does not know belong to other programs and are ignored */
+        for (int k = 0; k < N_FLAGS; k++) /* unknown flags belong to other programs and are ignored */
             if (!strcmp(name, flag_names[k].name)) *flags |= flag_names[k].flag;
     }
     return MP_OK;
@@ -197,7 +200,7 @@ static mp_status read_node(struct reader *r, const mp_json_record *row)
     node->n_alternatives = n;
     MP_CHECK(read_alternative(r, row, NULL, 0, &alternatives[0]));
     for (size_t k = 1; k < n; k++) {
-        mp_json_record alternative = *row; /* keeps the position of the node's row, so that messages name the node */
+        mp_json_record alternative = *row; /* keeps the position of the node's row, so that error messages name the node */
         alternative.object = json_array_get(listed, k - 1);
         if (!json_is_object(alternative.object)) return mp_json_record_fail(row, "alternative %zu is no object", k);
         MP_CHECK(read_alternative(r, &alternative, &alternatives[0], r->seconds[first], &alternatives[k]));
@@ -223,7 +226,7 @@ static mp_status read_forward_of(struct reader *r, const json_t *nodes)
     return MP_OK;
 }
 
-/* Returns the node of the alternative with this number, counted over all nodes. */
+/* Returns the node of alternative number k, counted over all nodes. */
 static int node_of_alternative(const mp_graph *graph, size_t number)
 {
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -255,7 +258,7 @@ static mp_status set_ticks(struct reader *r, const mp_json_record *top)
 
 typedef mp_status (*list_name)(mp_graph *graph, const char *name, int *number, mp_error *err);
 
-/* Adds the graph's additional channels or tiers. */
+/* Adds the channels or tiers that the file states in addition to the default ones. */
 static mp_status read_names(struct reader *r, const mp_json_record *top, const char *key, list_name add)
 {
     const json_t *array = NULL;
@@ -341,7 +344,7 @@ static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
     return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
 }
 
-/* True if a reader would derive the same in-place pairs for the alternative. */
+/* True if a reader of the file would derive the same in-place pairs for the alternative. */
 static bool same_pairs(const mp_alternative *base, const mp_alternative *alternative)
 {
     size_t k = 0;
@@ -370,8 +373,8 @@ static json_t *pairs_json(const mp_graph *graph, const mp_alternative *alternati
     return array;
 }
 
-/* Sets the fields of an alternative in its row: for the base itself (`base` NULL) all non-empty fields, else the differences
- * from the base. */
+/* Writes the fields of an alternative to its JSON object. For the base alternative (`base` NULL) these are all fields that
+ * are not empty. For any other alternative they are the differences from the base. */
 static void set_alternative(json_t **row, const mp_graph *graph, const mp_alternative *alternative, const mp_alternative *base)
 {
     if (!base || alternative->ticks != base->ticks)
@@ -458,7 +461,7 @@ static json_t *header_json(const mp_graph *graph)
 {
     const size_t channels = MP_CHANNEL_SECOND_STREAM + 1,
                  tiers = MP_TIER_DEVICE +
-                         1; /* every graph has the default channels and tier, so only additional ones are written */
+                         1; /* every graph has the default channels and the default tier, so only additional ones are written */
     json_t *header = json_pack("{s:s, s:i, s:o, s:o, s:o, s:I, s:f, s:s, s:s}", "format", "memplan-graph", "version", 1, "name",
                                mp_json_text(graph->name), "options", mp_json_parse(graph->options), "target",
                                mp_json_text(graph->target), "alignment", (json_int_t)graph->alignment, "tick_seconds",

@@ -1,4 +1,4 @@
-/* json.c - the only file that calls jansson's parser and printer. */
+/* json.c - calls jansson's parser and printer; no other file does. */
 #include "formats/json/json.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 _Thread_local mp_json_limits mp_json_most = {1 << 30, 2000000, 8000000};
 
-/* A file may always have one container per 16 bytes and one element per 4 bytes. memplan's own files have fewer. */
+/* Limits are not below one container per 16 bytes and one element per 4 bytes of the file. memplan's own files have fewer. */
 enum { CONTAINER_BYTES = 16, ELEMENT_BYTES = 4 };
 
 static size_t larger(size_t a, size_t b)
@@ -20,7 +20,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Counts the values of a file before jansson parses it, because jansson uses up to 220 bytes for an object of 3 characters. */
+/* Counts the values of a file before jansson parses it. This limits memory, because jansson may use 220 bytes for an object
+ * of 3 characters. */
 static mp_status check_size(const uint8_t *bytes, size_t size, mp_error *err)
 {
     size_t containers = 0, elements = 0;
@@ -51,7 +52,8 @@ json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *i
 {
     errno = 0;
     json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, fault);
-    /* If an allocation fails, jansson returns no error text for an object or array, and reports a syntax error for a string. */
+    /* Distinguishes a lack of memory from a syntax error. If an allocation fails, jansson gives no error text for an object
+     * or array, and reports a syntax error for a string. */
     *is_nomem = !json && (errno == ENOMEM || !fault->text[0] || json_error_code(fault) == json_error_out_of_memory);
     return json;
 }
@@ -103,8 +105,8 @@ mp_status mp_json_record_at(const json_t *array, const char *name, size_t i, mp_
     return json_is_object(out->object) ? MP_OK : MP_FAIL(err, MP_PARSE, "%s[%zu] is no object", name, i);
 }
 
-/* Finds the value of a field; NULL: missing or null. MP_PARSE: missing although required, or its type is not in `types` (bit k:
- * type k of jansson), which `what` describes. */
+/* Finds the value of a field; NULL: missing or null. MP_PARSE: the field is missing although it is required, or its type is
+ * not in `types`. `types` has bit k for type k of jansson; `what` describes the types for messages. */
 static mp_status field(const mp_json_record *row, const char *key, bool required, unsigned types, const char *what,
                        const json_t **value)
 {
@@ -224,7 +226,8 @@ json_t *mp_json_parse(const char *text)
     return json_object();
 }
 
-/* Escapes characters that control a terminal and that jansson does not escape (it escapes those below U+0020). */
+/* Escapes those characters that control a terminal and that jansson does not escape. (jansson escapes characters below
+ * U+0020.) */
 static int put_piece(const char *bytes, size_t n, void *out)
 {
     for (const char *at = bytes, *from = bytes; at < bytes + n; from = at) {
@@ -263,7 +266,7 @@ void mp_json_start(mp_json_out *out, json_t *header)
     json_object_foreach(header, key, value)
     {
         mp_text_put(&out->text, between);
-        mp_text_put(&out->text, key); /* keys are written by memplan itself and need no escaping */
+        mp_text_put(&out->text, key); /* memplan itself chooses the keys, so they need no escaping */
         mp_text_put(&out->text, "\":");
         put_value(&out->text, value, JSON_COMPACT);
         between = ",\n \"";

@@ -1,4 +1,4 @@
-/* network_json.c - reads the levels of a network, and writes a measured one. */
+/* network_json.c - reads the levels of a network from a file, and writes a level that was measured. */
 #include "formats/json/network_json.h"
 
 #include <math.h>

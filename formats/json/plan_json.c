@@ -1,4 +1,4 @@
-/* plan_json.c - reads plans from JSON. A value that a plan does not state is null in the header. */
+/* plan_json.c - reads plans from JSON. If a plan does not state a value, the header contains null. */
 #include "formats/json/plan_json.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ struct reader {
     mp_error *err;
 };
 
-/* Reads a number of bytes; -1: the plan does not state it. */
+/* Reads a field with a number of bytes; -1: the plan does not state it. */
 static mp_status read_bytes(const mp_json_record *top, const char *key, int64_t *bytes)
 {
     *bytes = -1;
@@ -42,7 +42,7 @@ static mp_status read_text(struct reader *r, const mp_json_record *row, const ch
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
-/* Refuses a plan for a graph with another hash, and names the options that differ. */
+/* Fails if the plan was made for a graph with another hash. The message names the options that differ. */
 static mp_status refuse_hash(const struct reader *r, const mp_json_record *top, const char *hash)
 {
     enum { LONGEST = 300 };
@@ -168,7 +168,7 @@ static mp_status read_checkpoints(struct reader *r, const mp_json_record *top)
     return MP_OK;
 }
 
-/* Reads an integer field whose value must fit an int. A missing field gives -1. */
+/* Reads a field with an integer that must fit into an int. If the field is missing, the value is -1. */
 static mp_status read_small(const mp_json_record *row, const char *key, bool required, int *value)
 {
     int64_t found = -1;
@@ -228,8 +228,8 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
             step->until = 0;
         else if (step->until <= (int)t)
             MP_CHECK(mp_json_record_fail(&row, "\"until\" is %d, but the waiting step must come after this one", step->until));
-        plan->recompute[t] = ran[step->node]; /* if the file does not state the flag, it gets the correct value: whether the
-                                                 node has run before */
+        plan->recompute[t] = ran[step->node]; /* if the file does not state whether the step is a recomputation, this is
+                                                 derived: it is one if the node has run before */
         MP_CHECK(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));
         ran[step->node] = true;
         MP_CHECK(read_frees(r, &row, t, &frees_capacity));
@@ -240,7 +240,7 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
     plan->n_steps = n;
     if (is_timed)
         MP_CHECK(mp_makespan(r->graph, plan->steps, n, NULL, &plan->ticks,
-                             r->err)); /* a plan with invalid steps has no makespan; the checker refuses it */
+                             r->err)); /* if the steps are invalid, the plan has no makespan; the checker will refuse it */
     if (!claims_frees) {
         mp_free(plan->frees_start);
         mp_free(plan->frees);
@@ -289,7 +289,7 @@ static mp_status read_offsets(struct reader *r, const mp_json_record *top)
     return MP_OK;
 }
 
-/* Reads the offsets in tiers other than the device. The storage determines the tier. */
+/* Reads the offsets in tiers other than the device. The tier of an offset is the tier of its storage. */
 static mp_status read_tier_offsets(struct reader *r, const mp_json_record *top)
 {
     const json_t *offsets = NULL;

@@ -27,7 +27,8 @@ static json_t *checkpoints_json(const mp_plan *plan, const mp_graph *graph)
     return array;
 }
 
-/* Returns the checkpointed modules of a plan; an empty list if the plan has another form. */
+/* Returns the names of the modules that the plan keeps as checkpoints; an empty list if the plan does not consist of
+ * checkpointed modules. */
 static json_t *modules_json(const mp_plan *plan, const mp_graph *graph)
 {
     json_t *array = json_array();

@@ -6,7 +6,7 @@
  * - separate merged tensors (onnx_merged.c)
  * - read the metadata on modules (onnx_metadata.c) and initializers (onnx_origins.c)
  * - choose roles (onnx_roles.c) and bind open dimensions (onnx_dimensions.c)
- * - sort, infer, and recognise masks (onnx_generated.c)
+ * - sort the operators, infer shapes, and recognise masks (onnx_generated.c)
  *
  * Time and memory depend on the size of the skeleton, not of the file. */
 #include "memplan/onnx.h"
@@ -23,11 +23,11 @@
 #include "formats/onnx/scan/onnx_scan.h"
 #include "onnx.pb-c.h"
 
-/* Other file types that users may have, with advice on how to make an ONNX file from each.
+/* Other types of files that users may pass, with advice on how to make an ONNX file from each.
  *
- * An ONNX file is a protobuf message whose fields have the numbers 1 to 25. It starts with the tag of one of these fields, and
- * none of the signatures below does. Other protobuf files (TensorFlow's graphs) are recognised by name after reading has
- * failed. */
+ * An ONNX file is a protobuf message whose fields have the numbers 1 to 25. It starts with the tag of one of these fields.
+ * None of the following signatures starts with such a tag. Other protobuf files (TensorFlow's graphs) are recognised by the
+ * name of the file, after an attempt to read them has failed. */
 #define FROM_PYTORCH "export the network with torch.onnx.export (examples/export_pytorch.py does it)"
 #define FROM_TENSORFLOW "convert it with tf2onnx: python -m tf2onnx.convert --help"
 
@@ -37,7 +37,7 @@ static const struct {
     size_t n;
     const char *sentence;
 } kinds[] = {
-    /* torch.save writes a ZIP since PyTorch 1.6, as do TorchScript and torch.export */
+    /* the signature of a ZIP file, which torch.save writes since PyTorch 1.6, and TorchScript and torch.export write too */
     {0, "PK\3\4", 4, "this is a ZIP, as PyTorch's checkpoints (.pt, .pth) are, and not an ONNX file: " FROM_PYTORCH},
     {0, "\x80\2\x8a\nl\xfc\x9c", 7, "this is a PyTorch checkpoint: weights, without the network: " FROM_PYTORCH},
     {0, "\x80\2", 2, "this is a pickle of Python, as older PyTorch checkpoints are, and not an ONNX file: " FROM_PYTORCH},
@@ -54,7 +54,7 @@ static const struct {
     {0, "\x1f\x8b", 2, "this file is compressed: unpack it with gunzip"},
 };
 
-/* True if the bytes begin with an eight-byte length and a JSON object of that length. */
+/* True if the bytes begin with a length of eight bytes and a JSON object of this length (a safetensors file). */
 static bool is_safetensors(const uint8_t *bytes, size_t size)
 {
     uint64_t length = 0;
@@ -63,7 +63,8 @@ static bool is_safetensors(const uint8_t *bytes, size_t size)
     return length >= 2 && length <= size - 8 && bytes[8] == '{' && (bytes[9] == '"' || bytes[9] == ' ' || bytes[9] == '}');
 }
 
-/* Refuses a file of a known type other than ONNX; the message says how to make an ONNX file from it. Every ONNX file passes. */
+/* Fails for a file of a known type other than ONNX; the message says how to make an ONNX file from it. An ONNX file always
+ * passes. */
 static mp_status refuse_foreign(const uint8_t *bytes, size_t size, mp_error *err)
 {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -74,7 +75,7 @@ static mp_status refuse_foreign(const uint8_t *bytes, size_t size, mp_error *err
     return MP_OK;
 }
 
-/* Returns advice for a file that cannot be read as ONNX, based on its name; NULL: none. */
+/* Returns advice, based on the name of a file that cannot be read as ONNX; NULL: there is no advice. */
 static const char *foreign_by_name(const char *path)
 {
     static const struct {
@@ -113,7 +114,7 @@ static mp_status add_outputs(mp_model *model, const Onnx__GraphProto *graph, mp_
     return MP_OK;
 }
 
-/* Creates an empty model, named after the file without folder and ending. */
+/* Creates an empty model whose name is the name of the file, without folder and ending. */
 static mp_status new_model(const char *path, mp_model **out, mp_error *err)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
@@ -158,8 +159,8 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     return MP_OK;
 }
 
-/* Scans an ONNX file. If the file is not an ONNX model and its name suggests another type, the error message contains advice.
- */
+/* Scans an ONNX file. If the file is not an ONNX model and its name suggests another type, the error message also contains
+ * advice. */
 static mp_status scan(const char *path, const mp_file *file, mp_onnx_skeleton *skeleton, mp_error *err)
 {
     const char *hint = foreign_by_name(path);

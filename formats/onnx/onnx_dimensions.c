@@ -1,8 +1,8 @@
 /* onnx_dimensions.c - binds open dimensions to sizes.
  *
- * A dimension of an input is a number, a symbol ("N"), or unknown: no value, -1 (Paddle), or "?" (others). An unknown dimension
- * gets the symbol "INPUT[AXIS]", so that --dim can name it. --batch sets the first dimension of the data inputs. If only
- * another axis is named as the batch (sequence first), --batch sets that axis. */
+ * A dimension of an input is a number, a symbol ("N"), or unknown: no value, -1 (Paddle), or "?" (others). An unknown
+ * dimension gets the symbol "INPUT[AXIS]", so that --dim can name it. --batch sets the first dimension of the data inputs.
+ * If only another axis has the name of a batch (sequence first), --batch sets that axis. */
 #include "formats/onnx/onnx.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ enum { OPEN = -1 };
 
 typedef struct symbol {
     const char *name;
-    int64_t size; /* size of the dimension; OPEN: not determined so far */
+    int64_t size; /* size of the dimension; OPEN: not known so far */
     bool by_batch;
 } symbol;
 
@@ -29,27 +29,28 @@ typedef struct binder {
     mp_error *err;
 } binder;
 
-/* Returns the tensor type of a declaration; NULL: none. */
+/* Returns the tensor type that a declaration states; NULL: none. */
 static const Onnx__TypeProto__Tensor *tensor_type(const Onnx__ValueInfoProto *info)
 {
     return info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? info->type->tensor_type : NULL;
 }
 
-/* Returns the size of a dimension, or OPEN. Other negative numbers are returned unchanged. */
+/* Returns the size of a dimension; OPEN: the file does not fix it. Negative numbers other than -1 are returned unchanged. */
 static int64_t fixed_size(const Onnx__TensorShapeProto__Dimension *d)
 {
     return d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ? d->dim_value : OPEN;
 }
 
-/* Like fixed_size, for an input dimension. A batch dimension exported as 0 is OPEN if a batch is given. */
+/* Like fixed_size, for the dimension of an input. Some exporters write a batch dimension as 0; it is OPEN if a batch is
+ * given. */
 static int64_t input_size(const Onnx__TensorShapeProto *shape, size_t axis, const mp_onnx_options *options)
 {
     int64_t size = fixed_size(shape->dim[axis]);
     return size == 0 && axis == 0 && options->batch > 0 ? OPEN : size;
 }
 
-/* Returns the file's symbol for a dimension; NULL: none. "?" and similar texts are not names, because their sizes may
- * differ. */
+/* Returns the symbol that the file states for a dimension; NULL: none. "?" and similar texts do not count as symbols,
+ * because two such dimensions may have different sizes. */
 static const char *file_symbol(const Onnx__TensorShapeProto__Dimension *d)
 {
     static const char *const unknown[] = {"", "?", "None", "-1"};
@@ -89,7 +90,7 @@ mp_status mp_onnx_inputs(mp_model *model, const Onnx__GraphProto *graph, const m
         const Onnx__ValueInfoProto *info = graph->input[k];
         int index = info->name ? mp_model_find(model, info->name) : -1;
         if (index >= 0 && model->tensors[index].role == MP_ROLE_CONSTANT)
-            continue; /* old files list initializers as inputs, too */
+            continue; /* old files also list initializers as inputs */
         MP_ENSURE(index < 0, err, MP_PARSE, "the graph has two inputs named '%s'", info->name);
         MP_CHECK(check_input(info, err));
         MP_CHECK(mp_model_tensor(model, info->name, &index, err));
@@ -115,7 +116,7 @@ static mp_status add_symbol(binder *b, const char *name)
     return MP_OK;
 }
 
-/* Returns the name of an open dimension of an input, generated if the file has none. NULL: out of memory. */
+/* Returns the name of an open dimension of an input. If the file states no name, one is generated. NULL: out of memory. */
 static const char *symbol_name(binder *b, const char *input, size_t axis, const Onnx__TensorShapeProto__Dimension *d)
 {
     const char *name = file_symbol(d);
@@ -128,14 +129,14 @@ static symbol *find_symbol(binder *b, const char *name)
     return k >= 0 ? &b->symbols[k] : NULL;
 }
 
-/* True if the shape of a declared input is not determined. */
+/* True if the shape of a declared input is not fully known. */
 static bool lacks_shape(const binder *b, const Onnx__ValueInfoProto *info, int *index)
 {
     *index = mp_model_find(b->model, info->name);
     return b->model->tensors[*index].rank < 0;
 }
 
-/* Collects the symbols of the inputs. */
+/* Collects the symbols of the dimensions of all inputs. */
 static mp_status collect(binder *b, const Onnx__GraphProto *graph)
 {
     int index;
@@ -153,7 +154,7 @@ static mp_status collect(binder *b, const Onnx__GraphProto *graph)
     return MP_OK;
 }
 
-/* Writes " (they are 'a', 'b')", truncated at the end of the buffer. */
+/* Writes a list for an error message, " (they are 'a', 'b')". It is truncated at the end of the buffer. */
 static void list_symbols(const binder *b, char *out, size_t size)
 {
     size_t used = 0;
@@ -190,7 +191,8 @@ bool mp_onnx_is_batch_name(const char *name)
     return false;
 }
 
-/* Returns the axis of a data input that --batch sets. -1: its first dimension is fixed and no axis is named as a batch. */
+/* Returns the axis of a data input that --batch sets. -1: the first dimension is fixed, and no dimension has the name of a
+ * batch. */
 static int batch_axis(const Onnx__TensorShapeProto *shape, const mp_onnx_options *options)
 {
     int named = -1;
@@ -200,7 +202,7 @@ static int batch_axis(const Onnx__TensorShapeProto *shape, const mp_onnx_options
     return shape->n_dim && input_size(shape, 0, options) == OPEN ? 0 : -1;
 }
 
-/* Checks the batch against the file if no data input has an open batch dimension. */
+/* If no data input has an open batch dimension, checks that the given batch equals the one that the file fixes. */
 static mp_status check_fixed_batch(const binder *b)
 {
     const mp_model *model = b->model;
@@ -239,7 +241,7 @@ static mp_status apply_batch(binder *b, const Onnx__GraphProto *graph)
     return any ? MP_OK : check_fixed_batch(b);
 }
 
-/* Computes a declared shape, with OPEN for dimensions that remain open. `dims` has MP_RANK_MAX entries. */
+/* Computes a declared shape. Dimensions whose size is not known are OPEN. `dims` has MP_RANK_MAX entries. */
 static void declared_shape(binder *b, const Onnx__TensorShapeProto *shape, int64_t *dims)
 {
     for (size_t d = 0; d < shape->n_dim; d++) {

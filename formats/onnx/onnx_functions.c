@@ -1,6 +1,7 @@
 /* onnx_functions.c - functions defined in a file. PyTorch's exporters write modules, or operators of their own library, as
- * functions over standard operators. The key of a function is (domain, name, overload), as in a call. Two of the required
- * fields are newer than Debian's schema. The scan renumbers them, so they are read as unknown fields. */
+ * functions of standard operators. A call identifies a function by its key (domain, name, overload). Two fields that are
+ * needed here are missing in older ONNX schemas, such as Debian's. The scan stores them under other numbers, so protobuf-c
+ * returns them as unknown fields. */
 #include "formats/onnx/onnx.h"
 
 #include <inttypes.h>
@@ -9,9 +10,7 @@
 
 #include "formats/onnx/scan/onnx_scan.h"
 
-enum {
-    VERSION_MAX = 1000
-}; /* largest version of an operator set that is accepted; the newest version in use is far below it */
+enum { VERSION_MAX = 1000 }; /* largest accepted version of an operator set; the newest version in use is far smaller */
 
 const char *mp_onnx_domain(const char *domain)
 {
@@ -50,7 +49,8 @@ mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the message's last field with this number among the fields that protobuf-c does not know; NULL: there is none. */
+/* Returns the last field of a message with this number, among the fields that protobuf-c's schema does not contain; NULL:
+ * there is none. */
 static const ProtobufCMessageUnknownField *unknown_field(const ProtobufCMessage *message, uint32_t id)
 {
     for (unsigned k = message->n_unknown_fields; k-- > 0;)
@@ -58,7 +58,7 @@ static const ProtobufCMessageUnknownField *unknown_field(const ProtobufCMessage 
     return NULL;
 }
 
-/* Returns the size of the length prefix that protobuf-c keeps before an unknown field's bytes. */
+/* Returns how many bytes the length prefix of an unknown field has. protobuf-c keeps this prefix before the field's bytes. */
 static size_t length_prefix(const ProtobufCMessageUnknownField *field)
 {
     size_t n = 0;
@@ -66,8 +66,8 @@ static size_t length_prefix(const ProtobufCMessageUnknownField *field)
     return n < field->len ? n + 1 : field->len;
 }
 
-/* Returns the key of a function. Lengths separate its parts, so that any content is unambiguous. Release with mp_free. NULL:
- * out of memory. */
+/* Returns the key of a function as a text. The text contains the lengths of its parts, so that different keys never give the
+ * same text. Release with mp_free. NULL: out of memory. */
 static char *function_key(const char *domain, const char *name, const ProtobufCMessage *message, uint32_t overload_id)
 {
     const ProtobufCMessageUnknownField *overload = unknown_field(message, overload_id);
@@ -80,7 +80,7 @@ static char *function_key(const char *domain, const char *name, const ProtobufCM
     return key;
 }
 
-/* Unpacks the default values, which may be unknown fields for the schema. */
+/* Decodes the default values of a function's attributes. The schema may lack this field, so it may be an unknown field. */
 static mp_status read_defaults(mp_onnx_functions *functions, mp_onnx_function *f, mp_error *err)
 {
     const ProtobufCMessage *message = &f->proto->base;

@@ -1,5 +1,5 @@
-/* onnx_generated.c - recognises constants that a program computed: sines of positions, and causal masks, whose elements are
- * read but not stored. */
+/* onnx_generated.c - recognises constants that the program computed: tables of sines and cosines of positions, and causal
+ * masks. The elements of a mask are read but not stored. */
 #include "formats/onnx/onnx.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static bool is_square(const mp_tensor *t)
     return n > 1 && n <= SIDE_MAX && t->dims[t->rank - 2] == n;
 }
 
-/* Returns the structure of a mask of n x n elements. */
+/* Returns the structure (mp_mask) of a mask of n x n elements. */
 static mp_mask mask_of(const uint8_t *element, int64_t n)
 {
     const bool keeps = element[0] != 0;
@@ -43,7 +43,7 @@ static mp_mask mask_of(const uint8_t *element, int64_t n)
     return keeps ? MP_MASK_PAST : MP_MASK_FUTURE;
 }
 
-/* True if a Where writes a negative constant where the mask is true. */
+/* True if a Where operator writes a negative constant where the mask is true. */
 static bool hides_where_true(const mp_model *model, int mask)
 {
     for (size_t k = 0; k < model->n_operators; k++) {

@@ -2,14 +2,13 @@
  *
  * Before training all scales are ones, all biases and running means are zeros, and copied layers are equal. The older exporter
  * stores one of the equal tensors and writes the others as Identity of it:
+ * Identity(layer1.0.bn1.bias) -> layer1.0.bn2.bias Identity(onnx::MatMul_16) -> onnx::MatMul_17 transposed weights: of two
+ * layers, or of one layer that runs twice
  *
- *     Identity(layer1.0.bn1.bias) -> layer1.0.bn2.bias
- *     Identity(onnx::MatMul_16) -> onnx::MatMul_17             transposed weights: of two layers, or of one that runs twice
- *
- * During training these tensors diverge. A tensor that two modules really share has no Identity, unless the exporter transposed
- * it for each of them. In that case the names of the reading operators identify the module: "/a/MatMul", and for its second
- * call "/a_1/MatMul". The newer exporter leaves no trace of a merge. If it merged running statistics with a parameter, their
- * readers show it. */
+ * During training these tensors diverge. If two modules really share a tensor, the file has no Identity, unless the exporter
+ * transposed the tensor for each module. In that case the names of the operators that read the tensor identify the module:
+ * "/a/MatMul", and for the module's second call "/a_1/MatMul". The newer exporter writes no Identity for merged tensors. But
+ * if it merged running statistics with a parameter, a batch normalization reads the parameter as a statistic. */
 #include <ctype.h>
 #include <string.h>
 
@@ -19,8 +18,8 @@
 
 typedef struct separator {
     mp_model *model;
-    int *reader;    /* per tensor: index of its first reader that is not an Identity; -1: none */
-    mp_names *kept; /* map from "SOURCE MODULE" to the tensor that this module reads instead of the source */
+    int *reader;    /* per tensor: index of the first operator, except Identity, that reads it; -1: none */
+    mp_names *kept; /* map from "SOURCE MODULE" to the tensor that this module reads instead of SOURCE */
     mp_error *err;
 } separator;
 
@@ -30,7 +29,8 @@ static bool is_identity(const mp_operator *op)
            op->out[0] >= 0;
 }
 
-/* Returns the length of the module part in the name of a tensor's reader: "/a_1" in "/a_1/MatMul". 0: none. */
+/* Returns the length of the module name in the name of the operator that reads a tensor: "/a_1" in "/a_1/MatMul". 0: the
+ * name contains no module. */
 static size_t module_of(const separator *s, int tensor, const char **name)
 {
     const int reader = s->reader[tensor];
@@ -60,7 +60,7 @@ static mp_status keep(const separator *s, const char *key, int tensor)
     return mp_names_set(s->kept, key, tensor) ? MP_OK : MP_FAIL(s->err, MP_NOMEM, "no memory for the file's tensors");
 }
 
-/* Converts the Identity's output to an initializer. */
+/* Converts the output of an Identity to an initializer. */
 static mp_status separate(separator *s, mp_operator *op)
 {
     const mp_tensor from = s->model->tensors[op->in[0]];
@@ -73,7 +73,8 @@ static mp_status separate(separator *s, mp_operator *op)
     return MP_OK;
 }
 
-/* Separates a tensor with an exporter's name, unless its reading module already has the tensor. */
+/* Separates a merged tensor whose name the exporter generated, unless the module that reads it has a tensor of its own
+ * already. */
 static mp_status separate_for_module(separator *s, mp_operator *op)
 {
     const char *module, *key, *own;

@@ -8,7 +8,8 @@
  *                                     File ".../site-packages/torch/nn/modules/conv.py", line 548, in forward
  *                                       ...
  *
- * The fields are newer than Debian's schema. The scan renumbers them, so they are read as unknown fields. */
+ * Older ONNX schemas, such as Debian's, lack these fields. The scan stores them under other numbers, so protobuf-c returns
+ * them as unknown fields. */
 #include "formats/onnx/onnx.h"
 
 #include <limits.h>
@@ -43,15 +44,16 @@ enum {
     PATH_MAX_BYTES = 512,
     LINE_MAX_BYTES = 160,
     CALL_MAX_BYTES = 128
-}; /* longer paths are omitted, longer lines truncated */
+}; /* limits in bytes: a longer path is omitted, a longer line is truncated */
 
 typedef struct scope {
-    char path[PATH_MAX_BYTES];   /* path of modules, "/layer1/layer1.0"; "": none */
-    char call[CALL_MAX_BYTES];   /* name of the call, "conv2d", unique in the program; "": none */
-    char source[LINE_MAX_BYTES]; /* source line, "net.py:12: return x + self.conv1(x)"; "": none */
+    char path[PATH_MAX_BYTES];   /* path of the modules, such as "/layer1/layer1.0"; "": none */
+    char call[CALL_MAX_BYTES];   /* name of the function call, such as "conv2d", which is unique in the program; "": none */
+    char source[LINE_MAX_BYTES]; /* source line, such as "net.py:12: return x + self.conv1(x)"; "": none */
 } scope;
 
-/* Reads the path of modules: all quoted names except the last, which is the name of the call. */
+/* Reads the path of the modules. It consists of all quoted names except the last one, which is the name of the function
+ * call. */
 static void read_path(const char *text, scope *s)
 {
     char *path = s->path;
@@ -61,7 +63,8 @@ static void read_path(const char *text, scope *s)
         if (!close) break;
         const size_t length = (size_t)(close - open - 1);
         if (!length) continue;
-        if (n + length + 2 > PATH_MAX_BYTES) n = before = 0; /* a path that is too long is omitted as a whole, not truncated */
+        if (n + length + 2 > PATH_MAX_BYTES)
+            n = before = 0; /* a path that is too long is omitted as a whole, because a truncated one would be wrong */
         before = n;
         path[n++] = '/';
         memcpy(path + n, open + 1, length);
@@ -80,7 +83,7 @@ static bool is_of_a_library(const char *file, size_t length)
     return false;
 }
 
-/* Returns the number in `", line 12`; 0: none. */
+/* Returns the line number in a text such as `", line 12`; 0: none. */
 static long line_number(const char *text)
 {
     static const char before[] = "\", line ";
@@ -89,7 +92,7 @@ static long line_number(const char *text)
     return line > 0 && line < INT_MAX ? line : 0;
 }
 
-/* Reads the innermost source line outside libraries, or if there is none the innermost line. */
+/* Reads the innermost source line that is not in a library. If all lines are in libraries, reads the innermost line. */
 static void read_source(const char *text, char *source)
 {
     bool own = false;
@@ -118,7 +121,7 @@ static mp_status take(void *data, const char *key, const char *value)
     return MP_OK;
 }
 
-/* Removes an incomplete UTF-8 character at the end. */
+/* Removes a UTF-8 character at the end that was truncated. */
 static void end_at_a_character(char *text)
 {
     size_t n = strlen(text), k = n;

@@ -1,9 +1,10 @@
 /* onnx_nodes.c - converts nodes to operators, with functions inlined.
  *
- * A function call is replaced by the function's nodes. The formal inputs and outputs become the call's tensors. Every other
- * tensor becomes a new one named CALL/NAME. An attribute that refers to an attribute of the function (ref_attr_name) gets the
- * call's value, else the function's default, else it is omitted. Functions may call other functions, but not themselves. Ten
- * functions that each call the next one ten times give ten thousand million nodes, so the work of inlining is limited. */
+ * A function call is replaced by the function's nodes. The inputs and outputs of the function are replaced by the tensors of
+ * the call. Every other tensor of the function becomes a new tensor named CALL/NAME. An attribute that refers to an
+ * attribute of the function (ref_attr_name) gets the call's value, else the function's default, else it is omitted.
+ * Functions may call other functions, but not themselves. If each of ten functions calls the next one ten times, ten
+ * thousand million nodes result. The work of inlining is therefore limited. */
 #include "formats/onnx/onnx.h"
 
 #include <string.h>
@@ -16,7 +17,8 @@
 enum {
     CALLS_MAX = 1 << 17,
     INLINE_WORK_MAX =
-        1 << 24 /* maximum number of operands, attributes, elements and bytes of names that functions and subgraphs may add */
+        1
+        << 24 /* limit of the operands, attributes, elements and bytes of names that functions and subgraphs may add in total */
 };
 
 const char *mp_onnx_text(const char *s)
@@ -83,7 +85,8 @@ const Onnx__AttributeProto *mp_onnx_find_binding(const mp_onnx_binding *list, si
 
 enum { ATTRIBUTES_MAX = 128 }; /* maximum number of attributes per node */
 
-/* Collects the node's attributes, with references resolved; attributes without a value are omitted. `list` has room for all. */
+/* Collects the attributes of a node. References to attributes of the function are replaced by their values; attributes
+ * without a value are omitted. `list` has space for all. */
 static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, mp_onnx_binding *list,
                                  size_t *n)
 {
@@ -106,13 +109,13 @@ static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, con
     return MP_OK;
 }
 
-/* Returns the number of elements in a copy of an attribute. */
+/* Returns the number of elements that a copy of an attribute would add. */
 static int64_t attribute_work(const mp_attribute *a)
 {
     return 1 + (int64_t)a->n + (a->value ? a->value->n : 0) + (a->text ? (int64_t)strlen(a->text) : 0);
 }
 
-/* Adds an ONNX node to the model as an operator. */
+/* Adds one ONNX node to the model as an operator. */
 static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, int version,
                               const mp_onnx_binding *bindings, size_t n_bindings)
 {
@@ -142,7 +145,7 @@ static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const 
     draft.out = out;
     draft.n_out = (int)node->n_output;
     MP_CHECK(mp_model_operator(model, &draft, &index, b->err));
-    /* a constant is the same in every iteration, so it is placed in the main graph */
+    /* a Constant has the same value in every iteration, so it is placed in the main graph */
     bool is_constant = !strcmp(draft.kind, "Constant") && !*draft.domain;
     model->operators[index].region = is_constant ? 0 : s->region;
     if (is_constant && s->visible && n_bindings && attributes[0].kind == MP_ATTRIBUTE_TENSOR && !attributes[0].value)
@@ -150,7 +153,8 @@ static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const 
     return MP_OK;
 }
 
-/* Adds an Identity from one tensor to another, because a function may return an input, or one tensor as two outputs. */
+/* Adds an Identity from one tensor to another. It is needed because a function may return one of its inputs, or one tensor
+ * as two outputs. */
 static mp_status add_identity(mp_onnx_builder *b, int region, int from, int to)
 {
     int index;
@@ -161,8 +165,8 @@ static mp_status add_identity(mp_onnx_builder *b, int region, int from, int to)
     return st;
 }
 
-/* Binds the formal inputs to `in`, and the formal outputs to `out` unless the name is already bound. The remaining outputs are
- * marked in `copied`, to be copied later. */
+/* Binds the input names of a function to the tensors `in`, and the output names to `out`. If an output name is bound
+ * already, the output is marked in `copied`, and an Identity copies it later. */
 static mp_status bind_formals(mp_onnx_builder *b, mp_onnx_scope *s, const int *in, size_t n_in, const int *out, size_t n_out,
                               bool *copied)
 {
@@ -196,7 +200,7 @@ static mp_status check_call(const mp_onnx_builder *b, const mp_onnx_scope *s, co
     return MP_OK;
 }
 
-/* Replaces a call by the function's nodes. */
+/* Replaces a call by the nodes of the function. */
 static mp_status inline_call(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node,
                              const mp_onnx_function *function, const mp_onnx_binding *given, size_t n_given)
 {
@@ -238,14 +242,14 @@ static mp_status inline_call(mp_onnx_builder *b, const mp_onnx_scope *s, const O
     return MP_OK;
 }
 
-/* Returns the version of an operator set in this scope; 0: not imported. */
+/* Returns the version of an operator set that the scope imports; 0: not imported. */
 static int imported_version(const mp_onnx_builder *b, const mp_onnx_scope *s, const char *domain)
 {
     const Onnx__FunctionProto *f = s->function ? s->function->proto : NULL;
     int version = f ? mp_onnx_version(f->opset_import, f->n_opset_import, domain) : 0;
     if (!version) version = mp_onnx_version(b->file->opset_import, b->file->n_opset_import, domain);
     bool imports_by_default = b->file->ir_version < 3 &&
-                              !*domain; /* files older than format version 3 import no operator sets, and use operator set 1 */
+                              !*domain; /* files before format version 3 do not state operator sets; they use operator set 1 */
     return version || !imports_by_default ? version : 1;
 }
 

@@ -1,7 +1,8 @@
-/* onnx_origins.c - reads metadata_props: the parameters among the initializers, as recorded by PyTorch's newer exporter.
+/* onnx_origins.c - reads metadata_props, in which PyTorch's newer exporter records which initializers are parameters.
  *
- * The exporter precomputes everything that depends on no input (transposed weights, rows of a position table, causal masks,
- * zeros). It names the results after the operator or by number. Their origin is only in the metadata:
+ * The exporter computes in advance all results that depend on no input: transposed weights, rows of a position table, causal
+ * masks, zeros. It names such results after the operator or by number. Only the metadata state from which tensors they were
+ * computed:
  *
  *     graph        pkg.torch.export.ExportedProgram.graph_signature
  *                      p_l_weight: PARAMETER target='l.weight'
@@ -9,8 +10,8 @@
  *     value_info   pkg.torch.export.graph_signature.InputSpec.kind    PARAMETER
  *                  pkg.onnxscript.optimizer.folded_from               ['l.weight', 'val_3']
  *
- * Below operator set 18 PyTorch converts the finished file, and the signature is lost. Other tools remove it, too. The exporter
- * also merges small tensors with equal values; the signature shows which parameters are missing. */
+ * For operator sets below 18, PyTorch converts the finished file, and the conversion loses the signature. Other tools remove
+ * it, too. The exporter also merges small tensors with equal values; the signature shows which parameters are missing. */
 #include "formats/onnx/onnx.h"
 
 #include <string.h>
@@ -22,10 +23,11 @@ typedef struct reader {
     mp_model *model;
     mp_onnx_budget *budget;
     mp_pool *pool;
-    mp_names *signature; /* map from a name in the exported program's state to its mp_onnx_origin */
-    mp_names *sources;   /* set of names of tensors from which the exporter has computed floating-point tensors */
+    mp_names
+        *signature;    /* map from the name of a parameter, buffer or constant of the exported program to its mp_onnx_origin */
+    mp_names *sources; /* names of all tensors from which the exporter has computed a floating-point tensor */
     mp_onnx_origin *of;
-    const char **means, **parameters; /* names of the running means and of the parameters in the exported program */
+    const char **means, **parameters; /* names of the running means, and names of the parameters, of the exported program */
     size_t n_means, means_capacity, n_parameters, parameters_capacity;
     bool is_signed;
     mp_error *err;
@@ -52,8 +54,7 @@ static mp_onnx_origin kind_of(const char *text, size_t length)
     return MP_ONNX_ORIGIN_UNSAID;
 }
 
-/* Returns the start of the text between the next two quotation marks before `end`, and the text's length; NULL: there is no
- * quoted text. */
+/* Returns the start of the next text in quotation marks before `end`, and the length of this text; NULL: there is none. */
 static const char *quoted(const char *at, const char *end, size_t *length)
 {
     const char *open = memchr(at, '\'', (size_t)(end - at));
@@ -63,7 +64,7 @@ static const char *quoted(const char *at, const char *end, size_t *length)
     return open + 1;
 }
 
-/* Reads one line of the signature: "NAME: KIND target='TARGET' ...". */
+/* Reads one line of the signature, such as "NAME: KIND target='TARGET' ...". */
 static mp_status read_line(reader *r, const char *line, const char *end)
 {
     const char *colon = memchr(line, ':', (size_t)(end - line)), *kind = colon ? colon + 1 : end;
@@ -98,14 +99,14 @@ static mp_status read_signature(reader *r, const char *text)
     return MP_OK;
 }
 
-/* Processes one of the names from which a floating-point tensor was computed. */
+/* Processes the name of one tensor from which a floating-point tensor was computed. */
 static mp_status take_source(reader *r, int tensor, const char *name)
 {
     const int said = mp_names_find(r->signature, name), at = mp_model_find(r->model, name);
     const mp_tensor *t = &r->model->tensors[tensor];
     const bool is_written =
-        at >= 0 && r->model->tensors[at].producer >=
-                       0; /* an operator of the file still writes the source, so the exporter knew only its shape */
+        at >= 0 && r->model->tensors[at].producer >= 0; /* true if an operator of the file still computes this source. The
+                                                           exporter then knew only its shape, not its value */
     const bool is_state =
         !is_written && !mp_onnx_names_result(name) && !mp_onnx_names_table(name) && !mp_onnx_names_statistic(name);
     MP_ENSURE(mp_names_set(r->sources, name, 1), r->err, MP_NOMEM, "no memory for the file's metadata");
@@ -115,7 +116,8 @@ static mp_status take_source(reader *r, int tensor, const char *name)
     return mp_model_doubt(r->model, MP_DOUBT_COPIED, name, mp_tensor_elements(t), r->err);
 }
 
-/* Reads "['l.weight', 'val_3']". With a signature only names of parameters count; without one, any name of state. */
+/* Reads a list of names such as "['l.weight', 'val_3']". If the file has a signature, only names of parameters count.
+ * Otherwise every name of a state dictionary counts. */
 static mp_status read_folded(reader *r, int tensor, const char *text)
 {
     const mp_tensor *t = &r->model->tensors[tensor];
@@ -132,7 +134,7 @@ static mp_status read_folded(reader *r, int tensor, const char *text)
     return mp_model_doubt(r->model, MP_DOUBT_UNSIGNED, t->name, mp_tensor_elements(t), r->err);
 }
 
-/* The tensor of a metadata entry; -1: the whole graph. */
+/* The tensor to which a metadata entry belongs; -1: the entry belongs to the whole graph. */
 typedef struct subject {
     reader *r;
     int tensor;
@@ -157,8 +159,8 @@ static mp_status take_of_tensor(void *data, const char *key, const char *value)
     return MP_OK;
 }
 
-/* Finds the signature's kind of a tensor in the same module: in `name` the last part, which has the length of `last`, is
- * replaced by `entry`. */
+/* Finds the kind that the signature states for another tensor of the same module. Its name is `name` with `entry` in place
+ * of `last`, the last component. */
 static mp_status kind_beside(const reader *r, const char *name, const char *last, const char *entry, int *kind)
 {
     const size_t stem = strlen(name) - strlen(last);
@@ -168,21 +170,22 @@ static mp_status kind_beside(const reader *r, const char *name, const char *last
     return MP_OK;
 }
 
-/* True for names of folded tensors: biases "conv.weight_bias" of newer exporters, filters "onnx::Conv_497" of older ones. */
+/* True if exporters give such a name to a tensor that folding computed: "conv.weight_bias" (newer exporter),
+ * "onnx::Conv_497" (older exporter). */
 static bool is_named_as_folded(const mp_tensor *t)
 {
     return t->role == MP_ROLE_CONSTANT && mp_dtype_is_float(t->dtype) &&
            (ends_with(t->name, ".weight_bias") || (!strncmp(t->name, "onnx::Conv", 10) && t->rank >= 3));
 }
 
-/* Counts the node if the exporter's optimizer has folded a batch normalization into it. */
+/* Counts the node if the optimizer of the exporter has folded a batch normalization into it. */
 static mp_status take_of_node(void *data, const char *key, const char *value)
 {
     if (!strcmp(key, "pkg.onnxscript.rewriter.rule_name")) *(int *)data += strstr(value, "FuseBatchNormInto") != NULL;
     return MP_OK;
 }
 
-/* Without a signature, counts the folded normalizations from names of tensors and metadata of nodes, if the file has them. */
+/* Counts the folded batch normalizations in a file without signature, from the names of tensors and the metadata of nodes. */
 static mp_status count_marked_norms(const reader *r, const Onnx__GraphProto *graph, int *out)
 {
     int named = 0, noted = 0;
@@ -198,7 +201,7 @@ static mp_status count_folded_norms(const reader *r, const Onnx__GraphProto *gra
     int n = 0, there = 0, scale;
     if (!r->n_means) return count_marked_norms(r, graph, out);
     for (size_t k = 0; k < r->n_means;
-         k++) { /* in detectors, a frozen batch normalization is arithmetic, whose scale is a buffer */
+         k++) { /* detectors contain frozen batch normalizations, which are written as arithmetic and whose scale is a buffer */
         MP_CHECK(kind_beside(r, r->means[k], running_mean, "weight", &scale));
         n += scale != MP_ONNX_ORIGIN_BUFFER;
     }
@@ -207,7 +210,7 @@ static mp_status count_folded_norms(const reader *r, const Onnx__GraphProto *gra
     return MP_OK;
 }
 
-/* Checks whether this parameter belongs to a batch normalization that the exporter has folded into another operator. */
+/* True if this parameter belongs to a batch normalization that the exporter has folded into another operator. */
 static mp_status is_folded(const reader *r, const char *name, bool *out)
 {
     int mean = -1;
@@ -218,7 +221,7 @@ static mp_status is_folded(const reader *r, const char *name, bool *out)
     return MP_OK;
 }
 
-/* Counts the program's parameters that are neither in the file nor among the sources of computed tensors. */
+/* Counts the parameters of the program that the file does not contain, and from which no tensor of the file was computed. */
 static mp_status count_missing(const reader *r, int folded_norms)
 {
     for (size_t k = 0; k < r->n_parameters; k++) {
@@ -231,7 +234,7 @@ static mp_status count_missing(const reader *r, int folded_norms)
     return MP_OK;
 }
 
-/* True if the nodes are named as by PyTorch's newer exporter, "node_linear". */
+/* True if the nodes have names as PyTorch's newer exporter generates them, such as "node_linear". */
 static bool is_of_newer_exporter(const Onnx__GraphProto *graph)
 {
     size_t n = 0;

@@ -1,4 +1,5 @@
-/* onnx_roles.c - decides which tensors from outside are the batch, which are trained, and which are neither.
+/* onnx_roles.c - decides the roles of tensors that no operator computes: which are the batch, which are trained, and which are
+ * neither.
  *
  * An ONNX file does not state the roles. Initializers may be weights, running statistics, masks, tables or elements of shapes.
  * A file without weights ("stripped") lists the weights as inputs beside the batch. The roles are therefore derived from the
@@ -37,7 +38,7 @@
 #include "estimator/model/model.h"
 #include "estimator/model/ops.h"
 
-/* Sets a role. A tensor that training changes loses its value, so that it is not folded. */
+/* Sets the role of a tensor. If training changes the tensor, its value is removed, so that it is not folded. */
 void mp_onnx_set_role(mp_tensor *t, mp_role role, const char *reason)
 {
     t->role = role;
@@ -45,8 +46,8 @@ void mp_onnx_set_role(mp_tensor *t, mp_role role, const char *reason)
     if (role == MP_ROLE_PARAMETER || role == MP_ROLE_BUFFER) t->value = NULL;
 }
 
-/* True for a table that is looked up, not learned. A learned tensor that is added or multiplied has a single such reader
- * (position embeddings) or one dimension (biases, scales). */
+/* True for a table that is looked up, not learned: many operators add or multiply it. A learned tensor has only one such
+ * reader (position embeddings), or has one dimension (biases, scales). */
 static bool is_table(const mp_tensor *t, const mp_onnx_use *u)
 {
     if (mp_onnx_names_table(t->name)) return true;
@@ -56,7 +57,7 @@ static bool is_table(const mp_tensor *t, const mp_onnx_use *u)
     return wide >= 2 && u->n_table >= 2 && u->n_table == u->n_reads && !strstr(t->name, "weight") && !strstr(t->name, "embed");
 }
 
-/* True if the elements are in the file and all equal. */
+/* True if the file contains the elements of the tensor and they are all equal. */
 bool mp_onnx_is_uniform(const mp_tensor *t)
 {
     const mp_value *v = t->value;
@@ -65,7 +66,8 @@ bool mp_onnx_is_uniform(const mp_tensor *t)
     return same;
 }
 
-/* True for (C, 1, 1): one number per channel, like scale and shift of a normalization written as arithmetic. */
+/* True for the shape (C, 1, 1): one number per channel, like scale and shift of a normalization that is written as
+ * arithmetic. */
 static bool is_per_channel(const mp_tensor *t)
 {
     int wide = 0;
@@ -73,8 +75,9 @@ static bool is_per_channel(const mp_tensor *t)
     return wide == 1 && t->rank > 1 && t->dims[t->rank - 1] == 1;
 }
 
-/* True if the tensor is named like a result of the exporter and is not a weight: all its elements are equal (a scale of ones),
- * only rows of it are read, or it is neither read as a weight (possibly a transposed one) nor one number per channel. */
+/* True if the tensor has a name that the exporter generates for results, and is not a weight. One of three conditions shows
+ * that it is no weight: all its elements are equal (a scale of ones); only rows of it are read; or it is neither read as a
+ * weight (perhaps transposed) nor has one number per channel. */
 static bool is_computed(const mp_tensor *t, const mp_onnx_use *u)
 {
     if (!mp_onnx_names_result(t->name)) return false;
@@ -83,7 +86,7 @@ static bool is_computed(const mp_tensor *t, const mp_onnx_use *u)
     return !is_per_channel(t);
 }
 
-/* Rules 10 to 12, for a floating-point tensor. */
+/* Applies rules 10 to 12 of the file's header comment to a floating-point tensor. */
 static void choose_state(const mp_model *model, mp_tensor *t, const mp_onnx_use *u, mp_onnx_origin origin)
 {
     if (u->how == MP_ONNX_READ_STATISTIC)
@@ -104,7 +107,7 @@ static void choose_state(const mp_model *model, mp_tensor *t, const mp_onnx_use 
         mp_onnx_set_role(t, MP_ROLE_PARAMETER, "a floating-point weight");
 }
 
-/* Applies rule 8. Returns false if the file has no record. */
+/* Applies rule 8 of the file's header comment. Returns false if the exporter has recorded nothing. */
 static bool choose_as_noted(mp_tensor *t, const mp_onnx_use *u, mp_onnx_origin origin)
 {
     static const struct {
@@ -122,13 +125,13 @@ static bool choose_as_noted(mp_tensor *t, const mp_onnx_use *u, mp_onnx_origin o
 }
 
 /* ---- helpers of the rules for initializers ---- */
-/* True for a tensor with one element, of any rank. */
+/* True for a tensor with exactly one element, of any rank. */
 static bool is_single(const mp_tensor *t)
 {
     return t->rank >= 0 && mp_tensor_elements(t) == 1;
 }
 
-/* True for a scalar. A tensor of one element with dimensions may also be a bias of a layer with one output. */
+/* True for a scalar that is no bias. A tensor with dimensions and one element may be the bias of a layer with one output. */
 static bool is_number(const mp_tensor *t, const mp_onnx_use *u)
 {
     return t->rank == 0 || (is_single(t) && u->n_factor == u->n_reads && !mp_onnx_names_entry(t->name));
@@ -157,8 +160,8 @@ void mp_onnx_choose_initializer(const mp_model *model, mp_tensor *t, const mp_on
         choose_state(model, t, u, origin);
 }
 
-/* True if the tensor is read only as a weight. STATISTIC is permitted, because an exporter may merge an equal scale and
- * variance, both all ones. */
+/* True if all operators read the tensor as a weight. They may also read it as a statistic, because an exporter may merge a
+ * scale and a variance if both are all ones. */
 bool mp_onnx_is_weight(const mp_tensor *t, const mp_onnx_use *u)
 {
     return mp_dtype_is_float(t->dtype) && (u->how & MP_ONNX_READ_WEIGHT) &&
@@ -187,13 +190,14 @@ static evidence gather_evidence(const mp_model *model, const mp_onnx_use *uses)
     return e;
 }
 
-/* True for a floating-point scalar, or for leading dimension 1 where the first input has a batch. */
+/* True for a floating-point scalar, and for an input with leading dimension 1 if the first input has a batch dimension
+ * there. */
 static bool looks_like_state(const mp_tensor *t, int64_t batch)
 {
     return (batch > 1 && t->rank > 1 && t->dims[0] == 1) || (mp_dtype_is_float(t->dtype) && t->rank == 0);
 }
 
-/* Rule 6: all dimensions of all inputs are fixed, and the weights are among the inputs. */
+/* True if rule 6 applies: all dimensions of all inputs are fixed, and the weights are among the inputs. */
 static void choose_among_fixed(mp_model *model, const mp_onnx_use *uses)
 {
     bool behind_weights = false, is_stripped = false;
@@ -254,7 +258,7 @@ static mp_status choose_named(mp_model *model, const mp_onnx_use *uses, const ch
     return MP_OK;
 }
 
-/* Applies --train: state and constants with matching names become parameters. */
+/* Applies --train: parameters, buffers and constants with matching names become parameters. */
 static mp_status train_named(mp_model *model, const mp_onnx_use *uses, const mp_onnx_options *options, mp_error *err)
 {
     for (size_t p = 0; p < options->n_train; p++) {
@@ -273,7 +277,7 @@ static mp_status train_named(mp_model *model, const mp_onnx_use *uses, const mp_
     return MP_OK;
 }
 
-/* Counts the vectors that several operators read. In a file without signature, equal vectors may have been merged. */
+/* Counts the vectors that several operators read, in a file without signature. The exporter may have merged equal vectors. */
 static mp_status doubt_shared(mp_model *model, const mp_onnx_use *uses, mp_error *err)
 {
     for (size_t k = 0; k < model->n_tensors; k++) {
@@ -285,17 +289,18 @@ static mp_status doubt_shared(mp_model *model, const mp_onnx_use *uses, mp_error
     return MP_OK;
 }
 
-/* True for (C, 1, 1) or (C, 1): the form in which the older exporter stores scale and shift of a group normalization. */
+/* True for the shape (C, 1, 1) or (C, 1), in which the older exporter stores scale and shift of a group normalization. */
 static bool is_unfolded_vector(const mp_tensor *t)
 {
     return is_per_channel(t) && t->dims[0] > 1;
 }
 
-/* Counts the tensors of which the file does not say whether constant folding renamed a parameter, computed another tensor from
- * it, or computed the tensor from buffers. Call before roles are chosen, because values are required. */
+/* Counts the tensors with generated names whose origin the file does not state. Constant folding may have renamed a
+ * parameter, or computed the tensor from a parameter, or from buffers. Call before roles are chosen, because values are
+ * required. */
 static mp_status doubt_folded(mp_model *model, const mp_onnx_use *uses, mp_error *err)
 {
-    bool numbers = false; /* releases before 1.11 write plain numbers; other exporters number all tensors */
+    bool numbers = false; /* PyTorch before 1.11 writes plain numbers for folded tensors; other exporters number all tensors */
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         numbers |= t->role == MP_ROLE_CONSTANT && strchr(t->name, '.') && mp_onnx_names_entry(t->name);

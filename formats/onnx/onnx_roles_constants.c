@@ -1,5 +1,6 @@
 /* onnx_roles_constants.c - weights that are not initializers: Constant and ConstantOfShape operators, possibly transposed or
- * reshaped. Some exporters write all weights in this form; in other files such a tensor is a fixed filter. */
+ * reshaped. Some exporters write all weights in this form. In files of other exporters, such a tensor is a fixed filter and
+ * not trained. */
 #include "formats/onnx/onnx.h"
 
 #include <fnmatch.h>
@@ -9,9 +10,9 @@
 
 enum {
     CHAIN_MAX = 16
-}; /* maximum number of consecutive transpositions and views that --train follows from a tensor to its constant */
+}; /* maximum number of consecutive transpositions and views between a tensor that --train names and its constant */
 
-/* Finds the integers that an operator reads as a shape, from an initializer or a Constant; NULL: unknown. */
+/* Finds the integers that an operator reads as a shape. They are in an initializer or a Constant. NULL: unknown. */
 static const mp_value *shape_value(const mp_model *model, int tensor)
 {
     const mp_tensor *t = tensor >= 0 ? &model->tensors[tensor] : NULL;
@@ -21,7 +22,7 @@ static const mp_value *shape_value(const mp_model *model, int tensor)
     return a && a->kind == MP_ATTRIBUTE_TENSOR ? a->value : NULL;
 }
 
-/* A tensor that an operator writes as a constant: its type, shape and, if stored, its value. */
+/* A constant tensor that an operator writes: its type, its shape and, if it is stored, its value. */
 typedef struct written {
     mp_dtype dtype;
     int rank;
@@ -29,7 +30,7 @@ typedef struct written {
     mp_value *value;
 } written;
 
-/* Reads a Constant or ConstantOfShape of numbers. Returns false for other operators and scalars. */
+/* Reads a Constant or ConstantOfShape operator that contains numbers. Returns false for other operators and for scalars. */
 static bool read_constant(const mp_model *model, const mp_operator *op, written *out)
 {
     const bool of_shape = !strcmp(op->kind, "ConstantOfShape") && op->n_in == 1;
@@ -54,14 +55,14 @@ static int64_t elements_of(const written *c)
     return n;
 }
 
-/* True for ones and zeros that an exporter writes for a normalization without scale, or a layer without bias. */
+/* True for the ones and zeros that an exporter writes as scale and bias of a normalization or layer that has none. */
 static bool is_filling(const mp_operator *op, const written *c)
 {
     const mp_tensor t = {.value = c->value};
     return c->rank < 2 && (mp_onnx_is_uniform(&t) || !strcmp(op->kind, "ConstantOfShape"));
 }
 
-/* Converts the constant to an initializer without a role. */
+/* Converts a constant to an initializer whose role is not chosen yet. */
 static mp_status adopt(mp_model *model, mp_operator *op, const written *c, mp_error *err)
 {
     mp_tensor *t = &model->tensors[op->out[0]];
@@ -73,7 +74,7 @@ static mp_status adopt(mp_model *model, mp_operator *op, const written *c, mp_er
     return MP_OK;
 }
 
-/* Sums the elements of the weights among the initializers and among the inputs with fixed shape. */
+/* Returns the number of elements of all weights among the initializers, and among the inputs with fixed shape. */
 static int64_t count_inside(const mp_model *model, const mp_onnx_use *uses)
 {
     int64_t n = 0;
@@ -113,7 +114,8 @@ mp_status mp_onnx_roles_adopt(mp_model *model, const mp_onnx_use *uses, mp_error
         const mp_tensor before = *t;
         MP_CHECK(adopt(model, op, &c, err));
         mp_onnx_choose_initializer(model, t, u, MP_ONNX_ORIGIN_UNSAID, false);
-        if (t->role == MP_ROLE_CONSTANT) { /* the rules keep it as a constant, so the conversion is undone */
+        if (t->role ==
+            MP_ROLE_CONSTANT) { /* the rules for roles keep it as a constant, so the conversion to an initializer is undone */
             *t = before;
             op->removed = false;
         } else if (inside && t->role == MP_ROLE_PARAMETER) {
@@ -123,7 +125,7 @@ mp_status mp_onnx_roles_adopt(mp_model *model, const mp_onnx_use *uses, mp_error
     return MP_OK;
 }
 
-/* Returns the tensor that this one is rearranged from: itself, or the first of a chain of transpositions and views. */
+/* If transpositions and views compute this tensor, returns the tensor at their start; else the tensor itself. */
 static int root_of(const mp_model *model, int tensor)
 {
     for (int k = 0; k < CHAIN_MAX && model->tensors[tensor].producer >= 0; k++) {
@@ -154,13 +156,13 @@ mp_status mp_onnx_roles_adopt_named(mp_model *model, const mp_onnx_use *uses, co
     return MP_OK;
 }
 
-/* True for types used for quantized weights. */
+/* True for element types in which quantized weights are stored. */
 static bool is_quantized(mp_dtype dtype)
 {
     return mp_dtype_is_integer(dtype) && mp_dtype_bits(dtype) <= 8;
 }
 
-/* True if one matrix is the transpose of the other, or may be because values are unknown. */
+/* True if one matrix is the transpose of the other. If values are unknown, the function assumes that it is. */
 static bool may_be_transposed(const mp_tensor *a, const mp_tensor *b)
 {
     if (a->rank != 2 || b->rank != 2 || a->dims[0] != b->dims[1] || a->dims[1] != b->dims[0]) return false;
@@ -174,7 +176,7 @@ static bool may_be_transposed(const mp_tensor *a, const mp_tensor *b)
 mp_status mp_onnx_roles_doubt_tied(mp_model *model, const mp_onnx_use *uses, mp_error *err)
 {
     static const char folded[] =
-        "onnx::MatMul_"; /* prefix of names of weights that PyTorch's older exporter has transposed and renamed */
+        "onnx::MatMul_"; /* prefix of the names that PyTorch's older exporter gives to weights that it has transposed */
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         if (strncmp(t->name, folded, sizeof folded - 1) || t->producer >= 0) continue;

@@ -1,22 +1,22 @@
-/* onnx_state_names.c - lists of names used by exporters, and their look-up. */
+/* onnx_state_names.c - lists of names that exporters use, and functions to look up a name. */
 #include "formats/onnx/onnx.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Ends of names in state dictionaries, and ends of names of look-up tables. */
+/* Endings of names in state dictionaries, and endings of names of look-up tables. */
 static const char entries[] = "weight bias running_mean running_var num_batches_tracked in_proj_weight in_proj_bias gamma beta "
                               "inv_freq position_ids";
 static const char tables[] = "mask causal_mask attn_mask cos sin cos_cached sin_cached freqs_cis inv_freq original_inv_freq "
                              "mean std pixel_mean pixel_std relative_coords_table embed_scale final_logits_bias";
-/* Operators whose results the exporter names after the operator, with a number for all but the first. Operators that only
- * rearrange a parameter are excluded: transpose, permute, t, embedding. */
+/* Operators after which the exporter names its results; all results but the first have a number appended. Operators that
+ * only rearrange a parameter are excluded: transpose, permute, t, embedding. */
 static const char results[] = "val zeros zeros_like ones ones_like full full_like new_zeros new_ones new_full arange linspace "
                               "eye expand unsqueeze lift_fresh_copy scalar_tensor_default where tril triu _to_copy clone cat "
                               "stack view masked_fill add sub rsub mul div neg pow sin cos repeat index exp";
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
 
-/* Returns the name without the prefix of a subgraph, "LOOP#/NAME". */
+/* Returns the name without the prefix of a subgraph: "NAME" for "LOOP#/NAME". */
 static const char *own_part(const char *name)
 {
     const char *mark = strrchr(name, '#'), *slash = mark ? strchr(mark, '/') : NULL;
@@ -46,7 +46,7 @@ bool mp_onnx_names_entry(const char *name)
     return is_one_of(last, strlen(last), entries);
 }
 
-/* True for a constant that torch.export has lifted out of the code, "block.lifted_tensor_0". */
+/* True for a constant that torch.export has moved out of the code of a module, such as "block.lifted_tensor_0". */
 static bool is_lifted(const char *last)
 {
     static const char lifted[] = "lifted_tensor_";
@@ -74,7 +74,7 @@ bool mp_onnx_names_state(const char *name)
            !mp_onnx_names_table(name);
 }
 
-/* True for a path in a state dictionary; an exporter's own names are plain numbers. */
+/* True if the name is a path in a state dictionary. Names that consist only of a number come from an exporter. */
 static bool is_identifier(const char *name)
 {
     return *name && (strchr(name, '.') || *name < '0' || *name > '9') && strspn(name, letters) == strlen(name);
@@ -91,7 +91,7 @@ bool mp_onnx_is_state_dictionary(const mp_model *model)
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         if (t->role != MP_ROLE_CONSTANT || !mp_dtype_is_float(t->dtype)) continue;
-        /* The older exporter renames only tensors that it has folded, so this name proves nothing about the others. */
+        /* the older exporter renames only tensors that it has folded, so a generated name is no evidence about other tensors */
         if (mp_onnx_names_folded(t->name, false)) continue;
         if (mp_onnx_names_result(t->name) || !is_identifier(t->name)) return false;
         entries_within |= strchr(t->name, '.') && mp_onnx_names_entry(t->name);
@@ -99,7 +99,7 @@ bool mp_onnx_is_state_dictionary(const mp_model *model)
     return entries_within;
 }
 
-/* Compares the name without the number at its end. */
+/* Compares two names, ignoring a number at the end of the first. */
 bool mp_onnx_names_result(const char *name)
 {
     name = own_part(name);

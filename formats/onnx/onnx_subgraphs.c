@@ -1,6 +1,8 @@
-/* onnx_subgraphs.c - reads each subgraph once, as a region. mp_model_infer, which knows conditions and trip counts, later takes
- * a branch or copies the body. Tensors of regions are named NODE#then/NAME, NODE#else/NAME or NODE#/NAME. Constants and
- * initializers are placed in the main graph, because all iterations share them. */
+/* onnx_subgraphs.c - reads each subgraph once, as a region of the model. Later, mp_model_infer, which knows conditions and trip
+ * counts, uses one branch of an If or copies the body of a loop.
+ *
+ * Tensors of regions are named NODE#then/NAME, NODE#else/NAME or NODE#/NAME. Constants and initializers are placed in the
+ * main graph, because all iterations share them. */
 #include "formats/onnx/onnx.h"
 
 #include <string.h>
@@ -31,7 +33,7 @@ bool mp_onnx_is_control(const char *domain, const char *kind)
     return !*domain && find_control(kind) >= 0;
 }
 
-/* Defines a name of the subgraph as a new tensor. */
+/* Creates a new tensor for a name that the subgraph defines. */
 static mp_status define(mp_onnx_builder *b, const mp_onnx_scope *s, const char *name, int *index)
 {
     if (mp_names_find(s->tensors, name) != -1)
@@ -54,7 +56,7 @@ static mp_status add_initializers(mp_onnx_builder *b, const mp_onnx_scope *s, co
     return MP_OK;
 }
 
-/* Adds the inputs of the subgraph: values that the control operator passes in each run. */
+/* Adds the inputs of a subgraph as formal parameters: the control operator passes new values in each iteration. */
 static mp_status add_formals(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__GraphProto *graph, int *formals, int *n)
 {
     for (size_t k = 0; k < graph->n_input; k++) {
@@ -62,7 +64,7 @@ static mp_status add_formals(mp_onnx_builder *b, const mp_onnx_scope *s, const O
         int known = mp_names_find(s->tensors, name);
         MP_ENSURE(*name, b->err, MP_PARSE, "the subgraph '%s' has an input without a name", s->prefix);
         if (known >= 0 && b->model->tensors[known].role == MP_ROLE_CONSTANT)
-            continue; /* old files list initializers as inputs, too */
+            continue; /* old files also list initializers as inputs */
         MP_CHECK(define(b, s, name, &formals[*n]));
         b->model->tensors[formals[(*n)++]].is_formal = true;
     }
@@ -78,7 +80,7 @@ static mp_status add_results(mp_onnx_builder *b, const mp_onnx_scope *s, const O
     return MP_OK;
 }
 
-/* Adds a subgraph of a node in scope s as a region. */
+/* Adds a subgraph of a node as a region. s is the scope of the node. */
 static mp_status add_region(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__GraphProto *graph, const char *prefix,
                             int *region)
 {
@@ -115,7 +117,7 @@ static mp_status add_region(mp_onnx_builder *b, const mp_onnx_scope *s, const On
     return MP_OK;
 }
 
-/* Adds the subgraphs of a control operator, according to its type. */
+/* Adds the subgraphs of a control operator; their names depend on the operator type. */
 static mp_status add_regions(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, const char *name,
                              const mp_onnx_binding *bindings, size_t n_bindings, int *regions)
 {
@@ -131,7 +133,7 @@ static mp_status add_regions(mp_onnx_builder *b, const mp_onnx_scope *s, const O
     return MP_OK;
 }
 
-/* Lists the node's own inputs, then the results of its regions. */
+/* Lists the operands of a control operator: the inputs of the node, followed by the results of its regions. */
 static mp_status list_operands(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, const int *regions,
                                int **out, int *n)
 {

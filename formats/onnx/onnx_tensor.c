@@ -1,8 +1,9 @@
 /* onnx_tensor.c - converts TensorProto and AttributeProto to values and attributes of the model.
  *
- * The elements of a tensor are in raw_data (little-endian on every machine), in one of five typed arrays, or in another file.
- * int32_data also holds all narrower types, including float16 as bit patterns. Other files are never opened, because a plan
- * needs only the shape. The scan removed large payloads, so a tensor without elements has an unknown value. */
+ * The elements of a tensor are in raw_data (little-endian on every machine), in one of five typed arrays, or in another
+ * file. int32_data also contains the elements of all narrower types, including float16 as bit patterns. Other files are
+ * never opened here, because a plan needs only the shape. The scan has removed large payloads, so the value of a tensor
+ * without elements is unknown. */
 #include "formats/onnx/onnx_tensor.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@ static mp_status tensor_type(const Onnx__TensorProto *tensor, const char *name, 
     return MP_OK;
 }
 
-/* Counts the elements of a shape. The error names the tensor. */
+/* Computes the number of elements of a shape. The error message names the tensor. */
 static mp_status count_elements(const char *name, const int64_t *dims, size_t rank, int64_t *n, mp_error *err)
 {
     *n = 1;
@@ -46,7 +47,7 @@ static bool is_external(const Onnx__TensorProto *tensor)
     return tensor->has_data_location && tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
 }
 
-/* Checks the fields of a tensor that describe external data. */
+/* Checks the fields that describe where the external data of a tensor are stored. */
 static mp_status check_external(const Onnx__TensorProto *tensor, const char *name, int64_t bytes, mp_error *err)
 {
     static const char *const numbers[] = {"offset", "length"};
@@ -99,7 +100,7 @@ double mp_onnx_real(mp_dtype dtype, uint64_t bits)
     return (double)value;
 }
 
-/* Converts a bit pattern of this type to an integer. */
+/* Converts the bit pattern of an element of this type to an integer. */
 static int64_t integer(mp_dtype dtype, uint64_t bits)
 {
     int width = mp_dtype_bits(dtype);
@@ -112,11 +113,11 @@ static int64_t integer(mp_dtype dtype, uint64_t bits)
     return value;
 }
 
-/* The array of a TensorProto that contains the elements of a type. */
+/* The typed array of a TensorProto that contains the elements. */
 typedef struct typed_array {
     const void *elements;
     size_t n;
-    bool is_wide; /* true if the array's entries have 64 bits; false: 32 bits */
+    bool is_wide; /* true if the entries of the array have 64 bits; false: 32 bits */
 } typed_array;
 
 static typed_array typed_array_of(const Onnx__TensorProto *tensor, mp_dtype dtype)
@@ -161,14 +162,15 @@ static bool has_values(mp_dtype dtype)
     }
 }
 
-/* Reads the elements. *out is NULL if they are not in the file, were removed by the scan, or are not numbers. */
+/* Reads the elements of a tensor. *out is NULL if the elements are not in the file, if the scan removed them, or if they are
+ * not numbers. */
 static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, const char *name, mp_dtype dtype, int64_t n,
                               mp_value **out, mp_error *err)
 {
     const int bits = mp_dtype_bits(dtype);
     const typed_array typed = typed_array_of(tensor, dtype);
     bool raw = tensor->has_raw_data && tensor->raw_data.len > 0;
-    size_t per_entry = bits == 4 ? 2 : 1; /* two 4-bit elements share a byte, also in int32_data */
+    size_t per_entry = bits == 4 ? 2 : 1; /* elements of 4 bits: two of them share a byte, also in int32_data */
     size_t found = raw ? tensor->raw_data.len * 8 / (size_t)(bits ? bits : 8) : typed.n * per_entry;
     *out = NULL;
     if (!has_values(dtype) || is_external(tensor) || n > MP_VALUE_MAX || (n > 0 && found == 0)) return MP_OK;
@@ -191,7 +193,7 @@ static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, 
     return MP_OK;
 }
 
-/* Adds a tensor under the name that the file states for it. */
+/* Adds a tensor to the model under the name that the file states. */
 static mp_status add_named(mp_model *model, const char *name, int *index, mp_error *err)
 {
     MP_ENSURE(*name, err, MP_PARSE, "the file has an initializer without a name");
@@ -199,7 +201,7 @@ static mp_status add_named(mp_model *model, const char *name, int *index, mp_err
     return mp_model_tensor(model, name, index, err);
 }
 
-/* Sets type and shape of a tensor from outside. */
+/* Sets the type and shape of a tensor that no operator computes. */
 static mp_status set_constant(mp_model *model, int index, mp_dtype dtype, const int64_t *dims, size_t rank, mp_error *err)
 {
     mp_status st = mp_tensor_set(model, index, dtype, (int)rank, dims, err);
@@ -254,7 +256,7 @@ static mp_status tensor_attribute(mp_model *model, const Onnx__TensorProto *tens
     return tensor_value(model, tensor, name, out->dtype, elements, &out->value, err);
 }
 
-/* Reads a sparse tensor without its values, because no rule reads them. */
+/* Reads a sparse tensor without its values. No rule reads them. */
 static mp_status sparse_attribute(const Onnx__SparseTensorProto *tensor, const char *op, mp_attribute *out, mp_error *err)
 {
     int64_t elements;
@@ -276,13 +278,13 @@ static mp_status floats_attribute(mp_model *model, const Onnx__AttributeProto *a
     return MP_OK;
 }
 
-/* Stores a list of texts as one text attribute, separated by commas. */
+/* Stores a list of texts as one text attribute, with commas as separators. */
 static mp_status text_attribute(mp_model *model, const ProtobufCBinaryData *texts, size_t n, mp_attribute *out, mp_error *err)
 {
     size_t length = 1, at = 0;
     for (size_t k = 0; k < n; k++) {
         if (texts[k].len && memchr(texts[k].data, 0, texts[k].len))
-            return MP_OK; /* texts with zero bytes are binary data, which no rule reads */
+            return MP_OK; /* a text with zero bytes is binary data, which no rule reads */
         length += texts[k].len + 1;
     }
     char *text = mp_pool_alloc(model->pool, length, 1);
@@ -297,7 +299,7 @@ static mp_status text_attribute(mp_model *model, const ProtobufCBinaryData *text
     return MP_OK;
 }
 
-/* Returns the kind of an attribute. Files of the first format version do not state it. */
+/* Returns the kind of an attribute. Files of format version 1 do not state the kind, so it is derived from the fields. */
 static int attribute_type(const Onnx__AttributeProto *a)
 {
     if (a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return (int)a->type;

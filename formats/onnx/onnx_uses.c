@@ -1,11 +1,11 @@
-/* onnx_uses.c - determines how tensors are read, which is the evidence for their roles. */
+/* onnx_uses.c - determines how operators read each tensor. This is evidence for the role of the tensor. */
 #include "formats/onnx/onnx_uses.h"
 
 #include <string.h>
 
 #include "estimator/model/ops.h"
 
-enum { PASSES_MAX = 4 }; /* number of consecutive rearrangements of a tensor that are followed in every file */
+enum { PASSES_MAX = 4 }; /* maximum number of consecutive rearrangements of a tensor that are always followed */
 
 static const mp_op *row_of(const mp_operator *op)
 {
@@ -31,7 +31,7 @@ static unsigned how_read(const mp_operator *op, mp_input_use operand)
                                    [MP_USE_SETTING] = MP_ONNX_READ_SETTING,
                                    [MP_USE_TABLE] = MP_ONNX_READ_OTHER,
                                    [MP_USE_COMPARED] = MP_ONNX_READ_COMPARED,
-                                   [MP_USE_THROUGH] = 0 /* note_passes sets it: the input is read like the output */};
+                                   [MP_USE_THROUGH] = 0 /* note_passes determines this use: it is the use of the output */};
     return operand == MP_USE_ROWS && mp_operator_int(op, "axis", 0) != 0 ? MP_ONNX_READ_OTHER : how[operand];
 }
 
@@ -44,14 +44,14 @@ static void note_reads(const mp_operator *op, mp_onnx_use *uses)
         mp_input_use operand = mp_op_input_of(row, k).use;
         u->n_reads++;
         u->n_factor += is_kind(op, "Mul Div");
-        if (op->control) continue; /* note_regions sets it: the operand is read like the regions read it */
+        if (op->control) continue; /* note_regions determines the use of this operand: it is the use in the regions */
         u->n_table += operand == MP_USE_TABLE;
         u->how |= how_read(op, operand);
     }
 }
 
-/* Operands of a control operator are read like its regions read them. Results of regions are read like the operator's
- * outputs. */
+/* Copies uses between a control operator and its regions. An operand of the operator is read in the way in which the regions
+ * read it. A result of a region is read in the way in which the operator's output is read. */
 static void note_regions(const mp_model *model, const mp_operator *op, mp_onnx_use *uses)
 {
     for (int k = 0; k < 2 && op->regions[k]; k++) {
@@ -67,8 +67,8 @@ static void note_regions(const mp_model *model, const mp_operator *op, mp_onnx_u
     }
 }
 
-/* The input of a rearrangement is read like its output. Visits operators backwards, so that one round suffices for a sorted
- * file. */
+/* Copies the uses of the output of a rearrangement to its input. Visits operators from last to first, so that one round
+ * suffices for a sorted file. */
 static void note_passes(const mp_model *model, mp_onnx_use *uses)
 {
     for (int round = 0; round < PASSES_MAX; round++) {
@@ -82,7 +82,7 @@ static void note_passes(const mp_model *model, mp_onnx_use *uses)
     }
 }
 
-/* Marks of a tensor while uses are determined. */
+/* Flags of a tensor that are needed only while uses are determined. */
 enum { FIXED = 1, SCORES = 2, SCORE_OPERAND = 4 };
 
 static bool has(const mp_operator *op, const unsigned char *marks, unsigned char mark)
@@ -98,8 +98,8 @@ static void mark_inputs(const mp_operator *op, unsigned char *marks, int n, unsi
         if (op->in[k] >= 0) marks[op->in[k]] |= mark;
 }
 
-/* Marks the outputs of operators that depend on no input of the model: Constant operators, and operators that read only fixed
- * tensors. */
+/* Marks as FIXED the outputs of operators that do not depend on any input of the model: Constant operators, and operators
+ * that read only fixed tensors. */
 static void mark_fixed(const mp_model *model, unsigned char *marks)
 {
     for (size_t k = 0; k < model->n_tensors; k++)
@@ -114,10 +114,11 @@ static void mark_fixed(const mp_model *model, unsigned char *marks)
     }
 }
 
-/* Operators that compute a weight from a stored tensor, element by element. */
+/* Types of operators by which a weight may be computed, elementwise, from a stored tensor. */
 static const char computes_weights[] = "Add Sub Mul Div Neg DequantizeLinear Concat Pad";
 
-/* True if the operator adds a fixed tensor, its input k, to the result of a product with a fixed matrix or filter. */
+/* True if the operator adds a bias: input k is a fixed tensor, and the other input is the result of a product with a fixed
+ * matrix or filter. */
 static bool adds_bias(const mp_model *model, const mp_operator *op, const unsigned char *marks, int k)
 {
     const int other = is_kind(op, "Add") && op->n_in == 2 ? op->in[1 - k] : -1;
@@ -127,7 +128,7 @@ static bool adds_bias(const mp_model *model, const mp_operator *op, const unsign
     return weight >= 0 && marks[weight] & FIXED;
 }
 
-/* Marks tensors that weights are computed from, backwards from the operators that read weights to the stored tensors. */
+/* Marks the stored tensors from which weights are computed. Goes backwards from the operators that read weights. */
 static void note_weights(const mp_model *model, const unsigned char *marks, mp_onnx_use *uses)
 {
     for (size_t k = 0; k < model->n_tensors; k++) uses[k].makes_weight = marks[k] & FIXED && uses[k].how & MP_ONNX_READ_WEIGHT;
@@ -145,7 +146,8 @@ static void note_weights(const mp_model *model, const unsigned char *marks, mp_o
     }
 }
 
-/* Marks tensors that scale scores before a softmax, or scale the operands of the product that computes the scores. */
+/* Marks the tensors that scale scores before a softmax. They may also scale the operands of the product that computes the
+ * scores. */
 static void note_scaling(const mp_model *model, unsigned char *marks, mp_onnx_use *uses)
 {
     for (size_t n = model->n_operators; n-- > 0;) {

@@ -1,5 +1,6 @@
-/* onnx_weights.c - walks the wire format to the TensorProtos of the graph, and records the position of each tensor's values in
- * the mapped file. onnx_scan.c checked the file when the model was read, but every length is checked again. */
+/* onnx_weights.c - finds the TensorProtos of the graph in the file's bytes, and records the position of each tensor's
+ * values. onnx_scan.c has checked the file when the model was read, but the file may have changed, so every length is
+ * checked again. */
 #include "formats/onnx/onnx_weights.h"
 
 #include <stdio.h>
@@ -42,13 +43,13 @@ const char *mp_onnx_subgraph_prefix(mp_pool *pool, const char *node, const char 
 
 static const int64_t file_limit_bytes = INT64_C(1) << 46;
 
-/* A tensor with values, as the bytes of its TensorProto. */
+/* A tensor with values: the bytes of its TensorProto in the mapped file. */
 typedef struct payload {
     const char *name;
     const uint8_t *bytes, *end;
 } payload;
 
-/* An Identity of the graph: `name` has the values of `of`. */
+/* An Identity operator of the graph: tensor `name` has the values of tensor `of`. */
 typedef struct copy {
     const char *name, *of;
 } copy;
@@ -56,8 +57,8 @@ typedef struct copy {
 struct mp_onnx_weights {
     mp_file file;
     const char *path;
-    const char *folder;    /* the model's folder with a slash at its end; "": the current folder */
-    const char *permitted; /* second folder in which external values may be; NULL: none */
+    const char *folder;    /* folder of the model, with a slash at its end; "": the current folder */
+    const char *permitted; /* second folder that may contain external values; NULL: none */
     mp_pool *pool;
     mp_names *names;
     payload *payloads;
@@ -66,13 +67,14 @@ struct mp_onnx_weights {
     size_t n_copies, copies_capacity;
 };
 
-/* The fields of a TensorProto that are required to read its values. */
+/* Those fields of a TensorProto that are needed to read its values. */
 typedef struct tensor {
     mp_dtype dtype;
-    const uint8_t *raw, *raw_end; /* the bytes of raw_data; NULL: the elements are in typed fields */
+    const uint8_t *raw, *raw_end; /* begin and end of the bytes of raw_data; NULL: the elements are in typed fields */
     bool external;
     char location[256];
-    int64_t offset, length; /* position and length of external data in its file, in bytes; length -1: to the end of the file */
+    int64_t offset,
+        length; /* position and length of external data in their file, in bytes; length -1: up to the end of the file */
 } tensor;
 
 static char *text_of(mp_pool *pool, const mp_wire_field *f)
@@ -91,7 +93,7 @@ static mp_status add(mp_onnx_weights *w, const char *name, const uint8_t *bytes,
     return MP_OK;
 }
 
-/* Finds the last field with this number that is a message or text; for a node's outputs the first. */
+/* Finds the last field with this number that is a message or text. For the outputs of a node, finds the first. */
 static bool find_field(const uint8_t *at, const uint8_t *end, uint32_t id, mp_wire_field *out)
 {
     mp_wire_field f;
@@ -104,7 +106,7 @@ static bool find_field(const uint8_t *at, const uint8_t *end, uint32_t id, mp_wi
     return found;
 }
 
-/* Returns a name in a graph, with the prefix of its subgraph. NULL: out of memory. */
+/* Returns a name in a graph, with the prefix of the subgraph. NULL: out of memory. */
 static const char *name_of(mp_pool *pool, const char *prefix, const mp_wire_field *f)
 {
     const char *name = text_of(pool, f);
@@ -114,7 +116,7 @@ static const char *name_of(mp_pool *pool, const char *prefix, const mp_wire_fiel
 static mp_status walk_graph(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
                             mp_error *err);
 
-/* Finds the tensors with values in a subgraph of the node. */
+/* Finds the tensors with values in one subgraph of the node. */
 static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wire_field *attribute, int depth, mp_error *err)
 {
     mp_wire_field name, graph;
@@ -128,7 +130,7 @@ static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wi
     return walk_graph(w, prefix, graph.bytes, graph.end, depth + 1, err);
 }
 
-/* Records an Identity, because exporters write tensors with equal values in this form. */
+/* Records an Identity operator, because exporters use it for tensors with equal values. */
 static mp_status note_copy(mp_onnx_weights *w, const uint8_t *at, const uint8_t *end, const mp_wire_field *output,
                            mp_error *err)
 {
@@ -144,7 +146,7 @@ static mp_status note_copy(mp_onnx_weights *w, const uint8_t *at, const uint8_t 
     return MP_OK;
 }
 
-/* Gives copies the values of their originals, which follow the nodes in the file. */
+/* Gives the outputs of Identity operators the values of their inputs. In the file, the values follow after the nodes. */
 static mp_status resolve_copies(mp_onnx_weights *w, mp_error *err)
 {
     for (size_t k = 0; k < w->n_copies; k++) {
@@ -154,7 +156,7 @@ static mp_status resolve_copies(mp_onnx_weights *w, mp_error *err)
     return MP_OK;
 }
 
-/* Adds the tensor of a Constant node under the name of the node's output. */
+/* Records the tensor of a Constant node, under the name of the node's output. */
 static mp_status walk_node(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
                            mp_error *err)
 {
@@ -227,7 +229,7 @@ static void copy_text(char *to, size_t size, const mp_wire_field *f)
     snprintf(to, size, "%.*s", (int)(f->end - f->bytes), (const char *)f->bytes);
 }
 
-/* Reads one entry of a tensor's external_data, a pair of key and value. */
+/* Reads one entry of a tensor's external_data. An entry is a pair of key and value. */
 static void read_entry(const mp_wire_field *entry, tensor *out)
 {
     char key[32] = "", value[sizeof out->location] = "";
@@ -261,7 +263,7 @@ static const char *external_path(const mp_onnx_weights *w, const tensor *t)
     return mp_pool_format(w->pool, "%s%s", t->location[0] == '/' ? "" : w->folder, t->location);
 }
 
-/* True if the real path, with links resolved, is below the folder. */
+/* True if the real path, after links are resolved, is in this folder or below it. */
 static bool lies_in(const char *path, const char *folder)
 {
     char *real = realpath(*folder ? folder : ".", NULL);
@@ -271,7 +273,7 @@ static bool lies_in(const char *path, const char *folder)
     return inside;
 }
 
-/* Finds the file with the tensor's values, with all links in its path resolved. */
+/* Finds the file that contains the external values of a tensor. All links in its path are resolved. */
 static mp_status find_external(const mp_onnx_weights *w, const tensor *t, const char *name, char **out, mp_error *err)
 {
     const char *path = external_path(w, t);
@@ -298,7 +300,7 @@ const char *mp_onnx_weights_in(const mp_onnx_weights *w, dev_t device, ino_t ino
     return NULL;
 }
 
-/* True if the tensor has values. Some tools remove only the values of a tensor from a file. */
+/* True if the TensorProto contains values. Some tools remove only the values from a file. */
 static bool has_values(const payload *p)
 {
     mp_wire_field f;
@@ -327,7 +329,7 @@ const char *mp_onnx_weights_missing(const mp_onnx_weights *w, const char *name)
     return mp_pool_text(w->pool, t.location, strlen(t.location));
 }
 
-/* Writes n little-endian elements to `to`, in the same type or converted to FLOAT. */
+/* Writes n little-endian elements to `to`, either in their own type or converted to FLOAT. */
 static void convert(const uint8_t *from, mp_dtype is, mp_dtype wanted, int64_t n, void *to)
 {
     const size_t size = (size_t)mp_dtype_bits(is) / 8;
@@ -367,7 +369,8 @@ static mp_status read_external(const mp_onnx_weights *w, const tensor *t, const 
     return MP_OK;
 }
 
-/* Reads the typed fields, packed or individual. Each element is a number, or bytes of the element's width. */
+/* Reads elements from typed fields, which may be packed or individual. Each element is a number, or has the bytes of the
+ * element type. */
 typedef struct taker {
     mp_dtype is, wanted;
     int64_t n, taken;
@@ -384,7 +387,7 @@ static void take(taker *t, const uint8_t *bytes, size_t size, uint64_t number)
     if (bytes)
         memcpy(element, bytes, size < 8 ? size : 8);
     else
-        memcpy(element, &number, sizeof number); /* the machine is little-endian, so the low bytes of the number come first */
+        memcpy(element, &number, sizeof number); /* little-endian byte order, so the low bytes of the number are first */
     size_t out = (size_t)mp_dtype_bits(t->wanted) / 8;
     convert(element, t->is, t->wanted, 1, (char *)t->to + (size_t)t->taken * out);
     t->taken++;

@@ -9,7 +9,7 @@
 
 enum { IR_VERSION = 10 };
 
-/* The state of writing a model. All messages are in the pool. */
+/* The state of writing a model. All protobuf messages are in the pool. */
 typedef struct writer {
     const mp_model *model;
     mp_pool *pool;
@@ -17,7 +17,7 @@ typedef struct writer {
     mp_error *err;
 } writer;
 
-/* Returns a new message of this type. NULL: out of memory. */
+/* Returns a new protobuf message of this type. NULL: out of memory. */
 static void *message(const writer *w, const ProtobufCMessageDescriptor *type)
 {
     void *made = mp_pool_alloc(w->pool, 1, type->sizeof_message);
@@ -40,7 +40,7 @@ static mp_status no_memory(const writer *w)
 
 /* ---- tensors ---- */
 
-/* Writes an element of a tensor, lowest byte first. Returns its size; 0: an unsupported type. */
+/* Writes an element of a tensor, lowest byte first. Returns its number of bytes; 0: the type is not supported. */
 static size_t element(mp_dtype dtype, const mp_value *value, int64_t k, uint8_t bytes[8])
 {
     uint64_t bits;
@@ -86,7 +86,7 @@ static mp_status tensor_of(const writer *w, const char *name, mp_dtype dtype, in
     return MP_OK;
 }
 
-/* Describes an input or an output of the file: its name, element type and dimensions. */
+/* Describes an input or output of the graph: its name, element type and dimensions. */
 static mp_status value_info(const writer *w, int tensor, bool open, Onnx__ValueInfoProto **out)
 {
     const mp_tensor *t = &w->model->tensors[tensor];
@@ -160,7 +160,7 @@ static mp_status attribute_of(const writer *w, const mp_operator *op, const mp_a
     }
 }
 
-/* Creates a list of the operands' names. An omitted operand has the name "". */
+/* Creates a list of the names of operands. An omitted operand has the name "". */
 static mp_status names_of(const writer *w, const int *tensors, int n, size_t *count, char ***out)
 {
     if (!LIST(w, *out, (size_t)n)) return no_memory(w);
@@ -183,7 +183,7 @@ static mp_status node_of(const writer *w, const mp_operator *op, Onnx__NodeProto
     return MP_OK;
 }
 
-/* Imports the operator sets of all operators. */
+/* Writes the imports of the operator sets that the operators belong to. */
 static mp_status import_sets(const writer *w, Onnx__ModelProto *file)
 {
     const mp_model *m = w->model;

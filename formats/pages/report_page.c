@@ -1,5 +1,5 @@
-/* report_page.c - the report page. Contents that need no script are plain HTML; the script draws the rest from the data in the
- * page. */
+/* report_page.c - writes the report page. Contents that need no script are plain HTML. The script draws everything else from
+ * the JSON data in the page. */
 #include "formats/pages/report_page.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@
 
 enum { TENSORS_MAX = 2000, COLUMNS_MAX = 3000, KEEP_ALL_PARTS = 3000, NAME_MAX_BYTES = 512 };
 
-/* Returns a name or a source line with control characters escaped for the page. */
+/* Returns a name or a source line with control characters escaped, for the page. */
 static json_t *shown_text(const char *text)
 {
     char shown[2 * NAME_MAX_BYTES];
@@ -38,13 +38,13 @@ static void set_source(json_t **object, const mp_timeline_columns *c, int step)
     if (source) mp_json_set(object, "source", shown_text(source));
 }
 
-/* True if the page has lanes or panels of additional tiers. */
+/* True if the page shows lanes of channels or panels of additional tiers. */
 static bool has_beside(const mp_graph *graph)
 {
     return graph->n_channels > MP_CHANNEL_SECOND_STREAM + 1 || graph->n_tiers > MP_TIER_DEVICE + 1;
 }
 
-/* True if the page lists a layer: "copied" only in graphs with copies. */
+/* True if the legend of the page lists a layer. "copied" is listed only for graphs with copies. */
 static bool has_layer(const mp_timeline_columns *c, int layer)
 {
     return layer != MP_LAYER_COPIED || c->graph->has_copies;
@@ -136,7 +136,7 @@ static json_t *keep_all_curve(const mp_timeline_columns *c)
     return list;
 }
 
-/* Returns the page's data of an additional tier. */
+/* Returns the JSON data of an additional tier. */
 static json_t *tier_data(const mp_timeline_columns *c, const mp_plan *plan, int tier)
 {
     const mp_tier_use *use = c->tiers[tier].use;
@@ -148,7 +148,7 @@ static json_t *tier_data(const mp_timeline_columns *c, const mp_plan *plan, int 
                      columns);
 }
 
-/* Returns a lane: the steps of a channel, each with issue and wait. */
+/* Returns the JSON data of a lane: the steps of a channel, each with the steps of its issue and its wait. */
 static json_t *lane_data(const mp_timeline_columns *c, const mp_lanes *lanes, int channel)
 {
     json_t *bars = json_array();
@@ -166,7 +166,7 @@ static json_t *lane_data(const mp_timeline_columns *c, const mp_lanes *lanes, in
                      bars);
 }
 
-/* Returns the lanes and tiers of a graph with additional channels or tiers. */
+/* Returns the JSON data of lanes and tiers, for a graph with additional channels or tiers. */
 static json_t *beside_data(const mp_timeline_columns *c, const mp_lanes *lanes, const mp_plan *plan)
 {
     json_t *lane_list = json_array(), *tiers = json_array();
@@ -176,7 +176,7 @@ static json_t *beside_data(const mp_timeline_columns *c, const mp_lanes *lanes, 
     return json_pack("{s:o, s:o}", "lanes", lane_list, "tiers", tiers);
 }
 
-/* Returns a pair of bytes and per cent; per cent is null if `known` is false. */
+/* Returns a JSON list of bytes and per cent. If `known` is false, per cent is null. */
 static json_t *point(int64_t bytes, bool known, double percent)
 {
     return json_pack("[I, o]", (json_int_t)bytes, mp_json_real_if(known, percent));
@@ -208,7 +208,7 @@ static json_t *bound_list(const mp_sweep *sweep)
     return list;
 }
 
-/* Returns the data of a page: columns, layers, tensors, curves. Release with json_decref. NULL: out of memory. */
+/* Returns the JSON data of a page: columns, layers, tensors, curves. Release with json_decref. NULL: out of memory. */
 static json_t *report_data(const mp_report_request *request, const mp_timeline_columns *c)
 {
     const mp_plan *plan = request->plan;
@@ -286,7 +286,7 @@ static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t
     const double total = (double)mp_block_bytes(fact);
     mp_text_put(out, "<tr><td class=\"name\">");
     put_html(out, block->title);
-    for (size_t i = 0; i < block->n; i++) { /* shows the first source line that is known */
+    for (size_t i = 0; i < block->n; i++) { /* shows the first of the source lines that is known */
         const char *source = facts->graph->nodes[facts->blocks->nodes[block->first + i]].source;
         if (!source) continue;
         mp_text_put(out, "<div class=\"src\">");
@@ -332,7 +332,7 @@ static void put_checkpoints(mp_text_builder *out, const mp_graph *graph, const m
     mp_text_put(out, "</table></div>\n");
 }
 
-/* Appends the data for the script. "<" is escaped, so that no name can close the script element. */
+/* Appends the JSON data for the script. "<" is escaped, so that no name can end the script element. */
 static void put_data(mp_text_builder *out, const char *json)
 {
     mp_text_put(out, "<script type=\"application/json\" id=\"data\">");

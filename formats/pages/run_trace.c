@@ -1,4 +1,4 @@
-/* run_trace.c - writes measured steps as slices, with a process per rank and a thread per channel. */
+/* run_trace.c - writes a trace of measured steps: a slice per step, a process per rank, a thread per channel. */
 #include "formats/pages/run_trace.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "formats/json/json.h"
 
 #define MICROSECONDS 1e6
-enum { WAITS = MP_MAX_CHANNELS }; /* number of the lane with waits, which follows the lanes of the channels */
+enum { WAITS = MP_MAX_CHANNELS }; /* number of the lane that shows waits; it follows the lanes of the channels */
 
 static json_t *event(const char *phase, const char *name, int rank, int lane)
 {
@@ -83,7 +83,7 @@ mp_status mp_run_trace_write(const char *path, const char *const *events, size_t
     MP_OWNED char *text = mp_alloc(length, 1);
     MP_ENSURE(text, err, MP_NOMEM, "no memory for a trace of %zu bytes", length);
     memcpy(text, head, at = sizeof head - 1);
-    for (size_t k = 0; k < n; k++) { /* each of the n texts is a JSON list "[...]", possibly with a newline at its end */
+    for (size_t k = 0; k < n; k++) { /* each of the n texts is a JSON list "[...]"; a newline may follow it */
         const char *from = strchr(events[k], '['), *to = strrchr(events[k], ']');
         if (!from || to <= from + 1) continue;
         if (at > sizeof head - 1) text[at++] = ',';

@@ -1,4 +1,4 @@
-/* trace.c - writes steps as slices and live bytes as counters. */
+/* trace.c - writes a trace of a plan: steps as slices, and live bytes as counters. */
 #include "formats/pages/trace.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "formats/curves/chart.h"
 #include "formats/json/json.h"
 
-enum { PROCESS = 1, STREAM = 1 }; /* thread numbers of the trace: channel c is thread STREAM + c */
+enum { PROCESS = 1, STREAM = 1 }; /* thread numbers in the trace: channel c is thread STREAM + c */
 #define MICROSECONDS 1e6
 
 bool mp_is_trace_path(const char *path)
@@ -25,7 +25,7 @@ static json_t *event(const char *phase, const char *name, int thread)
     return json_pack("{s:s, s:o, s:i, s:i}", "ph", phase, "name", mp_json_text(name), "pid", PROCESS, "tid", thread);
 }
 
-/* Returns the event that names a process or a thread. */
+/* Returns the trace event that names a process or a thread. */
 static json_t *naming(const char *what, int thread, const char *name)
 {
     json_t *e = event("M", what, thread);
@@ -47,7 +47,7 @@ static json_t *slice(const mp_timeline_columns *c, size_t t, double start, doubl
     return e;
 }
 
-/* Returns the counter event of a tier at a step; `used` marks the layers that occur in the tier. */
+/* Returns the counter event for the live bytes of a tier at a step. `used` marks the layers that occur in the tier. */
 static json_t *counter(const mp_timeline_columns *c, int tier, size_t t, const bool *used, double start)
 {
     const mp_timeline_column *column = &c->tiers[tier].columns[t];

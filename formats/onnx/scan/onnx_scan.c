@@ -2,9 +2,10 @@
  *
  * protobuf-c has no limits. It unpacks messages nested so deeply that the stack overflows. It merges ten thousand repetitions
  * of a singular message in quadratic time. It uses 73 to 129 MB for a megabyte of empty messages. It also copies weights. The
- * scan therefore runs first. It visits the message types in the generated code and refuses malformed or excessive input. It
- * writes a skeleton: the same messages without payloads of large tensors and without documentation. A file of 10 GB with
- * embedded weights gives a skeleton of some hundred kilobytes, and no page of a payload is read.
+ * scan therefore runs first. The scan follows the message types of the generated code and refuses malformed or excessive input.
+ * It writes a skeleton: the same messages without payloads of large tensors and without documentation. The payload of a tensor
+ * is its elements. A file of 10 GB with embedded weights gives a skeleton of some hundred kilobytes, and no page of a payload
+ * is read.
  *
  * The length of a message precedes it and is known only after copying. The scan reserves five bytes for the length, which every
  * protobuf reader accepts, and fills them in later. */
@@ -27,7 +28,8 @@ typedef struct scanner {
     mp_error *err;
 } scanner;
 
-/* Required fields that are newer than the schema: message, number, number in the skeleton, message type (NULL: a text). */
+/* Fields that memplan needs and that older schemas lack: message, number, number in the skeleton, message type (NULL: a
+ * text). */
 static const struct younger {
     const descriptor *in;
     uint32_t id, skeleton_id;
@@ -41,10 +43,10 @@ static const struct younger {
     {&onnx__function_proto__descriptor, 13, MP_ONNX_FUNCTION_OVERLOAD, NULL},
 };
 
-/* Names of fields that are not copied into the skeleton. */
+/* Names of the fields that the skeleton omits. */
 static const char *const dropped_fields[] = {"doc_string", "metadata_props", "training_info", "quantization_annotation"};
 
-/* Field numbers of a TensorProto's payload. */
+/* Field numbers of a TensorProto that contain its payload (elements). */
 enum { FLOATS = 4, INT32S = 5, STRINGS = 6, INT64S = 7, RAW = 9, DOUBLES = 10, UINT64S = 11 };
 
 static mp_status put(scanner *s, const void *bytes, size_t n)
@@ -65,7 +67,7 @@ static mp_status malformed(const scanner *s, const descriptor *d, const uint8_t 
                    (size_t)(at - s->file));
 }
 
-/* Facts about a tensor that decide whether its payload is kept. */
+/* The fields of a TensorProto that decide whether its payload is kept in the skeleton. */
 typedef struct tensor_facts {
     const uint8_t *name, *name_end;
     int64_t dims[MP_RANK_MAX];
@@ -80,7 +82,7 @@ static void add_dimension(tensor_facts *t, uint64_t size)
     t->rank++;
 }
 
-/* Reads the facts and skips the payload. */
+/* Reads these fields from a TensorProto and skips the payload. */
 static mp_status look_at_tensor(const scanner *s, const uint8_t *at, const uint8_t *end, tensor_facts *t)
 {
     *t = (tensor_facts){0};
@@ -116,7 +118,8 @@ static mp_status look_at_tensor(const scanner *s, const uint8_t *at, const uint8
     return MP_OK;
 }
 
-/* Decides whether a payload is kept: only a few numbers, such as elements of shapes. Refuses a payload of the wrong length. */
+/* Decides whether the payload of a tensor is kept in the skeleton. It is kept only if it has few elements, such as a shape.
+ * Fails if the length of the payload does not match the shape. */
 static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
 {
     mp_dtype type = t->type > 0 && t->type < MP_N_DTYPES ? (mp_dtype)t->type : MP_DTYPE_UNDEFINED;
@@ -126,7 +129,7 @@ static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
               (const char *)t->name, MP_RANK_MAX);
     for (int k = 0; k < t->rank && elements >= 0; k++)
         if (!mp_multiply(elements, t->dims[k], &elements))
-            elements = -1; /* another check refuses the size later, with the tensor's name */
+            elements = -1; /* a later check refuses the size, with a message that names the tensor */
     *keep = false;
     if (elements < 0 || type == MP_DTYPE_UNDEFINED) return MP_OK;
     bool fits = mp_multiply(elements, mp_dtype_bits(type), &bits);
@@ -165,7 +168,7 @@ static const struct younger *find_younger(const descriptor *in, uint32_t id)
     return NULL;
 }
 
-/* True if this wire type is valid for a field of the schema. Arrays of numbers may also be packed as bytes. */
+/* True if fields of this type may have this wire type. An array of numbers may also be packed as bytes. */
 static bool right_wire(const schema_field *field, int wire)
 {
     switch (field->type) {
@@ -198,7 +201,7 @@ static mp_status put_tag(scanner *s, uint32_t id)
 
 static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at, const uint8_t *end, int depth);
 
-/* Copies a field that contains a message, under the number `id`. */
+/* Copies a field that contains a message, with field number `id` in the skeleton. */
 static mp_status copy_submessage(scanner *s, uint32_t id, const descriptor *d, const mp_wire_field *f, int depth)
 {
     static const uint8_t zeros[5];
@@ -212,7 +215,7 @@ static mp_status copy_submessage(scanner *s, uint32_t id, const descriptor *d, c
     return MP_OK;
 }
 
-/* Copies a field of the schema unchanged, if it is well-formed. */
+/* Copies a field that the schema contains, unchanged, if it is well-formed. */
 static mp_status copy_plain(scanner *s, const descriptor *d, const schema_field *field, const mp_wire_field *f)
 {
     if (field->type == PROTOBUF_C_TYPE_STRING && !mp_wire_is_text(f->bytes, f->end))
@@ -245,7 +248,8 @@ static mp_status count_message(scanner *s, const descriptor *d, const uint8_t *a
 static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at, const uint8_t *end, int depth)
 {
     bool is_tensor = d == &onnx__tensor_proto__descriptor, keep_payload = true;
-    uint64_t seen = 0; /* bit k is set if singular field k of the message type, one that contains a message, was seen */
+    uint64_t seen =
+        0; /* bit k is set after singular field k of this message type was seen; only fields that contain a message count */
     MP_CHECK(count_message(s, d, at, depth));
     if (is_tensor) {
         tensor_facts facts;
@@ -295,7 +299,7 @@ void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton)
     *skeleton = (mp_onnx_skeleton){0};
 }
 
-/* protobuf-c uses ten bytes per byte of the skeleton for real files, up to 129 for hostile ones. */
+/* Limits of protobuf-c's memory. It uses ten bytes per byte of the skeleton for real files, but up to 129 for hostile files. */
 enum { BASE_BYTES = 64 << 20, BYTES_PER_BYTE = 32, MAX_BYTES = 1 << 30 };
 
 static void *budget_alloc(void *data, size_t size)

@@ -1,5 +1,5 @@
-/* onnx_wire.c - the protobuf wire format. A message is a list of (tag, value). A tag is field number * 8 + wire type. Numbers
- * are in base 128 with the lowest digit first. Groups, which ONNX never used, count as malformed. */
+/* onnx_wire.c - the protobuf wire format. A message is a list of pairs (tag, value). A tag is field number * 8 + wire type.
+ * A varint is a number in base 128, lowest digit first. Groups, which ONNX has never used, count as malformed. */
 #include "formats/onnx/scan/onnx_wire.h"
 
 bool mp_wire_varint(const uint8_t **at, const uint8_t *end, uint64_t *number)
@@ -50,8 +50,8 @@ bool mp_wire_next(const uint8_t **at, const uint8_t *end, mp_wire_field *field)
 
 bool mp_wire_is_text(const uint8_t *bytes, const uint8_t *end)
 {
-    static const uint32_t smallest[] = {0, 0x80, 0x800,
-                                        0x10000}; /* by number of further bytes: the smallest character that needs them */
+    static const uint32_t smallest[] = {
+        0, 0x80, 0x800, 0x10000}; /* per number of bytes that follow the first: the smallest character that needs them */
     while (bytes < end) {
         uint8_t first = *bytes++;
         int further = first < 0x80 ? 0 : first < 0xc0 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf8 ? 3 : -1;
