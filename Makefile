@@ -173,7 +173,7 @@ verify: needs-data $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our
 	@tests/verify/verify_plans.sh $B/memplan $(DATA)
 
 check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/pack: there only
-	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && python3 -B tests/layout/test_prose.py && python3 -B tests/layout/prose.py && tests/layout/tuning.sh && python3 -B tests/docs/excerpts.py && python3 -B tests/docs/scorecard.py)
+	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && python3 -B tests/layout/test_prose.py && python3 -B tests/layout/prose.py && python3 -B tests/docs/tuning.py && python3 -B tests/docs/excerpts.py && python3 -B tests/docs/scorecard.py)
 	@$(if $(FOLDER),,$(MAKE) -s $B/gen/onnx.pb-c.h && python3 -B tests/docs/examples.py "$(CC)")
 	@python3 -B tests/layout/check.py $(FOLDER)
 	@$(if $(FOLDER),,$(MAKE) -s all $B/manual && python3 -B tests/docs/commands.py $B)
@@ -218,7 +218,7 @@ format: ## lay the code out with clang-format
 docs: $B/manual ## write the generated pages anew: commands.md, schemas/options.json, tuning.md, scorecard.md
 	$B/manual markdown > docs/reference/commands.md
 	$B/manual schema > docs/reference/schemas/options.json
-	tests/layout/tuning.sh write
+	python3 -B tests/docs/tuning.py write
 	python3 -B tests/docs/scorecard.py write
 
 docs-site: | $B/venv/bin/python3 ## the pages as a web site with search in build/site (Sphinx, MyST and Furo in build/venv); a broken link is an error
