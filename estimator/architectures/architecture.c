@@ -201,7 +201,7 @@ static int patches_embedded(mp_sketch *n)
     return mp_sketch_dropout(n, "patch", mp_sketch_of_two(n, "patch", "Add", all, place));
 }
 
-/* Adds the operators that select the first token of each sample. */
+/* Adds the operators that select the first token (the class token) of each sample. */
 static int first_token(mp_sketch *n, const char *module, int x)
 {
     const mp_attribute axis = mp_attribute_int("axis", 1);

@@ -23,7 +23,7 @@ typedef struct mp_sketch {
     int mask, hidden; /* mask: true for scores that causal attention keeps. hidden: the value that replaces all other scores */
     int scale; /* constant scale of attention scores. If queries and keys are scaled instead of scores, its square root */
     int cosine, sine;    /* cosine and sine of rotary position angles */
-    int ratio, training; /* constant inputs of dropout operators: the rate, and the training mode */
+    int ratio, training; /* constant inputs of dropout operators: the dropout rate, and whether the model is in training mode */
     int split_heads,
         split_pairs; /* shape constants that split queries (split_heads), and keys and values (split_pairs), into heads */
     int repeat, join_groups; /* shape constants: repeat copies keys and values for the heads that share them, join_groups merges
@@ -57,5 +57,5 @@ int mp_sketch_transpose(mp_sketch *n, const char *module, int x, const int64_t *
 int mp_sketch_linear(mp_sketch *n, const char *module, int x, int64_t in, int64_t out, bool biased);
 /* Adds a normalization over the last dimension of x. The architecture's family determines its type. */
 int mp_sketch_norm(mp_sketch *n, const char *module, int x);
-/* Adds a dropout after x, if the architecture's dropout rate is positive. */
+/* Adds a dropout operator that reads x, if the architecture's dropout rate is positive. */
 int mp_sketch_dropout(mp_sketch *n, const char *module, int x);

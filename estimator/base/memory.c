@@ -1,4 +1,4 @@
-/* memory.c - calloc with counters for tests, pools as lists of chunks, checked arithmetic. */
+/* memory.c - allocation by calloc, with counters for tests; memory pools as lists of chunks; checked arithmetic. */
 #include "estimator/base/memory.h"
 
 #include <stdarg.h>
@@ -49,7 +49,7 @@ bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size)
     return true;
 }
 
-/* A pool is a list of chunks; the newest one is filled from the front. */
+/* A pool is a list of chunks. Blocks are allocated from the newest chunk, from its front to its end. */
 struct chunk {
     struct chunk *next;
     size_t used, size;

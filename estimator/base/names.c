@@ -1,4 +1,4 @@
-/* names.c - a hash table (uthash) from names to numbers. */
+/* names.c - a map from names to numbers, as a hash table (uthash). */
 #include "estimator/base/names.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ struct entry {
 
 struct mp_names {
     struct entry *entries;
-    mp_pool *pool; /* memory pool that owns the entries */
+    mp_pool *pool; /* memory pool that owns the entries of the map */
 };
 
 mp_names *mp_names_new(void)

@@ -16,7 +16,7 @@ int mp_names_find(const mp_names *names, const char *name);
  * false if memory is short. */
 bool mp_names_set(mp_names *names, const char *name, int index);
 
-/* Returns the index of a name in names[0..n); -1: not found. */
+/* Returns the position of a name in names[0..n); -1: the array does not contain it. */
 int mp_names_place(const char *const *names, int n, const char *name);
 /* Defines the name functions of an enum that counts from 0: MP_NAMED(loss, "auto", "mse", ...). mp_TYPE_name(value) returns
  * "unknown" past the last value. mp_TYPE_find(name) returns -1 if no value has this name. */

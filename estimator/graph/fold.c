@@ -52,7 +52,7 @@ static bool copies_more(const mp_graph *graph)
     return false;
 }
 
-/* Returns the number of channels that the first n nodes use. */
+/* Returns the number of channels that are needed if the graph has only its first n nodes. */
 static size_t channels_of(const mp_graph *graph, size_t n)
 {
     size_t channels = 0;

@@ -29,7 +29,7 @@ static inline void mp_storage_hand_over(mp_storage *from, mp_storage *to)
     from->carried = from->persistent = false;
 }
 
-/* Forbids recomputation of the node in later plans. */
+/* Sets the flag that forbids plans to recompute the node. */
 static inline void mp_node_forbid_rerun(mp_node *node)
 {
     node->flags |= MP_NODE_ONCE;
@@ -43,7 +43,7 @@ mp_status mp_in_place_copy(mp_graph *graph, const mp_alternative *from, const in
  * tiers. Errors as mp_graph_new. O(channels). */
 mp_status mp_graph_like(const mp_graph *of, mp_graph **out, mp_error *err);
 
-/* Like mp_graph_channel, but returns the existing channel if the name exists. */
+/* Like mp_graph_channel, but if a channel of this name exists, returns it. */
 mp_status mp_graph_channel_named(mp_graph *graph, const char *name, int *number, mp_error *err);
 
 /* ---- issued steps ---- */

@@ -12,7 +12,7 @@
 
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
-struct state {  /* the state of a storage after the steps so far */
+struct state {  /* the state of one storage after the steps that have been processed */
     int span;   /* index of the span of the storage's current instance; NOT_LIVE or ALWAYS_LIVE if there is none */
     int added;  /* for a sum: number of contributions in the steps so far */
     bool begun; /* true if a step of this list has produced the storage. For a carried gradient, readers must then wait for all
@@ -165,7 +165,7 @@ static mp_status add_to_storage(struct builder *b, int t, int end, int node, int
                        mp_storage_label(graph, s).text);
     state->added++;
     if (state->span == ALWAYS_LIVE) return MP_OK;
-    /* the gradient carried from the previous training step ends at the first contribution of this step */
+    /* a carried gradient: the instance from the previous training step ends at the first contribution of this step */
     if (!state->begun) begin(b, s, t);
     state->begun = true;
     live_until(b, s, end);

@@ -324,7 +324,7 @@ const mp_attribute *mp_operator_attribute(const mp_operator *op, const char *nam
     return NULL;
 }
 
-/* Returns the attribute if it exists with this kind; else NULL. */
+/* Returns the attribute of an operator if it exists and has this kind; else NULL. */
 static const mp_attribute *attribute_of_kind(const mp_operator *op, const char *name, mp_attribute_kind kind)
 {
     const mp_attribute *a = mp_operator_attribute(op, name);

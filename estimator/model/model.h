@@ -14,7 +14,7 @@
 #include "memplan/error.h"
 #include "memplan/model.h"
 
-enum { MP_VALUE_MAX = 1 << 17 }; /* maximum number of elements of a stored value */
+enum { MP_VALUE_MAX = 1 << 17 }; /* maximum number of elements of a value that the model stores */
 
 /* The elements of a tensor in row-major order. Integers and booleans are in `i`, floats in `f`. */
 typedef struct mp_value {
@@ -44,10 +44,10 @@ typedef enum mp_attribute_kind {
 typedef struct mp_attribute {
     const char *name;
     mp_attribute_kind kind;
-    int64_t i;        /* value of an attribute of kind INT */
-    double f;         /* value of an attribute of kind FLOAT */
-    const char *text; /* value of an attribute of kind TEXT */
-    size_t n;         /* number of elements, for kinds INTS and FLOATS */
+    int64_t i;        /* the value, if the attribute has kind INT */
+    double f;         /* the value, if the attribute has kind FLOAT */
+    const char *text; /* the value, if the attribute has kind TEXT */
+    size_t n;         /* number of elements, if the attribute has kind INTS or FLOATS */
     int64_t *ints;
     double *floats;
     mp_dtype dtype; /* element type, for kind TENSOR */
@@ -75,7 +75,7 @@ const int64_t *mp_operator_ints(const struct mp_operator *op, const char *name, 
 
 enum { MP_RANK_MAX = 32 }; /* maximum rank of a tensor; a model with more dimensions is refused */
 
-/* The source of a tensor's data. */
+/* The role of a tensor: the source of its data. */
 typedef enum mp_role {
     MP_ROLE_ACTIVATION, /* a result of an operator */
     MP_ROLE_DATA,       /* a data input, such as the batch: it has new values in every training step */
@@ -98,19 +98,19 @@ typedef enum mp_mask {
 /* The order in which a backend stores the elements of a tensor. The backend decides it when it prepares a network. All zero
  * means MP_LAYOUT_PLAIN. */
 typedef enum mp_layout {
-    MP_LAYOUT_PLAIN,        /* row-major, in the order of its dimensions */
+    MP_LAYOUT_PLAIN,        /* row-major: the last dimension is innermost */
     MP_LAYOUT_CHANNELS_LAST /* the second dimension is innermost: (N, C, H, W) is stored as N, H, W, C */
 } mp_layout;
 typedef struct mp_stored {
     mp_layout layout;
     const void *packed; /* the backend's own description of a packed weight; NULL: the tensor is stored as `layout` states */
-    int64_t packed_elements; /* number of elements of the packed weight, padding included */
+    int64_t packed_elements; /* number of elements of the packed weight in the backend's memory, padding included */
 } mp_stored;
 
 /* A list of tensors (ONNX type "sequence"). It is stored in the model's pool and never changes. */
 typedef struct mp_sequence {
     int n;
-    int *items; /* indices of the tensors in the sequence */
+    int *items; /* indices of the tensors that the sequence contains */
     struct mp_sequence_block {
         int used, size;
     } * block; /* the memory block that contains `items`. A longer sequence that begins with the same tensors may share the
@@ -131,7 +131,7 @@ typedef struct mp_tensor {
     const char *name;
     mp_dtype dtype;
     int rank;                /* number of dimensions; -1: unknown */
-    int64_t *dims;           /* sizes of the dimensions, each >= 0 */
+    int64_t *dims;           /* sizes of the tensor's dimensions, each >= 0 */
     mp_dtype declared_dtype; /* element type declared in the file; UNDEFINED: not declared */
     int declared_rank;       /* rank declared in the file; -1: not declared */
     int64_t *declared_dims;  /* declared sizes of the dimensions; -1 for a dimension without a declared size */
@@ -139,9 +139,9 @@ typedef struct mp_tensor {
     const char *source;      /* source line in the user's program, "net.py:12: return x"; NULL: unknown */
     const char *role_reason; /* the rule that determined the role, for reports: "named with --data" */
     int producer;            /* index of the operator that writes the tensor; -1: no operator writes it */
-    mp_value *value;         /* the tensor's elements, if known at this time; NULL: unknown */
+    mp_value *value;         /* the elements of the tensor, if they are known before execution; NULL: unknown */
     mp_mask mask;            /* structure of a boolean mask if `value` is NULL; otherwise UNKNOWN */
-    bool is_output;          /* true for a tensor that the model declares as an output */
+    bool is_output;          /* true if the model declares the tensor as an output */
     bool is_target;          /* true for the target input of the appended loss */
     bool is_frozen;          /* true for a parameter that is not trained because adapters are trained instead (adapters.h) */
     bool is_summed;          /* true if each rank of a split model computes only a partial sum of this parameter's gradient
@@ -153,7 +153,7 @@ typedef struct mp_tensor {
     mp_sequence *sequence; /* for a sequence: its list of tensors, known after mp_model_infer. NULL: an ordinary tensor */
     const mp_tensor_part
         *part;        /* the shard that each rank holds in a split model (parallel/split.h); NULL: the tensor is replicated */
-    mp_stored stored; /* how the backend stores this tensor */
+    mp_stored stored; /* the order in which the backend stores the elements of this tensor */
     int replaced_by;  /* index of the tensor that replaced this one during simplification; -1: not replaced */
 } mp_tensor;
 
@@ -174,17 +174,17 @@ typedef enum mp_control { MP_CONTROL_NONE, MP_CONTROL_IF, MP_CONTROL_LOOP, MP_CO
  * the program differs from the estimate. */
 typedef enum mp_guess {
     MP_GUESS_NONE,
-    MP_GUESS_FORMULA, /* several operators were fused into one, but the program may have run them one by one */
-    MP_GUESS_LOOP     /* a loop was unrolled, but the program may have run it as one operator */
+    MP_GUESS_FORMULA, /* simplification has fused several operators into one, but the program may have run them one by one */
+    MP_GUESS_LOOP     /* a loop is replaced by its iterations, but the program may have run it as one operator */
 } mp_guess;
 
 struct mp_op; /* a row of the operator registry (ops.h) */
 
 typedef struct mp_operator {
-    const char *name;       /* unique: the name in the file, or a name built from its kind and first output */
-    const char *kind;       /* operator type, such as "Conv" */
-    const char *domain;     /* domain of the operator type; "" is ai.onnx */
-    int version;            /* version of the domain's operator set, as imported by the file */
+    const char *name;   /* unique name of the operator: the name in the file, or a name built from its kind and first output */
+    const char *kind;   /* operator type, such as "Conv" */
+    const char *domain; /* domain of the operator type; "" is ai.onnx */
+    int version;        /* version of this domain's operator set that the file imports */
     const struct mp_op *op; /* registry row; NULL until mp_model_infer */
     int n_in, n_out;
     int *in, *out; /* indices of input and output tensors; -1: an omitted input or output */
@@ -250,7 +250,7 @@ typedef struct mp_operator_draft {
     int version;
     const int *in, *out; /* indices of input and output tensors; -1: an omitted operand */
     int n_in, n_out;
-    const mp_attribute *attributes; /* attributes; the new operator gets deep copies */
+    const mp_attribute *attributes; /* attributes of the operator; the model gets deep copies */
     size_t n_attributes;
 } mp_operator_draft;
 
@@ -264,7 +264,7 @@ mp_operator_draft mp_draft_like(const mp_operator *op, const int *in, int n_in);
  * producer, or the operator reads its own output. MP_NOMEM. Pointers into model->operators become invalid. */
 mp_status mp_model_operator(mp_model *model, const mp_operator_draft *draft, int *index, mp_error *err);
 
-/* Marks a tensor as declared input or output. MP_NOMEM. */
+/* Marks a tensor as a declared input or a declared output of the model. MP_NOMEM. */
 mp_status mp_model_declare_input(mp_model *model, int tensor, mp_error *err);
 mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err);
 

@@ -106,7 +106,7 @@ enum {
 #define NO_INPUT .min_in = 0, .max_in = 0
 #define OUT(least, most) .min_out = least, .max_out = most
 
-/* Words for memory layouts in ops.def. */
+/* Words for memory layouts in the rows of ops.def. */
 #define ROW_MAJOR .layout = MP_HABIT_ROW_MAJOR
 #define FROM_ROW_MAJOR .layout = MP_HABIT_FROM_ROW_MAJOR
 #define MATRICES .layout = MP_HABIT_MATRICES

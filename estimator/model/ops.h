@@ -37,8 +37,8 @@ typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
 /* Bits for the values that the gradient of an input reads: */
 #define MP_INPUTS (1u << 24)           /* all inputs, for variadic operators */
 #define MP_UNBUILT (1u << 25)          /* this gradient is not implemented; a request for it is an error */
-#define MP_IN(k) (1u << (k))           /* the k-th input, k < 8 */
-#define MP_OUT(k) (1u << (8 + (k)))    /* the k-th output, k < 8 */
+#define MP_IN(k) (1u << (k))           /* the gradient reads input k of the operator, k < 8 */
+#define MP_OUT(k) (1u << (8 + (k)))    /* the gradient reads output k of the operator, k < 8 */
 #define MP_EXTRA(k) (1u << (16 + (k))) /* the k-th extra: forward saves it only for backward (mask, indices, statistics) */
 enum { MP_GRADIENTS_MAX = 8, MP_EXTRAS_MAX = 4, MP_OP_INPUTS = 8 };
 
@@ -57,15 +57,15 @@ typedef enum mp_gradient_form {
  * decides by these uses (formats/onnx/onnx_roles.c). */
 typedef enum mp_input_use {
     MP_USE_UNSTATED,  /* the operator has no operand at this position */
-    MP_USE_NONE,      /* integers or booleans, such as indices: never trained */
+    MP_USE_NONE,      /* the operand contains integers or booleans, such as indices: it is never trained */
     MP_USE_OTHER,     /* the operand can be anything: its use gives no hint about training */
     MP_USE_WEIGHT,    /* a weight: usually trained */
     MP_USE_ROWS,      /* like MP_USE_WEIGHT if the operator's axis is 0, because input 0 then has the rows of an embedding */
-    MP_USE_STATISTIC, /* a running mean or variance of normalization */
+    MP_USE_STATISTIC, /* the operand is a running mean or variance of a normalization */
     MP_USE_SETTING,   /* a setting of the operator: a bound, a scale, a ratio */
     MP_USE_TABLE, /* an operand of elementwise arithmetic. If many operators read a tensor in this way, it is a fixed table and
                      not learned */
-    MP_USE_COMPARED, /* the operand is only compared with another one, so it has no gradient */
+    MP_USE_COMPARED, /* the operand is only compared with another operand, so it has no gradient */
     MP_USE_THROUGH /* the same as the use of the operator's output, because the operator only rearranges or selects elements */
 } mp_input_use;
 
@@ -78,7 +78,7 @@ typedef enum mp_initial {
     MP_INITIAL_ONE,
     MP_INITIAL_QUARTER,
     MP_INITIAL_TERM,        /* zero for a vector (a bias); small values for higher ranks (position embeddings that are added) */
-    MP_INITIAL_LEFT_MATRIX, /* uniform within 1 / sqrt(fan-in), shape (outputs, inputs) */
+    MP_INITIAL_LEFT_MATRIX, /* uniform distribution within 1 / sqrt(fan-in), for a matrix of shape (outputs, inputs) */
     MP_INITIAL_RIGHT_MATRIX, /* like MP_INITIAL_LEFT_MATRIX, for a matrix of shape (inputs, outputs) */
     MP_INITIAL_FILTER,       /* like MP_INITIAL_LEFT_MATRIX, but for shape (outputs, inputs / groups, window) */
     MP_INITIAL_THROUGH /* the initial values that the reader of the output requires, because the output consists of elements of
@@ -90,14 +90,14 @@ typedef enum mp_initial {
 typedef enum mp_input_meaning {
     MP_MEANS_NUMBER,  /* an ordinary number that is used in arithmetic */
     MP_MEANS_PASSED,  /* the same meaning as the output's elements, because the operator passes the elements on */
-    MP_MEANS_INDEX,   /* an index along the operator's axis of input 0 */
+    MP_MEANS_INDEX,   /* an index into input 0, along the axis that the attribute `axis` states */
     MP_MEANS_INDICES, /* a tuple of indices along the last dimension: one index for each leading dimension of input 0 after the
                          first `batch_dims` */
-    MP_MEANS_CLASS,   /* a class index, less than the scalar in input 1 */
+    MP_MEANS_CLASS,   /* a class index, less than the scalar that input 1 contains */
     MP_MEANS_LENGTH,  /* a length: the number of time steps of a sample in input 0 that are used */
-    MP_MEANS_ANGLE,   /* argument of a sine or cosine */
+    MP_MEANS_ANGLE,   /* an angle: argument of a sine or cosine */
     MP_MEANS_CONDITION, /* a condition: true selects the element of input 1, false the element of input 2 */
-    MP_MEANS_HIDING,    /* added to attention scores: very negative for a hidden score */
+    MP_MEANS_HIDING,    /* a mask that is added to attention scores: very negative for a hidden score */
     MP_MEANS_SEEN /* a boolean mask of attention scores. With attribute `keeps` 1, true keeps the score; otherwise true replaces
                      it */
 } mp_input_meaning;
@@ -110,12 +110,12 @@ typedef struct mp_op_input {
 
 /* The memory layouts (mp_layout) that an operator accepts for its inputs and writes for its outputs. */
 typedef enum mp_layout_habit {
-    MP_HABIT_ROW_MAJOR,      /* reads its inputs in any layout, and writes row-major */
+    MP_HABIT_ROW_MAJOR,      /* the operator reads its inputs in any layout, and writes row-major */
     MP_HABIT_FROM_ROW_MAJOR, /* like MP_HABIT_ROW_MAJOR, but input 0 must also be row-major, because the output is a view of
                                 input 0 */
-    MP_HABIT_MATRICES,       /* reads and writes row-major, so that the last two dimensions are matrices */
-    MP_HABIT_AS_INPUTS,      /* computes in any layout that its inputs share, and writes its outputs in this layout */
-    MP_HABIT_SPATIAL         /* any layout, but fastest if input 0 and the outputs are channels-last */
+    MP_HABIT_MATRICES,       /* the operator reads and writes row-major, so that the last two dimensions are matrices */
+    MP_HABIT_AS_INPUTS, /* the operator accepts any layout that all its inputs share, and writes its outputs in this layout */
+    MP_HABIT_SPATIAL    /* any layout, but fastest if input 0 and the outputs are channels-last */
 } mp_layout_habit;
 
 /* Traits, bits of mp_op.traits. */
@@ -126,11 +126,11 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_GATHER (1u << 4)   /* input 1 contains indices of rows of input 0; the operator reads only the selected rows */
 #define MP_TRAIT_NEGATES (1u << 5)  /* only for ALIAS: the gradient of input 1 is the negated gradient of the output (Sub) */
 #define MP_TRAIT_COMMUTES (1u << 6) /* swapping the two operands gives bit-identical results */
-#define MP_TRAIT_CASTS (1u << 7)    /* converts input 0 to another type */
+#define MP_TRAIT_CASTS (1u << 7)    /* the operator converts input 0 to another element type */
 #define MP_TRAIT_CONVOLVES (1u << 8)    /* convolution: input 1 is a weight, which a backend may store in its own layout */
 #define MP_TRAIT_TRANSPOSED (1u << 9)   /* transposed convolution: the first dimension of the weight is the input channels */
-#define MP_TRAIT_LOSS (1u << 10)        /* compares input 0 with the targets in input 1 */
-#define MP_TRAIT_CLASSES (1u << 11)     /* loss with class indices as targets; dimension 1 of the scores is the class */
+#define MP_TRAIT_LOSS (1u << 10)        /* the operator is a loss: it compares input 0 with the targets in input 1 */
+#define MP_TRAIT_CLASSES (1u << 11)     /* the loss has class indices as targets; dimension 1 of the scores is the class */
 #define MP_TRAIT_FROM_OUTPUT (1u << 12) /* normalization: backward can use output, scale and shift instead of the input */
 #define MP_TRAIT_TILED (1u << 13)       /* attention: backward recomputes the scores tile by tile */
 #define MP_TRAIT_GRADIENT_IN_DATA (1u << 19) /* a gradient may overwrite input 0 of the same shape at its last use */
@@ -147,15 +147,15 @@ typedef enum mp_layout_habit {
 /* The behaviour of an operator under torch.autocast on a GPU, according to the lists of PyTorch 2.15 (ATen/autocast_mode.h). */
 typedef enum mp_autocast {
     MP_AUTOCAST_NONE,   /* on no list: the operator computes in the type of its operands */
-    MP_AUTOCAST_LOW,    /* operands are cast to 16 bits; the output has 16 bits */
-    MP_AUTOCAST_FULL,   /* operands are cast to float32, so the operator computes in float32 */
-    MP_AUTOCAST_WIDENED /* reads operands of any type, writes float32 */
+    MP_AUTOCAST_LOW,    /* autocast casts the operands to 16 bits; the output has 16 bits */
+    MP_AUTOCAST_FULL,   /* autocast casts the operands to float32, so the operator computes in float32 */
+    MP_AUTOCAST_WIDENED /* the operator reads operands of any floating-point type and writes float32 */
 } mp_autocast;
 
 /* A tensor that a forward run saves only for backward. A rule fills `extras` and returns their number (0 .. MP_EXTRAS_MAX). */
 typedef struct mp_extra {
     const char *name;  /* name in reports: "indices", "mean" */
-    mp_dtype dtype;    /* element type; the elements are contiguous */
+    mp_dtype dtype;    /* element type of the tensor; its elements are contiguous */
     int64_t bytes;     /* bytes of the tensor, a multiple of the element's size */
     int64_t gpu_bytes; /* bytes that PyTorch's GPU kernel saves instead; 0: the same number as `bytes` */
 } mp_extra;
@@ -177,11 +177,12 @@ typedef bool (*mp_factor_rule)(const mp_model *model, const mp_operator *op, str
 
 typedef struct mp_op {
     const char *name, *domain;
-    int since;                            /* first version of the operator set for which this row is valid */
-    int min_in, max_in, min_out, max_out; /* permitted numbers of inputs and outputs; maximum -1: any number */
-    mp_op_input inputs[MP_OP_INPUTS];     /* use and meaning of each input (mp_op_input_of) */
+    int since; /* first version of the operator set for which this row is valid */
+    int min_in, max_in, min_out,
+        max_out; /* smallest and largest permitted number of inputs, and of outputs; maximum -1: any number */
+    mp_op_input inputs[MP_OP_INPUTS]; /* per input: its use, initial values and meaning (mp_op_input_of) */
     mp_shape_rule shape;
-    mp_fold_rule fold;   /* rule that computes known values; NULL: the operator is never folded */
+    mp_fold_rule fold;   /* rule that computes the values of outputs from known inputs; NULL: the operator is never folded */
     mp_flops_rule flops; /* rule for the FLOPs of a product; NULL: the operator is not a product */
     mp_layout_habit layout;
     unsigned traits;
@@ -190,7 +191,7 @@ typedef struct mp_op {
     /* needs[rules][k]: the values that the gradient of input k reads, besides the gradients of the outputs. For further
      * inputs of a variadic operator, the last stated entry holds. */
     uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
-    mp_extras_rule extras;  /* rule for tensors that forward saves for backward only; NULL: none */
+    mp_extras_rule extras;  /* rule for the tensors that forward saves only for backward; NULL: there are none */
     mp_factor_rule factors; /* rule for splitting the operator over ranks; NULL: the operator cannot be split */
     mp_crossing crosses[2]; /* collectives that the operator runs in forward, and in backward */
     const struct mp_requirement

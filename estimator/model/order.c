@@ -23,7 +23,7 @@ struct search {
     size_t depth;
     int *order;
     size_t n_placed;
-    bool *is_input; /* per tensor: true for a declared input of the model */
+    bool *is_input; /* per tensor: true if the model declares it as an input */
 };
 
 /* Returns the operator that must run before `reader` can read a tensor; -1: no operator. `reader` NULL: the tensor is read
@@ -41,7 +41,7 @@ static mp_status producer_of(const mp_model *model, const struct search *s, cons
                    reader->name, t->name);
 }
 
-/* Places an operator after all operators that it depends on. */
+/* Places an operator in the execution order, after all operators on which it depends. */
 static mp_status place(const mp_model *model, struct search *s, int root, mp_error *err)
 {
     s->mark[root] = OPEN;

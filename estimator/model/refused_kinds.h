@@ -18,7 +18,7 @@ typedef struct mp_refused_kinds {
     int n_kinds, n_others;
 } mp_refused_kinds;
 
-/* Adds an operator to the counts. O(kinds). */
+/* Adds an unsupported operator to the counts. O(kinds). */
 void mp_refused_kinds_add(mp_refused_kinds *refused, const mp_operator *op);
 
 enum { MP_REFUSED_TEXT = 320 };

@@ -32,7 +32,7 @@ typedef enum mp_requirement_kind {
     MP_REQUIRES_NUMBER,  /* the operand has one element */
     MP_REQUIRES_LIST,    /* the operand has at most one dimension */
     MP_REQUIRES_PER,     /* the operand has one dimension, whose size equals dimension `least` of operand `other` */
-    MP_REQUIRES_ONTO,    /* the operand broadcasts to the shape of operand `other` */
+    MP_REQUIRES_ONTO,    /* the operand can be broadcast to the shape of operand `other` */
     MP_REQUIRES_FILLED,  /* no dimension of the operand is 0 */
     MP_REQUIRES_AXIS,    /* the attribute (default `least`) is a valid dimension index of the operand */
     MP_REQUIRES_AXES,    /* each number of the attribute is a valid dimension index of the operand; without the attribute,

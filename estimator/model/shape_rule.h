@@ -9,12 +9,12 @@ const mp_value *mp_infer_value(mp_infer *c, int k);
 /* Reads the value of input k as a list of *n integers. *list is NULL and *n 0 if mp_infer_value returns NULL. MP_PARSE: the
  * elements are not integers. */
 mp_status mp_infer_integers(mp_infer *c, int k, const int64_t **list, size_t *n);
-/* Return input k or output k of the operator; NULL: omitted. */
+/* Return input k or output k of the operator that is being inferred; NULL: omitted. */
 mp_tensor *mp_infer_in(mp_infer *c, int k);
 mp_tensor *mp_infer_out(mp_infer *c, int k);
 /* Sets type and shape of output k. No effect if the output is omitted. */
 mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64_t *dims);
-/* Gives output k the type and shape of tensor x. */
+/* Sets the type and shape of output k to those of tensor x. */
 mp_status mp_infer_like(mp_infer *c, int k, const mp_tensor *x);
 /* Sets the type of output k if its shape depends on an unknown value (missing_value). The shape that the file declares for
  * the output is then used. Returns MP_OK. */

@@ -101,7 +101,7 @@ static mp_status find_parameters(mp_exchange *x)
                             .zero = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n > 1 ? x->zero : 0};
         p->complete = g->producer[s];
         if (mp_storage_is_sum(g, s)) p->complete = last_adder(x, p);
-        if (p->complete < 0) continue; /* a gradient without producer is an input of the graph */
+        if (p->complete < 0) continue; /* a gradient that no node produces is an input of the graph */
         find_update(x, p);
         MP_ENSURE(p->update >= 0 || !p->zero, x->err, MP_INVALID,
                   "the mesh shares out optimizer state, and %s has no update: choose an optimizer",

@@ -15,10 +15,10 @@ typedef struct mp_exchanged {
     int reduction; /* storage that makes the update wait for the reduction of an always-live gradient; -1: not needed, because
                       the update waits for the gradient itself */
     int complete;  /* the last node that writes the gradient or adds to it */
-    int used;      /* the first non-update node that reads the value */
+    int used;      /* the first node, except updates, that reads the value of the parameter */
     int again; /* storage of the value that is gathered a second time for backward; -1: backward reads the value gathered for
                   forward */
-    int used_again;  /* the first backward node that reads the value */
+    int used_again;  /* the first backward node that reads the value of the parameter */
     bool is_part;    /* true: the gradient is a partial sum, so it is also summed over tp */
     bool is_staged;  /* true: several pipeline stages use the parameter and sum its gradient once per training step. If the
                         gradient is scattered after each pass, they sum only this rank's shard */
@@ -43,7 +43,7 @@ typedef struct mp_exchange {
     const mp_ranks *ranks;
     mp_rank_traffic traffic;
     mp_pool *pool;
-    int64_t bucket_bytes, next_id; /* next_id: id of the next added storage */
+    int64_t bucket_bytes, next_id; /* next_id: id that the next added storage gets */
     int zero, channel, n_storages; /* n_storages: number of storages of the original graph */
     size_t n_parameters, n_trained, n_sent, n_gathered, n_again;
     mp_exchanged *parameters; /* first the trained parameters in the order of their gradients' storages, then the frozen ones */
@@ -53,7 +53,7 @@ typedef struct mp_exchange {
     mp_bucket *sent, *gathered; /* sent: buckets of gradients, ordered by completion. gathered: buckets of values, with zero=3
                                    ordered by first use, else like `sent` */
     mp_bucket *again;    /* buckets of values that are gathered a second time for backward, ordered by first use in backward */
-    int *reads, *writes; /* storages that the node under construction reads and writes */
+    int *reads, *writes; /* storages that the node which is being built reads and writes */
     mp_error *err;
 } mp_exchange;
 

@@ -16,7 +16,7 @@ enum { EXPERTS, TOKENS };
 typedef struct spreader {
     mp_model *model;
     int64_t n;
-    size_t n_tensors; /* number of tensors before the exchanges of tokens were added */
+    size_t n_tensors; /* number of tensors of the model before exchanges of tokens were added */
     bool *is_away;    /* per tensor: true if it is stored on the ranks of its experts */
     int *sent, *back; /* per tensor: index of the tensor after its exchange to the ranks of the experts, and index of the tensor
                          after the exchange back. 0: not exchanged (index 0 is never such a tensor) */
@@ -92,7 +92,7 @@ static bool goes_along(const mp_operand_factors *f, int k)
     return f->out[0][EXPERTS] && f->in[k][EXPERTS] == f->out[0][EXPERTS] && f->in[k][TOKENS] == f->out[0][TOKENS];
 }
 
-/* True for the product of each expert's tokens with the expert's matrix. */
+/* True if the operator is a product of each expert's tokens with the matrix of this expert. */
 static bool is_of_experts(const spreader *x, const mp_operator *op, const mp_operand_factors *f)
 {
     const int stack = f->columns && op->in[1] >= 0 ? stack_of(x, op->in[1]) : -1;

@@ -93,7 +93,7 @@ mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err)
 
 /* How the ranks of a group are distributed over nodes. */
 typedef struct spread {
-    double local, nodes; /* ranks of the group per node, and number of nodes */
+    double local, nodes; /* number of ranks of the group in each node, and number of nodes */
 } spread;
 
 static spread spread_of(const mp_interconnect *network, mp_rank_group group)
@@ -109,7 +109,7 @@ static double flat_rate(const mp_interconnect *network, spread at)
     return at.nodes <= 1 ? inside : at.local <= 1 || across < inside ? across : inside;
 }
 
-/* Returns the seconds of one pass around a ring, which is half of an all-reduce. */
+/* Returns the seconds of one pass around a ring of ranks. A ring all-reduce consists of two passes. */
 static double pass(double n, double latency, double rate, double bytes)
 {
     return n <= 1 ? 0 : (n - 1) * latency + (n - 1) / n * bytes / rate;

@@ -352,7 +352,7 @@ static mp_status settle_results(splitter *x, int index, const mp_operand_factors
     return MP_OK;
 }
 
-/* ---- operators that only change the shape ---- */
+/* ---- operators that only change the shape of a tensor ---- */
 
 static mp_status visit_reshape(splitter *x, int index)
 {

@@ -38,21 +38,21 @@
 /* The placement of a tensor in the split model: replicated, or each rank holds 1/n of one dimension. The dimension is
  * divided into `outer` runs, such as one per sample of a batch, and every rank holds an equal share of each run. */
 typedef struct mp_shard {
-    int dim; /* sharded dimension; -1: the tensor is replicated */
+    int dim; /* index of the sharded dimension; -1: the tensor is replicated */
     int64_t outer;
 } mp_shard;
 
 typedef struct mp_split {
     mp_rank_group group;
     size_t n_tensors;
-    mp_shard *placements;            /* the placement of each tensor of the split model */
+    mp_shard *placements;            /* per tensor of the split model: its placement */
     int64_t whole_bytes, part_bytes; /* bytes of all parameters before the split, and on one rank after it */
     size_t n_gathered;               /* number of tensors that are gathered because their reader cannot be split */
     const char *gathered_for;        /* name of the first operator that needed such a gathered tensor; NULL: none */
     const char *misdealt_for; /* name of the first operator that needed the elements of a tensor in another distribution over
                                  the ranks; NULL: none */
 } mp_split;
-void mp_split_free(mp_split *split); /* releases the placements, not the struct */
+void mp_split_free(mp_split *split); /* releases the array of placements, not the struct */
 
 /* Splits a simplified model, including its loss, over the ranks of mesh.tp, in place. If tp is 1, the model is unchanged.
  * Call it before a backend prepares the model. Release *out with mp_split_free. MP_NOMEM. O(operands). */

@@ -1,4 +1,4 @@
-/* split_costs.c - costs of the exchanges between the ranks of a split model. */
+/* split_costs.c - computes the time of the exchanges between the ranks of a split model. */
 #include "estimator/parallel/split.h"
 #include "estimator/parallel/statistics.h"
 #include "estimator/training/target.h"

@@ -15,7 +15,7 @@
 /* Maximum number of elements that folding computes per model. It suffices for a hundred tables of position embeddings of the
  * largest size. The limit protects time and memory from a hostile file. */
 enum { FOLD_BUDGET = 1 << 24, FOLD_SMALL = 1 << 10 };
-/* Maximum number of operators that the search for declared shapes visits per model. */
+/* Maximum number of operators that all searches for declared shapes together may visit in a model. */
 enum { AHEAD_BUDGET = 1 << 20 };
 
 /* Checks the inputs and outputs of an operator against its row: their number, that required ones are not omitted, and that

@@ -8,11 +8,11 @@ typedef struct mp_inference_form {
     int folded_norms; /* number of batch normalizations that the exporter has folded into other operators
                          (mp_model.folded_norms) */
     int norms;        /* number of batch normalizations in inference mode, which use running statistics */
-    int dropouts;     /* number of disabled dropouts with a positive ratio */
+    int dropouts;     /* number of disabled dropout operators whose ratio is positive */
     bool has_dropout; /* true if the model has a dropout operator of any ratio */
     bool has_softmax; /* true if the model has a softmax over the last dimension of a tensor of rank 3 or more, as in attention
                        */
-    bool drops_rows;  /* true if an enabled dropout reads the result of such a softmax */
+    bool drops_rows;  /* true if a dropout that is not disabled reads the result of such a softmax */
     bool may_lose; /* true if PyTorch's newer exporter wrote the file. It omits the dropout of scaled_dot_product_attention */
 } mp_inference_form;
 

@@ -46,7 +46,7 @@ mp_status mp_rewriter_become(mp_rewriter *r, int op, const mp_operator_draft *dr
 /* Return the operator that writes a tensor: mp_producer its index (-1: none), the other function its address (NULL: none). */
 int mp_producer(const mp_rewriter *r, int tensor);
 const mp_operator *mp_writer(const mp_rewriter *r, int tensor);
-/* Returns the operator that writes a tensor if it is of this kind; else NULL. */
+/* Returns the operator that writes a tensor if it is of this type; else NULL. */
 const mp_operator *mp_written_by(const mp_rewriter *r, int tensor, const char *kind);
 /* Returns the producer of a tensor if the tensor is a view of all elements of the producer's input in the same order (not a
  * slice); else NULL. */

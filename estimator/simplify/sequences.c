@@ -11,12 +11,12 @@
 
 typedef struct chunks {
     mp_model *model;
-    int n;          /* number of chunks of a sequence */
+    int n;          /* number of chunks into which a sequence is split */
     int64_t *sizes; /* number of time steps per chunk */
     mp_error *err;
 } chunks;
 
-/* Adds a tensor for chunk k, with the name "stem:k". */
+/* Adds a tensor for chunk k, named "stem:k". */
 static mp_status fresh(chunks *c, const char *stem, int k, int *out)
 {
     const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
@@ -80,7 +80,7 @@ static bool is_joined_of_chunks(const chunks *c, const mp_operator *op, int axis
  * tensors are used. A batch input is sliced. Any other tensor gets a Split. MP_NOMEM. */
 static mp_status cut_input(chunks *c, int tensor, int axis, int *parts);
 
-/* Returns the axis of `from` that becomes `axis` in a view `to`; -1: none. */
+/* Returns the axis of tensor `from` that becomes `axis` in its view `to`; -1: none. */
 static int axis_before_view(const mp_tensor *from, const mp_tensor *to, int axis)
 {
     const int64_t before = mp_product(to->dims, 0, axis);
@@ -136,7 +136,8 @@ static mp_status cut_input(chunks *c, int tensor, int axis, int *parts)
     const mp_tensor *t = &model->tensors[tensor];
     if (t->producer < 0 && t->role == MP_ROLE_DATA) return slice(c, tensor, axis, parts);
     if (t->producer < 0) return cut_split(c, tensor, axis, c->n, c->sizes, parts);
-    const mp_operator op = model->operators[t->producer]; /* a copy, because the operator array may move */
+    const mp_operator op =
+        model->operators[t->producer]; /* a copy of the operator, because adding operators may move the array */
     if (is_joined_of_chunks(c, &op, axis)) {
         memcpy(parts, op.in, (size_t)c->n * sizeof *parts);
         return MP_OK;
@@ -176,7 +177,7 @@ int64_t mp_sequence_steps(int64_t n_steps)
 
 /* One direction of a recurrent layer that is being split. */
 typedef struct layer {
-    mp_operator op; /* a copy of the operator that is being split */
+    mp_operator op; /* a copy of the operator that is being split, because adding operators may move the array */
     chunks *cut;
     bool backwards;
     int in[N_IN];
@@ -305,7 +306,7 @@ static bool is_recurrent(const mp_operator *op)
 
 static mp_status cut_layer(mp_model *model, int index, int64_t steps, mp_sequence_report *report, mp_error *err)
 {
-    const mp_operator op = model->operators[index]; /* a copy, because the operator array may move */
+    const mp_operator op = model->operators[index]; /* a copy of the operator, because adding operators may move the array */
     const mp_recurrent sizes = mp_recurrent_read(model, &op);
     chunks c = {.model = model, .err = err};
     MP_OWNED int *parts = NULL;

@@ -16,7 +16,7 @@
 #include "estimator/model/model.h"
 
 typedef struct mp_sequence_report {
-    int n_layers; /* number of layers that were split; a bidirectional layer counts as two */
+    int n_layers; /* number of recurrent layers that were split; a bidirectional layer counts as two */
     int n_chunks; /* number of chunks of all split layers together */
 } mp_sequence_report;
 

@@ -135,8 +135,8 @@ static bool merge(mp_rewriter *r, int first, int index)
 
 struct state {
     struct key key;
-    mp_names *firsts; /* map from a key to the first operator with this key */
-    mp_pool *pool;    /* memory pool that owns the keys */
+    mp_names *firsts; /* map from the key of an operator to the first operator with this key */
+    mp_pool *pool;    /* memory pool that owns the texts of the keys */
 };
 
 static mp_status merge_with_equal(mp_rewriter *r, struct state *s, int index)

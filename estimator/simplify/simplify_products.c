@@ -50,7 +50,7 @@ static bool is_parameter_view(const mp_rewriter *r, int tensor)
     return !mp_writer(r, tensor) && r->model->tensors[tensor].role != MP_ROLE_DATA;
 }
 
-/* If the operand is a transposed parameter, returns the parameter; else -1. */
+/* If the operand is the transpose of a parameter, returns the parameter; else -1. */
 static int transposed_parameter(const mp_rewriter *r, int tensor)
 {
     const mp_operator *op = mp_written_by(r, tensor, "Transpose");

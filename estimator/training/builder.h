@@ -27,11 +27,11 @@ typedef struct mp_gradient_buffer {
     int n_started;       /* number of contributions for which a node exists already */
     bool starts_as_view; /* only PyTorch's rules: the first contribution is a view, so autograd does not add to it in place */
     mp_pending *pending; /* list of the contributions without a node, oldest first */
-    mp_pending *latest;  /* the last element of `pending`; NULL: the list is empty */
+    mp_pending *latest;  /* last element of the list `pending`; NULL: the list is empty */
 } mp_gradient_buffer;
 
 typedef struct mp_builder {
-    mp_pool *pool; /* memory pool that owns the arrays, except those of the bindings */
+    mp_pool *pool; /* memory pool that owns all arrays except those of `bindings` */
     const mp_model *model;
     const mp_training_options *options;
     const mp_target *target;
@@ -51,7 +51,7 @@ typedef struct mp_builder {
     int (*copies)[2];  /* per operator, only PyTorch's rules: storages of dense copies of inputs 0 and 1; -1: no copy */
     int64_t **strides; /* per tensor, only PyTorch's rules: strides of a view within its storage; NULL: the tensor is dense */
     mp_list reads, writes, adds, pairs; /* storage lists of the current node. `pairs` contains from, to, from, to, ... */
-    mp_binding binding;                 /* binding (training.h) of the node under construction */
+    mp_binding binding;                 /* binding (training.h) of the node that is being built */
     mp_bindings *bindings;              /* bindings of all nodes that are built already */
 } mp_builder;
 

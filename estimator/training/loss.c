@@ -37,7 +37,7 @@ static mp_status put_reduced(const writer *w, const char *kind, int a, bool last
     return put(w, kind, "", 11, &a, 1, attributes, last ? 2 : 1, output, out);
 }
 
-/* Adds a constant: a scalar or a list. */
+/* Adds a constant tensor: a scalar or a list. */
 static mp_status put_constant(const writer *w, mp_dtype dtype, int rank, const double *values, int64_t n, const char *name,
                               int *out)
 {
@@ -277,7 +277,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
         goto cast;
     } else {
         for (size_t k = 0; k < model->n_outputs;
-             k++) /* an output that is computed is preferred to an output that is a parameter */
+             k++) /* an output that an operator computes is preferred to an output that is a parameter */
             if (trained[model->outputs[k]] && (output < 0 || is_result(model, model->outputs[k]) > is_result(model, output)))
                 output = model->outputs[k];
         MP_ENSURE(output >= 0, err, MP_INVALID, "no output of the model depends on a parameter, so there is nothing to train%s",

@@ -110,7 +110,7 @@ mp_device mp_device_at_tf32(const mp_device *device)
     return own;
 }
 
-/* Returns max(compute, memory) + launch: Williams et al. 2009, "Roofline", with a fixed cost per node. */
+/* Returns max(compute, memory) + launch. This is the roofline model (Williams et al. 2009) with a fixed time per node. */
 double mp_roofline_seconds(const mp_device *device, const mp_work *work)
 {
     double peak = work->dtype == MP_DTYPE_FLOAT16    ? device->fp16_flops

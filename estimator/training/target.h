@@ -11,7 +11,7 @@ struct mp_work {
     const mp_operator *op; /* the operator; NULL for updates, and for copies that belong to no operator */
     mp_phase phase;
     double flops;                /* FLOPs of the matrix products of the node */
-    int64_t moved_bytes;         /* bytes that the node reads and writes in memory */
+    int64_t moved_bytes;         /* bytes that the node reads from memory and writes to memory */
     mp_dtype dtype;              /* element type in which matrix products are computed */
     const mp_binding *binding;   /* states the task and the operands of the node */
     const mp_bindings *bindings; /* bindings of the nodes, tensors and operators that are built already */

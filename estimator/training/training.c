@@ -51,7 +51,7 @@ static const char *name_after(const mp_builder *b, const char *format, const cha
     return text ? text : "";
 }
 
-/* Adds the gradient storages of the trained parameters, before anything else refers to them. */
+/* Adds the gradient storages of the trained parameters, before anything refers to them. */
 static mp_status build_parameter_gradients(mp_builder *b)
 {
     for (int t = 0; t < (int)b->model->n_tensors; t++) {

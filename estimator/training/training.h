@@ -12,11 +12,11 @@
 
 typedef enum mp_task {
     MP_TASK_FORWARD,    /* the node runs an operator; the loss is also an operator */
-    MP_TASK_BACKWARD,   /* computes the gradients of inputs [from, to) of an operator */
+    MP_TASK_BACKWARD,   /* the node computes the gradients of inputs [from, to) of an operator */
     MP_TASK_ACCUMULATE, /* copies one gradient to another, or adds it to another */
-    MP_TASK_CLIP,       /* computes the factor for gradient clipping */
+    MP_TASK_CLIP,       /* the node computes the factor for gradient clipping */
     MP_TASK_UPDATE,     /* one step of the optimizer for one parameter */
-    MP_TASK_COLLECTIVE  /* a collective: sums over ranks, gathers, or sends to the next rank */
+    MP_TASK_COLLECTIVE  /* the node is a collective: it sums over ranks, gathers, or sends to the next rank */
 } mp_task;
 
 typedef struct mp_binding {
@@ -29,11 +29,11 @@ typedef struct mp_binding {
     int source, target; /* for ACCUMULATE and UPDATE: the storage that is read (a gradient), and the storage that is changed (a
                            gradient or a parameter) */
     int state;          /* for UPDATE: storage of the optimizer state; for CLIP: storage of the factor; -1: none */
-    int parameter;      /* for UPDATE: index of the parameter's tensor; else -1 */
+    int parameter;      /* for UPDATE: index of the tensor of the parameter; else -1 */
     int message; /* for COLLECTIVE: number of this message between pipeline stages, from 1; 0: the node sends no such message */
 } mp_binding;
 
-/* The bindings of a graph; release with mp_bindings_free. */
+/* The bindings of all nodes of a graph; release them with mp_bindings_free. */
 typedef struct mp_bindings {
     mp_pool *pool;
     size_t n_nodes, capacity;

@@ -64,7 +64,7 @@ mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_e
         if (file.mapping == MAP_FAILED) return system_failure(err, "the file cannot be read");
         file.bytes = file.mapping;
         if (file.size > READ_AHEAD_BYTES)
-            madvise(file.mapping, file.size, MADV_RANDOM); /* madvise is only a hint, so its failure is harmless */
+            madvise(file.mapping, file.size, MADV_RANDOM); /* the call of madvise is only a hint, so its failure is ignored */
     }
     *out = file;
     return MP_OK;
@@ -100,7 +100,7 @@ static mp_status write_through(const char *path, const mp_file_part *parts, size
     return close(fd) != 0 && st == MP_OK ? system_failure(err, "writing failed") : st;
 }
 
-/* Opens the folder that contains the file; -1: the folder cannot be read. */
+/* Opens the folder that contains a file; -1: the folder cannot be read. */
 static int open_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -110,7 +110,7 @@ static int open_folder(const char *path)
     return fd;
 }
 
-/* True if `name` is a temporary name that open_beside creates for `base`: base.PID-K.tmp */
+/* True if `name` has the form base.PID-K.tmp, the name of a temporary file that open_beside creates for `base`. */
 static bool is_temporary(const char *name, const char *base)
 {
     static const char digits[] = "0123456789";
@@ -256,7 +256,8 @@ mp_status mp_file_try(const char *path, mp_error *err)
     MP_OWNED char *name = NULL;
     if (!strcmp(path, "-")) return MP_OK;
     MP_CHECK(examine(path, &info, &exists, err));
-    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe is not opened, because opening could have side effects */
+    if (exists &&
+        !S_ISREG(info.st_mode)) { /* a device or a pipe is not opened for the check, because opening could have side effects */
         if (access(path, W_OK) != 0) return system_failure(err, "the file cannot be written");
         return MP_OK;
     }

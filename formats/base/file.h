@@ -1,4 +1,4 @@
-/* file.h - bounded reading and atomic writing. */
+/* file.h - reading of files up to a size limit, and atomic writing of files. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,19 +11,19 @@
 typedef struct mp_file {
     const uint8_t *bytes;
     size_t size;
-    void *mapping; /* the memory to unmap or free, for mp_file_close */
+    void *mapping; /* the memory that mp_file_close unmaps or frees */
 } mp_file;
 
 /* Opens a regular file of at most limit_bytes; "-" is standard input, if it is a regular file. MP_IO: the file cannot be
  * opened or read, is a directory, ...; MP_PARSE: it is larger than the limit. The message is a sentence without the path;
  * err->input is the path. Close with mp_file_close. */
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err);
-void mp_file_close(mp_file *file); /* unmaps or frees the contents; a zeroed struct is allowed */
+void mp_file_close(mp_file *file); /* unmaps or frees the contents of a file; a zeroed struct is allowed */
 
 /* True if the path is a folder that the process can examine. */
 bool mp_is_folder(const char *path);
 
-/* The name of standard output in error messages. */
+/* The name of standard output for error messages. */
 #define MP_STANDARD_OUTPUT "standard output"
 
 /* Writes bytes to a temporary file beside `path` and renames it to `path`, so an interrupted write leaves the old file

@@ -1,4 +1,4 @@
-/* ids.c - sorted ids, found by binary search. */
+/* ids.c - a sorted list of ids, searched by bisection. */
 #include "formats/base/ids.h"
 
 #include <stdlib.h>

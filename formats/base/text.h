@@ -28,13 +28,13 @@ MP_OWNER(free, char) /* lets MP_OWNED_BY(free) own a text that the C library or 
 
 /* A text that grows at its end; empty if zeroed. Release with mp_text_builder_free, or release `text` with mp_free. */
 typedef struct mp_text_builder {
-    char *text; /* the text so far, NUL-terminated; NULL: empty */
+    char *text; /* the text built so far, NUL-terminated; NULL: the text is empty */
     size_t length, capacity;
     bool failed; /* true after an allocation failed. Later text is ignored, so the caller can check once, at the end */
 } mp_text_builder;
 
 void mp_text_builder_free(mp_text_builder *out);
 void mp_text_put(mp_text_builder *out, const char *text);
-void mp_text_put_bytes(mp_text_builder *out, const char *bytes, size_t n); /* appends the first n bytes of a text */
-/* Appends a text formatted as by printf, truncated to 511 bytes. */
+void mp_text_put_bytes(mp_text_builder *out, const char *bytes, size_t n); /* appends the first n bytes of `text` */
+/* Formats a text as printf does, and appends it. The formatted text is truncated to 511 bytes. */
 void mp_text_format(mp_text_builder *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,4 +1,4 @@
-/* ticks.h - converts seconds in a file to integer ticks. */
+/* ticks.h - converts the seconds that a file states to integer ticks. */
 #pragma once
 
 #include <stddef.h>

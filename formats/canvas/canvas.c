@@ -25,16 +25,16 @@
 #define FONT "DejaVu Sans,Verdana,sans-serif"
 
 enum { NUMBER_MAX = 48, COLOR_MAX = 16 };
-#define POINT_LIMIT 1e6     /* limit of the absolute value of every coordinate, in points */
-#define PIXEL_LIMIT 32000.0 /* maximum number of pixels along one side of a PNG in cairo */
-#define PIXELS_LIMIT 100e6  /* maximum number of pixels of a PNG */
+#define POINT_LIMIT 1e6     /* every coordinate is limited to this absolute value, in points */
+#define PIXEL_LIMIT 32000.0 /* maximum number of pixels that cairo permits along one side of a PNG */
+#define PIXELS_LIMIT 100e6  /* maximum number of pixels of a PNG in total */
 #define PNG_DPI 192.0
 #define RAISED 0.2 /* fraction of the font size by which Graphviz moves a text upwards if it draws with pango */
 #define CORNER 0.5 /* half of the minimum size of a node; Graphviz rounds sizes in the same way */
 #define INCH 72.0  /* points per inch */
 
 typedef struct node_box {
-    double x, y, width, height; /* x and y: the centre of the box, in points */
+    double x, y, width, height; /* x and y: coordinates of the centre of the box, in points */
     char fill[COLOR_MAX], stroke[COLOR_MAX];
     char *tooltip;
 } node_box;
@@ -96,7 +96,7 @@ static const char *number_text(double value, double scale, int digits, char *tex
     units = llround(value * scale * (double)power);
     snprintf(text, NUMBER_MAX, "%s%lld.%0*lld", units < 0 ? "-" : "", llabs(units) / power, digits, llabs(units) % power);
     for (size_t n = strlen(text); text[n - 1] == '0' || text[n - 1] == '.';
-         n--) { /* removes trailing zeros: 12.50 becomes 12.5, and 12.00 becomes 12 */
+         n--) { /* removes zeros at the end: 12.50 becomes 12.5, and 12.00 becomes 12 */
         bool point = text[n - 1] == '.';
         text[n - 1] = '\0';
         if (point) break;

@@ -37,13 +37,13 @@
 #define MP_COLOR_GRADIENT "#a78bfa"
 #define MP_COLOR_WORKSPACE "#10b981"
 
-/* ---- recording and writing a picture ---- */
+/* ---- functions that record and write a picture ---- */
 
 typedef struct mp_canvas mp_canvas;
 
 typedef enum mp_align { MP_ALIGN_LEFT, MP_ALIGN_CENTER, MP_ALIGN_RIGHT } mp_align;
 
-/* Creates an empty white picture of this size. Release with mp_canvas_free (NULL is allowed). MP_NOMEM. */
+/* Creates an empty, white picture of this size in points. Release with mp_canvas_free (NULL is allowed). MP_NOMEM. */
 mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *err);
 void mp_canvas_free(mp_canvas *canvas);
 MP_OWNER(mp_canvas_free, mp_canvas)
@@ -53,9 +53,9 @@ MP_OWNER(mp_canvas_free, mp_canvas)
  * picture. */
 void mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill, const char *stroke,
                    const char *tooltip);
-/* Draws a filled polygon of n points x0 y0 x1 y1 ... */
+/* Draws a filled polygon. xy contains its n corners: x0 y0 x1 y1 ... */
 void mp_canvas_area(mp_canvas *canvas, const double *xy, size_t n, const char *fill);
-/* Draws a line through n points. */
+/* Draws a line through n points, which xy contains as x0 y0 x1 y1 ... */
 void mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, bool dashed);
 /* Draws a solid line with an arrowhead at its last point. The last segment should be longer than the head. */
 void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width);

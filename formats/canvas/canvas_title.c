@@ -11,7 +11,7 @@ enum { TAIL = 64 }; /* number of bytes at the end of the PDF in which "startxref
 /* Values from the newest trailer of a PDF. The trailer is at the end of its object list. */
 typedef struct trailer {
     unsigned long at;         /* position in the file of the cross-reference section that belongs to the trailer */
-    unsigned long size, root; /* number of objects in the file, and object number of the catalogue */
+    unsigned long size, root; /* number of objects in the PDF, and object number of its catalogue */
     bool table;               /* true: the cross-reference section is a table (the older form); false: a stream */
 } trailer;
 

@@ -13,8 +13,8 @@ typedef enum mp_plot_scale {
 
 typedef struct mp_plot_axis {
     mp_plot_scale scale;
-    double low, high; /* values at the ends of the axis, low < high */
-    double from, to;  /* coordinates of the ends of the axis, in points */
+    double low, high; /* values at the two ends of the axis, low < high */
+    double from, to;  /* coordinates of the two ends of the axis, in points */
     double unit; /* the numbers on the axis are round multiples of this unit, and are shown divided by it: 1, or the bytes of a
                     GiB */
 } mp_plot_axis;

@@ -27,7 +27,7 @@ typedef enum mp_layer { MP_LAYER_LIST(MP_LAYER_ENUM) MP_N_LAYERS } mp_layer;
 typedef enum mp_activity {
     MP_ACTIVITY_FORWARD,
     MP_ACTIVITY_RECOMPUTE,
-    MP_ACTIVITY_COPY, /* the step copies a tensor out or back */
+    MP_ACTIVITY_COPY, /* the step copies a tensor to another tier or back */
     MP_ACTIVITY_BACKWARD,
     MP_ACTIVITY_UPDATE,
     MP_N_ACTIVITIES
@@ -40,18 +40,18 @@ typedef struct mp_timeline_column {
     int64_t bytes[MP_N_LAYERS];
     int64_t total, keep_all; /* keep_all: the maximum of live bytes in keep-all over the corresponding steps. The column covers
                                 the same fraction of keep-all's steps */
-    mp_activity activity;    /* the activity that most steps of the range have */
+    mp_activity activity;    /* the activity that most steps of the column's range have */
 } mp_timeline_column;
 
 /* The columns of the timeline picture for one memory tier. */
 typedef struct mp_tier_columns {
     const mp_tier_use *use, *keep_all;
-    int64_t always[MP_N_LAYERS]; /* bytes of always-live storages, by layer */
+    int64_t always[MP_N_LAYERS]; /* per layer: bytes of always-live storages */
     mp_timeline_column *columns;
 } mp_tier_columns;
 
 typedef struct mp_timeline_columns {
-    mp_pool *pool; /* memory pool that owns the arrays */
+    mp_pool *pool; /* memory pool that owns all arrays of this struct */
     const mp_graph *graph;
     size_t n_steps;
     const mp_step *steps;
@@ -105,8 +105,8 @@ void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const m
  * stream if the plan uses it. Steps of a channel that are issued at the same time are in separate rows of the lane. */
 enum { MP_LANE_ROWS_MAX = 8 }; /* maximum number of rows of a lane; if more are necessary, steps share the last row */
 typedef struct mp_lanes {
-    int rows[MP_MAX_CHANNELS]; /* number of rows of each channel's lane; 0: the channel has no lane */
-    int *row;                  /* per step: its row within the lane */
+    int rows[MP_MAX_CHANNELS]; /* per channel: number of rows of its lane; 0: the channel has no lane */
+    int *row;                  /* per step: its row in the lane of its channel */
 } mp_lanes;
 
 /* Assigns each issued step a row of its lane. On MP_OK clear `out` with mp_lanes_clear. MP_NOMEM. O(steps). */
@@ -133,7 +133,7 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
 
 typedef struct mp_byte_zone {
     double from, to;  /* bytes at the lower and the upper end of the zone */
-    double low, high; /* y coordinates of the ends of the zone, in points */
+    double low, high; /* y coordinates of the lower and the upper end of the zone, in points */
 } mp_byte_zone;
 
 typedef struct mp_byte_scale {

@@ -90,8 +90,8 @@ static void choose_layers(mp_timeline_columns *c, int *span)
             }
         }
         for (; next < tl->n_spans && tl->spans[next].begin == (int)t; next++) {
-            const int storage =
-                mp_state_home(c->graph, tl->spans[next].storage); /* optimizer state counts as state in every tier */
+            const int storage = mp_state_home(
+                c->graph, tl->spans[next].storage); /* optimizer state belongs to the layer of state, in whichever tier it is */
             const mp_layer own = mp_layer_of_kind(c->graph->storages[storage].kind);
             span[tl->spans[next].storage] = (int)next;
             c->layer[next] = own == MP_LAYER_OPTIMIZER                 ? own

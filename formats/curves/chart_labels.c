@@ -6,8 +6,8 @@
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 
-#define SIZE 13.0        /* font size of labels, in points */
-#define NAME_WIDTH 300.0 /* maximum width of a node's name in a label, in points */
+#define SIZE 13.0        /* font size of the labels at the peaks, in points */
+#define NAME_WIDTH 300.0 /* maximum width of the name of a node in a label, in points */
 
 static double height_of(const mp_timeline_chart *p, int64_t bytes)
 {

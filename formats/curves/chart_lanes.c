@@ -15,7 +15,7 @@
 #define LANE_GAP 5.0     /* space above each lane, in points */
 #define NAME_SIZE 10.0
 #define TITLE_SIZE 12.0
-#define NAME_WIDTH 60.0 /* minimum width of a bar that shows a name, in points */
+#define NAME_WIDTH 60.0 /* a bar shows a name only if it has at least this width, in points */
 
 enum { TOOLTIPS_MAX = 600 };
 

@@ -1,4 +1,4 @@
-/* chart_memory.c - the chart of one tier: live bytes in layers, keep-all's curve, the budget, tooltips. */
+/* chart_memory.c - draws the chart of one tier: live bytes in layers, keep-all's curve, the budget, tooltips. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -110,7 +110,7 @@ static void draw_budget(const mp_timeline_chart *p)
                    mp_bytes_text(p->budget_bytes));
 }
 
-/* Adds a tooltip with live bytes to each column. */
+/* Adds a tooltip to each column of the chart, which states the live bytes. */
 static void draw_tooltips(const mp_timeline_chart *p)
 {
     const mp_timeline_columns *c = p->columns;

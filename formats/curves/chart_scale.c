@@ -17,7 +17,7 @@
 #define BEYOND_FACTOR 2.2 /* if keep-all's curve is at most this multiple of the plan's peak, it is not compressed */
 #define HEADROOM 1.15
 #define LABEL_ROOM 52.0 /* height in points between the plan's peak and the upper break; it contains the label of the peak */
-#define WAVE 1.8        /* height of the waves of a break mark, in points */
+#define WAVE 1.8        /* height of the waves of the mark at a break of the scale, in points */
 #define HALF_BAND 2.0
 
 #define GRID_APART 22.0 /* minimum distance of grid lines, in points */

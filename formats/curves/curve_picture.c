@@ -21,13 +21,13 @@
 #define PANELS_TOP 412.0
 #define PANELS_BOTTOM 62.0
 #define LEFT_FROM 76.0
-#define LEFT_TO 600.0 /* right end of the left panel; without the right panel, the left panel ends at RIGHT_TO */
+#define LEFT_TO 600.0 /* x of the right end of the left panel; without the right panel, the left panel ends at RIGHT_TO */
 #define RIGHT_FROM 716.0
 #define RIGHT_TO (WIDTH - MARGIN - 8)
 #define IMPOSSIBLE_COLOR "#f1f5f9"
-#define LABEL 12.0 /* font size in the panels, in points */
+#define LABEL 12.0 /* font size of texts in the panels, in points */
 #define TITLE_SIZE 20.0
-#define TITLE_LEAST 13.0  /* smallest font size of a title, for long titles */
+#define TITLE_LEAST 13.0  /* smallest font size of the picture's title, used if the title is long */
 #define TITLE_WIDTH 620.0 /* maximum width of the caller's title at size TITLE_LEAST, without the result after it */
 #define ROW 17.0
 #define LEGEND_ROW 20.0
@@ -36,7 +36,7 @@
 #define BESIDE 40.0  /* distance in points by which labels may extend beyond the sides of the panel */
 #define APART 8.0    /* if one curve is slower than another by this factor, the axis of time is logarithmic */
 #define ALIKE 0.05   /* fraction of the memory from floor to keep-all; curves whose lowest peaks differ by less are compared */
-#define BELOW 0.15   /* per cent below 0 at which a logarithmic axis begins */
+#define BELOW 0.15   /* a logarithmic axis begins this many per cent below 0 */
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
                                      "#be185d",     "#0e7490", "#4d7c0f", "#475569"};
@@ -161,9 +161,9 @@ static void heading(const picture *p, const char *title)
     text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, impossible);
 }
 
-/* ---- the left panel: memory against extra time ---- */
+/* ---- the left panel: extra time over memory ---- */
 
-/* Returns the number of label rows above the curves. */
+/* Returns the number of rows that the labels above the curves need. */
 static double label_rows(const mp_sweep *sweep)
 {
     return (double)(sweep->n_curves < MOST_LABELS ? sweep->n_curves : MOST_LABELS);
@@ -303,7 +303,7 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
 /* A label for the upper end of a curve. It states the lowest peak and the time of the plan with this peak. Curves that end
  * in the same point share a label. */
 typedef struct end_label {
-    double x, y;   /* coordinates of the curve's upper end */
+    double x, y;   /* coordinates of the upper end of the curve, in points */
     double text_x; /* x coordinate of the end of the leader line, where the text begins. The row of the text is the index of the
                       label in the list */
     size_t curve, more; /* curve: the first curve that ends in the point; more: number of further curves that end there */

@@ -8,7 +8,7 @@
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
-#define LABEL 12.0 /* font size of labels, in points */
+#define LABEL 12.0 /* font size of the labels in the right panel, in points */
 
 double mp_curve_percent(const mp_sweep *sweep, int64_t ticks)
 {

@@ -8,7 +8,7 @@ typedef struct mp_curve_frame {
     double left, right, low, high;
 } mp_curve_frame;
 
-/* Returns the percentage by which `ticks` exceeds the time of keep-all. */
+/* Returns by how many per cent `ticks` exceeds the time of keep-all. */
 double mp_curve_percent(const mp_sweep *sweep, int64_t ticks);
 
 /* Draws two plots, one above the other, under a heading: peak and extra time over the number of evenly spread checkpoints.

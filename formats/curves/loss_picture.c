@@ -18,7 +18,7 @@
 
 typedef struct curve {
     const double *losses;
-    size_t n, window; /* n: number of losses; window: number of steps in the running mean */
+    size_t n, window; /* n: number of losses. window: number of training steps over which the running mean is computed */
     int64_t first;
     mp_plot panel;
     mp_canvas *canvas;

@@ -62,7 +62,7 @@ static void draw_rank(const picture *p, int rank, const char *note)
     }
 }
 
-/* Draws the time axis in milliseconds below the rows. */
+/* Draws the time axis, in milliseconds, below the rows of the ranks. */
 static void draw_axis(const picture *p)
 {
     double values[MP_PLOT_TICKS_MAX];

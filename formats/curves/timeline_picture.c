@@ -27,7 +27,7 @@
 #define FOOT_HEIGHT 16.0
 #define BUDGET_SHOWN 1.25 /* a budget of more than this multiple of the largest peak is stated as text, not drawn */
 #define TITLE_SIZE 21.0
-#define TITLE_LEAST 14.0  /* smallest font size of a title, for long titles */
+#define TITLE_LEAST 14.0  /* smallest font size of the picture's title, used if the title is long */
 #define TITLE_WIDTH 760.0 /* maximum width of the caller's title at size TITLE_LEAST, without the result after it */
 #define LEGEND_SIZE 12.5
 #define LEGEND_ROW 18.0
@@ -37,7 +37,7 @@ enum { COLUMNS_MAX = 700 };
 
 typedef struct picture {
     const mp_timeline_columns *columns;
-    const mp_plan *plan; /* the plan to draw; NULL: keep-all */
+    const mp_plan *plan; /* the plan that the picture shows; NULL: keep-all */
     const char *title;
     mp_canvas *canvas;
     mp_timeline_chart charts[MP_MAX_TIERS]; /* one chart per tier; charts[0] is the device's */
@@ -110,7 +110,7 @@ static void draw_legend(const picture *p, double y, bool lines)
         draw_key(p, &x, &y, "budget", MP_COLOR_LIMIT, true, false);
 }
 
-/* ---- the ribbon and the lanes ---- */
+/* ---- the ribbon of activities, and the lanes of channels ---- */
 
 static void draw_ribbon(const picture *p, double high, double lanes)
 {
@@ -145,7 +145,7 @@ static double place_tier(mp_timeline_chart *chart, double low)
     return chart->frame.high + TIER_HEAD;
 }
 
-/* Draws the panel of an additional tier below its heading, with step numbers below the panel. */
+/* Draws the panel of an additional tier below its heading; step numbers are below the panel. */
 static mp_status draw_tier(const picture *p, const mp_timeline_chart *chart)
 {
     const int64_t peak = p->columns->tiers[chart->tier].use->peak_bytes;

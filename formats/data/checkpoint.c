@@ -212,7 +212,7 @@ static mp_status compare_part(const mp_checkpoint *c, const part *p, mp_error *e
     return MP_OK;
 }
 
-/* Opens a part and checks that it belongs to the save of the index. */
+/* Opens a part of a checkpoint and checks that it belongs to the save that the index names. */
 static mp_status open_part(const mp_checkpoint *c, const char *folder, part *p, mp_error *err)
 {
     char path[MP_SAVE_PATH];

@@ -55,7 +55,7 @@ typedef struct mp_checkpoint mp_checkpoint;
  * index. An index of an older version has no checksums. MP_PARSE: a part is missing, truncated, damaged, from another save,
  * or lacks a tensor; err->input is the part. Other errors as mp_safetensors_open. */
 mp_status mp_checkpoint_open(const char *path, mp_checkpoint **out, mp_error *err);
-void mp_checkpoint_close(mp_checkpoint *checkpoint); /* closes all files; NULL is allowed */
+void mp_checkpoint_close(mp_checkpoint *checkpoint); /* closes all files of a checkpoint; NULL is allowed */
 MP_OWNER(mp_checkpoint_close, mp_checkpoint)
 /* Like mp_safetensors_find and mp_safetensors_metadatum, but search all parts of the checkpoint. */
 const mp_named_tensor *mp_checkpoint_find(const mp_checkpoint *checkpoint, const char *name);

@@ -132,7 +132,7 @@ void mp_dataset_close(mp_dataset *d)
     *d = (mp_dataset){0};
 }
 
-/* A map from a token's text to its number. */
+/* The vocabulary: a map from the text of a token to its number. */
 typedef struct vocabulary {
     mp_pool *pool;
     mp_names *names;

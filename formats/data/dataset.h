@@ -12,7 +12,7 @@ typedef struct mp_dataset {
     mp_dtype dtype;
     int rank;
     int64_t dims[MP_DATASET_RANK];
-    bool big_endian; /* true if elements of several bytes are big-endian, as in IDX files */
+    bool big_endian; /* true if elements of several bytes are stored in big-endian order, as in IDX files */
     const uint8_t *data;
     mp_file file;
     void *owned; /* memory that the array owns and that contains the elements; NULL: the elements are in the mapped file */
@@ -37,5 +37,5 @@ void mp_dataset_close(mp_dataset *dataset);
 double mp_dataset_get(const mp_dataset *dataset, int64_t k);
 /* Reads elements [from, from + n) as floats. One-byte integers, which are pixels, are divided by 255. */
 void mp_dataset_floats(const mp_dataset *dataset, int64_t from, int64_t n, float *to);
-/* Reads elements [from, from + n) as integers. */
+/* Reads elements [from, from + n) of the array as integers. */
 void mp_dataset_integers(const mp_dataset *dataset, int64_t from, int64_t n, int64_t *to);

@@ -14,7 +14,7 @@ typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_SUBGRAPH, TOKEN_EDGE, TOK
 
 typedef struct token {
     token_kind kind;
-    char symbol; /* the character, for tokens of kind TOKEN_OTHER */
+    char symbol; /* the character itself, if the token has kind TOKEN_OTHER */
     const char *text;
     size_t length;
     int line, column;
@@ -139,7 +139,7 @@ static mp_status next(scanner *s, token *out)
 
 /* The state of the scan after all tokens that have been read so far. */
 typedef struct state {
-    token last; /* the last token that was read */
+    token last; /* the last token that the scan has read */
     bool in_list;
     bool named; /* true if the last token was the word "subgraph" or the name after it */
     int depth;

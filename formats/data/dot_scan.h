@@ -16,7 +16,7 @@ enum {
     MP_DOT_MENTIONS_MAX = 500000, /* maximum number of times that statements and edges name a node */
     MP_DOT_CHAIN_MAX = 1000,      /* maximum number of edges per statement; Graphviz's parser also limits them */
     MP_DOT_DEPTH_MAX = 32,        /* maximum nesting depth of subgraphs */
-    MP_DOT_ATTRIBUTES_MAX = 32,   /* maximum number of distinct attribute names */
+    MP_DOT_ATTRIBUTES_MAX = 32,   /* maximum number of different attribute names in a file */
     MP_DOT_TOKENS_MAX = 4000000
 };
 

@@ -75,7 +75,7 @@ static mp_status parse(const char *path, const char *text, Agraph_t **out, mp_er
 /* ---- attributes ---- */
 
 typedef struct reader {
-    mp_pool *pool; /* memory pool that owns all arrays */
+    mp_pool *pool; /* memory pool that owns all arrays of the reader */
     Agraph_t *g;
     mp_graph *graph;
     size_t n;
@@ -210,7 +210,8 @@ static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, in
     s->name = n->name = copy_name(r, agnameof(node));
     MP_CHECK(bytes_of(node, "workspace", false, &n->alternatives[0].workspace_bytes, r->err));
     MP_CHECK(seconds_of(node, &r->seconds[place], r->err));
-    for (Agedge_t *e = agfstin(r->g, node); e; e = agnxtin(r->g, e)) { /* parallel edges of the DOT graph count as one read */
+    for (Agedge_t *e = agfstin(r->g, node); e;
+         e = agnxtin(r->g, e)) { /* several edges between the same two nodes of the DOT graph count as one read */
         int from = place_of[index_of(agtail(e))];
         if (seen[from] == written + 1) continue;
         seen[from] = written + 1;

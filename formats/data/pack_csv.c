@@ -1,4 +1,4 @@
-/* pack_csv.c - reads rows as items with lifetimes and gaps, and writes them with their offsets. */
+/* pack_csv.c - reads the rows of a CSV file as items with lifetimes and gaps, and writes the rows with the items' offsets. */
 #include "memplan/pack_csv.h"
 
 #include <stdlib.h>
@@ -40,7 +40,8 @@ typedef struct reader {
     int line;
     text fields[COLUMNS_MAX];
     int n_fields, n_columns;
-    int column[N_MEANINGS]; /* per meaning: index of the column with this meaning; -1: the file has no such column */
+    int column[N_MEANINGS]; /* per meaning: index of the column of the file with this meaning; -1: the file has no such column
+                             */
     int64_t after_last;     /* 1 if upper bounds in the file are inclusive, else 0; it is added to each upper bound */
     size_t rows_capacity, items_capacity, pieces_capacity, ids_capacity;
     row_id *ids;

@@ -18,7 +18,7 @@ typedef struct mp_block_fact {
 } mp_block_fact;
 
 typedef struct mp_block_facts {
-    mp_pool *pool; /* memory pool that owns the arrays */
+    mp_pool *pool; /* memory pool that owns all arrays of this struct */
     const mp_graph *graph;
     const mp_graph_blocks *blocks;
     const mp_plan *plan; /* the plan; NULL: keep-all */
@@ -39,7 +39,7 @@ void mp_block_facts_free(mp_block_facts *facts);
 int64_t mp_block_bytes(const mp_block_fact *fact);
 /* The order of fates in the box of a block, from left to right: kept bytes first. */
 extern const mp_fate mp_fate_order[MP_N_FATES];
-/* Returns the colour of a fate. */
+/* Returns the colour in which pictures show a fate. */
 const char *mp_fate_color(mp_fate fate);
 
 /* Draws block k with its bottom left corner at (x, y). The box is filled with the colours of its tensors' fates in
@@ -75,7 +75,7 @@ const char *mp_plan_subtitle(const mp_plan *plan);
 
 /* ---- blocks as a DOT graph, for Graphviz and other programs ---- */
 
-/* True if a path ends in .dot. */
+/* True if a path names a DOT file: it ends in .dot. */
 bool mp_is_dot_path(const char *path);
 
 /* Writes a DOT file. Each block is a node, labelled and coloured as in a picture; an edge leads from a block to each of its

@@ -43,7 +43,7 @@ void mp_block_facts_free(mp_block_facts *facts)
     *facts = (mp_block_facts){0};
 }
 
-/* True if a forward node of another block reads the storage. */
+/* True if a forward node of another block reads this storage. */
 static bool is_read_outside(const mp_block_facts *facts, int storage, int block)
 {
     const mp_graph *graph = facts->graph;

@@ -109,7 +109,7 @@ static size_t repeats_at(const builder *b, const uint64_t *signatures, size_t at
 {
     size_t n = 1;
     for (size_t k = at; k < at + period; k++)
-        if (k >= end || b->out->blocks[k].n < 2) return 1; /* repetitions of single operators are not folded */
+        if (k >= end || b->out->blocks[k].n < 2) return 1; /* if only a single operator repeats, it is not folded */
     while (at + (n + 1) * period <= end && !memcmp(signatures + at, signatures + at + n * period, period * sizeof *signatures))
         n++;
     return n;

@@ -25,13 +25,13 @@ typedef struct mp_block_edge {
 
 typedef struct mp_graph_blocks {
     size_t n_nodes;
-    int *nodes; /* indices of the forward and loss nodes, in list order */
+    int *nodes; /* indices of the graph's forward and loss nodes, in list order */
     size_t n;
     mp_graph_block *blocks;
     int *block_of; /* per node of the graph: index of its block; -1: the node is in no block */
     size_t n_edges;
     mp_block_edge *edges; /* edges from producing to reading blocks; each pair occurs once; sorted by (from, to) */
-    mp_pool *pool;        /* memory pool that owns all arrays */
+    mp_pool *pool;        /* memory pool that owns all arrays of this struct */
 } mp_graph_blocks;
 
 /* Builds the blocks of a graph. If depth > 0, this many levels of modules are expanded, without folding. If depth is 0, as

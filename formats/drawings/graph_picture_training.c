@@ -20,7 +20,7 @@
 #define ACROSS 58.0     /* distance between the columns of a panel, in points */
 #define PANEL_GAP 44.0  /* distance between panels, in points */
 #define LANE_GAP 6.0    /* distance between wires beside a column, in points */
-#define PANEL_HEAD 48.0 /* height above the boxes of a panel, for its title, in points */
+#define PANEL_HEAD 48.0 /* height above the boxes of a panel, in points; it contains the panel's title */
 enum { ROWS_WANTED = 40, ROWS_MAX = 600 };
 
 typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
@@ -43,7 +43,7 @@ typedef struct drawing {
     const mp_graph *graph;
     const mp_graph_blocks *blocks;
     mp_canvas *canvas;
-    mp_pool *pool; /* memory pool that owns all arrays */
+    mp_pool *pool; /* memory pool that owns all arrays of the drawing */
     int *row;      /* per node of the graph: its row in every panel */
     double top;    /* y coordinate of the upper edge of the first row of boxes, in points */
     size_t n_lanes[2];
@@ -76,7 +76,7 @@ static void find_rows(drawing *d)
     }
 }
 
-static int row_of(const drawing *d, int node) /* returns the row of a node; -1: the node is in no row */
+static int row_of(const drawing *d, int node) /* returns the row in which a node is drawn; -1: the node is in no row */
 {
     return d->row[node];
 }
@@ -86,7 +86,7 @@ static double row_y(const drawing *d, int row) /* returns the y coordinate of th
     return d->top - row * ROW - MP_BLOCK_HEIGHT / 2;
 }
 
-/* ---- contents of a panel ---- */
+/* ---- the boxes of a panel ---- */
 
 /* True if a step of the plan recomputes a tensor. A copy that is brought back computes nothing. */
 static bool is_again(const drawing *d, const panel *p, size_t t)
@@ -199,8 +199,9 @@ static void makers_free(makers *made)
 static mp_status find_lanes(drawing *d, int side)
 {
     size_t n = d->blocks->n;
-    int *reach = mp_pool_alloc(d->pool, n, sizeof *reach); /* per row: distance to the farthest row that its wires reach */
-    int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane: the row from which it is free again */
+    int *reach =
+        mp_pool_alloc(d->pool, n, sizeof *reach);      /* per row: number of rows to the farthest row that its wires reach */
+    int *end = mp_pool_alloc(d->pool, n, sizeof *end); /* per lane: the row from which it is free again */
     MP_CLEARED_BY(makers_free) makers made = {0};
     if (!reach || !end) return MP_NO_MEMORY(d->err);
     MP_CHECK(makers_start(&made, d));

@@ -7,9 +7,9 @@
 
 #define SLOT_GAP 14.0   /* distance between the boxes of a row, in points */
 #define ROW_GAP 16.0    /* distance between two rows if no horizontal wire runs between them, in points */
-#define TRACK_GAP 5.0   /* distance between horizontal wires in a gap between rows, in points */
-#define LANE_GAP 6.0    /* distance between vertical wires beside a column, in points */
-#define GUTTER_GAP 16.0 /* free space beside the lanes of a gutter, both sides together, in points */
+#define TRACK_GAP 5.0   /* distance between neighbouring horizontal wires in a gap between rows, in points */
+#define LANE_GAP 6.0    /* distance between neighbouring vertical wires beside a column, in points */
+#define GUTTER_GAP 16.0 /* free space on both sides of the lanes of a gutter together, in points */
 
 /* A stretch: a vertical part of a wire beside a column, or a horizontal part above all columns. A bundle with several boxes
  * has two lanes. One leads to readers in other columns, which read all boxes of the bundle. The other leads to readers in
@@ -37,7 +37,7 @@ typedef struct router {
                                   all its wires are straight */
     bool *routed;              /* per edge: true if its wire runs beside a column */
     int *bundle;               /* per box: index of the bundle that contains the box */
-    size_t *members;           /* per bundle: number of its boxes */
+    size_t *members;           /* per bundle: number of boxes that it contains */
     int *skip;     /* per bundle: number of the wire if it passes over rows; -1: the wire only leads to the next row */
     size_t *lanes; /* per gutter (the space beside a column): number of its lanes. Gutter 0 is left of all columns */
     double *top, *left, *gutter; /* per row: y of its upper edge. Per column: x of its left side, and x at which the lanes of
@@ -396,7 +396,7 @@ void mp_placement_free(mp_placement *placement)
 
 static mp_status start(router *r)
 {
-    const size_t n = r->n; /* there are at most as many rows and columns as boxes */
+    const size_t n = r->n; /* limits the sizes of arrays: there are at most as many rows and columns as boxes */
     r->pool = mp_pool_new();
     r->row = mp_pool_alloc(r->pool, n, sizeof *r->row);
     r->slot = mp_pool_alloc(r->pool, n, sizeof *r->slot);

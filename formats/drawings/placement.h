@@ -19,7 +19,7 @@
 
 typedef enum mp_wire_end {
     MP_WIRE_PLAIN,
-    MP_WIRE_ARROW, /* the wire ends at a reader */
+    MP_WIRE_ARROW, /* the wire ends at a box that reads the output, with an arrowhead */
     MP_WIRE_JOINT, /* the wire ends where it joins the lane of a bundle */
     MP_WIRE_TRUNK  /* the wire is a part of a bundle's lane, or connects two lanes */
 } mp_wire_end;
@@ -34,7 +34,7 @@ typedef struct mp_wire {
 } mp_wire;
 
 typedef struct mp_placement {
-    mp_pool *pool;        /* memory pool that owns the arrays */
+    mp_pool *pool;        /* memory pool that owns all arrays of this struct */
     double width, height; /* size of the whole drawing, from (0, 0) at the top left; y grows downwards */
     double *x, *y;        /* x and y coordinate of the top left corner of each box */
     size_t n_columns;

@@ -1,4 +1,4 @@
-/* costs_json.c - writes measured seconds and algorithms, and applies them to a graph. */
+/* costs_json.c - writes measured seconds and algorithms of nodes to a file, and applies such a file to a graph. */
 #include "memplan/costs_json.h"
 
 #include <math.h>
@@ -53,7 +53,7 @@ typedef struct reader {
     mp_graph *graph;
     const mp_costs_options *options;
     const json_t *rows;
-    mp_names *names; /* map from a node's name to its row in the file */
+    mp_names *names; /* map from the name of a node to its row in the file */
     mp_error *err;
 } reader;
 

@@ -18,7 +18,7 @@ typedef struct mp_onnx_function {
 typedef struct mp_onnx_functions {
     size_t n;
     mp_onnx_function *list;
-    mp_names *index; /* map from a function's key to its position in `list` */
+    mp_names *index; /* map from the key of a function to its position in `list` */
     mp_pool *pool;
     mp_onnx_budget *budget;
 } mp_onnx_functions;
@@ -26,7 +26,7 @@ typedef struct mp_onnx_functions {
 /* Collects the functions that the file defines. MP_PARSE: a function has no name, or two functions have the same name.
  * MP_NOMEM. On MP_OK release *out with mp_onnx_functions_free, before the file. */
 mp_status mp_onnx_functions_read(const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_onnx_functions *out, mp_error *err);
-void mp_onnx_functions_free(mp_onnx_functions *functions); /* releases the members; a zeroed struct is allowed */
+void mp_onnx_functions_free(mp_onnx_functions *functions); /* releases the members of the struct; a zeroed struct is allowed */
 
 /* Finds the function that a node calls. If the file defines no function with this name, *found is NULL. MP_NOMEM. */
 mp_status mp_onnx_function_of(const mp_onnx_functions *functions, const Onnx__NodeProto *node, const mp_onnx_function **found,
@@ -69,7 +69,7 @@ static inline void mp_onnx_scope_free(mp_onnx_scope *scope)
 
 enum { MP_ONNX_LEFT_OUT = -2 };
 
-/* The state of reading the nodes of one file. */
+/* The state of adding the nodes of one file to a model. */
 typedef struct mp_onnx_builder {
     mp_model *model;
     /* Adds nodes as operators of the region to which the scope belongs. */
@@ -81,7 +81,7 @@ typedef struct mp_onnx_builder {
     mp_error *err;
 } mp_onnx_builder;
 
-/* Returns s, or "" if s is NULL. */
+/* Returns the text s, or "" if s is NULL. */
 const char *mp_onnx_text(const char *s);
 /* Adds to the count of work that a small file can multiply by functions and subgraphs. MP_PARSE: the count exceeds its
  * limit. */
@@ -178,7 +178,7 @@ typedef struct mp_onnx_origins {
  * metadata are malformed. MP_NOMEM. On MP_OK release *out with mp_onnx_origins_free. O(metadata). */
 mp_status mp_onnx_origins_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_onnx_origins *out,
                                mp_error *err);
-void mp_onnx_origins_free(mp_onnx_origins *origins); /* releases the members; a zeroed struct is allowed */
+void mp_onnx_origins_free(mp_onnx_origins *origins); /* releases the members of the struct; a zeroed struct is allowed */
 
 /* Sets role and role_reason of every declared input and initializer. (The role of an initializer is MP_ROLE_CONSTANT
  * before.) All operators must exist. The type of every input must be known, and its shape if it is fixed (rank -1: a

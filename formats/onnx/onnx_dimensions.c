@@ -25,7 +25,7 @@ typedef struct binder {
     const mp_onnx_options *options;
     symbol *symbols;
     size_t n_symbols, capacity;
-    mp_names *index; /* map from a dimension's name to its index in `symbols` */
+    mp_names *index; /* map from the name of a dimension to its index in `symbols` */
     mp_error *err;
 } binder;
 
@@ -270,7 +270,7 @@ static mp_status set_input(binder *b, const Onnx__ValueInfoProto *info, int inde
     return mp_tensor_set(b->model, index, b->model->tensors[index].dtype, (int)shape->n_dim, dims, b->err);
 }
 
-/* Records the declared types and shapes of the model's tensors. */
+/* Records in the model the types and shapes that the file declares for tensors. */
 static mp_status record_declarations(binder *b, Onnx__ValueInfoProto *const *infos, size_t n)
 {
     for (size_t k = 0; k < n; k++) {

@@ -21,9 +21,9 @@ bool mp_onnx_is_sines(const mp_tensor *t)
     return 2 * ones == width && others > 0;
 }
 
-enum { SIDE_MAX = 1 << 14 }; /* maximum number of rows or columns of a mask that is read */
+enum { SIDE_MAX = 1 << 14 }; /* a mask is read only if it has at most this number of rows and columns */
 
-/* True if the tensor may be a mask that is the same for every sample. */
+/* True if the tensor may be a mask that all samples share. */
 static bool is_square(const mp_tensor *t)
 {
     bool fits = t->producer < 0 && !t->value && (t->dtype == MP_DTYPE_BOOL || t->dtype == MP_DTYPE_UINT8) && t->rank >= 2 &&

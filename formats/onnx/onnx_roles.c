@@ -124,7 +124,7 @@ static bool choose_as_noted(mp_tensor *t, const mp_onnx_use *u, mp_onnx_origin o
     return true;
 }
 
-/* ---- helpers of the rules for initializers ---- */
+/* ---- helper functions of the rules for initializers ---- */
 /* True for a tensor with exactly one element, of any rank. */
 static bool is_single(const mp_tensor *t)
 {
@@ -176,7 +176,7 @@ static void choose_input_state(const mp_model *model, mp_tensor *t, const mp_onn
         choose_state(model, t, u, MP_ONNX_ORIGIN_UNSAID);
 }
 
-/* Facts about the whole file that the rules use. */
+/* Facts about the whole file on which the rules depend. */
 typedef struct evidence {
     bool weights_inside, open_inputs;
 } evidence;

@@ -1,4 +1,4 @@
-/* report_page.h - a report as one HTML page. Private to formats/ and cli/. */
+/* report_page.h - writes a report on a plan as one HTML page. Private to formats/ and cli/. */
 #pragma once
 
 #include "memplan/plan.h"
@@ -6,8 +6,8 @@
 
 typedef struct mp_report_request {
     const mp_graph *graph;
-    const mp_plan *plan;   /* the plan to show; NULL: keep-all */
-    const mp_sweep *sweep; /* the trade-off curve to show; NULL: none */
+    const mp_plan *plan;   /* the plan that the page shows; NULL: keep-all */
+    const mp_sweep *sweep; /* the trade-off curve that the page shows; NULL: none */
     const char *title;
     int64_t floor_bytes;
 } mp_report_request;

@@ -23,7 +23,7 @@
 #include "memplan/error.h"
 #include "memplan/model.h"
 
-/* The common structure of a family of networks. */
+/* A family of networks with a common structure: normalization, positions, biases, activation function and mask. */
 typedef enum mp_architecture_family {
     MP_FAMILY_GPT, /* The model has LayerNormalization before attention and mlp, learned positions, a fused QKV product, biases,
                       tanh GELU and a causal mask. Several heads may share keys and values. */
@@ -46,18 +46,19 @@ typedef struct mp_architecture {
     int64_t layers, width, feed_forward; /* feed_forward is the inner width of the mlp, or of one expert */
     int64_t heads, key_value_heads;
     int64_t head_width; /* width of one attention head; 0 means `width` divided by the number of heads */
-    int64_t vocabulary; /* number of tokens in the vocabulary; for image networks, number of classes */
+    int64_t vocabulary; /* number of tokens in the vocabulary; for an image network, the number of classes */
     int64_t sequence; /* sequence length of the encoder and of the decoder, in tokens. For image networks: the number of patches
                          (a square number) plus the class token */
     int64_t patch;    /* side of an image patch in pixels; 0 means that the input is tokens, not an image */
     int64_t experts, experts_per_token; /* number of experts per layer, and number of experts that process each token; 0 means
                                            one mlp for all tokens */
     bool is_tied;                       /* true: the classifier reuses the weight of the embedding (tied weights) */
-    double dropout;                     /* dropout rate of embeddings and of the branches added to the residual stream */
-    double attention_dropout;           /* dropout rate of attention probabilities */
+    double dropout; /* dropout rate of embeddings and of the outputs of attention and mlp, before these are added to the
+                       residual stream */
+    double attention_dropout; /* dropout rate of attention probabilities */
 } mp_architecture;
 
-/* Return the number of architectures in shapes.def, and architecture k in the file's order. */
+/* Access to the table shapes.def: the number of architectures, and architecture k in the order of the file. */
 size_t mp_architecture_count(void);
 const mp_architecture *mp_architecture_row(size_t k); /* k < mp_architecture_count() */
 /* Finds an architecture of shapes.def by its name or title ("GPT-3 175B"). Case, spaces and dashes do not matter. Returns

@@ -46,11 +46,11 @@ mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_opti
  * unchanged. Errors and cost as mp_arena_layout. */
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);
 
-/* The places of a plan's instances in one tier. */
+/* The layout of one tier: the places of a plan's instances. */
 typedef struct mp_tier_layout {
     mp_place *places; /* released with mp_free */
     size_t n_places;
-    int64_t arena_bytes; /* height of the arena in this tier, without the tier's static bytes */
+    int64_t arena_bytes; /* size of this tier's arena in bytes, without the tier's static bytes */
 } mp_tier_layout;
 
 /* Like mp_arena_layout, but for one tier, and *out receives the layout instead of the plan. Memory is assigned in blocks of
@@ -59,7 +59,7 @@ typedef struct mp_tier_layout {
 mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
                                mp_error *err);
 
-/* ---- two plans in one arena ---- */
+/* ---- two plans that share one arena ---- */
 
 /* A plan with the start times of its steps: step t starts at starts[t], in ticks of a common clock. starts[n_steps] is the end
  * of the plan. */

@@ -27,5 +27,5 @@ bool mp_backend_is_name(const char *name);
  * Repeated calls with the same name return the same backend. *out NULL: no backend has this name. MP_UNSUPPORTED: this build
  * lacks the module, or cannot load it. MP_NOMEM. */
 mp_status mp_backend_open(const char *name, const mp_backend **out, mp_error *err);
-/* Like mp_backend_open, but returns NULL on any failure, without a reason. */
+/* Like mp_backend_open, but returns the backend, or NULL on any failure. The reason for a failure is lost. */
 const mp_backend *mp_backend_find(const char *name);

@@ -11,7 +11,7 @@
 #include "memplan/bound_stage.h"
 #include "memplan/graph.h"
 
-/* The set of plans for which a bound is proved. */
+/* The set of plans for which a lower bound is proved. */
 typedef enum mp_bound_orders {
     MP_BOUND_NO_ORDER, /* nothing is proved */
     MP_BOUND_THIS_ORDER,

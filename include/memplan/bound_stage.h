@@ -17,7 +17,7 @@ typedef enum mp_bound_stage {
     MP_BOUND_OVERLAP,  /* combines overlapping intervals, with multipliers from linear programmes */
     MP_BOUND_TREE,     /* branch and bound on the storages that are live at the boundaries of intervals */
     MP_BOUND_SETTLE,   /* decides for pairs of nodes which runs first in every plan that is faster than a target value */
-    MP_BOUND_DEMAND,   /* dynamic programme over live-in sets, from the end of the step backwards */
+    MP_BOUND_DEMAND,   /* dynamic programme over live-in sets of storages, from the end of the training step backwards */
     MP_BOUND_CHANNELS, /* combines the channels that run beside compute with the compute steps before and after them; the only
                           stage for graphs with a channel "network" */
     MP_BOUND_SEARCH,   /* a searcher has enumerated every schedule; not part of mp_bound_within */
@@ -33,7 +33,7 @@ bool mp_bound_stage_find(const char *name, mp_bound_stage *stage);
 typedef struct mp_bound_work {
     int64_t n_cuts;   /* minimum cuts */
     int64_t n_pivots; /* work of the simplex method on linear programmes: iterations * rows */
-    int64_t n_states; /* examined states of the dynamic programme */
+    int64_t n_states; /* number of states that the dynamic programme has examined */
 } mp_bound_work;
 
 void mp_bound_work_add(mp_bound_work *to, const mp_bound_work *work);
@@ -47,7 +47,7 @@ typedef struct mp_bound_result {
 /* A tensor that the cheapest solution of the deciding interval frees before this interval begins (mp_bound_report). */
 typedef struct mp_bound_eviction {
     int storage;
-    int64_t bytes;  /* bytes freed at the start of the interval */
+    int64_t bytes;  /* bytes of the tensor, which are freed before the interval */
     int64_t ticks;  /* ticks to recompute the tensor once in the interval */
     bool is_partly; /* true if the relaxed solution keeps a fraction of the tensor live, instead of none */
 } mp_bound_eviction;
@@ -56,7 +56,7 @@ typedef struct mp_bound_eviction {
  * the first run of node mp_bound.from. */
 typedef struct mp_bound_report {
     mp_bound_result stages[MP_BOUND_N_STAGES];
-    int64_t least_ticks;   /* ticks of a step that runs every node once, in its fastest alternative */
+    int64_t least_ticks;   /* ticks of a training step that runs every node once, in its fastest alternative */
     int64_t live_in_bytes; /* live bytes at the start of the deciding interval in a plan that recomputes nothing afterwards */
     int64_t free_bytes;    /* part of the budget that is available for the storages counted in live_in_bytes */
     int64_t ticks;         /* bound of the deciding interval alone, in ticks beyond one run of each of its nodes */
@@ -87,5 +87,5 @@ typedef struct mp_bound_options {
     mp_bound_report *report; /* a report from mp_bound_report_init, filled on MP_OK. NULL: no report */
 } mp_bound_options;
 
-/* True if a stage and all stages that it depends on are enabled. */
+/* True if the options enable this stage and all stages on which it depends. */
 bool mp_bound_is_on(const mp_bound_options *options, mp_bound_stage stage);

@@ -51,7 +51,7 @@ const char *mp_status_text(mp_status status);
 mp_status mp_raise(mp_error *err, mp_status code, const char *source, int source_line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Adds the file and the position to a recorded failure, unless the failure already has them. */
+/* Adds the name and position of an input file to a recorded failure, unless the failure already has them. */
 void mp_error_locate(mp_error *err, const char *input, int line, int column);
 
 /* A local variable that adds the file's name to errors. MP_ABOUT declares it in a function that processes a file. If the
@@ -72,7 +72,8 @@ static inline void mp_error_end_about(const mp_error_about *about)
 #define MP_FAIL_AT(err, code, input, line, column, ...) \
     (MP_FAIL(err, code, __VA_ARGS__), mp_error_locate(err, input, line, column), (code))
 
-/* MP_CHECK and MP_ENSURE return from the calling function on failure. */
+/* Macros for functions that return an mp_status. If the call fails or the condition is false, the macro returns from the
+ * calling function. */
 #define MP_CHECK(call)                        \
     do {                                      \
         const mp_status status_ = (call);     \

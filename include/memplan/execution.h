@@ -16,7 +16,7 @@ typedef struct mp_tier_memory {
 
 typedef struct mp_execution_options {
     mp_hyper hyper;
-    double clip_norm; /* limit on the global norm of gradients, as in mp_training_options */
+    double clip_norm; /* limit on the global norm of gradients (gradient clipping), as in mp_training_options */
     uint64_t seed;
     bool poison; /* fill the memory of dead storages with NaNs, so that a read of a dead storage is noticed (slow, for tests) */
     bool guards; /* leave gaps between all offsets, and check after each step that no step wrote to a gap (for tests) */

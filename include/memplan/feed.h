@@ -12,6 +12,6 @@ typedef struct mp_feed mp_feed;
  * "FILE.parquet"). False if it is only the name of a model input. */
 bool mp_feed_is_source(const char *text);
 
-/* Releases a feed of mp_inputs_open_feed (inputs.h). NULL is allowed. */
+/* Releases a feed that mp_inputs_open_feed (inputs.h) has opened. NULL is allowed. */
 void mp_feed_free(mp_feed *feed);
 MP_OWNER(mp_feed_free, mp_feed)

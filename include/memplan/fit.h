@@ -18,7 +18,8 @@
 
 #include "memplan/solver.h"
 
-/* Builds the training graph at a batch (>= 1). The caller releases it with mp_graph_free. */
+/* The caller's function that builds the training graph for a batch size (>= 1). The caller of the function releases the
+ * graph with mp_graph_free. */
 typedef mp_status (*mp_batch_graph)(void *data, int64_t batch, mp_graph **out, mp_error *err);
 
 /* Called before the searches for a batch (`search` NULL) and repeatedly during them. Return false to stop with the results
@@ -28,16 +29,16 @@ typedef bool (*mp_fit_progress)(int64_t batch, const mp_progress *search, void *
 typedef struct mp_fit_request {
     mp_batch_graph graph_at;
     void *graph_data;
-    int64_t memory_bytes; /* memory for static bytes and the arena together */
+    int64_t memory_bytes; /* limit of static bytes plus arena, in bytes */
     double overhead;      /* the time that recomputation may add, as a fraction of keep-all's time; >= 0 */
-    int64_t most;         /* the largest batch that is tried; <= 0: MP_FIT_MOST */
+    int64_t most;         /* the largest batch size that is tried; <= 0: MP_FIT_MOST */
     const char *
         solver; /* `solver`, seed, moves, effort and keep_order have the meaning of the same members of mp_request (search.h) */
     uint64_t seed;
     int64_t moves;
     mp_effort effort;
     bool keep_order;          /* true: first runs stay in list order, as in mp_request.keep_order */
-    mp_fit_progress progress; /* function that reports progress; NULL: none */
+    mp_fit_progress progress; /* function that receives the progress of the searches; NULL: none */
     void *progress_data;
 } mp_fit_request;
 
@@ -54,7 +55,7 @@ typedef enum mp_fit_end {
 } mp_fit_end;
 
 typedef struct mp_fit_answer {
-    int64_t batch;      /* 0: no batch fits, and the members up to `solver` are unset */
+    int64_t batch;      /* the largest batch size that fits. 0: no batch fits, and the members up to `solver` are unset */
     int64_t peak_bytes; /* bytes that the plan of this batch requires, arena included; the plan has passed mp_plan_check */
     int64_t static_bytes;
     double overhead;    /* extra time of the plan, as a fraction of keep-all's time */

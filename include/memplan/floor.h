@@ -29,7 +29,7 @@ typedef struct mp_floor_reason {
                     alone determines the floor */
     int producer; /* if `storage` is recomputed before `node`: the first node that must run again, either its producer or the
                      producer of one of the producer's inputs */
-    int beside;   /* a node that runs before `node`, exactly once */
+    int beside;   /* a node that runs exactly once, before `node` */
     int64_t live_bytes; /* minimum live bytes for `storage` while `beside` runs, if `producer` does not run again afterwards */
     int64_t beside_bytes; /* minimum bytes, without static bytes, while `beside` runs and live_bytes are live */
     int64_t again_bytes;  /* minimum bytes, without static bytes, while `producer` runs again between `beside` and `node` */

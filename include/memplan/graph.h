@@ -42,15 +42,15 @@ const char *mp_phase_name(mp_phase phase); /* "backward" */
 const char *mp_fuse_name(mp_fuse fuse);    /* "none" */
 /* Return the enum value with this name, or -1 if no value has this name. */
 int mp_kind_find(const char *name), mp_phase_find(const char *name), mp_fuse_find(const char *name);
-bool mp_kind_is_static(mp_kind kind); /* true if storages of this kind are always live */
+bool mp_kind_is_static(mp_kind kind); /* returns true if storages of this kind are always live */
 
 typedef struct mp_storage {
     int64_t id;
     const char *name;
     int64_t bytes;         /* allocated size */
-    int64_t payload_bytes; /* size before rounding; equal to bytes in graphs read from a file */
+    int64_t payload_bytes; /* size before rounding to the alignment; equal to `bytes` if the graph was read from a file */
     mp_kind kind;
-    int tier;         /* index of the memory tier that stores it */
+    int tier;         /* index of the memory tier in which the storage is */
     size_t n_tensors; /* number of the model's tensors that share this storage (views) */
     const char **tensors;
     bool carried;    /* gradient of an update that runs in the next forward pass. Live from step 0 to its update, and again from
@@ -74,7 +74,7 @@ typedef struct mp_alternative {
     int *reads, *writes,
         *adds; /* indices of the storages that the node reads, writes and adds to; each storage occurs at most once per list */
     mp_in_place *in_place;
-    int64_t workspace_bytes; /* device memory used only while the node runs */
+    int64_t workspace_bytes; /* workspace: device memory in bytes that is used only while the node runs */
     int64_t ticks;
     int channel; /* channel on which the step runs if a plan issues it. For updates never compute: mp_graph_finish changes it to
                     the second stream */
@@ -97,7 +97,7 @@ typedef struct mp_node {
     double flops;
     int forward_of; /* index of the forward node that this backward node differentiates; -1: unknown, or not a backward node */
     unsigned flags;
-    size_t n_alternatives;        /* number of alternatives, >= 1; alternative 0 is the base, the fastest */
+    size_t n_alternatives;        /* number of alternatives, >= 1; alternative 0 is the base alternative */
     mp_alternative *alternatives; /* A node has either only algorithms (and returning alternatives), or no algorithms.
                                      Algorithms of a node differ in ticks and workspace only. All runs of a node in a plan use
                                      the same algorithm, because algorithms round differently. */
@@ -127,11 +127,11 @@ typedef struct mp_graph {
                      except updates run after this node. -1: no such node */
     int *awaiter; /* per node, only in graphs with more than two channels: the first later node of keep-all that uses its
                      outputs or modifies its inputs; -1: no such node. NULL in other graphs */
-    int *adders_start, *adders; /* nodes that add to storage s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
+    int *adders_start, *adders; /* nodes that add to storage s, in list order: adders[adders_start[s] .. adders_start[s+1]) */
     int *readers_start,
         *readers;     /* nodes that read storage s in some alternative: readers[readers_start[s] .. readers_start[s+1]) */
     mp_pool *derived; /* owns the derived lists */
-    mp_pool *pool;    /* owns every array of nodes and storages, names included */
+    mp_pool *pool;    /* memory pool that owns all arrays of nodes and storages, including names */
 } mp_graph;
 
 /* Creates an empty graph with alignment 1, a tick of 1 s, channels 0 and 1, and tier 0. Release with mp_graph_free (NULL is
@@ -147,7 +147,7 @@ mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err);
 /* Adds a channel or tier; *number is its index. MP_PARSE: too many, or the name exists. MP_NOMEM. */
 mp_status mp_graph_channel(mp_graph *graph, const char *name, int *number, mp_error *err);
 mp_status mp_graph_tier(mp_graph *graph, const char *name, int *number, mp_error *err);
-/* Copies a list of n storages into the graph's pool. NULL: out of memory. */
+/* Copies a list of n storage indices into the graph's memory pool. NULL: out of memory. */
 int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
 
 /* Checks the structure of the graph, then derives producer, writer, adders, readers and hash. The checks:

@@ -1,4 +1,4 @@
-/* memory.h - allocation that can fail, and pools that are freed as a whole. */
+/* memory.h - memory allocation that reports failure, and memory pools whose blocks are freed together. */
 #pragma once
 
 #include <stdbool.h>

@@ -48,7 +48,7 @@ int mp_dtype_bits(mp_dtype dtype);      /* returns the bits per element; 0: the 
 bool mp_dtype_is_float(mp_dtype dtype); /* returns true for float16, bfloat16, float32, float64 and the float8 types */
 bool mp_dtype_is_integer(mp_dtype dtype); /* returns true for signed and unsigned integer types, false for bool */
 
-void mp_model_free(mp_model *model); /* releases the model; NULL is allowed */
+void mp_model_free(mp_model *model); /* releases a model; NULL is allowed */
 MP_OWNER(mp_model_free, mp_model)
 
 /* Returns the tensor that replaces this tensor after simplification, or the tensor itself if it was not replaced. */

@@ -62,7 +62,7 @@ enum { /* Pruning rules, as bits of mp_pack_options.without. */
 };
 
 typedef struct mp_pack_options {
-    int64_t node_limit; /* maximum number of branches of the search; <= 0: no limit */
+    int64_t node_limit; /* maximum number of branches that the search may examine; <= 0: no limit */
     int64_t enough; /* a height in bytes: mp_pack_minimize ends when it finds a placement of at most this height, or proves that
                        none exists; <= 0: search for the minimum */
     bool (*stop)(void *data); /* called repeatedly during the search; true ends the search. NULL: never stop */
@@ -79,7 +79,7 @@ typedef enum mp_pack_verdict {
 typedef struct mp_pack_result {
     mp_pack_verdict verdict;
     int64_t height; /* height of the items' current placement; -1: the items have no placement */
-    int64_t bound;  /* proved lower bound: every placement has at least this height */
+    int64_t bound;  /* proved lower bound: every placement has at least this height, in bytes */
     int64_t nodes;
 } mp_pack_result;
 

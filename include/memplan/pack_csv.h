@@ -17,16 +17,16 @@
 #include "memplan/pack.h"
 
 typedef struct mp_pack_table {
-    mp_pack_problem packing; /* the packing problem: one item per row of the file, in file order */
+    mp_pack_problem packing; /* the packing problem: one item per row of the CSV file, in file order */
     char *header;            /* the text of the file's first line and of each row, without the offset column */
     char **rows;
-    struct mp_pool *pool; /* memory pool that owns all members */
+    struct mp_pool *pool; /* memory pool that owns all members of the table */
 } mp_pack_table;
 
 /* Reads a CSV file of buffers. MP_PARSE: the file is malformed; the error has path, line and column. MP_IO, MP_NOMEM. On
  * MP_OK release with mp_pack_table_free. O(size + n log n). */
 mp_status mp_pack_csv_read(const char *path, mp_pack_table *out, mp_error *err);
-void mp_pack_table_free(mp_pack_table *table); /* releases the members, not the struct; a zeroed struct is allowed */
+void mp_pack_table_free(mp_pack_table *table); /* releases the members of a table, not the struct; a zeroed struct is allowed */
 
 /* Writes the rows as they were read, with the items' offsets as the last column. The file is replaced atomically; "-" is
  * standard output. MP_IO, MP_NOMEM. */

@@ -47,13 +47,14 @@ typedef struct mp_plan {
                                                      plans; negative: not stated */
     char *bound_covers; /* the set of plans for which the lower bound holds: "any-order" or "this-order"; "": no bound */
     size_t n_checkpoints;
-    int *checkpoints; /* indices of the storages that are checkpoints, in order of production */
+    int *checkpoints; /* indices of the storages that the plan keeps as checkpoints, in order of production */
     size_t n_steps;
     mp_step *steps;
     bool *recompute;          /* per step: true if the plan claims that the step is a recomputation; NULL: no claims */
     int *frees_start, *frees; /* claim: step t frees the storages frees[frees_start[t] .. frees_start[t+1]); NULL: no claims */
     size_t n_places;
-    mp_place *places; /* places of all instances and workspaces in the device arena; NULL: the plan has no offsets */
+    mp_place
+        *places; /* offsets and lifetimes of all instances and workspaces in the device arena; NULL: the plan has no offsets */
 } mp_plan;
 
 /* Creates a plan from an order of steps. All claims are derived from the timeline: static bytes, peak, seconds, baseline,

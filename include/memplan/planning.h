@@ -69,7 +69,7 @@ mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, 
  * finished. O(1). */
 mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag);
 
-/* Checks and finishes the graph, which cannot be changed afterwards. Errors as mp_graph_finish and mp_timeline_build. */
+/* Checks and finishes the graph. Afterwards the graph cannot be changed. Errors as mp_graph_finish and mp_timeline_build. */
 mp_status mp_planning_finish(mp_planning *planning);
 
 /* Allows plans to offload these n storages of the finished graph to host memory, as mp_graph_offload does, but without a
@@ -140,7 +140,7 @@ size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until
  * error it returns 0 and sets mp_planning_message. Cost as mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);
 
-/* ---- known devices (devices.def); the hardware need not be present ---- */
+/* ---- devices of the table devices.def; the machine need not have them ---- */
 
 /* Returns the name of device k, counted from 0. NULL: k is beyond the last device. O(1). */
 const char *mp_planning_device(size_t k);
@@ -154,7 +154,8 @@ double mp_planning_roofline(const char *device, const char *dtype, double flops,
  * driver and libraries. -1: unknown device. O(devices). */
 int64_t mp_planning_room(const char *device);
 
-/* Returns the usual network between devices of this type, such as "nvlink4+ib400" (networks.def). NULL: unknown device. */
+/* Returns the name of the usual network between devices of this type, such as "nvlink4+ib400" (networks.def). NULL: unknown
+ * device. */
 const char *mp_planning_network(const char *device);
 
 /* Returns the seconds of a collective ("all-reduce", ranks/network.h) on the usual network of a device, among n ranks whose

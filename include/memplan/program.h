@@ -15,7 +15,7 @@ typedef struct mp_program mp_program;
  * names all of them. Other errors as mp_training_graph. O(operators), plus the preparation time of vendor libraries. */
 mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_training_options *options, int loss,
                            mp_program **out, mp_error *err);
-void mp_program_free(mp_program *program); /* releases the program; NULL is allowed */
+void mp_program_free(mp_program *program); /* releases a program; NULL is allowed */
 MP_OWNER(mp_program_free, mp_program)
 
 /* Returns the program's training graph, valid as long as the program. mp_train (train.h) executes plans for this graph. */

@@ -37,7 +37,7 @@ typedef struct mp_solver {
                                 mp_search_offer chooses algorithms */
     bool wants_phases; /* true if the searcher needs a forward and a backward part and does not choose algorithms. If a graph
                           has no loss and backward nodes, such a searcher sees nodes of the second half marked as backward */
-    bool wants_copies; /* true if the searcher applies only to graphs with copies */
+    bool wants_copies; /* true if the searcher applies only to graphs with copies between tiers */
 } mp_solver;
 
 /* The effort of a search: how much work it does. Work is counted, not timed, so the same effort gives the same plan on every
@@ -51,7 +51,7 @@ typedef struct mp_solver {
  * On small graphs every search is thorough, because a thorough search is fast there. */
 typedef enum mp_effort { MP_EFFORT_NORMAL, MP_EFFORT_QUICK, MP_EFFORT_THOROUGH, MP_N_EFFORTS } mp_effort;
 
-/* returns "normal", "quick" or "thorough". O(1) */
+/* returns the name of an effort: "normal", "quick" or "thorough". O(1) */
 const char *mp_effort_name(mp_effort effort);
 int mp_effort_find(const char *name); /* returns the effort with this name, or -1 if the name is unknown */
 
@@ -100,9 +100,9 @@ typedef struct mp_request {
     unsigned stages_off;       /* bit s: the bound skips stage s (mp_bound_options.off) */
     unsigned solvers_off;      /* bit k: `auto` skips row k of the table of searchers (never the baseline) */
     bool keep_order;           /* first runs of nodes stay in list order; the search decides only about recomputation */
-    mp_progress_call progress; /* function that reports progress; NULL: none */
+    mp_progress_call progress; /* function that receives the progress of the search; NULL: none */
     void *progress_data;
-    mp_offer_call on_offer; /* function that receives every judged schedule; NULL: none */
+    mp_offer_call on_offer; /* function that receives every schedule that the search judges; NULL: none */
     void *on_offer_data;
 } mp_request;
 
@@ -159,7 +159,7 @@ void mp_search_await_proof(mp_search *search);
 bool mp_search_is_within(mp_search *search, double gap);
 /* True if a searcher may end: the best plan's time equals the proved bound, or is within the requested gap. */
 bool mp_search_will_do(mp_search *search);
-/* True if it was proved before the searcher began that no plan fits the budget. */
+/* True if it was proved, before the searcher began, that no plan is within the budget. */
 bool mp_search_is_infeasible(const mp_search *search);
 /* Record a proof of the searcher: no plan within the budget takes fewer ticks, or no plan is within the budget. With
  * keep_order, the proof covers only plans that keep the list order. */

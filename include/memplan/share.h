@@ -30,7 +30,7 @@ typedef struct mp_share_option {
 } mp_share_option;
 
 typedef struct mp_share_job {
-    size_t n;                       /* number of options, at least 1 */
+    size_t n;                       /* number of options of the job, at least 1 */
     const mp_share_option *options; /* options of the job, sorted by strictly ascending bytes and strictly descending ticks */
     int64_t static_bytes; /* static bytes of the job: the part of every option's bytes that stays live while other jobs run */
 } mp_share_job;
@@ -43,7 +43,7 @@ const char *mp_share_way_name(mp_share_way way);    /* "beside", "turns", "locks
 const char *mp_share_goal_name(mp_share_goal goal); /* "total", "longest" */
 
 typedef struct mp_share_request {
-    size_t n_jobs; /* number of jobs, at least 1 */
+    size_t n_jobs; /* number of jobs that share the card, at least 1 */
     const mp_share_job *jobs;
     mp_share_way way;
     mp_share_goal goal;
@@ -59,7 +59,7 @@ typedef struct mp_share_split {
     int64_t least_bytes;  /* the smallest capacity for which a split exists */
     int64_t bytes, ticks; /* bytes and ticks of the split. Among splits of equal ticks, the one with the fewest bytes. For
                              MP_SHARE_LONGEST, the total time is a second criterion */
-    size_t *chosen;       /* per job: index of the chosen option */
+    size_t *chosen;       /* per job: index of the option that the split chooses */
     int64_t next_bytes, next_ticks;   /* the smallest capacity at which the best split takes fewer ticks, and these ticks; -1:
                                          more memory saves nothing */
     int64_t price_ticks, price_bytes; /* slope of the hull: price_bytes more bytes save price_ticks ticks. price_ticks 0: more
@@ -75,11 +75,12 @@ typedef struct mp_share_split {
  * Time: O(n m log nm) for each job with n options, if m combinations of the earlier jobs are kept. m is at most the product
  * of the numbers of options; for the longest time and by turns it is at most their sum. */
 mp_status mp_share_split_of(const mp_share_request *request, mp_share_split *out, mp_error *err);
-void mp_share_split_free(mp_share_split *split); /* releases the members, not the struct; a zeroed struct is allowed */
+void mp_share_split_free(
+    mp_share_split *split); /* releases the members of a split, not the struct; a zeroed struct is allowed */
 
 enum { MP_SHARE_MOST_SUMS = 1 << 22 };
 
-/* ---- the options of a job ---- */
+/* ---- how to find the options of a job ---- */
 
 /* Progress function: called before each search (`search` NULL) and repeatedly during it, for search k of n. Return false to
  * stop with the results so far. */
@@ -97,7 +98,7 @@ typedef struct mp_share_plans_request {
     int64_t moves;
     mp_effort effort;
     bool keep_order;
-    mp_share_progress progress; /* function that reports progress; NULL: none */
+    mp_share_progress progress; /* function that receives the progress of the searches; NULL: none */
     void *progress_data;
 } mp_share_plans_request;
 
@@ -114,7 +115,7 @@ typedef struct mp_share_plans {
     size_t n_bounds;
     mp_share_option *bounds; /* lower bounds, sorted by ascending bytes: a plan with fewer bytes than bounds[k + 1] takes at
                                 least the ticks of bounds[k]. No plan fits in fewer bytes than bounds[0] */
-    mp_bound_orders bound_orders; /* the set of plans for which the bounds hold */
+    mp_bound_orders bound_orders; /* the set of plans for which these bounds are proved */
     bool stopped;
 } mp_share_plans;
 
@@ -130,7 +131,7 @@ mp_status mp_share_plans_more(const mp_share_plans_request *request, mp_share_pl
 /* Searches plans for one more budget of the same request, and adds the new plans and bounds to *plans. Errors as
  * mp_share_plans_of; after an error *plans is still valid. */
 mp_status mp_share_plans_add(const mp_share_plans_request *request, int64_t budget_bytes, mp_share_plans *plans, mp_error *err);
-void mp_share_plans_free(mp_share_plans *plans); /* releases the members, not the struct; a zeroed struct is allowed */
+void mp_share_plans_free(mp_share_plans *plans); /* releases the plans and bounds, not the struct; a zeroed struct is allowed */
 
 /* ---- lock-step: two jobs run at once; a time offset between their training steps aligns the memory peaks of one job with
  * the valleys of the other job ---- */
@@ -140,9 +141,9 @@ typedef struct mp_share_level {
     int64_t ticks, bytes;
 } mp_share_level;
 
-/* The live bytes of a training step over time, static bytes included. */
+/* A memory profile: the live bytes of a training step over time, static bytes included. */
 typedef struct mp_share_profile {
-    size_t n;               /* number of levels, at least 1 */
+    size_t n;               /* number of levels of the profile, at least 1 */
     mp_share_level *levels; /* levels in order of time; each lasts at least one tick */
 } mp_share_profile;
 
@@ -154,7 +155,8 @@ enum { MP_SHARE_LEVELS = 128 };
  * mp_makespan. */
 mp_status mp_share_profile_of(const mp_graph *graph, const mp_plan *plan, double unit_seconds, mp_share_profile *out,
                               mp_error *err);
-void mp_share_profile_free(mp_share_profile *profile); /* releases the members, not the struct; a zeroed struct is allowed */
+void mp_share_profile_free(
+    mp_share_profile *profile); /* releases the levels of a profile, not the struct; a zeroed struct is allowed */
 
 typedef struct mp_share_offset {
     int64_t ticks;       /* delay of the second job's training step after the first job's, in ticks */

@@ -27,7 +27,7 @@ typedef struct mp_answer {
  * found; if budget_bytes < floor_bytes, none exists. On MP_OK release *answer with mp_answer_free. MP_INVALID: unknown
  * searcher or contradictory request. MP_NOT_APPLICABLE: the searcher does not apply to this graph. MP_NOMEM. */
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err);
-void mp_answer_free(mp_answer *answer); /* releases its members, not the struct */
+void mp_answer_free(mp_answer *answer); /* releases the members of an answer, not the struct */
 
 /* Computes the peak and ticks of segment checkpointing with exactly these checkpoints, as a framework executes it. The
  * schedule is the one that the searcher `segments` builds. MP_NOT_APPLICABLE: the graph has no backward phase, or has

@@ -23,7 +23,7 @@ typedef struct mp_sweep_point {
     size_t n_checkpoints, n_recomputed; /* n_recomputed: number of steps that run a node again, without copies back */
 } mp_sweep_point;
 
-/* A lower bound: no plan within the budget takes less time. */
+/* A lower bound for one budget: no plan within the budget takes fewer ticks. */
 typedef struct mp_sweep_bound {
     int64_t budget_bytes, ticks;
     bool infeasible; /* true: it is proved that no plan fits the budget; ticks is then unset */
@@ -32,9 +32,9 @@ typedef struct mp_sweep_bound {
 typedef struct mp_sweep_curve {
     const char *solver;     /* name of the searcher. If the graph copies activations but no state and the request names no
                                searchers, the curves are "recompute only", "offload only" and "both" */
-    int64_t smallest_bytes; /* the lowest peak found; -1: no plan was found */
+    int64_t smallest_bytes; /* the lowest peak that this searcher found, in bytes; -1: it found no plan */
     size_t n;
-    mp_sweep_point *points; /* one point per budget, sorted by ascending budget */
+    mp_sweep_point *points; /* results of the searcher: one point per budget, sorted by ascending budget */
 } mp_sweep_curve;
 
 /* A result of segment checkpointing with evenly spread checkpoints. */
@@ -62,7 +62,7 @@ typedef struct mp_sweep_request {
     int64_t moves;
     mp_effort effort;
     bool keep_order;            /* true: first runs stay in list order, as mp_request.keep_order */
-    mp_sweep_progress progress; /* function that reports progress; NULL: none */
+    mp_sweep_progress progress; /* function that receives the progress of the searches; NULL: none */
     void *progress_data;
 } mp_sweep_request;
 
@@ -74,8 +74,8 @@ typedef struct mp_sweep {
     size_t n_curves;
     mp_sweep_curve *curves;
     size_t n_bounds;
-    mp_sweep_bound *bounds;       /* one bound per budget, sorted by ascending budget */
-    mp_bound_orders bound_orders; /* the set of plans for which the bounds hold */
+    mp_sweep_bound *bounds;       /* lower bounds: one per budget, sorted by ascending budget */
+    mp_bound_orders bound_orders; /* the set of plans for which these bounds are proved */
     size_t n_spread;
     mp_spread_point *spread; /* results for evenly spread checkpoints */
     bool stopped;
@@ -85,7 +85,7 @@ typedef struct mp_sweep {
  * curve begins at the smallest peak of its own searcher. On MP_OK release *out with mp_sweep_free. MP_INVALID: unknown
  * searcher. MP_NOT_APPLICABLE: a named searcher, or every searcher, does not apply to this graph. MP_NOMEM. Deterministic. */
 mp_status mp_sweep_budgets(const mp_sweep_request *request, mp_sweep *out, mp_error *err);
-void mp_sweep_free(mp_sweep *sweep); /* releases the members, not the struct; a zeroed struct is allowed */
+void mp_sweep_free(mp_sweep *sweep); /* releases the members of a sweep, not the struct; a zeroed struct is allowed */
 
 /* ---- segment checkpointing with different numbers of checkpoints. With few checkpoints, long segments are recomputed as a
  * whole; with many, the checkpoints themselves fill the memory ---- */

@@ -31,11 +31,11 @@ typedef struct mp_device {
     double tf32_flops; /* peak FLOP/s of float32 matrix products whose operands are rounded to TF32 */
     double fp16_flops, bf16_flops;
     double bytes_per_second; /* memory bandwidth of the device */
-    double launch_seconds;   /* fixed cost of starting one node (kernel launch) */
+    double launch_seconds;   /* fixed time to start one node (kernel launch), in seconds */
     int64_t memory_bytes;
     int64_t reserve_bytes; /* memory that the card, its driver, libraries and allocators use, so that a plan cannot use it */
     int64_t cache_bytes;   /* size of the device's last-level cache */
-    int64_t alignment;     /* alignment of every allocation, in bytes */
+    int64_t alignment;     /* alignment of every memory allocation on the device, in bytes */
     const char *link;      /* name of the link to host memory, a row of links in devices.def; NULL: unknown */
 } mp_device;
 
@@ -50,7 +50,7 @@ typedef struct mp_link {
     bool is_shared; /* true: copies out and copies back share the rate and cannot overlap */
 } mp_link;
 
-/* Return the number of devices in devices.def, and device k in the file's order. */
+/* Access to the table devices.def: the number of devices, and device k in the order of the file. */
 size_t mp_device_count(void);
 const mp_device *mp_device_row(size_t k); /* k < mp_device_count() */
 /* Finds a device by its name ("RTX 3090"). Case, spaces and dashes do not matter. Returns NULL if no device has this name. */
@@ -74,7 +74,7 @@ typedef struct mp_target mp_target;
 struct mp_target {
     const char *name;
     int64_t alignment, memory_bytes;
-    bool alternatives; /* true: the target can run alternatives (graph.h) of some operators */
+    bool alternatives; /* true: for some operators the target can run alternatives (graph.h) of a node */
     /* Computes the cost of one node and writes it to *cost. Called once per node, in graph order. MP_UNSUPPORTED: the target
      * cannot run the operator, which the message names. */
     mp_status (*cost)(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err);

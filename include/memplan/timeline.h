@@ -66,8 +66,8 @@ static inline int mp_span_counts_from(const mp_span *span)
 typedef struct mp_tier_use {
     int64_t *live_bytes; /* live bytes of the tier during each step, without static bytes */
     int64_t static_bytes;
-    int64_t peak_bytes; /* static_bytes plus the largest of live_bytes */
-    int peak_step;      /* the first step at the peak; -1 if there are no steps */
+    int64_t peak_bytes; /* peak of the tier: static_bytes plus the maximum of live_bytes */
+    int peak_step;      /* index of the first step at the peak; -1: there are no steps */
 } mp_tier_use;
 
 typedef struct mp_timeline {
@@ -81,7 +81,7 @@ typedef struct mp_timeline {
                                   is concurrent with another */
     int64_t ticks;             /* the makespan in ticks; if all steps run on the compute channel, the sum of their ticks */
     size_t n_spans;
-    mp_span *spans; /* all instances, ordered by (begin, storage) */
+    mp_span *spans; /* all instances, sorted by (begin, storage) */
 } mp_timeline;
 
 /* Derives the timeline of steps[0..n). Release *out with mp_timeline_free (NULL is allowed). MP_INVALID: a step reads a

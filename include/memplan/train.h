@@ -33,10 +33,12 @@ typedef struct mp_train_request {
     const mp_parameter_source *parameters;
     const char *resume; /* checkpoint file or folder to resume from; NULL: start from the initial parameters */
     int64_t n_steps;    /* number of training steps to run now */
-    const char *save;   /* checkpoint file to write, or a folder if state is sharded; NULL: none */
+    const char
+        *save; /* checkpoint file to write, or a folder if the optimizer state is sharded; NULL: the training is not saved */
     int64_t save_every; /* number of training steps between saves; 0: save only at the end */
     mp_train_progress_call progress;
-    void (*saving)(bool begins, void *data); /* called before and after every save, with progress_data; may be NULL */
+    void (*saving)(bool begins,
+                   void *data); /* function that is called before and after every save, with progress_data; NULL: none */
     void *progress_data;
 } mp_train_request;
 
@@ -52,7 +54,7 @@ typedef struct mp_accuracy {
 
 typedef struct mp_report {
     int64_t static_bytes, planned_peak_bytes, arena_bytes, measured_arena_bytes;
-    int64_t process_bytes;      /* peak memory of the process during the run; -1: not known */
+    int64_t process_bytes;      /* peak memory of the process during the run, in bytes; -1: not known */
     int64_t idle_process_bytes; /* process memory before the run allocated its own blocks: program, libraries and model */
     int64_t n_allocations;      /* number of allocations by memplan during the training steps */
     /* Bytes in use on a device with its own memory. device_bytes is measured during the run. idle_device_bytes is measured
@@ -79,12 +81,13 @@ typedef struct mp_report {
     bool stopped;       /* true if the progress function ended the training */
     /* Only for plans with copies: bytes allocated per tier (except the device), and bytes copied out and in over all steps. */
     int64_t tier_bytes[MP_MAX_TIERS], out_bytes, in_bytes;
-    double wait_seconds; /* mean seconds per step in which the training waits only for copies or for other ranks */
-    int n_ranks;         /* number of ranks that trained together */
-    char network[64];    /* name of the communication library; "": a single rank */
+    double wait_seconds; /* mean seconds per training step in which the training does nothing but wait for copies or for other
+                            ranks */
+    int n_ranks;         /* number of ranks that trained together; 1 without a mesh */
+    char network[64];    /* name of the communication library; "": the training had a single rank */
     int64_t sent_bytes,
         planned_sent_bytes; /* bytes sent to other ranks in all training steps: measured, and according to the plan */
-    mp_rank_report *ranks;  /* one report per rank; released with mp_report_free */
+    mp_rank_report *ranks;  /* reports of all ranks; released with mp_report_free */
 } mp_report;
 
 /* Trains a model. On MP_OK and MP_REFUTED *report is filled; release it with mp_report_free. MP_REFUTED: a loss is not
@@ -92,7 +95,7 @@ typedef struct mp_report {
  * value that is not finite. To find the operator, the training is repeated with all operands checked. After such a failure
  * nothing is saved. MP_IO: saving or resuming failed. MP_PARSE: the checkpoint is malformed. MP_NOMEM. */
 mp_status mp_train(const mp_train_request *request, mp_report *report, mp_error *err);
-void mp_report_free(mp_report *report); /* releases the members, not the struct; a zeroed struct is allowed */
+void mp_report_free(mp_report *report); /* releases the members of a report, not the struct; a zeroed struct is allowed */
 
 /* Measurements of several trainings that share one arena. */
 typedef struct mp_turns {
@@ -109,4 +112,4 @@ typedef struct mp_turns {
  * release *out with mp_turns_free. Errors as mp_train; but MP_REFUTED fills no report. MP_INVALID: there is no training, the
  * trainings use different backends, or a training carries gradients between steps. */
 mp_status mp_train_turns(const mp_train_request *requests, size_t n, mp_turns *out, mp_error *err);
-void mp_turns_free(mp_turns *turns); /* releases the members, not the struct; a zeroed struct is allowed */
+void mp_turns_free(mp_turns *turns); /* releases the reports, not the struct; a zeroed struct is allowed */

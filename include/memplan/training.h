@@ -28,7 +28,7 @@ typedef enum mp_loss {
     MP_LOSS_NONE,
     MP_N_LOSSES
 } mp_loss;
-enum { MP_LOSS_IGNORED = -100 }; /* the label that cross-entropy ignores, as in PyTorch */
+enum { MP_LOSS_IGNORED = -100 }; /* label value that cross-entropy ignores by default, as in PyTorch */
 
 typedef enum mp_optimizer {
     MP_OPTIMIZER_ADAMW,
@@ -65,7 +65,7 @@ typedef struct mp_training_options {
     mp_loss loss; /* loss to append. AUTO: the model's own loss, else cross-entropy on the first output. If that output has no
                      classes, mean squared error */
     mp_loss_options loss_options;
-    const char *output; /* the tensor that the loss is applied to; NULL: the first output */
+    const char *output; /* name of the tensor to which the loss is applied; NULL: the first output */
     mp_optimizer optimizer;
     mp_fuse fuse;
     mp_dtype dtype; /* element type of activations, gradients and working parameters: FLOAT, FLOAT16 or BFLOAT16 */
@@ -76,7 +76,7 @@ typedef struct mp_training_options {
     const char *const *freeze; /* shell patterns: parameters with a matching name are frozen */
     size_t n_freeze;
     bool inexact;     /* allow alternatives that round differently. Results of the training then depend on the plan */
-    double clip_norm; /* limit on the global gradient norm; 0: no clipping. Not with fuse backward */
+    double clip_norm; /* limit on the global gradient norm; 0: no clipping. Not allowed with fuse backward */
     int accumulate;   /* number of micro-batches per update; 0 means 1. With more than 1, gradients are persistent */
     bool gathers_low; /* only with amp: ranks gather parameters and scatter gradients in the amp type, and store their shards in
                          float32 */

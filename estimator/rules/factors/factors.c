@@ -140,7 +140,8 @@ bool mp_factors_attention(const mp_model *model, const mp_operator *op, mp_opera
         const int64_t *perm = mp_attention_perm(op, k);
         int *to = k == MP_ATTENTION_Y ? f->out[0] : f->in[k];
         for (int d = 0; d < r - 2; d++) {
-            const bool leads = k == MP_ATTENTION_Y && perm; /* dimension d of the tensor is dimension perm[d] of Y */
+            const bool leads = k == MP_ATTENTION_Y &&
+                               perm; /* the stored dimension d of the tensor is dimension perm[d] of attention's result Y */
             if (leads)
                 for (int e = 0; e < r; e++) to[e] = perm[e] < r - 2 ? (int)perm[e] + 1 : 0;
             else

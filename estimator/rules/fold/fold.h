@@ -11,9 +11,8 @@
 bool mp_fold_can_hold(mp_dtype dtype);
 
 typedef __int128 mp_wide;
-mp_wide
-mp_fold_widen(mp_dtype dtype,
-              int64_t element); /* returns the element in 128 bits; uint64 elements are stored as int64 with the same bits */
+mp_wide mp_fold_widen(mp_dtype dtype, int64_t element); /* returns element k of an integer value in 128 bits; uint64 elements
+                                                           are stored as int64 with the same bits */
 int64_t mp_fold_wrap(mp_dtype dtype,
                      mp_wide x); /* returns x modulo 2^bits, the integer that x wraps to in this type; for bool 1 if x != 0 */
 double
@@ -42,7 +41,7 @@ const mp_value *mp_fold_in(mp_infer *c, int k);
  * rule. */
 typedef struct mp_fold {
     mp_infer *c;
-    const mp_tensor *in; /* the first input; NULL: the operator has no inputs */
+    const mp_tensor *in; /* the first input tensor; NULL: the operator has no inputs */
     mp_tensor *out;      /* the operator's first output */
     const mp_value *x;   /* value of the first input; NULL if the rule uses only the shape of this input */
     mp_value *y; /* value of the first output, initially zeros; the rule fills it in, and further outputs too. NULL: the rule
@@ -56,7 +55,7 @@ typedef struct mp_walk {
     int64_t dims[MP_RANK_MAX], index[MP_RANK_MAX];
     int64_t at[MP_WALK_OPERANDS]; /* per operand: index of the element that belongs to the current position */
     int64_t stride[MP_WALK_OPERANDS][MP_RANK_MAX];
-    int64_t k, n; /* k: index of the current element in row-major order; n: number of elements */
+    int64_t k, n; /* k: number of the current element in row-major order. n: number of elements of the tensor */
 } mp_walk;
 /* Starts an iteration at the first element. All operands have stride 0 until their strides are set. */
 void mp_walk_start(mp_walk *walk, int rank, const int64_t *dims);
@@ -72,7 +71,7 @@ void mp_strides(int rank, const int64_t *dims, int64_t *strides);
 /* A function of two elements, for integers and for reals. `integers` returns false if the result is undefined; NULL: the
  * function exists only for reals. */
 typedef struct mp_pairing {
-    bool c_remainder; /* true for Mod with fmod = 1: the remainder has the sign of the dividend */
+    bool c_remainder; /* for Mod, true if fmod = 1: the remainder has the sign of the dividend */
     bool shift_left;
     int bits; /* number of bits of the operands' integer type */
 } mp_pairing;

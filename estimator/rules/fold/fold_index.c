@@ -72,7 +72,7 @@ bool mp_fold_one_hot(const mp_fold *f)
     const int64_t depth = f->out->dims[axis], inner = mp_product(f->out->dims, (int)axis + 1, f->out->rank);
     for (int64_t k = 0; k < f->y->n; k++) mp_fold_move(f->y, k, values, 0);
     for (int64_t k = 0; k < f->x->n && depth > 0; k++) {
-        /* indices may be reals; their integer part is used */
+        /* OneHot permits floating-point indices; their integer part is used */
         const double whole = trunc(mp_fold_real(f->in->dtype, f->x, k));
         if (!(whole >= -(double)depth && whole < (double)depth)) continue;
         const int64_t index = (int64_t)whole < 0 ? (int64_t)whole + depth : (int64_t)whole;

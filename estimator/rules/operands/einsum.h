@@ -10,9 +10,9 @@ enum { MP_EINSUM_LETTERS = 52, MP_EINSUM_LABELS = MP_EINSUM_LETTERS + MP_RANK_MA
 
 typedef struct mp_einsum {
     int n_operands;
-    int rank[MP_EINSUM_OPERANDS + 1]; /* number of dimensions of each operand; the last entry is for the result */
+    int rank[MP_EINSUM_OPERANDS + 1]; /* per operand, and last for the result: its number of dimensions */
     int labels[MP_EINSUM_OPERANDS + 1][MP_RANK_MAX];
-    int64_t size[MP_EINSUM_LABELS]; /* size of each label; -1: the label does not occur */
+    int64_t size[MP_EINSUM_LABELS]; /* per label: the size of its dimensions; -1: the label does not occur */
 } mp_einsum;
 
 /* Reads the equation of an Einsum operator and the shapes of its one or two inputs. MP_PARSE: the equation is invalid or

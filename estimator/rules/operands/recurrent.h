@@ -8,7 +8,7 @@ typedef struct mp_recurrent {
     int64_t n_steps, batch, input; /* n_steps: time steps; batch: samples; input: features per time step (dimensions of X) */
     int64_t n_directions;          /* 1: one direction; 2: bidirectional */
     int64_t hidden;
-    int64_t gates;    /* gates per cell: 4 for LSTM, 3 for GRU, 1 for RNN */
+    int64_t gates;    /* number of gates per cell: 4 for LSTM, 3 for GRU, 1 for RNN */
     bool batch_first; /* true if the batch is the first dimension of X and Y (attribute layout = 1) */
 } mp_recurrent;
 
@@ -33,8 +33,8 @@ typedef enum mp_activation { MP_ACTIVATION_SIGMOID, MP_ACTIVATION_TANH, MP_ACTIV
 
 typedef struct mp_cell {
     mp_cell_kind kind;
-    bool linear_before_reset;        /* GRU: true if the product R h is computed before it is multiplied by the reset gate */
-    bool starts_reversed;            /* direction "reverse": direction 0 runs from the last step to the first */
+    bool linear_before_reset; /* GRU: true if the product R h is computed before it is multiplied by the reset gate */
+    bool starts_reversed; /* the layer has direction "reverse": its only direction runs from the last time step to the first */
     mp_activation activations[2][3]; /* per direction: the activations f, g and h of the ONNX specification */
 } mp_cell;
 

@@ -10,7 +10,7 @@ typedef struct mp_window {
     mp_padding padding;
     bool ceil_mode;
     int64_t kernel[MP_RANK_MAX], stride[MP_RANK_MAX], dilation[MP_RANK_MAX];
-    int64_t span[MP_RANK_MAX]; /* extent of the window in elements of the input: (kernel - 1) * dilation + 1 */
+    int64_t span[MP_RANK_MAX]; /* extent of the dilated window in elements of the input: (kernel - 1) * dilation + 1 */
     int64_t begin[MP_RANK_MAX], end[MP_RANK_MAX]; /* padding before and after the input in each dimension, in elements; zero
                                                      unless the file states the padding explicitly */
 } mp_window;
@@ -36,7 +36,7 @@ typedef struct mp_columns {
     mp_window window;
     int64_t image[MP_RANK_MAX],
         stops[MP_RANK_MAX]; /* per spatial dimension: size of the image, and number of window positions */
-    int64_t n_taps;         /* number of elements of one window */
+    int64_t n_taps;         /* number of elements (taps) of one window */
 } mp_columns;
 
 /* Reads the operands of Col2Im. If the size of the image or window is unknown, *known is false and missing_value is set.

@@ -27,7 +27,7 @@ mp_status mp_shape_matmul(mp_infer *c)
            "the batch dimensions of '%s' %s and '%s' %s do not fit together", a->name, left, b->name, right);
     if (!m.is_vector) dims[rank++] = m.rows; /* two dimensions of the maximum rank are reserved for rows and columns */
     if (!n.is_vector) dims[rank++] = n.columns;
-    /* products of 8-bit integers are summed in 32 bits */
+    /* a product of 8-bit integers has an output of 32 bits */
     bool is_byte = a->dtype == MP_DTYPE_UINT8 || a->dtype == MP_DTYPE_INT8;
     return mp_infer_set(c, 0, is_byte ? MP_DTYPE_INT32 : a->dtype, rank, dims);
 }
@@ -142,7 +142,7 @@ mp_status mp_shape_det(mp_infer *c)
  * With layout = 1 the batch dimension is first: X (batch, steps, input), Y (batch, steps, directions, hidden), states (batch,
  * directions, hidden). */
 
-/* Checks that input k, if present, has exactly these dimensions. */
+/* Checks that input k of a recurrent layer has exactly these dimensions, if it is not omitted. */
 static mp_status check(mp_infer *c, int k, int rank, const int64_t *dims)
 {
     const mp_tensor *t;

@@ -152,7 +152,7 @@ mp_status mp_shape_loss(mp_infer *c)
     bool none = !strcmp(reduction, "none");
     MP_FIT(none || !strcmp(reduction, "mean") || !strcmp(reduction, "sum"), "reduction '%s' is not known", reduction);
     MP_CHECK(mp_infer_set(c, 0, scores->dtype, none ? labels->rank : 0, labels->dims));
-    return mp_infer_like(c, 1, scores); /* output 1: the logarithms of the probabilities */
+    return mp_infer_like(c, 1, scores); /* output 1 of the loss contains the logarithms of the probabilities */
 }
 
 mp_status mp_shape_element_loss(mp_infer *c)

@@ -25,7 +25,7 @@ static bool is_given(mp_infer *c, int k)
     return t && !(t->rank == 1 && t->dims[0] == 0);
 }
 
-/* Computes floor(size * scale), the size of a scaled axis. */
+/* Computes the size of a scaled axis, floor(size * scale). */
 static mp_status scaled(const mp_infer *c, int64_t size, double factor, int64_t *out)
 {
     float product = floorf((float)size * (float)factor);

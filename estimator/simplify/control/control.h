@@ -30,7 +30,7 @@ typedef struct mp_inference {
     mp_status (*visit)(struct mp_inference *w, int op);
     int64_t fold_budget;     /* number of elements that constant folding may still compute before its limit */
     int64_t steps_ahead;     /* number of operators that the search for a declared shape may still visit before its limit */
-    mp_region_operators *of; /* per region: its operators, in order; NULL: the model has no regions */
+    mp_region_operators *of; /* per region: the list of its operators, in order; NULL: the model has no regions */
     size_t of_capacity;
     int *copy_of; /* per tensor, while its region is copied: 1 + the index of its copy. 0: the tensor has no copy, so copied
                      operators read the tensor itself */
@@ -91,7 +91,7 @@ mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *
 
 /* True if the operator creates, changes or reads a sequence of tensors. */
 bool mp_is_sequence_operator(const mp_operator *op);
-/* Replaces a sequence operator by operators on tensors, or removes it. */
+/* Replaces an operator on sequences by operators on tensors, or removes it. */
 mp_status mp_sequence_resolve(mp_inference *w, int op);
 
 /* True if the operator is Attention of ONNX (operator sets 23 and 24). */

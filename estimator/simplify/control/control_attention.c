@@ -162,7 +162,7 @@ static mp_status repeat_heads(const expansion *x, int *tensor)
     return MP_OK;
 }
 
-/* Computes the scores, without a mask. */
+/* Computes the attention scores, before any mask. */
 static mp_status multiply(const expansion *x, int q, int k, int *scores)
 {
     static const int64_t turned[RANK] = {0, 1, 3, 2};
@@ -183,7 +183,7 @@ static mp_status multiply(const expansion *x, int q, int k, int *scores)
     return emit_pair(x, "Mul", bounded, limit, scores);
 }
 
-/* Creates the positions 0, 1, ... as a column or a row. */
+/* Creates the list of positions 0, 1, ... as a column or a row. */
 static mp_status positions(const expansion *x, int64_t n, bool column, int *out)
 {
     mp_value *value;

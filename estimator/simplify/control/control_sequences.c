@@ -244,7 +244,7 @@ static const struct {
     const char *kind;
     resolver resolve;
     bool reads;  /* true if input 0 of the operator is a sequence */
-    int n_least; /* minimum number of inputs of the operator */
+    int n_least; /* minimum number of inputs that the operator needs */
 } operators[] = {{"SequenceEmpty", empty, false, 0},    {"SequenceConstruct", construct, false, 0},
                  {"SequenceInsert", insert, true, 2},   {"SequenceErase", erase, true, 1},
                  {"SequenceAt", pick, true, 2},         {"SequenceLength", count, true, 1},

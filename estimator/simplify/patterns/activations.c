@@ -79,7 +79,7 @@ static bool multiply_out(const mp_rewriter *r, mp_pattern *pattern, int tensor, 
     return add_factor(p, tensor);
 }
 
-/* True if the tensor equals coefficient * x^power. */
+/* True if the tensor is computed as coefficient * x^power. */
 static bool is_power(const mp_rewriter *r, mp_pattern *pattern, int tensor, int x, int power, double *coefficient)
 {
     struct product p = {.coefficient = 1};
@@ -196,7 +196,7 @@ static int beside_constant(const mp_rewriter *r, const mp_operator *product)
     return -1;
 }
 
-/* If the operator computes (x * gate) * c, returns the gate; else -1. */
+/* If the operator computes (x * gate) * c for a constant c, returns the gate; else -1. */
 static int scaled_gate(const mp_rewriter *r, int root, int x)
 {
     const mp_operator *op = &r->model->operators[root];

@@ -199,7 +199,7 @@ static bool fuse_core(mp_rewriter *r, int root, mp_status *st)
         mp_pattern pattern = {.n = 0};
         if (is_cast) mp_pattern_add(&pattern, root);
         if (!match_core(r, &pattern, last, k, &core)) continue;
-        /* PyTorch runs RMS normalization operator by operator */
+        /* under PyTorch's rules nothing is fused, because PyTorch runs RMS normalization operator by operator */
         if (!core.is_centred && r->rules == MP_RULES_PYTORCH) continue;
         if (fuse(r, &pattern, root, &core, &core.x, 1, st)) return true;
     }

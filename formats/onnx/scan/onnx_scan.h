@@ -11,7 +11,7 @@
 enum {
     MP_ONNX_DEPTH_MAX = 64,         /* maximum nesting depth of messages */
     MP_ONNX_MESSAGES_MAX = 1 << 22, /* maximum number of messages in a file */
-    MP_ONNX_NODES_MAX = 1 << 20,    /* maximum number of nodes in a file, and after functions are inlined */
+    MP_ONNX_NODES_MAX = 1 << 20,    /* maximum number of nodes in a file; also the limit after functions are inlined */
     MP_ONNX_SKELETON_MAX = 1 << 29, /* maximum number of bytes of the skeleton, without kept payloads */
     MP_ONNX_PAYLOADS_MAX = 1 << 26, /* maximum number of bytes of all payloads that are kept in the skeleton */
     MP_ONNX_IMPORTS_MAX = 64,       /* maximum number of operator sets in a list of imports */
@@ -41,7 +41,7 @@ typedef struct mp_onnx_skeleton {
  * length does not match its tensor's type and shape is refused. MP_PARSE names the message, field and byte, or the tensor.
  * MP_NOMEM. On MP_OK release *out with mp_onnx_skeleton_free. O(size without payloads). */
 mp_status mp_onnx_scan(const uint8_t *bytes, size_t size, mp_onnx_skeleton *out, mp_error *err);
-void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton); /* releases the skeleton; a zeroed struct is allowed */
+void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton); /* releases the memory of a skeleton; a zeroed struct is allowed */
 
 typedef struct mp_onnx_budget {
     ProtobufCAllocator allocator;

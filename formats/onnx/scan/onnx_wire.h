@@ -10,7 +10,7 @@ enum { MP_WIRE_VARINT = 0, MP_WIRE_64BIT = 1, MP_WIRE_BYTES = 2, MP_WIRE_32BIT =
 typedef struct mp_wire_field {
     uint32_t id;
     int wire;
-    const uint8_t *start;       /* the first byte of the field's tag */
+    const uint8_t *start;       /* the first byte of the tag of the field */
     const uint8_t *bytes, *end; /* begin and end of the value, without the length prefix of MP_WIRE_BYTES */
     uint64_t number;            /* the value of a field with wire type MP_WIRE_VARINT */
 } mp_wire_field;

@@ -9,7 +9,7 @@ typedef struct mp_picture_request {
     const mp_graph *graph;
     const mp_plan *plan; /* NULL: keep-all */
     const char *title;
-    int depth; /* number of module levels that are expanded; 0: as many as fit into MP_PICTURE_BOXES boxes */
+    int depth; /* number of module levels that the picture expands; 0: as many as fit into MP_PICTURE_BOXES boxes */
 } mp_picture_request;
 
 /* Draws the forward pass of a model as a graph of boxes. A box is an operator, a module, or a row of equal modules. Its

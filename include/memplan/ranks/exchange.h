@@ -35,12 +35,12 @@
 /* Size of a bucket in bytes: gradients are added to a bucket until it has this size, as in PyTorch. */
 enum { MP_BUCKET_BYTES = 25 << 20, MP_FIRST_BUCKET_BYTES = 1 << 20 };
 
-/* The ranks that train together, and their network. */
+/* A mesh of ranks that train together, and the network between them. */
 typedef struct mp_ranks {
     mp_mesh mesh;
     mp_interconnect network;
     mp_algorithm algorithm;
-    int64_t bucket_bytes; /* size of a bucket of gradients or of parameters; 0: MP_BUCKET_BYTES */
+    int64_t bucket_bytes; /* size of a bucket of gradients or parameters in bytes; 0: MP_BUCKET_BYTES */
     mp_rules rules;
     bool shares_statistics; /* true: batch normalization uses the samples of all ranks; false: each rank normalizes its own
                                samples */

@@ -26,10 +26,10 @@
 /* Dimensions of a mesh, from the innermost outwards. The ranks of ep are a subset of the ranks of shard and dp. */
 typedef enum mp_dim { MP_DIM_TP, MP_DIM_EP, MP_DIM_SHARD, MP_DIM_DP, MP_DIM_PP, MP_N_DIMS } mp_dim;
 const char *mp_dim_name(mp_dim dim); /* "tp" */
-int mp_dim_find(const char *name);   /* returns the dimension with this name; -1: no dimension has this name */
+int mp_dim_find(const char *name);   /* returns the mesh dimension with this name; -1: no dimension has this name */
 
 typedef struct mp_mesh {
-    int64_t size[MP_N_DIMS]; /* number of ranks per dimension, >= 1 */
+    int64_t size[MP_N_DIMS]; /* number of ranks along each dimension, >= 1 */
     int zero;                /* ZeRO stage of the shard dimension, 1 to 3; 0: the size of shard is 1 */
     bool sequence;           /* true: tp also shards activations along the sequence between split products */
     bool data; /* true: tp splits the batch. A weight is split only if the sum of its gradient over ranks would take longer */

@@ -25,8 +25,8 @@
 
 /* Memory and time of one pipeline stage. Byte counts are for the moment of the stage's memory peak. */
 typedef struct mp_stage {
-    int begin, end;    /* the stage contains blocks [begin, end) of the network */
-    int64_t in_flight; /* number of micro-batches in flight at the peak */
+    int begin, end;    /* the stage consists of the blocks [begin, end) of the network */
+    int64_t in_flight; /* number of micro-batches in flight at the memory peak of the stage */
     int64_t waiting;   /* number of the micro-batches in flight that have run backward, except for their parameter gradients */
     int64_t parameter_bytes, gradient_bytes, state_bytes, activation_bytes, buffer_bytes;
     int64_t peak_bytes; /* sum of the byte counts above. If a rank has several stages, the sum over all its stages */
@@ -47,7 +47,7 @@ typedef struct mp_stage {
 typedef enum mp_verdict {
     MP_VERDICT_BEST,
     MP_VERDICT_SLOWER,      /* the mesh was simulated, and is slower than the ranked meshes */
-    MP_VERDICT_BOUND,       /* the lower bound of the mesh exceeds the time of the best mesh */
+    MP_VERDICT_BOUND,       /* the lower bound on the time of this mesh exceeds the time of the best mesh */
     MP_VERDICT_FLOOR,       /* the floor of the mesh exceeds the memory limit */
     MP_VERDICT_OVER_MEMORY, /* the mesh exceeds the memory limit even with all possible recomputation */
     MP_N_VERDICTS
@@ -65,7 +65,7 @@ typedef struct mp_mesh_choice {
     double seconds;         /* simulated seconds per training step; 0: not simulated */
     double bubble_seconds;  /* seconds per step in which the slowest stage waits for other stages */
     double exposed_seconds; /* seconds per step in which gradients or parameters are sent and no compute overlaps */
-    int64_t peak_bytes;     /* peak bytes of the stage with the largest peak */
+    int64_t peak_bytes;     /* peak memory in bytes of the stage with the largest peak */
     size_t n_stages;
     mp_stage *stages; /* results per pipeline stage; NULL: the mesh is not simulated */
 } mp_mesh_choice;
@@ -81,8 +81,8 @@ typedef struct mp_host {
 
 typedef struct mp_meshes_request {
     int64_t devices, memory_bytes;
-    int64_t global_batch; /* samples per step over all ranks */
-    int64_t micro_batch;  /* samples per micro-batch; 0: the search chooses */
+    int64_t global_batch; /* number of samples per training step, over all ranks */
+    int64_t micro_batch;  /* number of samples per micro-batch; 0: the search chooses */
     bool is_scheduled;    /* true: use only the given schedule and n_chunks; false: try all schedules */
     mp_schedule schedule;
     int64_t n_chunks;
@@ -90,7 +90,7 @@ typedef struct mp_meshes_request {
     mp_mesh fixed; /* sizes of dimensions that the caller fixes. A size of 0 and `zero` 0: the search chooses. `data` true: only
                       meshes with data=1 */
     int64_t most_tp; /* largest size of tp; 0: the number of devices of a node */
-    size_t n_best;   /* number of meshes to rank; 0: 5 */
+    size_t n_best;   /* number of meshes that are ranked as best; 0: 5 */
     double alike;    /* meshes that are slower than the fastest by at most this fraction are ranked by simplicity; 0: all meshes
                         are ranked by time */
     const mp_mesh *explained; /* a mesh that is simulated even if it is rejected; NULL: none */
@@ -107,7 +107,7 @@ typedef struct mp_meshes {
     size_t n, n_best;
     mp_mesh_choice
         *choices; /* first n_best choices of different meshes, the best first. Then the other choices, sorted by bound */
-    struct mp_pool *pool; /* owns this struct and all arrays */
+    struct mp_pool *pool; /* memory pool that owns this struct and all its arrays */
 } mp_meshes;
 
 /* Searches for the best meshes. Release *out with mp_meshes_free (NULL is allowed). n_best is 0 if no mesh fits. MP_INVALID: no

@@ -31,7 +31,7 @@
 /* One level of a network: a row of networks.def. Rates are measured for large collectives, per device and in one direction. */
 typedef struct mp_fabric {
     const char *name;
-    const char *title; /* "NVLink 4 and NVSwitch, 8 devices" */
+    const char *title; /* description for reports, such as "NVLink 4 and NVSwitch, 8 devices" */
     int devices;       /* number of devices within a node; 0: this level connects nodes */
     double bytes_per_second, latency_seconds;
 } mp_fabric;
@@ -74,13 +74,13 @@ int mp_algorithm_find(const char *name); /* returns the algorithm with this name
 size_t mp_fabric_count(void);
 const mp_fabric *mp_fabric_row(size_t k); /* k < mp_fabric_count() */
 const mp_fabric *
-mp_fabric_find(const char *name); /* returns the network type with this name; NULL: no row of networks.def has it */
+mp_fabric_find(const char *name); /* returns the level of a network with this name; NULL: no row of networks.def has it */
 
 /* Reads a network such as "nvlink4+ib400": the level within nodes, then the level between nodes. If only one level is given,
  * it connects all devices. An optional suffix is ",slowdown=0.19". MP_INVALID: unknown level, two levels of the same kind,
  * or a slowdown outside 0 to 10. O(rows of networks.def). */
 mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err);
-/* Returns the usual network of a device of devices.def, such as "nvlink4+ib400". Never NULL. */
+/* Returns the usual network between devices of this type (devices.def), such as "nvlink4+ib400". Never NULL. */
 const char *mp_network_of_device(const char *device);
 
 /* Returns the seconds of a collective over `bytes` bytes; 0 for a group of one rank. If the algorithm does not apply to this

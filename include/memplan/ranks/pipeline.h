@@ -28,7 +28,8 @@ typedef struct mp_pipeline_request {
     mp_pipeline_shape shape;
     int64_t memory_bytes; /* memory limit per rank in bytes. A stage that exceeds the limit gives blocks to its neighbours. 0:
                              no limit */
-    const int *begins;    /* first block of each stage, ascending from 0; NULL: minimise the time of the slowest stage */
+    const int *begins; /* per stage: index of its first block, ascending from 0. NULL: the cuts minimise the time of the slowest
+                          stage */
     bool is_run; /* true: one process per rank will execute the graphs, each with its own memory (docs/internals/ranks.md).
                     Three rules then apply. Sent activations stay allocated until the next rank has received them. A micro-batch
                     does not share computed values with other micro-batches. Sums over ranks have a fixed summation order */

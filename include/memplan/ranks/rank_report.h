@@ -16,11 +16,11 @@ typedef struct mp_rank_report {
     int64_t process;
     int64_t planned_peak_bytes,
         measured_peak_bytes; /* bytes of static memory plus arena: as planned, and the part that the training wrote to */
-    int64_t process_bytes;   /* peak memory of the rank's process; -1: unknown */
+    int64_t process_bytes;   /* peak memory in bytes of the process that runs this rank; -1: unknown */
     int64_t sent_bytes, planned_sent_bytes; /* bytes sent to other ranks in all steps: measured, and according to the plan */
     int64_t set_aside_bytes; /* only for pipelines: bytes that the rank copied out of the arena and back because another
                                 micro-batch ran, in all steps */
-    char weights_hash[40];   /* hash of this rank's weights at the end */
+    char weights_hash[40];   /* hash of this rank's weights at the end of the training */
     mp_sent sent[MP_N_COLLECTIVES];
     mp_sent sent_by_operators; /* data that operators exchange because they are split over ranks */
     double step_seconds;       /* median seconds of a training step, measured as mp_report.step_seconds (train.h) */

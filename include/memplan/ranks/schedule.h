@@ -36,7 +36,7 @@ typedef enum mp_schedule {
     MP_N_SCHEDULES
 } mp_schedule;
 const char *mp_schedule_name(mp_schedule schedule); /* "1f1b" */
-int mp_schedule_find(const char *name);             /* returns the schedule with this name; -1: no schedule has this name */
+int mp_schedule_find(const char *name); /* returns the pipeline schedule with this name; -1: no schedule has this name */
 
 typedef struct mp_pipeline_shape {
     mp_schedule schedule;
@@ -56,7 +56,7 @@ typedef struct mp_turn {
     mp_pass pass;
     int chunk;
     int64_t micro_batch;
-    double begin, end; /* seconds since the start of the training step, set by mp_schedule_play */
+    double begin, end; /* begin and end of the turn, in seconds since the start of the training step; set by mp_schedule_play */
 } mp_turn;
 
 /* Returns the number of turns (passes) per rank. O(1). */
@@ -85,7 +85,7 @@ int64_t mp_schedule_in_flight(const mp_pipeline_shape *shape, int rank);
 typedef struct mp_stage_seconds {
     double forward,
         backward; /* seconds of the forward and the backward pass; backward excludes delayed parameter gradients (`weights`) */
-    double weights; /* seconds for the delayed parameter gradients */
+    double weights; /* seconds to compute the delayed parameter gradients of the micro-batch */
     double send; /* seconds to send the activations of a micro-batch to the next stage. Sending the gradient back takes the same
                     time */
     double tail; /* seconds after the last turn of the rank: sums of gradients over other ranks, and updates */
@@ -95,7 +95,7 @@ typedef struct mp_stage_seconds {
 typedef struct mp_played {
     size_t n_turns;        /* number of turns per rank */
     mp_turn *turns;        /* the turns of rank 0 in execution order, then those of rank 1, and so on */
-    double seconds;        /* seconds of the whole training step */
+    double seconds;        /* duration of the whole training step in seconds */
     double bubble_seconds; /* seconds in which the busiest rank waits for other ranks */
     mp_pool *pool;         /* memory pool that owns this struct and all arrays */
 } mp_played;
