@@ -16,6 +16,7 @@
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/rank_rows.h"
+#include "cli/reports/train_inputs.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
 #include "executor/data/inputs.h"
@@ -211,11 +212,10 @@ static mp_status find_plan(const options *o, const budget *b, train_outcome *t, 
     return train_share_plan(o, t, r, st, err);
 }
 
-static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
+/* Loads the model with the plan, if one is given. Checks that this rank can train it. */
+static mp_status load(options *o, train_outcome *t, ranks *r, mp_error *err)
 {
     const char *plan = o->output.plan;
-    MP_CHECK(train_join(o, r, err));
-    MP_CHECK(train_take_stage(o, r, err));
     const char *own_plan = plan && *r->stage ? output_part(plan, "rank", r->stage_number) : plan;
     MP_CHECK(subject_load_with_plan(o->operands[0], own_plan, o, &t->subject, err));
     const bool had_joined = r->world;
@@ -234,48 +234,27 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
               "training needs a loss, so --loss none is not for train");
     MP_CHECK(mp_program_check_ranks(t->subject.program, err));
-    if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->subject.program->backend, err));
     MP_ENSURE(!(t->subject.ranks.mesh.zero || *r->stage) || !o->training.save || mp_is_folder(o->training.save) ||
                   access(o->training.save, F_OK),
               err, MP_INVALID, "--save %s: ranks that %s save into a folder, but this is a file", o->training.save,
               *r->stage ? "have stages of a pipeline (pp)" : "share state out (shard)");
+    return MP_OK;
+}
+
+static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
+{
+    MP_CHECK(train_join(o, r, err));
+    MP_CHECK(train_take_stage(o, r, err));
+    MP_CHECK(train_end_together(o, r, load(o, t, r, err), true, err));
+    if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->subject.program->backend, err));
     MP_CHECK(subject_hold(&t->subject, NULL, err));
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
     const mp_hyper hyper = hyper_of(o);
     MP_CHECK(train_agree(o, t, r, &hyper, err));
-    if (!plan) MP_CHECK(find_plan(o, b, t, r, err));
+    if (!o->output.plan) MP_CHECK(find_plan(o, b, t, r, err));
     if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
     if (t->subject.plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->subject.plan, err));
     return mp_makespan_copying(t->subject.graph, t->subject.plan->steps, t->subject.plan->n_steps, &t->copying, err);
-}
-
-/* Warns if the file has only some of the weights: it may be the wrong file. Adapters are never in a file. */
-static void tell_drawn(const options *o, const train_outcome *t)
-{
-    if (t->n_drawn && t->n_drawn < t->n_parameters && !o->training.random_weights && !o->training.resume && !o->model.lora.n)
-        complain(
-            "%s: warning: the file has no values for %zu of %zu parameters, which are drawn from seed %lld (--random-weights: "
-            "without this warning)",
-            o->operands[0], t->n_drawn, t->n_parameters, (long long)o->search.seed);
-}
-
-/* Warns of parameters that reach the loss only through a step function. PyTorch gives them zero gradients and decays them. Here
- * they have no update. */
-static void tell_without_gradient(const options *o, const train_outcome *t, const mp_hyper *hyper)
-{
-    const mp_model *model = t->subject.program->model;
-    const mp_bindings *bound = t->subject.program->bindings;
-    size_t n = 0, first = 0;
-    for (size_t k = model->n_tensors; k-- > 0;) {
-        const mp_tensor *x = &model->tensors[k];
-        if (x->role != MP_ROLE_PARAMETER || x->is_frozen || bound->storage[k] < 0 || bound->gradient[k] >= 0) continue;
-        n++;
-        first = k;
-    }
-    if (n && hyper->weight_decay > 0)
-        complain("%s: warning: no gradient reaches %zu of %zu parameters, the first is '%s': they are neither trained nor "
-                 "decayed (PyTorch applies weight decay behind Floor, Sign and similar operators)",
-                 o->operands[0], n, t->n_parameters, model->tensors[first].name);
 }
 
 /* Sets the memory or file of each tier that the plan copies to. Allocates all memory of the plan and releases it again, so
@@ -298,23 +277,11 @@ static void step_progress_end(step_progress *shown)
     interrupt_release();
 }
 
-/* Opens the part of the data that this rank trains on. */
-static mp_status open_data(const options *o, const text_list *files, const ranks *r, const mp_program *program, mp_feed **out,
-                           mp_error *err)
-{
-    mp_rank_place place;
-    MP_CHECK(mp_rank_place_of(program, r->world, &place, err));
-    mp_feed_part part = mp_inputs_part(program, &place);
-    part.folder = o->training.columns_in;
-    return mp_inputs_open_part(program, files->items, files->n, (uint64_t)o->search.seed, &part, out, err);
-}
-
 /* Runs both trainings. *reads: the failure occurred while reading the user's input, not in training or saving. */
 static mp_status run(const options *o, const text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
-    MP_OWNED_BY(mp_feed_free) mp_feed *feed = NULL, *test = NULL;
-    MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *source = NULL;
+    MP_CLEARED_BY(train_inputs_free) train_inputs in = {0};
     MP_CLEARED_BY(step_progress_end)
     step_progress shown = {.what = o->training.before ? "run 1 of 2, keeping all" : "training",
                            .shows = !train_is_silent(r) && o->talk.shows_progress && !o->talk.quiet &&
@@ -342,25 +309,13 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     interrupt_catch(true, !shown.shows);
     set_late(&shown, shown.late);
     MP_CHECK(mp_hyper_check(&request.execution.hyper, err));
-    /* the state read by --resume contains a value for each parameter */
-    MP_CHECK(mp_parameter_source_open(t->subject.program, t->subject.file, (uint64_t)o->search.seed,
-                                      o->training.random_weights || o->training.resume, &source, err));
-    mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
-    MP_CHECK(open_data(o, files, r, t->subject.program, &feed, err));
-    const mp_feed_part all = {.n = 1, .n_batches = 1, .folder = o->training.columns_in};
-    if (o->training.test.n)
-        MP_CHECK(mp_inputs_open_part(t->subject.program, o->training.test.items, o->training.test.n, (uint64_t)o->search.seed,
-                                     &all, &test, err));
-    tell_drawn(o, t);
-    tell_without_gradient(o, t, &request.execution.hyper);
-    seen_data seen = {.n_data = mp_feed_samples(feed), .n_test = test ? mp_feed_samples(test) : -1};
-    if (r->world) MP_CHECK(mp_feed_digest(feed, &seen.data, err));
-    if (r->world && test) MP_CHECK(mp_feed_digest(test, &seen.test, err));
-    MP_CHECK(train_agree_on_data(o, t, r, &seen, err));
+    MP_CHECK(train_end_together(o, r, train_inputs_open(o, files, r, t, &in, err), true, err));
+    train_inputs_warn(o, t, &request.execution.hyper);
+    MP_CHECK(train_agree_on_data(o, t, r, &in.seen, err));
     *reads = false;
-    request.feed = feed;
-    request.parameters = source;
-    MP_CHECK(try_tiers(t, &request.execution, err));
+    request.feed = in.feed;
+    request.parameters = in.source;
+    MP_CHECK(train_end_together(o, r, try_tiers(t, &request.execution, err), false, err));
     if (o->training.before) {
         MP_CHECK(hold_for(t, t->keep_all, err));
         MP_CHECK(mp_train(&request, &t->before, err));
@@ -381,7 +336,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     request.save = o->training.save;
     shown.saves = o->training.save;
     request.save_every = o->training.save_every;
-    request.test = test;
+    request.test = in.test;
     MP_CHECK(mp_train(&request, &t->after, err));
     return times ? train_write_trace(t, r, times, o, err) : MP_OK;
 }

@@ -72,17 +72,26 @@ static void report(const mp_error *err)
         say("%s%s: %s", rank, input, text);
 }
 
+int input_status(mp_status failure)
+{
+    return failure == MP_NOMEM || failure == MP_REFUTED ? EXIT_NO : EXIT_USAGE;
+}
+
+int output_status(mp_status failure)
+{
+    return failure == MP_IO || failure == MP_INFEASIBLE ? EXIT_NO : input_status(failure);
+}
+
 int input_failed(const mp_error *err)
 {
     report(err);
-    return err->code == MP_NOMEM || err->code == MP_REFUTED ? EXIT_NO : EXIT_USAGE;
+    return input_status(err->code);
 }
 
 int output_failed(const mp_error *err)
 {
     report(err);
-    return err->code == MP_NOMEM || err->code == MP_IO || err->code == MP_INFEASIBLE || err->code == MP_REFUTED ? EXIT_NO
-                                                                                                                : EXIT_USAGE;
+    return output_status(err->code);
 }
 
 int output_end(int status)

@@ -26,6 +26,9 @@ int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * returns EXIT_NO if the system failed. */
 int input_failed(const mp_error *err);
 int output_failed(const mp_error *err);
+/* Return the exit status of the two functions above without printing. */
+int input_status(mp_status failure);
+int output_status(mp_status failure);
 
 /* Flushes standard output. Returns the status; EXIT_NO with one message if any output of the program was lost. */
 int output_end(int status);

@@ -80,12 +80,40 @@ mp_status train_take_stage(options *o, ranks *r, mp_error *err)
     if (!r->world || *r->stage || mp_mesh_read(o->model.mesh, &mesh, NULL) != MP_OK || mesh.size[MP_DIM_PP] == 1) return MP_OK;
     r->compares = true;
     MP_ENSURE(o->model.accumulate <= 1, err, MP_INVALID, "--accumulate does not apply to a pipeline; use --micro-batches");
+    MP_ENSURE(!o->model.offload.n, err, MP_INVALID, "--offload with pp can be planned but not trained yet (mesh %s)",
+              mp_mesh_write(&mesh).text);
     r->compares = false;
     r->stage_number = mp_communicator_rank(r->world) / (int)mp_mesh_group(&mesh, MP_DIM_PP).stride;
     snprintf(r->stage, sizeof r->stage, "%d", r->stage_number);
     o->model.rank = r->stage;
     o->given[OPT_RANK] = true;
     return MP_OK;
+}
+
+mp_status train_end_together(const options *o, ranks *r, mp_status own, bool reads, mp_error *err)
+{
+    static const char *const what = "the preparation of the training";
+    const double timeout = fmax(o->training.timeout, PLANNING_SECONDS);
+    const int64_t status = own == MP_OK ? 0 : reads ? input_status(own) : output_status(own);
+    mp_error others = {0};
+    if (!r->world || r->compares) return own;
+    const int n = mp_communicator_size(r->world);
+    MP_OWNED int64_t *all = mp_alloc((size_t)n, sizeof *all);
+    MP_ENSURE(all || own != MP_OK, err, MP_NOMEM, "out of memory");
+    if (!all) return own;
+    const mp_status heard = mp_communicator_exchange(r->world, &status, sizeof status, all, timeout, what, &others);
+    if (own == MP_OK && heard != MP_OK) *err = others;
+    if (own != MP_OK && heard != MP_OK) return own;
+    MP_CHECK(heard);
+    for (int k = 0; k < n && !r->all_failed; k++) {
+        MP_ENSURE(all[k] >= 0 && all[k] < 128, err, MP_IO, "rank %d of %d does not say how %s has ended", k, n, what);
+        if (!all[k]) continue;
+        r->all_failed = true;
+        r->status = (int)all[k];
+        r->is_told = k != mp_communicator_rank(r->world);
+        if (own == MP_OK) MP_FAIL(err, MP_IO, "rank %d of %d has failed; its own message gives the cause", k, n);
+    }
+    return r->all_failed && own == MP_OK ? MP_IO : own;
 }
 
 static const char *or_none(const char *text)
@@ -186,10 +214,10 @@ mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_stat
     mp_error others = {0};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     MP_OWNED char *own = NULL;
-    ended_search ended = {.status = found == MP_OK                                                       ? 0
-                                    : t->no_plan                                                         ? t->no_plan
-                                    : found == MP_NOMEM || found == MP_INFEASIBLE || found == MP_REFUTED ? EXIT_NO
-                                                                                                         : EXIT_USAGE};
+    ended_search ended = {.status = found == MP_OK           ? 0
+                                    : t->no_plan             ? t->no_plan
+                                    : found == MP_INFEASIBLE ? EXIT_NO
+                                                             : input_status(found)};
     if (!r->world) return found;
     MP_OWNED ended_search *all = mp_alloc((size_t)mp_communicator_size(r->world), sizeof *all);
     MP_ENSURE(pool && all, err, MP_NOMEM, "out of memory");

@@ -23,8 +23,12 @@ mp_status train_join(options *o, ranks *r, mp_error *err);
  * process would be a separate training, and all would save to the same files. MP_INVALID: rank 0 alone prints the error, and
  * the other processes end with status 0. */
 mp_status train_check_alone(ranks *r, mp_error *err);
-/* Sets in the options the pipeline stage that this process runs. MP_INVALID: --accumulate is given as well. */
+/* Sets in the options the pipeline stage that this process runs. MP_INVALID: --accumulate or --offload is given as well. */
 mp_status train_take_stage(options *o, ranks *r, mp_error *err);
+/* Every rank calls this function after work that it does alone. `own` is the status of that work. reads: the work was to read
+ * the user's input. Returns MP_OK if the work of all ranks has succeeded. Otherwise all ranks end with the exit status of the
+ * first failed rank, which alone prints its error. Returns `own` if it is a failure, else MP_IO. */
+mp_status train_end_together(const options *o, ranks *r, mp_status own, bool reads, mp_error *err);
 /* Before the search for a plan: checks that the options that must be equal are equal on all ranks. Fails as
  * mp_communicator_agree. */
 mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *hyper, mp_error *err);

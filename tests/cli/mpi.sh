@@ -15,7 +15,7 @@ else
     for what in as_one_batch beside_stages residual sentences; do
         holds "mpi_statistics_$what" python3 -B "$root/tests/cli/ranks/shared_statistics.py" "$memplan" $what
     done
-    for what in other_data out_of_memory on_another_machine never_joined; do
+    for what in told_once other_data out_of_memory on_another_machine never_joined; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/failed_ranks.py" "$memplan" $what
     done
     for what in cut_short of_stages none_is_found; do

@@ -79,5 +79,25 @@ def never_joined() -> None:
     assert time.monotonic() - begin < 15, done
 
 
+def told_once() -> None:
+    """If all ranks fail alike before the first step, one rank prints the sentence. If one rank fails, it prints its own sentence."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        samples = data(folder, 12)
+        for more, sentence in (
+            (["--data", "input=nowhere.npy"], "nowhere.npy: the file cannot be opened"),
+            (["--test", "input=nowhere.npy"], "nowhere.npy: the file cannot be opened"),
+            (["--offload", "nowhere"], "'nowhere' is neither host nor an existing folder"),
+            (["--costs", "nowhere.json"], "nowhere.json: the file cannot be opened"),
+            (["--freeze", "nothing"], "no parameter matches the freeze pattern 'nothing'"),
+        ):
+            usual = [MEMPLAN, "train", path("mlp"), *ALL_AT_ONCE, "--mesh", "dp=3"]
+            failing = [*usual, *more]
+            healthy = [*usual, *(samples if "--data" in more else [])]
+            for ranks, teller in (([failing] * 3, 0), ([healthy, healthy, failing], 2), ([healthy, failing, failing], 1)):
+                done = each(*ranks)
+                told = re.findall(r"^memplan: (rank \d: .*)", done.stderr, re.MULTILINE)
+                assert done.returncode == 2 and len(told) == 1 and told[0].startswith(f"rank {teller}: ") and sentence in told[0], (more, teller, done)
+
+
 if __name__ == "__main__":
     globals()[WHAT]()

@@ -35,9 +35,9 @@ def stranger(hello: str) -> None:
         send(bytes(range(256)) + bytes(HELLO - 256))
     elif hello == "newer":
         send(b"memplan 99.1".ljust(24, b"\0") + theirs.raw[24:])
-    else:  # what a rank of this version says, and then eight bytes where there are more
+    else:  # what a rank of this version says, and then another length than was expected
         send(theirs.raw)
-        send(bytes(8) if hello == "short_later" else bytes(1 << 20))
+        send(bytes(4) if hello == "short_later" else bytes(1 << 20))
     time.sleep(120)
 
 
@@ -51,7 +51,7 @@ def refused() -> None:
         "long": (rf"rank 1 of 2 has sent {HELLO + 5000} bytes in joining, where there should be {HELLO}: {of_another}", {1, 2}),
         "garbage": (r"rank 1 of 2 is no memplan [0-9.]+: it says nothing that could be understood", {2}),
         "newer": (r"rank 1 of 2 runs memplan 99\.1, and rank 0 memplan [0-9.]+", {2}),
-        "short_later": (rf"rank 1 of 2 has sent 8 bytes in .*, where there should be [0-9]+: {of_another}", {1, 2}),
+        "short_later": (rf"rank 1 of 2 has sent 4 bytes in .*, where there should be [0-9]+: {of_another}", {1, 2}),
         "long_later": (rf"rank 1 of 2 has sent {1 << 20} bytes in .*, where there should be [0-9]+: {of_another}", {1, 2}),
     }
     for hello, (sentence, statuses) in cases.items():

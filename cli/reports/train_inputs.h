@@ -1,0 +1,18 @@
+/* train_inputs.h - the inputs of a training: first values of parameters, data and test data. */
+#pragma once
+
+#include "cli/reports/train_ranks.h"
+
+typedef struct train_inputs {
+    mp_parameter_source *source;
+    mp_feed *feed, *test; /* the rank's part of the data; the test data, or NULL */
+    seen_data seen;       /* digests of data and test data, to compare the ranks */
+} train_inputs;
+
+void train_inputs_free(train_inputs *in);
+/* Opens the files of data, the test data and the source of first values. Sets the numbers of parameters in `t`. Errors: as
+ * mp_parameter_source_open and mp_inputs_open_part. */
+mp_status train_inputs_open(const options *o, const text_list *files, const ranks *r, train_outcome *t, train_inputs *in,
+                            mp_error *err);
+/* Warns if the file has values for some parameters only, and of parameters that no gradient reaches. */
+void train_inputs_warn(const options *o, const train_outcome *t, const mp_hyper *hyper);
