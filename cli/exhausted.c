@@ -1,5 +1,5 @@
-/* exhausted.c - ends the program if memory runs out in a library that cannot report it: in jansson, whose callers often do not
- * check for it, or in oneDNN, GLib or Graphviz. */
+/* exhausted.c - ends the program if memory runs out in a library that cannot report it. These are oneDNN, GLib and Graphviz,
+ * and also jansson, because many calls of jansson are not checked. */
 #include "cli/exhausted.h"
 
 #include <jansson.h>
@@ -11,7 +11,7 @@
 #include "cli/messages/messages.h"
 #include "formats/base/process.h"
 
-/* Ends the program without flushing buffers, so that no partial answer is printed. */
+/* Ends the program without flushing buffers, so that no incomplete answer is printed. */
 static void end(const char *sentence)
 {
     const ssize_t unused = write(STDERR_FILENO, sentence, strlen(sentence));
@@ -37,13 +37,15 @@ static struct sigaction old_crash;
 static void on_crash(int signal)
 {
     if (mp_library_works) end("memplan: a library crashed, as it does when memory runs out\n");
-    sigaction(signal, &old_crash, NULL); /* after the handler returns, the crash repeats with its default effect */
+    /* restores the default action, so that the crash ends the process when the handler returns */
+    sigaction(signal, &old_crash, NULL);
 }
 
 void exhausted_catch(void)
 {
     const struct sigaction action = {.sa_handler = on_end};
-    static char stack[1 << 14]; /* the handler's own stack, because GLib also fails by endless recursion */
+    /* a separate stack for the handler, because GLib may also crash by endless recursion, which leaves no stack */
+    static char stack[1 << 14];
     const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
     const struct sigaction crash = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK};
     json_set_alloc_funcs(get, free);

@@ -1,4 +1,4 @@
-/* main.c - finds the command of a command line, runs it, and returns its exit status. */
+/* main.c - the function main: finds the command, runs it, and returns its exit status. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@
 #include "cli/options/outputs.h"
 #include "estimator/base/clock.h"
 
-/* If an operand or input file is "-", stores standard input so that it can be read as a file. Refuses a second "-". */
+/* If an operand or an input file is "-", stores the bytes of standard input, so that they can be read like a file. Refuses a
+ * second "-". */
 static int keep_input(const options *o)
 {
     size_t n = 0;
@@ -30,7 +31,7 @@ static int keep_input(const options *o)
     return n ? input_keep() : EXIT_DONE;
 }
 
-/* Checks the command's output files, so that no long work is lost, then runs the command. */
+/* Runs the command. Before that, checks that its output files can be written, so that no result of long work is lost. */
 static int answer(const command *c, options *o)
 {
     int rc = keep_input(o);
@@ -64,8 +65,8 @@ static int run(int argc, char **argv)
     return rc;
 }
 
-/* Opens /dev/null in place of each standard file (input, output, errors) that is closed. Otherwise another file could get its
- * descriptor. The mode is wrong on purpose, so that reading or writing fails as on a closed file. */
+/* If standard input, output or error is closed, opens /dev/null with its descriptor. Otherwise another file could get its
+ * descriptor. Standard input is opened for writing and the others for reading, so that using them fails as on a closed file. */
 static bool stand_in_for_closed(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

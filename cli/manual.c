@@ -22,8 +22,8 @@
     "Graphviz's "                                                                                                            \
     "DOT (.dot, .gv). PLAN is a file that `memplan plan -o` wrote."
 
-/* True for options that shape the training graph. All commands with a model accept them, so they are described once for all
- * these commands. */
+/* True for options that shape the training graph. All commands with a model accept them, so the reference describes them once
+ * for all commands. */
 static bool is_shared(const option_row *row)
 {
     return row->key != NULL;
@@ -63,7 +63,8 @@ static bool markdown_option(const option_row *row)
     return ok;
 }
 
-/* Prints the options that only command c accepts; if c is NULL, the shared options. Options for experiments come last. */
+/* Prints the options that only command c accepts, or with c NULL the options that many commands accept. Options for experiments
+ * are printed last. */
 static bool markdown_options(const command *c)
 {
     bool ok = true, any = false;
@@ -230,7 +231,8 @@ static void man_command(const command *c)
         putchar('\n');
     }
     puts(".SH OPTIONS");
-    for (int shared = 0; shared < 2; shared++) /* first the command's own options, then the shared ones about the model */
+    /* the page lists the command's own options first, then the shared options for models */
+    for (int shared = 0; shared < 2; shared++)
         for (int last = 0; last < 2; last++)
             for (int k = 0; k < N_OPTIONS; k++) {
                 const option_row *row = &option_rows[k];

@@ -1,4 +1,4 @@
-/* apply_blocks.c - finds modules whose names differ only in a number. */
+/* apply_blocks.c - finds the equal blocks of a network: modules whose names differ only in a number. */
 #include "cli/apply/apply.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ static bool is_of(const mp_modules *m, int module, const char *first, int prefix
     return !row->is_split && row->n_calls == 1 && prefix_of(row->name) == prefix && !strncmp(row->name, first, (size_t)prefix);
 }
 
-/* Returns the number of operators in all modules of a sequence; 0 if there are fewer than two modules. */
+/* Returns the number of operators in all modules of a sequence of blocks; 0 if the sequence has fewer than two modules. */
 static int operators_of(const mp_modules *m, const char *first, int prefix)
 {
     int n_operators = 0, n = 0;

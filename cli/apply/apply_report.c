@@ -1,5 +1,5 @@
-/* apply_report.c - converts a plan for PyTorch, torch_remat, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste,
- * with comments that state peak and time. */
+/* apply_report.c - prints the lines that follow a plan in PyTorch, torch_remat, Hugging Face, Megatron, DeepSpeed, Paddle and
+ * JAX. Comments in the lines state peak and time. */
 #include "cli/apply/apply.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@
 
 /* ---- PyTorch ---- */
 
-/* True if a recomputed operator writes a static storage, such as running statistics. */
+/* True if some recomputed operator also writes a static storage, such as running statistics, so that recomputation changes it
+ * twice. */
 static bool writes_again(const mp_modules *m, const bool *chosen)
 {
     for (int k = 0; k < m->n_calls; k++)
@@ -25,8 +26,8 @@ static bool writes_again(const mp_modules *m, const bool *chosen)
     return false;
 }
 
-/* True if a chosen module has no parameters. In PyTorch such a module (ReLU) may overwrite its input
- * (inplace=True). */
+/* True if some chosen module has no parameters. In PyTorch such a module (ReLU) may overwrite its input (inplace=True), which
+ * checkpointing does not allow. */
 static bool may_be_in_place(const mp_modules *m, const bool *chosen)
 {
     for (int k = 0; k < m->n_calls; k++) {
@@ -41,9 +42,10 @@ static bool may_be_in_place(const mp_modules *m, const bool *chosen)
     return false;
 }
 
-/* A Python function that recomputes a module in backward, and the code that calls it. */
+/* How the printed Python code recomputes a module in backward. */
 typedef struct checkpointer {
-    const char *function, *wrapped; /* Python code: the function, and the wrapped module */
+    /* Python code: the name of the function that recomputes, and the call of a wrapped module */
+    const char *function, *wrapped;
     bool is_torchs;
 } checkpointer;
 
@@ -84,8 +86,8 @@ static void print_pytorch(applied *x, const checkpointer *by, const mp_plan *pla
                  share < 1 ? floor(100 * share) / 100 : 1);
 }
 
-/* Prints a plan of wrapped modules: the user's plan if it wraps whole modules, otherwise the best such plan within its budget.
- */
+/* Prints a plan in which whole modules are wrapped: the user's plan if it is of this kind, otherwise the best such plan within
+ * its budget. */
 static mp_status apply_pytorch(applied *x, const checkpointer *by)
 {
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .own = &mp_modules_solver};
@@ -105,7 +107,7 @@ static mp_status apply_pytorch(applied *x, const checkpointer *by)
     return MP_OK;
 }
 
-/* ---- frameworks that checkpoint the first blocks of a sequence ---- */
+/* ---- frameworks that checkpoint the first blocks of a network ---- */
 
 static void print_huggingface(const applied *x, const blocks *b, int k)
 {
@@ -181,7 +183,7 @@ static mp_status apply_blocks(applied *x, block_printer print)
     return MP_OK;
 }
 
-/* ---- frameworks that accept lists of tensors ---- */
+/* ---- frameworks that accept a list of tensors to keep ---- */
 
 static const char *tensor_name(const mp_graph *graph, int storage)
 {
@@ -189,7 +191,7 @@ static const char *tensor_name(const mp_graph *graph, int storage)
     return row->n_tensors ? row->tensors[0] : row->name;
 }
 
-/* Removes tensors from a list if they are kept without being listed: peak and time do not change. */
+/* Removes each tensor from a list of checkpoints if peak and time are not higher without it. */
 static mp_status shorten(const applied *x, int *list, size_t *n)
 {
     int64_t peak_bytes, ticks, peak, time;
@@ -233,7 +235,8 @@ static void print_jax(const applied *x, const int *list, size_t n)
     print_to(x->to, ")\nloss = jax.checkpoint(loss, policy=policy)\n");
 }
 
-/* Prints the best list of checkpoints within the plan's budget. The segments between them are recomputed. */
+/* Prints the best list of checkpoints within the plan's budget. In backward, the framework recomputes the segments between
+ * them. */
 static mp_status apply_list(applied *x, const char *what, void (*print)(const applied *, const int *, size_t))
 {
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .solver = "segments"};
@@ -263,7 +266,7 @@ mp_status report_apply(const subject *s, const char *framework, FILE *to, applie
     x.chosen = chosen;
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;
     if (s->model && !s->file) x.architecture = subject_architecture(s->path);
-    /* in transformers the norms are outside attention and mlp, so only whole blocks correspond */
+    /* in Hugging Face's transformers the norms are outside of attention and mlp, so only whole blocks can be wrapped there */
     if (x.architecture && !strcmp(framework, "pytorch")) return apply_blocks(&x, print_torch_blocks);
     if (x.architecture && !strcmp(framework, "torch-remat")) return apply_blocks(&x, print_remat_blocks);
     if (!strcmp(framework, "pytorch")) return apply_pytorch(&x, &by_torch);

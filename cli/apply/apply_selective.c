@@ -1,8 +1,7 @@
-/* apply_selective.c - PyTorch's selective checkpointing. The first of a sequence of equal blocks are recomputed, but the
- * results of some of their products (convolutions, matrix products, attention) are kept. A policy identifies products by
- * number: PyTorch calls them in the order of the file.
- *
- * All subsets of the most expensive products are tried. For each, the smallest number of recomputed blocks that fits is
+/* apply_selective.c - settings for PyTorch's selective checkpointing. The first blocks of a network are recomputed, but the
+ * results of some of their products (convolutions, matrix products, attention) are kept. A policy is a Python function that
+ * identifies products by number, because PyTorch calls them in the order of the file. All subsets of the most expensive
+ * products are tried as kept products. For each subset, the smallest number of recomputed blocks that fits the budget is
  * determined.
  */
 #include "cli/apply/apply.h"
@@ -12,18 +11,18 @@
 #include "cli/messages/print.h"
 #include "estimator/base/memory.h"
 
-enum { PRODUCTS = 64, TRIED = 8 }; /* products distinguished per block; products that may be kept */
+enum { PRODUCTS = 64, TRIED = 8 }; /* most products that are distinguished in a block; most products that may be kept */
 
 typedef struct selective {
     const blocks *blocks;
     const mp_graph *graph;
-    int n_products, first[PRODUCTS]; /* number of products in a block; the node of each product in the first block */
-    int n_tried, tried[TRIED];       /* number and indices of the products that may be kept */
-    int *number;                     /* per node: index of the product within its block; -1: not a product */
-    bool *kept;                      /* per node: its result is kept, not recomputed */
+    int n_products, first[PRODUCTS]; /* number of products in a block; per product: its node in the first block */
+    int n_tried, tried[TRIED];       /* number of products that may be kept, and their indices */
+    int *number;                     /* per node: index of the product within its block; -1: the node is no product */
+    bool *kept;                      /* per node: its result is kept and not recomputed */
 } selective;
 
-/* The best subset of kept products up to now. */
+/* The best subset of kept products so far. */
 typedef struct found {
     int k;
     unsigned set;
@@ -47,8 +46,8 @@ static void find_products(selective *s)
     }
 }
 
-/* True if a product writes copies of its operands, which PyTorch recreates when it recomputes. The small additional outputs of
- * attention do not count. */
+/* True if a product also writes copies of its operands, because PyTorch writes these copies again when it recomputes the block.
+ * Small additional outputs of attention are ignored. */
 static bool writes_copies(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *base = node->alternatives;
@@ -61,7 +60,7 @@ static bool writes_copies(const mp_graph *graph, const mp_node *node)
     return all - most > most / 4;
 }
 
-/* Chooses the most expensive products as candidates for keeping. */
+/* Chooses the most expensive products, whose results may be kept. */
 static void choose_tried(selective *s)
 {
     for (; s->n_tried < TRIED; s->n_tried++) {
@@ -87,8 +86,8 @@ static bool is_in_set(const selective *s, unsigned set, int number)
     return false;
 }
 
-/* Finds the smallest number of recomputed blocks that fits the budget while the products in `set` are kept. More recomputed
- * blocks need less memory. */
+/* Finds the smallest number of recomputed blocks with which the step fits the budget, if the results of the products in `set`
+ * are kept. The memory falls with the number of recomputed blocks. */
 static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found *best, mp_error *err)
 {
     int from = 0, to = s->blocks->n;
@@ -114,7 +113,7 @@ static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found
     return MP_OK;
 }
 
-/* Returns the name of a node within its block: "q/Add" for "/layers.0/q/Add" in the block "layers.0". */
+/* Returns the name of a node relative to its block: "q/Add" for "/layers.0/q/Add" in the block "layers.0". */
 static const char *name_in_block(const selective *s, int node)
 {
     const char *name = s->graph->nodes[node].name, *at = strrchr(name, '/');

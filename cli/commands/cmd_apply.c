@@ -1,4 +1,4 @@
-/* cmd_apply.c - the command apply: prints the settings of another framework that follow a plan. */
+/* cmd_apply.c - the command apply: prints settings of a framework that come close to a plan. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static json_t *apply_json(const options *o, const subject *s, const applied_mean
                      (json_int_t)plan->baseline_peak_bytes, "text", mp_json_text(text));
 }
 
-/* Prints the lines to standard output. With --json, stores them as a text in the answer. */
+/* Prints the lines of code to standard output. With --json, stores them as a text in the JSON answer. */
 static mp_status print_lines(const options *o, const subject *s, applied_means *found, mp_error *err)
 {
     MP_OWNED_BY(free) char *text = NULL;

@@ -14,13 +14,13 @@
 #include "memplan/check.h"
 #include "planner/solve/solver.h"
 
-/* True if the plan claims a lower bound that is not checked, because --prove-bound was not given. */
+/* True if the plan claims a lower bound and --prove-bound was not given, so that the bound is not checked. */
 static bool leaves_bound(const search_options *o, const mp_plan *plan)
 {
     return plan->lower_bound_seconds >= 0 && !o->prove_bound;
 }
 
-/* Prints the plan's need in each tier other than the device. */
+/* Prints the bytes that the plan needs in each tier other than the device. */
 static void print_tiers(const mp_graph *graph, const mp_plan *plan)
 {
     for (int m = 1; m < (int)graph->n_tiers; m++)

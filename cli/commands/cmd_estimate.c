@@ -1,4 +1,5 @@
-/* cmd_estimate.c - the command estimate: reports how much memory a training step needs, where and why. As text and as JSON. */
+/* cmd_estimate.c - the command estimate: reports how much memory a training step needs, at which node, and for which tensors.
+ * Prints text or JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,31 +28,32 @@ enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 typedef struct estimate {
     subject subject;
     mp_summary summary;
-    const mp_timeline *timeline; /* timeline of keep-all; its step t need not run node t */
+    const mp_timeline *timeline; /* timeline of keep-all; a step's index may differ from the index of its node */
     mp_timeline *early;          /* timeline of keep-all with updates fused into backward; NULL: updates are not fused */
     int peak_node;               /* the node at keep-all's peak; -1: the graph has no nodes */
-    int64_t n_parameters;        /* -1: unknown, as in a graph file */
+    int64_t n_parameters;        /* number of all parameters (elements); -1: unknown, as for a graph file */
     int64_t n_trained;           /* number of trained parameters (elements); -1: unknown */
     mp_rules rules;
-    int *cuts; /* indices of the storages that are cut tensors */
+    int *cuts; /* the storages that are cut tensors, as indices */
     size_t n_cuts;
     bool has_updates; /* --fuse was given */
     update_comparison updates;
     savings savings;
-    device_room room; /* memory of the device named by --device; without --device its name is "" */
+    device_room room; /* memory of the device named by --device; its name is "" if --device was not given */
     other_rules other;
     const options *asked; /* the options of the command */
 } estimate;
 
-/* Returns the number of module rows with which the whole answer has 24 lines. */
+/* Returns the number of rows of the table of modules with which the whole answer has 24 lines. */
 static size_t module_rows(const estimate *e)
 {
-    const int device = *e->room.name ? 2 : 0; /* additional lines if --device was given */
+    const int device = *e->room.name ? 2 : 0; /* number of additional lines if --device was given */
     const int more = e->other.is_known + (e->summary.workspace_bytes > 0) + (e->room.reserve_bytes > 0) + device;
     return (size_t)(more < 1 ? MODULE_ROWS : more < MODULE_ROWS - 1 ? MODULE_ROWS + 1 - more : 2);
 }
 
-/* Finds keep-all's timeline and peak node. Updates fused into backward run as soon as their gradients are complete. */
+/* Computes keep-all's timeline and the node at its peak. Updates that are fused into backward run as soon as their gradients
+ * are complete. */
 static mp_status find_peak(estimate *e, mp_error *err)
 {
     const mp_graph *graph = e->subject.graph;
@@ -121,7 +123,7 @@ static json_t *cut_tensors_json(const estimate *e)
     return list;
 }
 
-/* Returns the memory of the device named by --device; JSON null without --device. */
+/* Returns the memory of the device named by --device as JSON. Without --device it is JSON null. */
 static json_t *device_json(const estimate *e)
 {
     const device_room *room = &e->room;
@@ -136,7 +138,7 @@ static json_t *guesses_json(const mp_model *model)
     return json_pack("{s:i, s:i}", "formulas", guesses.formulas, "loop_operators", guesses.loop_operators);
 }
 
-/* Returns the answer as JSON; NULL if out of memory. */
+/* Returns the whole answer as JSON; NULL if out of memory. */
 static json_t *estimate_json(const estimate *e, const options *o)
 {
     const mp_graph *graph = e->subject.graph;
@@ -182,7 +184,7 @@ static void print_row(const talk_options *o, const char *name, int64_t bytes, co
                *note ? "  " : "", note);
 }
 
-/* Prints the verdict, as the first and as the last line: the required memory, and whether the device has as much. */
+/* Prints the verdict, which is the first and the last line: the required memory, and whether the device has as much. */
 static void print_verdict(const talk_options *o, const estimate *e)
 {
     const char *title = e->subject.title, *peak = mp_bytes_text(e->timeline->peak_bytes);

@@ -19,14 +19,14 @@ static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any
 
 /* ---- options ---- */
 
-/* True for a number without a unit, such as "20". --overhead reads it as per cent, because a number of bytes makes no sense
- * there. */
+/* True for a number without a unit, such as "20". As a value of --overhead it means per cent, because a number of bytes makes
+ * no sense there. */
 static bool is_plain_number(const char *text)
 {
     return strspn(text, "0123456789.") == strlen(text);
 }
 
-/* Reads the options. Writes to `within` the memory as a text: "2.00 GiB", or the memory of a device by name. */
+/* Reads the options. Writes a text to `within` that names the memory: "2.00 GiB", or "the memory of" a device. */
 static int settle(options *o, int64_t *memory_bytes, char *within, double *overhead)
 {
     const char *why;
@@ -50,8 +50,8 @@ static int settle(options *o, int64_t *memory_bytes, char *within, double *overh
     return EXIT_DONE;
 }
 
-/* Refuses a model whose batch size is fixed in the file. Only a model that requires --batch can be built at other batch sizes.
- */
+/* Refuses a model whose batch size is fixed in the file. Other batch sizes can be built only for a model that requires
+ * --batch. */
 static mp_status refuse_fixed(const options *o, mp_error *err)
 {
     const char *path = o->operands[0];
@@ -72,9 +72,9 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 
 typedef struct builder {
     const options *asked;
-    char name[128];      /* name of the model, from the last graph built */
-    const char *program; /* the program of the last graph built, as from subject_program */
-    other_rules other;   /* peak of keep-all under the other rules, at the batch kept_batch */
+    char name[128];      /* name of the model, taken from the last graph that was built */
+    const char *program; /* name of the program that can run the last graph, from subject_program */
+    other_rules other;   /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
 } builder;
 
 static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *err)
@@ -90,7 +90,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     return MP_OK;
 }
 
-/* Returns the largest batch that fits if everything is kept; 1 if no batch fits. */
+/* Returns the largest batch that fits if everything is kept. If no batch fits, returns 1. */
 static int64_t kept_batch(const mp_fit *found)
 {
     const int64_t batch = found->answers[MP_FIT_KEEP_ALL].batch;
@@ -144,7 +144,7 @@ static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbos
                a->solver);
 }
 
-/* Returns two fractions of time as per cent, `taken` and `allowed`. They have as many digits as needed to differ. */
+/* Returns a sentence that compares two extra times, in per cent. Both are printed with as many digits as needed to differ. */
 static const char *too_slow_text(double taken, double allowed)
 {
     enum { MOST_DIGITS = 6 };
@@ -153,7 +153,7 @@ static const char *too_slow_text(double taken, double allowed)
     return mp_text("fits, but takes %+.*f %% where %+.*f %% is allowed", digits, taken, digits, allowed);
 }
 
-/* Prints the reason why the next larger batch is not the answer. */
+/* Prints why the next larger batch does not fit, or takes too long. */
 static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_request *r)
 {
     const int64_t over_bytes = a->next_smallest_bytes - r->memory_bytes;
@@ -201,7 +201,7 @@ static void print_verdict(const talk_options *o, const mp_fit_request *r, const 
         screen_verdict(o->color, SCREEN_BAD, "%s in %s%s: not even a batch of one fits.", name, bytes, counted);
 }
 
-/* Prints the memory of keep-all at the same batch in the other program: PyTorch for memplan's executor, and vice versa. */
+/* Prints the peak of keep-all for the same batch under the other rules: in PyTorch for memplan's executor, and vice versa. */
 static void print_other(const other_rules *other, int64_t batch)
 {
     if (other->is_known)

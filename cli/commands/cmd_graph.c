@@ -1,4 +1,4 @@
-/* cmd_graph.c - writes the training graph of a model. */
+/* cmd_graph.c - the command graph: writes the training graph of a model. */
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/subject/subject.h"

@@ -1,4 +1,4 @@
-/* cmd_help.c - the commands help, version and complete, from the tables of commands and options. */
+/* cmd_help.c - the commands help, version and complete. Their output is generated from the tables of commands and options. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,8 +32,8 @@ static void offer(const char *prefix, const char *dashes, const char *name)
     print("%s%s\n", dashes, name);
 }
 
-/* The operands are the words after `memplan` on the command line; the last one is incomplete. Prints nothing where a file name
- * is expected. */
+/* Completes a command line. The operands are the words after `memplan`, of which the last may be incomplete. If a file name is
+ * expected, prints nothing. */
 int cmd_complete(options *o)
 {
     size_t n = o->n_operands;

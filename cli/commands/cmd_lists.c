@@ -1,5 +1,5 @@
-/* cmd_lists.c - lists the searchers, the device profiles, the networks known by name, and the operators with the passes that a
- * backend supports. */
+/* cmd_lists.c - the commands that list searchers, device profiles, networks known by name, and operators. For each operator,
+ * the list states the passes that a backend supports. */
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
@@ -172,8 +172,8 @@ int cmd_models(options *o)
 
 /* ---- operators ---- */
 
-/* Returns the passes of an operator that a backend supports: both, forward or no. Support of specific types and modes is known
- * only for a concrete use. */
+/* Returns "both", "forward" or "no": the passes of an operator that a backend supports. Whether a type or mode is supported is
+ * only known for an operator of a model. */
 static const char *runs_text(const mp_backend *backend, const mp_op *op)
 {
     const mp_operator any = {.kind = op->name, .domain = op->domain, .op = op};

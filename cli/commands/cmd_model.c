@@ -1,4 +1,4 @@
-/* cmd_model.c - writes a network known by name as an ONNX file. */
+/* cmd_model.c - the command model: writes a network that memplan knows by name as an ONNX file. */
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/subject/subject.h"

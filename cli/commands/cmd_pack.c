@@ -22,13 +22,13 @@ typedef struct packing {
     double time_limit;           /* seconds; 0: no limit */
     mp_pack_options options;
     mp_pack_result result;
-    int64_t capacity; /* capacity in bytes, from --capacity; -1: not given */
-    int64_t before;   /* bytes of the arena of the plan that is packed; -1: it has none */
-    const char *what; /* the packed things, for messages: "buffers", "places" */
+    int64_t capacity; /* the value of --capacity in bytes; -1: the option was not given */
+    int64_t before;   /* bytes of the arena in the plan that is packed; -1: the plan has no arena */
+    const char *what; /* a noun for messages: "buffers" or "places" */
     size_t n;
 } packing;
 
-/* Polled by the packer. Returns true to stop it. */
+/* Called by the packer. Returns true to stop the search. */
 static bool stop(void *data)
 {
     packing *p = data;
@@ -111,7 +111,7 @@ static int answer(const packing *p, const options *o)
     return status_of(p);
 }
 
-/* ---- the two kinds of input ---- */
+/* ---- the two kinds of input: a CSV file, or a model with a plan ---- */
 
 static int pack_table(const options *o, packing *p)
 {
@@ -132,7 +132,7 @@ static int pack_table(const options *o, packing *p)
     return st == MP_OK ? EXIT_DONE : output_failed(&err);
 }
 
-/* Packs the tensors of a plan's steps. If the new layout is higher than the plan's own, it is discarded. */
+/* Packs the tensors of a plan. If the new layout is higher than the plan's own, the plan's layout is used. */
 static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *plan, packing *p, mp_error *err)
 {
     mp_status st = MP_OK;

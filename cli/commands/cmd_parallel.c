@@ -1,5 +1,5 @@
-/* cmd_parallel.c - the command parallel: finds the fastest ways to split a network over devices (meshes). For every other mesh
- * it states why that mesh is not among the best. */
+/* cmd_parallel.c - the command parallel: finds the fastest ways to split a network over devices (meshes). For each mesh that is
+ * not among the best, it states the reason. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,12 +19,12 @@
 /* ---- the request ---- */
 
 enum {
-    SAMPLES_PER_DEVICE = 4, /* samples per device in a training step, if --global-batch is not given */
+    SAMPLES_PER_DEVICE = 4, /* default of --global-batch: samples per device in a training step */
     MOST_REMEDIES = 6,
-    DOUBLINGS = 5, /* if no mesh fits, the number of devices is doubled at most this often */
+    DOUBLINGS = 5, /* if no mesh fits, the search is repeated with twice the devices, at most this often */
     MOST_NOTES = 2
 };
-/* share of a step's seconds: meshes slower than the fastest by at most this share are ranked by simplicity */
+/* fraction of a step's seconds: meshes that are slower than the fastest by at most this fraction are ranked by simplicity */
 static const double alike = 0.03;
 
 typedef struct question {
@@ -36,8 +36,8 @@ typedef struct question {
     mp_mesh explained;
 } question;
 
-/* Builds the graph of one rank of a mesh. Gradients are not summed over ranks in this graph, because they first accumulate
- * over micro-batches. */
+/* Builds the graph of one rank of a mesh. This graph does not sum gradients over ranks, because gradients first accumulate over
+ * micro-batches. */
 static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
                           mp_error *err)
 {
@@ -67,7 +67,7 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     return MP_OK;
 }
 
-/* Reads the options for offloading to the host. */
+/* Reads the options for copies to host memory. */
 static mp_status read_host(question *q, const own_device *device, mp_error *err)
 {
     mp_host *host = &q->request.host;
@@ -78,7 +78,7 @@ static mp_status read_host(question *q, const own_device *device, mp_error *err)
     return MP_OK;
 }
 
-/* Reads --mesh. The directions that it names are fixed; all other directions are free for the search. */
+/* Reads --mesh. The directions that it names are fixed. The search varies all other directions. */
 static mp_status read_fixed(const options *o, mp_meshes_request *r, mp_error *err)
 {
     if (!o->model.mesh) return MP_OK;
@@ -87,7 +87,7 @@ static mp_status read_fixed(const options *o, mp_meshes_request *r, mp_error *er
     return MP_OK;
 }
 
-/* Converts the options into a request. If r->memory_bytes is 0, it becomes the memory of the device. */
+/* Converts the options to a request of the search for meshes. If r->memory_bytes is 0, the memory of the device is used. */
 static mp_status fill(question *q, mp_error *err)
 {
     const options *o = q->asked;
@@ -137,7 +137,7 @@ static int settle(question *q)
     return fill(q, &err) == MP_OK ? EXIT_DONE : input_failed(&err);
 }
 
-/* Counts the FLOPs of one sample in the graph without a split. If that graph cannot be built, the FLOPs remain unknown. */
+/* Counts the FLOPs of one sample, in the graph of a single device. If this graph cannot be built, the FLOPs remain unknown. */
 static void count_flops(question *q, const mp_meshes *found)
 {
     const mp_mesh one = {.size = {1, 1, 1, 1, 1}};
@@ -150,14 +150,14 @@ static void count_flops(question *q, const mp_meshes *found)
     }
 }
 
-/* ---- remedies if no mesh fits ---- */
+/* ---- remedies: options that may help if no mesh fits ---- */
 
-/* A change of options that may make a mesh fit. */
+/* A remedy: changed options with which a mesh may fit. */
 typedef struct remedy {
     char text[64];
     options changed;
     question question;
-    /* the fastest mesh with the changed options; NULL: no mesh fits, or the change does not apply to the model */
+    /* result of the search with the changed options; NULL: no mesh fits, or the model does not allow the change */
     mp_meshes *found;
 } remedy;
 
@@ -168,7 +168,7 @@ typedef struct remedy_list {
 
 static void search_remedy(const question *q, remedy *r)
 {
-    mp_error ignored = {0}; /* if the change does not apply, it is not offered and the error is ignored */
+    mp_error ignored = {0}; /* if the model does not allow the change, it is not offered, and no error is printed */
     r->question = (question){.asked = &r->changed, .request.memory_bytes = q->request.memory_bytes};
     if (fill(&r->question, &ignored) != MP_OK) return;
     r->question.request.n_best = 1;
@@ -185,7 +185,7 @@ static remedy *add_remedy(const question *q, remedy_list *list, const char *text
     return r;
 }
 
-/* Returns the least bytes that any choice needs on its fullest device. */
+/* Returns the smallest floor of all choices, where the floor of a choice is that of its fullest device. */
 static int64_t least_floor(const mp_meshes *found)
 {
     int64_t least = INT64_MAX;
@@ -194,8 +194,8 @@ static int64_t least_floor(const mp_meshes *found)
     return least;
 }
 
-/* Searches again with each change of options that may help. The number of devices is doubled until a mesh fits. A doubling at
- * most halves the floor, so numbers of devices that cannot suffice are skipped. */
+/* Searches again with each remedy. One remedy is a larger number of devices, which is doubled until a mesh fits. Doubling
+ * halves the floor at most, so numbers of devices whose floor cannot fit are skipped. */
 static void find_remedies(const question *q, const mp_meshes *refused, remedy_list *list)
 {
     static const char *host[] = {"host"}, *adapters[] = {"16:*"};
@@ -228,14 +228,14 @@ static void free_remedies(remedy_list *list)
     for (size_t k = 0; k < list->n; k++) mp_meshes_free(list->items[k].found);
 }
 
-/* ---- notes in addition to the verdict ---- */
+/* ---- notes after the verdict ---- */
 
 typedef struct note_list {
     size_t n;
     char items[MOST_NOTES][256];
 } note_list;
 
-/* Writes up to two notes: that the fastest mesh leaves little memory free, and that the data type is the default. */
+/* Prints up to two notes: that the fastest mesh leaves little memory free, and that --dtype was not given. */
 static void write_notes(const question *q, const mp_meshes *found, note_list *list)
 {
     const char *tight = found->n_best ? mesh_tight_text(found, q->request.memory_bytes) : NULL;
@@ -290,7 +290,7 @@ static void print_verdict(const question *q, const mp_meshes *found)
                        count_text(q->request.devices), q->request.devices == 1 ? "" : "s", q->within);
 }
 
-/* Prints the fastest choice of the mesh named by --explain: the reason against the mesh, and its stages. */
+/* For the mesh named by --explain: prints its fastest choice, the reason why the mesh is not the best, and its stages. */
 static int explain(const question *q, const mp_meshes *found)
 {
     mp_error err = {0};
@@ -311,7 +311,7 @@ static int explain(const question *q, const mp_meshes *found)
     return EXIT_DONE;
 }
 
-/* Prints the changes of options with which a mesh fits. */
+/* Prints the remedies with which a mesh fits. */
 static void print_remedies(const question *q, const remedy_list *list)
 {
     bool any = false;

@@ -1,4 +1,4 @@
-/* cmd_plan.c - the command plan: searches for a plan within a budget, writes it to a file, and reports it. */
+/* cmd_plan.c - the command plan: searches for a plan within a budget, writes it to a file, and prints a report. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ static bool is_by_modules(const search_options *o)
     return !strcmp(o->granularity, "module");
 }
 
-/* Checks the options for plans that wrap whole modules. Such plans are for PyTorch, which assigns offsets itself. */
+/* Checks the options for plans in which whole modules are wrapped. Such plans are for PyTorch, which assigns offsets itself, so
+ * options about offsets are refused. */
 static int settle_modules(options *o)
 {
     const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;
@@ -57,7 +58,8 @@ static int settle(options *o, budget *b)
     return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
-/* The names in --without: stages of the bound, and searchers of `auto` (the baseline cannot be switched off). */
+/* The names that --without accepts: stages of the bound, and searchers of `auto`. The searcher `none` (the baseline) cannot be
+ * switched off. */
 typedef struct switches {
     unsigned stages_off, solvers_off;
 } switches;
@@ -90,7 +92,7 @@ static int read_without(const char *list, switches *s)
     return EXIT_DONE;
 }
 
-/* Builds the request of the search. The caller releases *checkpoints with mp_free. */
+/* Converts the options to a request of the search. The caller releases *checkpoints with mp_free. */
 static mp_status request_of(const outcome *out, const switches *off, int **checkpoints, mp_request *request, mp_error *err)
 {
     const options *o = out->asked;
@@ -138,7 +140,8 @@ static bool prints_text(const options *o)
     return !o->talk.json && !(o->output.out && !strcmp(o->output.out, "-"));
 }
 
-/* If the budget is below the floor, prints the refusal at once, before the search for the smallest budget begins. */
+/* If the budget is below the floor, prints at once that no plan exists, before the search for the smallest sufficient budget
+ * begins. */
 static void refuse_at_once(const options *o, outcome *out)
 {
     if (!is_below_floor(out) || !prints_text(o)) return;
@@ -153,7 +156,7 @@ static int search_failed(const mp_error *err)
     return err->code == MP_LIMIT ? no_plan_status(false) : rc;
 }
 
-/* Writes the plan file, then prints the answer. The answer is printed even if the file cannot be written. */
+/* Writes the plan file, then prints the answer. If the file cannot be written, the answer is printed nevertheless. */
 static int answer(const options *o, outcome *out, mp_error *err)
 {
     mp_error unwritten = {0};

@@ -1,5 +1,5 @@
-/* cmd_profile.c - the command profile: measures on this machine the time of each node of a training step, or the speed of
- * copies. */
+/* cmd_profile.c - the command profile: measures the time of each node of a training step on this machine, or the speed of
+ * copies or of a network. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,9 +23,9 @@
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"
 
-enum { STEPS = 5 }; /* default of --steps; the first step is a warm-up that does not count */
+enum { STEPS = 5 }; /* default of --steps; the first step is a warm-up and is not measured */
 
-/* Allocates the costs of all nodes from the pool. */
+/* Allocates the costs of all nodes, owned by a pool. */
 static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cost **out, mp_error *err)
 {
     const mp_graph *g = program->graph;
@@ -44,14 +44,14 @@ static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cos
     return mp_pool_failed(pool) ? MP_FAIL(err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes) : MP_OK;
 }
 
-/* The current measurement, for the progress line, and its time limit. */
+/* The state of the measurement, for the progress line and the time limit. */
 typedef struct watch {
     size_t round, n_rounds;
-    double start, end; /* times of mp_clock_now; end 0: no limit */
+    double start, end; /* begin and deadline, in seconds of mp_clock_now; end 0: no deadline */
     double shown_at;
     log_times logs;
     bool shows, any, stopped;
-    bool catches; /* signals are caught and request a stop */
+    bool catches; /* the process catches signals, which then request a stop */
 } watch;
 
 static void watch_end(watch *w)
@@ -60,8 +60,8 @@ static void watch_end(watch *w)
     if (w->catches) interrupt_release();
 }
 
-/* Printed if a step does not end in time after a signal. The time is 1 s until a result exists. Then it is the time of the
- * last step plus 2 s. */
+/* The message for a step that does not end soon enough after a signal. The process waits 1 s if there is no result yet, and
+ * otherwise the time of the last step plus 2 s. */
 #define LATE "memplan: stopped in the middle of a step that did not end; nothing is written\n"
 
 static bool look(const mp_train_progress *now, void *data)
@@ -83,8 +83,8 @@ static bool look(const mp_train_progress *now, void *data)
     return !w->stopped;
 }
 
-/* Trains with everything kept and records the seconds of each node. Each node uses its alternative number `round`, or its last
- * one if it has fewer. *measured: at least one step after the warm-up ran. */
+/* Trains with everything kept, and records the seconds of each node. Each node runs its alternative number `round`; a node with
+ * fewer alternatives runs its last. *measured: at least one step was measured after the warm-up. */
 static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, bool *measured,
                                mp_error *err)
 {
@@ -99,28 +99,28 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
     MP_CHECK(train_keep_all(g, alternatives, &plan, err));
     request->plan = plan;
     MP_CHECK(mp_train(request, &report, err));
-    *measured = report.n_losses > 1; /* the first step is a warm-up */
+    *measured = report.n_losses > 1; /* the first of these steps is a warm-up */
     if (!*measured) return MP_OK;
     for (size_t i = 0; i < g->n_nodes; i++) {
         const double seconds = report.node_seconds[i];
         if (!round) costs[i].seconds = seconds;
         if (round < costs[i].n_algorithms) costs[i].algorithms[round].seconds = seconds;
     }
-    if (!round) { /* the backend's own choice of algorithms, which the report describes */
+    if (!round) { /* in round 0 the backend uses its own choice of algorithms, and the printed report is about this round */
         t->after = report;
         report = (mp_report){0};
     }
     return MP_OK;
 }
 
-/* Removes each node's algorithms after the first `n`, because they were not measured. */
+/* Keeps the first `n` algorithms of each node in the costs, because the others were not measured. */
 static void keep_algorithms(mp_node_cost *costs, size_t n_nodes, size_t n)
 {
     for (size_t i = 0; i < n_nodes; i++)
         if (costs[i].n_algorithms > n) costs[i].n_algorithms = n;
 }
 
-/* Measures one round per algorithm. *left_out: number of rounds that were not measured for lack of time. */
+/* Measures one round per algorithm. *left_out: number of rounds for which no time was left. */
 static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_node_cost **costs, size_t *left_out,
                          mp_error *err)
 {
@@ -163,10 +163,10 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
     return MP_OK;
 }
 
-/* The seconds that a step saves if each node uses its fastest algorithm. */
+/* The seconds that a training step saves if each node uses its fastest algorithm. */
 typedef struct choice {
-    size_t n_nodes, n_algorithms; /* number of nodes with several algorithms; number of algorithms of all these nodes */
-    /* seconds of these nodes per step: with the backend's own choice; with the fastest algorithm of each node */
+    size_t n_nodes, n_algorithms; /* number of nodes that have several algorithms; sum of the numbers of their algorithms */
+    /* seconds of these nodes in a step: with the backend's own choice of algorithms; with the fastest algorithm of each node */
     double own, fastest;
 } choice;
 
@@ -285,7 +285,7 @@ int cmd_profile(options *o)
     if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
     if (o->output.links.n) return profile_links(o);
     if (o->output.network) return profile_network(o);
-    if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE; /* rank 0 prints the refusal for all */
+    if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE; /* rank 0 prints the error below for all ranks */
     if (launcher_ranks() > 1)
         return usage_error(
             "the launcher has started %d processes, which would disturb each other's measurements; start memplan without the "

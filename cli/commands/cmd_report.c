@@ -19,8 +19,8 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
     return search ? progress_show(search, p) : progress_next(p, mp_text("curve: %zu of %zu", k, n));
 }
 
-/* Finds a plan for the budget. If there is none, prints the reason, leaves the subject without a plan, and sets *no_plan to
- * the exit status. */
+/* Searches for a plan within the budget. If there is none, prints the reason, sets *no_plan to the exit status, and the page is
+ * written without a plan. */
 static mp_status search(const options *o, const budget *b, subject *s, int *no_plan, mp_error *err)
 {
     MP_CLEARED_BY(outcome_free) outcome out = {.subject = s, .asked = o};
@@ -40,7 +40,7 @@ static mp_status search(const options *o, const budget *b, subject *s, int *no_p
     return MP_OK;
 }
 
-/* Computes a quick trade-off curve. *found is false if the searchers do not apply. */
+/* Computes a trade-off curve with little effort. *found is false if no searcher applies to the graph. */
 static mp_status find_curve(const options *o, const subject *s, int64_t floor_bytes, mp_sweep *sweep, bool *found,
                             mp_error *err)
 {
@@ -89,7 +89,8 @@ int cmd_report(options *o)
         return input_failed(&err);
     request.graph = s.graph;
     request.plan = s.plan;
-    request.sweep = has_curve || (o->output.curve && s.plan) ? &sweep : NULL; /* without a curve the page shows the plan only */
+    /* without a curve, the page shows only the plan */
+    request.sweep = has_curve || (o->output.curve && s.plan) ? &sweep : NULL;
     request.title = s.heading;
     return mp_report_page(&request, o->output.out, &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

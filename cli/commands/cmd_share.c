@@ -1,5 +1,5 @@
-/* cmd_share.c - the command share: splits a card among jobs. It plans each job for several budgets, and combines the times of
- * their plans by memory. */
+/* cmd_share.c - the command share: divides the memory of a card among jobs. It plans each job for several budgets, and combines
+ * the times of these plans. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,14 +12,14 @@
 #include "cli/reports/share_run.h"
 #include "estimator/graph/liveness.h"
 
-static const double TICK = 1e-9; /* seconds per tick: times of jobs are compared in whole nanoseconds */
+static const double TICK = 1e-9; /* seconds of a tick: times of jobs are compared in whole nanoseconds */
 
-enum { ROUNDS = 2 }; /* number of times that jobs are planned again for the memory that a split leaves free */
+enum { ROUNDS = 2 }; /* jobs are planned again for the memory that a split leaves free, at most this often */
 
 static mp_share_way way_named(const char *name)
 {
     int way = 0;
-    /* the option table has checked that the name exists */
+    /* the name exists, because the option table has checked it */
     while (strcmp(mp_share_way_name((mp_share_way)way), name) != 0) way++;
     return (mp_share_way)way;
 }
@@ -29,7 +29,7 @@ static mp_share_goal goal_named(const char *name)
     return strcmp(mp_share_goal_name(MP_SHARE_LONGEST), name) ? MP_SHARE_TOTAL : MP_SHARE_LONGEST;
 }
 
-/* Reads the number of steps of each job: one number for all jobs, or a list. */
+/* Reads the number of training steps of each job: one number for all jobs, or a list with one number per job. */
 static int read_steps(const options *o, sharing *s)
 {
     const char *text = o->training.steps_each ? o->training.steps_each : o->training.runs ? "10" : "1";
@@ -49,7 +49,7 @@ static int read_steps(const options *o, sharing *s)
     return EXIT_DONE;
 }
 
-/* Checks that --run is possible: the jobs run by turns, on a device that can execute them. */
+/* Checks that --run is possible. It requires jobs that run by turns, and a device that can execute them. */
 static int settle_run(options *o, sharing *s)
 {
     if (!o->training.runs) return EXIT_DONE;
@@ -73,7 +73,7 @@ static mp_status load_jobs(const options *o, sharing *s, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the card: the device that all jobs have in common. If the user gave a memory, it replaces the card's memory. */
+/* Finds the card, which is the device of all jobs. If --memory was given, it replaces the memory of the card. */
 static mp_status find_card(const options *o, int64_t memory_bytes, sharing *s, mp_error *err)
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
@@ -109,8 +109,8 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *data)
     return progress_next(&x->shown, mp_text("job %zu of %zu, plan %zu of %zu", x->job + 1, x->n_jobs, k + 1, n));
 }
 
-/* Refuses jobs with carried storages, which live from one step to the next. By turns all jobs share the arena, so only static
- * storages may do that. */
+/* Refuses jobs with carried storages, which stay live from one training step to the next. Jobs that run by turns use the same
+ * arena, so only static storages may keep data between turns. */
 static mp_status refuse_carried(const sharing *s, mp_error *err)
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
@@ -141,8 +141,8 @@ static mp_share_plans_request request_of(const options *o, const sharing_job *jo
                                     .progress_data = x};
 }
 
-/* Plans every job with everything kept. *fits: these plans fit beside each other, all jobs at once, which is the way that
- * needs the most memory. */
+/* Plans every job with everything kept. *fits: all these plans fit on the card at the same time. Then they also fit with every
+ * other way of sharing, because this way needs the most memory. */
 static mp_status keep_all_of_jobs(const options *o, sharing *s, shower *x, bool *fits, mp_error *err)
 {
     int64_t bytes = 0;
@@ -177,7 +177,7 @@ static mp_status plan_jobs(const options *o, sharing *s, shower *x, mp_error *er
 
 /* ---- splitting ---- */
 
-/* Finds the first job that does not fit together with the jobs before it, reserves included. */
+/* Finds the first job that does not fit on the card together with all jobs before it, reserves included. */
 static mp_status find_refused(const sharing *s, mp_share_request request, size_t *refused, mp_error *err)
 {
     const size_t n = request.n_jobs;
@@ -194,7 +194,7 @@ static mp_status find_refused(const sharing *s, mp_share_request request, size_t
 static mp_status split_card(sharing *s, mp_share_way way, mp_error *err)
 {
     sharing_way *w = &s->ways[way];
-    /* the first half for the jobs' plans, the second half for their bounds */
+    /* entries 0 .. n_jobs - 1 are the options of jobs, the other n_jobs entries are their bounds */
     MP_OWNED mp_share_job *jobs = mp_alloc(2 * s->n_jobs, sizeof *jobs);
     MP_ENSURE(jobs, err, MP_NOMEM, "out of memory for %zu jobs", s->n_jobs);
     for (size_t i = 0; i < s->n_jobs; i++) {
@@ -215,7 +215,7 @@ static mp_status split_card(sharing *s, mp_share_way way, mp_error *err)
     return mp_share_split_of(&request, &w->bound, err);
 }
 
-/* Computes the memory profile of each plan of a job: live bytes over the step. */
+/* Computes the memory profile of each plan of a job: the live bytes during its training step. */
 static mp_status profiles_of(const sharing_job *job, mp_share_profile *out, mp_error *err)
 {
     for (size_t k = 0; k < job->plans.n; k++)
@@ -223,7 +223,7 @@ static mp_status profiles_of(const sharing_job *job, mp_share_profile *out, mp_e
     return MP_OK;
 }
 
-/* The profiles of all plans of two jobs. */
+/* The memory profiles of all plans of two jobs. */
 typedef struct profile_lists {
     size_t n[2];
     mp_share_profile *lists[2];
@@ -237,7 +237,7 @@ static void profile_lists_free(profile_lists *p)
     }
 }
 
-/* Finds the fastest pair of plans, one per job, that fits in one arena in lock-step. */
+/* Finds the fastest pair of plans, one per job, with which the two jobs in lock-step fit in one arena. */
 static mp_status place_lockstep(sharing *s, mp_error *err)
 {
     const sharing_job *a = sharing_job_of(s, 0), *b = sharing_job_of(s, 1);
@@ -247,7 +247,7 @@ static mp_status place_lockstep(sharing *s, mp_error *err)
     return mp_share_lockstep_place(graphs, plans, TICK, capacity_bytes, &s->lockstep, &s->arena, err);
 }
 
-/* Splits the card between two jobs in lock-step. The split treats both as one job. */
+/* Divides the card between two jobs in lock-step, which count as one job in the split. */
 static mp_status split_lockstep(sharing *s, mp_error *err)
 {
     sharing_way *w = &s->ways[MP_SHARE_LOCKSTEP];
@@ -276,20 +276,20 @@ static mp_status split_lockstep(sharing *s, mp_error *err)
     return mp_share_split_of(&request, &w->bound, err);
 }
 
-/* True if the jobs can run in lock-step: there are two, with equal numbers of steps. */
+/* True if there are two jobs and both have the same number of steps, so that they can run in lock-step. */
 static bool is_pair(const sharing *s)
 {
     return s->n_jobs == 2 && s->jobs[0].n_steps == s->jobs[1].n_steps;
 }
 
-/* Plans each job that recomputes again, for all memory that the other jobs leave free. */
+/* For each job whose plan recomputes: searches for a plan that also uses the memory that the other jobs leave free. */
 static mp_status plan_for_rest(const options *o, sharing *s, mp_share_way way, shower *x, mp_error *err)
 {
     const mp_share_split *split = &s->ways[way].split;
     const int64_t rest_bytes = sharing_capacity(s, way, s->n_jobs) - split->bytes;
     int64_t turn_bytes = split->bytes + rest_bytes;
     for (size_t i = 0; i < s->n_jobs; i++) turn_bytes -= sharing_job_of(s, i)->plans.static_bytes;
-    /* a copy, because adding a plan may move the options of the next job in memory */
+    /* the options are copied, because adding a plan may move a job's options in memory */
     MP_OWNED mp_share_option *options = mp_alloc(s->n_jobs, sizeof *options);
     MP_ENSURE(options, err, MP_NOMEM, "out of memory for %zu jobs", s->n_jobs);
     for (size_t i = 0; i < s->n_jobs; i++) options[i] = sharing_job_of(s, i)->plans.options[split->chosen[i]];
@@ -322,7 +322,7 @@ static mp_status share(const options *o, int64_t memory_bytes, sharing *s, mp_er
     return is_pair(s) ? split_lockstep(s, err) : MP_OK;
 }
 
-/* If requested, runs the jobs. Then prints the answer. run->n is 0 if they did not run. */
+/* Runs the jobs if --run was given. Then prints the answer. run->n is 0 if the jobs did not run. */
 static mp_status answer(const options *o, const sharing *s, sharing_run *run, mp_error *err)
 {
     if (o->output.out && s->ways[s->way].split.fits) MP_CHECK(sharing_write_plans(s, o->output.out, err));

@@ -22,14 +22,14 @@
 
 typedef struct wanted {
     picture_file picture;
-    mp_pool *pool; /* owns the fields below, in this struct */
+    mp_pool *pool; /* owns all arrays of this struct */
     size_t n_solvers, n_budgets;
     const char **solvers, **budget_texts;
-    budget *budgets; /* per text in --budgets: the parsed budget */
+    budget *budgets; /* the budgets of --budgets, parsed */
     int64_t *bytes;
 } wanted;
 
-/* Splits the value of an option at its commas. */
+/* Splits the value of an option at its commas, into a list of texts. */
 static int split(const char *option, const char *text, mp_pool *pool, const char ***parts, size_t *n)
 {
     size_t length = strlen(text), most = 1;
@@ -202,7 +202,7 @@ static bool any_feasible(const mp_sweep *found)
     return false;
 }
 
-/* True if no plan fits any of the budgets, and this is proved. A failed search is not a proof. */
+/* True if it is proved that no plan fits any of the budgets. A search that merely found no plan is no proof. */
 static bool is_none_proved(const mp_sweep *found)
 {
     size_t n = 0, n_proved = 0;

@@ -1,4 +1,4 @@
-/* cmd_timeline.c - the command timeline: draws the live bytes over the steps of a plan. */
+/* cmd_timeline.c - the command timeline: draws the live bytes at each step of a plan. */
 #include <string.h>
 
 #include "cli/messages/messages.h"

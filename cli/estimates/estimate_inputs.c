@@ -1,4 +1,4 @@
-/* estimate_inputs.c - the roles of inputs (executor/data/input_roles.h) as text and as JSON. */
+/* estimate_inputs.c - prints the roles of inputs (executor/data/input_roles.h), as text and as JSON. */
 #include "cli/estimates/estimate.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 
-/* Finds the smallest and largest synthetic value of an input. */
+/* Computes the smallest and the largest synthetic value of an input. */
 static void range_of(const mp_tensor *t, const mp_input_role *role, int64_t *least, int64_t *greatest)
 {
     const int64_t last = t->rank ? t->dims[t->rank - 1] : 1;

@@ -1,4 +1,4 @@
-/* estimate_operators.c - one row per operator, as a table, JSON or CSV. */
+/* estimate_operators.c - prints one row per operator, as a table, JSON or CSV. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 typedef struct row {
     const mp_operator_summary *operator;
     const char *name;              /* name of the operator; never NULL */
-    int64_t parameter_bytes, rank; /* bytes of its parameters; rank: rows are sorted by descending rank */
+    int64_t parameter_bytes, rank; /* bytes of the operator's parameters; key by which rows are sorted, largest first */
 } row;
 
 json_t *flops_json(double flops)
@@ -35,7 +35,7 @@ static int by_rank(const void *a, const void *b)
     return names ? names : (x->operator->node> y->operator->node) - (x->operator->node<y->operator->node);
 }
 
-/* Builds the rows of all operators, sorted like the table of modules. On MP_OK release with mp_free. */
+/* Builds one row per operator, sorted in the same way as the table of modules. On MP_OK release with mp_free. */
 static mp_status rows_of(const mp_graph *graph, const mp_summary *summary, const char *sort, row **out, mp_error *err)
 {
     const size_t n = summary->n_operators;
@@ -130,7 +130,7 @@ mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, const 
     return MP_OK;
 }
 
-/* Returns "-" for negative bytes, which mean that the quantity does not exist. */
+/* Returns a number of bytes as text; "-" if it is negative, which means that the quantity does not exist. */
 static const char *bytes_or_dash(int64_t bytes)
 {
     return bytes < 0 ? "-" : mp_bytes_text(bytes);

@@ -1,5 +1,5 @@
-/* estimate_roles.c - prints, as text and JSON, the role of each tensor that no operator computes: data, trained, kept or
- * constant. */
+/* estimate_roles.c - prints the role (data, trained, kept or constant) of each tensor that no operator computes, as text and
+ * JSON. */
 #include "cli/estimates/estimate.h"
 
 #include <fnmatch.h>
@@ -34,13 +34,14 @@ static const char *reason_of(const mp_tensor *t, const model_options *o)
                            : (t->role_reason ? t->role_reason : "");
 }
 
-/* True if no operator of the file computes the tensor, and simplification did not create it. */
+/* True if the tensor is an input or a constant of the file: no operator computes it, and simplification did not create it. */
 static bool is_listed(const mp_tensor *t)
 {
     return t->producer < 0 && t->role != MP_ROLE_ACTIVATION && (t->role != MP_ROLE_CONSTANT || t->role_reason);
 }
 
-/* True if the tensor's type permits training it. Integers and settings are too many to list. */
+/* True if a tensor of this type could be trained. Other constants, which are integers and settings, are not listed because
+ * there are too many. */
 static bool is_decision(const mp_tensor *t)
 {
     return t->role != MP_ROLE_CONSTANT || (mp_dtype_is_float(t->dtype) && t->rank > 0 && mp_tensor_elements(t) > 1);

@@ -1,5 +1,5 @@
-/* estimate_savings.c - measures how much memory other options save: builds the graph again with one option changed, and
- * evaluates evenly spread checkpoints. */
+/* estimate_savings.c - measures how much memory other options would save. It builds the graph again with one option changed. It
+ * also measures evenly spread checkpoints. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ static void add(savings *out, const char *what, int64_t peak_bytes, int64_t tick
     snprintf(row->what, sizeof row->what, "%s", what);
 }
 
-/* Adds the saving of one option, if the other options stay. A combination that memplan refuses (clipping within backward, an
- * operator without a kernel) adds nothing. */
+/* Adds the saving of one changed option; all other options stay as given. If memplan refuses the combination (for example
+ * clipping with updates within backward), adds nothing. */
 static mp_status try_options(const options *asked, const char *what, savings *out, mp_error *err)
 {
     mp_error ours = {0};
@@ -36,7 +36,8 @@ static mp_status try_options(const options *asked, const char *what, savings *ou
     return MP_OK;
 }
 
-/* Tries adapters at peft's default positions: on queries and values, by the names used in transformers. */
+/* Measures LoRA adapters at the default positions of the library peft: on queries and values, by their names in
+ * transformers. */
 static mp_status try_adapters(const options *asked, const mp_model *model, savings *out, mp_error *err)
 {
     enum { LEAST = 4 };

@@ -1,4 +1,4 @@
-/* estimate_updates.c - compares the training graphs of all modes of --fuse, which place the optimizer's updates differently. */
+/* estimate_updates.c - compares the memory of all modes of --fuse, in which the optimizer's updates run at different times. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>

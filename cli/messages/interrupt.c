@@ -1,4 +1,5 @@
-/* interrupt.c - the flag and message of the signal handler, and the forced end of a process that does not stop in time. */
+/* interrupt.c - the handlers for SIGINT and SIGTERM. They set a flag, print a message, and end a process that does not stop in
+ * time. */
 #include "cli/messages/interrupt.h"
 
 #include <errno.h>
@@ -11,15 +12,16 @@
 #include "cli/messages/rank_interrupt.h"
 #include "cli/messages/terminal.h"
 
-static volatile sig_atomic_t asked, speaks; /* asked: number of the received signal, 0 if none; speaks: a message is shown */
-static const char *volatile last_words;     /* sentence to print if the deadline passes; NULL: no deadline */
-static volatile unsigned grace;             /* seconds from the signal to the deadline, if last_words is set */
+/* asked: number of the received signal, 0 if none; speaks: the handler prints a message */
+static volatile sig_atomic_t asked, speaks;
+static const char *volatile last_words; /* message with which the process ends at the deadline; NULL: no deadline */
+static volatile unsigned grace;         /* seconds from the signal to the deadline; used if last_words is not NULL */
 static struct sigaction old_int, old_term, old_alarm;
-static bool has_term, is_silent; /* is_silent: the process is a rank and another rank prints the message */
+static bool has_term, is_silent; /* is_silent: this process is a rank, and another rank prints the message */
 
 static void on_interrupt(int signal)
 {
-    /* 57 columns with the terminal's ^C: a handler should not query the width */
+    /* with the ^C of the terminal the message has 57 columns, so that it fits on a terminal of any usual width */
     static const char heard[] = "\r\033[Kstopping; the best so far is kept (Ctrl-C: at once)";
     const int kept = errno;
     asked = signal;
@@ -28,8 +30,8 @@ static void on_interrupt(int signal)
     errno = kept;
 }
 
-/* Handles the alarm at the deadline. Calls only async-signal-safe functions: no buffers are flushed and no exit functions run.
- */
+/* Handles the alarm at the deadline: ends the process. Calls only async-signal-safe functions, so no buffers are flushed and no
+ * exit functions run. */
 static void on_alarm(int signal)
 {
     const char *words = last_words;
@@ -37,7 +39,7 @@ static void on_alarm(int signal)
     if (words) _exit(write(STDERR_FILENO, words, strlen(words)) < 0 ? EXIT_NO : interrupt_status());
 }
 
-/* Handles signals while there is no work that could stop with a result. */
+/* Handles a signal while no work runs that could be stopped with a result: ends the process. */
 static void on_end(int signal)
 {
     static const char words[] = "memplan: stopped before it was done\n";
@@ -58,7 +60,7 @@ void interrupt_begin(void)
 
 void interrupt_catch(bool term, bool quiet)
 {
-    /* SA_RESETHAND: a second signal has its default effect and ends the process */
+    /* SA_RESETHAND: a second signal has the default action, which ends the process */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     const struct sigaction late = {.sa_handler = on_alarm};
     if (rank_interrupt_is_on()) return;

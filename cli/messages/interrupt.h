@@ -5,21 +5,20 @@
 
 #include <stdbool.h>
 
-/* Must be called first in main. From then on both signals end the program with a message and interrupt_status(), unless they
- * were ignored at the start. */
+/* Installs the handlers. Must be called first in main. From then on both signals end the program with a message and the exit
+ * status of interrupt_status(), except signals that were ignored when the program started. */
 void interrupt_begin(void);
-/* The functions below do nothing in a rank of a multi-process training, which has its own handlers (rank_interrupt.h).
- *
- * From this call until interrupt_release, SIGINT only requests a stop; with `term`, SIGTERM does too. `quiet`: no message is
- * shown.
+/* From interrupt_catch until interrupt_release, SIGINT only requests a stop; with `term`, so does SIGTERM. `quiet`: the handler
+ * prints no message. The functions below do nothing in a rank of a training with several processes, which has its own handlers
+ * (rank_interrupt.h).
  */
 void interrupt_catch(bool term, bool quiet);
 void interrupt_release(void);
-/* True if a signal requested a stop since interrupt_catch; also valid after interrupt_release. */
+/* True if a signal has requested a stop since interrupt_catch. The result remains valid after interrupt_release. */
 bool interrupt_asked(void);
-/* Returns the exit status of a command stopped before it had an answer: 130, or 143 after SIGTERM. */
+/* Returns the exit status of a command that was stopped before it had an answer: 130, or 143 after SIGTERM. */
 int interrupt_status(void);
-/* Sets a deadline. If a stop is requested and not completed within `seconds` (whole seconds, at least 1), the process prints
- * `sentence` and exits with interrupt_status(). The sentence includes its end of line and must remain valid. NULL, or
- * interrupt_release, cancels the deadline. Only while SIGTERM is caught. */
+/* Sets a deadline. If the work has not stopped within `seconds` (whole seconds, at least 1) after a signal, the process prints
+ * `sentence` and exits with interrupt_status(). The sentence must end with a line break and remain valid. NULL cancels the
+ * deadline, and so does interrupt_release. May be called only while SIGTERM is caught. */
 void interrupt_force(const char *sentence, unsigned seconds);

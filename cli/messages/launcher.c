@@ -1,4 +1,4 @@
-/* launcher.c - reads the environment of mpirun, and finds the process that ends the ranks. */
+/* launcher.c - reads the environment variables of mpirun, and finds the process that can end the ranks. */
 #include "cli/messages/launcher.h"
 
 #include <limits.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KILL_SECONDS 1.0 /* seconds from SIGTERM to SIGKILL by default in Open MPI */
+#define KILL_SECONDS 1.0 /* default of Open MPI: seconds from SIGTERM to SIGKILL */
 
-/* Returns the value of the first environment variable of the list that contains a number; `otherwise` if none does. */
+/* Returns the value of the first environment variable in the list whose text is a number; `otherwise` if there is none. */
 static int number_in(const char *const *names, size_t n, int otherwise)
 {
     for (size_t k = 0; k < n; k++) {
@@ -42,7 +42,7 @@ static pid_t parent_of(pid_t process)
     if (!file) return 0;
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
-    /* the closing parenthesis after the program's name; the name may contain any character, parentheses too */
+    /* the last closing parenthesis ends the program's name, which may contain parentheses itself */
     const char *name_end = strrchr(text, ')');
     long long parent = 0;
     return name_end && sscanf(name_end + 1, " %*c %lld", &parent) == 1 ? (pid_t)parent : 0;

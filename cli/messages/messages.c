@@ -1,4 +1,4 @@
-/* messages.c - prints messages on standard error, and maps library errors to exit statuses. */
+/* messages.c - prints messages on standard error, and converts errors of the library to exit statuses. */
 #include "cli/messages/messages.h"
 
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 #define PREFIX "memplan: "
 enum { SENTENCE_MAX = 8192 };
 
-static int this_rank = -1; /* this process's rank number; -1: a single process */
-static bool output_lost;   /* output to standard output was lost, and a message said so */
+static int this_rank = -1; /* number of this rank; -1: the training has a single process */
+static bool output_lost;   /* some output to standard output was lost, and a message about that was printed */
 
 static void speak(const char *format, va_list args)
 {
@@ -22,7 +22,7 @@ static void speak(const char *format, va_list args)
     print_text(line + prefix, sizeof line - prefix - 1, format, args);
     const size_t n = strlen(line);
     line[n] = '\n';
-    (void)fwrite(line, 1, n + 1, stderr); /* in one write, so that the lines of several ranks do not mix */
+    (void)fwrite(line, 1, n + 1, stderr); /* one call of fwrite per line, so that the lines of several ranks do not mix */
 }
 
 void complain(const char *format, ...)
@@ -36,7 +36,7 @@ void complain(const char *format, ...)
 void messages_as_rank(int rank)
 {
     this_rank = rank;
-    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is written at once, so that lines of several ranks do not mix */
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* line buffering, so that the lines of several ranks do not mix */
 }
 
 int usage_error(const char *format, ...)

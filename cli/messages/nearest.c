@@ -1,4 +1,4 @@
-/* nearest.c - the edit distance between a misspelled word and a known name. */
+/* nearest.c - computes the edit distance between a misspelled word and a known name. */
 #include "cli/messages/nearest.h"
 
 #include <limits.h>
@@ -40,7 +40,8 @@ void nearest_offer(nearest *n, const char *name)
     size_t a = strlen(n->word), b = strlen(name);
     if (a > LENGTH_MAX || b > LENGTH_MAX) return;
     int d = edit_distance(n->word, a, name, b);
-    if (b > 3 && d > 2 && !strncmp(n->word, name, b)) d = 2; /* a known name with a suffix: batchsize */
+    /* a known name with an appended suffix, such as batchsize for batch, counts as distance 2 */
+    if (b > 3 && d > 2 && !strncmp(n->word, name, b)) d = 2;
     if (d < n->distance) {
         n->distance = d;
         n->best = name;

@@ -1,5 +1,5 @@
-/* print.c - printf for people: splits a format into its conversions. Control characters in the texts of %s are shown as
- * escapes. snprintf formats all other conversions. */
+/* print.c - printf with safe texts: splits a format into its conversions. In the texts of %s, control characters are replaced
+ * by visible escapes. snprintf formats all other conversions. */
 #include "cli/messages/print.h"
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 
 #include "estimator/base/visible_text.h"
 
-/* The destination: a file, or a text buffer of `size` bytes. */
+/* The destination of the output: a file, or a text buffer of `size` bytes. */
 typedef struct sink {
     FILE *file;
     char *text;
@@ -18,7 +18,7 @@ typedef struct sink {
 static void put(sink *s, const char *bytes, size_t n)
 {
     if (s->file) {
-        (void)fwrite(bytes, 1, n, s->file); /* write errors are checked at the end of the program */
+        (void)fwrite(bytes, 1, n, s->file); /* whether a write failed is checked once, at the end of the program */
     } else if (s->n < s->size) {
         const size_t fits = n < s->size - s->n ? n : s->size - s->n;
         memcpy(s->text + s->n, bytes, fits);
@@ -26,11 +26,12 @@ static void put(sink *s, const char *bytes, size_t n)
     s->n += n;
 }
 
-/* One conversion of a format, such as "%-*.3s". Each star is replaced by its value. precision -1: none. */
+/* One conversion of a format, such as "%-*.3s", with each star replaced by its value. precision -1: the conversion states
+ * none. */
 typedef struct conversion {
     char flags[8];
     int width, precision;
-    char length, kind; /* length modifier: 0, 'l', 'z', or 'L' for "ll"; the conversion's letter */
+    char length, kind; /* length: its length modifier, which is 0, 'l', 'z', or 'L' for "ll"; kind: its letter */
 } conversion;
 
 static int read_number(const char **at, va_list *args)
@@ -67,7 +68,8 @@ static void put_visible(sink *s, const char *text, size_t n)
     for (const char *at = text; at < text + n;) {
         const char *from = at;
         const size_t length = mp_visible_next(&at, piece);
-        put(s, piece, at > text + n ? (size_t)(text + n - from) : length); /* the precision may truncate a character */
+        /* the precision of %s may end within a character of several bytes */
+        put(s, piece, at > text + n ? (size_t)(text + n - from) : length);
     }
 }
 
@@ -80,7 +82,7 @@ static void put_text(sink *s, const conversion *c, const char *text)
 {
     const size_t n = c->precision >= 0 ? strnlen(text, (size_t)c->precision) : strlen(text);
     const bool left = strchr(c->flags, '-') || c->width < 0;
-    sink shown = {0}; /* a sink without a destination, which only counts bytes */
+    sink shown = {0}; /* this sink has neither file nor buffer, so it only counts bytes */
     put_visible(&shown, text, n);
     const size_t width = (size_t)abs(c->width), blanks = width > shown.n ? width - shown.n : 0;
     if (!left) put_blanks(s, blanks);
@@ -88,7 +90,7 @@ static void put_text(sink *s, const conversion *c, const char *text)
     if (left) put_blanks(s, blanks);
 }
 
-/* Prints any conversion other than %s with snprintf. */
+/* Prints a conversion other than %s by snprintf. */
 static void put_value(sink *s, const conversion *c, va_list *args)
 {
     char format[32], text[512];

@@ -1,4 +1,4 @@
-/* quantities.c - parses numbers with units strictly, and formats them for people. */
+/* quantities.c - strictly parses numbers with units, and formats them for users. */
 #include "cli/messages/quantities.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ bool parse_count(const char *text, int64_t *count)
 }
 
 /* Parses the number at the start of `text`: decimal digits, at most one point and an exponent (no sign, hexadecimal or "inf").
- * *exact is set for a plain integer, which a double might not represent. */
+ * If the number is a plain integer, *exact is its exact value, because a double may not represent it. */
 static bool parse_number(const char *text, const char **end, double *value, int64_t *exact)
 {
     size_t digits = strspn(text, "0123456789"), n = digits;
@@ -43,8 +43,8 @@ static bool parse_number(const char *text, const char **end, double *value, int6
 
 static bool parse_bytes(const char *text, int64_t *bytes, bool *bare, const char **why)
 {
-    /* Units of bytes. Upper and lower case are the same. A single letter is a binary unit, as for GPUs, containers and batch
-     * systems. */
+    /* Units of bytes. Upper and lower case have the same meaning. A single letter is a binary unit (K is KiB), as for GPUs,
+     * containers and batch systems. */
     static const struct {
         const char *name;
         int64_t bytes;
@@ -121,7 +121,7 @@ bool budget_parse(const char *text, budget *out, const char **why)
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes)
 {
     const int64_t from = b->kind == BUDGET_ABOVE_MIN ? smallest_bytes : 0;
-    /* bytes from the smallest plan to keep-all; 0 if the smallest plan, with its arena, exceeds keep-all's peak */
+    /* bytes between the smallest plan and keep-all; 0 if the smallest plan with its arena needs more than keep-all's peak */
     const int64_t way = peak_bytes > from ? peak_bytes - from : 0;
     if (b->kind == BUDGET_BYTES) return b->bytes;
     double bytes = (double)from + floor((double)way * b->percent / 100);
@@ -149,7 +149,8 @@ const char *count_text(int64_t count)
     return mp_text("%.*s", at, text);
 }
 
-/* Formats a value with three significant digits and a suitable unit. Each unit is 1000 times the previous one. */
+/* Formats a value with three significant digits and a suitable unit of the list. Each unit of the list is 1000 times the
+ * previous one. */
 static const char *scaled(double value, const char *const *units, int n)
 {
     int k = 0;

@@ -1,4 +1,4 @@
-/* rank_interrupt.c - the signal handlers of a rank, and its last messages before the launcher's SIGKILL. */
+/* rank_interrupt.c - the signal handlers of a rank, and the messages that it prints before the launcher's SIGKILL. */
 #include "cli/messages/rank_interrupt.h"
 
 #include <errno.h>
@@ -11,9 +11,10 @@
 #include "cli/messages/messages.h"
 #include "executor/ranks/peers.h"
 
-/* Stages of a rank's end, as fractions of the time from the launcher's SIGTERM to its SIGKILL. First, waits for ranks on other
- * machines fail, and the message names that rank. Then rank 0 prints the message for all ranks. The other ranks end after rank
- * 0. If they ended earlier, rank 0 would report them as lost. */
+/* Stages in which a rank ends, as fractions of the time from the launcher's SIGTERM to its SIGKILL. In the first stage, a rank
+ * that waits for a rank on another machine fails, with a message that names the other rank. In the second stage, rank 0 prints
+ * the message for all ranks. The other ranks end in the last stage, after rank 0, because rank 0 would report them as lost if
+ * they ended earlier. */
 #define CALL_OFF 0.25
 #define SPEAK 0.2
 #define OUTLIVE 0.3
@@ -21,7 +22,7 @@
 
 typedef enum stage { STAGE_NONE, STAGE_CALL_OFF, STAGE_SPEAK, STAGE_END, STAGE_IN_STEP, STAGE_LATE } stage;
 
-/* asked: number of the received signal; next: the stage that begins at the next alarm */
+/* asked: number of the received signal; next: the stage that begins when the next alarm arrives */
 static volatile sig_atomic_t asked, next;
 static const char *volatile late;
 static volatile bool is_on, trains, is_first;
@@ -29,14 +30,14 @@ static const mp_peers *peers;
 static pid_t launcher;
 static double kill_seconds;
 
-/* Sets the alarm for a stage, at a fraction `share` of the time until the launcher's SIGKILL. */
+/* Sets the alarm for a stage. `share` is the fraction of the time until the launcher's SIGKILL. */
 static void set_alarm(stage at, double share)
 {
     const double seconds = share * kill_seconds;
     const struct itimerval timer = {
         .it_value = {.tv_sec = (time_t)seconds, .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}};
     next = at;
-    setitimer(ITIMER_REAL, &timer, NULL); /* a system call only, like alarm: async-signal-safe */
+    setitimer(ITIMER_REAL, &timer, NULL); /* setitimer is only a system call, so like alarm it is async-signal-safe */
 }
 
 static void say(const char *sentence)
@@ -57,7 +58,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     errno = kept;
 }
 
-/* Handles an alarm: enters the next stage. Calls only async-signal-safe functions. */
+/* Handles an alarm: starts the next stage. Calls only async-signal-safe functions. */
 static void on_alarm(int signal)
 {
     const int kept = errno;

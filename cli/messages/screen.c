@@ -11,7 +11,8 @@
 
 enum { TEXT_MAX = 4096, PIPE_WIDTH = 80, WIDEST_TEXT = 100 };
 
-/* Returns the number of terminal columns of a text of n bytes. Continuation bytes of UTF-8 characters have no column. */
+/* Returns the number of terminal columns of a text of n bytes. A UTF-8 character has one column, so its continuation bytes do
+ * not count. */
 static int columns_of(const char *text, size_t n)
 {
     int columns = 0;
@@ -36,8 +37,8 @@ void screen_list(const char *format, ...)
     printf("%.*s%.*s\n", (int)kept, text, width, more);
 }
 
-/* Returns the index at which to break a row of more than `width` columns: behind the last gap between two cells, otherwise
- * between two words, otherwise anywhere. */
+/* Returns the index at which to break a row that has more than `width` columns. It is after the last gap between two cells. If
+ * there is none, it is between two words, and otherwise anywhere. */
 static size_t row_break(const char *text, int width)
 {
     const size_t most = terminal_fitting(text, width), indent = strspn(text, " ");
@@ -50,8 +51,8 @@ static size_t row_break(const char *text, int width)
 
 void screen_row(const char *format, ...)
 {
-    /* columns of a cell in a continued row: cells move so that they end below the end of the line above, and so that the
-     * cells of several rows align */
+    /* a continued line of a row moves to the left by the width less CELL columns: its cells are then below the end of the line
+     * above, and the cells of several rows stay aligned */
     enum { CELL = 24 };
     char text[TEXT_MAX];
     va_list args;
@@ -81,7 +82,8 @@ void screen_keep_verdicts_whole(void)
     whole_verdicts = true;
 }
 
-/* Prints words, wrapped at the line width. A word longer than a line is printed whole in a pipe; a terminal truncates it. */
+/* Prints words, and begins a new line when the line is full. A word that is longer than a line is printed whole in a pipe, and
+ * is truncated on a terminal. */
 static void print_words(const char *text, int indent)
 {
     int width = PIPE_WIDTH, at = (int)strspn(text, " "), blanks = 0;

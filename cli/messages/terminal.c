@@ -1,4 +1,5 @@
-/* terminal.c - the width of the terminal, its colours, and the status line that a new text overwrites. */
+/* terminal.c - finds the width of the terminal and whether it has colours. Prints a status line that each new text
+ * overwrites. */
 #include "cli/messages/terminal.h"
 
 #include <stdlib.h>
@@ -32,11 +33,11 @@ bool terminal_takes_color(int fd, const char *when)
 {
     const char *no = getenv("NO_COLOR");
     if (!strcmp(when, "always")) return true;
-    /* a launcher runs ranks on a terminal of their own, even if its output is not a terminal */
+    /* a launcher runs ranks on a pseudo-terminal, even if the launcher's own output is no terminal */
     return !strcmp(when, "auto") && !(no && *no) && launcher_rank() < 0 && terminal_rewrites(fd);
 }
 
-/* Writes a text, if possible with a single system call, so that a signal handler's text cannot interrupt it. */
+/* Writes a text, if possible by one system call, so that a signal handler cannot write between its parts. */
 static void put(int fd, const char *text, size_t n)
 {
     while (n > 0) {
