@@ -32,15 +32,15 @@
 enum { STEPS = 10 }; /* default of --steps */
 
 typedef struct step_progress {
-    const char *what; /* name of the run in the progress line: "keep-all", "plan" */
+    const char *what; /* name of the current run in the progress line: "keep-all", "plan" */
     bool shows, any;
     double start, shown_at; /* in seconds of mp_clock_now */
     log_times logs;
-    /* sentence with which the process ends if a signal arrives and the step does not end within the grace time: */
+    /* message with which the process ends if a signal arrives and the current step does not end within the grace time */
     const char *late;
-    unsigned grace;               /* grace time in seconds: 1; if work would be lost, 1 plus the time of a step */
-    bool saves, has_saved, ended; /* ended: a signal ends the training after this step */
-    bool is_rank;                 /* the process is one of several ranks and uses the sentences for ranks */
+    unsigned grace;               /* grace time in seconds: 1, or if work would be lost 1 plus the time of a step */
+    bool saves, has_saved, ended; /* ended: a signal has arrived, and the training ends after this step */
+    bool is_rank;                 /* the process is one of several ranks, so the messages are about ranks */
 } step_progress;
 
 #define LATE "memplan: stopped in the middle of a step that did not end; "
@@ -50,7 +50,7 @@ typedef struct step_progress {
 #define NOTHING "nothing was to be saved\n"
 #define WHOLE "what was saved last is whole\n"
 
-/* Sets the sentence to print if a signal arrives from now on. */
+/* Sets the message with which the process ends if a signal arrives and the step does not end in time. */
 static void set_late(step_progress *p, const char *sentence)
 {
     if (p->is_rank)
@@ -59,7 +59,7 @@ static void set_late(step_progress *p, const char *sentence)
         interrupt_force(sentence, p->grace);
 }
 
-/* Called before and after saving. In between, signals do not end the process. The launcher may still end a rank. */
+/* Called before and after saving. While the process saves, signals do not end it. The launcher may still kill a rank. */
 static void around_saving(bool begins, void *data)
 {
     step_progress *p = data;
@@ -149,7 +149,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     return st;
 }
 
-/* Searches for the plan of the pipeline stage that this process runs. */
+/* Searches for a plan of the pipeline stage that this process runs. */
 static mp_status search_stage(const options *o, const budget *b, train_outcome *t, mp_error *err)
 {
     rank_plan_request request = {.asked = o, .budget = b};
@@ -160,17 +160,17 @@ static mp_status search_stage(const options *o, const budget *b, train_outcome *
     return MP_OK;
 }
 
-/* Sets the stash of a stage to the bytes that `plan` keeps for the other micro-batches in flight. */
+/* Sets the stash of the stage that this process runs: the bytes that `plan` keeps for the other micro-batches in flight. */
 static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
 {
-    int64_t bytes; /* train runs stages of a single chunk */
+    int64_t bytes; /* one number, because in `train` a rank runs a single chunk */
     if (!t->subject.rank.shape.n_ranks) return MP_OK;
     MP_CHECK(mp_rank_held_bytes(&t->subject.rank, plan->steps, plan->n_steps, &bytes, err));
     return subject_hold(&t->subject, &bytes, err);
 }
 
-/* Builds keep-all with the plan's algorithms. Different algorithms round differently, and both runs should have the same
- * results. */
+/* Builds the plan of the keep-all run with the algorithms of the other plan. Different algorithms have different rounding
+ * errors, but the results of both runs should be equal. */
 static mp_status keep_all_like(train_outcome *t, mp_error *err)
 {
     const mp_graph *g = t->subject.graph;
@@ -202,7 +202,7 @@ static mp_hyper hyper_of(const options *o)
     return h;
 }
 
-/* Searches for a plan on the first rank with this graph, and sends the plan to the other ranks with it. */
+/* Searches for a plan on the first of the ranks with this graph, and sends the plan to the other ranks with this graph. */
 static mp_status find_plan(const options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -219,7 +219,7 @@ static mp_status load(options *o, train_outcome *t, ranks *r, mp_error *err)
     const char *own_plan = plan && *r->stage ? output_part(plan, "rank", r->stage_number) : plan;
     MP_CHECK(subject_load_with_plan(o->operands[0], own_plan, o, &t->subject, err));
     const bool had_joined = r->world;
-    MP_CHECK(train_join(o, r, err)); /* the mesh may be defined by the plan */
+    MP_CHECK(train_join(o, r, err)); /* the mesh may be stated by the plan file instead of --mesh */
     MP_CHECK(train_check_alone(r, err));
     MP_ENSURE(had_joined || !o->model.own_device || strcmp(o->model.device, "cuda") != 0, err, MP_UNSUPPORTED,
               "on GPUs, --plan needs the mesh, too, so that each rank chooses its device; add --mesh %s", o->model.mesh);
@@ -257,8 +257,8 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     return mp_makespan_copying(t->subject.graph, t->subject.plan->steps, t->subject.plan->n_steps, &t->copying, err);
 }
 
-/* Sets the memory or file of each tier that the plan copies to. Allocates all memory of the plan and releases it again, so
- * that a lack of memory shows before the first run. */
+/* Sets the memory or the file of each tier to which the plan copies. Then allocates all memory of the plan and releases it
+ * again, so that a lack of memory is reported before the first run. */
 static mp_status try_tiers(const train_outcome *t, mp_execution_options *execution, mp_error *err)
 {
     const subject *s = &t->subject;
@@ -277,7 +277,7 @@ static void step_progress_end(step_progress *shown)
     interrupt_release();
 }
 
-/* Runs both trainings. *reads: the failure occurred while reading the user's input, not in training or saving. */
+/* Runs the keep-all run and the planned run. *reads: a failure concerns the user's input, and not training or saving. */
 static mp_status run(const options *o, const text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
@@ -320,7 +320,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
         MP_CHECK(hold_for(t, t->keep_all, err));
         MP_CHECK(mp_train(&request, &t->before, err));
         t->has_before = true;
-        if (t->before.stopped) return MP_OK; /* the runs have different steps and cannot be compared */
+        if (t->before.stopped) return MP_OK; /* the stopped run has fewer steps, so the two runs cannot be compared */
         shown.what = "run 2 of 2, by the plan";
     }
     MP_OWNED mp_step_time *times = NULL;
@@ -341,7 +341,8 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     return times ? train_write_trace(t, r, times, o, err) : MP_OK;
 }
 
-/* Moves each --data NAME=FILE, the source of an input, to *files. A --data NAME, which marks an input as data, is not moved. */
+/* Moves each --data NAME=FILE (a file with the values of an input) to *files. A --data NAME (the input is data and no
+ * parameter) is not moved. */
 static mp_status split_data(options *o, text_list *files, mp_error *err)
 {
     size_t n = 0;
@@ -366,7 +367,7 @@ static mp_status draw_loss(const options *o, const train_outcome *t, picture_fil
     return picture_file_close(picture, &o->output, st, err);
 }
 
-/* Reports the step after which the training ended, and the saved state. */
+/* Prints the step after which the training was stopped, and the state that was saved. */
 static void tell_interrupted(const training_options *o, const train_outcome *t)
 {
     const mp_report *r = &t->after;
@@ -402,7 +403,7 @@ static mp_status tell(const options *o, const train_outcome *t, picture_file *pi
     return o->output.out ? draw_loss(o, t, picture, err) : MP_OK;
 }
 
-/* Trains, and returns the exit status. */
+/* Trains by the options, prints the answer, and returns the exit status. */
 static int train(options *o, ranks *r)
 {
     mp_error err = {0};
@@ -421,7 +422,7 @@ static int train(options *o, ranks *r)
     mp_status st = run(o, &files, r, &t, &reads, &err);
     if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(&o->training, &t);
     if (st == MP_OK && t.before.stopped) {
-        r->all_failed = true; /* all ranks have agreed to stop */
+        r->all_failed = true; /* the failure needs no message to other ranks, because all ranks have agreed to stop */
         return r->world ? rank_interrupt_status() : interrupt_status();
     }
     if (st == MP_OK && !train_is_silent(r)) st = tell(o, &t, &picture, &err);

@@ -1,4 +1,4 @@
-/* commands.h - the table of commands. It is the source of dispatch, help and completion. */
+/* commands.h - the table of commands, from which dispatch, help and completion are derived. */
 #pragma once
 
 #include <stddef.h>
@@ -9,8 +9,9 @@
 typedef struct command {
     const char *name;
     int (*run)(options *o);
-    const char *operands;           /* as shown in the usage line: "MODEL PLAN" */
-    int min_operands, max_operands; /* fewest and most operands; -1: any number, and words are not parsed as options */
+    const char *operands; /* the names of the operands in the usage line: "MODEL PLAN" */
+    /* fewest and most operands; -1: any number of operands, and no word is parsed as an option */
+    int min_operands, max_operands;
     const char *summary;
     const char *example;
 } command;
@@ -19,7 +20,7 @@ extern const command commands[N_COMMANDS]; /* indexed by command_id */
 
 /* Returns the command with this name; NULL if there is none. */
 const command *command_find(const char *name);
-/* Like command_find. If there is no such command, prints an error that suggests the nearest name. */
+/* Returns the command with this name, like command_find. If there is none, prints an error that suggests the nearest name. */
 const command *command_named(const char *name);
 
 #define COMMAND(ID, name, ...) int cmd_##name(options *o);

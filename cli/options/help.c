@@ -5,7 +5,7 @@
 
 #include "formats/base/text.h"
 
-enum { COLUMNS = 79, LEFT = 26 }; /* width of help texts in columns; the column at which explanations begin */
+enum { COLUMNS = 79, LEFT = 26 }; /* width of help texts in columns; the column at which explanations of options begin */
 
 void help_wrap(FILE *to, const char *text, int indent, int column, int columns)
 {
@@ -40,7 +40,7 @@ const char *help_choices(const option_row *row, const char *quote)
     return *text && row->otherwise ? mp_text("%s (default: %s%s%s)", text, quote, row->otherwise, quote) : text;
 }
 
-/* Prints a row of two columns: an option or command, and its explanation. */
+/* Prints a row of two columns: an option or a command on the left, its explanation on the right. */
 static void row_of(FILE *to, const char *left, const char *text)
 {
     int n = fprintf(to, "  %-*s", LEFT - 4, left);
@@ -90,14 +90,15 @@ void help_overview(FILE *to)
 
 /* ---- one command ---- */
 
-/* The group of an option, in the order of help. */
+/* Returns the group to which an option belongs. Help prints the groups in this order. */
 typedef enum group { FIRST, OTHERS, MODELS, EXPERIMENTS, N_GROUPS } group;
 
 static group group_of(const command *c, const option_row *row)
 {
     static const struct {
         option_id option;
-        unsigned commands; /* the commands whose help lists the option first; 0: all commands that accept it */
+        /* the commands in whose help the option belongs to the first group; 0: all commands that accept the option */
+        unsigned commands;
     } first[] = {{OPT_BATCH, 0},
                  {OPT_BUDGET, 0},
                  {OPT_MEMORY, 0},
@@ -132,7 +133,7 @@ static void help_option(FILE *to, const option_row *row)
     row_of(to, name, mp_text("%s%s", row->help, help_choices(row, "")));
 }
 
-/* Prints the options of one group. Returns false if the command has no option in the group. */
+/* Prints the options of one group. Returns false if the command accepts no option of the group. */
 static bool help_group(FILE *to, const command *c, group wanted, const char *heading)
 {
     bool any = false;

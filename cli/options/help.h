@@ -1,4 +1,4 @@
-/* help.h - help texts generated from the tables of commands and options. */
+/* help.h - help texts, which are generated from the tables of commands and options. */
 #pragma once
 
 #include <stdio.h>
@@ -10,11 +10,11 @@ void help_command(FILE *to, const command *c);
 /* Prints the short help of -h: the options that a beginner needs. */
 void help_command_short(FILE *to, const command *c);
 
-/* True if the command accepts the option. Shared with manual.c. */
+/* True if the command accepts the option. Also used by manual.c. */
 bool help_takes(const command *c, const option_row *row);
-/* Returns "; one of a, b (default: a)", with `quote` around each name; "" if the option has no fixed choices. mp_text
- * allocates it. */
+/* Returns "; one of a, b (default: a)", with `quote` before and after each name. Returns "" if the option has no fixed choices.
+ * mp_text allocates the result. */
 const char *help_choices(const option_row *row, const char *quote);
-/* Prints words, wrapped at the column `columns`, and ends the line. The first word is printed at the column `column`, where
- * the output has ended. Further lines begin at the column `indent`. */
+/* Prints words, wrapped at the column `columns`, and ends the line. `column` is the column at which the output so far has
+ * ended. Further lines begin at the column `indent`. */
 void help_wrap(FILE *to, const char *text, int indent, int column, int columns);

@@ -1,4 +1,4 @@
-/* option_rows.c - the option table, generated from options.def, and the names that are allowed as values of options. */
+/* option_rows.c - the option table, which is generated from options.def, and the names that options accept as values. */
 #include "cli/options/options.h"
 #include "cli/options/own_device.h"
 #include "estimator/base/names.h"
@@ -10,7 +10,7 @@
 #include "memplan/share.h"
 #include "memplan/solver.h"
 
-/* The values of a CHOICE: the names of an enum or of a table, or a list of words. */
+/* The values that an option of kind CHOICE accepts: the names of an enum, the names in a table, or a list of words. */
 #define NAMED(what, n, name_of)                    \
     static const char *what##_choice(size_t k)     \
     {                                              \
@@ -44,7 +44,8 @@ WORDS(exchange, "ring", "server")
 WORDS(sort, "kept", "parameters", "time", "name")
 WORDS(color, "auto", "always", "never")
 
-/* Returns the names of the device profiles, then of the backends without a profile of the same name. */
+/* Returns the k-th value of --device: first the names of the device profiles, then the backends without a profile of the same
+ * name. */
 static const char *device_choice(size_t k)
 {
     const char *name;
@@ -55,7 +56,7 @@ static const char *device_choice(size_t k)
     return NULL;
 }
 
-/* True for values of --device that are not in the list of choices: backends, changed devices and device files. */
+/* True for values of --device that are not among the choices: backends, devices with changes, and device files. */
 static bool is_other_device(const char *name)
 {
     return mp_backend_is_name(name) || device_is_own(name) || device_is_file(name);

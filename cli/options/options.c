@@ -1,4 +1,4 @@
-/* options.c - parses the words after a command into options, by the option table. */
+/* options.c - parses the words after a command as options, according to the option table. */
 #include "cli/options/options.h"
 
 #include <math.h>
@@ -36,8 +36,8 @@ const char *option_dashes(const option_row *row)
     return row->name[1] ? "--" : "-";
 }
 
-/* Returns the index of the option with this name of `length` bytes, given without its dashes; -1 if there is none. An option
- * of a single letter has one dash, all others two. */
+/* Returns the index of the option with this name of `length` bytes, without dashes; -1 if there is none. An option with a
+ * one-letter name has one dash, all others have two. */
 static int find_option(const char *word, size_t length, int n_dashes, command_id command)
 {
     for (int k = 0; k < N_OPTIONS; k++) {
@@ -62,7 +62,7 @@ static int unknown_option(const char *word, size_t length, command_id command)
                        word, commands[command].name);
 }
 
-/* Returns " (--pipeline takes '1f1b')" if exactly one other option of the command accepts this value, otherwise "". */
+/* Returns " (--pipeline takes '1f1b')" if exactly one other option of the command accepts the refused value, otherwise "". */
 static const char *taken_elsewhere(const option_row *row, const char *value, command_id command)
 {
     const char *name = NULL;
@@ -81,7 +81,8 @@ static int bad_choice(const option_row *row, const char *value, command_id comma
     const char *list = "";
     nearest n = nearest_to(value);
     for (size_t k = 0; row->choice(k); k++) {
-        if (!row->also) nearest_offer(&n, row->choice(k)); /* no suggestion for devices: "a6000" is not a misspelled "a100" */
+        /* for devices no name is suggested, because "a6000" is another device and no misspelling of "a100" */
+        if (!row->also) nearest_offer(&n, row->choice(k));
         list = mp_text("%s%s%s", list, k ? ", " : "", row->choice(k));
     }
     const char *close = nearest_found(&n);
@@ -119,7 +120,7 @@ static int append_binding(const option_row *row, text_list *list, const char *va
     return append(list, value);
 }
 
-/* True if a text is valid UTF-8. Texts are written to JSON, which must be UTF-8. */
+/* True if a text is valid UTF-8. Values of options are written to JSON, which requires UTF-8. */
 static bool is_utf8(const char *text)
 {
     json_t *json = json_string(text);
@@ -127,7 +128,7 @@ static bool is_utf8(const char *text)
     return json;
 }
 
-/* Stores a value in the option's field. The caller has checked that the option takes a value. */
+/* Stores a value in the field of an option. Precondition: the option takes a value. */
 static int store(options *o, const option_row *row, const char *value)
 {
     void *field = field_of(o, row);
@@ -186,7 +187,7 @@ static int store(options *o, const option_row *row, const char *value)
     return EXIT_DONE;
 }
 
-/* Parses the option at argv[*k]. Its value is in the next word or after '='. */
+/* Parses the option at argv[*k]. The value of the option is the next word, or follows '='. */
 static int take_option(options *o, int argc, char **argv, int *k)
 {
     const char *word = argv[*k], *equals = strchr(word, '=');
@@ -218,7 +219,7 @@ static int count_operands(const options *o)
     return EXIT_DONE;
 }
 
-/* If --device names a file, replaces the file name by a text that describes the same device. */
+/* If --device names a file, replaces the file's name by a text that describes the same device (own_device.h). */
 static int read_device_file(options *o)
 {
     mp_error err = {0};

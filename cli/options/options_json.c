@@ -1,4 +1,4 @@
-/* options_json.c - converts the options that shape a graph to and from the `options` object of graphs and plans. */
+/* options_json.c - converts the options that shape a training graph to the `options` object of graphs and plans, and back. */
 #include "cli/options/options.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static json_t *list_to_json(const text_list *list)
     return array;
 }
 
-/* Returns the value of one option; JSON null if it was not given and has no default. */
+/* Returns the value of one option as JSON; JSON null if the option was not given and has no default. */
 static json_t *to_json(const options *o, const option_row *row)
 {
     const void *field = (const char *)o + row->offset;
@@ -59,7 +59,7 @@ static json_t *to_json(const options *o, const option_row *row)
     return NULL;
 }
 
-/* True if this option is written to the `options` object of a graph. */
+/* True if an option with its present value is written to the `options` object of a graph. */
 static bool is_said(const options *o, const option_row *row)
 {
     const void *field = (const char *)o + row->offset;
@@ -90,7 +90,7 @@ static mp_status adopt_list(text_list *list, const json_t *array, const char *ke
     return MP_OK;
 }
 
-/* Converts a JSON object of sizes to a list of texts NAME=N. `source` keeps these texts alive in an array. */
+/* Converts a JSON object of sizes to a list of texts NAME=N. `source` owns these texts, in an array that is added to it. */
 static mp_status adopt_bindings(options *o, text_list *list, json_t *object, const char *key, mp_error *err)
 {
     const char *name;
@@ -147,7 +147,7 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
     return MP_OK;
 }
 
-/* True if two values are equal as JSON or as numbers. Other programs write 1.0 as 1. */
+/* True if two JSON values are equal, or are numbers of equal value, because other programs write 1.0 as 1. */
 static bool is_same(const json_t *a, const json_t *b)
 {
     return json_equal(a, b) || (json_is_number(a) && json_is_number(b) && json_number_value(a) == json_number_value(b));
@@ -166,7 +166,7 @@ mp_status options_adopt(options *o, json_t *source, mp_error *err)
         json_t *value = row->key ? json_object_get(source, row->key) : NULL;
         if (!value) continue;
         if (k == OPT_OFFLOAD && o->command == CMD_TRAIN && option_given(o, OPT_OFFLOAD))
-            continue; /* the folder may differ on this machine */
+            continue; /* the folder of the plan may not exist on this machine, so the one on the command line is used */
         if (option_given(o, (option_id)k)) {
             if (is_same(json_object_get(given, row->key), value)) continue;
             MP_ENSURE(text = mp_json_print(value, 0), err, MP_NOMEM, "the options");

@@ -1,4 +1,4 @@
-/* outputs.c - the output files named by options: checks them before the command's work, and reports their sizes afterwards. */
+/* outputs.c - the output files that options name: checks them before the command's work, and prints their sizes afterwards. */
 #include "cli/options/outputs.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "formats/data/checkpoint.h"
 #include "formats/onnx/onnx_weights.h"
 
-/* Returns the file named by option k; NULL if option k names no file, or names standard output. */
+/* Returns the path of the output file that option k names. Returns NULL if option k names no output file, or if it names
+ * standard output. */
 static const char *output_of(const options *o, int k)
 {
     const option_row *row = &option_rows[k];
@@ -21,7 +22,7 @@ static const char *output_of(const options *o, int k)
     return path && strcmp(path, "-") ? path : NULL;
 }
 
-/* True if the path refers to this file, under any name or link. */
+/* True if the path leads to this file, by any name or link. */
 static bool is_file(const char *path, const struct stat *file)
 {
     struct stat info;
@@ -42,15 +43,15 @@ static bool is_source(const text_list *sources, const struct stat *file)
 static bool is_weights(const char *model, const struct stat *file)
 {
     mp_onnx_weights *weights = NULL;
-    /* A file that is not a model is refused later, when it is read. */
+    /* if the model cannot be read, this is reported later, so it is no error here */
     const bool found =
         mp_onnx_weights_open(model, NULL, &weights, NULL) == MP_OK && mp_onnx_weights_in(weights, file->st_dev, file->st_ino);
     mp_onnx_weights_close(weights);
     return found;
 }
 
-/* Returns the role of the file among the inputs of this run; NULL if it is not an input. The file that --resume reads is not
- * counted, because it may be overwritten. */
+/* Returns a noun for the file's role as an input of this run, such as "the model"; NULL if it is no input. The file that
+ * --resume reads is no input in this sense, because the run may overwrite it. */
 static const char *input_in(const options *o, option_id output, const struct stat *file)
 {
     const struct {
@@ -69,7 +70,7 @@ static const char *input_in(const options *o, option_id output, const struct sta
     return o->n_operands && is_weights(o->operands[0], file) ? "weights of the model" : NULL;
 }
 
-/* Refuses an output file that would replace an input of the same run. */
+/* Refuses an output file that is an input of the same run, and so would be overwritten. */
 static int spare_inputs(const options *o)
 {
     struct stat info;
@@ -84,7 +85,7 @@ static int spare_inputs(const options *o)
     return EXIT_DONE;
 }
 
-/* Refuses names for -o with the extension of a picture or of another input format, if the output is JSON or a table. */
+/* If the output is JSON or a table, refuses names for -o with the extension of a picture or of another input format. */
 static int spare_endings(const options *o)
 {
     static const char *const others[] = {".onnx", ".dot", ".gv", ".svg", ".png", ".pdf", ".html"};
@@ -112,7 +113,8 @@ int outputs_try(const options *o)
 void outputs_say(const options *o)
 {
     struct stat info;
-    if (o->command == CMD_PLAN || o->talk.quiet || !isatty(STDERR_FILENO)) return; /* the answer of plan names its file */
+    /* the answer of the command `plan` states the name of its file itself */
+    if (o->command == CMD_PLAN || o->talk.quiet || !isatty(STDERR_FILENO)) return;
     for (int k = 0; k < N_OPTIONS; k++) {
         const char *path = output_of(o, k);
         if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode))

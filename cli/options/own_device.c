@@ -1,4 +1,4 @@
-/* own_device.c - reads a device that --device describes as a known device with changes. */
+/* own_device.c - reads a device from the text form of --device: a device of the table, with changes. */
 #include "cli/options/own_device.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 
-enum { CHANGE_MAX = 64 }; /* most bytes of a value in a change */
+enum { CHANGE_MAX = 64 }; /* most bytes of the text of one value */
 
 typedef struct change {
     const char *key;
-    size_t offset; /* offset of the changed field in mp_device */
-    double unit;   /* factor from the user's unit to the field's unit; 0: the value is a number of bytes */
-    int64_t least; /* smallest value, if it is a number of bytes */
+    size_t offset; /* offset in mp_device of the field that the key changes */
+    double unit;   /* factor from the unit in the text to the unit of the field; 0: the value is a number of bytes */
+    int64_t least; /* smallest allowed value, if it is a number of bytes */
 } change;
 
 static const change changes[] = {{"memory", offsetof(mp_device, memory_bytes), 0, 1},
@@ -40,7 +40,7 @@ static bool is_plain_name(const char *text)
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
 }
 
-/* Applies one change to a device. On failure *why is the end of an error sentence. */
+/* Applies one change to a device. On failure *why is the reason, worded as the end of a sentence. */
 static bool make_change(own_device *d, const char *key, const char *value, const char **why)
 {
     if (!strcmp(key, "name")) {
@@ -70,7 +70,7 @@ static bool make_change(own_device *d, const char *key, const char *value, const
     return false;
 }
 
-/* Parses and applies one change, such as "fp16=60", of `length` bytes. */
+/* Parses and applies one change, such as "fp16=60". The text has `length` bytes. */
 static bool read_change(own_device *d, const char *text, size_t length)
 {
     char word[2 * CHANGE_MAX], *equals;
@@ -122,7 +122,7 @@ bool device_is_file(const char *text)
     return n > 5 && !strcmp(text + n - 5, ".json");
 }
 
-/* Sets the location (line and column) of an error to the first occurrence of a key in the file. */
+/* Sets the location of an error (line and column) to the first occurrence of a key in the device file. */
 static void locate_key(const char *path, const char *key, mp_error *err)
 {
     mp_file file;
@@ -142,7 +142,7 @@ static void locate_key(const char *path, const char *key, mp_error *err)
     mp_file_close(&file);
 }
 
-/* Writes a number or text of the file in the form that --device accepts. */
+/* Writes a number or a text of the device file in the form that --device accepts. */
 static bool value_text(const json_t *value, char *text)
 {
     const char *string = json_string_value(value);
@@ -156,7 +156,7 @@ static bool value_text(const json_t *value, char *text)
     return n > 0 && n < CHANGE_MAX;
 }
 
-/* Reads the keys of a device file. *at is the key that was read last, for error messages. */
+/* Reads all keys of a device file. *at is the key that was read last, so that an error message can name it. */
 static mp_status read_keys(json_t *object, mp_text_builder *out, const char **at, mp_error *err)
 {
     const char *key, *like = json_string_value(json_object_get(object, "like")), *why = NULL;

@@ -1,11 +1,11 @@
-/* own_device.h - devices that are not in the table of device profiles. --device describes such a device as a table device with
- * changes:
+/* own_device.h - devices that are not in the table of device profiles. --device describes such a device by a device of the
+ * table and changes to it:
  *
  * a100,memory=40GiB
  * t4,memory=15GiB,fp16=60,bandwidth=280,reserve=1GiB,name=ours
  *
- * Units: bandwidth in GB/s; fp32, tf32, fp16 and bf16 in TFLOP/s; launch in microseconds. A file may contain the same values
- * (docs/reference/formats.md). It is converted to this text form, which plans and graphs store. */
+ * Units: bandwidth in GB/s; fp32, tf32, fp16 and bf16 in TFLOP/s; launch in microseconds. The same values may be in a device
+ * file (docs/reference/formats.md). A device file is converted to the text form above, which plans and graphs store. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,19 +16,19 @@
 enum { DEVICE_TITLE_MAX = 128, DEVICE_NAME_MAX = 32 };
 
 typedef struct own_device {
-    /* the table device with the changes applied; its name is the user's text, its title is the field below */
+    /* the device of the table with the changes applied; its name is the user's text, and its title is the field below */
     mp_device profile;
     char title[DEVICE_TITLE_MAX];
-    char name[DEVICE_NAME_MAX]; /* short name: the value of name=, or the name of the table device */
+    char name[DEVICE_NAME_MAX]; /* a short name: the value of name=, or the name of the table's device */
 } own_device;
 
-/* Finds the profile for a device's name or for a device with changes. The result points into *out and `text`. Returns false if
- * the device does not exist, or if a part of the text is invalid. */
+/* Finds the profile of a device, given its name or its text form with changes. The result points into *out and `text`. Returns
+ * false if the device does not exist, or if a part of the text is invalid. */
 bool device_read(const char *text, own_device *out);
-/* True if a text is a device with changes. */
+/* True if a text describes a device of the table with changes. */
 bool device_is_own(const char *text);
 
-/* True if --device names a file. */
+/* True if the value of --device is the name of a file. */
 bool device_is_file(const char *text);
 /* Converts a device file to the text form. Release *text with mp_free. MP_IO, MP_PARSE, with the file, the line and the key. */
 mp_status device_file_read(const char *path, char **text, mp_error *err);

@@ -1,4 +1,5 @@
-/* picture_file.c - creates the temporary file of a picture in a folder of its own, so that its name cannot conflict. */
+/* picture_file.c - creates the temporary file into which a picture is drawn. It is in a folder of its own, so that no other
+ * file has its name. */
 #include "cli/options/picture_file.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ bool picture_takes_output(const output_options *o)
     return o->out && !strcmp(o->out, "-");
 }
 
-/* True if `word` is one of "svg, png, pdf". */
+/* True if `word` is an element of a list such as "svg, png, pdf". */
 static bool is_among(const char *list, const char *word)
 {
     const size_t n = strlen(word);
@@ -65,7 +66,8 @@ mp_status picture_file_close(picture_file *file, const output_options *o, mp_sta
     mp_file picture = {0};
     if (!*file->beside) return drawn;
     if (drawn == MP_OK) drawn = mp_file_open(file->beside, INT64_MAX, &picture, err);
-    unlink(file->beside); /* removed before copying: writing to a pipe without a reader ends the program */
+    /* the temporary file is removed before it is copied, because a write to a pipe without a reader ends the program */
+    unlink(file->beside);
     *strrchr(file->beside, '/') = '\0';
     rmdir(file->beside);
     if (drawn == MP_OK) drawn = mp_file_write(o->out, picture.bytes, picture.size, err);

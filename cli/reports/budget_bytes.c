@@ -1,5 +1,5 @@
-/* budget_bytes.c - computes the peak of keep-all, the smallest plan if a budget needs it, and a device's memory minus its
- * reserve. */
+/* budget_bytes.c - converts budgets to bytes. It computes the peak of keep-all, the smallest plan if a budget refers to it, and
+ * the memory of a device minus the reserve. */
 #include "cli/reports/budget_bytes.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "cli/subject/subject.h"
 #include "memplan/smallest.h"
 
-/* True if the command's plans have offsets. A sweep has none and compares live bytes only. */
+/* True if the plans of the command have offsets. A sweep has none, because it compares live bytes only. */
 static bool has_arena(const options *o)
 {
     return o->search.offsets && o->command != CMD_SWEEP;

@@ -1,4 +1,4 @@
-/* link_report.c - prints measured links and networks, and writes network files. */
+/* link_report.c - prints the measured speeds of links and networks, and writes network files. */
 #include "cli/reports/link_report.h"
 
 #include "cli/messages/print.h"
@@ -12,7 +12,8 @@ const char *link_option(const mp_link *l)
                    l->latency_seconds * 1e6, l->is_shared ? ",turns" : "");
 }
 
-/* Returns, in per cent, how much longer compute or a copy takes if both run at the same time. `share` is this as a fraction. */
+/* Returns by how many per cent compute or a copy takes longer if both run at the same time. `share` is the same quantity as a
+ * fraction. */
 static const char *longer(double share)
 {
     return mp_text("%.0f %%", 100 * (share > 1 ? share - 1 : 0));

@@ -1,4 +1,4 @@
-/* mesh_json.h - the JSON form of one choice of `memplan parallel`: a mesh with its schedule, times and memory. */
+/* mesh_json.h - converts one choice of `memplan parallel` to JSON: a mesh with its schedule, times and memory. */
 #pragma once
 
 #include <jansson.h>

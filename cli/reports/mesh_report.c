@@ -1,5 +1,5 @@
-/* mesh_report.c - prints the meshes found by `memplan parallel`, their pipeline stages, and the reasons against other meshes.
- */
+/* mesh_report.c - prints the meshes that `memplan parallel` found, their pipeline stages, and the reasons against other
+ * meshes. */
 #include "cli/reports/mesh_report.h"
 
 #include <math.h>
@@ -10,10 +10,11 @@
 #include "cli/messages/screen.h"
 
 enum { MESH_COLUMNS = 28 };
-static const double tight_share = 0.97; /* fraction of the memory: a mesh with a fuller stage is called tight */
-/* fraction of the memory: a choice with a fuller stage is not offered as an alternative */
+/* if a stage of a mesh fills more than this fraction of the memory, the mesh is called tight */
+static const double tight_share = 0.97;
+/* a choice is offered as an alternative only if each stage fills at most this fraction of the memory */
 static const double loose_share = 0.95;
-static const double worth = 0.05; /* fraction of the step's seconds: an alternative takes longer by at most this */
+static const double worth = 0.05; /* an alternative takes at most this fraction of the step's seconds longer */
 
 const char *mesh_choice_name(const mp_mesh_choice *c)
 {
@@ -33,7 +34,7 @@ static void print_choice(const mp_mesh_choice *c)
                seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds));
 }
 
-/* Returns the seconds per step in which the stage with the most recomputation recomputes. */
+/* Returns the seconds per step that a stage spends on recomputation, for the stage that spends the most. */
 static double recomputing(const mp_mesh_choice *c)
 {
     double most = 0;
@@ -42,7 +43,7 @@ static double recomputing(const mp_mesh_choice *c)
     return most * (double)c->n_micro_batches;
 }
 
-/* Prints why the second mesh takes longer than the first. */
+/* Prints the main reason why the second mesh is slower than the first. */
 static void print_runner_up(const mp_mesh_choice *first, const mp_mesh_choice *second)
 {
     enum { KINDS = 4 };
@@ -75,7 +76,7 @@ void mesh_print_best(const mp_meshes *found)
     if (found->n_best > 1) print_runner_up(&found->choices[0], &found->choices[1]);
 }
 
-/* Prints the bytes that each stage holds on the host, and its copies. */
+/* Prints the bytes that each stage keeps in host memory, and the bytes that it copies. */
 static void print_host(const mp_mesh_choice *c)
 {
     screen_row("  %-5s %10s %10s %21s %10s", "stage", "on host", "state", "of a micro-batch", "copies");
@@ -106,7 +107,8 @@ void mesh_print_stages(const mp_mesh_choice *c, bool has_host)
     if (has_host) print_host(c);
 }
 
-/* Returns the fastest simulated choice that leaves a margin and takes little longer than the first; NULL: none. */
+/* Returns the fastest simulated choice that leaves enough memory free and takes little longer than the first choice; NULL:
+ * there is none. */
 static const mp_mesh_choice *looser(const mp_meshes *found, int64_t memory_bytes)
 {
     const mp_mesh_choice *best = NULL;

@@ -1,4 +1,4 @@
-/* module_rows.c - sums up operators per module, by the module in their names. */
+/* module_rows.c - adds up operators per module. The name of an operator contains the name of its module. */
 #include "cli/reports/module_rows.h"
 
 #include <stdlib.h>
@@ -14,14 +14,15 @@
 enum { DEPTH_MAX = 3, TITLE_MAX = 512 };
 
 typedef struct module {
-    const char *name; /* name of the module's first operator, which begins with the module's name */
-    size_t length;    /* bytes of `name` that are the module's name; 0: the operator is in no module */
-    size_t repeats;   /* number of equal modules that follow and are part of this row; `last` names the last one */
+    const char *name; /* name of the module's first operator; its first `length` bytes are the name of the module */
+    size_t length;    /* length in bytes of the module's name; 0: the operator belongs to no module */
+    /* number of following equal modules that are merged into this row; `last` is the name of the last of them */
+    size_t repeats;
     const char *last;
     size_t last_length;
-    size_t n_others; /* number of further modules that the row sums up ("others") */
+    size_t n_others; /* number of further modules that are added up in this row ("others") */
     int64_t saved_bytes, parameter_bytes, ticks;
-    int64_t rank; /* rows are sorted by descending rank */
+    int64_t rank; /* key by which rows are sorted, largest first */
 } module;
 
 typedef struct table {
@@ -29,7 +30,7 @@ typedef struct table {
     const mp_summary *summary;
     size_t n;
     module *modules;
-    int64_t *parameters; /* per operator of the summary: bytes of its parameters */
+    int64_t *parameters; /* per operator of the summary: bytes of the parameters that it reads */
 } table;
 
 mp_status operator_parameters(const mp_graph *graph, const mp_summary *summary, int64_t **bytes, mp_error *err)
@@ -76,7 +77,7 @@ static bool is_repeated(const module *head, const module *next)
            module_is_next(head->last, head->last_length, next->name, next->length);
 }
 
-/* Merges consecutive equal modules into one row. */
+/* Merges successive equal modules into one row. */
 static void fold(table *t)
 {
     size_t left = 0;
@@ -116,7 +117,7 @@ static void sort_by(table *t, const char *sort)
     qsort(t->modules, t->n, sizeof *t->modules, by_rank);
 }
 
-/* Merges the rows from index `rows` - 1 on into one row, so that `rows` rows remain. */
+/* Adds up the rows from index `rows` - 1 on in one row, so that `rows` rows remain. */
 static void join_rest(table *t, size_t rows)
 {
     module rest = {.name = ""};

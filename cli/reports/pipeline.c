@@ -1,4 +1,4 @@
-/* pipeline.c - collects the results of all ranks of a pipeline, and simulates a training step of all ranks. */
+/* pipeline.c - collects the results of all ranks of a pipeline, and simulates a training step of the whole pipeline. */
 #include "cli/reports/pipeline.h"
 
 #include <stdio.h>
@@ -14,8 +14,8 @@ mp_status pipeline_asked(const options *o, bool *out, mp_error *err)
     MP_ABOUT(err, o->operands[0]);
     mp_pipeline_shape shape;
     *out = false;
-    /* an operand that is a graph file has no pipeline; options for models are then reported as errors when the graph is
-     * loaded */
+    /* a graph file contains the graph of one rank and no pipeline; if options for models were given, loading the graph reports
+     * an error later */
     if (subject_is_graph(o->operands[0])) return MP_OK;
     MP_CHECK(subject_pipeline(o, &shape, err));
     *out = shape.n_ranks > 1 && !o->model.rank;
@@ -52,7 +52,7 @@ options pipeline_rank_options(const pipeline *p, int rank, rank_options *space)
     return one;
 }
 
-/* Assigns the busy seconds of a rank to the pipeline stages of its chunks. */
+/* Copies the busy seconds of a rank's chunks to the pipeline stages of the chunks. */
 static mp_status take_seconds(const pipeline *p, const mp_rank *of, int rank, const mp_step *steps, size_t n,
                               mp_stage_seconds *to, mp_error *err)
 {
@@ -63,12 +63,12 @@ static mp_status take_seconds(const pipeline *p, const mp_rank *of, int rank, co
     return MP_OK;
 }
 
-/* Records the time of the rank's keep-all step without copies. Extra time is relative to this time. */
+/* Records the makespan of the rank's keep-all without copies to other tiers. Extra time is relative to this time. */
 static mp_status take_plain(pipeline *p, const subject *s, int rank, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
     MP_OWNED mp_step *steps = mp_alloc(s->graph->n_nodes, sizeof *steps);
-    mp_rank plain = s->rank; /* a shallow copy: `s->rank` owns the data */
+    mp_rank plain = s->rank; /* a copy without ownership: `s->rank` owns the data */
     if (!steps) return MP_NO_MEMORY(err);
     if (mp_graph_n_state_copies(s->graph)) {
         MP_CHECK(mp_state_fold(s->graph, &folded, err));

@@ -1,5 +1,5 @@
-/* pipeline.h - the answers of `estimate`, `plan` and `timeline` about all ranks of a pipeline. (With --rank, these commands
- * answer about the graph of one rank instead.) */
+/* pipeline.h - the answers of `estimate`, `plan` and `timeline` for a pipeline, about all of its ranks. (With --rank, these
+ * commands answer about the graph of one rank instead.) */
 #pragma once
 
 #include <jansson.h>
@@ -9,18 +9,19 @@
 
 enum { PIPELINE_FILE_MAX = 512 };
 
-/* The numbers of one rank, with everything kept or with a plan. */
+/* The results for one rank, either with everything kept or with a plan. */
 typedef struct pipeline_rank {
     int64_t parameter_bytes, gradient_bytes, state_bytes;
-    int64_t held_bytes;          /* stash: bytes of other micro-batches in flight while one runs */
-    int64_t in_flight;           /* number of micro-batches in flight, the running one included */
-    int64_t peak_bytes;          /* peak bytes of the rank, stash included */
-    int64_t keep_all_peak_bytes; /* peak bytes of the rank with everything kept */
+    int64_t held_bytes;          /* bytes of the stash, in which other micro-batches in flight are held while one runs */
+    int64_t in_flight;           /* number of micro-batches in flight, including the running one */
+    int64_t peak_bytes;          /* peak bytes of the rank, including the stash */
+    int64_t keep_all_peak_bytes; /* peak bytes of the rank if everything is kept */
     int64_t ticks, keep_all_ticks;
     double tick_seconds;
-    char file[PIPELINE_FILE_MAX]; /* name of the file with the rank's plan; "": no file */
+    char file[PIPELINE_FILE_MAX]; /* name of the file to which the rank's plan was written; "": no file */
     bool has_plan;
-    int64_t budget_bytes, floor_bytes; /* bytes of the search's budget; floor, only if the search found no plan */
+    /* bytes of the budget of the search; bytes of the floor, only if the search found no plan */
+    int64_t budget_bytes, floor_bytes;
 } pipeline_rank;
 
 typedef struct pipeline {
@@ -30,51 +31,56 @@ typedef struct pipeline {
     const char *program; /* the program that trains, as from subject_program */
     int n_blocks, *begins;
     int64_t micro_batch; /* samples per micro-batch; 0: unknown */
-    device_room room;    /* memory of the device named by --device; without --device its name is "" */
+    device_room room;    /* memory of the device named by --device; its name is "" if --device was not given */
     other_rules other;   /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
     pipeline_rank *ranks;
-    mp_stage_seconds *seconds, *keep_all_seconds; /* per stage: busy seconds with the plans, and with everything kept */
+    /* per stage: busy seconds with the plans; busy seconds with everything kept */
+    mp_stage_seconds *seconds, *keep_all_seconds;
     mp_played *played, *keep_all_played;
     mp_pool *pool;
 } pipeline;
 
-/* Sets *out to true if the options are about a pipeline as a whole. MP_INVALID as subject_pipeline. */
+/* Sets *out to true if the options request an answer about a pipeline as a whole. MP_INVALID as subject_pipeline. */
 mp_status pipeline_asked(const options *o, bool *out, mp_error *err);
-/* Starts an answer about all ranks. Release it with pipeline_free on any status. */
+/* Prepares an answer about all ranks. Release it with pipeline_free on any status. */
 mp_status pipeline_start(const options *o, pipeline *out, mp_error *err);
 void pipeline_free(pipeline *p);
-/* Returns the options for one rank of the pipeline. They point to texts in `space`. */
+/* Returns the options with which the graph of one rank is built. They point to texts in `space`. */
 typedef struct rank_options {
     char rank[16];
 } rank_options;
 options pipeline_rank_options(const pipeline *p, int rank, rank_options *space);
-/* Records the memory of a rank's subject, and the busy seconds of these steps. steps NULL: of keep-all. */
+/* Records the memory of a rank, which is the subject, and its busy seconds with these steps. steps NULL: with the steps of
+ * keep-all. */
 mp_status pipeline_take(pipeline *p, int rank, const subject *s, const mp_step *steps, size_t n, mp_error *err);
-/* Simulates a training step of all ranks, with the plans and with everything kept. Sets p->played and p->keep_all_played. */
+/* Simulates a training step of all ranks, once with the plans and once with everything kept. Sets p->played and
+ * p->keep_all_played. */
 mp_status pipeline_play(pipeline *p, mp_error *err);
 
-/* A search for the plan of one rank. */
+/* The request and the result of a search for the plan of one rank. */
 typedef struct rank_plan_request {
     const options *asked;
     const budget *budget;
     unsigned stages_off, solvers_off; /* as in mp_request */
     int64_t budget_bytes;             /* result: bytes of the budget */
-    int64_t floor_bytes; /* result if no plan was found: floor of the rank without a stash, below which no schedule exists */
+    /* result if no plan was found: the floor of the rank without a stash, which no schedule can go below */
+    int64_t floor_bytes;
 } rank_plan_request;
-/* Searches for a plan of one rank, which is the subject. Sets the stash to the exact bytes that the plan keeps for other
- * micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. As mp_solve. */
+/* Searches for a plan of one rank, which is the subject. Sets the rank's stash to exactly the bytes that the plan keeps for
+ * other micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. As mp_solve. */
 mp_status pipeline_plan_rank(rank_plan_request *request, subject *s, mp_plan **out, mp_error *err);
-/* Returns the peak bytes of the rank with the largest peak. */
+/* Returns the peak bytes of the rank with the highest peak. */
 int64_t pipeline_peak(const pipeline *p);
-/* Prints the time of a training step of the pipeline, and its bubble. */
+/* Prints the time of a training step of the whole pipeline, and its bubble. */
 void pipeline_print_step(const pipeline *p);
 /* Returns the answer about all ranks as a new JSON reference; NULL if out of memory. */
 json_t *pipeline_json(const pipeline *p);
 
-/* Measures every rank with everything kept. Release *out with pipeline_free on any status. Errors as subject_load. */
+/* Builds the graph of every rank, and measures it with everything kept. Release *out with pipeline_free on any status. Errors
+ * as subject_load. */
 mp_status pipeline_estimate_ranks(const options *o, pipeline *out, mp_error *err);
 
-/* The commands timeline, estimate and plan for a whole pipeline. They return the exit status. */
+/* The commands timeline, estimate and plan for a whole pipeline. Each prints its answer and returns the exit status. */
 int pipeline_timeline(const options *o);
 int pipeline_estimate(const options *o);
 int pipeline_plan(const options *o, const budget *b, unsigned stages_off, unsigned solvers_off);

@@ -1,5 +1,5 @@
-/* pipeline_answers.c - answers about all ranks of a pipeline with everything kept: the memory of each rank, the time of a
- * step, and a picture of the micro-batch that each rank runs at each time. */
+/* pipeline_answers.c - answers about all ranks of a pipeline with everything kept. They contain the memory of each rank, the
+ * time of a training step, and a picture of the micro-batches that each rank executes over time. */
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
@@ -10,7 +10,7 @@
 #include "formats/canvas/canvas.h"
 #include "memplan/pictures/pipeline_picture.h"
 
-/* Returns the network's blocks that are in the stages of a rank, as ranges: "0-5, 12-17". */
+/* Returns the blocks of the network that belong to the stages of a rank, as ranges: "0-5, 12-17". */
 static const char *blocks_text(const pipeline *p, int rank)
 {
     const char *text = "";
@@ -62,8 +62,8 @@ mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
     return pipeline_play(p, err);
 }
 
-/* Finds the peak of the fullest rank under the other rules: PyTorch's if the answer uses memplan's, and the reverse. If these
- * rules refuse the model, the peak is unknown. */
+/* Computes the peak of the fullest rank under the other rules: PyTorch's rules if the answer uses memplan's, and the reverse.
+ * If the other rules refuse the model, the peak is unknown. */
 static mp_status find_other(const options *o, pipeline *p, mp_error *err)
 {
     mp_error ours = {0};

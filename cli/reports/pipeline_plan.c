@@ -1,12 +1,13 @@
 /* pipeline_plan.c - finds a plan for every rank of a pipeline. Each plan is within the budget and is written to its own file.
  *
- * The stash of a rank holds the other micro-batches in flight. Its bytes are a multiple of the bytes that the rank's plan
- * keeps, and they count in the budget. So the plan and the stash depend on each other. The plan is searched with a guessed
- * stash. If the plan found keeps more, the next guess is larger. If it keeps less, the next guess may be smaller. The plan
- * with the smallest sufficient guess is the result. Then the stash is set to the exact bytes that the plan keeps.
+ * The stash of a rank holds the other micro-batches in flight. Its bytes count in the budget, and they are a multiple of the
+ * bytes that the rank's plan keeps. So the plan depends on the stash, and the stash on the plan. A plan is searched with a
+ * guess of the stash's bytes. If the plan found needs a larger stash, the next guess is larger. If it needs a smaller stash,
+ * the next guess may be smaller. The result is the plan found with the smallest sufficient guess. Its stash is then set to
+ * exactly the bytes that it needs.
  *
- * Each chunk has its own stash. The guesses of all chunks are in proportion to their stashes in keep-all. So a guess is a
- * single number: the largest stash of a chunk. */
+ * Each chunk has its own stash. The guessed stashes of the chunks have the same proportions as the stashes in keep-all. So a
+ * guess is a single number: the bytes of the largest stash. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 #include "memplan/arena.h"
 #include "memplan/check.h"
 
-/* at most this many guesses per rank; guessing ends when two guesses differ by less than budget / FINENESS */
+/* most guesses per rank; guessing also ends when two guesses differ by less than budget / FINENESS */
 enum { GUESSES = 8, FINENESS = 100 };
 
 typedef struct rank_search {
@@ -32,15 +33,15 @@ typedef struct rank_search {
     unsigned stages_off, solvers_off;
     int n_chunks;
     int64_t *keep_all; /* per chunk: bytes of its stash in keep-all */
-    int64_t *guessed;  /* per chunk: bytes of its guessed stash */
+    int64_t *guessed;  /* per chunk: bytes of its stash in the present guess */
     int64_t *found;    /* per chunk: bytes of its stash with the plan found last */
     int64_t *held;     /* per chunk: bytes of its stash with the best plan */
     mp_step *steps;    /* steps of the best plan; NULL: none */
     size_t n_steps;
-    int64_t ticks, most_held; /* makespan of the best plan; its largest stash in bytes */
+    int64_t ticks, most_held; /* makespan of the best plan in ticks; bytes of its largest stash */
     char *solver;             /* name of the searcher that found the best plan */
     uint64_t seed;
-    mp_pool *pool; /* owns keep_all, guessed, found and held */
+    mp_pool *pool; /* owns the arrays keep_all, guessed, found and held */
 } rank_search;
 
 static void rank_search_clear(rank_search *x)
@@ -64,8 +65,8 @@ static int64_t share_of(int64_t number, int64_t part, int64_t whole)
     return part >= whole ? number : (int64_t)ceil((double)number * ((double)part / (double)whole));
 }
 
-/* Returns the smallest guess (largest stash of a chunk) that covers the stash of the plan found last. If some chunk needs more
- * than in keep-all, returns one byte more than keep-all's largest stash. */
+/* Returns the smallest guess (bytes of the largest stash) with which every chunk's stash is at least as large as the plan found
+ * last requires. If some chunk requires more than in keep-all, returns one byte more than keep-all's largest stash. */
 static int64_t guess_for(const rank_search *x)
 {
     const int64_t most = most_of(x, x->keep_all);
@@ -77,7 +78,7 @@ static int64_t guess_for(const rank_search *x)
     return guess;
 }
 
-/* Stores a plan if it is faster than the best plan, or equally fast with a smaller stash. */
+/* Stores a plan if it is faster than the best plan so far, or as fast with a smaller stash. */
 static mp_status remember(rank_search *x, const mp_plan *plan, const int64_t *held, mp_error *err)
 {
     const int64_t most = most_of(x, held);
@@ -96,8 +97,8 @@ static mp_status remember(rank_search *x, const mp_plan *plan, const int64_t *he
     return MP_OK;
 }
 
-/* Searches for a plan with the guessed stash. *needed is the guess that would suffice for the plan found; -1: no plan was
- * found. */
+/* Searches for a plan with the guessed stash. *needed is the smallest guess that is sufficient for the plan found; -1: no plan
+ * was found. */
 static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_error *err)
 {
     const int64_t most = most_of(x, x->keep_all);
@@ -124,7 +125,7 @@ static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_
     return !lacks || mp_plan_need(plan) + lacks <= x->budget_bytes ? remember(x, plan, x->found, err) : MP_OK;
 }
 
-/* Returns a first guess: the largest stash with which the rank fits, if all its other memory is as in keep-all. */
+/* Returns the first guess: the largest stash with which the rank still fits if everything is kept. */
 static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t in_flight, int64_t keep_all_peak)
 {
     const int64_t over = keep_all_peak - x->budget_bytes;
@@ -132,9 +133,9 @@ static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t 
     return less < keep_all_held ? keep_all_held - less : keep_all_held / 2;
 }
 
-/* Searches with guesses between `low`, which is too small, and `high`, which is sufficient or too large. If a plan keeps less
- * than guessed, the next guess is the stash of that plan. Otherwise it is half-way between the limits. If no guess yields a
- * plan, tries the stash of keep-all, which suffices for every plan. */
+/* Searches with guesses between `low`, which is too small, and `high`, which is sufficient or too large. If a plan needs a
+ * smaller stash than guessed, the next guess is the stash that it needs. Otherwise the next guess is half-way between the
+ * limits. If no guess yields a plan, tries the stash of keep-all, which is sufficient for every plan. */
 static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err)
 {
     int64_t low = 0, high = rank->held_bytes, needed;
@@ -142,7 +143,8 @@ static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err
     int64_t guess = fits || !high ? high : first_guess(x, high, rank->in_flight, rank->keep_all_peak_bytes);
     for (int k = 0; k < GUESSES && !interrupt_asked(); k++) {
         MP_CHECK(search_with(x, guess, &needed, err));
-        if (!high || (fits && x->steps)) break; /* no stash is needed, or nothing has to be recomputed */
+        /* the search is done: the rank needs no stash, or the plan that keeps everything fits */
+        if (!high || (fits && x->steps)) break;
         if (needed > guess)
             low = guess;
         else
@@ -154,7 +156,7 @@ static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err
     return x->steps || interrupt_asked() ? MP_OK : search_with(x, rank->held_bytes, &needed, err);
 }
 
-/* Builds the plan of the best steps, with exactly the stash that they need. */
+/* Builds the plan from the best steps. Sets the stash to exactly the bytes that these steps need. */
 static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -171,7 +173,7 @@ static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the floor of a rank in *floor_bytes, without a stash for other micro-batches. */
+/* Returns the floor of a rank in *floor_bytes, without a stash. */
 static mp_status find_floor(rank_search *x, int64_t *floor_bytes, mp_error *err)
 {
     memset(x->guessed, 0, (size_t)x->n_chunks * sizeof *x->guessed);
@@ -202,7 +204,8 @@ mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp
     const mp_request request = outcome_request(&all);
     MP_CHECK(outcome_find_budget(&all, r->budget, &request, err));
     r->budget_bytes = x.budget_bytes = all.budget_bytes;
-    if (rank.keep_all_peak_bytes <= x.budget_bytes) { /* keep-all fits, but a faster plan may keep even more bytes */
+    /* keep-all fits, so it is the first plan; a plan with less waiting may be faster and keep even more bytes */
+    if (rank.keep_all_peak_bytes <= x.budget_bytes) {
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
         MP_CHECK(mp_plan_new(s->graph, "none", steps, keep_all->n_steps, &plan, err));
         if (r->asked->search.offsets) MP_CHECK(mp_arena_layout(s->graph, plan, err));
@@ -265,8 +268,8 @@ static void print_verdict(const pipeline *p, int without)
                        p->mesh, program, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
 }
 
-/* For each rank without a plan, prints its floor, and how to find the smallest budget. Returns true if a floor proves that no
- * plan exists. */
+/* For each rank without a plan, prints its floor, and how the user can find the smallest possible budget. Returns true if a
+ * floor proves that no plan exists. */
 static bool print_floors(const pipeline *p, bool is_quiet)
 {
     bool is_proved = false;
@@ -283,7 +286,7 @@ static bool print_floors(const pipeline *p, bool is_quiet)
     return is_proved;
 }
 
-/* Refuses options that make sense only for a single graph. */
+/* Refuses options that are only meaningful for a single graph. */
 static int refuse(const options *o, const budget *b)
 {
     const char *what = o->search.checkpoints                     ? "--checkpoints"

@@ -168,7 +168,7 @@ static json_t *node_json(const mp_graph *graph, int node)
     return node < 0 ? json_null() : json_integer(graph->nodes[node].id);
 }
 
-/* Returns the deciding interval as JSON; JSON null if the bound does not come from an interval. */
+/* Returns the interval of steps that decides the bound as JSON; JSON null if the bound was not proved from an interval. */
 static json_t *interval_json(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;

@@ -1,4 +1,5 @@
-/* plan_checkpoints.c - finds the checkpoints that a user must set to follow a plan, in one pass over the plan's steps. */
+/* plan_checkpoints.c - finds the checkpoints that a user must set in order to follow a plan, in one pass over the plan's
+ * steps. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -8,12 +9,12 @@
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 
-/* Facts about a storage, as bits: it was produced; it was produced again; a recomputation starts from it; it is kept for
- * backward; it is computed from recomputed storages. */
+/* Facts about a storage, one bit each. MADE: it was produced. MADE_AGAIN: it was produced again. STARTS: a recomputation starts
+ * from it. KEPT: it is kept for backward. BEHIND: it is computed from recomputed storages. */
 enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
 
-/* True if storage s is an activation. Storages produced on channels other than compute are gathered parameters and do not
- * count. */
+/* True if storage s is an activation. A storage that is produced on a channel other than compute is a gathered parameter and no
+ * activation. */
 static bool is_activation(const mp_graph *graph, int s)
 {
     const int producer = graph->producer[s];
@@ -23,8 +24,8 @@ static bool is_activation(const mp_graph *graph, int s)
            graph->nodes[producer].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM;
 }
 
-/* Marks (BEHIND) the storages that are computed from recomputed storages, directly or through storages that are neither kept
- * nor recomputed. */
+/* Marks with BEHIND the storages that are computed from a recomputed storage, directly or through storages that are neither
+ * kept nor recomputed. */
 static void mark_behind(const mp_graph *graph, unsigned char *seen)
 {
     for (size_t k = 0; k < graph->n_nodes; k++) {
@@ -81,7 +82,7 @@ void checkpoints_free(checkpoints_to_set *set)
     *set = (checkpoints_to_set){0};
 }
 
-/* With --list: prints the recomputed operators by their nodes' names, in the order of their first recomputation. */
+/* With --list: prints the names of the recomputed operators, in the order of their first recomputation. */
 static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, size_t n_runs, mp_error *err)
 {
     size_t n = 0;

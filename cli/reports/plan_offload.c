@@ -1,4 +1,4 @@
-/* plan_offload.c - reports the copies of a plan to other tiers and back, and how long a step waits for them. */
+/* plan_offload.c - reports the copies of a plan to other tiers and back, and how long compute waits for them in a step. */
 #include "cli/reports/plan.h"
 
 #include "cli/messages/interrupt.h"
@@ -10,7 +10,7 @@
 #include "memplan/makespan.h"
 #include "planner/solve/away.h"
 
-/* Bytes of activations of one kind, by how the plan treats them: kept, recomputed or copied. */
+/* Bytes of the activations of one kind, divided by the plan's decision: kept, recomputed or copied. */
 typedef struct fate_bytes {
     int64_t bytes[MP_N_KINDS][MP_N_FATES];
 } fate_bytes;
@@ -25,7 +25,7 @@ static mp_status add_fates(const mp_graph *graph, const mp_plan *plan, fate_byte
     return MP_OK;
 }
 
-/* Returns an upper bound on the seconds by which copies slow down compute, because each copied byte is read or written once in
+/* Returns the largest number of seconds by which copies can slow down compute: each copied byte is also read or written once in
  * the device's memory. Negative: the device is unknown. */
 static double slowdown_of(const subject *s, const mp_copying *copying)
 {
@@ -36,7 +36,7 @@ static double slowdown_of(const subject *s, const mp_copying *copying)
     return (double)(copying->out_bytes + copying->in_bytes) / device.profile.bytes_per_second;
 }
 
-/* Prints a line for each kind of storage that the plan could keep, recompute or copy. */
+/* Prints a line for each kind of storage about which the plan decides: kept, recomputed or copied. */
 static void print_fates(const fate_bytes *fates)
 {
     for (int kind = MP_KIND_ACTIVATION; kind <= MP_KIND_SAVED; kind++) {
@@ -48,7 +48,7 @@ static void print_fates(const fate_bytes *fates)
     }
 }
 
-/* Returns the bytes of optimizer state kept in other tiers. */
+/* Returns the bytes of optimizer state that are stored in other tiers. */
 static int64_t state_away(const mp_graph *graph)
 {
     int64_t bytes = 0;
@@ -76,7 +76,7 @@ static void print_waits(const outcome *out, const mp_plan *plan, const mp_copyin
                 is_end ? "" : node_text(graph, plan->steps[copying->longest_wait].node));
 }
 
-/* Called during a search. Returns false, which ends it, when the user has pressed Ctrl-C. */
+/* Progress function of the searches below. Returns false, which ends the search, if the user has pressed Ctrl-C. */
 static bool goes_on(const mp_progress *progress, void *data)
 {
     (void)progress;
@@ -116,7 +116,7 @@ static const char *worth_text(const outcome *out, int64_t ticks)
     return ticks ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "nothing";
 }
 
-/* Prints the time saved by more memory and by a faster link. Prints nothing if the plan has no extra time. */
+/* Prints how much time would be saved by more memory, and by a faster link. Prints nothing if the plan takes no extra time. */
 static void print_worth(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;

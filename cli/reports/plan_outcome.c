@@ -1,4 +1,4 @@
-/* plan_outcome.c - prints the parts of a plan's report: budget, table rows, arena and peak. */
+/* plan_outcome.c - prints parts of a plan's report: the budget, table rows, the arena and the peak. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -122,7 +122,7 @@ mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err
     return MP_OK;
 }
 
-/* Prints the arena and the bytes lost to fragmentation. */
+/* Prints the bytes of the arena, and the bytes lost to fragmentation. */
 mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err)
 {
     const int64_t live = mp_plan_live_bytes(plan);

@@ -1,5 +1,5 @@
-/* plan_refusal.c - prints why a search found no plan: the proof, the storages that cause the floor, and a budget that
- * suffices. */
+/* plan_refusal.c - prints why a search found no plan: the proof, the storages that cause the floor, and a budget with which a
+ * plan exists. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ static void print_static(const mp_graph *graph)
     screen_text(6, "  and %s", static_text(graph));
 }
 
-/* True if storage `s` comes after storage `than` in the order of printing: descending bytes, then ascending index. True if
- * `than` is -1. */
+/* True if storage `s` is printed after storage `than`. Storages are printed by descending bytes, and those of equal bytes by
+ * ascending index. `than` -1: always true. */
 static bool comes_after(const mp_graph *graph, int s, int than)
 {
     if (than < 0) return true;
@@ -26,7 +26,7 @@ static bool comes_after(const mp_graph *graph, int s, int than)
     return a < b || (a == b && s > than);
 }
 
-/* Prints the reason for a floor at the end of backward: the gradients that the updates read afterwards. */
+/* Prints the reason for a floor at the end of backward: the gradients that updates read after backward. */
 static void print_floor_at_end(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;
@@ -36,7 +36,8 @@ static void print_floor_at_end(const outcome *out)
     print_static(graph);
 }
 
-/* Prints the reason for a floor at a tensor that must stay live until a node reads it, or be recomputed before. */
+/* Prints the reason for a floor that a recomputable tensor causes: until a node reads it, the tensor must stay live or be
+ * recomputed. */
 static void print_floor_held(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;
@@ -51,8 +52,8 @@ static void print_floor_held(const outcome *out)
     print_static(graph);
 }
 
-/* Prints the node at which the floor occurs, the largest storages that the node uses, and the other storages that are live
- * then in every order. */
+/* Prints the node at which the floor occurs, the largest storages that this node uses, and the other storages that are live at
+ * this node in every order. */
 static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };
@@ -70,7 +71,7 @@ static void print_floor(const outcome *out)
     const int *const lists[] = {alternative->reads, alternative->writes, alternative->adds};
     const size_t lengths[] = {alternative->n_reads, alternative->n_writes, alternative->n_adds};
     int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - alternative->workspace_bytes;
-    int last = -1; /* the storage printed last; the next one is the first after it in the order of comes_after */
+    int last = -1; /* the storage that was printed last, from which the next one is found; -1: none */
     mp_label label;
     screen_text(0, "The floor is set by %s, which needs at once:", node_text(graph, out->floor_reason.node));
     for (int line = 0;; line++) {
@@ -100,7 +101,7 @@ bool is_below_floor(const outcome *out)
     return out->budget_bytes < out->floor_bytes;
 }
 
-/* True if the options leave only one plan, such as a given list of checkpoints, and the search has tried it. */
+/* True if the options allow only one plan, such as a given list of checkpoints, and the search has judged this plan. */
 static bool is_one_plan(const search_options *o)
 {
     return o->checkpoints || !strcmp(o->solver, "none");
@@ -120,7 +121,7 @@ int no_plan_status(bool is_proved)
     return is_proved ? EXIT_NO : interrupt_asked() ? interrupt_status() : EXIT_UNKNOWN;
 }
 
-/* Prints the verdict, which is the first and the last line. */
+/* Prints the verdict, which is both the first and the last line of the answer. */
 static void print_no(const outcome *out, const char *more)
 {
     const char *title = plan_title(out), *budget = plan_budget_text(out);

@@ -1,4 +1,4 @@
-/* plan_report.c - prints a plan, as text (at most 24 lines without -v and --list) and as JSON. */
+/* plan_report.c - prints a plan as text (at most 24 lines without -v and --list), or as JSON. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@
 #include "memplan/arena.h"
 #include "planner/segments/module_tree.h"
 
-enum { LINES = 4 }; /* lines for the checkpoints and the other rules together */
+enum { LINES = 4 }; /* number of lines for the checkpoints and for the other rules together */
 
-/* Computes peak and time if a framework recomputes whole segments between the plan's checkpoints. *applies is false for graphs
- * without a backward phase. */
+/* Computes the peak and time that result if a framework recomputes whole segments between the plan's checkpoints. *applies is
+ * false for graphs without a backward phase. */
 static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *applies, int64_t *peak, int64_t *ticks,
                              mp_error *err)
 {
@@ -29,7 +29,7 @@ static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *a
     return st;
 }
 
-/* Prints how many modules no plan can wrap, and the first of their names. */
+/* Prints the number of modules that no plan can wrap, and the first of their names. */
 static mp_status print_left_out(const outcome *out, mp_error *err)
 {
     enum { NAMES = 72 };
@@ -49,7 +49,7 @@ static mp_status print_left_out(const outcome *out, mp_error *err)
     return MP_OK;
 }
 
-/* For a plan of wrapped modules: prints the modules, with their names in the plan's file. */
+/* For a plan that wraps modules: prints the modules, with the names that they have in the plan's file. */
 static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error *err)
 {
     enum { NAMES = 3800 };
@@ -68,7 +68,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
     return print_left_out(out, err);
 }
 
-/* Prints how many nodes with several algorithms do not use their fastest one. */
+/* Prints the number of nodes that have several algorithms and do not use the fastest. */
 static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
 {
     size_t n = 0, n_slower = 0;
@@ -79,7 +79,7 @@ static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
     if (n) print("  algorithms: %zu of %zu nodes use a slower one with a smaller workspace\n", n_slower, n);
 }
 
-/* Prints by how much the plan's time exceeds the bound. */
+/* Prints by how much the time of the plan exceeds the bound. */
 static void print_bound(const outcome *out)
 {
     const mp_answer *a = &out->answer;
@@ -87,7 +87,7 @@ static void print_bound(const outcome *out)
     const double ticks = (double)a->plan->ticks, bound = (double)a->bound.ticks, base = (double)out->plain_ticks;
     const char *which = a->bound.orders == MP_BOUND_THIS_ORDER ? "in this order and budget no plan" : "no plan in this budget";
     const char *extra = extra_text(bound, base);
-    if (bound < base) /* keep-all includes waits for network or copies, so the bound can be below keep-all */
+    if (bound < base) /* the time of keep-all includes waits for network and copies, so the bound may be lower */
         extra = mp_text("%s (%s)", seconds_text(bound * out->subject->graph->tick_seconds), extra);
     if (a->plan->ticks <= a->bound.ticks)
         screen_text(4, "  proved: %s takes less than %s: this one is optimal", which, extra);
@@ -96,7 +96,7 @@ static void print_bound(const outcome *out)
                     a->effort == MP_EFFORT_THOROUGH || !out->asked->talk.verbose ? "" : " (--effort thorough goes on)");
 }
 
-/* Prints the verdict as the last line. The verdict is also the first line, which may have scrolled away. */
+/* Prints the verdict again as the last line, because the first line may no longer be visible on the terminal. */
 static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;
@@ -164,7 +164,7 @@ mp_status print_plan(const outcome *out, mp_error *err)
     return MP_OK;
 }
 
-/* Prints the answer as JSON. If no plan fits the budget, the header describes the smallest plan found. */
+/* Prints the answer as JSON. If no plan fits the budget, the header contains the values of the smallest plan that was found. */
 mp_status print_plan_json(const outcome *out, mp_error *err)
 {
     const mp_graph *graph = out->subject->graph;

@@ -1,4 +1,4 @@
-/* progress.c - the progress line: time, best plan and bound; with -v the searchers' counters. */
+/* progress.c - the progress line: elapsed time, best plan and bound; with -v also counters of the searchers. */
 #include "cli/reports/progress.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "cli/messages/terminal.h"
 #include "estimator/base/clock.h"
 
-enum { MOST_SECONDS = 2 }; /* most seconds from a signal until a search without a plan has stopped */
+enum { MOST_SECONDS = 2 }; /* a search without a plan must stop within this number of seconds after a signal */
 
 double progress_time_left(const search_options *o)
 {
@@ -47,7 +47,7 @@ void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t 
     if (o->command != CMD_TRAIN) interrupt_force("memplan: stopped before a plan was found\n", MOST_SECONDS);
 }
 
-/* Returns the extra time of the best plan and of the bound, as "  best +5.7 %, at least +5.6 %". */
+/* Returns the extra time of the best plan, and of the bound, as " best +5.7 %, at least +5.6 %". */
 static const char *extra_found(const progress *p, int64_t baseline_ticks)
 {
     const double base = (double)baseline_ticks;
@@ -57,7 +57,7 @@ static const char *extra_found(const progress *p, int64_t baseline_ticks)
                    p->bound_ticks > baseline_ticks ? extra_text((double)p->bound_ticks, base) : "");
 }
 
-/* Returns the smallest peak found by the search, as "  18.90 GiB so far". */
+/* Returns the smallest peak that the search has found, as " 18.90 GiB so far". */
 static const char *smallest_found(const mp_progress *now)
 {
     const int64_t bytes = now->smallest_peak_bytes;

@@ -1,4 +1,5 @@
-/* rank_rows.c - prints the measurements of each rank of a training, as table rows and JSON, and writes a trace of all ranks. */
+/* rank_rows.c - prints the measurements of each rank of a training as table rows and as JSON, and writes a trace of all
+ * ranks. */
 #include "cli/reports/rank_rows.h"
 
 #include <math.h>
@@ -10,15 +11,15 @@
 #include "executor/ranks/exchanges.h"
 #include "formats/json/json.h"
 
-enum { SILENT_SECONDS = 600 }; /* the default timeout of an execution, in seconds */
+enum { SILENT_SECONDS = 600 }; /* the default timeout of waits between ranks (mp_execution_options), in seconds */
 
-/* Returns the fraction of the network time during which the rank computed; -1: it used no network. */
+/* Returns the fraction of the time of network transfers during which the rank also computed; -1: the rank used no network. */
 static double hidden(const mp_rank_report *of)
 {
     return of->network_seconds > 0 ? fmax(0, 1 - of->wait_seconds / of->network_seconds) : -1;
 }
 
-/* Returns the measurements of all ranks together: sums of bytes, and averages of times. */
+/* Combines the measurements of all ranks: bytes are added up, and times are averaged. */
 static mp_rank_report sum_of(const mp_report *r)
 {
     mp_rank_report sum = {0};
@@ -44,7 +45,7 @@ static void print_rank(const char *name, const mp_rank_report *before, const mp_
                hidden(of) < 0 ? "-" : mp_text("%.0f %%", 100 * hidden(of)));
 }
 
-/* Kinds of data that a rank sends: its collectives by kind, then the exchanges inside operators. */
+/* The kinds of data that a rank sends: first one kind per collective, then the exchanges inside operators. */
 enum { OF_OPERATORS = MP_N_COLLECTIVES, N_SENT };
 
 static const mp_sent *sent_of(const mp_rank_report *of, int kind)
@@ -57,7 +58,7 @@ static const char *sent_name(int kind)
     return kind == OF_OPERATORS ? "of operators" : mp_collective_name((mp_collective)kind);
 }
 
-/* Prints a row per rank, and a row for all ranks. */
+/* Prints one row per rank, and one row for all ranks together. */
 static void print_rows(const train_outcome *t)
 {
     const mp_report *r = &t->after;
@@ -78,7 +79,7 @@ static void print_rows(const train_outcome *t)
              "communication time spent computing");
 }
 
-/* Prints the schedule of a training step in a pipeline. */
+/* Prints the pipeline schedule of a training step. */
 static void print_stages(const train_outcome *t)
 {
     const mp_report *r = &t->after;
@@ -141,7 +142,7 @@ static json_t *peaks_json(const mp_rank_report *of)
                      (json_int_t)of->measured_peak_bytes, "process_bytes", (json_int_t)of->process_bytes);
 }
 
-/* Returns the measurements of one rank, or of all ranks together, as JSON. */
+/* Returns the measurements of one rank, or of all ranks together, as a JSON object. */
 static json_t *measured_json(const mp_rank_report *before, const mp_rank_report *of)
 {
     return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "before", peaks_json(before), "after", peaks_json(of),
@@ -183,7 +184,7 @@ json_t *train_ranks_json(const train_outcome *t)
     return object;
 }
 
-/* Rank 0 writes the file. The other ranks send their events to rank 0, one rank after the other. */
+/* Rank 0 writes the trace. Every other rank sends its events to rank 0, one rank after the other. */
 mp_status train_write_trace(const train_outcome *t, const ranks *r, const mp_step_time *times, const options *o, mp_error *err)
 {
     MP_OWNED char *own = NULL;

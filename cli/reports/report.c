@@ -1,5 +1,5 @@
-/* report.c - prints the live storages at the peak, static memory by kind, names of nodes, and the kernels used for attention.
- */
+/* report.c - prints the storages that are live at the peak, static memory by kind, names of nodes, and the kernels that compute
+ * attention. */
 #include "cli/reports/report.h"
 
 #include <stdio.h>
@@ -48,20 +48,21 @@ const char *node_text(const mp_graph *graph, int node)
     return mp_text("%s (%s%s%s)", name, op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
 }
 
-/* Returns a name. If it is longer than `most` bytes, its middle is left out, because the ends tell the most. */
+/* Returns a name that is shortened to `most` bytes. Its middle is omitted, because the begin and the end are most
+ * informative. */
 static const char *elided(const char *name, size_t most)
 {
     static const char gap[] = "...";
     const size_t n = strlen(name), kept = most - sizeof gap + 1;
     size_t head = kept / 2, tail = n - (kept - kept / 2);
     if (n <= most) return name;
-    /* moves back to the start of a UTF-8 character, so that it is not split */
+    /* moves back to the first byte of a UTF-8 character, so that no character is split */
     while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--;
     while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
     return mp_text("%.*s%s%s", (int)head, name, gap, name + tail);
 }
 
-/* Prints the peak in one sentence: its node and the largest live storages. */
+/* Prints the peak in one sentence, with its node and the largest live storages. */
 static void report_peak_shortly(const mp_graph *graph, const mp_timeline *timeline, int node, const int *spans, size_t n)
 {
     const char *source = graph->nodes[node].source, *largest = "";

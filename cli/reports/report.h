@@ -1,4 +1,4 @@
-/* report.h - functions shared by the reports of several commands. */
+/* report.h - functions for the reports of several commands. */
 #pragma once
 
 #include <jansson.h>
@@ -9,35 +9,37 @@
 #include "memplan/second_stream.h"
 #include "memplan/simplify.h"
 
-/* Prints the peak of a timeline: its node, the largest storages live there, and the static memory. Prints one sentence, or one
- * line for each. `node` is the node that runs at the peak step. */
+/* Prints the peak of a timeline: the node at the peak, the largest storages that are live there, and the static memory. Prints
+ * one sentence, or one line per item. `node` is the node that runs at the peak step. */
 void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, bool shortly);
 
 /* Return texts that mp_text allocates. static_text returns the static memory by kind, "always there: 97.49 MiB (parameters
- * ...)". The second returns a node's name, "/fc/Gemm (Gemm forward)". Operator and phase are left out if the name contains
- * them. */
+ * ...)". node_text returns the name of a node, "/fc/Gemm (Gemm forward)". It omits the operator and the phase if the name
+ * contains them. */
 const char *static_text(const mp_graph *graph);
 const char *node_text(const mp_graph *graph, int node);
 
-/* Report how --second-stream changes the plan: on one line; and as JSON, NULL if out of memory. */
+/* Report how --second-stream changes the plan. The first prints one line. The second returns JSON; NULL if out of memory. */
 void report_second_stream(const mp_second_stream *effect, double tick_seconds);
 json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 
-/* Prints a command's answer as JSON on standard output. It begins with "format": "memplan-COMMAND-answer" and the "version" of
- * its schema in docs/reference/schemas. Takes ownership of json (NULL: out of memory). MP_NOMEM, MP_IO. */
+/* Prints a command's answer as JSON on standard output. The object begins with "format": "memplan-COMMAND-answer" and
+ * "version", the version of its schema in docs/reference/schemas. Takes ownership of json (NULL: out of memory). MP_NOMEM,
+ * MP_IO. */
 mp_status answer_in_json(const char *command, json_t *json, mp_error *err);
-/* As answer_in_json, with an error message on failure. Returns the exit status. */
+/* Prints JSON like answer_in_json. On failure prints an error message. Returns the exit status. */
 int print_json(const char *command, json_t *json);
 
-/* Prints how many attentions of the model run in each kind of kernel, "  attention: 12 in cuDNN, 0 in own kernels", and a line
- * per reason. Prints nothing if the backend has only one kind of kernel, if the model has no attention, or if program is NULL.
+/* Prints how many attention operators of the model run in each kind of kernel, "  attention: 12 in cuDNN, 0 in own kernels",
+ * and a line per reason. Prints nothing if the backend has only one kind of kernel, if the model has no attention, or if
+ * program is NULL.
  */
 void report_attention(const mp_program *program);
-/* Sets "attention" in *json to the counts and reasons of report_attention, as mp_json_set does. */
+/* Sets the field "attention" of *json to the counts and reasons that report_attention prints, as mp_json_set does. */
 void attention_json(const mp_program *program, json_t **json);
 
-/* Prints how many attentions of the model memplan recognised as one operator, "Attention: 12 recognised, 2 written out ...".
- * Adds the reason for the first attention that it did not recognise. Prints nothing if the model has no attention. */
+/* Prints how many attention blocks of the model memplan recognised as one operator, "Attention: 12 recognised, 2 written out
+ * ...". Adds the reason why the first of the others was not recognised. Prints nothing if the model has no attention. */
 void report_attention_form(const mp_attention_report *form);
-/* Returns the counts of report_attention_form as a new JSON reference; NULL if out of memory. */
+/* Returns the counts that report_attention_form prints as a new JSON reference; NULL if out of memory. */
 json_t *attention_form_json(const mp_attention_report *form);

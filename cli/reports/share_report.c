@@ -1,4 +1,4 @@
-/* share_report.c - prints how a card is split among jobs: budgets and times, the price of memory, other ways to share, and
+/* share_report.c - prints how a card is divided among jobs: budgets and times, the price of memory, other ways of sharing, and
  * memory limits for MPS. */
 #include "cli/reports/share_report.h"
 
@@ -53,9 +53,9 @@ mp_share_goal sharing_goal(const sharing *s, mp_share_way way)
     return way == MP_SHARE_TURNS ? MP_SHARE_TOTAL : s->goal;
 }
 
-/* ---- shared by text and JSON ---- */
+/* ---- functions for the answer as text and as JSON ---- */
 
-/* Returns the bytes of the card used by a way of sharing, reserves included. */
+/* Returns the bytes of the card that a way of sharing uses, reserves included. */
 static int64_t with_reserves(const sharing *s, mp_share_way way, int64_t bytes)
 {
     return bytes + processes(way, s->n_jobs) * s->room.reserve_bytes;
@@ -79,29 +79,29 @@ static const mp_share_option *option_of(const sharing *s, mp_share_way way, size
     return &sharing_job_of(s, job)->plans.options[k];
 }
 
-/* Returns the fixed offset between the steps of two jobs in lock-step. NULL: the jobs do not fit in lock-step, or there are
- * not two jobs. */
+/* Returns the fixed offset in time between the steps of two jobs in lock-step. NULL: the jobs do not fit in lock-step, or there
+ * are not two jobs. */
 static const mp_share_offset *offset_of(const sharing *s, mp_share_way way)
 {
     const mp_share_split *x = &s->ways[way].split;
     return way == MP_SHARE_LOCKSTEP && x->fits ? &s->lockstep.offsets[x->chosen[0]] : NULL;
 }
 
-/* True if a way of sharing applies to these jobs; lock-step needs two jobs with equal numbers of steps. */
+/* True if a way of sharing is possible for these jobs. Lock-step requires two jobs with equal numbers of steps. */
 static bool is_for(const sharing *s, mp_share_way way)
 {
     return way != MP_SHARE_LOCKSTEP || s->lockstep.n;
 }
 
-/* True if memory limits for MPS are useful: the jobs fit, and do not run on the CPU. */
+/* True if memory limits for MPS are useful: the jobs fit on the card, and the card is not the CPU. */
 static bool has_limits(const sharing *s)
 {
     const mp_program *program = sharing_job_of(s, 0)->subject.program;
     return s->ways[s->way].split.fits && !(program && program->backend->is_host);
 }
 
-/* Returns the memory limit of a process for MPS, in MiB. If jobs run at the same time, it is the process of job `job`; by
- * turns, the common process. */
+/* Returns the memory limit of a process for MPS, in MiB. If jobs run at the same time, the process is that of job number `job`.
+ * If jobs run by turns, it is the process that all jobs share. */
 static int64_t limit_mib(const sharing *s, size_t job)
 {
     const int64_t mib = 1024 * 1024;
@@ -141,7 +141,7 @@ static const char *names_text(const sharing *s, size_t n)
     return text;
 }
 
-/* Returns the program that trains all jobs, as ", in PyTorch"; "" if different programs do. */
+/* Returns the program that trains all jobs, as ", in PyTorch"; "" if the jobs are trained by different programs. */
 static const char *program_of(const sharing *s)
 {
     const char *program = subject_program(&sharing_job_of(s, 0)->subject);
@@ -182,7 +182,7 @@ static void print_verdict(const sharing *s, const options *o)
                    mp_bytes_text(need), mp_bytes_text(need - s->room.memory_bytes));
 }
 
-/* Prints the line of job i with its budget; if the jobs do not fit, with the memory of its smallest plan. */
+/* Prints the line of job i with its budget. If the jobs do not fit, prints the memory of the job's smallest plan instead. */
 static void print_job(const sharing *s, size_t i, bool verbose)
 {
     const sharing_way *w = &s->ways[s->way];
@@ -194,7 +194,7 @@ static void print_job(const sharing *s, size_t i, bool verbose)
                seconds_text((double)o->ticks * TICK), sharing_job_of(s, i)->subject.title, exact);
 }
 
-/* Prints the peaks of keep-all of the jobs under the other rules. */
+/* Prints the peaks of the jobs' keep-all under the other rules (PyTorch's or memplan's). */
 static void print_others(const sharing *s)
 {
     const char *list = "", *name = "", *option = "";
@@ -216,7 +216,7 @@ static void print_jobs(const sharing *s, const options *o)
     print_others(s);
 }
 
-/* Prints the offset between the steps of two jobs in lock-step. */
+/* Prints the offset in time between the steps of two jobs in lock-step. */
 static void print_offset(const sharing *s)
 {
     const mp_share_offset *x = offset_of(s, s->way);
@@ -228,7 +228,7 @@ static void print_offset(const sharing *s)
                 mp_bytes_text(x->bound_bytes));
 }
 
-/* Prints the price of memory in seconds per GiB, and how much more memory the next faster split takes. */
+/* Prints the price of memory in seconds per GiB. Also prints how much more memory the next faster split requires. */
 static void print_price(const sharing *s)
 {
     const sharing_way *w = &s->ways[s->way];

@@ -1,4 +1,5 @@
-/* share_run.c - trains the jobs of a split alone and by turns, and compares losses, parameters and memory of both runs. */
+/* share_run.c - trains the jobs of a split, each alone and then all by turns. Compares losses, parameters and memory of
+ * both. */
 #include "cli/reports/share_run.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ mp_status sharing_can_run(const sharing *s, const options *o, mp_error *err)
     return MP_OK;
 }
 
-/* The inputs of the trainings of all jobs: parameter sources, data feeds and requests. */
+/* The data for the trainings of all jobs: sources of parameters, data feeds and requests. */
 typedef struct sources {
     size_t n;
     mp_parameter_source **parameters;

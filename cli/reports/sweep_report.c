@@ -1,4 +1,5 @@
-/* sweep_report.c - prints a trade-off curve: on a terminal the best plan per budget, otherwise the plans of all searchers. */
+/* sweep_report.c - prints a trade-off curve. On a terminal it prints the best plan for each budget, otherwise the plans of all
+ * searchers. */
 #include "cli/reports/sweep_report.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 
-/* Returns the first columns of a table row: budget, peak, the peak as per cent of keep-all, and extra time. */
+/* Returns the first columns of a table row: budget, peak, peak in per cent of keep-all's, and extra time. */
 static const char *line_text(const mp_sweep *found, const char *budget, int64_t peak_bytes, int64_t ticks)
 {
     return mp_text("  %11s  %11s  %5.1f %%  %9s", budget, mp_bytes_text(peak_bytes),
@@ -34,7 +35,7 @@ static const mp_sweep_bound *bound_at(const mp_sweep *found, int64_t budget_byte
     return NULL;
 }
 
-/* Prints the row of one plan. `name`: its searcher, or "". */
+/* Prints the row of one plan. `name` is the plan's searcher, or "". */
 static void print_point(const mp_sweep *found, const mp_sweep_point *p, const char *name, const char *note)
 {
     const mp_sweep_bound *bound = bound_at(found, p->budget_bytes);
@@ -63,8 +64,8 @@ static bool is_better(const mp_sweep_point *p, const mp_sweep_point *other)
     return p->ticks != other->ticks ? p->ticks < other->ticks : p->peak_bytes < other->peak_bytes;
 }
 
-/* For every budget, prints the fastest plan of all searchers. Of equally fast plans, it is the one with the smallest peak,
- * then the first. */
+/* Prints the fastest plan of all searchers for each budget. Of equally fast plans, prints the one with the smallest peak, and
+ * of these the first. */
 static void print_best(const mp_sweep *found)
 {
     for (int64_t last = -1;;) {
@@ -108,7 +109,7 @@ static void print_spread(const mp_sweep *found)
     }
 }
 
-/* Prints the ends of the curve: the fastest plan within the smallest feasible budget, and keep-all. */
+/* Prints the two ends of the curve: the fastest plan within the smallest feasible budget, and keep-all. */
 static void print_verdict(const talk_options *o, const subject *s, const mp_sweep *found)
 {
     const char *title = s->title, *all = mp_bytes_text(found->keep_all_bytes);

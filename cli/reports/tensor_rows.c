@@ -1,4 +1,4 @@
-/* tensor_rows.c - groups tensors by module, and folds runs of groups whose names differ only in a number. */
+/* tensor_rows.c - groups tensors by module, and merges successive groups whose names differ only in a number. */
 #include "cli/reports/tensor_rows.h"
 
 #include <ctype.h>
@@ -14,22 +14,22 @@ enum { DEPTH_MAX = 4, NAMED = 4, LIST_GROUPS = 32 };
 
 /* The tensors of one module. */
 typedef struct group {
-    size_t module; /* bytes of a tensor's name that are the module's name */
-    size_t first;  /* index in `order` of the module's first tensor */
+    size_t module; /* length in bytes of the module's name within the names of its tensors */
+    size_t first;  /* index in `order` of the first tensor of the group */
     size_t n;
-    size_t repeats; /* number of following groups that are equal and part of the same row */
+    size_t repeats; /* number of following equal groups that are merged into the same row */
 } group;
 
 typedef struct grouping {
     const char *const *names;
     size_t n_names, n;
     group *groups;
-    size_t *order; /* indices of the tensors' names, sorted by group */
+    size_t *order; /* the tensors as indices of `names`, sorted by group */
     bool *taken;
 } grouping;
 
-/* Returns the length in bytes of the module part of a name, for modules of at most this depth. Only names that begin with a
- * slash contain modules. */
+/* Returns the length in bytes of the module's name within a tensor's name, for modules of at most this depth; only names that
+ * begin with a slash contain modules. */
 static size_t module_length(const char *name, int depth)
 {
     return name[0] == '/' ? mp_module_length(name, depth) : 0;
@@ -60,7 +60,7 @@ static void find_groups(grouping *g, int depth)
     }
 }
 
-/* Parses the number at *at, and advances *at past it. */
+/* Parses the number at *at, and moves *at behind it. */
 static unsigned long number_at(const char *name, size_t n, size_t *at)
 {
     unsigned long value = 0;
@@ -84,7 +84,8 @@ bool module_is_next(const char *a, size_t n, const char *b, size_t m)
     return i == n && j == m && differs;
 }
 
-/* True if the number in the name of group b is the next after group `last`, and b has the same tensors as group a. */
+/* True if group b continues the sequence of group `last`: the number in its name is one larger, and its tensors are the same as
+ * those of group a. */
 static bool repeats(const grouping *g, const group *a, const group *last, const group *b)
 {
     if (a->n != b->n || !a->module || !b->module) return false;
@@ -94,7 +95,7 @@ static bool repeats(const grouping *g, const group *a, const group *last, const 
     return true;
 }
 
-/* Merges each group into the group before it if it repeats that group. Returns the number of remaining groups. */
+/* Merges each group that repeats the group before it into that group. Returns the number of groups that remain. */
 static size_t fold(grouping *g)
 {
     size_t left = 0;
@@ -110,7 +111,7 @@ static size_t fold(grouping *g)
     return left;
 }
 
-/* Returns a tensor's name within its module, without the exporter's suffix "_output_0". */
+/* Returns the name of a tensor within its module. The exporter's suffix "_output_0" is omitted. */
 static const char *leaf_of(const char *leaf)
 {
     static const char tail[] = "_output_0";
@@ -126,7 +127,7 @@ static const char *module_of(const grouping *g, const group *row)
     return row->module ? mp_text("%s", mp_module_text(name_at(g, row->first), row->module, text, sizeof text)) : "(no module)";
 }
 
-/* Returns the title of a row: one module, or a range of modules such as "h.0 - h.18". */
+/* Returns the title of a row: the name of one module, or of a range of modules such as "h.0 - h.18". */
 static const char *title_of(const grouping *g, const group *row)
 {
     if (!row->repeats) return module_of(g, row);

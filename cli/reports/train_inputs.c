@@ -19,7 +19,7 @@ mp_status train_inputs_open(const options *o, const text_list *files, const rank
     const text_list *test = &o->training.test;
     const mp_feed_part all = {.n = 1, .n_batches = 1, .folder = o->training.columns_in};
     mp_rank_place place;
-    /* the state read by --resume contains a value for each parameter */
+    /* with --resume no weights are drawn, because the saved state contains a value for each parameter */
     MP_CHECK(mp_parameter_source_open(program, t->subject.file, seed, o->training.random_weights || o->training.resume,
                                       &in->source, err));
     mp_parameter_source_count(in->source, &t->n_parameters, &t->n_drawn);
@@ -33,7 +33,8 @@ mp_status train_inputs_open(const options *o, const text_list *files, const rank
     return r->world && in->test ? mp_feed_digest(in->test, &in->seen.test, err) : MP_OK;
 }
 
-/* Warns if the file has only some of the weights: it may be the wrong file. Adapters are never in a file. */
+/* Warns if the file contains values for only some of the weights, because it may be the wrong file. Adapters do not count,
+ * because no file contains them. */
 static void tell_drawn(const options *o, const train_outcome *t)
 {
     if (t->n_drawn && t->n_drawn < t->n_parameters && !o->training.random_weights && !o->training.resume && !o->model.lora.n)
@@ -43,8 +44,8 @@ static void tell_drawn(const options *o, const train_outcome *t)
             o->operands[0], t->n_drawn, t->n_parameters, (long long)o->search.seed);
 }
 
-/* Warns of parameters that reach the loss only through a step function. PyTorch gives them zero gradients and decays them. Here
- * they have no update. */
+/* Warns of parameters that influence the loss only through a step function, whose gradient is zero. PyTorch still applies
+ * weight decay to them. memplan does not update them. */
 static void tell_without_gradient(const options *o, const train_outcome *t, const mp_hyper *hyper)
 {
     const mp_model *model = t->subject.program->model;

@@ -1,5 +1,5 @@
-/* train_ranks.c - joins the ranks of a training, compares their options and data, sends one plan to all ranks of a graph, and
- * lets the ranks leave together. */
+/* train_ranks.c - connects the ranks of a training, compares their options and data, sends plans between ranks that have the
+ * same graph, and ends all ranks together. */
 #include "cli/reports/train_ranks.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 #include "memplan/check.h"
 
 enum { JOIN_SECONDS = 60 };
-enum { PLANNING_SECONDS = 600 }; /* most seconds that the first rank with a plan waits for the last one */
+enum { PLANNING_SECONDS = 600 }; /* the first rank that has a plan waits at most this number of seconds for the last one */
 
 static const char *last_words;
 
@@ -29,8 +29,8 @@ static void on_alarm(int signal)
     _exit(EXIT_NO);
 }
 
-/* Sets a deadline for a call of the launcher's library. If the call does not return in time, the process ends with the
- * sentence. NULL cancels the deadline. */
+/* Sets a deadline for a call of the communication library. If the call does not return in time, the process prints the sentence
+ * and ends. NULL cancels the deadline. */
 static void limit(const options *o, const char *sentence)
 {
     const double seconds = o->training.timeout > 0 ? o->training.timeout : JOIN_SECONDS;
@@ -66,7 +66,7 @@ mp_status train_check_alone(ranks *r, mp_error *err)
     if (r->world || n == 1) return MP_OK;
     r->all_failed = true;
     r->is_told = launcher_rank() > 0;
-    /* with an error status, the launcher would end rank 0 before rank 0 prints the reason */
+    /* ranks other than 0 end without an error, because the launcher would otherwise end rank 0 before it prints the reason */
     r->status = r->is_told ? EXIT_DONE : EXIT_USAGE;
     return MP_FAIL(err, MP_INVALID,
                    "the launcher has started %d processes, but without --mesh each would train alone; add --mesh dp=%d, or "
@@ -163,7 +163,7 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const 
 
 /* ---- one plan for all ranks of a graph ---- */
 
-/* Returns the number of ranks that have the same graph as this rank. Their rank numbers are consecutive. */
+/* Returns the number of ranks that have the same graph as this rank. Their numbers are consecutive. */
 static int of_one_graph(const train_outcome *t, const ranks *r)
 {
     return mp_communicator_size(r->world) / (int)t->subject.ranks.mesh.size[MP_DIM_PP];
@@ -174,13 +174,13 @@ bool train_searches(const train_outcome *t, const ranks *r)
     return !r->world || mp_communicator_rank(r->world) % of_one_graph(t, r) == 0;
 }
 
-/* A rank's message to the others after its search: its exit status if the search failed, and the bytes of stash that its plan
- * needs. */
+/* The message that each rank sends to all others after its search: its exit status if the search failed, and the bytes of stash
+ * that its plan needs. */
 typedef struct ended_search {
     int64_t status, held_bytes;
 } ended_search;
 
-/* Reads the plan that another rank sent, and checks it on this rank's graph. */
+/* Reads the plan that another rank has sent, and checks it against this rank's graph. */
 static mp_status take_plan(train_outcome *t, const char *text, int from, int64_t held_bytes, mp_error *err)
 {
     subject *s = &t->subject;
@@ -190,7 +190,8 @@ static mp_status take_plan(train_outcome *t, const char *text, int from, int64_t
     return st == MP_OK ? subject_check_held(s, s->plan->steps, s->plan->n_steps, err) : st;
 }
 
-/* Evaluates the messages of all ranks about their searches. If one failed, all fail. */
+/* Evaluates the messages of all ranks about their searches. If the search of one rank failed, the function fails on all
+ * ranks. */
 static mp_status hear(ranks *r, const ended_search *all, mp_error *err)
 {
     const int n = mp_communicator_size(r->world), own = mp_communicator_rank(r->world);
@@ -269,7 +270,7 @@ int train_leave(const options *o, ranks *r, int status)
     rank_interrupt_end();
     if (r->world && status != EXIT_DONE && !r->all_failed) {
         fflush(NULL);
-        limit(o, ""); /* no sentence, because the reason has been printed */
+        limit(o, ""); /* the process ends without a sentence at the deadline, because the reason was printed before */
         r->world->end(r->world, status);
     }
     if (r->world) limit(o, "memplan: the other ranks have not ended in time, though all work was done\n");

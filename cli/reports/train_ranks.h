@@ -1,27 +1,28 @@
-/* train_ranks.h - the ranks of a training, one process per rank of the mesh: how they start, compare their inputs, and end. */
+/* train_ranks.h - the ranks of a training, one process per rank of the mesh: how they are connected, how they compare their
+ * inputs, and how they end. */
 #pragma once
 
 #include "cli/reports/train_report.h"
 #include "memplan/ranks/communicator.h"
 
-/* The ranks of a training, and this rank's record of failures on other ranks. */
+/* The ranks of a training, and the failures that this rank knows of. */
 typedef struct ranks {
-    mp_communicator *world;   /* connects the ranks; NULL: the training has a single process */
-    bool compares;            /* the ranks are comparing something; if that fails, it fails on all ranks */
-    bool all_failed, is_told; /* all ranks know of a failure; another rank prints its reason */
-    int status;               /* exit status of all ranks after such a failure */
-    int stage_number;         /* in a pipeline: number of the stage that this process runs */
+    mp_communicator *world;   /* the communicator of all ranks; NULL: the training has a single process */
+    bool compares;            /* true while the ranks compare data; a failure is then a failure of all ranks */
+    bool all_failed, is_told; /* a failure is known to all ranks, and another rank prints the reason */
+    int status;               /* exit status with which all ranks end after such a failure */
+    int stage_number;         /* number of the pipeline stage that this process runs */
     char stage[16];           /* stage_number as text; "": none */
 } ranks;
 
-/* Joins the processes that a launcher started. Does nothing if the options have no mesh of several ranks, or if the processes
- * have joined before. Afterwards rank 0 alone prints messages, except for errors. --device cuda is then the GPU with the
- * rank's number on its machine. Without a mesh, r->world remains NULL. MP_INVALID: the number of processes differs from the
- * number of ranks. As mp_communicator_open. */
+/* Connects the processes that a launcher has started. Does nothing if the options have no mesh of several ranks, or if the
+ * processes are connected already. Afterwards rank 0 alone prints messages, except for errors. --device cuda is then the GPU
+ * with the rank's number on its machine. Without a mesh, r->world remains NULL. MP_INVALID: the number of processes differs
+ * from the number of ranks. As mp_communicator_open. */
 mp_status train_join(options *o, ranks *r, mp_error *err);
-/* Fails if a launcher has started several processes, but neither the options nor the plan have a mesh of several ranks. Each
- * process would be a separate training, and all would save to the same files. MP_INVALID: rank 0 alone prints the error, and
- * the other processes end with status 0. */
+/* Fails if a launcher has started several processes, but neither the options nor the plan have a mesh of several ranks. In this
+ * case each process would be a separate training, and all would save to the same files. MP_INVALID: only rank 0 prints the
+ * error; the other processes end with status 0. */
 mp_status train_check_alone(ranks *r, mp_error *err);
 /* Sets in the options the pipeline stage that this process runs. MP_INVALID: --accumulate or --offload is given as well. */
 mp_status train_take_stage(options *o, ranks *r, mp_error *err);
@@ -29,27 +30,27 @@ mp_status train_take_stage(options *o, ranks *r, mp_error *err);
  * the user's input. Returns MP_OK if the work of all ranks has succeeded. Otherwise all ranks end with the exit status of the
  * first failed rank, which alone prints its error. Returns `own` if it is a failure, else MP_IO. */
 mp_status train_end_together(const options *o, ranks *r, mp_status own, bool reads, mp_error *err);
-/* Before the search for a plan: checks that the options that must be equal are equal on all ranks. Fails as
+/* Called before the search for a plan. Checks that options that must be the same on all ranks are the same. Fails as
  * mp_communicator_agree. */
 mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *hyper, mp_error *err);
-/* True if this rank searches for a plan: it is the only rank, or the first rank with its graph. The other ranks with the graph
- * receive the first rank's plan. If each rank searched until a time limit, the plans would differ. */
+/* True if this rank searches for a plan: it is the only rank, or the first of the ranks with its graph. The other ranks with
+ * this graph receive the first one's plan, because searches with a time limit would find different plans. */
 bool train_searches(const train_outcome *t, const ranks *r);
-/* Sends the plan of the first rank with a graph to the other ranks with this graph, which check it. `found` is the status of
- * this rank's search. If it is not MP_OK, it is returned. MP_INFEASIBLE: another rank found no plan, and prints the reason.
- * MP_REFUTED, MP_PARSE: the received plan is not valid for this graph. MP_IO, MP_NOMEM. */
+/* The first rank with a graph sends its plan to the other ranks with this graph, which check it. All ranks call this function.
+ * `found` is the status of this rank's search. If it is not MP_OK, the function returns it. MP_INFEASIBLE: another rank found
+ * no plan, and prints the reason. MP_REFUTED, MP_PARSE: the received plan is not valid for this graph. MP_IO, MP_NOMEM. */
 mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_status found, mp_error *err);
-/* Digests of a rank's training and test data, and their numbers of samples. n_test -1: there is no test. */
+/* Digests of the training data and test data of a rank, and the numbers of samples. n_test -1: there are no test data. */
 typedef struct seen_data {
     uint64_t data, test;
     int64_t n_data, n_test;
 } seen_data;
-/* Before the first training step: checks that the plans, the data and the numbers of samples of all ranks fit together. In a
+/* Called before the first training step. Checks that the plans, the data and the numbers of samples of all ranks agree. In a
  * pipeline, plans and data are compared among the ranks of each stage. Fails as mp_communicator_agree. */
 mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const seen_data *seen, mp_error *err);
-/* True if all ranks know of this failure, and another rank prints it. All ranks then end with r->status. */
+/* True if all ranks know of a failure and another rank prints its reason. All ranks then end with r->status. */
 bool train_is_known(ranks *r, const mp_error *err);
-/* Tells the other ranks that this rank ends with this exit status, and returns the status. A rank that failed alone ends all
- * ranks. */
+/* Ends this rank's part of the training: tells the other ranks its exit status, and returns the status. If only this rank has
+ * failed, it ends all other ranks. */
 int train_leave(const options *o, ranks *r, int status);
-bool train_is_silent(const ranks *r); /* true for all ranks except the first */
+bool train_is_silent(const ranks *r); /* True for all ranks except rank 0, which prints for all */

@@ -1,4 +1,4 @@
-/* train_report.c - prints the results of the two runs of `memplan train` and whether they are equal, as text and as JSON. */
+/* train_report.c - prints the results of the two runs of `memplan train`, and whether they are equal. Prints text or JSON. */
 #include "cli/reports/train_report.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ bool train_compares(const train_outcome *t)
     return t->has_before && !t->before.stopped && !t->after.stopped;
 }
 
-/* True if each rank has the same weights after both runs. All other comparisons are about rank 0 only. */
+/* True if the weights of each rank are the same after both runs. (Other comparisons concern rank 0 only.) */
 static bool same_ranks(const mp_report *a, const mp_report *b)
 {
     bool same = true;
@@ -49,7 +49,7 @@ static const char *bytes_if_known(int64_t bytes)
     return bytes < 0 ? "unknown" : mp_bytes_text(bytes);
 }
 
-/* Prints one quantity of both runs as a table row. */
+/* Prints a table row with one quantity of both runs. */
 static void print_row(const train_outcome *t, const char *what, const char *before, const char *after, const char *note)
 {
     screen_row("  %-28s%s%14s%s", what, t->has_before ? mp_text("%11s", before) : "", after, note);
@@ -66,7 +66,8 @@ bool train_tier_is_file(const mp_graph *graph, size_t tier)
     return strcmp(graph->tiers[tier], "host") != 0;
 }
 
-/* Returns the memory of the process during a run, minus the blocks that the plan counts. */
+/* Returns the memory of the process during a run, without the blocks that the plan includes: the arena, the static block and
+ * other tiers. */
 static int64_t beside(const train_outcome *t, const mp_report *r)
 {
     const mp_graph *g = t->subject.graph;
@@ -75,7 +76,7 @@ static int64_t beside(const train_outcome *t, const mp_report *r)
     return r->process_bytes < 0 ? -1 : bytes;
 }
 
-/* Returns the number of forward and backward passes per training step. */
+/* Returns the number of forward and backward passes in a training step. */
 static int64_t passes(const train_outcome *t)
 {
     const int n = t->subject.program->options.accumulate;
@@ -87,8 +88,8 @@ static int64_t loaded(const mp_report *r)
     return r->device_bytes - r->idle_device_bytes - r->static_bytes - r->arena_bytes - r->next_batch_bytes;
 }
 
-/* Prints the device memory in use besides memplan's arena and static block. The numbers are from before these were allocated,
- * and from the training steps, which may add to it. */
+/* Prints the device memory in use besides memplan's arena and static block. One number is measured before these blocks are
+ * allocated. The other is measured in the training steps, in which libraries may allocate more. */
 static void print_device(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;
@@ -133,7 +134,7 @@ static int by_seconds(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Adds up the seconds of nodes by operator and phase, largest first. Returns the number of sums. */
+/* Adds up the seconds of nodes by operator and phase. Returns the number of sums, which are sorted, largest first. */
 static size_t find_shares(const mp_graph *g, const double *node_seconds, share *shares, size_t most)
 {
     size_t n = 0;
@@ -192,7 +193,7 @@ mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan
     return MP_OK;
 }
 
-/* Prints the copied bytes. They equal the planned bytes, or the training would have failed. */
+/* Prints the bytes copied to other tiers. They are equal to the planned bytes; otherwise the training would have failed. */
 static void print_copied(const train_outcome *t)
 {
     const mp_report *r = &t->after;
@@ -201,13 +202,13 @@ static void print_copied(const train_outcome *t)
                 mp_bytes_text(r->in_bytes), r->n_losses);
 }
 
-/* True if the CPU waits for copies, so that the program can measure these waits. On a GPU the streams wait. */
+/* True if the CPU itself waits for copies, so that the waits can be measured. On a GPU, streams wait. */
 static bool waits_are_known(const train_outcome *t)
 {
     return !t->subject.program->backend->side_begin;
 }
 
-/* Prints the planned seconds of a step, and the part in which it waits for copies. */
+/* Prints the planned seconds of a training step, and how many of them compute waits for copies. */
 static void print_planned_time(const train_outcome *t)
 {
     const double pass = t->subject.graph->tick_seconds * (double)passes(t);
@@ -217,7 +218,7 @@ static void print_planned_time(const train_outcome *t)
               mp_text("  planned %s", seconds_text((double)t->copying.wait_ticks * pass)));
 }
 
-enum { COMPARED_STEPS = 6 }; /* with fewer steps the times of two runs are not compared, as the first step is a warm-up */
+enum { COMPARED_STEPS = 6 }; /* the first step is a warm-up, so with fewer steps the times of the two runs are not compared */
 
 static void print_test(const train_outcome *t)
 {
@@ -227,7 +228,7 @@ static void print_test(const train_outcome *t)
     if (test->accuracy >= 0) print_row(t, "accuracy there", "", mp_text("%.2f %%", 100 * test->accuracy), "");
 }
 
-/* Prints where the initial values of the parameters come from: a file, a saved state, or random numbers. */
+/* Prints the origin of the parameters' initial values: a file, a saved state, or random numbers. */
 static void print_origin(const train_outcome *t, const options *o)
 {
     if (o->training.resume)
@@ -240,7 +241,7 @@ static void print_origin(const train_outcome *t, const options *o)
                     t->n_drawn, t->n_parameters, (long long)o->search.seed);
 }
 
-/* Prints the verdict, which is the first and the last line. */
+/* Prints the verdict, which is both the first and the last line of the answer. */
 static void print_verdict(const train_outcome *t, const options *o)
 {
     const mp_report *r = &t->after;
@@ -251,7 +252,7 @@ static void print_verdict(const train_outcome *t, const options *o)
                            : same               ? "; losses and weights of both runs are the same, bit for bit"
                                                 : "; losses and weights of both runs are NOT the same";
     const screen_mood mood = !t->has_before ? SCREEN_GOOD : !train_compares(t) ? SCREEN_OPEN : same ? SCREEN_GOOD : SCREEN_BAD;
-    /* without this sentence, users could mistake random weights for their own */
+    /* states that weights are random, so that users do not take them for their own */
     const char *drawn = o->training.resume || !t->n_drawn ? ""
                         : t->n_drawn == t->n_parameters   ? " from drawn weights"
                                                           : " from some drawn weights";
@@ -294,7 +295,8 @@ void print_train(const train_outcome *t, const options *o)
     print_verdict(t, o);
 }
 
-/* Returns the results on the test data; JSON null without a test. The accuracy is null if the loss is not over classes. */
+/* Returns the results on the test data as JSON; JSON null without test data. "accuracy" is null if the loss is not over
+ * classes. */
 static json_t *test_json(const mp_report *r)
 {
     if (!r->has_test) return json_null();
@@ -303,7 +305,7 @@ static json_t *test_json(const mp_report *r)
                      r->test.accuracy < 0 ? json_null() : json_real(r->test.accuracy));
 }
 
-/* Returns the device's memory in use; JSON null if the device uses the host's memory. */
+/* Returns the device memory in use as JSON; JSON null if the device uses the host's memory. */
 static json_t *device_json(const mp_report *r)
 {
     if (r->device_bytes < 0) return json_null();
@@ -325,8 +327,8 @@ static json_t *report_json(const mp_report *r)
     return object;
 }
 
-/* Returns the bytes copied in all steps, given the planned bytes of one pass. Optimizer state is copied once per step,
- * regardless of the number of passes. */
+/* Returns the bytes that all training steps copy, given the planned bytes of one pass. Optimizer state is copied once per
+ * training step, however many passes the step has. */
 static int64_t bytes_of_steps(const train_outcome *t, int64_t bytes)
 {
     const mp_graph *g = t->subject.graph;
@@ -335,7 +337,7 @@ static int64_t bytes_of_steps(const train_outcome *t, int64_t bytes)
     return (int64_t)t->after.n_losses * ((bytes - state) * passes(t) + state);
 }
 
-/* Returns the copies to other tiers as JSON. The byte counts are sums over all steps. */
+/* Returns the copies to other tiers as JSON. Byte counts are sums over all training steps. */
 static json_t *copies_json(const train_outcome *t)
 {
     const mp_report *r = &t->after;

@@ -1,4 +1,4 @@
-/* train_report.h - the results of the two runs of `memplan train`: with everything kept, and by the plan. */
+/* train_report.h - the results of the two runs of `memplan train`: one with everything kept, one by the plan. */
 #pragma once
 
 #include "cli/subject/subject.h"
@@ -8,30 +8,30 @@
 
 typedef struct train_outcome {
     subject subject;
-    mp_plan *keep_all; /* the plan of the keep-all run; subject.plan is the plan of the other run */
+    mp_plan *keep_all; /* the plan of the keep-all run; the plan of the other run is subject.plan */
     bool has_before;
-    int no_plan;  /* exit status if no plan was found, after the reason was printed; 0: there is a plan */
+    int no_plan;  /* exit status if no plan was found and the reason was printed; 0: there is a plan */
     bool verbose; /* -v: with exact bytes */
-    bool fast;    /* --fast was given: results may differ in their last bits */
-    /* number of parameters; number of parameters without values in the model's file, which are drawn at random */
+    bool fast;    /* --fast was given, so the results of the two runs may differ by rounding errors */
+    /* number of parameters; number of parameters that the model's file has no values for, and that are drawn at random */
     size_t n_parameters, n_drawn;
     bool has_second_stream; /* --second-stream was given */
     mp_second_stream second_stream;
-    mp_copying copying;      /* planned copies, and waits for them, per forward and backward pass */
-    mp_report before, after; /* report of the keep-all run; of the planned run */
+    mp_copying copying;      /* planned copies per forward and backward pass, and planned waits for them */
+    mp_report before, after; /* report of the keep-all run; report of the planned run */
 } train_outcome;
 
 void train_outcome_free(train_outcome *t);
-/* True if both runs were made and have the same number of steps, so that they can be compared. */
+/* True if both runs were made with the same number of steps, so that they can be compared. */
 bool train_compares(const train_outcome *t);
 /* True if losses and weights of both runs are bit-identical. */
 bool train_identical(const train_outcome *t);
-/* True if copies to this tier go to a file, in the folder named by --offload. */
+/* True if copies to this tier are written to a file, in the folder that --offload names. */
 bool train_tier_is_file(const mp_graph *graph, size_t tier);
-/* Builds a plan of keep-all with offsets. alternatives[k] is the alternative of node k; NULL: the base alternatives. Release
- * *out with mp_plan_free. */
+/* Builds the plan of keep-all, with offsets. alternatives[k] is the alternative of node k; alternatives NULL: the base
+ * alternatives. Release *out with mp_plan_free. */
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err);
-/* Prints the seconds of the fastest step, by operator and phase. */
+/* Prints the seconds of the fastest training step, by operator and phase. */
 void print_profile(const mp_graph *graph, const mp_report *report);
 json_t *profile_json(const mp_graph *graph, const mp_report *report); /* NULL: out of memory */
 void print_train(const train_outcome *t, const options *o);

@@ -1,4 +1,5 @@
-/* subject.c - builds a training graph from a model's path and the options, and selects the backend that will run it. */
+/* subject.c - loads the subject of a command: builds the training graph from the model's path and the options, and chooses the
+ * backend that can run it. */
 #include "cli/subject/subject.h"
 
 #include <stdio.h>
@@ -51,7 +52,7 @@ static mp_dtype dtype_of(const char *name)
                                    : MP_DTYPE_UNDEFINED;
 }
 
-/* Finds the tensor named by --output. If simplification removed the tensor, finds the tensor that replaced it. */
+/* Finds the tensor that --output names. If simplification removed it, finds the tensor that replaced it. */
 static mp_status find_output(const mp_model *model, const char **name, mp_error *err)
 {
     int tensor = mp_model_find(model, *name);
@@ -66,8 +67,8 @@ static mp_status find_output(const mp_model *model, const char **name, mp_error 
     return MP_FAIL(err, MP_INVALID, "--output: there is no tensor '%s'", *name);
 }
 
-/* True if attention becomes one operator. The backend must have a kernel for it. Under PyTorch's rules no kernel is needed,
- * because nothing is run. */
+/* True if attention is recognised as one operator. The backend must have a kernel for this operator. Under PyTorch's rules no
+ * kernel is needed, because memplan does not run the graph. */
 static bool fuses_attention(const model_options *o, const mp_backend *backend, mp_rules rules)
 {
     const mp_operator fused = {
@@ -86,7 +87,7 @@ mp_status subject_device(const model_options *o, const mp_backend **backend, own
     return MP_OK;
 }
 
-/* Applies the options that change how the backend computes (fast, TF32, ...). If the device is missing, this error is reported
+/* Applies the options that change how the backend computes (fast, TF32, ...). If the device is missing, returns that error
  * first. */
 static mp_status settle(const options *o, const mp_backend *backend, mp_error *err)
 {
@@ -105,8 +106,8 @@ static mp_status settle(const options *o, const mp_backend *backend, mp_error *e
     return MP_OK;
 }
 
-/* True if a backend can run the model split over ranks. If not, plans are made for a device profile, and s->not_run holds the
- * reason. */
+/* True if a backend can run a model that is split over ranks. If none can, a device profile is used for planning, and
+ * s->not_run is the reason. */
 static bool runs_parts(subject *s, const mp_backend *backend, int loss)
 {
     if (s->ranks.mesh.size[MP_DIM_TP] == 1) return true;
@@ -122,8 +123,8 @@ static bool runs_parts(subject *s, const mp_backend *backend, int loss)
     return s->not_run.code == MP_OK;
 }
 
-/* True if memplan can run the training graph, so that it becomes a program. A pipeline can be run under some schedules only,
- * and not by profile and share. */
+/* True if memplan can run the training graph, so that a program is built from it. A pipeline can be run under some schedules
+ * only, and not by the commands profile and share. */
 static bool is_run(const options *o, const mp_pipeline_shape *pipeline)
 {
     const bool is_known = pipeline->schedule == MP_SCHEDULE_GPIPE || pipeline->schedule == MP_SCHEDULE_1F1B;
@@ -151,7 +152,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
                                   .accumulate = (int)o->model.accumulate};
     MP_CLEARED_BY(loss_options_free) loss_options details = {0};
     int loss;
-    /* gradients are kept from one micro-batch to the next */
+    /* gradients are accumulated over the micro-batches of a step */
     if (pipeline->n_micro_batches > 1) wanted.accumulate = (int)pipeline->n_micro_batches;
     MP_ENSURE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->model.amp, o->model.dtype);
@@ -217,11 +218,11 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
     return subject_offload(o, &device, s, err);
 }
 
-/* Warns that a model has a version of the ONNX operator set that memplan does not know. Operators are then read as in the last
- * known version. */
+/* Warns if a model uses a version of the ONNX operator set that memplan does not know. Its operators are then read like those
+ * of the last known version. */
 static void warn_of_version(const char *path, const mp_model *model)
 {
-    enum { KNOWN = 28 }; /* version of ONNX's own operator set in onnx 1.23 */
+    enum { KNOWN = 28 }; /* the newest version of ONNX's own operator set, as of onnx 1.23 */
     for (size_t k = 0; k < model->n_operators; k++)
         if (!*model->operators[k].domain && model->operators[k].version > KNOWN) {
             complain("%s: warning: the file uses operator set %d; its operators are read as in set %d, the newest known", path,
@@ -261,7 +262,8 @@ int64_t subject_batch(const subject *s)
     return 0;
 }
 
-/* Writes the subject's title, "resnet50, batch 32". If a graph has no name, the title contains its file's path. */
+/* Writes the title of the subject, such as "resnet50, batch 32". If a graph has no name, the title contains the path of its
+ * file. */
 static void write_title(subject *s)
 {
     const int64_t batch = subject_batch(s);
@@ -269,8 +271,8 @@ static void write_title(subject *s)
     snprintf(s->title, sizeof s->title, "%s%s", name, batch > 0 ? mp_text(", batch %lld", (long long)batch) : "");
 }
 
-/* Writes the heading of pictures: the title, and the options by which this step differs from other steps of the same network.
- */
+/* Writes the heading of pictures: the title, and the options that distinguish this step from other steps of the same
+ * network. */
 static void write_heading(subject *s)
 {
     static const char *const stated[] = {"mesh", "rank", "dtype", "amp"};
@@ -311,7 +313,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_CHECK(build_graph(out, o, &pipeline, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
         const bool has_attention = out->attention.n + out->attention.n_missed > 0 || out->inference.has_softmax;
-        /* the warning was printed when the plan was made, or for the first graph of a comparison */
+        /* no warning: it was printed before, when the plan was made or when the first of two graphs was built */
         const bool is_told = o->model.is_second || o->source;
         if (!is_told && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
             MP_CHECK(warn_of_guesses(path, out->model, out->file && has_attention ? &out->inference : NULL, err));
@@ -324,7 +326,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
     return MP_OK;
 }
 
-/* Reads the `options` of a plan file. Release *out with json_decref. MP_PARSE, MP_IO. */
+/* Reads the `options` object of a plan file. Release *out with json_decref. MP_PARSE, MP_IO. */
 static mp_status plan_options(const char *path, json_t **out, mp_error *err)
 {
     json_t *plan, *found;
@@ -366,7 +368,7 @@ void subject_free(subject *s)
     mp_program_free(s->program);
     mp_model_free(s->model);
     mp_split_free(&s->split);
-    s->rank.graph = NULL; /* rank.graph is `graph` itself, which has been freed */
+    s->rank.graph = NULL; /* rank.graph is the same graph as `graph`, which has been freed */
     mp_rank_free(&s->rank);
     mp_free(s->begins);
     if (s->options) json_decref(s->options);

@@ -1,4 +1,4 @@
-/* subject_checkpoints.c - finds the storages for tensor names given by the user. */
+/* subject_checkpoints.c - finds the storages that belong to tensor names given by the user. */
 #include "cli/subject/subject.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ mp_status subject_checkpoints(const subject *s, const char *text, int **list, si
         int storage = -1;
         bool again = false;
         MP_CHECK(find_checkpoint(s, names, name, &storage, err));
-        /* true if an earlier name denotes the same storage */
+        /* true if an earlier name of the list means the same storage */
         for (size_t k = 0; k < found; k++) again |= storages[k] == storage;
         if (!again) storages[found++] = storage;
     }

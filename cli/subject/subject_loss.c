@@ -1,5 +1,5 @@
-/* subject_loss.c - parses the options of the loss: lists of class weights, given as text or in files, and the ignored label,
- * which may be negative. */
+/* subject_loss.c - parses the options of the loss. Class weights are lists, given as text or in files. The ignored label may be
+ * negative. */
 #include "cli/subject/subject.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-/* subject_mesh.c - reads the mesh and the network of the subject's ranks from the options, and reports the bytes that a rank
- * sends. */
+/* subject_mesh.c - reads mesh and network from the options, and reports the bytes that a rank sends. */
 #include <string.h>
 
 #include "cli/messages/screen.h"

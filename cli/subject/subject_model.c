@@ -1,4 +1,4 @@
-/* subject_model.c - loads the model of a command: an ONNX file, or a network that memplan knows by name. */
+/* subject_model.c - loads the model of a command from an ONNX file, or builds a network that memplan knows by name. */
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -23,14 +23,15 @@ static mp_status read_dimensions(const model_options *o, mp_pool *pool, mp_dimen
         const char *text = o->dims.items[k], *equals = strrchr(text, '=');
         dimensions[k].name = mp_pool_text(pool, text, (size_t)(equals - text));
         MP_ENSURE(dimensions[k].name, err, MP_NOMEM, "the dimensions");
-        parse_count(equals + 1, &dimensions[k].size); /* the option table has checked that it is a number */
+        parse_count(equals + 1, &dimensions[k].size); /* this is a number, because the option table has checked it */
     }
     return MP_OK;
 }
 
 enum { NAME_MAX_BYTES = 64 };
 
-/* Writes a name in small letters without separators, as mp_names_are_alike compares names. Longer names are truncated. */
+/* Writes a name in small letters and without separators, the form in which mp_names_are_alike compares names. Longer names are
+ * truncated. */
 static const char *plain(const char *name, char text[NAME_MAX_BYTES])
 {
     size_t n = 0;
@@ -40,8 +41,8 @@ static const char *plain(const char *name, char text[NAME_MAX_BYTES])
     return text;
 }
 
-/* Fails with an error that names the known networks whose names begin with this one. If there are none, it names those at the
- * smallest edit distance. */
+/* Fails with an error that names the known networks whose names begin with this name. If there are none, the error names those
+ * with the smallest edit distance. */
 static mp_status refuse_unknown(const char *name, const char *what, mp_error *err)
 {
     char word[NAME_MAX_BYTES], known[NAME_MAX_BYTES], names[256] = "";
@@ -62,7 +63,8 @@ static mp_status refuse_unknown(const char *name, const char *what, mp_error *er
     return MP_FAIL(err, MP_INVALID, "%s; did you mean %s?", what, names);
 }
 
-/* True if a path looks like a file: it has a folder, or an ending of letters such as "model.onnx". "llama3.1-8b" does not. */
+/* True if a path looks like a file name: it contains a folder, or ends in a dot and letters such as "model.onnx". "llama3.1-8b"
+ * does not. */
 static bool looks_like_file(const char *path)
 {
     const char *point = strrchr(path, '.');

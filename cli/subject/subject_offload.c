@@ -1,5 +1,5 @@
-/* subject_offload.c - reads --offload and --link: the tier that tensors are copied to, its link and its size. Adds the copies
- * to the graph. */
+/* subject_offload.c - reads --offload and --link, which name the tier to which tensors are copied, its size and its link. Adds
+ * the copies to the graph. */
 #include "cli/subject/subject.h"
 
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 
 enum { RATE_MAX = 40 };
 
-/* The destination of copies that one --offload option names. */
+/* The tier to which one --offload option copies. */
 typedef struct destination {
     bool is_host;
-    mp_link link;  /* link between the device and the host, or between the host and the disk */
-    double rate;   /* rate in bytes/s, if --link states a rate; 0: --link names a known link */
+    mp_link link;  /* the link between the device and the host, or between the host and the disk */
+    double rate;   /* the rate that --link states, in bytes/s; 0: --link names a known link */
     int64_t bytes; /* size limit of the tier in bytes; 0: no limit */
 } destination;
 
-/* Parses a rate such as "24GB/s", of `n` bytes of text, as bytes/s. */
+/* Parses a rate such as "24GB/s" and returns bytes/s. The text has `n` bytes. */
 static bool read_rate(const char *text, size_t n, double *rate)
 {
     char bytes[RATE_MAX];
@@ -34,7 +34,8 @@ static bool read_rate(const char *text, size_t n, double *rate)
     return true;
 }
 
-/* Parses a link: one rate for both directions, "24GB/s", or the output of 'profile --link', "5.1GB/s,4.9GB/s,12us,turns". */
+/* Parses a link: either one rate for both directions, "24GB/s", or the text that 'profile --link' prints,
+ * "5.1GB/s,4.9GB/s,12us,turns". */
 static bool read_link(const char *text, mp_link *link)
 {
     const size_t n = strcspn(text, ",");
@@ -49,14 +50,16 @@ static bool read_link(const char *text, mp_link *link)
     return link->latency_seconds >= 0 && link->latency_seconds < 1e6 && (link->is_shared || !strcmp(end, "us"));
 }
 
-/* Finds the link of the k-th --offload: the k-th --link, or the usual link if there is none. */
+/* Finds the link for the k-th --offload: the k-th --link, or if there is none the usual link of the device. */
 static mp_status find_link(const model_options *o, size_t k, const char *usual, const own_device *device, destination *out,
                            mp_error *err)
 {
     const char *text = k < o->link.n ? o->link.items[k] : NULL;
     const mp_link *named = text ? mp_link_find(text) : NULL, *row = named ? named : usual ? mp_link_find(usual) : NULL;
     out->link =
-        row ? *row : *mp_link_row(0); /* a rate in --link has no latency: the usual link gives it, or the first of the table */
+        /* a rate in --link states no latency, so the latency is that of the usual link, or else of the first link of the
+         * table */
+        row ? *row : *mp_link_row(0);
     MP_ENSURE(row || text, err, MP_INVALID, "--offload: no copy rate is known for %s; state it with --link 24GB/s",
               device->profile.name);
     MP_ENSURE(!text || named || read_link(text, &out->link), err, MP_INVALID,
@@ -67,8 +70,8 @@ static mp_status find_link(const model_options *o, size_t k, const char *usual, 
     return MP_OK;
 }
 
-/* Reads the k-th --offload. If it names a folder, this becomes the subject's folder. The folder must exist if it is named on
- * the command line, or if copies are written to it. A folder from a plan need not exist on this machine. */
+/* Reads the k-th --offload. If it names a folder, this becomes the subject's folder. The folder must exist if the command line
+ * names it, or if the command writes copies to it. A folder that only a plan names need not exist on this machine. */
 static mp_status read_destination(const options *o, size_t k, const own_device *device, subject *s, destination *out,
                                   mp_error *err)
 {
@@ -92,7 +95,7 @@ static mp_status read_destination(const options *o, size_t k, const own_device *
     return find_link(&o->model, k, out->is_host ? device->profile.link : "nvme4", device, out, err);
 }
 
-/* Limits the rate of copies to and from a tier to bytes_per_second. */
+/* Limits the rate of copies to a tier and back to bytes_per_second. */
 static void limit_rate(subject *s, int tier, double bytes_per_second)
 {
     const mp_graph *g = s->graph;
@@ -106,7 +109,7 @@ static void limit_rate(subject *s, int tier, double bytes_per_second)
     }
 }
 
-/* Checks that --link and --offload-state are not given without --offload. */
+/* Checks that neither --link nor --offload-state is given without --offload. */
 static mp_status check_places(const model_options *o, mp_error *err)
 {
     MP_ENSURE(o->link.n <= o->offload.n, err, MP_INVALID, "--link needs --offload; give one --link for each --offload");
@@ -117,7 +120,7 @@ static mp_status check_places(const model_options *o, mp_error *err)
 
 mp_status subject_host(const options *o, const own_device *device, bool *has_host, mp_link *link, int64_t *bytes, mp_error *err)
 {
-    /* only its folder is set; a folder is then refused, because the command copies to the host only */
+    /* reading an option may set the folder of a subject; a command that copies to the host only refuses a folder */
     MP_CLEARED_BY(subject_free) subject none = {0};
     destination read;
     MP_CHECK(check_places(&o->model, err));
@@ -163,7 +166,7 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation%s has %s or more",
               o->model.offload_state ? " and no optimizer state" : "", mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
     for (int m = 1; m < (int)s->graph->n_tiers; m++) {
-        if (is_away && host.rate > 0) break; /* the rate of a GPU's link is never limited artificially */
+        if (is_away && host.rate > 0) break; /* on a GPU, the rate of copies to the host is never limited artificially */
         const bool is_host = !strcmp(s->graph->tiers[m], "host");
         s->tier_bytes[m] = is_host ? host.bytes : disk.bytes;
         if (host.rate > 0 && (is_host || !disk.rate || host.rate < disk.rate))

@@ -18,11 +18,12 @@ options other_options(const options *o)
     asked.model.rules = mp_rules_name(rules);
     asked.model.is_second = true;
     asked.model.costs = NULL;
-    asked.model.offload = asked.model.link = (text_list){0}; /* the comparison is about keep-all without copies */
+    /* the peaks that are compared are those of keep-all without copies to other tiers */
+    asked.model.offload = asked.model.link = (text_list){0};
     asked.model.offload_state = false;
     if (rules == MP_RULES_PYTORCH) {
         asked.model.fused_attention = true;
-        asked.model.chunk_steps = 0; /* PyTorch does not divide sequences into chunks */
+        asked.model.chunk_steps = 0; /* PyTorch does not divide sequences into chunks, so this option is removed */
     }
     return asked;
 }

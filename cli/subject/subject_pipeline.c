@@ -1,5 +1,5 @@
-/* subject_pipeline.c - cuts the graph of one pipeline rank out of a whole training graph, and sets the rank's stash for other
- * micro-batches. */
+/* subject_pipeline.c - derives the graph of one pipeline rank from the training graph of the whole network, and sets the stash
+ * of the rank for other micro-batches. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { USUAL_CHUNKS = 2 };
 
-/* Returns the name of the first pipeline option that was given; NULL: none was. */
+/* Returns the name of the first option for pipelines that was given; NULL: none was given. */
 static const char *given_option(const model_options *m)
 {
     return m->micro_batches ? "micro-batches"
@@ -79,7 +79,8 @@ static mp_status read_rank(const options *o, int n, int *rank, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the bytes of a rank for which stages are balanced, as in `parallel`. 0: stages are balanced by time alone. */
+/* Returns the memory in bytes to which pipeline stages are balanced, as in the command `parallel`. 0: stages are balanced by
+ * time alone. */
 static int64_t memory_of(const options *o, const mp_device *device)
 {
     const int64_t reserve = option_given(o, OPT_RESERVE) ? o->search.reserve : device->reserve_bytes;
@@ -87,7 +88,7 @@ static int64_t memory_of(const options *o, const mp_device *device)
     return device->memory_bytes > reserve ? device->memory_bytes - reserve : 0;
 }
 
-/* Returns the ticks of the exchanges between the ranks of tp. */
+/* Returns the ticks in which the ranks of tp exchange data. */
 static int64_t exchange_ticks(const mp_graph *graph)
 {
     static const char *const ops[] = {"AllReduce", "Replicate", "AllGather", "Assemble", "ReduceScatter", "TakePart"};
@@ -99,8 +100,8 @@ static int64_t exchange_ticks(const mp_graph *graph)
     return ticks;
 }
 
-/* Scales the bytes that the whole graph sends to this rank's share, for all micro-batches. Adds the bytes sent between stages.
- */
+/* Computes the bytes that this rank sends in a step: its share of the bytes of the whole graph for all micro-batches, and the
+ * bytes sent between stages. */
 static void share_traffic(subject *s, int64_t whole_ticks)
 {
     const double share = whole_ticks ? (double)exchange_ticks(s->graph) / (double)whole_ticks : 0;
@@ -144,7 +145,7 @@ mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp
     return MP_OK;
 }
 
-/* Stores the stage boundaries and the stash in the graph's `options`. held NULL: no stash. */
+/* Stores the stage boundaries and the stash in the `options` of the graph. held NULL: no stash is stored. */
 static mp_status say(subject *s, const char *held, mp_error *err)
 {
     enum { BLOCK_DIGITS = 12 };
@@ -155,7 +156,7 @@ static mp_status say(subject *s, const char *held, mp_error *err)
     if (!options || !begins) return MP_NO_MEMORY(err);
     for (int q = 0, used = 0; q < n; q++)
         used += snprintf(begins + used, (size_t)(n * BLOCK_DIGITS - used), "%s%d", q ? "," : "", s->begins[q]);
-    /* deleted and added again, so that the options keep the order of the option table: stages, rank, held */
+    /* the keys are deleted and added again, so that they are in the order of the option table: stages, rank, held */
     json_object_del(options, "stages");
     json_object_del(options, "held");
     json_t *rank = json_incref(json_object_get(options, "rank"));
@@ -176,7 +177,8 @@ static mp_status held_in_keep_all(const subject *s, int64_t *bytes, mp_error *er
     return mp_rank_held_bytes(&s->rank, steps, mp_keep_all(s->graph, steps), bytes, err);
 }
 
-/* Sets the stash to `bytes`. `text` is the same list as a text, which the graph's options store. */
+/* Sets the stash to `bytes`, one number per chunk. `text` is the same list as a text, which is stored in the graph's
+ * options. */
 static mp_status hold(subject *s, const int64_t *bytes, const char *text, mp_error *err)
 {
     MP_CHECK(mp_rank_hold(&s->rank, bytes, err));
@@ -207,7 +209,7 @@ mp_status subject_hold(subject *s, const int64_t *bytes, mp_error *err)
     return hold(s, kept, text, err);
 }
 
-/* Parses --held, such as "3GiB,2GiB": one number of bytes per chunk, or one for all chunks. */
+/* Parses --held, such as "3GiB,2GiB": one number of bytes per chunk, or one number for all chunks. */
 static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err)
 {
     int k = 0;

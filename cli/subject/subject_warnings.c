@@ -1,5 +1,5 @@
-/* subject_warnings.c - warns that a model file was exported for inference, or that it does not show how PyTorch runs the
- * network. Each warning says how to export the file correctly. */
+/* subject_warnings.c - warns if a model file was exported for inference, or if it does not show how PyTorch runs the network.
+ * Each warning states how to export the file correctly. */
 #include "cli/subject/subject.h"
 
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include "estimator/base/memory.h"
 #include "formats/base/text.h"
 
-/* Appends an entry such as "2 dropouts are switched off" to a list in words, and returns it. If n is 0, returns the list
+/* Appends an entry such as "2 dropouts are switched off" to a list in words, and returns the list. If n is 0, returns the list
  * unchanged. */
 static const char *with(const char *list, int n, const char *what, const char *is, const char *are)
 {
@@ -34,7 +34,8 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
         complain("%s: warning: %s", path, found);
 }
 
-/* Returns the text "2 tensors of 96 elements (val_0, val_1)": numbers of tensors and elements, and the first names. */
+/* Returns the text "2 tensors of 96 elements (val_0, val_1)": the number of tensors, the sum of their elements, and the first
+ * names. */
 static const char *counted(const mp_doubt *doubt, const char *what)
 {
     const char *elements = doubt->elements ? mp_text(" of %lld elements", (long long)doubt->elements) : "";
@@ -71,7 +72,7 @@ void warn_of_weights(const char *path, const mp_model *model)
             complain("%s: warning: %s %s", path, counted(&model->doubts[k], rows[k].what), rows[k].sentence);
 }
 
-/* Lists how many operators were guessed from their formula, by kind: "12 Gelu, 3 Swish". */
+/* Returns a list of operators that were recognised by their formula, with numbers per kind: "12 Gelu, 3 Swish". */
 static mp_status list_formulas(const mp_model *model, const char **text, mp_error *err)
 {
     MP_OWNED bool *counted = mp_alloc(model->n_operators, sizeof *counted);
@@ -91,8 +92,8 @@ static mp_status list_formulas(const mp_model *model, const char **text, mp_erro
     return MP_OK;
 }
 
-/* Returns a warning that a file with attention may have lost its dropout. NULL: the file has dropout, or another warning says
- * so. */
+/* Returns a warning that a file with attention may have lost its dropout. NULL: the file contains dropout, or another warning
+ * mentions it. */
 static const char *missing_dropout(const mp_inference_form *form)
 {
     if (!form->has_dropout) return "no dropout, because the file has none (an export in evaluation mode loses it)";
