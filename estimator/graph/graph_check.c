@@ -411,8 +411,8 @@ static mp_status find_writers(mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* Checks the nodes that copy state, which end the list. Each copies an always-live storage of another tier for one update,
- * in or back. */
+/* Checks the nodes that copy state, which end the list. For one update, each copies an always-live storage of another tier
+ * to the device or back. */
 static mp_status check_state_copies(const mp_graph *graph, mp_error *err)
 {
     const size_t first = graph->n_nodes - mp_graph_n_state_copies(graph);

@@ -11,7 +11,7 @@ static int64_t later(int64_t a, int64_t b)
 mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err)
 {
     int64_t free_at[MP_MAX_CHANNELS] = {0}, waited = 0, last = 0;
-    bool alone = true; /* the second stream has no clock of its own here; its steps use the clock of compute */
+    bool alone = true; /* the second stream has no clock of its own; its steps use the clock of compute */
     MP_OWNED int64_t *awaited =
         NULL; /* per step, and for the end of the plan: the time at which all steps that it waits for have ended */
     for (size_t t = 0; t < n; t++)
@@ -53,7 +53,7 @@ static int64_t ran_by(const busy *b, int64_t time)
     }
     const int64_t before = low ? b->sums[low - 1] : 0;
     if (low == b->n) return before;
-    return later(before, b->sums[low] - (b->ends[low] - time)); /* step `low` is running at `time`, or has not begun */
+    return later(before, b->sums[low] - (b->ends[low] - time)); /* step b[low] is running at `time`, or has not begun */
 }
 
 static void note_wait(mp_copying *out, int64_t ticks, size_t t)

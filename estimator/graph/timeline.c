@@ -122,8 +122,8 @@ static void order_spans(struct builder *b, size_t from)
     for (size_t k = from + 1; k < n; k++)
         if (spans[k].storage < spans[k - 1].storage) ordered = false;
     if (ordered) return;
-    if (n - from > 32 &&
-        from > 0) { /* after step 0 no storage occurs twice in a step, so the order of equal elements does not matter */
+    if (n - from > 32 && from > 0) { /* after step 0, a storage occurs at most once among the spans that begin in a step, so the
+                                        sort need not be stable */
         qsort(spans + from, n - from, sizeof *spans, compare_storages);
     } else {
         for (size_t k = from + 1; k < n; k++) {
@@ -350,7 +350,8 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
         const mp_span *span = &timeline->spans[k];
         if (graph->storages[span->storage].tier != MP_TIER_DEVICE) continue;
         if (span->end <= step || step < mp_span_counts_from(span)) continue;
-        size_t j = n < most ? n : most; /* spans[0..j) are sorted by size; if the array is full, the smallest is removed */
+        size_t j =
+            n < most ? n : most; /* the array spans[0..j) is sorted by size; if it is full, the smallest instance is removed */
         for (; j > 0; j--) {
             const mp_span *other = &timeline->spans[spans[j - 1]];
             int64_t bytes = graph->storages[span->storage].bytes, theirs = graph->storages[other->storage].bytes;

@@ -5,7 +5,8 @@
 
 /* A storage in the simulated cache. The cache is a doubly linked list of storages in order of their last use. */
 typedef struct line {
-    int newer, older; /* storage used directly after this one, and storage used directly before it; -1: none */
+    int newer, older; /* neighbours in this list: the storage used directly after this one, and the storage used directly before
+                         it; -1: none */
     bool is_in, is_dirty;
 } line;
 

@@ -201,8 +201,8 @@ static mp_status share_update(mp_exchange *x, const mp_exchanged *p, mp_alternat
 
 static bool is_gradient(const mp_exchange *x, int storage)
 {
-    const int of =
-        storage < x->n_storages ? x->of_storage[storage] : -1; /* storages with larger indices were added by this file */
+    const int of = storage < x->n_storages ? x->of_storage[storage]
+                                           : -1; /* storages with an index of n_storages or more were added by the exchange */
     return of >= 0 && x->parameters[of].gradient == storage;
 }
 

@@ -116,7 +116,7 @@ static bool stays_away(const spreader *x, const mp_operator *op, const mp_operan
     return any;
 }
 
-/* ---- changes to one operator ---- */
+/* ---- how one operator is changed ---- */
 
 /* Marks a stacked parameter, and the tensors between the parameter and its product, as stored on the ranks of the experts. */
 static mp_status take_stack(spreader *x, const mp_operator *op, int tensor)

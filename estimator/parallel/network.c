@@ -51,7 +51,7 @@ const mp_fabric *mp_fabric_find(const char *name)
 const char *mp_network_of_device(const char *device)
 {
     enum { NAME_MAX = 32 };
-    char name[NAME_MAX]; /* compares only the part before the comma of "a100,memory=40GiB" */
+    char name[NAME_MAX]; /* the name of a device ends at the comma of "a100,memory=40GiB" */
     snprintf(name, sizeof name, "%.*s", (int)strcspn(device, ","), device);
     for (size_t k = 0; k < sizeof usual / sizeof usual[0]; k++)
         if (mp_names_are_alike(usual[k][0], name)) return usual[k][1];

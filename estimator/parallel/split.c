@@ -265,7 +265,7 @@ static int choose(const splitter *x, const mp_operator *op, const mp_operand_fac
         const int wanted = weight ? weight : data && data == f->contracted ? data : f->columns;
         if (divides(x, op, f, wanted)) return wanted;
         if (data && data != f->contracted && divides(x, op, f, data))
-            return data; /* each rank multiplies its own rows of the data by the whole weight */
+            return data; /* each rank multiplies its rows of the data by the whole weight */
         return 0;
     }
     if (f->rows && op->in[0] >= 0 && is_weight(x, op->in[0])) {

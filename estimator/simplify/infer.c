@@ -136,7 +136,7 @@ static mp_status fold(mp_inference *w, mp_infer *c)
         const mp_tensor *t = mp_infer_in(c, k);
         if (t && t->value) visits += t->value->n;
     }
-    /* half of the limit is reserved for small tensors, because shapes are computed with them; large tables cannot use it up */
+    /* half of the limit is reserved for small tensors, such as computed shapes; large tables cannot use it up */
     int64_t reserved = visits > FOLD_SMALL ? FOLD_BUDGET / 2 : 0;
     if (visits > w->fold_budget - reserved) return MP_OK;
     w->fold_budget -= visits;
@@ -300,8 +300,7 @@ mp_status mp_operator_on_numbers(const mp_model *model, const mp_operator *op, c
     }
     mp_model_free(alone);
     if (st == MP_NOMEM)
-        return MP_FAIL(
-            err, MP_NOMEM,
-            "out of memory"); /* a failure that is not a lack of memory means that the operator does not accept scalars */
+        return MP_FAIL(err, MP_NOMEM,
+                       "out of memory"); /* if the failure is not a lack of memory, the operator does not accept scalars */
     return MP_OK;
 }

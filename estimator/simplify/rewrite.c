@@ -6,7 +6,7 @@
 
 #include "estimator/simplify/infer.h"
 
-enum { UNIFORM_MAX = 1 << 14 }; /* limit of the number of elements of a constant that is checked for equal elements */
+enum { UNIFORM_MAX = 1 << 14 }; /* constants with more elements than this are not checked for equal elements */
 
 void mp_rewriter_update(mp_rewriter *r, int index)
 {

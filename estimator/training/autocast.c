@@ -67,8 +67,8 @@ static bool promotes(const mp_op *op)
     return op->shape == mp_shape_broadcast || op->shape == mp_shape_where || op->shape == mp_shape_concat;
 }
 
-/* Returns the output type of an operator that is on no autocast list, from the types of its operands. Before autocast, the
- * output was float32. */
+/* Returns the output type that autocast gives an operator that is on no autocast list. It depends on the types of the
+ * operands. The function is called for operators with float32 outputs. */
 static mp_dtype passed_type(const caster *c, const mp_operator *op)
 {
     bool is_low = false;

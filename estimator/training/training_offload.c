@@ -22,7 +22,8 @@ typedef struct extension {
     place places[2];
     const mp_offload *offload;
     int64_t least_bytes;
-    int64_t next_storage, next_node; /* next free ids. In a graph from a file, ids may differ from indices */
+    int64_t next_storage,
+        next_node; /* next free ids for storages and nodes. In a graph from a file, ids may differ from indices */
     mp_error *err;
 } extension;
 
@@ -44,7 +45,7 @@ static int64_t ticks_of(const mp_graph *graph, const mp_link *link, double rate,
     const double ticks = ceil((link->latency_seconds + (double)bytes / rate) / graph->tick_seconds);
     return ticks < (double)(INT64_MAX / 2)
                ? (int64_t)ticks
-               : INT64_MAX; /* a NaN also gives INT64_MAX; mp_graph_finish checks the sum of ticks */
+               : INT64_MAX; /* written so that a NaN also gives INT64_MAX; mp_graph_finish checks the sum of ticks */
 }
 
 static bool holds(const int *list, size_t n, int storage)

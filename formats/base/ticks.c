@@ -30,7 +30,7 @@ mp_status mp_ticks_choose(const double *seconds, size_t n, double *tick_seconds,
         return MP_OK;
     }
     int exponent;
-    frexp(total, &exponent); /* exponent is the smallest for which total < 2^exponent */
+    frexp(total, &exponent); /* exponent is the smallest integer for which total < 2^exponent */
     if (exponent < -900) exponent = -900;
     *tick_seconds = ldexp(1, exponent - 51);
     return MP_OK;

@@ -33,7 +33,8 @@ static size_t linear_ticks(const mp_plot_axis *axis, size_t most, double *values
     const double step = mp_plot_step((high - low) / ((double)most - 1));
     size_t n = 0;
     for (double k = ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + 1e-9 * step && n < most; k++)
-        values[n++] = k * step * axis->unit + 0.0; /* adding 0.0 turns negative zero into positive zero */
+        values[n++] =
+            k * step * axis->unit + 0.0; /* adding 0.0 turns negative zero into positive zero, so that "-0" is never shown */
     return n;
 }
 

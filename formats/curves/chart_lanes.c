@@ -33,7 +33,7 @@ mp_status mp_lanes_find(const mp_timeline_columns *c, mp_lanes *out, mp_error *e
     for (size_t k = MP_CHANNEL_SECOND_STREAM + 1; k < c->graph->n_channels; k++) out->rows[k] = 1;
     for (size_t t = 0; t < c->n_steps; t++) {
         const int channel = mp_step_channel(c->graph, c->steps[t]);
-        int best = 0; /* chooses the first free row; if no row is free, the row that becomes free first */
+        int best = 0; /* chooses the first free row of the lane; if no row is free, the row that becomes free first */
         if (channel == MP_CHANNEL_COMPUTE) continue;
         for (int row = 0; row < MP_LANE_ROWS_MAX && free_at[channel][best] > (int)t; row++)
             if (free_at[channel][row] < free_at[channel][best]) best = row;

@@ -176,7 +176,7 @@ static int compare_areas(const void *a, const void *b)
     if (x != y) return x > y ? -1 : 1;
     return *(const mp_place *const *)a < *(const mp_place *const *)b
                ? -1
-               : 1; /* both pointers refer to the same array, and equal elements keep its order */
+               : 1; /* comparing the pointers keeps the order of the array for equal elements */
 }
 
 static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,

@@ -282,7 +282,8 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
         const double x = mp_plot_at(&panel->x, (double)points[i].peak_bytes);
         const double y = mp_plot_at(&panel->y, mp_curve_percent(p->sweep, points[i].ticks));
         marker(p, k, x, y);
-        if (n && y >= xy[2 * n - 1]) continue; /* skips a point that is neither smaller nor faster than an earlier point */
+        if (n && y >= xy[2 * n - 1])
+            continue; /* skips a point of the curve that is neither smaller nor faster than an earlier point */
         if (n) {
             xy[2 * n] = x;
             xy[2 * n + 1] = xy[2 * n - 1];
@@ -303,9 +304,9 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
 /* A label for the upper end of a curve. It states the lowest peak and the time of the plan with this peak. Curves that end
  * in the same point share a label. */
 typedef struct end_label {
-    double x, y;   /* coordinates of the upper end of the curve, in points */
-    double text_x; /* x coordinate of the end of the leader line, where the text begins. The row of the text is the index of the
-                      label in the list */
+    double x, y;        /* coordinates of the upper end of the curve, in points */
+    double text_x;      /* x coordinate of the end of the leader line, where the label's text begins. The row of the text is the
+                           index of the label in the list */
     size_t curve, more; /* curve: the first curve that ends in the point; more: number of further curves that end there */
     int64_t peak_bytes, ticks;
     char names[64], text[160];

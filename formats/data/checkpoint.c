@@ -113,7 +113,8 @@ mp_status mp_checkpoint_begin(const char *folder, int64_t step, int n_parts, mp_
     s.lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s.lock < 0) return system_failure("the folder cannot be opened", err);
     const bool is_taken =
-        flock(s.lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* other errors mean that the file system has no locks */
+        flock(s.lock, LOCK_EX | LOCK_NB) != 0 &&
+        errno == EWOULDBLOCK; /* any other error of the lock means that the file system does not support locks */
     MP_ENSURE(!is_taken, err, MP_IO, "another training saves into this folder");
     MP_CHECK(clear_away(folder, err));
     clock_gettime(CLOCK_REALTIME, &now);
@@ -180,13 +181,13 @@ mp_status mp_checkpoint_try(const char *path, mp_error *err)
 /* ---- reading ---- */
 
 typedef struct part {
-    const char *file; /* name of the part's file within the folder */
+    const char *file; /* file name of the part within the folder */
     mp_safetensors *tensors;
 } part;
 
 struct mp_checkpoint {
     mp_pool *pool;
-    json_t *index; /* the folder's index; NULL: the checkpoint is a single file, which is parts[0] */
+    json_t *index; /* the index of the folder; NULL: the checkpoint is a single file, which is parts[0] */
     size_t n;
     part *parts;
 };

@@ -144,7 +144,7 @@ typedef struct state {
     bool named; /* true if the last token was the word "subgraph" or the name after it */
     int depth;
     int64_t n_names, n_mentions, n_tokens, n_edges;
-    struct level {            /* a group in braces that is not closed yet */
+    struct level {            /* a level of nesting: a group in braces that is not closed yet */
         int64_t names_before; /* n_names when the group began */
         bool edge_into;       /* true if the group is the target of an edge */
         int64_t left;         /* number of nodes at the source of this edge */

@@ -152,7 +152,7 @@ static size_t period_of(const uint64_t *signatures, size_t n)
     return 1;
 }
 
-/* n neighbouring siblings that repeat a pattern of `period` siblings. */
+/* A run of n neighbouring siblings that repeat a pattern of `period` siblings. */
 typedef struct run {
     size_t n, period;
 } run;

@@ -34,9 +34,10 @@ typedef struct panel {
     const mp_step *steps;
     size_t n_steps;
     bool present[N_COLUMNS];
-    double left, x[N_COLUMNS], width; /* left: x coordinate of the panel. x: left side of each column, relative to `left` */
-    bool *box[N_COLUMNS];             /* per column and row: true if a box is drawn */
-    int64_t *gradient_bytes;          /* per row: bytes of gradients that backward produces */
+    double left, x[N_COLUMNS],
+        width;               /* left: x coordinate of the panel's left side. x: left side of each column, relative to `left` */
+    bool *box[N_COLUMNS];    /* per column and row: true if a box is drawn */
+    int64_t *gradient_bytes; /* per row: bytes of gradients that backward produces */
 } panel;
 
 typedef struct drawing {
@@ -141,8 +142,8 @@ static mp_status panel_start(const drawing *d, panel *p)
     p->present[FORWARD] = true;
     MP_CHECK(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);
-    for (size_t k = 0; k < d->blocks->n; k++) { /* tensors whose forward run backward does not use count as forward-only:
-                                                   recomputed ones, or in the panel without backward all kept ones */
+    for (size_t k = 0; k < d->blocks->n; k++) { /* tensors whose first result backward does not use count as forward-only:
+                                                   recomputed tensors, or in a panel without backward all kept tensors */
         int64_t *bytes = p->facts.of[k].bytes;
         mp_fate from = p->present[BACKWARD] ? MP_FATE_RECOMPUTED : MP_FATE_KEPT;
         bytes[MP_FATE_FORWARD_ONLY] += bytes[from];
@@ -310,7 +311,7 @@ static mp_status draw_links(const drawing *d, const panel *p)
         const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
         int row = row_of(d, p->steps[t].node);
         if (row < 0 || alternative->returns)
-            continue; /* the content of a copy that is brought back was produced by the forward run */
+            continue; /* if a run brings back a copy, the content was produced by the forward run, so the wire starts there */
         column c = node->phase == MP_PHASE_BACKWARD ? BACKWARD : is_again(d, p, t) ? AGAIN : FORWARD;
         for (size_t i = 0; i < alternative->n_reads; i++)
             for (int m = made.last[alternative->reads[i]]; m >= 0; m = made.all[m].next) {

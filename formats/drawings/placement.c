@@ -15,7 +15,7 @@
  * has two lanes. One leads to readers in other columns, which read all boxes of the bundle. The other leads to readers in
  * the same column, which read only the boxes that joined this lane above them. */
 typedef struct stretch {
-    int from;         /* the bundle whose outputs the stretch carries */
+    int from;         /* index of the bundle whose outputs the stretch carries */
     int gutter;       /* index of the gutter in which the stretch runs; -1: it runs above all columns */
     bool on;          /* true: the stretch leads to readers in other columns, and belongs to a bundle with several boxes */
     double low, high; /* y coordinates of the ends of the stretch. If it runs above all columns, the indices of the gutters at
@@ -182,7 +182,7 @@ static mp_status find_stretches(router *r)
         const bool on = leads_on(r, e);
         if (enter == leave) {
             MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), in_y(r, e->to)));
-        } else { /* if its column is not the next one, the wire runs above all columns */
+        } else { /* if the reader's column is not the next one, the wire runs above all columns */
             MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), 0));
             MP_CHECK(stretch_to(r, from, -1, on, leave, enter));
             MP_CHECK(stretch_to(r, from, enter, on, 0, in_y(r, e->to)));

@@ -10,7 +10,7 @@ typedef struct place {
     int box, rank;
     bool main; /* true if the box is on the main line (a longest path of the graph), which is drawn leftmost */
     double barycenter;
-    int remaining; /* length of the longest path from this box to a sink */
+    int remaining; /* number of edges on the longest path from this box to a sink */
 } place;
 
 static int by_place(const void *a, const void *b)
@@ -237,7 +237,8 @@ mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_ed
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
     for (size_t k = 0; k < n_edges; k++) b.first[edges[k].from + 1] = k + 1;
     for (size_t k = 0; k < n; k++) {
-        if (b.first[k + 1] < b.first[k]) b.first[k + 1] = b.first[k]; /* a box without outgoing edges gets an empty range */
+        if (b.first[k + 1] < b.first[k])
+            b.first[k + 1] = b.first[k]; /* a box without outgoing edges gets an empty range of edges */
         bundle[k] = b.last[k] = (int)k;
         b.next[k] = -1;
     }

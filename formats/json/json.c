@@ -12,7 +12,8 @@
 
 _Thread_local mp_json_limits mp_json_most = {1 << 30, 2000000, 8000000};
 
-/* Limits are not below one container per 16 bytes and one element per 4 bytes of the file. memplan's own files have fewer. */
+/* In a large file the limits increase to one container per 16 bytes and one element per 4 bytes. memplan's own files have
+ * fewer. */
 enum { CONTAINER_BYTES = 16, ELEMENT_BYTES = 4 };
 
 static size_t larger(size_t a, size_t b)

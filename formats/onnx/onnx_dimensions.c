@@ -90,7 +90,7 @@ mp_status mp_onnx_inputs(mp_model *model, const Onnx__GraphProto *graph, const m
         const Onnx__ValueInfoProto *info = graph->input[k];
         int index = info->name ? mp_model_find(model, info->name) : -1;
         if (index >= 0 && model->tensors[index].role == MP_ROLE_CONSTANT)
-            continue; /* old files also list initializers as inputs */
+            continue; /* old files list initializers as inputs, too; these are not inputs of the model */
         MP_ENSURE(index < 0, err, MP_PARSE, "the graph has two inputs named '%s'", info->name);
         MP_CHECK(check_input(info, err));
         MP_CHECK(mp_model_tensor(model, info->name, &index, err));

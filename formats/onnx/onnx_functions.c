@@ -1,7 +1,7 @@
 /* onnx_functions.c - functions defined in a file. PyTorch's exporters write modules, or operators of their own library, as
- * functions of standard operators. A call identifies a function by its key (domain, name, overload). Two fields that are
- * needed here are missing in older ONNX schemas, such as Debian's. The scan stores them under other numbers, so protobuf-c
- * returns them as unknown fields. */
+ * functions of standard operators. A call identifies a function by its key (domain, name, overload). Two fields of functions
+ * are missing in older ONNX schemas, such as Debian's. The scan stores them under other numbers, so protobuf-c returns them
+ * as unknown fields. */
 #include "formats/onnx/onnx.h"
 
 #include <inttypes.h>

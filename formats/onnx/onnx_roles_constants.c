@@ -114,8 +114,8 @@ mp_status mp_onnx_roles_adopt(mp_model *model, const mp_onnx_use *uses, mp_error
         const mp_tensor before = *t;
         MP_CHECK(adopt(model, op, &c, err));
         mp_onnx_choose_initializer(model, t, u, MP_ONNX_ORIGIN_UNSAID, false);
-        if (t->role ==
-            MP_ROLE_CONSTANT) { /* the rules for roles keep it as a constant, so the conversion to an initializer is undone */
+        if (t->role == MP_ROLE_CONSTANT) { /* the rules for roles make the tensor a constant, so its conversion to an
+                                              initializer is undone */
             *t = before;
             op->removed = false;
         } else if (inside && t->role == MP_ROLE_PARAMETER) {

@@ -64,7 +64,7 @@ static mp_status add_formals(mp_onnx_builder *b, const mp_onnx_scope *s, const O
         int known = mp_names_find(s->tensors, name);
         MP_ENSURE(*name, b->err, MP_PARSE, "the subgraph '%s' has an input without a name", s->prefix);
         if (known >= 0 && b->model->tensors[known].role == MP_ROLE_CONSTANT)
-            continue; /* old files also list initializers as inputs */
+            continue; /* old files list initializers as inputs, too; these are not formal parameters */
         MP_CHECK(define(b, s, name, &formals[*n]));
         b->model->tensors[formals[(*n)++]].is_formal = true;
     }

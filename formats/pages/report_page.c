@@ -286,7 +286,7 @@ static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t
     const double total = (double)mp_block_bytes(fact);
     mp_text_put(out, "<tr><td class=\"name\">");
     put_html(out, block->title);
-    for (size_t i = 0; i < block->n; i++) { /* shows the first of the source lines that is known */
+    for (size_t i = 0; i < block->n; i++) { /* shows only the first source line that is known */
         const char *source = facts->graph->nodes[facts->blocks->nodes[block->first + i]].source;
         if (!source) continue;
         mp_text_put(out, "<div class=\"src\">");

@@ -26,7 +26,7 @@ typedef enum mp_bound_stage {
 
 /* Returns the name of a stage, such as "interval". */
 const char *mp_bound_stage_name(mp_bound_stage stage);
-/* Finds a stage that can be disabled by its name. Returns false if no such stage has this name. */
+/* Finds, by its name, a stage that can be disabled. Returns false if no such stage has this name. */
 bool mp_bound_stage_find(const char *name, mp_bound_stage *stage);
 
 /* The amount of work that a stage did, in machine-independent units. */

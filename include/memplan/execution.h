@@ -9,9 +9,9 @@
 typedef struct mp_tier_memory {
     const char *folder; /* folder of the temporary file that serves as this memory; the system deletes the file at exit. NULL:
                            host memory */
-    int64_t
-        capacity_bytes; /* limit in bytes of the memory that the execution allocates here; 0: as much as the plan requires */
-    bool locked;        /* host memory only: lock the pages, so that they are never swapped out */
+    int64_t capacity_bytes; /* limit in bytes of the memory that the execution allocates in this tier; 0: as much as the plan
+                               requires */
+    bool locked;            /* host memory only: lock the pages, so that they are never swapped out */
 } mp_tier_memory;
 
 typedef struct mp_execution_options {

@@ -184,7 +184,7 @@ mp_label mp_storage_label(const mp_graph *graph, int storage);
  * number (written to *space). */
 const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *space);
 
-/* True if the node's alternatives are algorithms. A plan must use the same algorithm in every run of the node. */
+/* True if the alternatives of the node are algorithms. If so, a plan must use the same algorithm in every run of the node. */
 bool mp_node_has_algorithms(const mp_node *node);
 
 /* True if a plan may recompute the node: a forward node without MP_NODE_ONCE and MP_NODE_OPTIONAL. */

@@ -56,8 +56,8 @@ enum { /* Pruning rules, as bits of mp_pack_options.without. */
        MP_PACK_SUPPORT = 8,
        MP_PACK_TWINS = 16,
        MP_PACK_MEMORY = 32,
-       MP_PACK_FEWEST = 64, /* branch in the section with the fewest branches; if disabled, branch in the section with the
-                               lowest free offset */
+       MP_PACK_FEWEST = 64, /* choose the section of time with the fewest branches; if this rule is disabled, the section with
+                               the lowest free offset */
        MP_PACK_RULES = 127
 };
 

@@ -83,7 +83,8 @@ typedef enum mp_fate {
     MP_FATE_FORWARD_ONLY, /* no backward node reads it */
     MP_FATE_RECOMPUTED,   /* backward reads the storage only after its node has run a second time or later */
     MP_FATE_KEPT,         /* backward reads the result of the node's first run */
-    MP_FATE_COPIED,       /* like MP_FATE_RECOMPUTED, but at least one read uses a copy brought back from another tier */
+    MP_FATE_COPIED, /* backward reads the storage only after a later run, and at least one read uses a copy brought back from
+                       another tier */
     MP_N_FATES
 } mp_fate;
 

@@ -87,7 +87,7 @@ typedef struct mp_request {
                    default of the effort */
     const int *checkpoints; /* indices of storages that the user chose as checkpoints, for the searcher `segments` */
     size_t n_checkpoints;   /* number of these checkpoints. If `checkpoints` is NULL, `segments` chooses its own checkpoints */
-    const mp_plan *start;   /* a plan of the same graph that the search offers first; NULL: none */
+    const mp_plan *start;   /* a plan of the same graph that is the search's first candidate; NULL: none */
     bool refine; /* only with `start`: the searcher `auto` only refines that plan, by a short annealing at low temperature */
     mp_status (*find_smallest)(const struct mp_request *request, bool with_arena, mp_plan **out,
                                mp_error *err); /* mp_smallest_plan or NULL: if `auto` finds no plan within the budget, it

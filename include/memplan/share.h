@@ -57,8 +57,8 @@ typedef struct mp_share_request {
 typedef struct mp_share_split {
     bool fits; /* false: even the options with the fewest bytes exceed the capacity together. Only least_bytes is then set */
     int64_t least_bytes;  /* the smallest capacity for which a split exists */
-    int64_t bytes, ticks; /* bytes and ticks of the split. Among splits of equal ticks, the one with the fewest bytes. For
-                             MP_SHARE_LONGEST, the total time is a second criterion */
+    int64_t bytes, ticks; /* bytes and ticks of the best split. Of several splits with equal ticks, it is the one with the
+                             fewest bytes. For MP_SHARE_LONGEST, the total time is a second criterion */
     size_t *chosen;       /* per job: index of the option that the split chooses */
     int64_t next_bytes, next_ticks;   /* the smallest capacity at which the best split takes fewer ticks, and these ticks; -1:
                                          more memory saves nothing */
@@ -133,7 +133,7 @@ mp_status mp_share_plans_more(const mp_share_plans_request *request, mp_share_pl
 mp_status mp_share_plans_add(const mp_share_plans_request *request, int64_t budget_bytes, mp_share_plans *plans, mp_error *err);
 void mp_share_plans_free(mp_share_plans *plans); /* releases the plans and bounds, not the struct; a zeroed struct is allowed */
 
-/* ---- lock-step: two jobs run at once; a time offset between their training steps aligns the memory peaks of one job with
+/* ---- lock-step: two jobs run at once. A time offset between their training steps aligns the memory peaks of one job with
  * the valleys of the other job ---- */
 
 /* A level: a part of a memory profile in which the live bytes are constant. */
@@ -159,8 +159,9 @@ void mp_share_profile_free(
     mp_share_profile *profile); /* releases the levels of a profile, not the struct; a zeroed struct is allowed */
 
 typedef struct mp_share_offset {
-    int64_t ticks;       /* delay of the second job's training step after the first job's, in ticks */
-    int64_t peak_bytes;  /* the peak of both jobs together at this delay; no other delay has a smaller peak */
+    int64_t ticks; /* delay of the second job's training step after the first job's, in ticks */
+    int64_t
+        peak_bytes; /* the peak of both jobs together if the second is delayed by `ticks`; no other delay has a smaller peak */
     int64_t bound_bytes; /* lower bound on the peak at any delay: the peak of one job plus the minimum of the other job */
 } mp_share_offset;
 

@@ -55,7 +55,7 @@ typedef struct mp_sweep_request {
     size_t n_budgets;       /* length of `budgets`, or number of evenly spaced budgets; 0: MP_SWEEP_BUDGETS */
     int64_t tier_bytes[MP_MAX_TIERS]; /* budgets of the tiers other than the device, as mp_request.tier_bytes; 0: none */
     const char *const *solvers;
-    size_t n_solvers; /* number of searchers. 0: all applicable searchers, except those that only combine others or keep
+    size_t n_solvers; /* length of `solvers`. 0: all applicable searchers, except those that only combine others or keep
                          everything. For a graph with copies, 0 gives three curves: auto without copies, copies only, and auto.
                          Each point of the third curve is the best of all three */
     uint64_t seed;

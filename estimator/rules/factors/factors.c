@@ -199,7 +199,7 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_f
     const bool joins = f->joins = !strcmp(op->kind, "Concat");
     f->cuts = !joins;
     for (int k = 0; k < (joins ? op->n_in : 1);
-         k++) { /* a dimension of size 1 also gets the factor, so that it cannot be split */
+         k++) { /* a dimension of size 1 gets the factor too; this prevents a split by the factor */
         const mp_tensor *x = mp_operator_in(model, op, k);
         for (int d = 0; d < x->rank; d++) f->in[k][d] = d + 1;
     }
@@ -250,7 +250,7 @@ bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand
         f->in[0][d] = d + 1;
         if (d != 1) f->in[1][d ? d - 1 : 0] = d + 1;
     }
-    f->in[2][0] = CLASSES; /* input 2 contains one weight per class */
+    f->in[2][0] = CLASSES; /* input 2 of the loss contains one weight per class */
     memcpy(f->out[1], f->in[0], sizeof f->out[1]);
     if (y->rank) memcpy(f->out[0], f->in[1], sizeof f->out[0]);
     return true;

@@ -98,7 +98,8 @@ static bool clip_by_attributes(const mp_fold *f)
     return defined;
 }
 
-/* Combines the first operand with the others one by one: with operand 1 by steps[0], with all later operands by steps[1]. */
+/* Combines the first operand with all others, one after the other. steps[0] is the function for operand 1, steps[1] for all
+ * later operands. */
 bool mp_fold_variadic(const mp_fold *f)
 {
     static const struct {

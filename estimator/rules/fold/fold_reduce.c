@@ -6,8 +6,8 @@
 #include "estimator/rules/operands/layout.h"
 
 typedef struct reduction {
-    const char *kind, *step; /* step: the function that combines the result so far with one element */
-    int moved;               /* the first operator-set version in which the axes are an input */
+    const char *kind, *step; /* step: the function that combines the result so far with one more element */
+    int moved;               /* version of the operator set from which on the axes are an input */
     bool mean,
         place; /* mean: divide the sum by the number of elements. place: return the index of the extreme instead of its value */
 } reduction;

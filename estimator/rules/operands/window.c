@@ -64,7 +64,7 @@ mp_status mp_window_slide(const mp_infer *c, const mp_window *w, const int64_t *
     for (int k = 0; k < w->n; k++) {
         int64_t padded, stride = w->stride[k];
         if (w->padding ==
-            MP_PADDING_SAME) { /* auto_pad SAME: one window starts at every multiple of the stride inside the input */
+            MP_PADDING_SAME) { /* auto_pad SAME: there is one window at every multiple of the stride inside the input */
             out[k] = in[k] / stride + (in[k] % stride != 0);
             continue;
         }
@@ -91,7 +91,8 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *w, const int64_t
         bool fits = in[k] >= 1 && mp_multiply(in[k] - 1, w->stride[k], &size) && mp_add(size, w->span[k], &size) &&
                     mp_add(size, output_padding ? output_padding[k] : 0, &size);
         if (fits &&
-            w->padding == MP_PADDING_SAME) { /* auto_pad SAME: padding may reduce the size to `whole`, but never enlarges it */
+            w->padding ==
+                MP_PADDING_SAME) { /* auto_pad SAME: padding may reduce the size to `whole`, but never enlarges the size */
             fits = mp_multiply(in[k], w->stride[k], &whole);
             if (fits && size > whole) size = whole;
         }

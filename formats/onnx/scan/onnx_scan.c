@@ -129,7 +129,7 @@ static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
               (const char *)t->name, MP_RANK_MAX);
     for (int k = 0; k < t->rank && elements >= 0; k++)
         if (!mp_multiply(elements, t->dims[k], &elements))
-            elements = -1; /* a later check refuses the size, with a message that names the tensor */
+            elements = -1; /* the size overflows; a later check refuses it with a message that names the tensor */
     *keep = false;
     if (elements < 0 || type == MP_DTYPE_UNDEFINED) return MP_OK;
     bool fits = mp_multiply(elements, mp_dtype_bits(type), &bits);
@@ -249,7 +249,7 @@ static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at
 {
     bool is_tensor = d == &onnx__tensor_proto__descriptor, keep_payload = true;
     uint64_t seen =
-        0; /* bit k is set after singular field k of this message type was seen; only fields that contain a message count */
+        0; /* bit k is set if singular field k of this message type has occurred; only fields that contain a message count */
     MP_CHECK(count_message(s, d, at, depth));
     if (is_tensor) {
         tensor_facts facts;

@@ -29,7 +29,8 @@ typedef struct mp_stage {
     int64_t in_flight; /* number of micro-batches in flight at the memory peak of the stage */
     int64_t waiting;   /* number of the micro-batches in flight that have run backward, except for their parameter gradients */
     int64_t parameter_bytes, gradient_bytes, state_bytes, activation_bytes, buffer_bytes;
-    int64_t peak_bytes; /* sum of the byte counts above. If a rank has several stages, the sum over all its stages */
+    int64_t peak_bytes; /* peak memory of the stage in bytes: the sum of the preceding byte counts. If a rank has several
+                           stages, the sum over all its stages */
     int64_t
         recomputed_bytes; /* bytes of activations per micro-batch that are dropped after forward and recomputed for backward */
     double forward_seconds, backward_seconds; /* seconds per micro-batch, recomputation included */
@@ -94,7 +95,7 @@ typedef struct mp_meshes_request {
     double alike;    /* meshes that are slower than the fastest by at most this fraction are ranked by simplicity; 0: all meshes
                         are ranked by time */
     const mp_mesh *explained; /* a mesh that is simulated even if it is rejected; NULL: none */
-    mp_host host;             /* link to host memory and limits for offloading */
+    mp_host host;             /* host memory for offloaded tensors, the link to it, and limits for offloading */
     bool shares_apart; /* true: `graph` builds a different graph for zero=3, in which ranks gather parameters in 16 bits */
     /* Builds the training graph of one rank for a micro-batch, split over tp. *sent_bytes is the number of bytes that its
      * operators send to other ranks. MP_UNSUPPORTED, MP_INVALID: the search skips this split. */
@@ -105,9 +106,9 @@ typedef struct mp_meshes_request {
 
 typedef struct mp_meshes {
     size_t n, n_best;
-    mp_mesh_choice
-        *choices; /* first n_best choices of different meshes, the best first. Then the other choices, sorted by bound */
-    struct mp_pool *pool; /* memory pool that owns this struct and all its arrays */
+    mp_mesh_choice *choices; /* results. First n_best choices of different meshes, sorted by time. Then all other choices,
+                                sorted by bound */
+    struct mp_pool *pool;    /* memory pool that owns this struct and all its arrays */
 } mp_meshes;
 
 /* Searches for the best meshes. Release *out with mp_meshes_free (NULL is allowed). n_best is 0 if no mesh fits. MP_INVALID: no

@@ -30,7 +30,8 @@ typedef struct mp_rank {
     int rank;
     int *chunk; /* per storage: the chunk of this rank that produces it for a micro-batch; -1: the storage does not belong to
                    one micro-batch */
-    size_t n_storages;    /* length of `chunk`. Storages with higher numbers do not belong to one micro-batch */
+    size_t n_storages;    /* length of the array `chunk`. Storages with an index from this length on do not belong to one
+                             micro-batch */
     int64_t *batch_bytes; /* per chunk: bytes of the inputs that each micro-batch holds from its forward pass on */
     int held;             /* the storage that represents the memory of waiting micro-batches; -1: no micro-batch waits */
     int64_t *held_bytes;  /* per chunk: bytes that waiting micro-batches hold while the chunk runs, as set by mp_rank_hold */
