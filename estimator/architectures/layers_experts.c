@@ -4,8 +4,8 @@
  *
  *     1. the router's softmax over E chooses k experts per token; their weights are normalized to sum 1
  *     2. the T k choices are sorted by expert; with a balanced load each expert has T k / E consecutive choices
- *     3. their tokens are gathered into (E, T k / E, width) and multiplied by the stacked weights
- *     4. the results are weighted and added at the positions of their tokens
+ *     3. the tokens of the sorted choices are gathered into (E, T k / E, width) and multiplied by the stacked weights
+ *     4. each result is multiplied by the weight of its choice, and added at the position of its token
  */
 #include "estimator/architectures/layers.h"
 

@@ -293,9 +293,11 @@ mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
 
 /* Order of the operands of control operators. Control operators exist until mp_model_infer replaces them.
  *
- *     If      inputs: condition, then the results of both regions, one per output
- *     Loop    inputs: trip count, condition, carried values, then the results of the region: condition, carried values, scans
- *     Scan    inputs: (lengths, before operator set 9), carried values, scanned values, then the results without a condition
+ *     If      inputs: condition. Then the results of both regions, one result per output
+ *     Loop    inputs: trip count, condition, carried values. Then the results of the region: condition, carried values, and
+ *             values to stack
+ *     Scan    inputs: sequence lengths (only before operator set 9), carried values, scanned values. Then the results of the
+ *             region: carried values, and values to stack
  */
 
 /* Adds an empty region that is nested in region `outer`. The prefix must be in the model's pool, because it is not copied.

@@ -33,7 +33,8 @@ typedef struct mp_bucket {
     int64_t bytes;
     int at; /* node of the original graph before or after which the collective of the bucket is inserted; for updated values an
                index into `sequence` */
-    bool is_part, is_spread; /* true if all parameters of the bucket have the flag; a bucket never mixes both */
+    bool is_part, is_spread; /* true if the parameters of the bucket have this flag; parameters with and without it are never in
+                                the same bucket */
     bool is_staged;          /* true if a parameter of the bucket has is_staged */
     int zero;
 } mp_bucket;

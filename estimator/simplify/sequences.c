@@ -75,9 +75,9 @@ static bool is_joined_of_chunks(const chunks *c, const mp_operator *op, int axis
 }
 
 /* Splits a tensor into chunks along an axis. The caller must first remove the operators that read the tensor. If no reader
- * remains, the operator that produces the tensor is copied for each chunk, if it is a view that keeps the axis, a
- * transposition, or a row look-up by indices. If the tensor is a concatenation of exactly these chunks, the concatenated
- * tensors are used. A batch input is sliced. Any other tensor gets a Split. MP_NOMEM. */
+ * remains, memplan looks at the operator that produces the tensor. If it is a view that keeps the axis, a transposition, or
+ * a row look-up by indices, it is copied for each chunk. If the tensor is a concatenation of exactly these chunks, the
+ * concatenated tensors are used. A batch input is sliced. Any other tensor gets a Split. MP_NOMEM. */
 static mp_status cut_input(chunks *c, int tensor, int axis, int *parts);
 
 /* Returns the axis of tensor `from` that becomes `axis` in its view `to`; -1: none. */

@@ -7,8 +7,8 @@
  * Backward reads the gates, states and output of a chunk. They can be recomputed from the chunk's input and initial states.
  * These states are the checkpoints of backpropagation through time. Weight gradients accumulate over the chunks. A
  * bidirectional layer becomes one layer per direction, each with half of the weights. Tensors are split as early in the graph
- * as possible, because a split there costs nothing: the indices of an embedding instead of its output, the chunks of the layer
- * below instead of their concatenation.
+ * as this costs nothing. Examples: the indices of an embedding are split instead of its output, and the chunks of the layer
+ * below are used instead of their concatenation.
  *
  * Not split: layers with sequence lengths, with layout = 1, or with sequences no longer than a chunk. */
 #pragma once

@@ -1,8 +1,8 @@
 /* loss.c - the loss of a model: its own, or one appended to an output.
  *
- * Some PyTorch losses are composed of elementwise functions and reductions. They are composed of the same functions here, so
- * that backward saves the same tensors: l1 a difference, kl-div the target, cosine both operands and a few numbers per row. The
- * other losses are single operators. */
+ * Some PyTorch losses are composed of elementwise functions and reductions. memplan composes them of the same functions, so
+ * that backward saves the same tensors. Examples: l1 saves a difference, kl-div the target, and cosine both operands with a
+ * few numbers per row. The other losses are single operators. */
 #include <stdio.h>
 
 #include "estimator/model/order.h"

@@ -190,8 +190,8 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     return mp_canvas_write(p->canvas, path, p->err);
 }
 
-/* Sets what the chart of a tier shows. Keep-all's curve is shown for the device, and for another tier only if keep-all has
- * live bytes there. The budget is shown if it does not exceed everything else by far. */
+/* Sets the contents of the chart of a tier. Keep-all's curve is shown for the device, and for another tier only if keep-all
+ * has live bytes there. The budget is shown if it does not exceed everything else by far. */
 static mp_timeline_chart chart_of(const picture *p, int tier)
 {
     const mp_tier_columns *of = &p->columns->tiers[tier];

@@ -236,8 +236,8 @@ bool mp_onnx_names_result(const char *name);
 /* True if PyTorch's older exporter generates such names for results of constant folding: "onnx::Add_12". With `numbers` also
  * "12", which releases before 1.11 write. */
 bool mp_onnx_names_folded(const char *name, bool numbers);
-/* True if the names of all floating-point initializers are those of a state dictionary (names of the outermost module have
- * no dot), and at least one belongs to an inner module. PyTorch's older exporter writes such files, with constants as
+/* True if the names of all floating-point initializers are those of a state dictionary, and at least one belongs to an inner
+ * module. (Names of the outermost module have no dot.) PyTorch's older exporter writes such files, with constants as
  * operators. Call before roles are chosen. O(tensors). */
 bool mp_onnx_is_state_dictionary(const mp_model *model);
 /* True if a name is weight, bias, running_mean or running_var, and the model has both statistics of the same module. */

@@ -3,29 +3,38 @@
  *
  * An ONNX file does not state the roles. Initializers may be weights, running statistics, masks, tables or elements of shapes.
  * A file without weights ("stripped") lists the weights as inputs beside the batch. The roles are therefore derived from the
- * exporter's metadata, the use of a tensor and its name. The first matching rule applies. A name "like state" ends like an
- * entry of a state dictionary ("weight", "bias").
+ * exporter's metadata, the use of a tensor and its name. Each tensor gets the role of the first rule that applies. A name is
+ * "like state" if it ends like an entry of a PyTorch state dictionary ("weight", "bias").
  *
- *     inputs       1. named with --data: data; then no other input is data
- *                  2. read only as mean and variance of batch normalization: buffer
- *                  3. an open dimension: data
- *                  4. the file has weights as initializers: data. Exceptions: named like state; or read only as a weight while
- *                     another input has an open dimension
- *                  5. another input has an open dimension: state (see below)
- *                  6. all inputs are fixed: an input read only as a weight is a parameter. An input after the first weight in
- *                     the list, or named like state, is state. In a file with such inputs two more kinds are state: a
- *                     floating-point scalar, and an input with leading dimension 1 where the first input has a batch. All other
- *                     inputs are data
- *     initializers and state
- *                  7. integers, booleans: constant (initializers) or buffer (inputs); unread tensors: constant
- *                  8. recorded by the exporter (onnx_origins.c): as recorded. A computed tensor is a parameter if it was
- * computed from one, else a constant. Rule 11 does not apply to a tensor computed from named tensors without a recorded kind
- *                  9. settings of operators (Resize's scales): constant. A scalar is a constant if it scales scores before a
- *                     softmax, or if neither the scalar nor the other initializers are named like state (CLIP's logit_scale is)
- *                 10. a mask that is only compared; a frozen batch normalization; sines and cosines of positions; a table that
- *                     many operators add or multiply, or that is named like a table (rotary embeddings, masks): buffer
- *                 11. named like a value computed by the exporter (onnx_state_names.c), and not read as a weight: constant
- *                 12. otherwise: parameter
+ * Rules for inputs; "state" means that rules 7 to 12 decide:
+ *
+ *      1. The user has named the input with --data: data. No other input is data then.
+ *      2. Batch normalizations read it as mean or variance, and no other operator reads it: buffer.
+ *      3. It has an open dimension: data.
+ *      4. The file has weights as initializers: data. There are two exceptions: the name of the input is like state; or all
+ *         operators read it as a weight, and another input has an open dimension.
+ *      5. Another input has an open dimension: state.
+ *      6. The dimensions of all inputs are fixed:
+ *         - an input that all operators read as a weight is a parameter;
+ *         - an input after the first such weight in the list, or with a name like state, is state;
+ *         - if the file has such inputs, a floating-point scalar is state too;
+ *         - so is an input with leading dimension 1, if the first input has a batch dimension there;
+ *         - all other inputs are data.
+ *
+ * Rules for initializers and state:
+ *
+ *      7. Integers and booleans: constant for an initializer, buffer for an input. A tensor that no operator reads: constant.
+ *      8. The exporter has recorded the role (onnx_origins.c): this role. If the exporter has computed the tensor, it is a
+ *         parameter if a parameter was among the sources, else a constant. If the sources are known by name only, and not
+ *         whether they are parameters, rule 11 is skipped.
+ *      9. Settings of operators, such as the scales of Resize: constant. A scalar is a constant in two cases: it scales scores
+ *         before a softmax; or neither its name nor the names of the other initializers are like state. (CLIP's logit_scale
+ *         has a name like state.)
+ *     10. Buffers: a mask that is only compared; a frozen batch normalization; sines and cosines of positions; a table that
+ *         many operators add or multiply, or whose name is like a table's (rotary embeddings, masks).
+ *     11. The exporter generates such names for computed values (onnx_state_names.c), and the tensor is not read as a weight:
+ *         constant.
+ *     12. All other tensors: parameter.
  *
  * --train makes a parameter of other floating-point state, including constants that operators write. Some exporters write
  * weights as such constants. If these have more elements than the weights among initializers and inputs, they are treated as
@@ -76,8 +85,8 @@ static bool is_per_channel(const mp_tensor *t)
 }
 
 /* True if the tensor has a name that the exporter generates for results, and is not a weight. One of three conditions shows
- * that it is no weight: all its elements are equal (a scale of ones); only rows of it are read; or it is neither read as a
- * weight (perhaps transposed) nor has one number per channel. */
+ * that it is no weight. Its elements are all equal (a scale of ones). Only some of its rows are read. Or it is not read as a
+ * weight (not even transposed) and does not have one number per channel. */
 static bool is_computed(const mp_tensor *t, const mp_onnx_use *u)
 {
     if (!mp_onnx_names_result(t->name)) return false;

@@ -22,16 +22,17 @@ static bool is_kind(const mp_operator *op, const char *kinds)
 
 static unsigned how_read(const mp_operator *op, mp_input_use operand)
 {
-    static const unsigned how[] = {[MP_USE_UNSTATED] = MP_ONNX_READ_OTHER,
-                                   [MP_USE_NONE] = MP_ONNX_READ_OTHER,
-                                   [MP_USE_OTHER] = MP_ONNX_READ_OTHER,
-                                   [MP_USE_WEIGHT] = MP_ONNX_READ_WEIGHT,
-                                   [MP_USE_ROWS] = MP_ONNX_READ_WEIGHT | MP_ONNX_READ_ROWS,
-                                   [MP_USE_STATISTIC] = MP_ONNX_READ_STATISTIC,
-                                   [MP_USE_SETTING] = MP_ONNX_READ_SETTING,
-                                   [MP_USE_TABLE] = MP_ONNX_READ_OTHER,
-                                   [MP_USE_COMPARED] = MP_ONNX_READ_COMPARED,
-                                   [MP_USE_THROUGH] = 0 /* note_passes determines this use: it is the use of the output */};
+    static const unsigned how[] = {
+        [MP_USE_UNSTATED] = MP_ONNX_READ_OTHER,
+        [MP_USE_NONE] = MP_ONNX_READ_OTHER,
+        [MP_USE_OTHER] = MP_ONNX_READ_OTHER,
+        [MP_USE_WEIGHT] = MP_ONNX_READ_WEIGHT,
+        [MP_USE_ROWS] = MP_ONNX_READ_WEIGHT | MP_ONNX_READ_ROWS,
+        [MP_USE_STATISTIC] = MP_ONNX_READ_STATISTIC,
+        [MP_USE_SETTING] = MP_ONNX_READ_SETTING,
+        [MP_USE_TABLE] = MP_ONNX_READ_OTHER,
+        [MP_USE_COMPARED] = MP_ONNX_READ_COMPARED,
+        [MP_USE_THROUGH] = 0 /* the operator only passes the operand on; note_passes copies the use of the output */};
     return operand == MP_USE_ROWS && mp_operator_int(op, "axis", 0) != 0 ? MP_ONNX_READ_OTHER : how[operand];
 }
 
@@ -44,7 +45,8 @@ static void note_reads(const mp_operator *op, mp_onnx_use *uses)
         mp_input_use operand = mp_op_input_of(row, k).use;
         u->n_reads++;
         u->n_factor += is_kind(op, "Mul Div");
-        if (op->control) continue; /* note_regions determines the use of this operand: it is the use in the regions */
+        if (op->control)
+            continue; /* operands of control operators are used in regions; note_regions copies the uses in the regions */
         u->n_table += operand == MP_USE_TABLE;
         u->how |= how_read(op, operand);
     }

@@ -192,8 +192,8 @@ static inline bool mp_node_may_rerun(const mp_node *node)
 {
     return node->phase == MP_PHASE_FORWARD && !(node->flags & (MP_NODE_ONCE | MP_NODE_OPTIONAL));
 }
-/* True if the node copies optimizer state between its tier and the device: an update that reads one storage and writes one, of
- * which exactly one is on the device (docs/internals/plan-rules.md). O(1). */
+/* True if the node copies optimizer state between its tier and the device: an update that reads one storage and writes
+ * another one. Exactly one of the two is on the device (docs/internals/plan-rules.md). O(1). */
 bool mp_node_copies_state(const mp_graph *graph, int node);
 /* Returns the direction in which a run of a node copies between tiers. Optional nodes copy out. Returning alternatives copy in.
  * Copies of state exist in both directions. O(1). */

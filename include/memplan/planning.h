@@ -75,8 +75,8 @@ mp_status mp_planning_finish(mp_planning *planning);
 /* Allows plans to offload these n storages of the finished graph to host memory, as mp_graph_offload does, but without a
  * minimum size. Optimizer state in the list moves to the host and is copied to the device only for its update. The bytes of
  * this state no longer count in "static_bytes". Numbers of nodes and storages do not change, and neither does the memory
- * that keep-all requires. `link` is a link or a device of `memplan devices`, or the card name that the driver reports; for a
- * device or card, its link to host memory is used. bytes_per_second, if not 0, replaces the link's rates. Call once.
+ * that keep-all requires. `link` is a link or a device of `memplan devices`, or the card name that the driver reports. For a
+ * device or card, its link to host memory is used. If bytes_per_second is not 0, it replaces the link's rates. Call once.
  * MP_INVALID: unknown link or storage, an invalid rate, or a graph that is not finished or already has copies. After
  * MP_NOMEM the handle can only be freed. O(graph + n^2). */
 mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second);

@@ -96,10 +96,10 @@ typedef struct mp_request {
                              keep-all */
     bool wants_bound; /* compute a lower bound before and during the search. The search ends when a plan's time equals the bound
                        */
-    bool explains_bound;       /* only with wants_bound: also fill a report about the bound (mp_answer.report) */
-    unsigned stages_off;       /* bit s: the bound skips stage s (mp_bound_options.off) */
-    unsigned solvers_off;      /* bit k: `auto` skips row k of the table of searchers (never the baseline) */
-    bool keep_order;           /* first runs of nodes stay in list order; the search decides only about recomputation */
+    bool explains_bound;  /* only with wants_bound: also fill a report about the bound (mp_answer.report) */
+    unsigned stages_off;  /* bit s: the bound skips stage s (mp_bound_options.off) */
+    unsigned solvers_off; /* bit k: `auto` does not run row k of the table of searchers; the bit of the baseline is ignored */
+    bool keep_order;      /* first runs of nodes stay in list order; the search decides only about recomputation */
     mp_progress_call progress; /* function that receives the progress of the search; NULL: none */
     void *progress_data;
     mp_offer_call on_offer; /* function that receives every schedule that the search judges; NULL: none */
@@ -123,10 +123,10 @@ int64_t mp_search_moves(const mp_search *search);
 /* Returns the requested effort. On very small graphs it is always thorough, because a thorough search is fast there. O(1). */
 mp_effort mp_search_effort(const mp_search *search);
 
-/* Judges a schedule. Keeps a copy of it if it is within the budgets of the other tiers, and either is the fastest within the
- * device's budget or has the lowest peak so far. Among equal schedules the earlier one is kept. If nodes have algorithms, the
- * best algorithms for this order replace those of the steps. *peak_bytes and *ticks (may be NULL) receive the peak and time of
- * the schedule.
+/* Judges a schedule. A schedule that exceeds the budget of another tier than the device is not kept. Otherwise a copy is kept
+ * if the schedule is the fastest so far within the device's budget, or has the lowest peak so far. Among equal schedules the
+ * earlier one is kept. If nodes have algorithms, the best algorithms for this order replace those of the steps. *peak_bytes and
+ * *ticks (may be NULL) receive the peak and time of the schedule.
  *
  * With keep_order, a schedule that breaks the list order is first put in list order. If that is impossible because backward
  * nodes break the order, the schedule is not judged, and peak and time are INT64_MAX. MP_INVALID: the schedule cannot run,

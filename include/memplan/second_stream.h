@@ -2,10 +2,10 @@
  *
  * Method: each update is issued at the earliest possible step. The method simulates the steps in order with one clock per
  * stream, in the graph's ticks. Consecutive updates form a group, which is issued after all steps before it. The compute
- * stream waits for the group at the first step that begins after the group's simulated end, or earlier at the first step
- * that uses or changes the group's storages. A late wait keeps gradients live for longer. If they would exceed the memory,
- * the wait is placed earlier. If the updates overlap with no other step, they are not issued. The model ignores that both
- * streams share the device's bandwidth. The plan's seconds remain the sum over its steps. */
+ * stream waits for the group at the first step that begins after the group's simulated end. If an earlier step uses or
+ * changes the group's storages, the wait is at that step. A late wait keeps gradients live for longer. If they would exceed
+ * the memory, the wait is placed earlier. If the updates overlap with no other step, they are not issued. The model ignores
+ * that both streams share the device's bandwidth. The plan's seconds remain the sum over its steps. */
 #pragma once
 
 #include "memplan/plan.h"

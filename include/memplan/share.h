@@ -124,8 +124,8 @@ typedef struct mp_share_plans {
  * mp_solve_with_arena. MP_LIMIT: the ticks of all steps exceed 62 bits. */
 mp_status mp_share_plans_of(const mp_share_plans_request *request, mp_share_plans *out, mp_error *err);
 /* The two parts of mp_share_plans_of. mp_share_plans_keep_all returns only keep-all; keep-all's own time is the lower bound,
- * because no plan is faster. mp_share_plans_more adds the plans for smaller budgets; skip it if all jobs fit with keep-all.
- * Errors as mp_share_plans_of. */
+ * because no plan is faster. mp_share_plans_more adds the plans for smaller budgets. You can skip it if all jobs fit with
+ * keep-all. Errors as mp_share_plans_of. */
 mp_status mp_share_plans_keep_all(const mp_share_plans_request *request, mp_share_plans *out, mp_error *err);
 mp_status mp_share_plans_more(const mp_share_plans_request *request, mp_share_plans *plans, mp_error *err);
 /* Searches plans for one more budget of the same request, and adds the new plans and bounds to *plans. Errors as

@@ -48,7 +48,7 @@ typedef struct mp_attention_report {
  * of the mask. If several heads share K and V, the fused operator reads them unrepeated (attribute `groups`, which no backend
  * executes).
  *
- * mask_gradients: the executor's operator computes the gradient of a term added to the scores, such as a learned position bias.
- * If it is false, attention with such a term is not fused. `report` may be NULL. O(n). MP_NOMEM. */
+ * mask_gradients states whether the executor's operator computes the gradient of a term that is added to the scores, such as
+ * a learned position bias. If it is false, attention with such a term is not fused. `report` may be NULL. O(n). MP_NOMEM. */
 mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, bool mask_gradients, mp_attention_report *report,
                                   mp_error *err);

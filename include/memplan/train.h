@@ -58,7 +58,8 @@ typedef struct mp_report {
     int64_t idle_process_bytes; /* process memory before the run allocated its own blocks: program, libraries and model */
     int64_t n_allocations;      /* number of allocations by memplan during the training steps */
     /* Bytes in use on a device with its own memory. device_bytes is measured during the run. idle_device_bytes is measured
-     * before the run allocated its two blocks, and covers the context and loaded libraries. -1: the device uses host memory. */
+     * before the run allocates its two blocks, so it is the memory of the context and loaded libraries. -1: the device uses
+     * host memory. */
     int64_t device_bytes, idle_device_bytes;
     int64_t next_batch_bytes; /* part of device_bytes: the buffer into which the next batch is prefetched. The plan does not
                                  include it */

@@ -18,9 +18,9 @@ int64_t mp_cell_gates(const mp_operator *op);
 mp_recurrent mp_recurrent_read(const mp_model *model, const mp_operator *op);
 
 /* The vectors of `hidden` floats that a forward run saves for backward, per step, sample and direction. There are three
- * kinds: the gates; a second vector, namely the cell state of an LSTM, or the recurrent part of the candidate of a GRU with
- * linear_before_reset; and the hidden state if the operator has no output Y. For an RNN, the hidden state counts as its only
- * gate. */
+ * kinds. The first kind are the gates. The second is the cell state of an LSTM, or the recurrent part of the candidate of a
+ * GRU with linear_before_reset. The third is the hidden state, if the operator has no output Y. For an RNN, the hidden state
+ * counts as its only gate. */
 typedef struct mp_reserve {
     int64_t gates, seconds, states; /* number of vectors of each kind: gates; second vectors (0 or 1); hidden states (0 or 1) */
 } mp_reserve;

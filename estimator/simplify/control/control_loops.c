@@ -102,7 +102,7 @@ static mp_status known_number(const mp_inference *w, const mp_operator *op, cons
     return MP_OK;
 }
 
-/* What ends a Loop: its trip count, its condition, or both. */
+/* How a Loop ends: by its trip count, its condition, or both. */
 typedef struct ending {
     bool counts, asks; /* counts: the Loop has a trip count. asks: the Loop has a condition */
     int64_t trips, holds;
