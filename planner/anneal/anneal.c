@@ -93,7 +93,7 @@ static mp_status offer(mp_search *search, const mp_anneal_order *found, mp_error
     return mp_search_offer(search, steps, n, NULL, NULL, err);
 }
 
-/* True if the graph is so large that only the last round (COOL) fits into the time limit. */
+/* True if the graph is so large that the time limit only suffices for the last round (COOL). */
 static bool is_large(const mp_request *request)
 {
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
@@ -143,7 +143,8 @@ static mp_status begin(annealing *a, mp_error *err)
     return start_from_best(a, err);
 }
 
-/* Sets the fields that all walks share. The walks run from `elapsed` to `end`, as fractions of the time limit. */
+/* Sets the fields of a walk that are the same for all walks. The walks run from `elapsed` to `end`, which are fractions of the
+ * time limit. */
 static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
 {
     const mp_request *request = mp_search_request(a->search);
@@ -300,7 +301,7 @@ static mp_status stray(annealing *a, int n_idle, mp_error *err)
     return mp_anneal_order_copy(&a->best, start.steps, start.n, start.ticks, err);
 }
 
-/* True if the plan of the short rounds is close enough to the bound to stop. */
+/* True if the plan found by the short rounds is so close to the bound that annealing can stop. */
 static bool will_do(annealing *a)
 {
     return mp_search_effort(a->search) != MP_EFFORT_THOROUGH && best_ticks(a) < INT64_MAX;

@@ -27,37 +27,37 @@ mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t
 
 typedef struct mp_anneal_walk {
     mp_search *search;
-    const mp_graph *graph;     /* the graph of the search, or a part of it */
-    int64_t budget_bytes;      /* limit of all memory of `graph`, static storages included */
+    const mp_graph *graph;     /* the graph on which the walk searches: the graph of the search, or a part of it */
+    int64_t budget_bytes;      /* limit on all memory of `graph` in bytes, static storages included */
     const int64_t *tier_bytes; /* per tier other than the device: its budget, as in mp_request; NULL: no limits */
     /* true if `graph` is only a part of the search's graph: the end of this walk ends no other walk, `enough` refers to the
      * part, and the walk ends early if its order remains far over the budget */
     bool is_apart;
-    bool ends_at_first; /* the walk ends when it finds an order within the budget */
+    bool ends_at_first; /* the walk ends as soon as it finds an order within the budget */
     bool leads;         /* true for the one walk that asks the search whether to stop, for all walks */
-    double from, end;   /* begin and end of the walk, as fractions (0 to 1) of the search's time limit */
+    double from, end;   /* the walk's begin and end, as fractions (0 to 1) of the search's time limit */
     atomic_bool *stop;
     uint64_t seed;
-    bool keeps_order; /* the first runs of forward nodes stay in list order */
+    bool keeps_order; /* the walk may not reorder the first runs of forward nodes, which stay in list order */
     /* moves prefer to evict storages that were produced shortly before the position to be relieved (mover.h) */
     bool draws_near;
     /* a fraction; the walk limits memory to (1 - lowers) times the smallest peak so far; 0: the budget is the limit */
     double lowers;
-    double unit; /* temperatures are multiples of this number of ticks */
+    double unit; /* number of ticks that is the unit of temperatures */
     /* temperature of the first and of the last move, as multiples of `unit`; a walk with `lowers` does not use `cold` */
     double hot, cold;
     int64_t n_moves; /* moves over which the temperature falls from `hot` to `cold` */
     /* the walk ends when its order takes at most this lower bound, in ticks without updates; the leading walk raises the
      * bound */
     _Atomic int64_t *enough;
-    int64_t update_ticks;         /* ticks of all updates, which are not part of `enough` */
+    int64_t update_ticks;         /* ticks of all optimizer updates, which `enough` does not include */
     const mp_anneal_order *start; /* the order from which the walk starts; several walks read the same one */
 
     /* result: the order within the budget with the fewest ticks; unchanged if no order has fewer ticks than `best` had on
      * entry */
     mp_anneal_order best;
-    mp_anneal_order smallest; /* until `best` is found: the order with the smallest peak */
-    int64_t smallest_bytes;   /* peak of `smallest`, without static bytes; INT64_MAX: none yet */
+    mp_anneal_order smallest; /* the order with the smallest peak; only kept until `best` is found */
+    int64_t smallest_bytes;   /* peak of the order `smallest`, without static bytes; INT64_MAX: there is none yet */
     mp_status status;
     mp_error err;
     long n_live; /* this thread's contribution to mp_alloc_live */

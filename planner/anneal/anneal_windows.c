@@ -9,7 +9,7 @@
 
 enum { WALKS = MP_ANNEAL_WALKS };
 
-/* A window: nodes [begin, end) of the list. */
+/* A window: the nodes [begin, end) of the node list, which one walk anneals. */
 typedef struct window {
     size_t begin, end;
     bool is_over; /* keep-all exceeds the budget in this window */
@@ -20,7 +20,7 @@ typedef struct window {
 /* The data of a walk that is searching one window. */
 typedef struct place {
     mp_part part;
-    mp_anneal_order list; /* keep-all of the window: its nodes once each, in list order */
+    mp_anneal_order list; /* the order in which each node of the window runs once, in list order (keep-all) */
     _Atomic int64_t enough;
 } place;
 
@@ -31,7 +31,7 @@ typedef struct cutting {
      * window */
     int64_t budget_bytes;
     double unit;
-    int *number; /* scratch of mp_part_init, one element per storage */
+    int *number; /* scratch for mp_part_init, with one element per storage */
     window *windows;
     /* number of windows; number of windows in which keep-all exceeds the budget; number of windows already searched */
     size_t n, n_over, n_done;

@@ -127,7 +127,7 @@ int mp_mover_relocate(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
     const mp_node_run r = x->runs[run];
-    /* mp_runs_remove removes an issued run and its wait together */
+    /* the wait is not removed separately: mp_runs_remove removes an issued run and its wait together */
     if (before < 0 || before == run || r.position < 0 || mp_runs_position(x, before) < 0) return -1;
     const int there = reserve_there(x, &r, before);
     if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, r.is_wait ? r.mate : run)) return -1;

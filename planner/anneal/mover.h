@@ -9,7 +9,7 @@
 typedef struct mp_mover {
     mp_runs *runs;
     uint64_t random;
-    bool keeps_order; /* the first runs of forward nodes stay in list order */
+    bool keeps_order; /* moves may not reorder the first runs of forward nodes, which stay in list order */
     int n_candidates; /* number of storages that can be recomputed or copied back */
     int *candidates;
     /* per candidate: prefix sum of the candidates' bytes, so that a candidate is drawn in proportion to its bytes */
@@ -27,7 +27,7 @@ typedef struct mp_mover {
     /* ticks of the runs for which the current move has reserved a position, but which are not in the order yet */
     int64_t pending_ticks;
     bool is_stuck;     /* set by the walk if the order has exceeded the budget for many moves */
-    bool has_given_up; /* the current move exceeded ticks_limit, or one of its changes failed */
+    bool has_given_up; /* the current move has been abandoned: it exceeded ticks_limit, or one of its changes failed */
 } mp_mover;
 
 /* True if `node` is a forward node that may be recomputed. False if `node` is -1. */
@@ -62,7 +62,7 @@ int mp_mover_relocate(mp_mover *mover, int run, int before);
 /* Removes a run, and the recomputations and copies whose only purpose was to provide inputs of this run. */
 void mp_mover_drop(mp_mover *mover, int run);
 
-/* ---- one random change of the order ---- */
+/* ---- moves: each makes one random change of the order of runs ---- */
 
 /* Draws a position, preferably one over the budget, and a storage that is live at this position. Moves runs so that the storage
  * is no longer live there: it is produced after the position, or last read before it. Returns false if no such move is

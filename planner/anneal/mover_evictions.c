@@ -165,7 +165,7 @@ bool mp_move_restore(mp_mover *m)
         }
     }
     mp_mover_drop(m, run);
-    for (int k = 0; k < n; k++) { /* removing one recomputation may have removed others of the list */
+    for (int k = 0; k < n; k++) { /* removing one recomputation may have removed others of this list */
         const int other = m->list[k];
         if (x->runs[other].position >= 0 && mp_runs_is_extra(x, other) && mp_runs_can_spare(x, other)) mp_mover_drop(m, other);
     }
@@ -183,7 +183,7 @@ bool mp_move_swap(mp_mover *m)
     return true;
 }
 
-/* Draws a recomputation, preferring expensive ones. Returns -1 if the draw fails. */
+/* Draws a recomputation at random; expensive ones are more likely. Returns -1 if none was found. */
 static int any_expensive_extra(mp_mover *m)
 {
     int costliest = mp_mover_any_extra(m);

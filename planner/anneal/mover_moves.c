@@ -84,7 +84,7 @@ bool mp_move_clear(mp_mover *m)
     return mp_mover_relocate(m, producer, before) >= 0;
 }
 
-/* Returns a random run that is at most `most` runs away from a run. */
+/* Returns a random run whose distance from a given run is at most `most` runs. */
 static int run_away(mp_mover *m, int run, int most)
 {
     const mp_runs *x = m->runs;
@@ -108,7 +108,7 @@ static int any_crowded(mp_mover *m)
     return run == x->end ? -1 : run;
 }
 
-/* Moves a recomputation to just before its next reader, or past a few runs. */
+/* Moves a recomputation in one of two ways: to just before its next reader, or past a few runs. */
 static bool move_shift_extra(mp_mover *m)
 {
     const mp_runs *x = m->runs;
@@ -182,7 +182,7 @@ static int run_between(mp_mover *m, int run)
     return mp_runs_neighbour(x, first + mp_mover_below(m, last - first), 1);
 }
 
-/* True if a run reads an output of a run in the list. */
+/* True if a run reads an output of some run in the list. */
 static bool reads_from(const mp_runs *x, int run, const int *list, int n)
 {
     const mp_alternative *alternative = mp_runs_alternative(x, run);
@@ -197,7 +197,7 @@ static bool move_shift_related(mp_mover *m)
 {
     mp_runs *x = m->runs;
     const int run = any_crowded(m), step = mp_mover_below(m, 2) ? 1 : -1;
-    int n = 1, n_moving = 0, at = run, target = run; /* target: the last run that the moving runs pass */
+    int n = 1, n_moving = 0, at = run, target = run; /* target: the last run that the group of moving runs passes */
     if (run < 0) return false;
     m->list[0] = run;
     for (int k = 1 + mp_mover_below(m, MP_MOVE_SHIFT_RELATED_FAR); k > 0; k--) {
@@ -252,7 +252,7 @@ static int use_alternative(mp_mover *m, int run, int alternative)
     return there;
 }
 
-/* Returns the first alternative of a node that produces a storage; -1: none. */
+/* Returns the first of a node's alternatives that produces a storage; -1: none produces it. */
 static int alternative_producing(const mp_node *node, int s)
 {
     for (size_t f = 0; f < node->n_alternatives; f++)

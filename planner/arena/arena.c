@@ -4,7 +4,7 @@
 
 #include "planner/arena/arena_items.h"
 
-/* One arena of a graph: its tier and alignment. */
+/* An arena to be laid out: the tier in which it is, and the alignment of offsets. */
 typedef struct target {
     const mp_graph *graph;
     int tier;
@@ -35,7 +35,7 @@ static target device(const mp_graph *graph)
     return (target){.graph = graph, .tier = MP_TIER_DEVICE, .alignment = graph->alignment};
 }
 
-/* Places a plan's items in the device's arena. Replaces earlier offsets. */
+/* Assigns offsets in the device's arena to the items of a plan. Replaces earlier offsets. */
 static mp_status lay_out_device(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact,
                                 const mp_arena_options *options, mp_pack_result *result, mp_error *err)
 {

@@ -23,8 +23,8 @@
 
 typedef struct mp_arena_item {
     int64_t offset;
-    int64_t size;   /* largest size of its pieces, as a multiple of the alignment */
-    int begin, end; /* steps [begin, end), from the first to the last piece */
+    int64_t size;   /* largest size of the item's pieces, as a multiple of the alignment */
+    int begin, end; /* lifetime in steps [begin, end): begin of the first piece to end of the last */
     /* the pieces of this item: pieces[piece .. piece + n_pieces), at least one, ascending in time and without overlap */
     int piece, n_pieces;
 } mp_arena_item;
@@ -35,7 +35,7 @@ typedef struct mp_arena_problem {
     const mp_pack_piece *pieces; /* the pieces of all items; each piece has one size over an interval of steps */
     size_t n_pieces, n_steps;
     const mp_pack_options *exact; /* options of the exact search */
-    /* static bytes in the same memory as the arena. A height is near the bound if it exceeds it by a small fraction of arena
+    /* static bytes in the same memory as the arena. A height is near the bound if the difference is a small fraction of arena
      * plus static bytes */
     int64_t beside;
     /* a height that is low enough for the caller; as long as the arena is higher, the search makes more attempts; 0: none */
@@ -47,7 +47,7 @@ typedef struct mp_arena_problem {
      * all */
     bool only_bound;
     int64_t height, bound; /* results: height of the arena found; lower bound on the height of every placement */
-    int64_t nodes;         /* result: visited nodes of the exact search tree */
+    int64_t nodes;         /* result: number of nodes of the search tree that the exact search visited */
 } mp_arena_problem;
 
 /* Sets the offset of every item so that two items that are live at the same time do not overlap. Sets height and bound.
@@ -78,9 +78,12 @@ void mp_arena_index_place(mp_arena_index *index, mp_arena_item *item, int64_t *w
 /* The rule by which a placer chooses the next item and its offset. */
 
 typedef enum mp_arena_rule {
-    MP_ARENA_FIRST_FIT, /* in the given order, each into the lowest gap; the only rule for more than MP_ARENA_UNINDEXED items */
-    MP_ARENA_BEST_FIT,  /* in the given order, each into the smallest gap that fits */
-    MP_ARENA_LOWEST_FIRST, /* places the item that can be placed lowest next; the given order breaks ties */
+    /* places the items in the given order, each into the lowest gap that fits; the only rule for more than MP_ARENA_UNINDEXED
+     * items */
+    MP_ARENA_FIRST_FIT,
+    MP_ARENA_BEST_FIT, /* places the items in the given order, each into the smallest gap that fits */
+    /* repeatedly places the item with the lowest possible offset; of equal items, the first in the given order */
+    MP_ARENA_LOWEST_FIRST,
     MP_ARENA_N_RULES
 } mp_arena_rule;
 

@@ -29,9 +29,9 @@ struct mp_arena_index {
     size_t *start;
     int *n; /* per tree node: number of its extents, which are extents[start[v] .. start[v] + n[v]), sorted by offset */
     int64_t *highest; /* per tree node: the highest top among the extents of the node and its descendants */
-    filled *filled;   /* per tree node: the height up to which its steps are full */
+    filled *filled;   /* per tree node: the heights up to which memory is full at its steps */
     extent *extents;
-    int64_t slack; /* gaps of at most this size count as full */
+    int64_t slack; /* size of the largest gap that is ignored, so that memory around it counts as full */
     int n_refills, n_noted;
     noted *noted; /* all placed pieces */
 };
@@ -116,7 +116,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* ---- the height up to which steps are full ---- */
+/* ---- per step, the height up to which memory is full ---- */
 
 static void raise_node(filled *f, int64_t height)
 {

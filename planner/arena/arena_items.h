@@ -16,8 +16,8 @@ typedef struct mp_arena_items {
     int tier; /* the tier of the arena */
     int64_t alignment;
     mp_timeline *timeline;
-    mp_pool *pool;  /* owns the arrays of this struct, and the items and pieces of the problem */
-    int *item;      /* per span: number of its ring; -1: none */
+    mp_pool *pool;  /* owns all arrays of this struct, and the items and pieces of `problem` */
+    int *item;      /* per span: number of the ring to which it belongs; -1: it needs no memory in this arena */
     int *next;      /* per span: the next span of the same ring; the last leads to the first */
     bool *outlives; /* per span: some storage of its ring is live beyond the end of the step */
     size_t n_rings; /* number of rings; the items of rings come first in the problem */

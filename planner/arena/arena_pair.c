@@ -13,7 +13,7 @@
 typedef struct circle {
     size_t n;       /* number of steps, plus one if the plan is shorter than the period and waits for its end */
     int *order;     /* the steps */
-    int64_t *times; /* per step: time of its begin in ticks, in [0, period) */
+    int64_t *times; /* per step: the time in ticks at which it begins, in [0, period) */
     int *slot;      /* per step: the first slot in which it runs; slot[n]: the slot of step 0, at which the last step ends */
 } circle;
 

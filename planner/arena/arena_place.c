@@ -20,13 +20,13 @@ typedef struct obstacle {
 
 struct mp_arena_placer {
     mp_arena_problem *problem;
-    mp_pool *pool; /* owns the four arrays below this field */
+    mp_pool *pool; /* memory pool that owns the four arrays below */
     placed *placed;
     obstacle *obstacles;
     /* for MP_ARENA_LOWEST_FIRST, per item in the given order: the lowest offset above all placed items that are live at the
      * same time */
     int64_t *lowest;
-    int *unplaced;         /* the items without an offset, as indices in the given order */
+    int *unplaced;         /* the items that have no offset yet, as indices in the given order */
     mp_arena_index *index; /* if there are many items, first fit uses this index of gaps instead of the arrays above */
 };
 

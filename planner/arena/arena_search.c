@@ -76,7 +76,8 @@ static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capaci
     mp_pack_result result;
     *placed = false;
     MP_CHECK(open_problem(x, dust, &problem, err));
-    if (bounded.node_limit < (int64_t)problem.n_items) return MP_OK; /* the search visits at least one node per item */
+    /* the packer's search must visit at least one node per item, so it would place nothing */
+    if (bounded.node_limit < (int64_t)problem.n_items) return MP_OK;
     MP_CHECK(mp_pack_solve(&problem, capacity, &bounded, &result, err));
     *placed = result.verdict == MP_PACK_PLACED;
     if (*placed) take(x, dust, &problem);
@@ -166,7 +167,7 @@ static void sort_by(search *f, enum sorting sorting, int *order)
         case BY_SIZE:
             *o = (key){size, life, (int)k};
             break;
-        case FULLEST_BY_LIFE: /* an item that is not live at the fullest step sorts after all items that are */
+        case FULLEST_BY_LIFE: /* items that are live at the fullest step come first */
             *o = (key){at_fullest ? life : -1 / (size + 1), size, (int)k};
             break;
         case FULLEST_BY_SIZE:

@@ -70,9 +70,9 @@ static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_b
 typedef struct pass {
     mp_bound_chain *chain;
     mp_bound_selection *selection;
-    int *nodes, n;         /* the boundaries of the best chain */
-    int *split, n_split;   /* the boundaries of the chain whose intervals are coupled (bound_couple.h) */
-    int64_t ticks;         /* the best bound so far: ticks beyond one run of each node */
+    int *nodes, n;         /* the nodes at the boundaries of the best chain of intervals */
+    int *split, n_split;   /* the nodes at the boundaries of the chain of coupled intervals (bound_couple.h) */
+    int64_t ticks;         /* the best bound so far, in ticks beyond one run of each node */
     mp_bound_stage stage;  /* the stage that proved `ticks`, or proved that no plan fits */
     bool is_infeasible;    /* true if a stage proved that no plan fits */
     mp_bound_work counted; /* the part of the work on intervals that is already attributed to finished stages */
@@ -112,7 +112,7 @@ static void end_stage(pass *p, mp_bound_stage stage, int64_t ticks)
     p->is_infeasible = p->chain->infeasible;
 }
 
-/* ---- the stages over a chain ---- */
+/* ---- the stages that use a chain of intervals ---- */
 
 static bool goes_on(const pass *p, mp_bound_stage stage)
 {
@@ -392,7 +392,7 @@ static mp_status check_floor(mp_problem *problem, int64_t budget_bytes, const mp
     return MP_OK;
 }
 
-/* Runs all stages except the floor, which is computed elsewhere. */
+/* Runs all stages of the bound except the floor, which check_floor computes. */
 static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             mp_error *err)
 {

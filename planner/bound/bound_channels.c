@@ -77,7 +77,8 @@ static void measure(const channels *x, job *j)
         if (mp_precedes(o, v, j->node)) j->head += of_compute(x, v);
         if (mp_precedes(o, j->node, v) && waits_for(x, v)) x->behind[n++] = v;
     }
-    for (int v = 0; v < n_nodes; v++) { /* adds up the compute ticks of the nodes in `behind` and of their successors */
+    /* adds the compute ticks of the nodes in `behind` and of all their successors to the tail */
+    for (int v = 0; v < n_nodes; v++) {
         bool is_behind = false;
         for (int k = 0; k < n && !is_behind; k++) is_behind = x->behind[k] == v || mp_precedes(o, x->behind[k], v);
         if (is_behind) j->tail += of_compute(x, v);

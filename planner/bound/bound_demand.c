@@ -20,7 +20,7 @@ struct mp_bound_demand {
     mp_pool *pool; /* owns all arrays */
     mp_bound_interval *x;
     const mp_bound_options *options;
-    int *nodes, n;                /* the nodes at the boundaries; each precedes the next */
+    int *nodes, n;                /* the nodes at which the boundaries are; each node precedes the next */
     int64_t *free_bytes, *before; /* per boundary: bytes of free memory; least ticks of recomputation before it */
     mp_bound_ranks ranks;
     mp_bound_reruns reruns;
@@ -186,7 +186,7 @@ static void settle(mp_bound_demand *d, int rank)
         else
             t->used[i] += bytes;
         mp_bits_remove(d->set, rank);
-        if (!bytes) put(d, d->set, ticks, used); /* a storage of zero bytes can always stay live */
+        if (!bytes) put(d, d->set, ticks, used); /* a storage of zero bytes can always be live at the boundary */
         if (!bytes || !o->repeatable[v]) continue;
         for (int r = d->ranks.first[v]; r < rank; r++) mp_bits_remove(d->set, r);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++)

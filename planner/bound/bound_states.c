@@ -162,7 +162,7 @@ static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
         if (x->bytes[s] <= x->free_bytes || !o->repeatable[v]) continue;
         if (x->ticks[v]) mp_bits_add(nodes, v);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++) {
-            /* ranks follow the order of production, so the nodes for this storage are already complete */
+            /* the producer of an input has a lower rank, so the set of nodes for the input is already complete */
             const int read = m->ranks->rank[o->reads[k]];
             if (read >= 0) mp_bits_unite(nodes, nodes_for(m, i, read), (size_t)m->words);
         }

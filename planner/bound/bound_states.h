@@ -23,7 +23,7 @@ typedef struct mp_bound_states {
     /* per state: the least ticks to reach it, INT64_MAX if dropped; bytes of live storages decided so far, set by the caller */
     int64_t *ticks, *used;
     uint64_t *sets; /* per state: its live-in set */
-    int *slots;     /* hash table from slot to state; -1: free */
+    int *slots;     /* hash table: each slot contains the number of a state, or -1 if it is free */
     size_t n_slots;
     int64_t *keys; /* scratch of mp_bound_states_drop_dominated */
 } mp_bound_states;
@@ -46,9 +46,9 @@ void mp_bound_states_drop_dominated(mp_bound_states *t);
 typedef struct mp_bound_ranks {
     mp_pool *pool; /* owns all arrays */
     int n, words;
-    int *rank;        /* per storage: its rank, -1: none */
+    int *rank;        /* per storage: its rank; -1: the storage has no rank */
     int *storage;     /* per rank: its storage */
-    int *first, *end; /* per node: the ranks [first, end) of its outputs */
+    int *first, *end; /* per node: its outputs have the ranks [first, end) */
 } mp_bound_ranks;
 
 /* Gives a rank to all storages that have a vertex in the interval's network. Release with mp_bound_ranks_clear, also after an
@@ -60,7 +60,7 @@ typedef struct mp_bound_reruns {
     mp_pool *pool; /* owns all arrays */
     const mp_precedence *order;
     const mp_bound_ranks *ranks;
-    int n, words; /* number of boundaries; 64-bit words of a set of nodes */
+    int n, words; /* number of boundaries; number of 64-bit words of a set of nodes */
     /* per boundary and rank: the nodes that must be recomputed after the boundary if this storage is read after it */
     uint64_t *nodes;
     uint64_t *needed; /* per boundary: the set of storages, as ranks, that nodes between this boundary and the next one read */

@@ -38,7 +38,7 @@ mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, c
     return MP_OK;
 }
 
-/* ---- the proof in its own thread ---- */
+/* ---- computing the bound in its own thread ---- */
 
 struct mp_proof {
     mp_problem *problem;
@@ -49,7 +49,7 @@ struct mp_proof {
     pthread_mutex_t mutex; /* protects is_found */
     pthread_cond_t found;
     bool is_apart, is_found;
-    /* only the thread accesses these fields until it sets is_found */
+    /* until the thread has set is_found, only the thread may access these fields */
     mp_bound bound;
     mp_status status;
     mp_error err;

@@ -20,7 +20,7 @@ typedef struct mp_proof mp_proof;
  * called from the thread. The problem must outlive the proof. On MP_OK release with mp_proof_end. MP_NOMEM. */
 mp_status mp_proof_start(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_proof **out,
                          mp_error *err);
-/* Waits up to `seconds` for the bound. Returns true if it is computed. */
+/* Waits up to `seconds` for the bound. Returns true if the bound has been computed. */
 bool mp_proof_wait(mp_proof *proof, double seconds);
 /* Ends the computation, early if it is not done. *out is the best bound so far; it claims nothing if `proof` is NULL. Errors as
  * mp_bound_within. */

@@ -11,7 +11,7 @@
 typedef struct mp_chain_run {
     int *nodes;
     size_t n;
-    int64_t ticks; /* ticks of the forward nodes among `nodes` */
+    int64_t ticks; /* sum of the ticks of the forward nodes in the list */
 } mp_chain_run;
 
 /* The peak bytes while a list of nodes runs. Storages kept by other blocks are not included. bytes[1] includes the block's
@@ -43,8 +43,8 @@ typedef struct mp_chain_block {
     int64_t first_pinned_bytes; /* bytes of pinned storages that are live in the first run of the block */
     /* bytes of the gradients that are live between the backward of the next block and the backward of this block */
     int64_t gradient_bytes;
-    mp_chain_run first;   /* all forward nodes of the block, for the first pass */
-    mp_chain_run advance; /* the forward nodes that are required to produce the block's output */
+    mp_chain_run first;   /* the nodes that the first pass runs: all forward nodes of the block */
+    mp_chain_run advance; /* the nodes that a later pass runs if nothing is kept: those that the block's output requires */
     mp_chain_need first_need, advance_need;
     /* the block's forward directly followed by its backward; for the last block in the first pass, for other blocks as a rerun
      * that recomputes only storages that backward reads and that are not live */
@@ -68,7 +68,7 @@ typedef struct mp_chain {
     int *last_user;
     bool *pinned;  /* per storage of a forward node: it stays live whichever options the blocks use */
     bool *crosses; /* per storage: it belongs to the output of its block, so that the next block reads it */
-    mp_pool *pool; /* owns the arrays of all mp_chain_run */
+    mp_pool *pool; /* owns the lists of nodes of all mp_chain_run */
 } mp_chain;
 
 /* Creates the chain of blocks that end at the positions marked in ends[0..boundaries->n). Ticks and bytes are not computed yet.
@@ -78,13 +78,13 @@ mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_cha
 void mp_chain_free(mp_chain *chain);
 MP_OWNER(mp_chain_free, mp_chain)
 
-/* ---- chain_measure.c: the ways to run each block, with their ticks and bytes ---- */
+/* ---- chain_measure.c: the options of each block, with their ticks and bytes ---- */
 
 /* Computes the options of every block, with ticks and bytes. MP_NOMEM. O(blocks * nodes + options * list lengths). The storages
  * that an option may omit are sorted in a bounded number of steps per block. */
 mp_status mp_chain_measure(mp_chain *chain, mp_error *err);
 
-/* ---- chain_table.c: the cheapest persistent schedule of every range of blocks ---- */
+/* ---- chain_table.c: the fastest persistent schedule of every range of blocks ---- */
 
 /* The fastest persistent schedule of every range of blocks in every size of memory, from 0 to n_slots slots of slot_bytes.
  * Computed by dynamic programming over (first block, last block, slots). */
@@ -125,12 +125,12 @@ typedef struct mp_chain_stretch {
  *
  * A range without blocks has begin >= end. */
 typedef struct mp_chain_choice {
-    int option; /* index in the options of the first block; -1: none */
+    int option; /* index of the chosen option of the first block; -1: no option is used */
     mp_chain_stretch after, before;
 } mp_chain_choice;
 mp_chain_choice mp_chain_choose(const mp_chain_table *table, mp_chain_stretch stretch);
 
-/* ---- chain.c: block ends, and the schedule ---- */
+/* ---- chain.c: the positions at which blocks end, and the schedule ---- */
 
 /* The kind of positions at which blocks may end: cut tensors, or seams (chain.c). */
 typedef enum mp_chain_cut { MP_CHAIN_CUTS, MP_CHAIN_SEAMS, MP_N_CHAIN_CUTS } mp_chain_cut;

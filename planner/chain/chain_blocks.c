@@ -1,4 +1,4 @@
-/* chain_blocks.c - finds the block of every node and storage of a training graph. */
+/* chain_blocks.c - determines the block to which each node and each storage of a training graph belongs. */
 #include "planner/chain/chain.h"
 
 #include "estimator/graph/order_rules.h"

@@ -47,14 +47,14 @@ static bool is_counted(const mp_chain_peaks *x, int s)
     return x->with_input || !chain_is_input(x->chain, x->k, s);
 }
 
-/* True if the storage is still live after the run. */
+/* True if the storage is still live after the list of nodes has run. */
 static bool stays(const mp_chain_peaks *x, int s)
 {
     if (chain_is_forward(x->chain, s)) return !x->backward && (chain_is_output(x->chain, x->k, s) || x->kept[s]);
     return x->chain->last_user[s] < x->k;
 }
 
-/* True if the storage is live before the run begins. */
+/* True if the storage is live before the list of nodes runs. */
 static bool is_live_before(const mp_chain_peaks *x, int s)
 {
     if (chain_is_forward(x->chain, s)) return chain_is_input(x->chain, x->k, s) || (x->backward && x->kept[s]);
@@ -139,14 +139,14 @@ typedef struct needed {
 typedef struct measure {
     mp_chain *chain;
     int k;         /* index of the block */
-    int epoch;     /* number of the current run; `live` and `demanded` contain this number instead of true */
+    int epoch;     /* number of the present run; `live` and `demanded` store it as a mark, so that they need not be cleared */
     int *live;     /* per storage: number of the latest run in which the storage was live */
     int *demanded; /* per node: number of the latest run in which the node had to run */
     int *list;     /* nodes that must run next */
     size_t n_list;
-    int *nodes; /* nodes of the current run, in order */
+    int *nodes; /* the nodes of the present run, in the order in which they run */
     size_t n;
-    bool *kept;        /* per storage: the current option keeps it */
+    bool *kept;        /* per storage: the option that is being built keeps it for backward */
     bool kept_is_live; /* the storages marked in `kept` are live from the begin of the current run */
     needed *needed;
     size_t n_needed;

@@ -48,7 +48,7 @@ typedef struct state_table {
     /* the states that still have to be expanded, by their lower bound on ticks, then by the number of nodes that have not
      * run */
     mp_heap open;
-    int64_t n_work; /* measure of the work done: number of live sets after steps, plus compared entries */
+    int64_t n_work; /* amount of work done: number of live sets after steps, plus a hundredth of the compared entries */
     size_t n, capacity, n_stages, stages_capacity, n_slots, n_entries, entries_capacity, open_capacity;
 } state_table;
 
@@ -106,7 +106,7 @@ static bool is_dominated(state_table *t, const mp_exact_state *s)
     mp_exact_stage *stage = &t->stages[s->stage];
     if (!stage->n) return false;
     mp_exact_entry *entries = t->entries + stage->first;
-    t->n_work += (int64_t)(stage->n / 100); /* in n_work, a hundred comparisons count as much as one live set */
+    t->n_work += (int64_t)(stage->n / 100); /* in n_work, a hundred compared entries count as one live set */
     for (size_t i = 0; i < stage->n; i++)
         if (!(s->live & ~entries[i].live) && entries[i].extra_ticks <= s->extra_ticks) return true;
     for (size_t i = 0; i < stage->n;) {
@@ -173,7 +173,7 @@ typedef struct exact {
     state_table table;
     int64_t most_extra, most_states, most_work;
     bool gave_up; /* a state could not be stored for lack of space, so the search proves nothing */
-    /* the step from one state to the next that is being tried: */
+    /* fields for the step that is being tried: */
     int from, to; /* from: index of the state before the step; to: index of the stage after the step */
     const mp_exact_alternative *alternative;
     mp_status st;
@@ -280,7 +280,7 @@ static mp_status offer(exact *x, int k)
     for (int s = k; s >= 0; s = t->states[s].parent) way[n_way++] = s;
     while (n_way > 0) {
         const mp_exact_state *s = &t->states[way[--n_way]];
-        int stage = 0; /* the stage before the first step has index 0 */
+        int stage = 0; /* number of the stage in which no node has run yet */
         mp_exact_set live = s->first_live;
         if (s->parent >= 0) {
             steps[n++] = (mp_step){.node = s->alternative->node, .alternative = s->alternative->number};

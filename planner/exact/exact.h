@@ -35,7 +35,7 @@ typedef struct mp_exact_alternative { /* an alternative of a node */
 typedef struct mp_exact_node {
     const mp_exact_alternative *alternatives;
     size_t n_alternatives;
-    mp_exact_set first_after; /* nodes that must have run before its first run */
+    mp_exact_set first_after; /* nodes that must have run before the first run of this node */
     mp_exact_set always_read; /* storages that every alternative reads */
     mp_exact_set writes;      /* storages that some alternative writes */
     /* storages that a later required node uses in each of its alternatives */
@@ -57,13 +57,13 @@ typedef struct mp_exact_graph {
     /* per storage: the nodes that produce it or add to it; the nodes that add to it */
     mp_exact_set producers[MP_EXACT_BITS], adders[MP_EXACT_BITS];
     int64_t bytes[MP_EXACT_BITS];           /* per storage: its bytes on the device */
-    int64_t recompute_ticks[MP_EXACT_BITS]; /* per storage: ticks of the fastest alternative that produces it */
+    int64_t recompute_ticks[MP_EXACT_BITS]; /* per storage: ticks of the fastest alternative of any node that produces it */
     int64_t memory_bytes;                   /* budget minus static bytes */
-    int n_tiers;                            /* number of tiers with a budget, without the device */
+    int n_tiers;                            /* number of tiers with a budget, not counting the device */
     int64_t there[MP_EXACT_BITS];           /* per storage: its bytes in its own tier, device or other */
     mp_exact_set in_tier[MP_MAX_TIERS];     /* per tier with a budget: the storages in it */
     int64_t tier_bytes[MP_MAX_TIERS];       /* per tier with a budget: budget minus static bytes */
-    int64_t least_ticks;                    /* ticks of running every node once, in its fastest alternative */
+    int64_t least_ticks;                    /* sum of the ticks of all nodes, each in its fastest alternative */
     mp_exact_alternative *alternatives;
     mp_in_place *pairs;
 } mp_exact_graph;
@@ -85,7 +85,7 @@ int64_t mp_exact_bytes(const mp_exact_graph *x, mp_exact_set storages);
 typedef struct mp_exact_stage {
     /* ran: nodes that have run; active: nodes that have not run, or whose recomputation may be useful */
     mp_exact_set ran, active;
-    mp_exact_set useful; /* storages that a later run may use if they are live */
+    mp_exact_set useful; /* storages that a node may still read, so that keeping them live may be useful */
     /* useful storages that no node can recompute; if one of them is not live in a state, the state leads to no plan */
     mp_exact_set must_be_live;
     /* produced: storages that have been produced; recomputable: storages that can be recomputed */
@@ -94,7 +94,8 @@ typedef struct mp_exact_stage {
      * step */
     mp_exact_set complete;
     mp_exact_set demanded; /* storages that a node that has not run reads in each of its alternatives */
-    int64_t fixed_bytes;   /* bytes of carried gradients with at least one contribution; they are live to the end of the step */
+    /* bytes of carried gradients that have at least one contribution and so stay live to the end of the step */
+    int64_t fixed_bytes;
     /* some node that must still run does not fit in memory, even if only the storages that must be live are live */
     bool dead_end;
     /* the states of this stage that no other dominates: entries[first .. first + n), in a block of `capacity` entries */

@@ -54,7 +54,7 @@ struct search {
     int64_t bytes;            /* the highest floor found, in bytes */
     mp_floor_reason *reason;
     size_t n;
-    mp_floor_rank *once; /* the nodes that run once, by descending bytes */
+    mp_floor_rank *once; /* the nodes that run only once, sorted by descending least bytes */
     int *names;     /* per node: number of the last chain for which some alternative of the node uses a storage of the chain */
     int chain;      /* number of the current chain */
     uint64_t *done; /* scratch: a set of vertices */
@@ -69,7 +69,7 @@ static int by_bytes(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Sorts by descending bytes; equal ones by ascending node. O(n log n). */
+/* Sorts the list by descending bytes. Of nodes with equal bytes, the one with the smaller number is first. O(n log n). */
 static void floor_rank_sort(mp_floor_rank *ranks, size_t n)
 {
     if (n) qsort(ranks, n, sizeof *ranks, by_bytes);
@@ -214,7 +214,7 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
         to[w] = life.stays ? ~UINT64_C(0) : 0;
     }
     for (int k = 0; k < life.n_makers; k++) mp_bits_unite(from, mp_precedence_descendants(o, life.makers[k]), o->words);
-    for (int k = life.n_users - 1; k >= 0; k--) /* an ancestor of a user that is in the set already adds no nodes */
+    for (int k = life.n_users - 1; k >= 0; k--) /* the set then already contains all ancestors of this user */
         if (!mp_bits_has(to, life.users[k])) mp_bits_unite(to, mp_precedence_ancestors(o, life.users[k]), o->words);
 }
 
@@ -266,7 +266,7 @@ static bool may_apply(const void *data, mp_in_place p)
     int first = graph->adders_start[p.to];
     if (first < graph->adders_start[p.to + 1] && mp_adds_in_turn(o, p.to) && graph->adders[first] != node) return false;
     if (x->any_run || !has_sets(o) || !is_produced_once(o, p.from)) return true;
-    /* an input that a later node always reads does not end at this run */
+    /* a later node always reads this input, so its memory cannot be taken over at this run */
     const uint64_t *later = mp_precedence_descendants(o, node);
     for (int r = graph->readers_start[p.from]; r < graph->readers_start[p.from + 1]; r++)
         if (mp_bits_has(later, graph->readers[r]) && mp_always_reads(o, graph->readers[r], p.from)) return false;

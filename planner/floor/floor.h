@@ -25,7 +25,7 @@ mp_status mp_floor_of(const mp_precedence *order, int64_t *floor_bytes, mp_floor
 typedef struct mp_floor_cut {
     mp_pool *pool; /* owns all arrays except those with a capacity field */
     const mp_precedence *order;
-    int *position; /* per vertex: its position in the order's sequence */
+    int *position; /* per vertex: its index in the sequence of the precedence relation */
     /* per position: bytes of the storages in `lives` that are live just before this position of the sequence. The sequence is
      * one possible order of first runs, so the least bytes at a moment are at most this value */
     int64_t *level_bytes;

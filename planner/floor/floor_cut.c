@@ -105,7 +105,7 @@ static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
     return true;
 }
 
-/* Adds an arc to the network. bytes is its capacity; -1: unbounded. */
+/* Adds an arc with a capacity of `bytes` to the network; bytes -1: the capacity is unbounded. */
 static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
 {
     const size_t n = cut->n_arcs + 1;

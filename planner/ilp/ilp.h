@@ -72,7 +72,7 @@ typedef struct mp_ilp_model {
     int64_t static_bytes;
 } mp_ilp_model;
 
-/* Returns the base alternative of the node at a place. */
+/* Returns the base alternative of the node at this place. */
 static inline const mp_alternative *mp_ilp_base(const mp_ilp_model *m, int place)
 {
     return &m->graph->nodes[m->node[place]].alternatives[0];
@@ -134,10 +134,10 @@ bool mp_ilp_columns(const mp_ilp_model *model, const bool *runs, int64_t budget_
 /* ---- ilp_search.c: branch and bound by GLPK; the timeline judges its plans ---- */
 
 typedef struct mp_ilp_limits {
-    int64_t most_nodes;    /* most nodes of the branch-and-bound tree */
+    int64_t most_nodes;    /* limit on the number of nodes of the branch-and-bound tree */
     int64_t good_ticks;    /* only plans with fewer ticks than this are searched; INT64_MAX: all plans */
     int64_t tighter_bytes; /* the memory rows use the user's budget less this number of bytes */
-    double seconds;        /* time limit of mp_ilp_search; <= 0: none */
+    double seconds;        /* time limit of mp_ilp_search in seconds; <= 0: no limit */
     /* returns true to stop the search; called at every node of the tree and between slices of the first linear programme; may
      * be NULL */
     bool (*stopped)(void *data);
@@ -152,7 +152,7 @@ typedef struct mp_ilp_result {
     /* the search was completed. Then `steps` is optimal: no plan of the model's shape with fewer ticks than good_ticks is
      * faster, up to floating-point tolerances. If `steps` is NULL, no such plan fits */
     bool proved;
-    bool stopped;         /* the search was ended by `stopped` or by the time limit `seconds` */
+    bool stopped;         /* the search was ended early, by `stopped` or by the time limit */
     int64_t excess_bytes; /* GLPK's solutions may exceed the budget as plans: the least such excess in bytes; 0: a plan fits */
 } mp_ilp_result;
 

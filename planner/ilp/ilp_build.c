@@ -19,7 +19,7 @@ typedef struct builder {
     use *uses;
     size_t n_uses, uses_capacity;
     bool *needed; /* per place: recomputing its node in the current stage may be useful */
-    int *waits;   /* the places after which the current update may run */
+    int *waits;   /* the places of the nodes for which the current update waits */
     /* per node, for updates fused into backward: 1 + a storage that stays live until the update has run; 0: none */
     int *resident_for;
     mp_error *err;

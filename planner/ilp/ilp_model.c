@@ -77,7 +77,7 @@ static mp_status put(builder *b, int column, int64_t coefficient)
     return MP_OK;
 }
 
-/* Adds the row x <= y + z. */
+/* Adds the constraint x <= y + z on three columns as a row. */
 static mp_status at_most(builder *b, int x, int y, int z)
 {
     MP_CHECK(begin_row(b, 0, false));

@@ -33,7 +33,7 @@ void mp_ilp_complete(const mp_ilp_model *m, const double *x, double threshold, b
     for (int i = 0; i < m->n_stages; i++) {
         bool *demanded = runs + (size_t)i * (size_t)m->n_places;
         const int first = m->first[i], end = m->first[i + 1];
-        for (int s = 0; s < n_storages; s++) /* a storage that is present and cannot be recomputed stays resident */
+        for (int s = 0; s < n_storages; s++) /* a storage that cannot be recomputed stays resident once it was produced */
             present[s] = present[s] && (!m->repeatable[m->produced_at[s]] || is_resident(m, i, s, x, threshold));
         for (int s = 0; s < n_storages; s++)
             if (m->produced_at[s] < first && is_resident(m, i + 1, s, x, threshold)) demand(m, s, present, demanded);

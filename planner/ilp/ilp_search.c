@@ -27,7 +27,7 @@ typedef struct search {
     double *x;         /* per column: its value; the array begins at index 0 */
     double *values;    /* per column: its value for GLPK; the array begins at index 1 */
     int *indices;      /* column numbers for GLPK; the array begins at index 1 */
-    bool *runs, *last; /* the runs to be judged; the runs that were judged before */
+    bool *runs, *last; /* the runs of the plan that is judged now; the runs of the plan that was judged before */
     bool *work;
 } search;
 
@@ -40,7 +40,7 @@ static bool is_stopped(search *s)
     return s->result->stopped;
 }
 
-/* Returns the remaining milliseconds, in GLPK's type. */
+/* Returns the remaining time in milliseconds, in the integer type that GLPK uses. */
 static int time_left(const search *s)
 {
     if (s->limits->seconds <= 0) return INT32_MAX;

@@ -31,7 +31,7 @@ typedef struct segment_list {
     int64_t *produced_bytes; /* per position in the forward list: bytes of the outputs of its node */
     int64_t total_bytes;     /* sum of produced_bytes */
     bool *ends;              /* per position: a segment ends there, as set by the last call of cut_segments */
-    int *n_ends;             /* scratch, per position: number of segment ends before the position */
+    int *n_ends;             /* scratch, per position: number of ends of segments before the position */
 } segment_list;
 
 static void free_segments(segment_list *x)
@@ -245,7 +245,7 @@ typedef struct beginning {
     const double *shape;
     bool evicts_again;
     double height;
-    int64_t ticks; /* ticks of the schedule with these multipliers */
+    int64_t ticks; /* ticks of the schedule that results from shape and height */
 } beginning;
 
 static void set_multipliers(pricing *x, const beginning *b, double height)
@@ -377,7 +377,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     mp_error ignored = {0};
     MP_CHECK(mp_cut_labels_new(graph, &x->problem, err));
     if (graph->nodes[x->problem->node[x->problem->forward_end]].phase == MP_PHASE_FORWARD)
-        return MP_OK; /* without loss or backward nodes, no storage is kept for backward */
+        return MP_OK; /* a graph without loss or backward nodes keeps no storage for backward, so there is nothing to decide */
     const double unit = mean_multiplier(x->problem);
     x->multiplier = mp_alloc(graph->n_nodes, sizeof *x->multiplier);
     x->over_bytes = mp_alloc(graph->n_nodes, sizeof *x->over_bytes);

@@ -33,7 +33,7 @@ typedef struct mp_cut_labels {
      * the last stage at which it would be live after this recomputation */
     int *rerun, *rerun_end;
     mp_mincut *cut;
-    int *storage_vertex, *stage_vertex; /* vertex in the network of `cut`; -1: none */
+    int *storage_vertex, *stage_vertex; /* per storage, and per stage: its vertex in the network of the minimum cut; -1: none */
     /* the arcs of the network; each leads from a storage to the stage that produces it, or from a stage to an input of the
      * stage */
     int *arc_from, *arc_to;

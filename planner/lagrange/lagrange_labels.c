@@ -57,7 +57,7 @@ static void find_uses(mp_cut_labels *x)
             if (x->first_late[s] == x->n) x->first_late[s] = k;
         }
     }
-    for (size_t v = 0; v < graph->n_nodes; v++) /* a storage that an update reads is always kept */
+    for (size_t v = 0; v < graph->n_nodes; v++) /* if an update reads a storage, the storage is always kept */
         for (size_t i = 0; i < graph->nodes[v].alternatives[0].n_reads && graph->nodes[v].phase == MP_PHASE_UPDATE; i++)
             x->producer[graph->nodes[v].alternatives[0].reads[i]] = -1;
 }
@@ -93,7 +93,7 @@ static void find_reruns(mp_cut_labels *x, bool all)
                 run = x->needed[alternative->writes[i]];
         if (all) x->repeatable[k] &= run < x->n;
         x->rerun[k] = run;
-        /* no stage needs the outputs, so the latest possible position is assumed */
+        /* no stage needs the outputs of this stage, so the latest possible position of its recomputation is assumed */
         for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) {
             const int s = alternative->writes[i];
             if (x->producer[s] == k && x->rerun_end[s] >= 0 && x->rerun_end[s] < x->rerun[k]) x->rerun[k] = x->rerun_end[s];

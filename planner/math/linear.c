@@ -192,7 +192,7 @@ static void add_row(glp_prob *problem, const mp_linear *l, int row)
     glp_set_mat_row(problem, r, (int)(l->row_start[row + 1] - start), l->column + start, l->coefficient + start);
 }
 
-/* Copies the active rows and the current basis into a new problem of GLPK. */
+/* Creates a problem of GLPK with the active rows and the current basis. */
 static glp_prob *build(const mp_linear *l)
 {
     glp_prob *problem = glp_create_prob();

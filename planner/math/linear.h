@@ -33,7 +33,7 @@ void mp_glpk_point(void);
 extern _Thread_local int mp_glpk_fail_after, mp_glpk_most_mib;
 
 typedef struct mp_linear {
-    int n_columns, n_rows; /* columns and rows are numbered from 0 */
+    int n_columns, n_rows; /* number of columns and of rows; both are numbered from 0 */
     /* called every few hundred iterations; returns true to stop the solver early. NULL: the solver is not stopped */
     bool (*stop)(void *data);
     void *stop_data;
@@ -56,7 +56,7 @@ typedef struct mp_linear {
     size_t *row_start;
     int *active;     /* the rows passed to GLPK */
     bool *is_active; /* per row: GLPK's problem contains it */
-    int n_active;    /* the number of rows passed to GLPK */
+    int n_active;    /* number of rows that GLPK's problem contains */
     /* GLPK's status of each row, followed by that of each column; a row that GLPK's problem does not contain is basic */
     unsigned char *basis;
 } mp_linear;
@@ -80,5 +80,5 @@ void mp_linear_limit(mp_linear *linear, int column, double lower, double upper);
 /* After a solve: returns the basis from which the next solve starts, and its size in bytes. The caller may save its content and
  * write it back later. */
 unsigned char *mp_linear_basis(const mp_linear *linear, size_t *size);
-/* Releases all memory of the programme and makes it empty. */
+/* Releases the memory of the linear programme. The programme is then empty. */
 void mp_linear_clear(mp_linear *linear);

@@ -9,7 +9,7 @@ struct mp_mincut_work {
      * 1) */
     int *start;
     int *head, *mate;             /* per half-arc: the vertex to which it leads; the opposite half-arc of the same arc */
-    int *forward;                 /* per arc: the half-arc in the direction of the arc */
+    int *forward;                 /* per arc: the one of its half-arcs that has the direction of the arc */
     int64_t *left;                /* per half-arc: its residual capacity */
     int64_t *excess, *drain_left; /* per vertex: its excess; the residual capacity of its arc to the sink */
     /* per vertex: its height (distance to the sink, n + 1 if the sink is unreachable); the half-arc that is tried next */
@@ -17,7 +17,7 @@ struct mp_mincut_work {
     /* per height up to n: the first vertex in the list of all vertices with this height; -1: none */
     int *level;
     int *after, *before; /* per vertex: its neighbours in the list of vertices with its height; -1: none */
-    int *queue;          /* ring buffer of the active vertices, which are at most n */
+    int *queue;          /* ring buffer with the active vertices; it has space for n */
     bool *queued;
     int first, n_queued, n_relabels;
     int highest; /* the largest height of any vertex that can still reach the sink */

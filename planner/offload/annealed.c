@@ -25,7 +25,7 @@ typedef struct walk {
     /* step: ticks of keep-all; penalty: ticks per byte over the budget in a step; now: energy of the present choices */
     double step, penalty, now;
     int64_t best_ticks, update_ticks;
-    int n_over; /* number of consecutive checks at which the plan exceeded the budget */
+    int n_over; /* number of successive checks at which the plan exceeded the budget */
 } walk;
 
 static double energy(const walk *w, int64_t ticks, int64_t over)

@@ -10,9 +10,8 @@
 /* A copy. Its places are indices in the order without copies. */
 typedef struct mp_choice_copy {
     int place, turn; /* the copy is issued before this place; copies with the same place are issued in ascending `turn` */
-    int waiting;     /* the step at this place waits for the copy */
-    /* true: the copy brings the storage back to the device, and occupies memory there from its own step on; false: a copy
-     * out */
+    int waiting;     /* index of the step that waits for the copy to end */
+    /* true: a copy back to the device, which step `waiting` waits for; false: a copy out to another tier */
     bool is_back;
     mp_step step;
 } mp_choice_copy;
@@ -193,7 +192,7 @@ const mp_step *mp_choices_order(mp_choices *x, size_t *n_steps)
 
 mp_status mp_choices_start(const mp_graph *graph, mp_choices *out, mp_error *err)
 {
-    /* a node runs at most twice, so this bounds the number of steps */
+    /* each node runs at most twice, so there are at most this many steps */
     const size_t n_nodes = graph->n_nodes, n_storages = graph->n_storages, most = 2 * n_nodes;
     MP_CLEARED_BY(mp_choices_clear) mp_choices x = {.graph = graph, .pool = mp_pool_new()};
     x.of = mp_pool_alloc(x.pool, n_storages, sizeof *x.of);

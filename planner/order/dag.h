@@ -19,7 +19,7 @@ typedef struct mp_dag {
     /* the successors of vertex v are successors[successors_start[v] .. successors_start[v + 1]), ascending */
     int *successors_start, *successors;
     int *predecessors_start, *predecessors;
-    int64_t *bytes; /* per vertex: bytes of its non-static outputs */
+    int64_t *bytes; /* per vertex: bytes of the non-static outputs of its node */
 } mp_dag;
 
 /* Builds the forward graph. Release *out with mp_dag_free (NULL is allowed). MP_NOMEM. MP_PARSE: the graph has a cycle. O(n +

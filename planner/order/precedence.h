@@ -13,7 +13,7 @@ typedef struct mp_precedence {
     mp_pool *pool; /* owns all arrays except pair_from and pair_to */
     const mp_graph *graph;
     int n;         /* number of vertices: one per node, and a last one for the end of backward */
-    size_t words;  /* number of 64-bit words of a bit set of vertices */
+    size_t words;  /* number of 64-bit words of a set of vertices */
     int *sequence; /* all vertices in a topological order of the relation */
     /* per vertex: the bit sets that mp_precedence_ancestors and mp_precedence_descendants return */
     uint64_t *ancestors, *descendants;

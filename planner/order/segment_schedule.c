@@ -28,14 +28,14 @@ typedef struct schedule {
     /* per storage: it is never recomputed, because it is static, kept for backward, or an output of a node that runs once */
     bool *retained;
     bool *live;     /* per storage of a forward node: it is live at the present step */
-    int *transient; /* the storages that are live and not retained */
+    int *transient; /* the storages that are live now and will be evicted (they are not in `retained`) */
     size_t n_transient;
-    int *segment_of;       /* per loss and backward node: its segment */
+    int *segment_of;       /* per loss and backward node: number of its segment */
     bool *done, *demanded; /* done, per node: it has run; demanded, per node: it is in the list of nodes to recompute */
     bool *entered;         /* per segment: some of its backward nodes have run */
     int *list;             /* nodes to recompute */
     size_t n_list;
-    int *edge_from, *edge_to; /* dependencies between loss and backward nodes, as edges */
+    int *edge_from, *edge_to; /* dependencies between loss and backward nodes, as a list of edges */
     size_t n_edges, from_capacity, to_capacity;
     int *successors_start, *successors, *missing;
     int *members_start, *members; /* the loss and backward nodes, grouped by segment */
@@ -254,7 +254,7 @@ static mp_status recompute(schedule *x, mp_error *err)
 {
     /* the body appends nodes to the list, so n_list grows */
     for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]);
-    /* this heap uses the free space behind the ready nodes in the same array */
+    /* the heap uses the unused end of the array of ready nodes */
     mp_heap by_rank = {x->ready.items + x->ready.n, 0};
     for (size_t i = 0; i < x->n_list; i++) mp_heap_push(&by_rank, x->rank[x->list[i]], x->list[i]);
     while (by_rank.n) {

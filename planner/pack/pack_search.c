@@ -29,7 +29,7 @@ struct mp_pack_search {
     /* number of searches so far. It is part of each hash, because a state that failed for one capacity may succeed for
      * another */
     uint64_t n_searches;
-    int *box_start; /* per section: index of the first box that begins in this section or later */
+    int *box_start; /* per section: index of the first box whose lifetime begins in this section or later */
     /* a stack of branches: those of the first level of the search tree, then those of the next level, and so on */
     int *branches;
     size_t n_branches, branches_capacity;
@@ -358,7 +358,7 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     if (!x) return NULL;
     x->state = state;
     x->options = options;
-    x->memory_bits = 8; /* 2^8 to 2^18 entries, so that about 1,024 failed states per box are stored */
+    x->memory_bits = 8; /* size of the table of failed states: at most 2^18 entries, and about 1,024 per box */
     while (x->memory_bits < 18 && 1 << x->memory_bits < 1024 * (int64_t)state->n_boxes) x->memory_bits++;
     x->pool = mp_pool_new();
     x->failed = mp_pool_alloc(x->pool, (size_t)1 << x->memory_bits, sizeof *x->failed);

@@ -15,13 +15,13 @@ typedef struct mp_pack_run { /* a range of sections [begin, end) in which a box 
 
 typedef struct mp_pack_box { /* an item of the packing problem, with its lifetime in sections; boxes are sorted by `begin` */
     int item;
-    int begin, end; /* the box is live in sections [begin, end) */
+    int begin, end; /* the box is live in the sections [begin, end) */
     int run, n_runs;
     int twin; /* an earlier box with the same lifetime, sizes and alignment; -1: none */
     int64_t alignment, fixed, size;
 } mp_pack_box;
 
-typedef struct mp_pack_live { /* a box that is live in a section */
+typedef struct mp_pack_live { /* an entry for a box and a section in which it is live */
     int box, slot;
     int64_t size;
 } mp_pack_live;

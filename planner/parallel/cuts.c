@@ -9,8 +9,8 @@
 /* The blocks of a network with their ticks, and a limit on the ticks of a stage. */
 typedef struct line {
     int n;           /* number of blocks */
-    int64_t *before; /* [0..n]: ticks of all blocks before this block */
-    int64_t most;    /* limit on the ticks of a stage */
+    int64_t *before; /* prefix sums of ticks: the ticks of all blocks before block k, for k in [0..n] */
+    int64_t most;    /* a stage may take at most this number of ticks */
 } line;
 
 static int64_t ticks_between(const line *x, int begin, int end)

@@ -19,17 +19,17 @@ typedef struct mp_load_option {
 } mp_load_option;
 
 typedef struct mp_block_load {
-    /* ticks per micro-batch of the block's forward and of its backward, without recomputation */
+    /* ticks of one micro-batch in the block's forward and in its backward, without recomputation */
     int64_t forward_ticks, backward_ticks;
     /* part of backward_ticks: backward nodes that only compute weight gradients, and so may be postponed (ZB-H1) */
     int64_t weights_ticks;
     int64_t weights_bytes;        /* bytes of one micro-batch that the postponed nodes read, each storage once */
-    int64_t output_bytes;         /* bytes that the next block reads */
+    int64_t output_bytes;         /* bytes of the block's output, which the next block reads */
     int64_t movable_output_bytes; /* part of output_bytes that may be offloaded to the host, in n_movable_outputs copies */
     int n_movable_outputs;
     int64_t largest_bytes; /* bytes of operands and workspace of the node of the block that needs the most */
     int n_options;
-    mp_load_option options[MP_LOAD_OPTIONS]; /* ascending in extra_ticks, descending in kept_bytes */
+    mp_load_option options[MP_LOAD_OPTIONS]; /* the options, by ascending extra_ticks and descending kept_bytes */
 } mp_block_load;
 
 /* The load of one parameter. A frozen parameter has value_bytes only. */
@@ -51,7 +51,7 @@ typedef struct mp_load {
     int64_t other_bytes; /* static bytes other than parameters, gradients and optimizer state: batch, buffers, constants */
     int n_blocks;
     mp_block_load *blocks;
-    int *block; /* per node: its block; -1: the node is an update */
+    int *block; /* per node: the block to which it belongs; -1: the node is an update */
     size_t n_parameters;
     mp_parameter_load *parameters;
 } mp_load;

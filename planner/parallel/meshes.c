@@ -43,7 +43,7 @@ typedef struct hunt {
      * the samples per rank */
     slot slots[2][2][TP_MOST + 1][SPREADS][BATCHES];
     int64_t most_ep;           /* largest size of ep that is tried; larger sizes do not divide the number of experts */
-    mesh_time times[BEST * 4]; /* the times of the fastest meshes so far, ascending in seconds */
+    mesh_time times[BEST * 4]; /* the fastest meshes so far, by ascending seconds */
     size_t n_times, n_best;
     mp_error *err;
 } hunt;
@@ -242,7 +242,7 @@ static void note_time(hunt *x, const mp_mesh_choice *c)
     size_t k = 0;
     while (k < x->n_times && !mp_mesh_is_same(&x->times[k].mesh, &c->mesh)) k++;
     const bool is_new = k == x->n_times, is_full = x->n_times == x->n_best;
-    if (is_new && is_full) k--; /* the list is full, so the slowest mesh is removed */
+    if (is_new && is_full) k--; /* the list is full, so the slowest mesh of the list is removed */
     if (is_new && !is_full)
         x->n_times++;
     else if (c->seconds >= x->times[k].seconds)

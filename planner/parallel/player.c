@@ -5,7 +5,7 @@
 
 #include "memplan/training.h"
 
-/* ---- copies to the host and back ---- */
+/* ---- copies of activations and optimizer state to the host and back ---- */
 
 static double later(double a, double b)
 {
@@ -105,7 +105,7 @@ mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage,
     return out;
 }
 
-/* ---- memory of a rank ---- */
+/* ---- the memory of the stages of a rank ---- */
 
 static int64_t larger(int64_t a, int64_t b)
 {
@@ -277,7 +277,7 @@ static bool keep_within(const mp_player *x, const holder *rank)
 typedef struct choice {
     bool moves_state, fits;
     int n_away;
-    double seconds; /* seconds per step in which the rank is busy */
+    double seconds; /* seconds of a training step in which the rank is busy */
     int64_t peak_bytes;
 } choice;
 

@@ -12,7 +12,8 @@ enum { MP_COMMON, MP_SPREAD, MP_N_SHARES };
 typedef struct mp_block_sums {
     /* bytes before sharding, per group: parameter values; gradients; the gradients that are partial sums over tp */
     int64_t values[MP_N_SHARES], gradients[MP_N_SHARES], parts[MP_N_SHARES];
-    int64_t value_bytes, gradient_bytes, state_bytes; /* bytes on one rank after sharding */
+    /* bytes of values, gradients and optimizer state on one rank, after sharding */
+    int64_t value_bytes, gradient_bytes, state_bytes;
     int64_t update_ticks;
 } mp_block_sums;
 

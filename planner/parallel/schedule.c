@@ -118,7 +118,7 @@ typedef struct clockwork {
     const mp_stage_seconds *stages;
     mp_played *played;
     double *forward, *backward; /* per stage and micro-batch: time at which the pass ends; negative: not simulated yet */
-    size_t *next;               /* per rank: index of its next turn */
+    size_t *next;               /* per rank: index of the turn that is simulated next */
     double *clock, *busy;
 } clockwork;
 

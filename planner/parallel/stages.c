@@ -30,7 +30,7 @@ static double slower(const mp_step_request *r, double compute, double collective
     return compute + r->ranks->network.slowdown * (collectives < compute ? collectives : compute);
 }
 
-/* Returns the number of buckets that are needed for this number of bytes. */
+/* Returns the number of buckets into which this number of bytes is divided. */
 static int64_t buckets(const mp_step_request *r, int64_t bytes)
 {
     const int64_t most = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;

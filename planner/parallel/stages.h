@@ -20,7 +20,7 @@
 #include "memplan/ranks/meshes.h"
 #include "planner/parallel/loads.h"
 
-/* One training step on one mesh: the input of the simulation. */
+/* The input of the simulation: one training step on one mesh. */
 typedef struct mp_step_request {
     const mp_load *load; /* the load of the network, for this mesh's tp and this micro-batch size */
     const mp_ranks *ranks;

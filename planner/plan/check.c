@@ -17,7 +17,7 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
     MP_OWNED size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
     /* per node: number of its runs, copies back not included */
     MP_OWNED size_t *computed = mp_alloc(graph->n_nodes, sizeof *computed);
-    /* per node: the alternative of its first run */
+    /* per node: the alternative that its first run uses */
     MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives);
     MP_ENSURE(runs && computed && alternatives, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {

@@ -24,7 +24,7 @@ struct history {
     mp_replay *replay;
     struct use *uses;
     struct busy *busy; /* scratch: uses of the current storage by issued steps that may still be running */
-    int *uses_start;   /* uses of storage s: uses[uses_start[s] .. uses_start[s+1]) */
+    int *uses_start;   /* the uses of storage s by steps: uses[uses_start[s] .. uses_start[s+1]) */
     mp_error *err;
 };
 
@@ -116,7 +116,7 @@ static mp_status replay_storage(struct history *h, int s)
     /* false while the only instance is the gradient that the previous training step has carried in */
     bool is_static = mp_storage_is_static(storage), produced = false;
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
-    mp_instance *now = NULL; /* the instance that is live at the current step; NULL: none */
+    mp_instance *now = NULL; /* the instance of the storage that is live now; NULL: none */
     int n_busy = 0;
     mp_status st;
 
@@ -221,7 +221,7 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     for (size_t k = 0; k < r->n_instances; k++) {
         const mp_instance *x = &r->instances[k];
         if (h->graph->storages[x->storage].tier != tier) continue;
-        /* in the step in which an output takes over the memory of an input, these bytes already count for the input */
+        /* in this step the memory still counts for the input from which the output takes it over */
         begins[x->takes_over < 0 ? x->begin : x->begin + 1] += h->graph->storages[x->storage].bytes;
         ends[x->end] += h->graph->storages[x->storage].bytes;
     }
@@ -324,7 +324,7 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     }
     MP_CHECK(collect_uses(&h));
     MP_ENSURE(h.busy = mp_alloc(2 * n, sizeof *h.busy), err, MP_NOMEM,
-              "no memory to check a plan"); /* capacity 2: a step may both read and write a storage */
+              "no memory to check a plan"); /* twice the number of steps, because a step may both read and write a storage */
     /* capacities: number of all uses; number of instances that the previous training step carries in */
     size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages;
     MP_ENSURE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");

@@ -8,7 +8,7 @@
 typedef struct mp_instance {
     int storage;
     int begin, end; /* live in steps [begin, end) */
-    int takes_over; /* the storage whose memory this instance takes over at `begin`; -1: none */
+    int takes_over; /* the storage whose memory this instance takes over when it begins; -1: none */
     /* an update on the second stream uses the instance until the update's end, so no output may take over its memory */
     bool is_locked;
 } mp_instance;
@@ -20,7 +20,7 @@ typedef struct mp_replay {
     int *ends;                           /* per step t: the first later step that does not overlap with t in time */
     size_t n_instances;
     mp_instance *instances; /* the instances of all storages, grouped by storage and sorted by begin */
-    int *start;             /* storage s has instances[start[s] .. start[s+1]) */
+    int *start;             /* the instances of storage s: instances[start[s] .. start[s+1]) */
     bool *checkpoint;       /* per storage: some backward node reads the instance that the storage's first production creates */
     struct {
         int64_t static_bytes, peak_bytes;

@@ -148,7 +148,7 @@ mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *
 
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err)
 {
-    /* per storage: number of productions up to the current step */
+    /* per storage: how often it was produced up to the present step */
     MP_OWNED size_t *productions = mp_alloc(graph->n_storages, sizeof *productions);
     if (!productions) return MP_FAIL(err, MP_NOMEM, "no memory for the fates of %zu storages", graph->n_storages);
     for (size_t s = 0; s < graph->n_storages; s++) fates[s] = MP_FATE_NONE;

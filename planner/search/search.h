@@ -29,13 +29,13 @@ struct mp_search {
     bool has_algorithms;
     const char *solver; /* name of the running searcher */
     mp_candidate best, smallest;
-    mp_plan *least;         /* the smallest plan (mp_smallest_plan); NULL: not computed */
+    mp_plan *least;         /* the smallest plan (mp_smallest_plan); NULL: not computed yet */
     int64_t baseline_ticks; /* ticks of running each required node once, which is a lower bound on the ticks of every plan */
     int64_t keep_all_ticks; /* ticks of keep-all: baseline_ticks plus the ticks for which compute waits for other channels */
     int64_t n_offers, n_offers_of_solver, n_moves, moves;
     double start, last_progress, moves_start;
     double share;           /* the running searcher must end when this fraction of the time limit has passed */
-    mp_proof *proof;        /* the parallel proof; NULL: none, or it has ended */
+    mp_proof *proof;        /* the thread that proves the bound; NULL: none was started, or it has ended */
     mp_status proof_status; /* status of the ended proof */
     mp_error proof_err;
     mp_bound known;  /* the best bound proved outside of the proof thread; ticks -1: none */

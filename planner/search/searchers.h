@@ -12,7 +12,7 @@ mp_status mp_run_auto(mp_search *search, mp_error *err);
  * failed to find one. */
 mp_status mp_run_auto_or_none(mp_search *search, mp_error *err);
 
-/* Offers keep-all, the baseline. At most two offers. */
+/* Offers keep-all, the baseline, in at most two offers. */
 mp_status mp_run_none(mp_search *search, mp_error *err);
 
 /* Chen et al. 2016: segments of sqrt(n) cut tensors, and a greedy search over sizes of segments. MP_NOT_APPLICABLE: no forward
@@ -25,8 +25,8 @@ mp_status mp_run_chen(mp_search *search, mp_error *err);
  */
 mp_status mp_run_segments(mp_search *search, mp_error *err);
 
-/* Kusumoto et al. 2019: sequences of lower sets of the forward graph. MP_NOT_APPLICABLE: no backward phase. O(rungs * pairs *
- * levels + offers). */
+/* Kusumoto et al. 2019: dynamic programming over sequences of lower sets of the forward graph. MP_NOT_APPLICABLE: no backward
+ * phase. O(rungs * pairs * levels + offers). */
 mp_status mp_run_lower_set(mp_search *search, mp_error *err);
 
 /* A* over all schedules of a tiny graph. It proves that its plan has the fewest ticks within the budget, or that no plan fits.

@@ -80,7 +80,7 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
             const int from = pair->from;
             const int64_t free_bytes = budget_bytes - pair->cost_bytes;
             if (free_bytes < 0) break;
-            /* every sequence that reaches set `from` keeps too many bytes for this transition */
+            /* no sequence to set `from` keeps few enough bytes for this transition */
             if (t->fewest[from] > free_bytes) continue;
             const int64_t most = free_bytes < t->most[k] - pair->kept_bytes ? free_bytes : t->most[k] - pair->kept_bytes;
             const int64_t rest = t->rest[k] + (charge_last || k + 1 < sets->n ? pair->ticks / t->unit : 0);
@@ -145,7 +145,7 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t fre
     const size_t first = t->start[pair->from];
     const int64_t limit = t->limit - t->rest[set] - overhead;
     size_t end = t->start[pair->from + 1];
-    if (t->least) { /* the states ascend in overhead, so the states within the limit are the first */
+    if (t->least) { /* overheads ascend, so the states within the limit are at the begin of the range */
         for (size_t low = first; low < end;) {
             const size_t middle = low + (end - low) / 2;
             if (t->states[middle].overhead <= limit)
@@ -156,7 +156,7 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t fre
     }
     for (size_t i = end; i > first; i--) {
         const state *from = &t->states[i - 1];
-        if (from->kept_bytes > free_bytes) break; /* the states descend in bytes, so the states that fit are the last */
+        if (from->kept_bytes > free_bytes) break; /* kept bytes descend, so the states that fit are at the end of the range */
         const int64_t sum = from->overhead + overhead, kept_bytes = from->kept_bytes + pair->kept_bytes;
         const int k = (int)(sum >> t->shift);
         state *best = &t->levels[k];
@@ -295,7 +295,7 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
             continue; /* a search with coarse classes only serves to find the first limit on the overhead */
         mp_lower_set_strategies_free(&least);
         MP_CHECK(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
-        /* the limit is the least overhead plus an eighth, so that several strategies remain */
+        /* the limit is an eighth above the least overhead, so that the next search finds several strategies */
         if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8;
     }
     MP_CHECK(offer_some(x, &least, x->picks, least_peak, err));

@@ -13,7 +13,7 @@ typedef struct schedule {
     /* per node: the call of a wrapped module to which it belongs; -1: none. A backward node belongs to the call of its forward
      * node */
     int *call_of;
-    bool *is_again; /* per call: it has already been recomputed */
+    bool *is_again; /* per call of a module: it has already been recomputed */
     mp_step *steps;
     size_t n, capacity;
 } schedule;

@@ -15,8 +15,8 @@ typedef struct builder {
     mp_modules *out;
     mp_names *seen;    /* names of all modules, spelled as in the model file */
     mp_names *owners;  /* all prefixes of parameter names that end before a dot: "layers.0" for "layers.0.weight" */
-    mp_names *modules; /* from the name of a module to its index */
-    mp_names *calls;   /* from the name of a module, spelled as in the model file, to the index of its call */
+    mp_names *modules; /* maps the name of a module to its index */
+    mp_names *calls;   /* maps the name of a module, as the model file spells it, to the index of its call */
     size_t capacity, calls_capacity;
     mp_module *found;
     mp_module_call *found_calls;

@@ -114,7 +114,7 @@ static mp_status judge(segments *x, int *which, mp_error *err)
     return MP_OK;
 }
 
-/* ---- dynamic programming over prefixes ---- */
+/* ---- round 1: dynamic programming over prefixes of the forward list ---- */
 
 /* Judges the list of checkpoints that corresponds to a sequence of prefixes of the forward list. A vertex of the forward graph
  * is a position in the forward list. */
@@ -209,7 +209,7 @@ static mp_status find_list(segments *x, mp_error *err)
     const int64_t budget_bytes = mp_search_request(x->search)->budget_bytes;
     int which;
     memset(x->ends, 0, (size_t)x->boundaries->n * sizeof *x->ends);
-    MP_CHECK(judge(x, &which, err)); /* no end of a segment: a single segment is the same as keep-all */
+    MP_CHECK(judge(x, &which, err)); /* a single segment without ends, which is the same as keep-all */
     const int64_t whole = x->verdicts[0].peak_bytes;
     MP_CHECK(sweep(x, err));
     const int64_t moves = (mp_search_moves(x->search) - (int64_t)x->n_verdicts) / (MP_SEGMENTS_LADDER + 2);

@@ -163,7 +163,7 @@ static mp_status merge_turns(merger *m, mp_error *err)
 
 /* ---- the split ---- */
 
-/* Sets, for point k of the last frontier, the option of each job. */
+/* Determines the options of all jobs that point k of the last frontier stands for. */
 static void choose(const merger *m, size_t k, size_t *chosen)
 {
     const mp_share_request *r = m->request;

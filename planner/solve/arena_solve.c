@@ -90,7 +90,7 @@ typedef struct rounds {
     mp_request now;            /* the request for the present round */
     double start;
     double again;  /* time for a round while no plan fits, as a fraction of the time limit */
-    bool is_ended; /* true if the caller has ended the search */
+    bool is_ended; /* true if the caller has ended the search by its progress function */
 } rounds;
 
 /* Calls the caller's progress function. If the function ends one round, it ends all rounds. */
@@ -147,7 +147,7 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
     if (request->time_limit <= 0) return true;
     const double limit = request->time_limit, share = r->again * limit;
-    /* reserves some of the time for finding the arena */
+    /* reserves a part of the remaining time for finding the arena */
     const double left = (1 - MP_ARENA_LAYOUT_SHARE) * limit - (mp_clock_now() - r->start);
     r->now.time_limit = fits || left < share ? left : share;
     return left > 0;

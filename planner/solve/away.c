@@ -16,7 +16,7 @@
 typedef struct link {
     /* per channel: rate of copies to the tier; rate of copies back to the device; INFINITY: a copy takes no time */
     double out[MP_MAX_CHANNELS], in[MP_MAX_CHANNELS];
-    double bytes;    /* bytes of all storages that can be copied back */
+    double bytes;    /* bytes of all storages that can be copied back from the tier */
     double per_byte; /* most bytes on the device that are restored by copying back one byte of the tier */
 } link;
 
@@ -57,7 +57,7 @@ static link link_of(const mp_graph *graph, int tier, int64_t *comes)
             for (size_t i = 0; i < a->n_reads; i++) comes[a->reads[i]] += made;
             if (made > most) most = made;
         }
-        /* each alternative of a node may copy back another output */
+        /* the alternatives of a node may copy back different outputs, so their bytes are added */
         found.bytes += (double)most * (double)node->n_alternatives;
     }
     for (size_t s = 0; s < graph->n_storages; s++) {
@@ -238,7 +238,7 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     }
     out->ticks = least;
     out->infeasible = false;
-    out->from = out->to = -1; /* the numbers are nodes of the graph without copies, so they are removed */
+    out->from = out->to = -1; /* the interval's nodes are numbered as in the graph without copies, so they are not reported */
     return MP_OK;
 }
 
@@ -281,7 +281,7 @@ mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int6
     for (int m = 1; m < (int)graph->n_tiers; m++) {
         /* bytes that all tiers other than the device must hold together at some moment */
         int64_t away = least_bytes - budget_bytes;
-        /* less the most bytes that the other ones of these tiers may hold */
+        /* less the most bytes that all other tiers than tier m may hold */
         for (int other = 1; other < (int)graph->n_tiers && away > 0; other++)
             if (other != m) away -= tier_bytes[other] ? tier_bytes[other] : away;
         if (away > floor_bytes[m]) floor_bytes[m] = away;

@@ -24,13 +24,13 @@ typedef struct search {
     int64_t n_trials;          /* number of attempts left */
     int64_t ticks, peak_bytes; /* makespan and peak bytes of the steps in `best` */
     mp_error *err;
-    /* fields for moving all copies at once; per step of the plan: */
+    /* per step of the plan, used while all copies are moved at once: */
     int64_t *live_bytes; /* live bytes, including storages that are live longer because of moves */
     int *begin, *wait;   /* for a copy: the step before which it begins; the step that waits for it */
     /* linked lists of copies. first, per step: the first copy that begins before it. next, per copy: the next copy with the
      * same begin; -1: none */
     int *first, *next;
-    int *position; /* index of the step in the order after the moves */
+    int *position; /* per step: its index in the order after the moves */
 } search;
 
 /* Values of `lead`: the time between a copy's begin and its wait, as a multiple of the copy's seconds. Values above 1 allow for

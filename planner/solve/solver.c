@@ -153,7 +153,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
         MP_CHECK(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
                                    search->best.ticks, search->best.solver, err));
     if (!mp_request_is_bounded(search->request)) return MP_OK;
-    /* the bound of the thread cannot change the answer */
+    /* a higher bound would not change the answer */
     const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks;
     found->bound = is_needless ? search->known : search->proved;
     if (!search->request->explains_bound) return MP_OK;
@@ -177,7 +177,8 @@ static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err
     const mp_step *steps;
     const mp_timeline *timeline;
     if (request->start) MP_CHECK(mp_search_offer_plan(search, request->start, err));
-    if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* `auto` and `none` offer keep-all when they run */
+    /* `auto` and `none` offer keep-all themselves when they run */
+    if (!request->checkpoints && !is_auto && solver->run != mp_run_none) {
         MP_CHECK(mp_problem_keep_all(request->problem, &steps, &timeline, err));
         MP_CHECK(mp_search_offer(search, steps, timeline->n_steps, NULL, NULL, err));
     }

@@ -378,7 +378,7 @@ static mp_status solve_with_state(const mp_request *request, mp_answer *answer, 
     asked.on_offer_data = &heard;
     MP_CHECK(mp_solve(&asked, &plain, err));
     found = plain;
-    /* the answer must not contain plans of the folded graph */
+    /* the answer must not contain the plans of the folded graph, which were only converted */
     found.plan = found.smallest = found.least = NULL;
     plain.report = NULL;
     MP_CHECK(copy_state(request, folded, &plain, &found, err));

@@ -35,7 +35,7 @@ typedef struct placing {
      * inserted before it */
     int *at, *from;
     int n_all;
-    mp_step *all;   /* the plan with copies: n_all steps */
+    mp_step *all;   /* the steps of the plan with copies; there are n_all */
     paged **copies; /* per step of `all`: the update whose state the step copies; NULL: the step is no copy */
     mp_error *err;
 } placing;

@@ -37,7 +37,7 @@ typedef struct fit {
     const mp_fit_request *request;
     size_t n_trials, capacity, n_searches;
     trial *trials; /* the batches that were tried, in the order of the trials */
-    int64_t batch; /* the batch that is being tried */
+    int64_t batch; /* the batch size that is being tried */
     bool stopped;
 } fit;
 

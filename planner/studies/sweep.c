@@ -105,7 +105,8 @@ static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t bud
                           .effort = x->request->effort,
                           .start = start,
                           .refine = start,
-                          .wants_bound = bound && solver->run == mp_run_exact, /* the searcher `exact` proves a bound itself */
+                          /* only the searcher `exact` proves a bound in its own search */
+                          .wants_bound = bound && solver->run == mp_run_exact,
                           .keep_order = x->request->keep_order,
                           .progress = on_progress,
                           .progress_data = x,
@@ -251,7 +252,7 @@ static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
     if (!x->request->budgets) MP_CHECK(append(x, curve, &x->tried[c].points[0], curve->smallest_bytes, err));
     for (size_t k = 0; k < x->found->n_bounds; k++) {
         const int64_t budget = x->found->bounds[k].budget_bytes;
-        /* the budget is smaller than that of the curve's first point */
+        /* the budget is too small for any plan of the curve */
         if (!x->request->budgets && budget <= curve->smallest_bytes) continue;
         MP_CHECK(append(x, curve, mp_frontier_within(&x->tried[c], budget), budget, err));
     }
@@ -281,7 +282,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         mp_sweep_bound *b = &found->bounds[k];
         mp_bound bound = {0};
         b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
-        /* keep-all is the fastest plan, so its ticks are a bound */
+        /* keep-all is the fastest plan, so its ticks are a lower bound for every budget */
         b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : found->keep_all_ticks;
         if (found->stopped) continue;
         MP_CHECK(mp_prove(request->problem, b->budget_bytes, request->keep_order, &options, &bound, err));
@@ -369,7 +370,8 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
     if (!found.stopped) {
         mp_error ours = {0};
         const mp_status status = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);
-        if (status != MP_OK && status != MP_NOT_APPLICABLE) { /* a graph without backward nodes has no lists of checkpoints */
+        /* a graph without backward nodes cannot be measured with checkpoints, which is no error */
+        if (status != MP_OK && status != MP_NOT_APPLICABLE) {
             if (err && err->code == MP_OK) *err = ours;
             return status;
         }

@@ -38,11 +38,11 @@ void mp_profile_vacate(mp_profile *profile, int position, int64_t limit);
 /* Moves the entries of the occupied positions [begin, end) by one position into the adjacent empty position. `by` is -1
  * (towards the begin) or 1. The position that becomes empty gets left_bytes live bytes. O(moved positions + 64). */
 void mp_profile_shift(mp_profile *profile, int begin, int end, int by, int64_t left_bytes);
-/* Returns the live bytes at an empty position. O(1). */
+/* Returns the bytes that are live at an empty position. O(1). */
 int64_t mp_profile_level(const mp_profile *profile, int position);
-/* Returns the live bytes at an occupied position minus its limit. O(1). */
+/* Returns the excess of an occupied position: its live bytes minus its limit. O(1). */
 int64_t mp_profile_excess(const mp_profile *profile, int position);
-/* Returns the highest excess of all positions. O(positions / 64). */
+/* Returns the largest excess (live bytes minus limit) of all positions. O(positions / 64). */
 int64_t mp_profile_highest(const mp_profile *profile);
 /* Adds up the positive excesses in order of position, and returns the position at which the sum exceeds `at`, 0 <= at <
  * total_over. With a uniform random `at`, the probability of a position is proportional to its excess. O(positions / 64 +

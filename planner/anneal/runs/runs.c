@@ -105,7 +105,7 @@ int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 
 int mp_runs_reach(const mp_runs *x, int64_t ticks)
 {
-    int step = 1, at = 0; /* invariant: compute takes less than the requested ticks before position `at` */
+    int step = 1, at = 0; /* invariant: before position `at`, compute takes less than the remaining `ticks` */
     while (step <= x->profile->n_positions / 2) step *= 2;
     for (; step > 0; step /= 2) {
         if (at + step > x->profile->n_positions || x->sums[at + step] >= ticks) continue;
@@ -138,7 +138,7 @@ int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)
     return later(last, compute + x->ticks - before);
 }
 
-/* ---- from steps to runs ---- */
+/* ---- conversion of steps to runs ---- */
 
 /* Returns the largest workspace of the updates that run after backward. */
 static int64_t update_workspace(const mp_graph *graph)
@@ -221,7 +221,7 @@ static mp_status allocate(mp_runs *x, mp_error *err)
     return MP_OK;
 }
 
-/* Creates a run without a position. */
+/* Creates a run of a node that has no position yet. */
 static int new_run(mp_runs *x, int node, int alternative)
 {
     if (!mp_grow(&x->runs, &x->runs_capacity, (size_t)x->n_runs + 1, sizeof *x->runs)) {
@@ -233,7 +233,7 @@ static int new_run(mp_runs *x, int node, int alternative)
     return x->n_runs++;
 }
 
-/* Creates the wait of an issued run, without a position. Returns -1 if the run is not issued. */
+/* Creates the wait of an issued run, without a position yet. Returns -1 if the run is not issued. */
 static int new_wait(mp_runs *x, int run)
 {
     const mp_node_run r = x->runs[run];
@@ -246,7 +246,7 @@ static int new_wait(mp_runs *x, int run)
     return wait;
 }
 
-/* Empties the order and allocates positions for n_runs runs. */
+/* Removes all runs and allocates enough positions for n_runs runs. */
 static void renew_positions(mp_runs *x, int n_runs)
 {
     mp_error ignored = {0};
@@ -276,7 +276,7 @@ static void renew_positions(mp_runs *x, int n_runs)
     mp_runs_occupy(x, x->end, true);
 }
 
-/* Spreads the runs order[0..n) evenly. Only their positions change. */
+/* Gives the runs order[0..n) new positions at equal distances. Nothing else of the runs changes. */
 static void spread(mp_runs *x, const int *order, int n)
 {
     renew_positions(x, n);

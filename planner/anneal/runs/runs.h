@@ -25,12 +25,12 @@ typedef struct mp_node_run {
     /* the alternative that this run executes, with its reads, adds and writes; NULL for the end of backward */
     const mp_alternative *does;
     int mate;     /* for an issued run its wait, for a wait its issued run; -1: the run is neither */
-    int position; /* position in the sparse order; -1: not in it */
+    int position; /* position in the sparse order; -1: the run is not in the order */
     bool is_on;   /* false while the run has only reserved a position and is not yet part of the order */
     bool is_wait;
     /* for an issued run: the time in ticks at which it ends, as computed by the last mp_runs_ticks_within */
     int64_t ended;
-    int step;               /* scratch of mp_runs_steps: step number of an issued run */
+    int step;               /* scratch of mp_runs_steps: number of the step to which an issued run is converted */
     int64_t waited;         /* for issued runs and waits: total ticks for which compute has waited until this run begins */
     int64_t in_place_bytes; /* bytes saved at this run because outputs take over the memory of inputs (in-place pairs) */
 } mp_node_run;
@@ -77,8 +77,8 @@ typedef struct mp_runs {
     int *spare;   /* unused run numbers */
     int *removed; /* the runs removed since the last mp_runs_keep, so that mp_runs_undo can restore them */
     size_t runs_capacity, spare_capacity, removed_capacity;
-    int end;                          /* the run that represents the end of backward */
-    int64_t end_workspace_bytes;      /* the largest workspace of the updates that run after backward */
+    int end;                          /* number of the run that represents the end of backward */
+    int64_t end_workspace_bytes;      /* workspace in bytes: the largest of all updates that run after backward */
     mp_run_list *producers, *readers; /* per storage: the runs that produce it; the runs that read it or add to it (a sum) */
     int *update_run; /* per gradient: the last run before its update, up to which the gradient is live; -1: none */
     int *gradients_start, *gradients; /* per storage that updates overwrite: the gradients that these updates read */
@@ -92,7 +92,7 @@ typedef struct mp_runs {
     int n_on, n_shifted; /* number of runs in the order; number of runs shifted to make space since the last mp_runs_spread */
     mp_change *changes;
     size_t n_changes, changes_capacity;
-    bool failed; /* memory ran out; further changes have no effect */
+    bool failed; /* memory ran out, and further changes of the order have no effect */
 } mp_runs;
 
 /* NULL is allowed. */
@@ -130,7 +130,7 @@ static inline int mp_runs_position(const mp_runs *runs, int run)
 {
     return runs->runs[run].position;
 }
-/* Returns the bytes over the limits, summed over the order and all tiers. O(tiers). */
+/* Returns the bytes over the limits, summed over all positions of the order and over all tiers. O(tiers). */
 int64_t mp_runs_over(const mp_runs *runs);
 /* Returns the makespan of the order, without updates (makespan.h). If it exceeds `most`, the result may be any value above
  * `most`. O(1 + issued runs * log positions). */
@@ -148,10 +148,10 @@ static inline void mp_runs_add_ticks(mp_runs *runs, int position, int64_t ticks)
 /* Returns the last position p such that the compute runs from p to `position` take at least `ticks`; -1: none. Only for graphs
  * with copies. O(log positions). */
 int mp_runs_ahead(const mp_runs *runs, int position, int64_t ticks);
-/* Returns the first position with at least `ticks` of compute before it; the last position if there is none. Only for graphs
+/* Returns the first position before which compute takes at least `ticks`; if there is none, the last position. Only for graphs
  * with copies. O(log positions). */
 int mp_runs_reach(const mp_runs *runs, int64_t ticks);
-/* Returns the ticks of compute before a position. Only for graphs with copies. O(log positions). */
+/* Returns the ticks that compute takes before a position. Only for graphs with copies. O(log positions). */
 int64_t mp_runs_ticks_before(const mp_runs *runs, int position);
 /* Returns the bytes of a tier that other storages may use while a run executes: the tier's limit, less the run's workspace on
  * the device. */
@@ -159,14 +159,14 @@ int64_t mp_runs_limit(const mp_runs *runs, int run, int tier);
 /* Gives the run's position its limit in all tiers, or removes these limits. */
 void mp_runs_occupy(mp_runs *runs, int run, bool enters);
 
-/* ---- conversion from steps, and even spreading of the runs ---- */
+/* ---- loading steps as runs, and spreading the runs evenly over the positions ---- */
 
 /* Loads a valid order of steps, without its updates. `tier_bytes`: budgets as in mp_request; NULL: none. On MP_OK release with
  * mp_runs_free. MP_NOMEM. O(list lengths + positions). */
 mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, const mp_step *steps, size_t n,
                       mp_runs **out, mp_error *err);
-/* Spreads all runs evenly over the positions. Adds positions if the order is too full. Precondition: all changes are kept.
- * O(positions + list lengths). */
+/* Spreads all runs evenly over the positions, and adds positions if few are empty. Precondition: mp_runs_keep was called after
+ * the last change. O(positions + list lengths). */
 void mp_runs_spread(mp_runs *runs);
 
 /* ---- changes, recorded so that they can be undone ----
@@ -180,12 +180,12 @@ void mp_runs_spread(mp_runs *runs);
 int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
 /* Like mp_runs_reserve for an issued run, but reserves its wait before the run wait_before. */
 int mp_runs_issue(mp_runs *runs, int node, int alternative, int before_run, int wait_before);
-/* Turns the run on, together with its wait. */
+/* Makes a reserved run part of the order, together with its wait. */
 void mp_runs_turn_on(mp_runs *runs, int run);
-/* Turns the run off and releases its position. An issued run and its wait are removed together. */
+/* Removes a run from the order and releases its position. The wait of an issued run is removed with it. */
 void mp_runs_remove(mp_runs *runs, int run);
 
-/* mp_runs_keep makes all changes final. mp_runs_undo reverts all changes since the last mp_runs_keep. O(changes). */
+/* mp_runs_keep makes all changes so far final. mp_runs_undo reverts all changes since the last mp_runs_keep. O(changes). */
 void mp_runs_keep(mp_runs *runs);
 void mp_runs_undo(mp_runs *runs);
 
@@ -203,7 +203,7 @@ int mp_runs_latest_producer(const mp_runs *runs, int s, int position);
 /* True if the order may be valid without the run, because it is a recomputation or a copy: it is not its node's first run, or
  * its node is optional. */
 bool mp_runs_is_extra(const mp_runs *runs, int run);
-/* True if no run reads the outputs of this run. */
+/* True if the outputs of this run are dead: no run reads them. */
 bool mp_runs_is_dead(const mp_runs *runs, int run);
 
 /* True if a node may run with this alternative at a position. Its inputs must be produced earlier, and every run that depends

@@ -54,7 +54,7 @@ static bool ends_at(const mp_runs *x, int s, int position)
     return producer >= 0 && mp_lifetime_end(x, s, producer) == position + 1;
 }
 
-/* True if an instance of s begins at this position. */
+/* True if an instance of storage s begins with the run at this position. */
 static bool begins_at(const mp_runs *x, int s, int position)
 {
     int begin, end;

@@ -173,7 +173,7 @@ static bool is_incomplete(const mp_runs *x, int s, int position, int channel)
     return producer >= 0 && is_under_way(x, producer, position) && !is_behind(x, producer, channel);
 }
 
-/* True if an issued run reads s at a position. */
+/* True if storage s is being read by an issued run at a position: the run began before it, and its wait follows. */
 static bool is_being_read(const mp_runs *x, int s, int position)
 {
     const mp_graph *g = x->graph;
@@ -188,7 +188,7 @@ static bool is_being_read(const mp_runs *x, int s, int position)
     return false;
 }
 
-/* True if the list has a run between two positions, not counting waits and runs issued on this channel. */
+/* True if the list has a run between two positions. Waits, and runs issued on this channel, do not count. */
 static bool any_between(const mp_runs *x, const mp_run_list *list, int from, int to, int channel)
 {
     for (int k = mp_run_list_find(x, list, from + 1); k < list->n && mp_runs_position(x, list->runs[k]) < to; k++)

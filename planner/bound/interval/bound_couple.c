@@ -45,7 +45,7 @@ static int64_t evaluate(couple *c)
         for (int l = 0; l < 2; l++) {
             for (size_t s = 0; s < m && share[l]; s++) {
                 if (k > 0 && x->labels[l].live[s] && !x->covers_two[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
-                /* a storage of zero bytes is always available */
+                /* a storage of zero bytes counts as available in every interval */
                 const bool there = x->labels[l].available[s] || !x->bytes[s];
                 if (k < c->n - 1 && there) c->excess[(size_t)k * m + s] -= share[l];
             }

@@ -131,7 +131,8 @@ static bool bound_network_allow(mp_bound_interval *x, int s, int node)
     return is_certain;
 }
 
-static const int64_t MOST_TICKS = INT64_C(1) << 40; /* largest sum of the scaled ticks of all nodes */
+/* limit on the sum of the scaled ticks of all nodes, from which the scale is derived */
+static const int64_t MOST_TICKS = INT64_C(1) << 40;
 
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
 {

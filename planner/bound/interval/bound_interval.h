@@ -24,11 +24,11 @@ typedef struct mp_bound_interval {
     int64_t scale_num, scale_den,
         /* scale_num / scale_den converts ticks to scaled ticks; ticks_bound: the scaled ticks of all nodes together */
         ticks_bound;
-    int *node_vertex;    /* per node: its vertex in the network of `cut`; -1: none */
-    int *storage_vertex; /* per storage: its vertex in the network; -1: none */
+    int *node_vertex;    /* per node: its vertex in the network of the minimum cut; -1: none */
+    int *storage_vertex; /* per storage: its vertex in the network of the minimum cut; -1: none */
     /* per storage: the vertex of its producer, or for a sum one vertex for all adders; -1: no interval produces the storage */
     int *producer_vertex;
-    int *storage_arc;                 /* per storage: the arc from its vertex to producer_vertex; -1: none */
+    int *storage_arc;                 /* per storage: the arc from storage_vertex to producer_vertex; -1: none */
     int *producers_start, *producers; /* per storage: its producer, or all adders of a sum */
     /* per entry of `producers`: for a sum, the arc from the sum's producer_vertex to this adder; -1: not a sum */
     int *producer_arc;
@@ -52,7 +52,7 @@ typedef struct mp_bound_interval {
     /* per storage: it also represents a second storage, which is produced from it, because a node of the interval reads one of
      * the two */
     bool *covers_two;
-    /* set by the caller, all false at first: */
+    /* the caller may set these fields, which are all false at first: */
     bool *barred; /* per storage: labels in which it is live at the start are excluded */
     /* in scaled ticks per storage: cost of being live at the start; reward for being available at the end; NULL: all 0 */
     const int64_t *live_multiplier, *reward;
@@ -61,22 +61,22 @@ typedef struct mp_bound_interval {
     /* the labellings of the minimum cuts on both sides of the best multiplier: labels[0] needs more than the free memory,
      * labels[1] fits */
     struct mp_bound_labels {
-        bool *live; /* per storage: live at the start */
+        bool *live; /* per storage: in this labelling it is live at the start */
         /* per storage: live at the start or produced in the interval; only set for storages that the interval reads */
         bool *available;
     } labels[2];
-    mp_bound_work work; /* work of all calls so far */
+    mp_bound_work work; /* work of all calls for this network so far */
     int64_t *best;      /* scratch of mp_bound_interval_start, per storage; all entries are zero between calls */
     /* scratch of mp_bound_interval_solve: */
     int *stack;
     struct mp_bound_labels spare;
-    bool *runs; /* per node: it runs in the interval */
+    bool *runs; /* scratch, per node: it runs in the interval */
 } mp_bound_interval;
 
 typedef struct mp_bound_value {
     bool infeasible;   /* the storages that are live at the start in every plan do not fit */
-    int64_t ticks;     /* lower bound on the ticks in the interval, without first runs */
-    int64_t scaled;    /* lower bound in scaled ticks, minus rewards, not rounded; may be negative */
+    int64_t ticks;     /* lower bound on the ticks in the interval, first runs of nodes excluded */
+    int64_t scaled;    /* the lower bound in scaled ticks, minus rewards, without rounding; it may be negative */
     double share;      /* weight of labels[0] in the mixture of the two labellings that needs exactly the free memory */
     double multiplier; /* the best multiplier, in ticks per byte; 0: memory is not short */
 } mp_bound_value;
@@ -100,7 +100,7 @@ void mp_bound_interval_end(mp_bound_interval *x, int node);
 /* Returns the bytes of activations that are live at the start if the interval recomputes nothing: those produced before the
  * start in every plan and read in the interval. */
 int64_t mp_bound_interval_live_in(const mp_bound_interval *x);
-/* Returns the best bound over all memory multipliers. O(a few cuts). */
+/* Returns the best bound on the interval's ticks, over all multipliers on memory. O(a few cuts). */
 mp_bound_value mp_bound_interval_solve(mp_bound_interval *x);
 /* Returns the least sum of scaled ticks, costs and rewards of the interval, at the multipliers that the caller set. The free
  * memory is not limited. The value may be negative. O(one cut). */

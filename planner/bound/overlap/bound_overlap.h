@@ -37,11 +37,12 @@ typedef struct mp_bound_overlap {
     int64_t *free_bytes; /* per boundary: free memory */
     /* per boundary and storage: bytes of the storage if it is live at the boundary; -1: the storage does not matter there */
     int64_t *bytes;
-    int64_t *ticks; /* per boundary and node: ticks of a run between this boundary and the next */
+    int64_t *ticks; /* per boundary and node: ticks of a recomputation of the node between this boundary and the next */
     /* per pair of boundaries and storage: some node of the interval reads the storage; also set for pairs that are not in
      * `pairs` */
     bool *needed;
-    unsigned char *decision; /* per boundary and storage: MP_BOUND_OPEN (at first), MP_BOUND_LIVE or MP_BOUND_NOT_LIVE */
+    /* per boundary and storage: the decision, one of MP_BOUND_OPEN (at first), MP_BOUND_LIVE and MP_BOUND_NOT_LIVE */
+    unsigned char *decision;
     /* multipliers in scaled ticks: `live` and `reward` for each pair and storage, `run` for each pair and node */
     int64_t *live, *reward, *run;
     int64_t *earned; /* per boundary: value of the free memory there in scaled ticks; set by mp_bound_overlap_value */
@@ -93,7 +94,7 @@ int mp_bound_relax_live(const mp_bound_relax *r, int boundary, int storage);
 /* Returns an upper estimate of the number of rows that one more pair adds to the linear programme. O(graph). */
 int64_t mp_bound_relax_rows(const mp_precedence *order);
 
-/* ---- branch and bound over the live storages at boundaries ---- */
+/* ---- branch and bound: it decides which storages are live at each boundary ---- */
 
 /* Raises *ticks, a bound on recomputation after nodes[0]. Each node must precede the next. `work`: iterations * rows of linear
  * programmes. If every storage is decided at each boundary, the solution is integral. So with enough work the bound is the best

@@ -30,12 +30,12 @@ struct mp_bound_relax {
     mp_pool *pool; /* owns all arrays */
     mp_bound_overlap *o;
     mp_linear linear;
-    double unit;        /* factor from scaled ticks to the programme's costs */
-    int *memory_row;    /* per boundary: the row of its free memory */
-    double *bytes_unit; /* per boundary: factor from bytes to the coefficients of its memory row */
-    int *live;          /* per boundary and storage: column of "the storage is live" */
-    int *runs;          /* per boundary and node: column of "the node runs before the next boundary" */
-    int *in;            /* per node: column of "the node runs in the current interval" */
+    double unit;        /* factor by which scaled ticks are multiplied to obtain costs of the linear programme */
+    int *memory_row;    /* per boundary: number of the row that limits its free memory */
+    double *bytes_unit; /* per boundary: factor by which bytes are multiplied to obtain coefficients of its memory row */
+    int *live;          /* per boundary and storage: number of the column "the storage is live at the boundary" */
+    int *runs;          /* per boundary and node: number of the column "the node runs between this boundary and the next" */
+    int *in;            /* per node: number of the column "the node runs in the current interval" */
     /* per pair of boundaries and node: the row that limits how far the node runs in the interval; -1: none */
     int *run_row;
     int *live_row, *n_rows; /* per pair of boundaries and storage: its first row, and the number of consecutive rows */
@@ -195,7 +195,7 @@ static mp_status find_latest(mp_bound_relax *r, mp_error *err)
 {
     const mp_precedence *order = order_of(r);
     const mp_graph *graph = order->graph;
-    int *last = r->in; /* per node: head of the list of its outputs */
+    int *last = r->in; /* linked lists of outputs: per node, the first of its outputs in the list */
     MP_OWNED int *next = mp_alloc(graph->n_storages, sizeof *next), *place = mp_alloc((size_t)order->n, sizeof *place);
     MP_ENSURE(next && place, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (size_t v = 0; v < graph->n_nodes; v++) last[v] = -1;

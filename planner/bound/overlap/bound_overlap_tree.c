@@ -14,7 +14,7 @@ struct leaf {
     int place; /* the storage and the boundary of the decision, as boundary * n_storages + storage */
     bool live;
     bool open;
-    int64_t value; /* certified bound in scaled ticks; INT64_MAX: no plan fits */
+    int64_t value; /* lower bound for the plans of this leaf, in scaled ticks; INT64_MAX: no plan fits */
 };
 
 /* Past decisions about a storage at a boundary: the average rise of the programme's value, divided by the distance between the

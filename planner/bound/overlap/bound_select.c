@@ -201,14 +201,15 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
     for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
-        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* more intervals would exceed the allowed number of rows */
+        /* the linear programme with more intervals would exceed the allowed number of rows */
+        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break;
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
     }
     s->is_done = true;
     return MP_OK;
 }
 
-/* ---- branch and bound over the best boundaries ---- */
+/* ---- branch and bound, with the best boundaries ---- */
 
 /* Returns the best candidate for a new boundary: its shortage is larger than that of its neighbours, and it is the largest such
  * shortage. -1: there is none. */

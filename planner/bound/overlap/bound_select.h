@@ -15,10 +15,10 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
  * before the first stage. */
 typedef struct mp_bound_selection {
     int *nodes, n;
-    int64_t value; /* the bound that these boundaries prove, in scaled ticks */
-    bool tried;    /* a linear programme with more than one boundary was solved */
-    bool thorough; /* set by the caller: branch and bound will run with these boundaries */
-    /* state of the current call of mp_bound_select: */
+    int64_t value; /* the bound in scaled ticks that the boundaries of this selection prove */
+    bool tried;    /* some linear programme with more than one boundary was solved */
+    bool thorough; /* set by the caller: branch and bound will use these boundaries, so they are chosen with more work */
+    /* state during one call of mp_bound_select: */
     int64_t rows, rows_per_pair; /* most rows of a linear programme; estimated number of rows per interval */
     int64_t work_left;           /* work left for linear programmes: iterations * rows (linear.h) */
     int place;       /* candidates are tried in the order of spread_place; index of the next element of this sequence */
