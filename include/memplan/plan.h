@@ -38,8 +38,8 @@ typedef struct mp_plan {
     int64_t arena_bytes; /* claimed size of the device arena in bytes; -1: the plan has no offsets. mp_arena_layout (arena.h)
                             adds them */
     int64_t baseline_peak_bytes, floor_bytes; /* claimed peak of keep-all, and claimed floor of the graph; -1: not stated */
-    mp_tier_claim tiers[MP_MAX_TIERS]; /* claims per tier of the graph; tier 0 is unused, because the other members contain the
-                                          device's claims */
+    mp_tier_claim tiers[MP_MAX_TIERS]; /* per tier of the graph except the device: the claims of the plan. The other members
+                                          contain the device's claims */
     int64_t ticks, baseline_ticks;     /* ticks of the plan and of keep-all. baseline_ticks excludes copies of state, as in the
                                           training step that the user wrote */
     double seconds;                    /* claimed time of the plan in seconds; negative: not stated */

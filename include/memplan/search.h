@@ -36,7 +36,8 @@ typedef struct mp_solver {
     bool chooses_algorithms; /* true if the searcher chooses the algorithms of nodes. Other searchers see a relaxed graph, and
                                 mp_search_offer chooses algorithms */
     bool wants_phases; /* true if the searcher needs a forward and a backward part and does not choose algorithms. If a graph
-                          has no loss and backward nodes, such a searcher sees nodes of the second half marked as backward */
+                          has no loss and backward nodes, such a searcher sees the nodes after the point of most live bytes
+                          marked as backward */
     bool wants_copies; /* true if the searcher applies only to graphs with copies between tiers */
 } mp_solver;
 

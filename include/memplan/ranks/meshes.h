@@ -106,8 +106,8 @@ typedef struct mp_meshes_request {
 
 typedef struct mp_meshes {
     size_t n, n_best;
-    mp_mesh_choice *choices; /* results. First n_best choices of different meshes, sorted by time. Then all other choices,
-                                sorted by bound */
+    mp_mesh_choice *choices; /* results. First the n_best best choices; different meshes precede variants of one mesh. Then all
+                                other choices, sorted by bound */
     struct mp_pool *pool;    /* memory pool that owns this struct and all its arrays */
 } mp_meshes;
 
