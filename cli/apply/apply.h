@@ -19,7 +19,7 @@ typedef struct applied_means {
  * framework can checkpoint, or no backward phase. MP_NOMEM. */
 mp_status report_apply(const subject *s, const char *framework, FILE *to, applied_means *found, mp_error *err);
 
-/* ---- used by several files of this folder ---- */
+/* ---- functions that several files of this folder use ---- */
 
 typedef struct applied {
     const subject *subject;

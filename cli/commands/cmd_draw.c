@@ -1,5 +1,5 @@
-/* cmd_draw.c - the command draw: draws the blocks of a model, or its training step. Colours show whether tensors are kept,
- * recomputed or copied. */
+/* cmd_draw.c - the command draw: draws the blocks of a model, or its training step. Colours show whether a plan keeps,
+ * recomputes or copies a tensor. */
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"

@@ -93,7 +93,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     return MP_OK;
 }
 
-/* Returns all storages live at the peak, largest first; NULL if out of memory. */
+/* Returns an array of all storages that are live at the peak, largest first; NULL if out of memory. */
 static json_t *peak_tensors_json(const estimate *e)
 {
     const mp_graph *graph = e->subject.graph;
@@ -231,7 +231,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     return report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err);
 }
 
-/* With -v: prints the origin of the figures. */
+/* With -v: prints where the numbers of the answer come from, such as the rules and measured costs. */
 static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
     if (e->subject.model) report_roles(e->subject.model, &o->model);

@@ -73,7 +73,7 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 typedef struct builder {
     const options *asked;
     char name[128];      /* name of the model, taken from the last graph that was built */
-    const char *program; /* name of the program that can run the last graph, from subject_program */
+    const char *program; /* the name of the program that can run the last graph, as returned by subject_program */
     other_rules other;   /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
 } builder;
 

@@ -99,7 +99,7 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
     MP_CHECK(train_keep_all(g, alternatives, &plan, err));
     request->plan = plan;
     MP_CHECK(mp_train(request, &report, err));
-    *measured = report.n_losses > 1; /* the first of these steps is a warm-up */
+    *measured = report.n_losses > 1; /* not counting the first step, which is a warm-up */
     if (!*measured) return MP_OK;
     for (size_t i = 0; i < g->n_nodes; i++) {
         const double seconds = report.node_seconds[i];
@@ -285,7 +285,7 @@ int cmd_profile(options *o)
     if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
     if (o->output.links.n) return profile_links(o);
     if (o->output.network) return profile_network(o);
-    if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE; /* rank 0 prints the error below for all ranks */
+    if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE; /* only rank 0 prints the error message below */
     if (launcher_ranks() > 1)
         return usage_error(
             "the launcher has started %d processes, which would disturb each other's measurements; start memplan without the "

@@ -89,7 +89,7 @@ int cmd_report(options *o)
         return input_failed(&err);
     request.graph = s.graph;
     request.plan = s.plan;
-    /* without a curve, the page shows only the plan */
+    /* if there is no trade-off curve, the page shows only the plan */
     request.sweep = has_curve || (o->output.curve && s.plan) ? &sweep : NULL;
     request.title = s.heading;
     return mp_report_page(&request, o->output.out, &err) == MP_OK ? EXIT_DONE : output_failed(&err);

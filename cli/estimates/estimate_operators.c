@@ -14,7 +14,7 @@
 typedef struct row {
     const mp_operator_summary *operator;
     const char *name;              /* name of the operator; never NULL */
-    int64_t parameter_bytes, rank; /* bytes of the operator's parameters; key by which rows are sorted, largest first */
+    int64_t parameter_bytes, rank; /* bytes of the operator's parameters; the value by which rows are sorted, largest first */
 } row;
 
 json_t *flops_json(double flops)

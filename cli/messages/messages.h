@@ -8,9 +8,9 @@ enum {
     EXIT_DONE = 0,
     EXIT_NO = 1,            /* the answer is "no" (no plan exists, or a claim is false), or the system failed (disk, memory) */
     EXIT_USAGE = 2,         /* invalid usage or invalid input */
-    EXIT_UNKNOWN = 3,       /* there is no answer: nothing was found, and nothing was proved */
-    EXIT_INTERRUPTED = 130, /* stopped by Ctrl-C before there was an answer */
-    EXIT_TERMINATED = 143   /* stopped by SIGTERM before there was an answer */
+    EXIT_UNKNOWN = 3,       /* there is no answer: the command found nothing and proved nothing */
+    EXIT_INTERRUPTED = 130, /* Ctrl-C stopped the command before it had an answer */
+    EXIT_TERMINATED = 143   /* SIGTERM stopped the command before it had an answer */
 };
 
 /* Prints a message on standard error. */
@@ -26,7 +26,7 @@ int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * is computed or written: it returns EXIT_NO if the system failed. */
 int input_failed(const mp_error *err);
 int output_failed(const mp_error *err);
-/* Return the exit status of the two functions above without printing. */
+/* Return the exit status that input_failed or output_failed would return, without printing. */
 int input_status(mp_status failure);
 int output_status(mp_status failure);
 

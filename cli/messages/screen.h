@@ -3,7 +3,7 @@
  * answer has the same bytes everywhere. */
 #pragma once
 
-/* Prints a list of names on one line. If the line is longer than the terminal's width, it is truncated and ends in "...". */
+/* Prints a list of names on one line. If the list is wider than the terminal, it is truncated and ends in "...". */
 void screen_list(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a row of a table. If the row is wider than the terminal, it continues on the next line, indented below the end of the
  * line above. */

@@ -62,7 +62,7 @@ typedef struct model_options {
     double label_smoothing, beta;
     const char *ignore_index, *class_weights, *pos_weight;
     bool simplify, fused_attention, keep_inference_norms, inexact, tf32, fast;
-    /* chunk_steps: steps of a sequence per chunk; accumulate: micro-batches per step; workspace_limit: bytes */
+    /* chunk_steps: time steps of a sequence per chunk; accumulate: micro-batches per training step; workspace_limit: bytes */
     int64_t chunk_steps, accumulate, workspace_limit;
     double clip_norm;
     const char *costs; /* file with measured costs of nodes */
@@ -70,7 +70,7 @@ typedef struct model_options {
     bool offload_state;
     const char *mesh, *network, *reduce, *exchange;
     bool sync_batchnorm;
-    int64_t bucket;   /* bytes sent together in one collective */
+    int64_t bucket;   /* bytes that one collective sends together (a bucket) */
     bool leaves_sums; /* set by commands: the graph is built without all-reduces of gradients, which are added later */
     bool shares_all;  /* set by commands: ranks shard parameters, even if --mesh does not request it */
     /* For pipelines. micro_batches: number of micro-batches in --batch. chunks: stages per rank. The other fields are the
@@ -85,7 +85,7 @@ typedef struct model_options {
 
 /* Options of the search for a plan, and of the answers that need plans. */
 typedef struct search_options {
-    /* budget: for plan and train; budgets: for sweep; memory: for fit and parallel */
+    /* --budget of plan and train; --budgets of sweep; --memory of fit and parallel */
     const char *budget, *budgets, *memory;
     int64_t reserve;         /* the value of --reserve in bytes; only valid if the option was given */
     const char *mode, *goal; /* options of the command share */

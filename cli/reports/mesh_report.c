@@ -14,7 +14,8 @@ enum { MESH_COLUMNS = 28 };
 static const double tight_share = 0.97;
 /* a choice is offered as an alternative only if each stage fills at most this fraction of the memory */
 static const double loose_share = 0.95;
-static const double worth = 0.05; /* an alternative takes at most this fraction of the step's seconds longer */
+/* an alternative may take longer than the fastest mesh by at most this fraction of a step's seconds */
+static const double worth = 0.05;
 
 const char *mesh_choice_name(const mp_mesh_choice *c)
 {

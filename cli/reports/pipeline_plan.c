@@ -38,7 +38,7 @@ typedef struct rank_search {
     int64_t *held;     /* per chunk: bytes of its stash with the best plan */
     mp_step *steps;    /* steps of the best plan; NULL: none */
     size_t n_steps;
-    int64_t ticks, most_held; /* makespan of the best plan in ticks; bytes of its largest stash */
+    int64_t ticks, most_held; /* for the best plan: makespan in ticks; bytes of the largest stash of a chunk */
     char *solver;             /* name of the searcher that found the best plan */
     uint64_t seed;
     mp_pool *pool; /* owns the arrays keep_all, guessed, found and held */

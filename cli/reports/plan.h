@@ -89,10 +89,10 @@ bool print_tier_refusal(const outcome *out);
 void print_tier_enough(const outcome *out);
 /* Returns the first tier whose budget is proved to be too small for the device's budget; 0: there is none. */
 int tier_too_small(const outcome *out);
-/* Sets "offload" in *json, as mp_json_set does. */
+/* Sets the field "offload" of *json to the values that this report prints, as mp_json_set does. */
 mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, mp_error *err);
 
-/* ---- no plan within the budget ---- */
+/* ---- the answer if there is no plan within the budget ---- */
 
 /* True if the budget is below the floor, so that no search is needed to refuse it. */
 bool is_below_floor(const outcome *out);

@@ -11,7 +11,7 @@
 #include "executor/ranks/exchanges.h"
 #include "formats/json/json.h"
 
-enum { SILENT_SECONDS = 600 }; /* the default timeout of waits between ranks (mp_execution_options), in seconds */
+enum { SILENT_SECONDS = 600 }; /* the default of the timeout after which a rank stops waiting for another rank, in seconds */
 
 /* Returns the fraction of the time of network transfers during which the rank also computed; -1: the rank used no network. */
 static double hidden(const mp_rank_report *of)

@@ -60,7 +60,7 @@ static void find_groups(grouping *g, int depth)
     }
 }
 
-/* Parses the number at *at, and moves *at behind it. */
+/* Parses the decimal number at *at, and moves *at behind the number. */
 static unsigned long number_at(const char *name, size_t n, size_t *at)
 {
     unsigned long value = 0;

@@ -5,8 +5,8 @@
 
 typedef struct train_inputs {
     mp_parameter_source *source;
-    mp_feed *feed, *test; /* the rank's part of the data; the test data, or NULL */
-    seen_data seen;       /* digests of data and test data, to compare the ranks */
+    mp_feed *feed, *test; /* the part of the training data on which this rank trains; the test data, or NULL */
+    seen_data seen;       /* digests of training data and test data, with which ranks compare their data */
 } train_inputs;
 
 void train_inputs_free(train_inputs *in);

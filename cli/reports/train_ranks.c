@@ -161,7 +161,7 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const 
     return MP_OK;
 }
 
-/* ---- one plan for all ranks of a graph ---- */
+/* ---- sending one plan to all ranks that have the same graph ---- */
 
 /* Returns the number of ranks that have the same graph as this rank. Their numbers are consecutive. */
 static int of_one_graph(const train_outcome *t, const ranks *r)
@@ -253,7 +253,7 @@ mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r
     return MP_OK;
 }
 
-/* ---- the end of a training ---- */
+/* ---- ending the ranks together ---- */
 
 bool train_is_known(ranks *r, const mp_error *err)
 {

@@ -76,7 +76,7 @@ static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capaci
     mp_pack_result result;
     *placed = false;
     MP_CHECK(open_problem(x, dust, &problem, err));
-    /* the packer's search must visit at least one node per item, so it would place nothing */
+    /* the node limit is too low: the packer visits at least one node per item */
     if (bounded.node_limit < (int64_t)problem.n_items) return MP_OK;
     MP_CHECK(mp_pack_solve(&problem, capacity, &bounded, &result, err));
     *placed = result.verdict == MP_PACK_PLACED;

@@ -16,7 +16,8 @@ typedef struct point {
         option;
 } point;
 
-/* The best choices by ascending bytes and descending ticks. They form the least ticks as a step function of the capacity. */
+/* The best choices of options for the first jobs, by ascending bytes and descending ticks. They form the least ticks as a step
+ * function of the capacity. */
 typedef struct frontier {
     size_t n;
     point *points;
