@@ -6,8 +6,8 @@
 #include "memplan/summary.h"
 
 /* Prints a table of modules in at most `rows` lines. It chooses the greatest nesting depth with which the table has at most
- * `rows` lines. Successive equal blocks are printed as one line. If there are more outermost modules than lines, the first of
- * them in the order of `sort` are printed, and all others are added up in one line. `sort`: "kept", "parameters" or "time",
+ * `rows` lines. Successive equal blocks are printed as one line. There may be more outermost modules than lines. Then the first
+ * of them in the order of `sort` are printed, and all others are added up in one line. `sort`: "kept", "parameters" or "time",
  * largest first, or "name". NULL: network order; if there are too many modules, the largest by kept bytes. Prints nothing if
  * the names contain no modules. MP_NOMEM. */
 mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, const char *sort, mp_error *err);

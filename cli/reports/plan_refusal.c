@@ -52,8 +52,8 @@ static void print_floor_held(const outcome *out)
     print_static(graph);
 }
 
-/* Prints the node at which the floor occurs, the largest storages that this node uses, and the other storages that are live at
- * this node in every order. */
+/* Prints the node at which the floor occurs and the largest storages that this node uses. Then prints the other storages that
+ * are live at this node in every order. */
 static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };

@@ -175,8 +175,8 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
     return MP_OK;
 }
 
-/* True if the walk searches a part (`is_apart`), has made k moves, and will probably find no order within the budget, because
- * the order's peak is still far over it. */
+/* True if a walk that searches a part (`is_apart`) should end after k moves. The peak of its order is still far over the
+ * budget, so it will probably find no order within the budget. */
 static bool will_not_do(const mp_anneal_walk *w, int64_t k)
 {
     return w->is_apart && has_none(w) && k > w->n_moves / MP_ANNEAL_WINDOW_PATIENCE &&

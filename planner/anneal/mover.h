@@ -100,8 +100,8 @@ bool mp_move_swap_for_cheap(mp_mover *mover);
 
 /* Evicts storage s at a position and copies it back before its next reader. */
 bool mp_move_copy(mp_mover *mover, int s, int position, int reader);
-/* Draws a copy. Either moves the wait for the copy to the step at which the copy ends, or moves the begin of the copy forward
- * so that it ends in time. */
+/* Draws a copy. Moves the wait for the copy to the step at which the copy ends. Or moves the begin of the copy to an earlier
+ * position, so that the copy ends in time. */
 bool mp_move_wait(mp_mover *mover);
 /* Replaces the recomputation of a storage by a copy to another tier and back. */
 bool mp_move_copy_instead(mp_mover *mover);

@@ -30,6 +30,7 @@ mp_status mp_arena_items_of(const mp_graph *graph, const mp_plan *plan, int tier
                             mp_arena_problem *problem, mp_error *err);
 void mp_arena_items_clear(mp_arena_items *items); /* a zeroed struct is allowed */
 
-/* Converts items with offsets to places. arena_bytes is the end of the highest item. *out owns its places. MP_NOMEM. O(n). */
+/* Converts items with offsets to places. out->arena_bytes is the highest end of all items. *out owns its places. MP_NOMEM.
+ * O(n). */
 mp_status mp_arena_items_place(const mp_arena_items *items, const mp_plan *plan, const mp_arena_item *placed,
                                mp_tier_layout *out, mp_error *err);

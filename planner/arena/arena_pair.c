@@ -75,7 +75,8 @@ static void put_item(const mp_arena_item *from, const mp_pack_piece *steps, cons
                      mp_arena_problem *x, mp_pack_piece *pieces)
 {
     *to = (mp_arena_item){.size = from->size, .piece = (int)x->n_pieces};
-    for (int round = 0; round < 2; round++) /* round 0: pieces after the end of the circle, which continue at its begin */
+    /* round 0 adds the pieces that cross or follow the end of the circle, which continue at its begin */
+    for (int round = 0; round < 2; round++)
         for (int k = 0; k < from->n_pieces; k++) {
             const mp_pack_piece *p = &steps[from->piece + k];
             const int begin = c->slot[p->begin], end = c->slot[p->end];

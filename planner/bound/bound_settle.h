@@ -4,8 +4,8 @@
  * than the target. Therefore the smaller of two numbers is a bound for all plans: the target, and a bound for plans with u
  * before v. (Immediate selection: Carlier and Pinson 1989.)
  *
- * The pairs tried consist of a late reader u of a large storage, such as the gradient of logits, and a node v that runs before
- * u in many plans. In such plans this storage is live at v. */
+ * Only certain pairs are tried. Node u is a late reader of a large storage, such as the gradient of logits. Node v runs before
+ * u in many plans. In such plans the storage is live at v. */
 #pragma once
 
 #include "memplan/bound_stage.h"

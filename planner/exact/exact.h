@@ -125,7 +125,7 @@ typedef bool (*mp_exact_visit)(void *data, mp_exact_set live);
 bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                    const mp_exact_alternative *alternative, mp_exact_visit visit, void *data);
 
-/* True if the step is safe: it is the first run of a node, and if the state leads to a plan, then some optimal plan continues
- * with this step and evicts no storage for it. If true, sets *live_after to the live storages after the step. */
+/* True if the step is safe. A safe step is the first run of a node. If there is a plan from this state, then some optimal plan
+ * continues with the step and evicts no storage for it. If the step is safe, sets *live_after to the live storages after it. */
 bool mp_exact_is_safe(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                       const mp_exact_alternative *alternative, mp_exact_set *live_after);

@@ -2,7 +2,8 @@
  * the step fits. Also computes the facts of a stage from the set of nodes that have run. */
 #include "planner/exact/exact.h"
 
-/* True if the alternative cannot run in the remaining step, because an update has overwritten one of its inputs. */
+/* True if the alternative cannot run any more, because a node that must not precede it has run. An example is an update that
+ * overwrites one of its inputs. */
 static bool is_barred(const mp_exact_alternative *alternative, mp_exact_set ran)
 {
     return (alternative->before & ran) != 0;

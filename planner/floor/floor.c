@@ -14,8 +14,8 @@
  * Recomputable storages raise the floor as well: each is live or recomputed. Let a node j that runs once read s in every
  * alternative. Let s be produced through a chain of repeatable nodes P0 -> .. -> s, each reading the previous output in every
  * alternative. Let r be the run of P0 from which the s read by j is derived. Let v be a node that runs once and is before j.
- * - If r precedes v, some storage of the chain is live at v, in addition to the least bytes of v, unless v itself uses a
- *   storage of the chain. That adds at least b, the bytes of the smallest storage of the chain.
+ * - Let r precede v, and let v use no storage of the chain. Then some storage of the chain is live at v, in addition to the
+ *   least bytes of v. That adds at least b, the bytes of the smallest storage of the chain.
  * - Assume that for each v in a set D, the least bytes of v plus b exceed F. In a schedule of at most F bytes, r is then after
  *   all of D and before j. At r, P0's own bytes are live, and the least bytes of storages produced once (floor.h).
  * - If their sum also exceeds F, no schedule fits into F. The smallest F that this argument does not exclude is the floor of

@@ -9,8 +9,7 @@
 /* Computes the floor like mp_floor_explained, for the graph of this precedence relation. */
 mp_status mp_floor_of(const mp_precedence *order, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);
 
-/* ---- the least live bytes of storages produced once, at a moment when only for some nodes it is known whether they have run
- * ----
+/* ---- the least live bytes of storages produced once, at a moment for which only some runs are known ----
  *
  * A moment is the set X of the nodes that have run for the first time. X is closed under precedence (precedence.h). A storage
  * cannot be recomputed if its producers run once. Such a storage is live if one of its producers is in X and one of its certain

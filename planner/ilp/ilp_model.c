@@ -157,9 +157,9 @@ static mp_status add_pairs(builder *b, int i, int place)
     return MP_OK;
 }
 
-/* Adds the memory row of the node at `place` in stage i. The row is also present if the node may be recomputed and is not. It
- * is then satisfied whenever the memory row of the next node that runs is satisfied, because all storages that it counts are
- * used at that node or later. */
+/* Adds the memory row of the node at `place` in stage i. The row is also present if the node may be recomputed and is not. In
+ * that case it is implied by the memory row of the next node that runs, because all storages that it counts are used at that
+ * node or later. */
 static mp_status add_memory(builder *b, int i, int place)
 {
     const mp_ilp_model *m = b->m;

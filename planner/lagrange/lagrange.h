@@ -6,10 +6,9 @@
  * until its last read. An evicted output is recomputed just before its first read after the end of forward, and lives until its
  * last read. The recomputation needs its own inputs, kept or recomputed.
  *
- * The cost of keeping an output is its bytes times the sum of the multipliers of the stages in which it is live only because of
- * later reads. The cost of recomputing it is the ticks of the recomputation, plus its bytes times the sum of the multipliers of
- * the stages from the recomputation to its last read. The least total cost is a closure problem (Picard 1976): one minimum
- * cut. */
+ * A kept output costs its bytes times a sum of multipliers: those of the stages in which it is live only because of later
+ * reads. A recomputed output costs the ticks of the recomputation. It also costs its bytes times the sum of the multipliers
+ * from the recomputation to its last read. The least total cost is a closure problem (Picard 1976): one minimum cut. */
 #pragma once
 
 #include "memplan/memory.h"

@@ -46,8 +46,8 @@ static void replace(mp_plan **to, mp_plan **from)
     *from = NULL;
 }
 
-/* If a later round found no plan, but its smallest plan is smaller than the last plan, this smallest plan becomes the plan of
- * the round, because it may fit with its arena. */
+/* A later round may find no plan, but a smallest plan that is smaller than the last plan. This smallest plan becomes the plan
+ * of the round, because it may fit with its arena. */
 static void step_down(const mp_plan *last, mp_answer *later)
 {
     if (later->plan || !last || later->smallest->peak_bytes >= last->peak_bytes) return;

@@ -171,7 +171,8 @@ void mp_runs_spread(mp_runs *runs);
 
 /* ---- changes, recorded so that they can be undone ----
  *
- * A change costs O(log n) per storage that the run reads or writes, plus the cost of the memory profile ranges that change.
+ * A change costs O(log n) per storage that the run reads or writes. In addition it updates the ranges of the memory profile
+ * that change.
  */
 
 /* Reserves a position just before another run for a new run of a node. Does the same for its wait if the run is issued.

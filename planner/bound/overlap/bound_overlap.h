@@ -4,7 +4,7 @@
  * Overlapping intervals are connected by three constraints:
  * - a recomputation is in all intervals that cover it, but its ticks count once
  * - all intervals that begin at a boundary have the same live set there
- * - all intervals that end at a boundary must provide this live set
+ * - in all intervals that end at a boundary, this live set must be available
  *
  * The constraints are relaxed with Lagrange multipliers, so that the intervals become independent. Each interval is then a
  * minimum cut, and any multipliers yield a valid bound. A linear programme finds good multipliers. */

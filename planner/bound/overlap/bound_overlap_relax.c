@@ -6,8 +6,8 @@
  * - the nodes recomputed between a boundary and the next one
  * - the nodes run in each interval (at most the runs between its boundaries)
  *
- * Rows: a storage must be live at the start of an interval or produced in it, if the interval requires it, if a node that runs
- * in the interval reads it, or if it is live at the interval's end.
+ * Rows: if a storage is needed in an interval, it must be live at the start or produced in the interval. A storage is needed if
+ * the interval requires it, if a node that runs in the interval reads it, or if it is live at the end.
  *
  * Columns have no upper bound of 1, because larger values do not improve a solution. Storages that cannot be recomputed and use
  * little of the free memory are left out; their multipliers are 0. A column is added when a row first uses it. Rows are added
