@@ -1,4 +1,4 @@
-/* terminal.h - finds out what a terminal can do: its width, overwriting of a line, and colours. */
+/* terminal.h - the capabilities of a terminal: its width, overwriting of a line, and colours. */
 #pragma once
 
 #include <stdbool.h>

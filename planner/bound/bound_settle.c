@@ -9,7 +9,7 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-/* The state of a search with one target. */
+/* The state while the order of pairs of nodes is fixed for one target time. */
 typedef struct trial {
     const mp_bound_options *options;
     mp_precedence *order;

@@ -64,7 +64,7 @@ static XXH128_hash_t *place_of(const mp_pack_search *x, XXH128_hash_t hash)
 
 static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t floor)
 {
-    /* the lowest section of a box with a single size has the same floor during the whole box */
+    /* a box with one size needs no check of the floors of its other sections */
     if (box->n_runs == 1) return true;
     for (int r = box->run; r < box->run + box->n_runs; r++)
         for (int t = s->runs[r].begin; t < s->runs[r].end; t++)

@@ -164,7 +164,7 @@ static mp_status merge_turns(merger *m, mp_error *err)
 
 /* ---- the split ---- */
 
-/* Determines the options of all jobs that point k of the last frontier stands for. */
+/* Sets chosen[i] to the option of job i, for all jobs, in the choice that is point k of the last frontier. */
 static void choose(const merger *m, size_t k, size_t *chosen)
 {
     const mp_share_request *r = m->request;

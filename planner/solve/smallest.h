@@ -10,8 +10,8 @@
  * is the time at which the search began, for its time limit. As mp_smallest_plan. */
 mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double start, mp_answer *answer, mp_error *err);
 
-/* Completes answer->plan as the answer to the request, and checks it. If it is NULL, it first becomes a copy of the smallest
- * plan. MP_NOMEM. As mp_plan_check. */
+/* Stores the budgets and the seed of the request, and the floor, in answer->plan, and checks the plan. If answer->plan is NULL,
+ * it first becomes a copy of the smallest plan. MP_NOMEM. As mp_plan_check. */
 mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err);
 
 /* Lowers tier_bytes, the tier budgets of a further search. It does so for each tier in which a plan with offsets exceeds the
