@@ -18,13 +18,13 @@ B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1
 PYARROW ?= $(firstword $(wildcard $B/venv/lib/python3*/site-packages/pyarrow build/venv/lib/python3*/site-packages/pyarrow))
 PARQUET ?= $(if $(shell pkg-config --exists parquet 2>/dev/null && echo 1)$(wildcard $(PYARROW)/include/parquet/arrow/reader.h),1,0)
 # Every folder of the library; the GPU module is built apart, of executor/cuda and the operators' files that end in _cuda. Its
-# twin on the host shares the kernels: all but what needs a device or NVIDIA's libraries.
+# twin on the host shares the kernels: all except those that need a device or NVIDIA's libraries.
 LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' -not -path 'executor/mpi' -not -path 'executor/nccl' | sort)
 CUDA_FOLDERS    := $(shell find executor/cuda executor/operators -type d | sort)
 CUDA_SOURCES    := $(wildcard executor/cuda/*.c executor/cuda/*/*.c executor/operators/*/*_cuda.c)
 TWIN_C          := $(wildcard tests/cuda/twin/*.c) $(filter executor/operators/%,$(CUDA_SOURCES))
 
-# Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
+# Debian packages, and their options for compiler and linker. Only recipes evaluate these options, after the installation.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
                   libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev liburing-dev fonts-dejavu-core
 TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++ python3-jsonschema libopenmpi-dev openmpi-bin
@@ -35,7 +35,7 @@ PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph liburing
 once  = $(eval $1 := $2)$($1)
 DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))
 DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lglpk -lpthread -lm)
-# Clang is there for other warnings and sanitizers, on one thread; its OpenMP is what the sanitizer of threads understands.
+# Builds with clang serve its warnings and sanitizers, and use one thread. Only the thread sanitizer needs clang's OpenMP.
 OPENMP      = $(if $(findstring clang,$(CC)),$(if $(filter 1,$(TSAN)),-fopenmp),-fopenmp)
 OPENMP_LIBS = $(if $(findstring clang,$(CC)),,-lgomp)
 ONNX_FOLDER := /usr/include/onnx
@@ -48,7 +48,7 @@ CUDA_ARCHES ?= $(shell $(NVCC) --list-gpu-code | sed -n 's/^sm_\([0-9]*[05]\)$$/
 CUDA_GEN     = $(foreach a,$(CUDA_ARCHES),-gencode arch=compute_$a$(comma)code=sm_$a) -gencode arch=compute_$(lastword $(CUDA_ARCHES))$(comma)code=compute_$(lastword $(CUDA_ARCHES))
 CUDA_LIBS    = -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lcudart_static -lrt -lpthread -ldl -l:libstdc++.a -static-libgcc -lm
 
-# Graphs, models and figures that no clone has: benches take them from there, tests skip what they miss (docs/internals/data.md).
+# The folder of external graphs, models and figures (docs/internals/data.md). Without them benches end and tests are skipped.
 export DATA
 
 # The pack for a machine with a GPU is built for one architecture; its programs find libraries in the lib beside them.
@@ -73,7 +73,7 @@ LINKED_C := $(patsubst %,tests/cuda/test_cuda_%.c,graphs attention attention_gra
 TEST_C   := $(filter-out $(if $(filter 1,$(CUDA)),,$(LINKED_C)),$(wildcard tests/*/test_*.c))
 # Under the sanitizer of threads: searches and proofs beside each other, batches made ahead, copies, kernels.
 THREAD_TESTS   := proof planning prefetch execution tiers copies_run $(patsubst tests/kernels/test_%.c,%,$(wildcard tests/kernels/*.c))
-# Under valgrind: of every room what is over in seconds.
+# Under valgrind: tests of every room that take seconds.
 VALGRIND_TESTS := graph model ops timeline shapes visible_text dag floor mincut plan_json file safetensors onnx onnx_hostile graph_dot feed
 TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
 FUZZ_C   := $(wildcard tests/fuzz/fuzz_*.c)
@@ -151,7 +151,7 @@ fuzz: ## new inputs for every fuzzing target, with clang's libFuzzer and sanitiz
 	@tests/fuzz/fuzz.sh build/clang/san/fuzz $(or $(SECONDS),60) $(TARGETS)
 fuzzers: $(FUZZERS)
 
-test-gpu: $B/memplan $(MODULES) $(GPU_TESTS) ## what needs an NVIDIA GPU: kernels, whole steps, compute-sanitizer
+test-gpu: $B/memplan $(MODULES) $(GPU_TESTS) ## tests that need an NVIDIA GPU: kernels, whole steps, compute-sanitizer
 	@BUILD=$B tests/gpu/run.sh smoke kernels training algorithms sanitizer
 
 bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps and memory on a GPU against PyTorch's (DATA=FOLDER)
@@ -164,7 +164,7 @@ gpu-pack: ## both as one archive for a machine that has a GPU and no compiler: b
 gpu-rehearsal: ## as root: that archive in a clean Debian without a GPU, section by section
 	@tests/gpu/rehearse.sh $B/gpu/memplan-gpu.tar.xz $(or $(TMPDIR),/tmp)/memplan-rehearsal
 
-launches: needs-data $B/memplan $B/tests/launches/memplan_cuda.so ## what a step launches on a GPU, counted without one (needs CUDA; DATA=FOLDER)
+launches: needs-data $B/memplan $B/tests/launches/memplan_cuda.so ## count the launches of a step on a GPU, without one (needs CUDA; DATA=FOLDER)
 	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B $(DATA)/models --launches
 	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B $(DATA)/models resnet50:128
 
@@ -187,11 +187,11 @@ analyse: tidy | $B/analyse-packages ## clang-tidy, cppcheck and gcc's -fanalyzer
 	    --suppress=missingIncludeSystem --suppressions-list=tests/analysis/cppcheck.txt cli estimator planner formats executor examples tests
 	@$(MAKE) CUDA=0 CFLAGS="-O1 -g $$(grep -v '^#' tests/analysis/analyzer.txt)" B=$B/analyzer $B/analyzer/memplan
 
-tidy: $B/gen/onnx.pb-c.h | $B/analyse-packages ## clang-tidy alone, as .clang-tidy has it, over what needs no CUDA
+tidy: $B/gen/onnx.pb-c.h | $B/analyse-packages ## clang-tidy alone, by .clang-tidy, over code that needs no CUDA
 	@printf '%s\n' $(filter-out executor/cuda/device/% executor/cuda/vendor/%,$(wildcard $(patsubst %,%/*.c,cli cli/* $(LIBRARY_FOLDERS) executor/cuda executor/cuda/*))) | \
 	    xargs -P "$$(nproc)" -n 8 sh -c 'clang-tidy -quiet "$$@" -- $(filter-out -fopenmp -DMEMPLAN_VERSION%,$(MP_CFLAGS)) -DMEMPLAN_VERSION=\"$(VERSION)\" $(DEPS_CFLAGS) 2> /dev/null' tidy
 
-threads: ## what has threads, under clang's sanitizer of threads
+threads: ## tests with threads, under clang's thread sanitizer
 	@$(MAKE) TSAN=1 CUDA=0 B=build/clang/tsan thread-tests
 thread-tests: $B/memplan $(addprefix $B/tests/test_,$(THREAD_TESTS)) | $B/analyse-packages
 	@tests/analysis/under.sh threads $B $(addprefix $B/tests/test_,$(THREAD_TESTS))
@@ -262,13 +262,13 @@ $B/manual: $B/cli/manual.o $(filter-out $B/cli/main.o,$(CLI_OBJ)) $B/libmemplan.
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/libmemplan.a: $(LIB_OBJ)
 	$(call say,AR) rm -f $@ && ar rcsP $@ $^
-# It shows what begins with mp_, all of it, because modules use the library, too; what is public is in include/memplan.
+# It exports every name that begins with mp_, because modules use the library too. The public names are in include/memplan.
 $B/libmemplan.so: $(LIB_OBJ)
 	@echo '{ global: mp_*; local: *; };' > $B/libmemplan.map
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$B/libmemplan.map \
 	    $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ $(DEPS_LIBS)
-# For the wheel: what the Python package calls, and no more, which needs neither the executor nor ONNX; and the program. Of igraph
-# both take what they call, without the libraries that the rest of it needs.
+# For the wheel: a library with only the functions that the Python package calls, without executor and ONNX; and the program. Both
+# are linked with the called functions of igraph only, without the libraries that the rest of igraph needs.
 PACKAGE_LIBS = $(patsubst -ligraph,-l:libigraph.a,$(DEPS_LIBS))
 $B/package/libmemplan.so: $B/packaging/igraph_streams.o $B/libmemplan.a python/src/memplan/library/calls.py
 	@mkdir -p $(@D)
@@ -293,7 +293,7 @@ $B/tests/cuda/%.o: MP_CFLAGS += -isystem $(CUDA_HOME)/include
 $(LINKED_TESTS): $(CUDA_OBJ)
 $(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif
-# NCCL's calls made through MPI, a device in the host's memory, and what notes MPI's calls, in one folder with both modules.
+# A library that makes NCCL's calls through MPI, a device in the host's memory, a recorder of MPI's calls, and both modules.
 $B/tests/nccl/test_nccl_calls.o: MP_CFLAGS += -isystem $(CUDA_HOME)/include $(addprefix -isystem ,$(NCCL_HOME:=/include))
 $B/tests/nccl/memplan_cuda.so: tests/nccl/device_twin.c $(addprefix tests/cases/,deferring_backend.c recording_backend.c) \
     $(addprefix tests/cases/,deferring_backend.h recording_backend.h) Makefile
@@ -329,7 +329,7 @@ $B/examples/%: $B/examples/%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/memplan_cuda.so: $(CUDA_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -shared -o $@ $^ $(CUDA_LIBS)
-# The one part that knows MPI. Sanitizers would report what MPI itself leaves behind.
+# The only part that uses MPI. Sanitizers would report leaks of MPI itself.
 $B/memplan_mpi.so: $B/executor/mpi/communicator.o
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ $$(mpicc --showme:link)
 $B/executor/mpi/%.o: executor/mpi/%.c Makefile | $(if $(shell command -v mpicc 2>/dev/null),,$B/test-packages)
@@ -353,7 +353,7 @@ $B/executor/nccl/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden
 $B/memplan_cuda_twin.so: $(TWIN_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -lm
 $(patsubst %.c,$B/%.o,$(CUDA_SOURCES)) $B/tests/cuda/twin/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include
-# What ptxas says of each kernel is kept beside the object: registers, stack, spills.
+# ptxas's report on each kernel is kept beside the object: registers, stack, spills.
 $B/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
 	$(call say,NVCC) $(NVCC) -std=c++17 -O3 -t 0 $(CUDA_GEN) -I. -Iinclude -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror \

@@ -2,7 +2,7 @@
 """architectures.py MEMPLAN - small networks of every family that is known by name, against the originals of transformers.
 
 By hand, not in CI: needs torch, transformers, onnx and onnxruntime. `memplan model` writes two layers of each; onnx's checker
-judges the file, and onnxruntime computes from it, with the original's random weights, what the original computes. A line per
+judges the file, and onnxruntime computes from it, with the original's random weights, the outputs of the original. A line per
 family: the largest difference, and the largest number. Experts are as many as each token has, so that the load is balanced.
 
 Then a line per family for the bytes that autograd holds of one more layer of the original's own width, beside those of
@@ -180,7 +180,7 @@ FAMILIES = {
 
 
 def difference(memplan: str, name: str, folder: Path) -> tuple[float, float]:
-    """The largest difference between what the file computes and what the original does, and the largest number."""
+    """The largest difference between the outputs of the file and of the original, and the largest number."""
     build, sizes = FAMILIES[name]
     original, data, weights = build()
     for parameter in original.parameters():
@@ -233,7 +233,7 @@ def memplan_bytes(memplan: str, name: str, layers: int, dims: list[str]) -> int:
 
 
 def layer_bytes(memplan: str, name: str) -> tuple[int, int]:
-    """What one more layer holds: PyTorch, memplan. With dropout attention is written out, without it is one operator."""
+    """Bytes that one more layer holds: in PyTorch, in memplan. With dropout attention is written out, without it is one operator."""
     tokens = {"input_ids": torch.randint(WORDS, (BATCH, 128))}
     both = {**tokens, "decoder_input_ids": torch.randint(WORDS, (BATCH, 128))}
     build, data = {

@@ -1,8 +1,8 @@
 #!/bin/sh
-# cli.sh BUILD - the command line: what each case prints (standard output, then standard error, then the exit status) is compared
+# cli.sh BUILD - the command line: the output of each case (standard output, then standard error, then the exit status) is compared
 # with tests/golden/COMMAND/CASE.out. REGENERATE=1 tests/cli.sh BUILD writes them anew; git diff is the review. PARTS="plan
 # terminal": these files of tests/cli only; mpi needs none of the others, and runs where it is named. The cases are in tests/cli,
-# one file per command or subject; they share a folder (WORK, in BUILD/tests), and a file may use what those before it left there.
+# one file per command or subject; they share a folder (WORK, in BUILD/tests), and a file may use the files that earlier ones left there.
 cd "$(dirname "$0")/.." || exit 2
 build=$(realpath "$1")
 memplan=$build/memplan
@@ -26,7 +26,7 @@ mkdir folder.onnx
 verdict() { # NAME OK
     if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $1"; fi
 }
-# try NAME ARGUMENT...: one golden case. Times of searching are replaced, and what a slow machine says of its progress is left out; FILTER is a command that cuts long output.
+# try NAME ARGUMENT...: one golden case. Search times are replaced, and progress lines of a slow machine are left out; FILTER is a command that cuts long output.
 try() {
     name=$1
     shift
@@ -36,7 +36,7 @@ try() {
         sed -e 's/^\(  found by [a-z-]* in\) .*/\1 TIME/' -e 's/"planning_seconds": [0-9.e-]*/"planning_seconds": TIME/' > "$name.out"
     golden "$name"
 }
-# golden NAME: NAME.out is what the golden file says.
+# golden NAME: NAME.out equals the golden file.
 golden() {
     [ -z "$REGENERATE" ] || cp "$1.out" "$root/tests/golden/${1%%_*}/$1.out"
     diff -u "$root/tests/golden/${1%%_*}/$1.out" "$1.out"

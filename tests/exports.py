@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""exports.py [-h] [PATTERN...] - exports networks with both exporters of PyTorch and says what memplan makes of each file.
+"""exports.py [-h] [PATTERN...] - exports networks with both exporters of PyTorch and reports memplan's result for each file.
 
 By hand, not in CI: needs torch, onnx and onnxscript; transformers and torchvision for the networks hf/* and tv/*. A line per file:
 
@@ -9,7 +9,7 @@ By hand, not in CI: needs torch, onnx and onnxscript; transformers and torchvisi
               file says; `folded`: changed by the exporter (batch normalization in a convolution); `gone`: parameters that were
               folded or computed away; `unused`: those that the output does not depend on.
   plan        at floor + 50 %, or at the smallest budget that the answer names
-  check       what an outside checker says of it (--checker; without it, memplan check)
+  check       the verdict of an outside checker (--checker; without it, memplan check)
   train       two steps with everything kept and with the plan: the same bits or not
   saved       bytes for backward, as memplan counts them by PyTorch's rules, beside those that autograd holds
   gradients   only with --only: the largest error of any gradient after one step on .npy files (networks/one_step.py)
@@ -51,7 +51,7 @@ EXPORTERS = ("torchscript", "dynamo")
 
 @dataclass
 class Truth:
-    """What PyTorch says of a network."""
+    """PyTorch's figures of a network."""
 
     trained: dict[str, np.ndarray]  # parameters that the output depends on
     unused: list[str]  # parameters that it does not
@@ -99,7 +99,7 @@ def truth_of(net: Network) -> Truth:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Exporters write pages about what they cannot do, from C++ too."""
+    """Hides the long messages of exporters, from C++ too."""
     kept = os.dup(1), os.dup(2)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1), os.dup2(nowhere.fileno(), 2)
@@ -115,7 +115,7 @@ def silence() -> Iterator[None]:
 
 
 def export(net: Network, exporter: str, path: Path) -> None:
-    """Raises what the exporter raises."""
+    """Raises the exporter's exception."""
     names = [f"input{k}" for k in range(len(net.inputs))]
     with silence():
         if exporter == "dynamo":
@@ -154,7 +154,7 @@ def note_parameters(truth: Truth, out: Path, in_file: set[bytes]) -> None:
 
 
 def store(path: Path, truth: Truth, out: Path) -> None:
-    """The file as test data: without the values of parameters, and without what names folders of this machine."""
+    """The file as test data: without the values of parameters, and without folder names of this machine."""
     model = onnx.load(path)
     note_parameters(truth, out, {key(numpy_helper.to_array(tensor)) for tensor in model.graph.initializer})
     parameters = {key(v) for v in truth.trained.values()}
@@ -171,7 +171,7 @@ def store(path: Path, truth: Truth, out: Path) -> None:
 
 
 class Refused(Exception):
-    """What memplan said on standard error."""
+    """memplan's text on standard error."""
 
 
 class Memplan:
@@ -243,7 +243,7 @@ def compare_parameters(path: Path, inputs: list[dict], truth: Truth) -> str:
 
 
 def judge(memplan: Memplan, path: Path, truth: Truth, steps: set[str]) -> list[tuple[str, str]]:
-    """What is found, stage by stage, up to the first that fails."""
+    """The results, stage by stage, up to the first failure."""
     found = []
     stage = "load"
     try:
@@ -278,7 +278,7 @@ def compare_gradients(memplan: Memplan, net: Network, exporter: str, path: Path)
 
 
 def first_line(why: BaseException) -> str:
-    """What was wrong in the first place: the newer exporter wraps it into steps."""
+    """The original exception: the newer exporter wraps it into steps."""
     while why.__cause__ is not None:
         why = why.__cause__
     return (str(why).strip().splitlines() or [type(why).__name__])[0][:160]

@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh BUILD TEST... - runs the test programs, as many at a time as there are processors, then the cases of the command line and of
 # the scripts for a GPU.
-# Shows what failed or was skipped; the last line says how many passed and failed. Exit status 1 if any failed.
+# Shows failed and skipped tests; the last line says how many passed and failed. Exit status 1 if any failed.
 build=$1
 shift
 start=$(date +%s)

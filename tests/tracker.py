@@ -5,7 +5,7 @@ By hand, not in CI: needs torch and onnx; torchvision for the networks that are 
 two steps with AdamW (fused: without temporaries) on tensors without memory, so that networks of any size take seconds; the second step counts. The same module is
 exported without its parameters (TorchScript, training mode) and estimated at the same batch. Dropout is off with --no-dropout, since with it
 PyTorch runs its attention operator by operator. With --lora RANK transformers get adapters of that rank beside the products that make
-queries and values: those of the package peft there, --lora here; the counts of what is trained have to be equal.
+queries and values: those of the package peft there, --lora here; the numbers of trained parameters must be equal.
 PyTorch runs its attention operator by operator. With --amp both have mixed precision: PyTorch as on a card (torch_on_cards.py), where
 dropout would cost other bytes than on the CPU, so it is off.
 """

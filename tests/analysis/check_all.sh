@@ -1,5 +1,5 @@
 #!/bin/sh
-# check_all.sh BUILD [NAME...] - everything that takes too long for make test, or what is named of it: a line each with its result
+# check_all.sh BUILD [NAME...] - all checks that take too long for make test, or the named ones: a line each with its result
 # and time, and the end of its log where it failed. Nothing ends the others; exit status 1 if any failed. SECONDS of fuzzing: 30.
 build=$1
 shift

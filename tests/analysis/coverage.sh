@@ -1,6 +1,6 @@
 #!/bin/sh
-# coverage.sh BUILD - how many lines the tests of a build with --coverage have run, of each room and its folders, and what files are
-# below 90 %. Exit status 1 if estimator, planner, formats, executor/cpu or the rest of executor is. What runs on a GPU is not counted.
+# coverage.sh BUILD - lines that the tests of a build with --coverage have run, per room and folder, and the files
+# below 90 %. Exit status 1 if estimator, planner, formats, executor/cpu or the rest of executor is. GPU code is not counted.
 build=$1
 gcovr -r . -j "$(nproc)" --csv --gcov-ignore-parse-errors --exclude '.*/gen/.*' --exclude 'tests/.*' --exclude 'executor/cuda/.*' --exclude '.*_cuda[.].*' --exclude '.*[.]cuh' \
     "$build/cli" "$build/estimator" "$build/planner" "$build/formats" "$build/executor" > "$build/coverage.csv" || exit 2

@@ -1,6 +1,6 @@
 #!/bin/sh
 # under.sh threads|valgrind BUILD TEST... - test programs, and some commands, under clang's sanitizer of threads (BUILD was made with
-# TSAN=1) or under valgrind's memcheck. Prints what each of them found; exit status 1 if anything was.
+# TSAN=1) or under valgrind's memcheck. Prints the findings of each program; exit status 1 if there are any.
 tool=$1 build=$(realpath "$2")
 shift 2
 logs=$build/under-$tool known=$PWD/tests/analysis/valgrind.supp

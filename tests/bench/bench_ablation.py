@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """bench_ablation.py MEMPLAN DATA [--rows NAME ...] [--part stages|searchers ...] [--effort HOW] [--searcher NAME] [--log FILE] -
-what each stage of the bound and each searcher of `auto` is worth: both switched off one by one (`plan --without`), in Markdown
+the gain by each stage of the bound and each searcher of `auto`, which are switched off one by one (`plan --without`), in Markdown
 tables.
 
-Stages are judged by the bound, searchers by the plan. What a bound proves does not depend on the plan, but its late stages run
+Stages are judged by the bound, searchers by the plan. The bound does not depend on the plan, but its late stages run
 only while a plan is at hand that they may meet, so that the search runs too: `auto`, or --searcher, which is quicker. Both
-figures are the same on every machine; only processor seconds, which are the process's own and not the clock's, depend on what
-else runs. A difference below 0.005 % of a step, half a digit of BENCHMARKS.md, is no difference. --log keeps what was measured,
-row by row, and goes on from there: a file for each effort and searcher."""
+figures are the same on every machine; only the processor seconds of the process depend on other
+programs. A difference below 0.005 % of a step, half a digit of BENCHMARKS.md, is no difference. --log stores the measurements
+row by row, and continues after them: a file for each effort and searcher."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def rows_of(group: str, part: str, data: Path, folder: str) -> list[Row]:
 
 
 def run(memplan: Sequence[str], row: Row, part: str, without: str) -> Found:
-    """One answer of `plan`, alone: what it used of the processor is taken from the operating system."""
+    """One answer of `plan`, run alone. The operating system provides its processor seconds."""
     command = [*memplan, *row.command, "--no-offsets", "--json"]
     command += ["--explain-bound"] if part == "stages" else []
     command += ["--without", without] if without else []
@@ -128,7 +128,7 @@ def run(memplan: Sequence[str], row: Row, part: str, without: str) -> Found:
 
 
 class Log:
-    """What was measured, a JSON line each."""
+    """The measurements, one JSON line each."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_apply.py [-h] [NET...] - what `memplan apply` prints, run in PyTorch and in transformers, beside what it says of itself.
+"""bench_apply.py [-h] [NET...] - runs the lines of `memplan apply` in PyTorch and transformers, and compares with its figures.
 
 By hand, not in CI: needs torch and onnx; transformers for the networks hf_*. For each network a plan is made at a share of the peak with
 everything kept. The lines for each framework are run on the network; PyTorch's MemTracker says the peak of a step with AdamW on tensors
@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from torch_step import Network, tracked_peak, write_file
 
 OWN, SELECTIVE, HUGGING_FACE = "pytorch", "pytorch-selective", "huggingface"
-NETS = {  # what is printed for whom
+NETS = {  # the framework of each row
     "gpt2_small": (OWN, SELECTIVE), "bert_base": (OWN, SELECTIVE), "resnet50": (OWN,), "unet": (OWN,),
     "hf_gpt2": (HUGGING_FACE, OWN, SELECTIVE), "hf_bert": (HUGGING_FACE, OWN, SELECTIVE), "hf_llama": (HUGGING_FACE, OWN, SELECTIVE),
 }  # fmt: skip
@@ -65,7 +65,7 @@ def make(name: str) -> Network:
 
 def applied(name: str, lines: str) -> Network:
     net, inputs, labels = make(name)
-    exec(lines, {"model": net})  # what memplan prints is what is tried
+    exec(lines, {"model": net})  # runs the printed lines themselves
     return net, inputs, labels
 
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # bench_arena.sh MEMPLAN [MODELS] [BUDGET ...] - how tight the offsets of plans are: each model, with the batch that MODELS/../truth
 # has for it (2 if none), is planned by auto at each budget (default: floor+70%, floor+50%, floor+30%), and the plan's steps are
-# packed. One line each: arena and live peak (both without what is always live) in bytes, the gap between them in %, the seconds that
-# `memplan pack` took (reading the model included), and what is proved. ONLY: a pattern of model names. MOVES: of the search (400).
+# packed. One line each: arena and live peak (both without static memory) in bytes, the gap between them in %, the seconds that
+# `memplan pack` took (reading the model included), and the proved lower bound. ONLY: a pattern of model names. MOVES: of the search (400).
 # PLANS: a folder where plans stay, and are taken from if they are there. CHECKER: a program that judges GRAPH PLAN beside ours.
 memplan=$1 models=${2:-${DATA:-DATA}/models}
 [ $# -ge 1 ] || { sed -n 2,6p "$0" >&2; exit 2; }

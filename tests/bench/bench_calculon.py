@@ -124,7 +124,7 @@ def ours(memplan: str, judge: Judge, devices: int, batch: int) -> tuple[float, t
         for switches in settings(llm, app, mesh, NODE, everything):
             asked += 1
             best = max(best, rate(judge, devices, batch, mesh, switches))
-            if best and not everything:  # what recomputes more comes later
+            if best and not everything:  # sorted by recomputation, ascending
                 break
         return best
 

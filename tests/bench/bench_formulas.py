@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench_formulas.py MEMPLAN DATA - peaks that torchtitan and torchtune have published (DATA/bench/published/published.csv).
 
-Beside each is what is replayed here, and what hand formulas say; and beside runs that fitted into 80 GB, what both say to that.
+Each row also has the replayed peak and the peak by hand formulas. For runs that fitted into 80 GB it has the verdicts of both.
 
 Here: the training graph of a rank by --rules pytorch, with the loss as the framework computes it, and its rule of checkpoints
 replayed by `memplan check`. By hand: bytes of states per parameter, and activations as Megatron-LM's report of theoretical
@@ -174,7 +174,7 @@ def replayed(memplan: str, row: dict[str, str], setup: Setup, folder: Path) -> f
 
 
 def activations(sizes: dict[str, int], tokens: int, rule: str, tensor: int) -> float:
-    """Bytes by hand: of layers, and of what is outside them."""
+    """Bytes by hand: in layers, and outside of them."""
     width, words = sizes["width"], sizes["vocabulary"]
     layer = tokens * width * (18 + 4 * sizes["feed-forward"] / width) / tensor
     inside = 2 * tokens * width * sizes["layers"] / tensor + layer if rule == "full" else sizes["layers"] * layer
@@ -221,7 +221,7 @@ def peaks(memplan: str, rows: list[dict[str, str]]) -> None:
 
 
 def planned(memplan: str, row: dict[str, str]) -> dict[str, Any]:
-    """What `memplan parallel` says of a run that fitted into 80 GB."""
+    """The verdict of `memplan parallel` on a run that fitted into 80 GB."""
     if row["id"].startswith("MPT-"):
         layers, width, heads = MPT[row["id"].split("-")[1]]
         dims = {

@@ -147,7 +147,7 @@ def main() -> None:
             plan, lines = planned(args.memplan, name, int(block_peak * args.budget), Path(scratch))
             names = list(plan["modules"])  # type: ignore[call-overload]
             net = make(name)[0]
-            exec(lines, {"model": net})  # what memplan prints is what is tried
+            exec(lines, {"model": net})  # runs the printed lines themselves
             wrapped = [n for n, m in net.named_modules() if isinstance(vars(m).get("forward"), functools.partial)]
             assert sorted(wrapped) == sorted(names), (wrapped, names)
             peak, once = tracked(name, names), flops(name, [])

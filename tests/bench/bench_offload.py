@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""bench_offload.py MEMPLAN DATA [--links GB,...] [--shares PERCENT,...] [MODEL ...] - what copying to the host's memory is worth, and
+"""bench_offload.py MEMPLAN DATA [--links GB,...] [--shares PERCENT,...] [MODEL ...] - the gain by copies to the host's memory, and
 whether `auto` chooses better than others between keeping, recomputing and copying.
 
 For every budget and link the extra time in % of a step of the best plan that only recomputes, that only copies, and that may do
-both; of three rules made after other tools; and what is proved. Seconds are of the processor: of the plan without copies, and of
-the one with both. At the end: how often both is above the least of the others, and the median gap to what is proved."""
+both; of three rules of other tools; and the proved bound. Seconds are processor seconds: for the plan without copies, and for
+the plan with both. At the end: how often both is above the least of the others, and the median gap to the bound."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from measured import Bench, Measured, data_folder, is_there
 HERE = Path(__file__).resolve().parent
 MODELS = {"resnet50": 8, "densenet121": 8, "unet": 2, "bert_base": 32, "gpt2_small": 8, "vit_b_16": 8, "llama_block": 1}
 RULES = ("cheapest-first", "largest-first", "saved-per-second")
-SLACK = 0.005  # % of a step: what is printed as equal is equal
+SLACK = 0.005  # % of a step: figures that print alike count as equal
 
 
 def text(value: float | None) -> str:

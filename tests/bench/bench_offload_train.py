@@ -4,8 +4,8 @@ that are held to a link takes as long as planned.
 
 The plan is made with measured seconds (`profile`). A row has the seconds of the plan and of the median step, and of waiting for
 copies in both; their ratio; how much longer a step that keeps all took in the same run than planned, which other programs on the
-machine may cause; and the ratio to what the same plan takes if all that computes takes so much longer. The last is counted here,
-by the rules of docs/internals/plan-rules.md, and for the plan as it is has to come to the same as the plan says."""
+machine may cause; and the ratio to the time of the same plan if all compute takes that much longer. This time is computed here,
+by the rules of docs/internals/plan-rules.md. For the unchanged plan the same computation must give the plan's own time."""
 
 from __future__ import annotations
 

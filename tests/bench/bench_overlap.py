@@ -28,7 +28,7 @@ MPIRUN = "mpirun --allow-run-as-root --bind-to none --mca btl tcp,self --mca btl
 # Before other programs on the machine, if that is allowed.
 FIRST = ["sh", "-c", 'echo -20 > /proc/self/autogroup 2> /dev/null; exec nice -n -20 "$@"', "sh"]
 AGENT = """#!/bin/sh
-# what mpirun takes for ssh: HOST COMMAND, in the other namespace and under another name
+# mpirun calls it in place of ssh: HOST COMMAND, in the other namespace and under another name
 while case $1 in -*) true ;; *) false ;; esac; do shift; done
 shift
 exec ip netns exec {there} unshare -u sh -c 'hostname there; exec sh -c "$*"' sh "$@"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # bench_planner.sh MEMPLAN [GRAPHS] - the lower-set searcher against the published programs of Kusumoto et al. 2019, on their own graphs
 # (forward and backward functions with unit costs, parameters not counted). For each fraction of the keep-all peak: the least extra
-# time, in % of one forward pass, that their programs reach (exact or approximate, time- or memory-centric, or their Chen; what
-# their schedules really execute), then ours with lower-set and with auto. '-': no plan within the fraction.
+# time, in % of one forward pass, that their programs reach (exact or approximate, time- or memory-centric, or their Chen; the
+# executed operators of their schedules), then ours with lower-set and with auto. '-': no plan within the fraction.
 #
 # Why ours is lower almost everywhere: (1) the last segment is still there when backward begins, so it is not run again, while
 # theirs runs it twice; (2) their backward calls are issued once per segment, and operators whose backward reads their own output
 # are run again uncharged; here a node's backward runs once, and all that is run again is counted; (3) several topological orders
-# and both sorts of objective are tried, and the timeline, not the dynamic program's own memory model, judges what fits.
+# and both sorts of objective are tried, and the timeline, not the memory model of the dynamic program, judges whether a schedule fits.
 memplan=$1 graphs=${2:-${DATA:-DATA}/bench/graphs}
 [ -e "$graphs/kusumoto_unet.json" ] ||
     { echo "bench: no graphs in $graphs: tests/bench/convert_graphs.py makes them from github.com/pfnet-research/recompute" >&2; exit 2; }

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""bench_published.py MEMPLAN DATA - what a rank holds, beside what others have published (DATA/bench/published/published.csv):
-ZeRO's table 1, DeepSpeed's estimators, figures 1 and 7 of Korthikanti et al. 2022, and what Megatron-LM's tests record between
-steps, of pipelines also at most. Runs of MPTs that fitted into 80 GB are asked of `memplan parallel`.
+"""bench_published.py MEMPLAN DATA - the memory of a rank, beside published figures (DATA/bench/published/published.csv):
+ZeRO's table 1, DeepSpeed's estimators, figures 1 and 7 of Korthikanti et al. 2022, and the records of Megatron-LM's tests
+between steps, for pipelines also their maxima. `memplan parallel` judges runs of MPTs that fitted into 80 GB.
 
-Each row is asked of `memplan estimate --mesh`; where something is computed again, a plan that does just that is replayed. Where
-published figures are of another arithmetic, a reason says what differs, and the last column is the error with that difference
-taken out. Rows without a network of that shape say so."""
+`memplan estimate --mesh` computes each row. If the published run recomputes, a plan with this recomputation is replayed. If a
+published figure counts differently, a reason names the difference, and the last column is the error without this difference. Rows without a network of that shape say so."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ from measured import is_there
 
 UNITS = {"GB (1e9)": 1e9, "GiB": 2**30, "B": 1.0, "%": 1.0}
 STATES = ("parameter_bytes", "gradient_bytes", "optimizer_state_bytes")
-# GPTs of about as many parameters: layers, width, heads. ZeRO's table is of any network, so what counts is bytes per parameter.
+# GPTs of about as many parameters: layers, width, heads. ZeRO's table is for any network, so bytes per parameter are compared.
 OF_ABOUT = {"7.5B": (36, 4096, 32), "128B": (101, 10240, 80), "1T": (128, 25600, 160)}
 KORTHIKANTI = {"22B": "megatron-22b", "175B": "megatron-175b", "1T": "megatron-1t"}
 CHUNKS = {"175B": 3}  # of an interleaved pipeline's stage
-# Of a row's kind: the mesh, and what is computed again (checkpoints.py).
+# Per kind of row: the mesh, and the rule of recomputation (checkpoints.py).
 RECOMPUTED = {
     "act-base": ("tp=8,sp=0", "none"),
     "act-present": ("tp=8", "core"),
@@ -50,7 +49,7 @@ ENGINE = {"A100": 4 << 20, "H100": 32 << 20}  # the workspace of Transformer Eng
 
 @dataclass(frozen=True)
 class Answer:
-    """What is predicted, in bytes or percent; the same with what is known to differ taken out; and what that is."""
+    """The prediction in bytes or percent; the prediction without a known difference; and the name of this difference."""
 
     value: float | None
     reason: str = ""
@@ -95,7 +94,7 @@ def zero(memplan: str, row: dict[str, str]) -> Answer:
 
 
 def of_a_layer(memplan: str, name: str, row: dict[str, str], what: str, *more: str) -> float:
-    """What one more layer adds to a rank, in bytes."""
+    """The bytes that one more layer adds to a rank."""
     shape = [name, "--batch", row["micro_batch"], "--dtype", "fp16", *more]
     two, three = (estimate(memplan, *shape, *sizes(layers=layers)) for layers in (2, 3))
     return float(states(three) - states(two)) if what == "state" else float(three[what] - two[what])
@@ -103,7 +102,7 @@ def of_a_layer(memplan: str, name: str, row: dict[str, str], what: str, *more: s
 
 @cache
 def kept_of_a_layer(memplan: str, name: str, batch: str, mesh: str, rule: str) -> int:
-    """What one more layer keeps for backward under a rule of recomputation, in bytes."""
+    """The bytes that one more layer keeps for backward under a rule of recomputation."""
 
     def of_layers(layers: int) -> int:
         with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +133,7 @@ def korthikanti(memplan: str, row: dict[str, str]) -> Answer:
 
 
 def deepspeed(memplan: str, row: dict[str, str]) -> Answer:
-    """What lies on a GPU: with the optimizer's state on the host no gradients either, with zero=3 the largest layer besides,
+    """Bytes on a GPU. With the optimizer's state on the host there are no gradients, with zero=3 there is the largest layer,
     gathered, and its gradient. Published figures have two decimals."""
     asked, n = [row["model"], "--batch", "1", "--dtype", "fp16"], int(row["dp"])
     mine = estimate(memplan, *asked, "--mesh", f"shard={n},zero={row['zero']}")
@@ -253,7 +252,7 @@ def lasting(row: dict[str, str]) -> float:
 
 
 def heads_of_bert(row: dict[str, str]) -> float:
-    """Elements of BERT's heads beside the classifier: two products of the width, a bias of words, and what is small."""
+    """Elements of BERT's heads beside the classifier: two products of the width, a bias over the vocabulary, and small tensors."""
     width, words = int(row["hidden"]), words_of(row) / int(row["tp"])
     return 2 * (width * width + width) + 4 * width + 2 + words if of_kind(row) == "BER" else 0
 
@@ -280,7 +279,7 @@ def megatron(memplan: str, row: dict[str, str]) -> Answer:
 
 
 def mpt(memplan: str, row: dict[str, str]) -> str:
-    """What `memplan parallel` says of a run that was measured."""
+    """The answer of `memplan parallel` for a measured run."""
     layers, width, heads = MPT[row["id"].split("-")[1]]
     mesh = ["--devices", row["devices"], "--mesh", f"shard={row['devices']},zero={row['zero']}"]
     batch = ["--global-batch", row["global_batch"], "--micro-batch", row["micro_batch"]]

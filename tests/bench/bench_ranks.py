@@ -2,7 +2,7 @@
 """bench_ranks.py MEMPLAN MODELS - a step of two ranks on this machine, one thread each, beside PyTorch's DistributedDataParallel over gloo.
 
 The same networks (torchvision's, of which MODELS has the exported files), batch, optimizer (AdamW) and loss; batches are random and stay where they are. Ways take
-turns. Seconds are the median of the slower rank's steps, over all rounds; memory is the process's peak beyond what it had before it made the network. Needs a Python
+turns. Seconds are the median of the slower rank's steps, over all rounds; memory is the process's peak beyond its memory before it made the network. Needs a Python
 with torch and torchvision.
 """
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_search.py MEMPLAN DATA [TABLE ...] - how good are the plans of `auto`, and how close is what is proved? Tables in
+"""bench_search.py MEMPLAN DATA [TABLE ...] - the plans of `auto` and their gap to the bound. Tables in
 Markdown: kept (Kusumoto's graphs in their given order), limits (the same under time limits), free (in any order), dags (graphs
 without a backward phase), effort (real networks with the default effort), models (the same, every searcher), large (ten
 thousand forward nodes and more), unmarked (graphs whose phases are not marked, of 10,000 to 250,000 nodes). Every plan is
@@ -19,7 +19,7 @@ import time
 from depth_first import write_depth_first
 from measured import Bench, data_folder, is_there
 
-KUSUMOTO = {  # percent of keep-all: best known in a fixed and in any order, what was proved for the fixed and for any order
+KUSUMOTO = {  # percent of keep-all: best known in a fixed and in any order, bounds for the fixed and for any order
     "vgg19": {80: (1.92, 1.92, 1.92, None), 70: (3.69, 3.69, 3.69, None), 60: (5.45, 5.45, 5.45, None)},
     "unet": {80: (1.44, 1.44, 1.44, None), 70: (3.66, 3.66, 3.66, None), 60: (6.81, 6.81, 6.81, None),
              50: (12.96, 12.96, 11.78, None), 40: (24.74, 24.74, 23.56, 20.29)},
@@ -49,7 +49,7 @@ bench = Bench(memplan, os.path.join(data, "tools/check_plan.py"))
 
 
 def both(graph, budget, *options):
-    """What normal and thorough effort find."""
+    """The plans of normal and thorough effort."""
     return tuple(bench.plan(graph, budget, "--effort", effort, *options) for effort in ("normal", "thorough"))
 
 
@@ -150,7 +150,7 @@ def models():
 
 
 def large():
-    """At 40 %, in any order; what each plan takes is counted by `memplan check`, and by the verifier up to 40,000 nodes."""
+    """At 40 %, in any order. `memplan check` counts the memory of each plan, and the verifier too up to 40,000 nodes."""
     print("| graph | nodes | forward | 1 s | 3 s | 5 s | auto | bound | seconds | MiB |\n|-|-|-|-|-|-|-|-|-|-|")
     maker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_large.py")
     with tempfile.TemporaryDirectory() as folder:
@@ -185,7 +185,7 @@ def large():
 
 
 def unmarked():
-    """What each network's plans cost once its marks are off, beside the same with marks, and random layered graphs; the verifier
+    """Extra time of each network's plans without marks, beside the same with marks, and random layered graphs; the verifier
     judges those of up to 20,000 nodes, `memplan check` all."""
     print(f"| graph | nodes | 90 % | 70 % | 50 % | seconds | MiB |\n|{'-|' * 7}")
     maker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_large.py")
@@ -209,7 +209,7 @@ def unmarked():
                 if form:
                     make(graph, form, whole)
                 path = graph if form else whole
-                # not in this process: a child's peak memory is at least what its parent has when it begins
+                # not in this process: a child's peak memory is at least its parent's memory when it begins
                 counted = subprocess.run(f"grep -o '\"phase\"' {path} | wc -l", shell=True, capture_output=True, check=True)
                 nodes = int(counted.stdout)
                 found = [bench.plan(path, f"{budget}%", "--no-offsets", judges=nodes <= 20000) for budget in (90, 70, 50)]

@@ -5,8 +5,8 @@ table 5 (rows K22, of which half recompute all and half the core of attention).
 
 Each row is asked of `memplan parallel` with its mesh and micro-batch. It is predicted with the rate of the data sheet, with the rate
 that large products have been measured at elsewhere, and with one (--device a100,fp16=TFLOPS) that is fitted on the rows K22 and
-tested on the rows VT, of which it has seen none. Scores of attention are kept, operator by operator. What is recomputed is a stage's
-forward once more, or its cores of attention. Of the rows VT gradients are summed in one bucket, when backward has ended, as DeepSpeed
+tested on the rows VT, of which it has seen none. Scores of attention are kept, operator by operator. The recomputation is a stage's
+whole forward, or its attention cores. Of the rows VT gradients are summed in one bucket, when backward has ended, as DeepSpeed
 has it where it does not share state out.
 
 CALCULON is a checkout of github.com/calculon-ai/calculon (Isaev et al., SC 2023), which is asked the same; it needs numpy."""

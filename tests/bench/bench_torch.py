@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """bench_torch.py NET BATCH [OPTION...] - training steps of PyTorch, answered in JSON: the median seconds of a step, the peak in bytes (on a
-GPU max_memory_allocated, on the CPU the RSS), what is held for it (max_memory_reserved), PyTorch's version. The first step, on a GPU four,
+GPU max_memory_allocated, on the CPU the RSS), the reserved bytes (max_memory_reserved), PyTorch's version. The first step, on a GPU four,
 warm up and do not count. --largest BYTES looks for the largest batch first whose steps fit, beginning with BATCH, and measures that."""
 
 from __future__ import annotations

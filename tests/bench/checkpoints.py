@@ -1,4 +1,4 @@
-"""Checkpoints of a framework as a plan: what a layer keeps, and what it computes again before its own backward.
+"""Checkpoints of a framework as a plan: the tensors that a layer keeps, and its recomputation before its own backward.
 
 `of_graph` takes a training graph as `memplan graph` writes it and returns a plan that `memplan check` replays: the peak is then
 that of the framework's rule and not of a plan of ours. `verified` has it replayed. As under FSDP2 a layer's parameters are
@@ -25,7 +25,7 @@ def layer_of(name: str) -> int:
 
 
 def is_gather(node: Node) -> bool:
-    """Of parameters; what ranks of a tp group gather runs with the layer."""
+    """Gathers of parameters only; gathers within a tp group run with the layer."""
     return bool(node["op"] == "AllGather" and node["phase"] == "forward" and node.get("channel") == "network")
 
 
@@ -52,9 +52,9 @@ def cores(graph: Graph) -> set[int]:
 def kept_of_layers(graph: Graph, rule: str) -> set[int]:
     """Storages that layers keep for backward beside their inputs.
 
-    none: all; full: nothing; selective: what torchtitan's selective checkpoints keep, attention, and every second product of a
-    layer. As in Megatron-LM, what is gathered for a product is gathered again under gathers, where all else is kept, and under
-    core, where attention's core is computed again, too."""
+    none: all; full: nothing; selective: as torchtitan's selective checkpoints, attention and every second product of a
+    layer. As in Megatron-LM, the operand of a product is gathered again under two rules: gathers, which keeps all else, and core,
+    which also recomputes the core of attention."""
     kept: set[int] = set()
     if rule in ("gathers", "core"):
         dropped = cores(graph) if rule == "core" else set()
@@ -157,7 +157,7 @@ def verified(memplan: str, graph: Graph, rule: str, folder: Path) -> dict[str, A
     graph_path.write_text(json.dumps(graph))
     plan = of_graph(graph, rule)
     check = [memplan, "check", str(graph_path), str(plan_path), "--json"]
-    while True:  # what a plan claims of itself is found, claim by claim
+    while True:  # each claim of the plan is verified
         plan_path.write_text(json.dumps(plan))
         answer = json.loads(subprocess.run(check, capture_output=True, text=True, check=False).stdout)
         if answer["holds"]:
@@ -169,7 +169,7 @@ def verified(memplan: str, graph: Graph, rule: str, folder: Path) -> dict[str, A
 
 
 def kept_bytes(memplan: str, graph: Graph, rule: str, folder: Path) -> int:
-    """What is kept for backward when forward ends, by the trace of `memplan timeline`."""
+    """Storages kept for backward at the end of forward, by the trace of `memplan timeline`."""
     verified(memplan, graph, rule, folder)
     plan, trace = folder / "plan.json", folder / "trace.json"
     drawn = [memplan, "timeline", str(folder / "graph.json"), "--plan", str(plan), "-o", str(trace)]

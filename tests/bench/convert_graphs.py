@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""convert_graphs.py CHECKOUT FOLDER - graphs that others published, as graphs of memplan in FOLDER. CHECKOUT is a clone of
+"""convert_graphs.py CHECKOUT FOLDER - converts published graphs into graphs of memplan in FOLDER. CHECKOUT is a clone of
 github.com/pfnet-research/recompute (Kusumoto et al. 2019) or of github.com/haoming-codes/moccasin (Bartan et al. 2023: random
-layered graphs, and Checkmate's training graphs); what it holds says which. docs/internals/data.md says what the graphs are."""
+layered graphs, and Checkmate's training graphs); the files in it decide which. docs/internals/data.md describes the graphs."""
 
 from __future__ import annotations
 

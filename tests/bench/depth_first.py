@@ -28,7 +28,7 @@ def forward_peak(graph: Graph, order: list[int]) -> int:
 
 
 def depth_first(graph: Graph, key: Key) -> list[int]:
-    """Forward nodes after what they read, which is visited by `key` of the node that produces it."""
+    """Forward nodes after the producers of their reads, which are visited in the order of `key`."""
     forward = [k for k, n in enumerate(graph["nodes"]) if n["phase"] == "forward"]
     producer = {s: k for k in forward for s in graph["nodes"][k]["writes"]}
     read = {producer[s] for k in forward for s in graph["nodes"][k]["reads"] if s in producer}
@@ -54,7 +54,7 @@ def write_depth_first(path: str, to: str) -> None:
         graph: Graph = json.load(file)
     nodes = graph["nodes"]
     name = {s["id"]: s["name"] for s in graph["storages"]}
-    backward = {name[s]: node for node in nodes if node["phase"] == "backward" for s in node["reads"]}  # by what it reads: dx of x
+    backward = {name[s]: node for node in nodes if node["phase"] == "backward" for s in node["reads"]}  # by its reads: dx of x
     size = {s["id"]: s["bytes"] for s in graph["storages"]}
     weight = [sum(size[s] for s in node["writes"]) for node in nodes]
     keys: list[Key] = [lambda k: k, lambda k: -k, lambda k: (weight[k], k), lambda k: (-weight[k], k)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """export_models.py DATA [NAME ...] - the models of the benches, exported from PyTorch and torchvision into DATA/models without
-weights, and what PyTorch says of their forward passes as DATA/truth/truth.csv: parameters, bytes that backward keeps (fp32,
+weights, and PyTorch's figures of their forward passes as DATA/truth/truth.csv: parameters, bytes that backward keeps (fp32,
 in training, before any loss) and FLOPs, per batch. Needs torch, torchvision and onnx. Rows of other models stay."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_blocks.py GRAPH RATE - the blocks of a transformer (what `memplan graph` writes, of modules h.0, h.1, ...) as a chain for
+"""make_blocks.py GRAPH RATE - the blocks of a transformer (an output of `memplan graph` with modules h.0, h.1, ...) as a chain for
 `memplan plan`, on standard output: each block is one node forward and one backward, with the seconds, the state and the kept
 tensors of the first. Everything of 1 MiB or more may be copied to the host and back at RATE GB/s each way, without latency."""
 

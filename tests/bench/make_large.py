@@ -9,7 +9,7 @@ make_large.py erased GRAPH.json      the same without marks: every node is forwa
 make_large.py layered N SEED REACH   N nodes without marks, in layers of 8, each reading one to four outputs of layers before, half of
                                      them of the last one, one in k from k or more layers back, REACH at most
 
-make_large.py dense N                N nodes, the first half of them forward, each reading what all before it have made
+make_large.py dense N                N nodes, the first half of them forward, each reading the outputs of all earlier nodes
 
 The graph goes to standard output.
 """
@@ -202,7 +202,7 @@ def copies(n, file):
 
 
 def without_updates(file):
-    """A graph without its updates; what they alone use is left out, and what they read of backward is always live."""
+    """A graph without its updates. Storages that only updates use are left out; gradients that they read are always live."""
     with open(file) as f:
         whole = json.load(f)
     g = Graph(whole["name"])

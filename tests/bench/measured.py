@@ -1,4 +1,4 @@
-"""measured.py - one plan searched for, as a whole command: what it costs, what is proved, and the seconds and memory it took."""
+"""measured.py - runs one search as a whole command, and returns extra time, bound, seconds and memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHAPING = ("--batch", "--optimizer", "--dtype", "--device")  # options that say 
 @dataclass(frozen=True)
 class Measured:
     """Extra time and bound in % of a step, None: no plan; seconds of the clock and of the processor; MiB; by how many percent the
-    arena is larger than what lives at the peak (0 where there is none); and the budget in bytes."""
+    arena exceeds the live bytes of the peak (0 without an arena); and the budget in bytes."""
 
     overhead: float | None
     bound: float | None
@@ -48,7 +48,7 @@ def is_there(path: str | Path) -> bool:
 
 
 def run(command: list[str], silent: bool = True) -> tuple[int, float, float, int, str]:
-    """Exit status, seconds of the clock and of the processor, MiB, and what it complained."""
+    """Exit status, seconds of the clock and of the processor, MiB, and the text on standard error."""
     with tempfile.TemporaryFile("w+") as complaints:
         start = time.monotonic()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL if silent else None, stderr=complaints)

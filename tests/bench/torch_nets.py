@@ -287,7 +287,7 @@ def make_net(name: str, masked: bool = True) -> nn.Module:
 
 
 def make_inputs(name: str, batch: int) -> tuple[tuple[Tensor, ...], Tensor]:
-    """What the net is called with, and the labels."""
+    """The arguments of the net, and the labels."""
     if name == "bert_base":
         return (torch.randint(30522, (batch, 512)), torch.ones(batch, 512)), torch.randint(30522, (batch * 512,))
     if name == "llama":

@@ -40,7 +40,7 @@ def waiting(root: Any) -> dict[Any, int]:
 
 
 def fitted(gradient: Tensor, meta: Any) -> Tensor:
-    """In shape and type of what it is the gradient of."""
+    """In the shape and type of the tensor whose gradient it is."""
     if tuple(gradient.shape) != tuple(meta.shape):
         gradient = gradient.sum_to_size(tuple(meta.shape))
     return gradient.to(meta.dtype)
@@ -56,7 +56,7 @@ def run_node(node: Any, given: dict[int, Tensor]) -> list[Tensor | None]:
 
 
 def backward(root: list[Tensor]) -> None:
-    """Of the scalar in the list, which is emptied: nothing else may hold it, so that what a node has saved goes with the node."""
+    """Of the scalar in the list, which is emptied: nothing else may hold it, so a node's saved tensors are freed with the node."""
     loss, order, queue = root.pop(), itertools.count(), []  # type: ignore[var-annotated]
     node, gradients = loss.grad_fn, {loss.grad_fn: {0: torch.ones_like(loss)}}
     del loss

@@ -47,14 +47,14 @@ COMMANDS = {
     "solvers": "solvers --json",
     "help": "help plan",
 }
-# Times with the blanks before them, since these fill a column; what the process takes is unknown if even that can't be asked.
+# Times with the blanks before them, which fill a column; process memory, which is unknown if the query itself fails.
 MEASURED = re.compile(
     rb'"planning_seconds": ?[0-9.e-]+|in [0-9.]+ [mu]?s\b| *[0-9.]+ [mun]?s\b|(process, at its peak|libraries, model) +([0-9.]+ [KMG]iB|unknown)'
 )
 
 
 def run(memplan: str, words: str, folder: str, **fails: str) -> tuple[int, bytes, str]:
-    """The exit status, everything the command put out (but how long it took, and what its process took), and what it said."""
+    """The exit status, the output without times and process memory, and the text on standard error."""
     out = words.replace("OUT", f"{folder}/out").split()
     env = {**os.environ, "OMP_NUM_THREADS": "1", **fails}
     for name in os.listdir(folder):

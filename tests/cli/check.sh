@@ -1,4 +1,4 @@
-# check.sh - check and graph: what plans claim. Leaves graph.json, and lie.json and cut.json, which do not hold.
+# check.sh - check and graph: the claims of plans. Leaves graph.json, and lie.json and cut.json, which do not hold.
 try check check mlp.onnx plan.json
 try check_json check mlp.onnx plan.json --json
 try check_repeated check mlp.onnx plan.json --batch 4096
@@ -13,7 +13,7 @@ holds a_plan_for_other_threads_says_so sh -c "
 sed 's/"peak_bytes": *\([0-9]*\)/"peak_bytes": 1\1/' plan.json > lie.json
 try check_lie check mlp.onnx lie.json
 try check_lie_json check mlp.onnx lie.json --json
-# The fault is named, and not what follows from it: a run that is missing, two that changed places.
+# The message names the fault and not its consequences: a missing run, two swapped runs.
 spoil() { python3 -c "import json, sys
 plan = json.load(open('plan.json')); steps = plan['steps']; again = [k for k, s in enumerate(steps) if s['recompute']]
 $1

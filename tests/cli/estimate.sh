@@ -10,7 +10,7 @@ try estimate_per_op estimate mlp.onnx --batch 64 --per-op
 FILTER='sed -n /^Operators/,$p' try estimate_per_op_sorted estimate fashion_cnn.onnx --batch 64 --per-op --sort parameters
 try estimate_csv estimate mlp.onnx --batch 64 --csv --sort time
 try estimate_csv_json estimate mlp.onnx --batch 64 --csv --json
-# The CSV says what JSON says, names with commas, quotes and line breaks too.
+# CSV and JSON agree, also for names with commas, quotes and line breaks.
 holds estimate_csv_is_json python3 -c "import csv, io, json, subprocess
 def ask(model, form): return subprocess.run(['$memplan', 'estimate', model, '--batch', '2', form], capture_output=True, text=True, check=True).stdout
 def text(value): return '' if value is None else value if isinstance(value, str) else repr(value)
@@ -26,7 +26,7 @@ try estimate_bf16 estimate mlp.onnx --batch 64 --dtype bf16 --fuse backward
 try estimate_freeze estimate mlp.onnx --batch 64 --freeze 'up.*'
 try estimate_graph estimate chain.json
 try estimate_graph_json estimate chain.json --json
-# What the exporter has computed is no parameter: sums that start at zero, a count of ones.
+# Tensors that the exporter computed are no parameters: sums that start at zero, a count of ones.
 FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_constants estimate gcn.dynamo.onnx -v
 FILTER='sed -n /^Inputs/,/^Simplified/p' try estimate_train estimate gcn.dynamo.onnx --train 'zeros*' --freeze 'l.0.*' -v
 FILTER='sed -n /"inputs"/,$p' try estimate_constants_json estimate gcn.dynamo.onnx --json
@@ -39,7 +39,7 @@ FILTER='sed -n /"inference_form"/,/}/p' try estimate_folded_json estimate dropou
 FILTER='sed -n /saved/p' try estimate_inference_norms estimate fixed.onnx
 FILTER='sed -n /saved/p' try estimate_kept_norms estimate fixed.onnx --keep-inference-norms
 FILTER='sed -n 1p' try plan_inference_norms plan fixed.onnx --budget 80% --effort quick --device cpu
-# What would help is what the option itself comes to.
+# The listed remedies equal the results of their options.
 holds estimate_savings_are_what_they_say sh -c "
     '$memplan' estimate resnet50.onnx --batch 8 --json > all.txt
     for option in '--optimizer sgd' '--dtype bf16' '--amp bf16'; do
@@ -48,12 +48,12 @@ holds estimate_savings_are_what_they_say sh -c "
     done
     peak=\$('$memplan' estimate resnet50.onnx --batch 4 --json | sed -n 's/^  .peak_bytes.: \([0-9]*\).*/\1/p')
     grep -A 1 -e '--batch 4' all.txt | grep -q \"\$peak\""
-# Updates within backward: the headline is what the table says.
+# Updates within backward: headline and table agree.
 FILTER='grep -e takes -e peak' try estimate_fused estimate resnet50.onnx --batch 8 --fuse backward
 # The batch in the headline is the axis that is called so, and not the first one.
 try estimate_batch_axis estimate seqfirst.onnx --dim seq=8 --dim batch=128 -q
 try estimate_batch_option estimate seqfirst.onnx --dim seq=128 --batch 8 -q
-# What the other rules come to is what asking for them says, and a graph's file has no model to ask.
+# The peak under the other rules equals the answer with these rules; a graph's file has no model and no such peak.
 holds estimate_other_rules_are_what_they_say sh -c "
     peak() { '$memplan' estimate resnet50.onnx --batch 8 --rules \$1 --json | sed -n 's/^  .peak_bytes.: \([0-9]*\).*/\1/p'; }
     other() { '$memplan' \$1 resnet50.onnx --batch 8 \$2 --json | grep -A 2 other_rules; }

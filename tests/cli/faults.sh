@@ -1,5 +1,5 @@
-# faults.sh - the system fails in the middle: every call of a kind in its turn, with every error it may have. What was asked for is
-# there, or the file is as it was; one sentence and its status; nothing is left beside it. FAULTS=all sweeps all commands.
+# faults.sh - system calls fail: each call of a kind in turn, with every possible error. Afterwards the requested result exists, or
+# the file is unchanged; there is one sentence and its status; no other file is left. FAULTS=all sweeps all commands.
 fault=$build/tests/modules/faults.so
 mkdir -p faulty && cp mlp.onnx faulty/ && cp "$root/tests/gradients/bert.onnx" faulty/
 # fault_sweep FILE COMMAND...: the command, which writes FILE.
@@ -65,5 +65,5 @@ holds a_closed_output sh -c "
             test \$status = 1 && grep -q '^memplan: ' why.txt && test \$(wc -l < why.txt) = 1 || { echo \"\$words \$to: \$status\"; cat why.txt; exit 1; }
         done
     done"
-# Ten trainings are killed, and three other commands; the next run goes on from what they left. tests/cli/kills.py "$memplan" 200: more of them.
+# Ten trainings are killed, and three other commands; the next run resumes from their files. tests/cli/kills.py "$memplan" 200: more of them.
 holds killed_runs python3 -B "$root/tests/cli/kills.py" "$memplan" 10

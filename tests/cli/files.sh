@@ -1,11 +1,11 @@
 # files.sh - files that a stranger's model names, and files that a run must not touch: weights outside the model's folder, outputs on
-# inputs, links that lead nowhere, what killed runs left.
+# inputs, broken links, files of killed runs.
 rm -rf stranger elsewhere
 mkdir -p stranger/inside elsewhere
 head -c 24 /dev/zero > elsewhere/weights.bin
 cp external.onnx stranger
 weighted="train stranger/external.onnx --loss mse --budget 100% --steps 1 --no-before --device cpu"
-# weights WHAT: what the model's weights.bin is.
+# weights KIND: sets the kind of the model's weights.bin.
 weights() { rm -rf stranger/weights.bin; "$@" stranger/weights.bin; }
 weights ln -s ../elsewhere/weights.bin
 try train_weights_linked_outside $weighted

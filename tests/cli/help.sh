@@ -1,4 +1,4 @@
-# help.sh - help, version and completion: what the tables say.
+# help.sh - help, version and completion, as in the tables.
 try help help
 try version version
 for command in estimate plan graph check timeline report draw sweep fit share pack ops solvers devices models model help version complete; do try "help_$command" help "$command"; done
@@ -11,7 +11,7 @@ holds help_fits_80_columns sh -c "
     for command in '' estimate plan graph check apply timeline report draw sweep fit share pack train profile ops; do
         '$memplan' help \$command | awk -v c=\"\$command\" 'length > 80 && !/^  memplan/ { print c \": \" \$0; bad = 1 } END { exit bad }' || exit 1
     done"
-# what help shows as an example is done, in this order: the first plan is what the others read
+# runs the examples of the help, in this order: the others read the first plan
 holds help_examples_run sh -c "
     mkdir -p shown && cd shown && ln -sfn '$root/examples' examples && PATH='$build':\$PATH
     for command in estimate plan graph check apply pack timeline sweep fit share draw train profile ops solvers devices models model help version complete; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""kills.py MEMPLAN KILLS - runs are killed (SIGKILL), every second one while it writes, and what they leave is looked at.
+"""kills.py MEMPLAN KILLS - kills runs (SIGKILL), every second one while it writes, and checks the files that they leave.
 
 Trainings that save after every step: the file is whole, and going on ends with the bytes of a training that nobody killed. For every ten of them one kill of
 each of `plan`, `sweep` and `draw` over a file that was there: it is as it was, or the whole answer. In all cases the next run ends well and leaves no temporary.

@@ -65,7 +65,7 @@ def uses(node: dict) -> tuple[set, set]:
 
 
 def permuted(graph: dict) -> None:
-    """Neighbours of one phase, neither of which changes what the other uses, swap places."""
+    """Swaps neighbours of one phase if neither writes a storage that the other uses."""
     source = random.Random(1)
     nodes = graph["nodes"]
     for _ in range(2 * len(nodes)):
@@ -118,7 +118,7 @@ def split(graph: dict) -> None:
                     form[key] = [*form[key], half["id"]]
 
 
-# name: the change, what becomes of bytes and of seconds, whether the order of the list stays
+# name: the change, the factors of bytes and of seconds, whether the order of the list stays
 CHANGES = {"renamed": (renamed, 1, 1, True), "twice the bytes": (twice_the_bytes, 2, 1, True),
            "thrice the seconds": (thrice_the_seconds, 1, 3, True), "an unused branch": (unused_branch, 1, 1, True),
            "split": (split, 1, 1, True), "permuted": (permuted, 1, 1, False)}

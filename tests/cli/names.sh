@@ -1,6 +1,6 @@
-# names.sh - names that a terminal, a browser or Graphviz would obey: shown as what they are, and exact wherever they are only passed on.
+# names.sh - names with control sequences for a terminal, a browser or Graphviz: shown visibly, and passed on exactly.
 rm -rf strange && mkdir strange
-# Nothing that steers is in what goes to people: controls but line ends, marks of direction, broken UTF-8.
+# Output for people has no control characters but line ends, no marks of direction, no broken UTF-8.
 cat > plain.py <<'END'
 import sys
 for path in sys.argv[1:]:

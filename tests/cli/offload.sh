@@ -1,4 +1,4 @@
-# offload.sh - copies to the host and to a disk: links, budgets of tiers, what a plan says of its copies, refusals.
+# offload.sh - copies to the host and to a disk: links, budgets of tiers, a plan's report of its copies, refusals.
 cp "$root/examples/mlp4.onnx" .
 mkdir -p scratch
 copies="mlp4.onnx --batch 65536 --budget 80% --solver exact"
@@ -28,7 +28,7 @@ import json
 plan = json.load(open('offloaded.json'))
 assert len(plan.pop('tier_offsets')) == 1 and plan['tiers'][0].pop('arena_bytes') == 268435456
 json.dump(plan, open('older.json', 'w'))\" && '$memplan' check mlp4.onnx older.json > older.txt && grep -q 'host 268,435,456 bytes (at its peak, without offsets)' older.txt"
-# Optimizer state in the host's memory: a model whose floor is too high because of it, and what is said of it.
+# Optimizer state in the host's memory: a model whose floor is too high because of it, and the message.
 state="mlp4.onnx --batch 64 --budget 36MiB"
 try offload_state_stays plan $state -q
 try offload_state plan $state --offload host --offload-state -o state.json

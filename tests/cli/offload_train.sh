@@ -1,8 +1,8 @@
-# offload_train.sh - training as plans with copies say: bits, bytes, memory; and what goes wrong with folders, in one sentence.
+# offload_train.sh - training by plans with copies: bits, bytes, memory; and failures of folders, in one sentence.
 mkdir -p copies
 cp "$root/examples/fashion_cnn.onnx" "$root/examples/mlp4.onnx" .
 copying="fashion_cnn.onnx --batch 16 --device cpu --offload copies --link 300MB/s"
-# copied FILE STEPS: the answer says of both runs the same bits, and of arena, tier and copies what the plan says, to the byte.
+# copied FILE STEPS: the answer reports the same bits for both runs, and the plan's bytes of arena, tier and copies exactly.
 cat > copied.py <<'END'
 import json, sys
 answer = json.load(open(sys.argv[1]))
@@ -41,7 +41,7 @@ holds offload_train_elsewhere sh -c "
 holds offload_train_accumulates sh -c "
     '$memplan' train mlp4.onnx --batch 2048 --budget 85% --solver exact --offload copies --accumulate 3 --steps 2 --no-before --json > accumulated.json &&
     python3 -B copied.py accumulated.json 2"
-# BYTES limit what is taken, in the search and in the training: a block less than the plan without them takes is kept to.
+# BYTES limit the tier, in the search and in the training, also if they are a block less than the plan without a limit takes.
 holds offload_train_keeps_to_bytes sh -c "
     copying='fashion_cnn.onnx --batch 64 --device cpu --budget 80% --link nvme4'
     '$memplan' plan \$copying --offload copies --json > unlimited.json &&
@@ -53,7 +53,7 @@ state --steps 4 > offload_whole.hash
 state --steps 2 --save offloaded.st > offload_half.hash
 state --steps 2 --resume offloaded.st > offload_rest.hash
 holds offload_train_resumes sh -c "test -s offload_whole.hash && cmp offload_whole.hash offload_rest.hash && ! cmp -s offload_whole.hash offload_half.hash"
-# What does not fit beside the program with recomputation alone: the least address space in which the plan with a tier trains.
+# The least address space in which the plan with a tier trains is too small for recomputation alone.
 holds offload_train_where_recomputation_does_not_fit sh -c "
     case '$build' in *san*) exit 0 ;; esac # sanitizers reserve more than any limit
     '$memplan' plan fashion_cnn.onnx --batch 1024 --device cpu --budget min -o recomputing.json &&
@@ -75,7 +75,7 @@ for fuse in none backward forward; do holds offload_train_state_$fuse trained_wi
 holds offload_train_state_throttled trained_with_state_away backward copies --link 300MB/s
 holds offload_train_state_in_memory trained_with_state_away none host
 "$memplan" plan mlp4.onnx --batch 64 --device cpu --budget 80% --offload copies --offload-state -o paging.json > /dev/null
-# What is saved is the state itself, wherever it lay: also for a training that keeps it, and the other way.
+# The saved state does not depend on its tier: a training without the tier can resume from it, and vice versa.
 saved_with_state_away() {
     hash_of --budget 100% --steps 2 --save kept.st && "$memplan" train mlp4.onnx --plan paging.json --no-before --steps 2 --save paged.st -q && cmp kept.st paged.st &&
         hash_of --budget 100% --steps 4 --resume paged.st | cmp - kept.hash &&
@@ -87,7 +87,7 @@ holds offload_train_state_accumulates sh -c "
     python3 -B copied.py accumulated.json 2"
 holds offload_train_state_and_keep_all sh -c "'$memplan' train mlp4.onnx --plan paging.json --steps 2 > both.txt && grep -q 'same, bit for bit' both.txt && grep -q '^  disk, as planned  *22.12 MiB  *22.12 MiB' both.txt"
 
-# What goes wrong: one sentence that names the folder, what was saved stays as it was, and nothing is left.
+# Failures: one sentence that names the folder, the old save is unchanged, and no file is left.
 cp offloaded.st untouched.st
 model=fashion_cnn.onnx planned=copying.json
 paged() { (model=mlp4.onnx planned=paging.json; "$@"); } # the same of the plan with state away

@@ -14,7 +14,7 @@ try pipelines_check_last check gpt2 stage.rank1.json
 holds pipelines_plan_is_of_its_graph sh -c "'$memplan' graph gpt2 $small --mesh pp=2 --micro-batches 4 --rank 0 --held 1KiB -o few.json &&
     '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --rank 0 --held 1KiB --budget 100% --solver none -o few_plan.json > /dev/null &&
     ! '$memplan' check gpt2 few_plan.json > few.txt 2>&1 && grep 'other micro-batches keep .* bytes while one runs' few.txt"
-# Chunks of a rank have what they keep each for itself.
+# Each chunk of a rank has its own stash.
 try pipelines_plan_chunks plan gpt2 $small --mesh pp=2 --micro-batches 4 --pipeline interleaved --budget 85% --solver chen -o chunk.json
 try pipelines_check_all check gpt2 chunk.json
 try pipelines_check_chunks check gpt2 chunk.rank0.json
@@ -35,7 +35,7 @@ try pipelines_no_plan_above_floor plan gpt2 $small --mesh pp=2 --micro-batches 4
 try pipelines_picture timeline gpt2 $small --mesh pp=2 --pipeline zb-h1 -o pipeline.svg
 holds pipelines_picture_has_ranks sh -c "grep -q 'rank 1' pipeline.svg && grep -q 'gradients of parameters' pipeline.svg"
 try pipelines_parallel parallel gpt2 ${small% --batch*} --device h100 --devices 2 --mesh pp=2 --global-batch 8 --pipeline zb-h1 --micro-batch 1
-# What does not go together.
+# Options that exclude each other.
 try pipelines_alone estimate gpt2 $small --pipeline gpipe
 try pipelines_no_pp estimate gpt2 $small --mesh dp=2 --micro-batches 2
 try pipelines_do_not_divide estimate gpt2 $small --mesh pp=2 --micro-batches 3

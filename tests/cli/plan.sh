@@ -47,7 +47,7 @@ try plan_infeasible_json plan mlp.onnx --batch 4096 --budget 1MiB --json
 holds infeasible_writes_nothing test ! -e infeasible.json
 # A small graph between its floor and its smallest plan: a proof that there is none.
 holds plan_small_is_decided sh -c "'$memplan' plan '$root/examples/mlp4.onnx' --batch 128 --budget 47130239 -q > decided.txt; test \$? = 1 && grep -q 'does not fit' decided.txt"
-# What has to be set, and nothing else.
+# Exactly the checkpoints to set.
 try plan_fits plan mlp.onnx --batch 64 --budget 100%
 FILTER='sed -n /^Checkpoints/,/^$/p' try plan_two_segments plan resnet50.onnx --batch 4 --checkpoints /layer1/layer1.2/relu_2/Relu_output_0,/layer3/layer3.0/relu_2/Relu_output_0
 FILTER='sed -n /^Checkpoints/,/^Peak/p' try plan_list plan mlp.onnx --batch 4096 --budget 29786624 --solver chen --list
@@ -72,7 +72,7 @@ try plan_not_known_quiet plan mlp.onnx --batch 4096 --budget 18.98MiB --solver s
 FILTER='grep -E feasible|interrupted' try plan_not_known_json plan mlp.onnx --batch 4096 --budget 18.98MiB --solver segments --json
 try plan_one_plan_does_not_fit plan mlp.onnx --batch 4096 --budget 90% --solver none -q
 try plan_no_time plan resnet50.onnx --batch 64 --budget 1.02GiB --time-limit 0.001 -q
-# What is offered is found when it is asked for, and is what min is; floor is another word for it; a limit on time does not take it away.
+# The reported smallest budget is met when it is requested, and equals min; floor is another word for it, also under a time limit.
 offered() { sed -n 's/.*--budget \([0-9]*\)$/\1/p'; }
 for case in "mlp.onnx --batch 512 --fuse backward" "fashion_cnn.onnx --batch 32" "gpt_bytes.onnx" "fashion_cnn.onnx --batch 64 --keep-order"; do
     least=$("$memplan" plan $case --budget 1MiB 2> /dev/null | offered)

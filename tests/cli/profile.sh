@@ -38,7 +38,7 @@ holds profile_agrees_with_itself sh -c "
     '$memplan' train bert.onnx --budget 100% --steps 2 --no-before --profile > parts.txt && grep -q 'in the fastest step (' parts.txt &&
     python3 -c 'import json; d = json.load(open(\"parts.json\")); assert 0 < sum(o[\"seconds\"] for o in d[\"operators\"]) <= d[\"step_seconds\"]'"
 
-# Links: what is printed is what plan takes; a disk's errors are one sentence, and nothing is left in the folder.
+# Links: plan accepts the printed options; a disk's errors are one sentence, and no file is left in the folder.
 mkdir -p linked
 "$memplan" profile --link host --link linked --json > links.json
 holds profile_link_is_what_plan_takes sh -c "

@@ -18,10 +18,10 @@ for mesh in dp=8,ep=8 dp=2,shard=4,ep=2; do
     FILTER='sed -n -e /^..peak/p -e /^..param/p -e /^..gradients/p -e /^..optim/p -e /^..saved/p -e /^One/,/[.]$/p' try "ranks_$(echo "$mesh" | tr '=,' '__')" \
         estimate mixtral-8x7b $mixed --mesh $mesh --dtype bf16
 done
-# One rank is what there is without a mesh.
+# A mesh of one rank equals no mesh.
 holds ranks_one_is_the_same sh -c "'$memplan' graph gpt2 $small -o without.json && '$memplan' graph gpt2 $small --mesh dp=1 -o one.json &&
     test 1 = \$(grep -h '\"hash\"' without.json one.json | sort -u | wc -l)"
-# A plan gathers again what it has dropped, and is checked as any other.
+# A plan gathers dropped parameters again, and passes the checker.
 FILTER='grep -v found.by' try ranks_plan plan gpt2 $small --mesh shard=4,tp=2 --dtype bf16 --budget 80% --effort quick -o rank.json
 try ranks_check check gpt2 rank.json
 holds ranks_gathers_again sh -c "'$memplan' graph gpt2 $small --mesh shard=8 --bucket 64KiB -o sharded.json &&

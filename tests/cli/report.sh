@@ -16,7 +16,7 @@ extra = 100 * (plan[\"seconds\"] / plan[\"baseline_seconds\"] - 1)
 assert data[\"peak\"] == plan[\"peak_bytes\"] and abs(data[\"plan_percent\"] - extra) < 1e-9 and \"Memory against time\" in page'"
 holds report_is_html sh -c "command -v python3 > /dev/null || exit 0
     python3 -B '$root/tests/cli/pages/report_page.py' report.html keep_all.html hostile.html budget.html copied.html"
-# In a browser: report_page.js does what a reader does, and judges. Without a browser that starts, nothing is judged.
+# In a browser: report_page.js acts like a reader and checks the page. If no browser starts, nothing is checked.
 for page in report keep_all hostile copied; do { sed '/<\/body>/,$d' $page.html; echo '<script>'; cat "$root/tests/cli/pages/report_page.js"; echo '</script></body></html>'; } > judged_$page.html; done
 holds report_in_a_browser sh -c "command -v chromium > /dev/null || exit 0
     for page in report keep_all hostile copied report:--window-size=420,900; do

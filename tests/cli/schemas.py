@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """schemas.py DOCS WORK FILE... - says where the JSON of the command line is not as the schemas in DOCS/schemas have it.
 
-Looked at are the FILEs in WORK, and what every case of tests/cli with --json has printed there (CASE.stdout, beside a CASE.out
+It checks the FILEs in WORK, and the answers that every case of tests/cli with --json has printed there (CASE.stdout, beside a CASE.out
 that begins with the command). The schemas are looked at, too: that they are of draft 2020-12, know no keys but those they name,
 are all used, and have every key in DOCS/formats.md.
 """
@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 
 
 def with_files_in_place(value: Any, folder: Path) -> Any:
-    """A schema in which every reference to another file is what stands there."""
+    """A schema in which every reference to another file is replaced by the referenced text."""
     if isinstance(value, list):
         return [with_files_in_place(each, folder) for each in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-# schemas.sh - what the cases before it have answered in JSON, and files that they have written, against docs/reference/schemas.
+# schemas.sh - JSON answers and files of the cases before it, against docs/reference/schemas.
 try apply_json apply mlp.onnx plan.json --for paddle --json
 try apply_json_too_coarse apply mlp.onnx plan.json --for pytorch --json
 "$memplan" profile bert.onnx --steps 2 --json -o profiled.json > profile.json

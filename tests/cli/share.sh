@@ -28,7 +28,7 @@ holds share_agrees_with_plan sh -c "
     python3 -c \"import json; way = json.load(open('split.json'))['ways'][0]; print(*way['budgets'])\" > budgets.txt
     read a b < budgets.txt
     '$memplan' plan mlp.onnx --batch 64 --budget \$a -q && '$memplan' plan fashion_cnn.onnx --batch 64 --budget \$b -q"
-# -o: a plan of each job that check takes, with what it has of the card; in lock-step both lie in one arena
+# -o: a plan of each job that check takes, with its part of the card; in lock-step both lie in one arena
 holds share_writes_plans sh -c "
     for mode in beside turns lockstep; do
         '$memplan' share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode \$mode -o \$mode.json --json > \$mode.answer &&

@@ -1,4 +1,4 @@
-# signals.sh - SIGTERM ends what runs as Ctrl-C does: with the best so far, and within about a second even in the middle of a step.
+# signals.sh - SIGTERM ends a command as Ctrl-C does: with the best so far, and within about a second even in the middle of a step.
 cp "$root/tests/gradients/bert.onnx" .
 screen() { python3 "$root/tests/cli/terminal.py" --signal TERM "$@"; }
 holds signal_plan_is_written screen --stop-at 'best +' --says stopping --says 'fits the budget' 80 24 \

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""terminal.py COLUMNS LINES COMMAND... - runs a command on a terminal of its own and says what is wrong with what stands there.
+"""terminal.py COLUMNS LINES COMMAND... - runs a command on a terminal of its own and reports faults of its screen.
 
 Wrong is: a line that the terminal had to wrap (sentences on standard error aside), progress that left more than one line, and more lines than LINES (0: any number).
-The options --stop-at TEXT (Ctrl-C, or --signal NAME, when that is on the screen), --status N (what it has to exit with, default 0) and --says TEXT (what has to have been
+The options --stop-at TEXT (Ctrl-C, or --signal NAME, when that is on the screen), --status N (the expected exit status, default 0) and --says TEXT (a text that must have been
 on the screen; may be repeated) stand before COLUMNS; --not TEXT must not have been there.
 """
 
@@ -23,7 +23,7 @@ CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def run(columns: int, command: list[str], stop_at: str | None, sent: signal.Signals) -> tuple[str, int]:
-    """What the command writes to a terminal, and its exit status (130 where SIGINT killed it)."""
+    """The text that the command writes to a terminal, and its exit status (130 where SIGINT killed it)."""
     size = struct.pack("HHHH", 24, columns, 0, 0)
     pid, fd = pty.fork()
     if not pid:

@@ -1,4 +1,4 @@
-# terminal.sh - what stands on a terminal: nothing wraps, a plan is told in 24 lines, Ctrl-C is heard, and nothing is said that is not so.
+# terminal.sh - output on a terminal: no line wraps, a plan takes 24 lines, Ctrl-C works, and progress is correct.
 cp "$root/tests/gradients/bert.onnx" .
 screen() { python3 "$root/tests/cli/terminal.py" "$@"; }
 for columns in 60 80 200; do

@@ -74,7 +74,7 @@ holds train_tests sh -c "
         --json > tested.json && grep -q '\"samples\": 10' tested.json && grep -q '\"accuracy\": 0' tested.json"
 try train_no_test train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=absent.images --test target=ten.labels
 try train_half_a_test train fashion_cnn.onnx --batch 5 --budget 100% $ten --test image=ten.images
-# npy TYPE SHAPE: an .npy file of what comes in.
+# npy TYPE SHAPE: an .npy file of the bytes on standard input.
 npy() { printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': ($2), }"; cat; }
 digits() { head -c "$1" /dev/zero | tr '\0' "$2"; }
 digits 800 '\17' | npy '|u1' '50, 16' > nodes.npy

@@ -88,7 +88,7 @@ holds a_device_of_ones_own sh -c "
 holds overhead_with_and_without_a_sign sh -c "
     '$memplan' fit mlp.onnx --memory 300MB --overhead 20 --effort quick > plain.txt && '$memplan' fit mlp.onnx --memory 300MB --overhead 20% --effort quick | cmp - plain.txt"
 holds options_by_chance python3 "$root/tests/cli/odd_options.py" "$memplan" 60
-# Misspelt networks: by what is missing, swapped or too much, and by the beginning that several have.
+# Misspelt networks: missing, swapped or extra letters, and a beginning that several names share.
 holds usage_misspelt_networks sh -c "
     while IFS='|' read -r word meant; do
         '$memplan' estimate \"\$word\" 2> why.txt; test \$? = 2 && grep -q \"no network of this name is known; did you mean \$meant?\$\" why.txt || { cat why.txt; exit 1; }

@@ -56,7 +56,7 @@ for more, rules in CASES:
         out, status = run("plan", *MODEL, "--device", CARD, "--solver", "none", "--no-offsets", "-q", *(budget or ["--budget", "device"]), *more)
         assert status == (0 if fits else 1) and name[rules] in out, (more, out, status)
     if more and more[1] != "memplan":
-        continue  # what follows takes seconds
+        continue  # the rest takes seconds
     # fit: the largest batch that is kept is the largest one whose peak fits
     batch = json.loads(subprocess.run([MEMPLAN, "fit", *GPT2, "--device", CARD, "--effort", "quick", "--json", *more], capture_output=True, text=True).stdout)
     kept = batch["batch_keep_all"]
@@ -69,7 +69,7 @@ for more, rules in CASES:
     assert len(limits) == 2 and min(limits) * 2**20 >= OF[rules] + 2**20, (more, limits, OF[rules])
     assert f", {name[rules]}, in the 200.00 MiB of a100" in out and f"{name[other]} keep all takes {text(OF[other])}" in out, out
 
-# without a card's name: what is answered about the memory of one is about PyTorch, too; backends of memplan run memplan
+# without a card's name; answers about the memory of a card are about PyTorch too; memplan's backends run memplan
 assert ", in PyTorch," in run("fit", *GPT2, "--memory", "8MiB", "--effort", "quick", "-q")[0]
 assert ", in PyTorch:" in run("plan", *MODEL, "--effort", "quick", "-q")[0]
 assert ", in memplan:" in run("estimate", *MODEL, "--device", "cpu", "-q")[0]

@@ -1,6 +1,6 @@
-"""resources.py BUILD [--table] - what ptxas says of the GPU's kernels: fails where an elementwise, normalization or reduction kernel
-has a stack frame or spills registers on compute capability 9.0, because its arrays are then in memory. What it says of
-other architectures is listed and not judged.
+"""resources.py BUILD [--table] - ptxas's report on the GPU's kernels: fails if an elementwise, normalization or reduction kernel
+has a stack frame or spills registers on compute capability 9.0, because its arrays are then in memory. Reports for
+other architectures are listed and not judged.
 
 The rule for .cu files keeps ptxas's words beside each object (BUILD/executor/operators/FOLDER/FILE.cu.ptxas). --table prints a line
 for each kernel instead: registers, stack frame, bytes spilled and shared, architecture, file, name.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 FOLDERS = ("elementwise", "randoms", "updates", "products", "normalizations", "batch_normalization", "losses", "reductions")
 JUDGED = "sm_90"
 
-# Kernels that may: file, what their name contains, why.
+# Exempt kernels: file, a part of their name, the reason.
 PERMITTED = (
     ("elementwise/elementwise_cuda", "floats_placed", "sin, cos and tan of large numbers keep the digits of 2/pi in an array"),
     ("randoms/randoms_cuda", "mp_random_source_item", "normal numbers take a cosine: likewise"),
@@ -47,7 +47,7 @@ class Kernel(NamedTuple):
 
 
 def kernels_of(path: Path, file: str) -> list[Kernel]:
-    """What ptxas said of one file. ValueError: its words are not those that are known."""
+    """ptxas's report of one file. ValueError: its format is unknown."""
     found: list[Kernel] = []
     name = architecture = ""
     memory: dict[str, tuple[int, int]] = {}
@@ -72,7 +72,7 @@ def kernels_of(path: Path, file: str) -> list[Kernel]:
 
 
 def readable(names: list[str]) -> list[str]:
-    """The names as C++ writes them, without what all have."""
+    """The names as C++ writes them, without their common parts."""
     text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
     return [re.sub(r"\(anonymous namespace\)::|\(mp_dtype\)|^void |\(.*\)$", "", line) for line in text.splitlines()]
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# installed.sh PREFIX CC - what `make install` has put under PREFIX serves: the examples are built by pkg-config from there alone, and run.
+# installed.sh PREFIX CC - the files that `make install` has put under PREFIX suffice: pkg-config builds the examples from there alone, and they run.
 prefix=$1 cc=$2
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
@@ -8,7 +8,7 @@ bad=0
 complain() { echo "installed: $1"; bad=1; }
 
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
-unset LD_LIBRARY_PATH # what was linked as docs/reference/library.md says starts as it is
+unset LD_LIBRARY_PATH # programs linked as in docs/reference/library.md start without it
 flags=$(pkg-config --cflags --libs memplan) || exit 1
 cd "$work" || exit 1
 for source in "$here"/examples/*.c; do
@@ -20,7 +20,7 @@ int main() { return mp_status_text(MP_OK)[0] == 0; }' > plus.cpp
     g++ -Wall -Wextra -Werror -o plus plus.cpp $flags 2> log && ./plus || { head -5 log; complain "C++ cannot use memplan.h"; }
 fi
 
-# Each example, and a part of what it has to say.
+# Each example, and a part of its expected output.
 says() { # WHAT COMMAND...
     what=$1
     shift

@@ -1,6 +1,6 @@
 #!/bin/sh
-# fuzz.sh BUILD SECONDS [TARGET...] - runs each target of BUILD (all of them by default) with libFuzzer so long, from its corpus and what
-# earlier runs have found. What it finds wrong is left in BUILD/found and is exit status 1.
+# fuzz.sh BUILD SECONDS [TARGET...] - runs each target of BUILD (all of them by default) with libFuzzer so long, from its corpus and the
+# inputs of earlier runs. Inputs that fail are left in BUILD/found, and the exit status is 1.
 build=$1 seconds=$2
 shift 2
 [ $# != 0 ] || set -- $(ls "$build/tests" | sed -n 's/^fuzz_\([a-z_]*\)$/\1/p')

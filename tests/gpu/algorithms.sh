@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
 # algorithms.sh - the section of the algorithms of convolutions: measured, planned with, and the bits of everything kept with the same
-# ones; and what --fast changes.
+# ones; and the effect of --fast.
 algorithms() { # NET BATCH ARGUMENT...
     net=$1 batch=$2
     shift 2

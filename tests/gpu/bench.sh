@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2154
-# bench.sh - the sections of training steps, ours and PyTorch's of the same nets at the same batches, what matters most first: bench-ours,
+# bench.sh - the sections of training steps, ours and PyTorch's of the same nets at the same batches, the most important first: bench-ours,
 # bench-eager, bench-compile.
 if [ -n "$rehearsed" ]; then
     nets='mobilenet_v2 2' first=fp32 second=bf16 other=fp32

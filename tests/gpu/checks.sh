@@ -2,7 +2,7 @@
 # checks.sh - read by run.sh: rows that pass or fail. Tests of kernels, and whole trainings whose weights, losses and memory are
 # compared.
 
-# Plans of these checks are searched for briefly: what they do is compared, not how good they are.
+# The searches for these plans are short: the checks compare the trainings, not the quality of the plans.
 brief='--moves 300 --time-limit 5'
 [ -n "$rehearsed" ] && backend=cpu || backend=cuda
 
@@ -24,7 +24,7 @@ run_test() {
     esac
 }
 
-# A training in JSON; what it answers and says is kept in the logs: train NAME MODEL ARGUMENT... writes $answer and $said.
+# A training in JSON; its answer and its messages are kept in the logs: train NAME MODEL ARGUMENT... writes $answer and $said.
 train() {
     answer=$work/logs/$1.json said=$work/logs/$1.txt
     train_model=$2

@@ -6,7 +6,7 @@ build=$(realpath -m "${BUILD:-build}") python=${PYTHON:-python3} no_gpu='' devic
 models=${MODELS:-models}
 [ -d "$models" ] || models=${DATA:-.}/models
 
-# What the caller says, then what pip's nvidia packages hold, then CUDA's own.
+# The caller's folder, then those of pip's nvidia packages, then CUDA's own.
 libraries=$LD_LIBRARY_PATH
 for folder in $("$python" -c '
 import glob, os, site, sys

@@ -1,10 +1,10 @@
 #!/bin/sh
-# pack.sh BUILD MODELS - one archive, BUILD/memplan-gpu.tar.xz, of what tests/gpu needs on a machine that has a GPU, CUDA, perhaps
+# pack.sh BUILD MODELS - one archive, BUILD/memplan-gpu.tar.xz, with everything that tests/gpu needs on a machine that has a GPU, CUDA, perhaps
 # PyTorch, and neither a compiler nor our packages: programs and the GPU module, stripped; libraries; tests, models, and 'run'. MODELS
 # may be missing: those of examples/ and of the tests are there always. `pack.sh -l BUILD` lists the libraries only.
 #
-# Programs look for libraries in the lib beside them (make PACKED=1). Left out is what the machine has to have in its own version, which
-# its Python, CUDA, driver and mpirun want too: libc, the compiler's libstdc++ and libgcc_s, libz, libexpat, NVIDIA's and Open MPI's.
+# Programs look for libraries in the lib beside them (make PACKED=1). Libraries of which the machine must have its own version are left out, because
+# its Python, CUDA, driver and mpirun need them too: libc, the compiler's libstdc++ and libgcc_s, libz, libexpat, NVIDIA's and Open MPI's.
 cd "$(dirname "$0")/../.." || exit 2
 theirs='ld-linux.*|linux-vdso|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libstdc\+\+|libgcc_s|libz|libexpat|libcuda|libcudart|libcudnn.*|libcublas.*|libnv.*|libmpi|libopen-.*|libhwloc|libevent.*'
 most_bytes=50000000

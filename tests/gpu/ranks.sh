@@ -16,7 +16,7 @@ many() {
     ours 120 mpirun --allow-run-as-root --oversubscribe -n "$n_ranks" "$build/memplan" train "$many_model" --device "$device" --steps 4 --json "$@" \
         > "$answer" 2> "$said"
 }
-# What all of these trainings have to be: no more of the arena is used than is planned, and as many bytes are sent; fills $wrong if not.
+# Conditions on all of these trainings: the used arena is at most the planned one, and the sent bytes are the planned ones; else fills $wrong.
 as_planned() {
     [ "$(value "$answer" sent_bytes)" = "$(value "$answer" planned_sent_bytes)" ] ||
         wrong="$(value "$answer" sent_bytes) bytes sent, planned $(value "$answer" planned_sent_bytes)"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # rehearse.sh PACK FOLDER - as root: unpacks the pack (make gpu-pack) in a clean Debian made by debootstrap in FOLDER, with no compiler, no
 # development package, no CUDA and no GPU, and runs every section there: without Python, and with one that has no PyTorch. Each has to say
-# that there is no GPU, with exit status 77; the tests and trainings then pass on the CPU. What was printed is in FOLDER/transcript.txt;
+# that there is no GPU, with exit status 77; the tests and trainings then pass on the CPU. The output is in FOLDER/transcript.txt;
 # exit status 1 if a section did otherwise.
 #
 # MIRROR is where debootstrap takes the packages from, if not where it does by itself.

@@ -1,10 +1,10 @@
 # shellcheck shell=sh disable=SC2154
-# rows.sh - read by run.sh: rows that are measurements. Times are medians of a step without the making of its inputs. Bytes are what was
-# asked for at most (memplan: always live + arena; PyTorch: max_memory_allocated), and behind them what the process holds on the card
-# or the caching allocator has reserved; on the CPU both are the process's peak.
+# rows.sh - read by run.sh: rows that are measurements. Times are medians of a step without the making of its inputs. The first bytes are the
+# most requested ones (memplan: always live + arena; PyTorch: max_memory_allocated). Behind them are the bytes of the process on the card,
+# or those that the caching allocator has reserved; on the CPU both are the process's peak.
 if [ -n "$rehearsed" ]; then bench_steps=2; else bench_steps=12; fi
 
-# Steps of memplan: ours_row NET BATCH PRECISION WHO ARGUMENT...; $answer is then what it answered.
+# Steps of memplan: ours_row NET BATCH PRECISION WHO ARGUMENT...; sets $answer.
 ours_row() {
     net=$1 batch=$2 precision=$3 who=$4
     shift 4
@@ -29,14 +29,14 @@ ours_row() {
     fi
 }
 
-# Steps of PyTorch: torch_row SECONDS NET BATCH PRECISION WHO ARGUMENT...; $answer is then what it answered.
+# Steps of PyTorch: torch_row SECONDS NET BATCH PRECISION WHO ARGUMENT...; sets $answer.
 torch_row() {
     patience=$1 net=$2 batch=$3 precision=$4 who=$5
     shift 5
     [ -n "$torch_is" ] || { no_row "$net" "$batch" "$precision" "$who" "left out" "no PyTorch: $torch_why"; return 1; }
     [ "$(left)" -ge 15 ] || { no_row "$net" "$batch" "$precision" "$who" "left out" "no time"; return 1; }
     answer=$work/logs/${net}_${batch}_${precision}_$(echo "$who" | tr -c 'a-zA-Z0-9\n' '_').json said=${answer%.json}.txt
-    # a cache of its own: what a row that is out of time was compiling is left half written, and would fail the next one
+    # a cache of its own: a row that runs out of time leaves a half-written file, which would fail the next row
     if within "$patience" env TORCHINDUCTOR_CACHE_DIR="$work/compiled/$(basename "$answer" .json)" \
         "$python" tests/bench/bench_torch.py "$net" "$batch" --steps $bench_steps --device "$device" --precision "$precision" "$@" \
         > "$answer" 2> "$said" < /dev/null; then
@@ -50,7 +50,7 @@ torch_row() {
     fi
 }
 
-# What the rows of different programs are not the same in.
+# Differences between the rows of different programs.
 differences() {
     say "memplan: deterministic algorithms, the first that the libraries' heuristics name, unless a row says otherwise; one captured"
     say "graph a step. PyTorch: cudnn.benchmark tries algorithms, which may differ from run to run; 'deterministic' is without both."

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh [-r] [-t SECONDS] SECTION... - what only a GPU can show, section by section. Each has SECONDS (480) of its own, says what it
+# run.sh [-r] [-t SECONDS] SECTION... - the checks that need a GPU, section by section. Each has SECONDS (480) of its own, says what it
 # had no time for, and ends with a table. With -r it is rehearsed: small, and on the CPU.
 root=$(dirname "$(realpath "$0")")
 case $root in */tests/gpu) root=${root%/tests/gpu} ;; esac

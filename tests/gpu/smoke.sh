@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2154
-# smoke.sh - the section to run first: what can go wrong at once does so here. About four minutes.
+# smoke.sh - the section to run first: it finds basic faults. About four minutes.
 if ours 20 ldd "$build/memplan_cuda.so" > "$work/logs/ldd.txt" 2>&1; then
     missing=$(grep 'not found' "$work/logs/ldd.txt" | awk '{ print $1 }' | tr '\n' ' ')
     if [ -n "$missing" ]; then note "libraries" FAILED "not found: $missing"; else

@@ -65,7 +65,7 @@ no_row() {
 # A line of the table that is neither.
 say() { printf '%s\n' "$*" | tee -a "$work/table"; }
 
-# A number in what a program answered in JSON, the last of that name: value FILE KEY.
+# A number in a JSON answer, the last of that name: value FILE KEY.
 value() { sed -n "s/^ *\"$2\": *\"*\([^,\"]*\)\"*,*$/\1/p" "$1" | tail -n 1; }
 # The first line of a file, short enough for a table: reason FILE [PATTERN].
 reason() { grep -m 1 -E "${2:-.}" "$1" | tr '\t' ' ' | cut -c 1-110; }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_scripts.sh BUILD - what can be tested of tests/gpu without a GPU, in seconds: usage, that every section says that there is none,
+# test_scripts.sh BUILD - tests of tests/gpu that need no GPU, in seconds: usage, that every section says that there is none,
 # rows as JSON and as exit statuses, which libraries the pack leaves out, and which kernels compute-sanitizer is to look at.
 cd "$(dirname "$0")/../.." || exit 2
 build=$(realpath "$1")

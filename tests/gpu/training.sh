@@ -41,7 +41,7 @@ if enough 30 "$title"; then
     fi
 fi
 
-# ---- no room: a sentence, exit status 1, and what was saved stays
+# ---- no room: a sentence, exit status 1, and the save is unchanged
 title="out of memory"
 if [ "$device" = cpu ]; then note "$title" "left out" "on a GPU only"; elif enough 30 "$title" && path=$(model resnet50); then
     train saved tests/gradients/mlp.onnx --budget 100% --steps 1 --no-before --save "$work/kept.st"

@@ -170,7 +170,7 @@ def reductions() -> None:
 
 
 def cells() -> None:
-    """Relu inside another operator: what it gets is 0, of a channel that is constant, or of a step's input."""
+    """Relu inside another operator: its input is 0, from a constant channel or from a step's input."""
     flat = row(1, 1, -1, 2, 1, 1, 0, 1).reshape(2, 2, 2)
     given = [flat, row(2, 1), row(0, 0), row(0, 0), row(1, 1)]
 

@@ -167,7 +167,7 @@ class Recurrent(nn.Module):
 
 
 class Control(nn.Module):
-    """What exporters write with control flow: bags of ids (Loop) as the nodes of a graph, and attention over neighbours (If)."""
+    """Control flow as exporters write it: bags of ids (Loop) as the nodes of a graph, and attention over neighbours (If)."""
 
     def __init__(self):
         super().__init__()

@@ -1,10 +1,10 @@
-"""launches.py BUILD MODELS [--launches | --kernels] [NAME:BATCH ...] - what one step of training on a GPU launches, as a table.
+"""launches.py BUILD MODELS [--launches | --kernels] [NAME:BATCH ...] - the launches of one training step on a GPU, as a table.
 
-Each model is trained for one step in bf16 with the module of tests/launches in the GPU's place (launches.h says what it counts).
+Each model is trained for one step in bf16 with the module of tests/launches in the GPU's place (launches.h lists the counted events).
 At the batch of the table nothing but the launches is counted, and no kernel's body runs. Bytes come from runs of all bodies at
-batch 1 and 2, drawn as a line through both: what belongs to parameters is there at any batch, all else grows with it. --launches
-leaves them out: they take minutes, transformers' tens of minutes. --kernels lists kernel by kernel what is moved beyond operands
-once.
+batch 1 and 2, extrapolated linearly: traffic of parameters does not depend on the batch, all other traffic grows with it. --launches
+leaves them out: they take minutes, transformers' tens of minutes. --kernels lists, kernel by kernel, the traffic beyond one read or write of each
+operand.
 """
 
 from __future__ import annotations

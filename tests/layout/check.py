@@ -1,4 +1,4 @@
-"""check.py [FOLDER] - says what in the tree, or in one folder of it, goes against the rules of its layout (rules.py).
+"""check.py [FOLDER] - lists the violations of the layout's rules (rules.py) in the tree, or in one folder of it.
 
 Violations that known.txt lists are not counted: lines of `RULE PATH  why`, which have to go when they are no longer needed.
 """
@@ -18,7 +18,7 @@ KNOWN = "tests/layout/known.txt"
 
 
 def violations(tree: Tree) -> list[Violation]:
-    """What all rules say, less what is known, plus what is known in vain."""
+    """The violations of all rules without the known ones, and the lines of known.txt that are no longer needed."""
     found = [v for rule in rules.RULES for v in rule(tree)]
     known: dict[tuple[str, str], int] = {}
     path = tree.root / KNOWN

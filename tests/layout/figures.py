@@ -12,7 +12,7 @@ from tree import UNITS, Tree
 
 
 def figures(tree: Tree) -> dict[str, str]:
-    """What is counted of one tree: of the rooms, without tests and examples."""
+    """The figures of one tree: of its rooms, without tests and examples."""
     rooms = [s for s in tree.sources.values() if s.path.split("/")[0] in (*tables.ROOMS, "include")]
     tests = [s for s in tree.sources.values() if s.path.startswith("tests/")]
     folders: dict[str, int] = {}

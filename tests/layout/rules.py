@@ -117,7 +117,7 @@ def backend_of(path: str) -> str:
 
 @rule
 def backends_apart(tree: Tree) -> Iterator[Violation]:
-    """A backend's files include nothing of the other's, and what is for every backend includes nothing of either's."""
+    """A backend's files include nothing of the other's, and files for every backend include neither."""
     for source in tree.sources.values():
         one = backend_of(source.path)
         for include in source.includes:
@@ -273,7 +273,7 @@ def declared_where_defined(tree: Tree) -> Iterator[Violation]:
         )
 
 
-# What files say and hold
+# The contents of files
 
 
 @rule
@@ -314,7 +314,7 @@ COMPARISON = re.compile(r"\b(?:str(?:n?casecmp|n?cmp|str)|memcmp)\s*\(")
 
 
 def arguments(code: str, start: int) -> str:
-    """What stands between the parenthesis that opens before `start` and its end."""
+    """The text between the parenthesis that opens before `start` and the closing one."""
     depth = 1
     for at in range(start, len(code)):
         depth += (code[at] == "(") - (code[at] == ")")
@@ -356,7 +356,7 @@ def kinds_not_compared(tree: Tree) -> Iterator[Violation]:
 
 @rule
 def liveness_at_home(tree: Tree) -> Iterator[Violation]:
-    """What in-place pairs, carried gradients, fused updates, second streams and single runs mean is said in estimator/graph: others ask."""
+    """Only estimator/graph interprets in-place pairs, carried gradients, fused updates, second streams and single runs."""
     field = re.compile(r"(?<=[\w\])])(?<!options)(?<!model)(?:->|\.)(n_in_place|in_place|carried|until|fuse)\b|\b(MP_NODE_ONCE)\b")
     for source in tree.sources.values():
         at_home = within(tree.home(source), tables.LIVENESS_HOMES) or source.path.startswith(tables.LIVENESS_JUDGE)
@@ -387,7 +387,7 @@ def library_is_silent(tree: Tree) -> Iterator[Violation]:
 
 @rule
 def names_are_visible(tree: Tree) -> Iterator[Violation]:
-    """The command line writes what is no literal through cli/messages/print.h, which makes names visible."""
+    """The command line writes all text but literals through cli/messages/print.h, which makes names visible."""
     raw = re.compile(r"(?<!\w)(?:v?f?printf)\s*\(|(?<!\w)f?puts\((?!\s*\")")
     for source in tree.sources.values():
         if source.path.startswith("cli/") and source.path not in tables.PRINTERS:
@@ -406,7 +406,7 @@ def banned_functions(tree: Tree) -> Iterator[Violation]:
 
 
 def anchors(page: Source) -> set[str]:
-    """What a link may name in a page: its headings, as Markdown's renderers spell them."""
+    """The anchors of a page: its headings, as Markdown's renderers spell them."""
     headings = [line.lstrip("#").strip() for line in page.text.splitlines() if line.startswith("#")]
     return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
 

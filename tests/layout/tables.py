@@ -7,7 +7,7 @@ LIBRARY = ("estimator", "planner", "formats", "executor")
 
 MAX_LINES = 500
 MAX_MAIN_LINES = 100
-MAX_ENTRIES = 48  # of a folder: what a screen shows
+MAX_ENTRIES = 48  # entries of a folder that fit on a screen
 MAX_PYTHON_LINES = 400  # of the PyTorch package
 MAX_COLUMNS = 120  # of Markdown
 MAX_FRONT_LINES = {"README.md": 80, "ARCHITECTURE.md": 120}
@@ -25,7 +25,7 @@ STRAYS_ALLOWED = {
 # Headers that a file includes once for each of its tables.
 INCLUDED_OFTEN = ("executor/operators/elementwise/elementwise_tables.h",)
 
-# Who may include what is not ours: the start of the path in #include, the folders or files, and why there.
+# Foreign headers: the start of the path in #include, the folders or files that may include them, and the reason.
 FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("igraph/", ("planner/order/dag.c", "tests/planner")),
     ("glpk.h", ("planner/math", "planner/ilp/ilp_search.c", "tests/planner/test_linear.c")),
@@ -64,6 +64,6 @@ LIVENESS_HOMES = ("estimator/graph", "estimator/training", "formats/json")
 LIVENESS_JUDGE = "planner/plan/check"
 
 # Files of the library that may write to standard output, and why.
-# What these write is made visible before, or is in our own tables.
+# Their texts were made visible before, or come from our own tables.
 PRINTERS = ("cli/messages/print.c", "cli/messages/screen.c", "cli/options/help.c", "cli/manual.c")
 SPEAKERS = {"formats/base/file.c": "the path - is standard output"}

@@ -1,6 +1,6 @@
 """test_rules.py - every rule bites: a tiny tree keeps to all of them, and each breach of one rule makes that rule complain, alone.
 
-With --show it prints what each breach is blamed with.
+With --show it prints the message for each breach.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def call(statement: str) -> str:
 
 TWICE = "\nstatic inline int mp_twice(void)\n{\n    return 0;\n}\n"
 
-# Rule, what breaks it, and what is appended to which files (a file that is not there is made, opened by a head comment).
+# Rule, the breach, and the text appended to each file (a missing file is made, with a head comment).
 BREACHES: list[tuple[str, str, dict[str, str]]] = [
     ("liveness_at_home", "a file reads how updates are fused", {PLAN_C: call("return graph->fuse == 0")}),
     ("liveness_at_home", "a file reads which nodes run once", {PLAN_C: call("return node->flags & MP_NODE_ONCE")}),
@@ -162,7 +162,7 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def complaints(files: dict[str, str]) -> list[rules.Violation]:
-    """What is said of the clean tree with these changes."""
+    """The messages for the clean tree with these changes."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), files)
         return check.violations(Tree(Path(folder)))

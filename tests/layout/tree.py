@@ -92,7 +92,7 @@ class Source:
 
     @cached_property
     def bare(self) -> str:
-        """Without comments, what stands in quotes, and preprocessor lines."""
+        """The code without comments, quoted texts and preprocessor lines."""
         unquoted = COMMENT_OR_TEXT.sub(lambda m: m[0][0] + blank(m[0][1:-1]) + m[0][-1], self.code)
         return DIRECTIVE.sub(lambda m: blank(m[0]), unquoted)
 
@@ -105,7 +105,7 @@ class Source:
 
     @cached_property
     def chunks(self) -> list[tuple[int, str, str | None]]:
-        """What stands at file level: (position, text, body of the function or None)."""
+        """The text at file level: (position, text, body of the function or None)."""
         return list(file_level(self.bare))
 
     @cached_property
@@ -194,11 +194,11 @@ def type_names(head: str, nested: bool) -> Iterator[tuple[str, int, bool]]:
 
 
 class Tree:
-    """All files under a root but what was built, by path."""
+    """All files under a root except built ones, by path."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.entries: dict[str, int] = {}  # per folder: what ls shows
+        self.entries: dict[str, int] = {}  # per folder: its entries
         self.sources: dict[str, Source] = {}  # C and its kin
         self.documents: dict[str, Source] = {}
         self.scripts: dict[str, Source] = {}  # Python

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""twins.py MEMPLAN WHAT - trainings on devices that NCCL joins, without GPUs, beside the same trainings on CPUs that MPI joins.
+"""twins.py MEMPLAN TEST - trainings on devices that NCCL joins, without GPUs, beside the same trainings on CPUs that MPI joins.
 
 The module that calls NCCL is the real one. In the places of the GPU and of libnccl.so.2 are a device in the host's memory, with streams on which nothing
-runs before it is waited for, and a library that does on such a stream what NCCL would do, through MPI. So what NCCL is asked for, in which order and on which
-stream, is compared with what MPI is asked for by the same plan, message by message; and losses and parameters are to have the same bits.
+runs before it is waited for, and a library that does NCCL's work on such a stream through MPI. The test compares the requests to NCCL, their order and their
+streams with the requests to MPI by the same plan, message by message. Losses and parameters must have the same bits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def path(network: str) -> str:
 
 
 def environment(**more: str) -> dict[str, str]:
-    loaded_before = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}  # what notes MPI's calls comes before a sanitizer's library; MPI leaves memory
+    loaded_before = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}  # the library that notes MPI's calls is loaded before a sanitizer's library; MPI leaks memory
     return {**os.environ, **loaded_before, "OMP_NUM_THREADS": "1", "MEMPLAN_MODULES": TWIN, "LD_LIBRARY_PATH": TWIN, **more}
 
 
@@ -112,7 +112,7 @@ def same_calls_of_the_library() -> None:
 
 
 def captured() -> None:
-    """A step that is replayed exchanges what it did when it was recorded."""
+    """A replayed step has the same exchanges as the recorded one."""
     for network, mesh, *more in (("mlp", "dp=2"), ("gpt", "shard=2"), ("mlp", "dp=2", "--accumulate", "2"), ("mlp", "shard=2,zero=2", "--accumulate", "3"), ("cnn", "dp=2", "--fuse", "backward", "--second-stream")):
         here, calls = train(2, network, mesh, "--steps", "6", *more)
         there, _ = train(2, network, mesh, "--steps", "6", *more, device="cpu")

@@ -61,7 +61,7 @@ network("own/gat")(lambda: Network(Attention(), (numbers(NODES, 16), ids(NODES, 
 
 
 class Reduced(nn.Module):
-    """Largest, smallest and product over neighbours, each into what its node holds already."""
+    """Largest, smallest and product over neighbours, each combined with the node's own value."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -70,7 +70,7 @@ OPTIONS = (
 
 
 def export(net: Network, option: Option, opset: int, path: Path) -> None:
-    """Raises what the exporter raises."""
+    """Raises the exporter's exception."""
     net.module.train(option.trains)
     names = [f"input{k}" for k in range(len(net.inputs))]
     words: dict[str, Any] = {"input_names": names, "opset_version": opset, "dynamo": option.exporter == "dynamo"}
@@ -80,7 +80,7 @@ def export(net: Network, option: Option, opset: int, path: Path) -> None:
 
 
 def ask(program: str, path: Path, wanted: int) -> tuple[str, str]:
-    """The answer, and what explains it."""
+    """The answer, and its explanation."""
     # The batch is given where the file leaves it open.
     for batch in ([], ["--batch", "2"]):
         done = subprocess.run([program, "estimate", str(path), "--json", *batch], capture_output=True, text=True, check=False)

@@ -287,7 +287,7 @@ network("own/formulas")(lambda: Network(Formulas(*OPERATORS, *BY_HAND), (numbers
 
 
 class BatchFirst(nn.Module):
-    """The batch first: a layer that reads what a recurrent one has written copies it, since its time comes first there."""
+    """The batch first: a layer that reads the output of a recurrent layer copies it, because there the time comes first."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ network("tv/mvit_v1_b")(
 
 
 class Raw(nn.Module):
-    """A detector without what turns its scores into boxes: a score for every anchor and class."""
+    """A detector without the conversion of scores into boxes: a score for every anchor and class."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""registry.py - the table that networks enter under a name, and what each of them is made of."""
+"""registry.py - the table of networks by name, and the functions that make them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # check_plans.sh BUILD CHECK_PLAN.PY - do `memplan check` and the independent verifier agree? The tests of the checker and of the
 # plan files write plans that hold and plans that were spoilt (with MEMPLAN_DUMP set); every one goes to both. Plans named
-# `stricter-...` lie in something that only memplan looks at. Exit status 1 if a verdict is not what it should be.
+# `stricter-...` lie in properties that only memplan checks. Exit status 1 if a verdict is wrong.
 build=$1 verifier=$2
 [ $# = 2 ] || { sed -n 2,4p "$0" >&2; exit 2; }
 [ -f "$verifier" ] || { echo "verify: no $verifier: a program of another hand that judges GRAPH PLAN (docs/internals/data.md)" >&2; exit 2; }

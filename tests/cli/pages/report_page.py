@@ -1,4 +1,4 @@
-"""report_page.py PAGE...: what a report must be, by a parser that is not ours.
+"""report_page.py PAGE...: the requirements on a report, by an independent parser.
 
 Elements are closed in order, there are two scripts whatever names say, nothing is loaded from anywhere, and the data add up.
 """
@@ -51,7 +51,7 @@ for path in sys.argv[1:]:
     assert max(sum(c["bytes"]) for c in columns) == data["peak"], path
     assert max(data["keep_all_curve"]) == data["keep_all"], path
     assert all(0 <= t["begin"] < t["end"] <= data["steps"] for t in data["tensors"])
-    # what lives at a step is what the chart has there, but for what is computed in place and so stands twice
+    # the live tensors of a step are those of the chart, except in-place results, which are listed twice
     if data["n_tensors"] == len(data["tensors"]):
         names = [layer["name"] for layer in data["layers"]]
         apart = [names.index(name) for name in ("parameters, batch", "optimizer state", "workspace")]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""alone_ranks.py MEMPLAN WHAT - processes of one launcher that are no ranks: trainings into one file are refused, and the sentences of several do not mix."""
+"""alone_ranks.py MEMPLAN TEST - processes of one launcher that are no ranks: trainings into one file are refused, and the sentences of several do not mix."""
 
 from __future__ import annotations
 

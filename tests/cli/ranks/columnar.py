@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""columnar.py MEMPLAN WHAT [COUNT] - trainings on Parquet files that pyarrow writes, judged by those on .npy files with the same numbers.
+"""columnar.py MEMPLAN TEST [COUNT] - trainings on Parquet files that pyarrow writes, judged by those on .npy files with the same numbers.
 
-A single process has to give the same bits from both. Ranks that are dealt rows have to see every row once an epoch, what one process sees that accumulates as
+A single process has to give the same bits from both. Ranks that share the rows see every row once per epoch: the rows of one process that accumulates as
 many micro-batches, and nothing of the others' row groups. Files that do not fit, or are broken, end with one sentence and status 2. `mutations` damages COUNT
 files by chance: none may crash (run it with a program built with SAN=1).
 """
@@ -42,7 +42,7 @@ def train(network: str, *more: str, ranks: int = 1, steps: int = 7) -> dict[str,
 
 
 def refused(network: str, *more: str) -> str:
-    """What a training says that ends before its first step."""
+    """The message of a training that ends before its first step."""
     done = ended([MEMPLAN, "train", path(network), "--steps", "1", *PLAN, *more])
     assert done.returncode == 2 and not done.stdout and done.stderr.count("\n") == 1, (done.returncode, done.stdout, done.stderr)
     return done.stderr
@@ -101,7 +101,7 @@ def as_arrays(folder: str) -> None:
 
 
 def in_a_folder(folder: str) -> None:
-    """What is read lies in a folder, and not in memory: the same bits where memory would not do, on ranks too, and nothing is left there. What is amiss is said."""
+    """Decoded columns are in a folder, not in memory: the same bits if memory is too small, on ranks too, and no file is left. Faults are reported."""
     x, t = samples(900_000)
     large, own = write(f"{folder}/large.parquet", {"input": lists(x), "target": t}, 5_000), f"{folder}/columns"
     os.mkdir(own)
@@ -151,7 +151,7 @@ def dealt(folder: str) -> None:
 
 
 def own_groups(folder: str) -> None:
-    """What is broken in the second half hurts rank 1 alone; nobody reads a column that no input names."""
+    """Faults in the second half of the file affect rank 1 only; no rank reads a column that no input names."""
     x, t = samples(40)
     columns = {"input": lists(x), "other": lists(x), "target": t}
     file = write(f"{folder}/x.parquet", columns, 10, compression="none", use_dictionary=False, write_page_checksum=True)
@@ -207,7 +207,7 @@ def misfits(folder: str) -> None:
 
 
 def mutations(folder: str, count: int) -> None:
-    """Bytes set, runs of them filled, cut out, doubled or swapped, in files of several kinds; half of the places are in what describes the columns."""
+    """Bytes set, runs of them filled, cut out, doubled or swapped, in files of several kinds; half of the changes are in the description of the columns."""
     x, t = samples(30)
     kinds: list[dict[str, Any]] = [{}, {"compression": "gzip", "data_page_version": "2.0"}, {"use_dictionary": False, "compression": "none"}, {"compression": "zstd"}]
     draw, statuses = random.Random(5), {0: 0, 1: 0, 2: 0}

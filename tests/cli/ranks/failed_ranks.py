@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""failed_ranks.py MEMPLAN WHAT - ranks that see other data, have no memory, die on another machine or never come: all end, with a sentence that says why."""
+"""failed_ranks.py MEMPLAN TEST - ranks that see other data, have no memory, die on another machine or never come: all end, with a sentence that says why."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""hybrids.py MEMPLAN WHAT - stages of a pipeline whose ranks share their state out (shard), or split operators (tp), judged by one process and by other meshes.
+"""hybrids.py MEMPLAN TEST - stages of a pipeline whose ranks share their state out (shard), or split operators (tp), judged by one process and by other meshes.
 
-What they have to be: with zero=1 the losses and parameters of dp beside pp, bit for bit, as every sum is made in the same order; with zero=2 and 3, where each pass
+Expected: with zero=1 the losses and parameters of dp beside pp, bit for bit, because every sum has the same order; with zero=2 and 3, where each pass
 is summed, those of one process that accumulates as many micro-batches, bit for bit where no parameter is on two stages; with tp those within rounding. The same from run to run, under both schedules, and with a plan that recomputes; memory and bytes sent as
 planned on every rank. A state goes to any other mesh, and to one process. Runs in the folder of the command line's tests.
 """
@@ -41,7 +41,7 @@ def shared_out() -> None:
 
 
 def in_parts() -> None:
-    """Gradients in parts, and parameters too: each micro-batch is summed over the ranks, and what stages hold alike over them, once. What a forward has gathered and
+    """Gradients in parts, and parameters too: each micro-batch is summed over the ranks, and shared parameters of stages once over the stages. Parameters that forward has gathered and
     another backward has overwritten is gathered again."""
     for network in BATCH:
         with tempfile.TemporaryDirectory(dir=".") as folder:
@@ -98,7 +98,7 @@ def same_values(mine: dict[str, bytes], others: dict[str, bytes], what: str) -> 
 
 
 def more_ranks() -> None:
-    """Four stages of two ranks, and three dimensions at once: 8 ranks. What is summed over ranks with data of their own is of as many micro-batches more."""
+    """Four stages of two ranks, and three dimensions at once: 8 ranks. A sum over ranks with different data counts as that many more micro-batches."""
     of_two = ("shard=2,zero=1,pp=4", "dp=2,tp=2,pp=2", "shard=2,zero=1,tp=2,pp=2", "shard=2,tp=2,pp=2")
     for mesh, passes in (("tp=2,pp=4", 1), *((mesh, 2) for mesh in of_two), ("dp=2,shard=2,zero=2,pp=2", 4), ("dp=2,shard=2,pp=2", 4)):
         many = stages(8, "gpt", *TIGHT, *SGD, mesh=mesh, steps=3)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""killed_ranks.py MEMPLAN KILLS - ranks are killed or stopped at random moments, two of five while they save, and what is left is looked at.
+"""killed_ranks.py MEMPLAN KILLS - ranks are killed or stopped at random moments, two of five while they save, and the remaining files are checked.
 
 Trainings on three ranks that save after every step, by turns one file (dp) and a folder of parts (shard). One rank is killed (SIGKILL), every tenth is stopped
 (SIGSTOP) instead. Then all ranks end within ten seconds, or the timeout and ten seconds, none of them is left, the state that was saved last loads, the next

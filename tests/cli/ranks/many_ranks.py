@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""many_ranks.py MEMPLAN WHAT - trainings of several processes under mpirun, judged by those of one process.
+"""many_ranks.py MEMPLAN TEST - trainings of several processes under mpirun, judged by those of one process.
 
-What they have to be: the losses and parameters of one process that accumulates as many micro-batches, bit for bit, where no statistics are of a batch and no
+Expected: the losses and parameters of one process that accumulates as many micro-batches, bit for bit, where no statistics are of a batch and no
 row of a table or weight is used twice in a step; the same from run to run; memory and bytes sent as planned. And how they end where a rank dies, is stopped,
 or has something else to do: all of them, in time, with a sentence that names the rank. Runs in the folder of the command line's tests.
 """
@@ -25,7 +25,7 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 NETWORKS = os.path.join(os.path.dirname(__file__), "..", "..", "gradients")
 # Under a sanitizer: plugins that Open MPI has unloaded have left memory behind, of which nothing shows any more whose it was.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "ASAN_OPTIONS": "detect_leaks=0"}
-# Of these, what an accumulating process adds up row by row, or twice, into one gradient: it rounds otherwise than a sum of whole gradients.
+# Gradients that an accumulating process sums row by row, or twice: they round differently from a sum of whole gradients.
 ADDED_IN_PARTS = {"gpt": "tokens.weight", "bert": "tokens.weight"}
 
 
@@ -71,7 +71,7 @@ def is_as_planned(answer: dict) -> None:
     assert answer["identical"] is True, answer
     assert answer["ranks"]["sent_bytes"] == answer["ranks"]["planned_sent_bytes"] > 0, answer["ranks"]
     assert after["allocations"] == 0, after
-    # what no step of the plan uses at the top of the arena is alignment
+    # unused bytes at the top of the arena are alignment
     assert after["measured_arena_bytes"] <= after["arena_bytes"], after
 
 
@@ -194,7 +194,7 @@ def shared_out_with_options() -> None:
 
 
 def shared_out_sums() -> None:
-    """Ranks that keep parts of gradients sum each micro-batch, and add it to what they have: the bits of one process that runs all micro-batches of all ranks,
+    """Ranks that keep parts of gradients sum each micro-batch, and add it to their parts: the bits of one process that runs all micro-batches of all ranks,
     where gradients are added whole. With dp beside it ranks of shard sum first."""
     for n, network, passes, more, zeros in ((3, "mlp", 2, ["--optimizer", "momentum", "--clip-norm", "0.1"], (2, 3)), (2, "mlp", 3, [], (2,)), (2, "cnn", 2, [], (2, 3))):
         single = one(network, "--budget", "100%", "--no-before", "--accumulate", str(n * passes), *more)["after"]
@@ -332,7 +332,7 @@ def a_file_is_missing() -> None:
 
 
 def network_is_measured() -> None:
-    """The file has the line that is nearest to what was measured, as normal equations have it, and other commands price collectives by it."""
+    """The file has the least-squares line of the measurements, and other commands compute the cost of collectives from it."""
     with tempfile.TemporaryDirectory() as folder:
         for n in (2, 4):
             file = f"{folder}/network{n}.json"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""one_plan.py MEMPLAN WHAT - ranks with one graph have one plan, wherever their searches would have been cut short; and where there is none, one sentence.
+"""one_plan.py MEMPLAN TEST - ranks with one graph have one plan, wherever their searches would have been cut short; and where there is none, one sentence.
 
 A rank whose clock goes twenty times as fast (fast_clock.c) is one that other work slows down: with a time limit it ends its search long before the others would.
 By itself it finds another plan, which is looked at first. Runs in the folder of the command line's tests.

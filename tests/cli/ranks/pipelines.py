@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""pipelines.py MEMPLAN WHAT - trainings of pipelines under mpirun, judged by those of one process.
+"""pipelines.py MEMPLAN TEST - trainings of pipelines under mpirun, judged by those of one process.
 
-What they have to be: the losses and parameters of one process that accumulates as many micro-batches, bit for bit where no parameter is on two stages, and where one
+Expected: the losses and parameters of one process that accumulates as many micro-batches, bit for bit where no parameter is on two stages, and where one
 is, to 1e-6: its gradient is summed over micro-batches first, and then over stages. The same from run to run, and with a plan that recomputes; memory and bytes sent
 as planned on every rank. Runs in the folder of the command line's tests.
 """
@@ -39,7 +39,7 @@ def one(network: str, *more: str, passes: int = MICRO_BATCHES, steps: int = 5) -
 
 
 def is_as_planned(answer: dict) -> None:
-    """On every rank: bytes sent are those of the plan, and the arena is no larger; what no step uses at its top is alignment."""
+    """On every rank: bytes sent are those of the plan, and the arena is no larger; unused bytes at its top are alignment."""
     is_sent_as_planned(answer)
     for rank in answer["ranks"]["each"]:
         assert 0 < rank["after"]["measured_peak_bytes"] <= rank["after"]["planned_peak_bytes"], rank
@@ -90,7 +90,7 @@ def more_options() -> None:
 
 
 def beside_data() -> None:
-    """With dp each stage sums over its own ranks; one micro-batch each is what one process accumulates, of more only the first loss."""
+    """With dp each stage sums over its own ranks; with one micro-batch each the result equals that of one process that accumulates, with more only the first loss does."""
     for network in ("mlp", "gpt"):
         many = stages(4, network, "--budget", "100%", "--optimizer", "sgd", mesh="dp=2,pp=2", micro_batches=1)
         is_as_planned(many)
@@ -107,7 +107,7 @@ def beside_data() -> None:
 
 
 def clipped() -> None:
-    """By the norm of what all stages have, a table of two stages once: the losses of one process with the same limit, bit for bit, whatever each stage computes
+    """By the global norm over all stages, in which a table on two stages counts once: the losses of one process with the same limit, bit for bit, whatever each stage computes
     again; with dp after the sums over ranks."""
     usual = ("--optimizer", "momentum", "--lr", "0.1", "--clip-norm", "0.05")
     for network, n in itertools.product(BATCH, (2, 4)):
@@ -158,7 +158,7 @@ def tied() -> None:
 
 
 def saved() -> None:
-    """All ranks write what their stages have, and nothing twice: the tensors of one process, but for a table on two stages. Other stages, one process and other
+    """All ranks write the tensors of their stages, and none twice: the tensors of one process, but for a table on two stages. Other stages, one process and other
     meshes go on with it, with the losses of a training that was never stopped."""
     usual = ("--budget", "100%", "--no-before")
     with tempfile.TemporaryDirectory(dir=".") as folder:

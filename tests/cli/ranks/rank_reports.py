@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""rank_reports.py MEMPLAN WHAT - what the ranks of a training report, by formulas: bytes of every collective, sums over ranks, a trace with their lanes.
+"""rank_reports.py MEMPLAN TEST - the reports of ranks, compared with formulas: bytes of every collective, sums over ranks, a trace with their lanes.
 
-Of n elements a rank of two sends half in a reduce-scatter, and half in an all-gather. Steps of compute follow each other; what is on its way does not end before
+Of n elements a rank of two sends half in a reduce-scatter, and half in an all-gather. Steps of compute follow each other; a message does not end before
 it began, and is waited for until it has ended.
 """
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""saved_ranks.py MEMPLAN WHAT - what many ranks save, and what goes on with it; and the data that they read.
+"""saved_ranks.py MEMPLAN TEST - the saves of many ranks, trainings that resume from them, and the data that ranks read.
 
 A training in parts saves into a folder: the tensors of a training that is whole everywhere, bit for bit. Any number of ranks goes on with it, with the losses
 of those that went on from one file, and within rounding of one process that was never stopped. Folders that are not whole are refused by the part that is to
@@ -30,7 +30,7 @@ def write_npy(file: str, kind: str, shape: tuple[int, ...], values: list) -> Non
 
 
 def data(folder: str, n: int, features: int = 12) -> list[str]:
-    """So many samples for the mlp, or with 784 features for mlp4: what is in a step then depends on how many samples it takes, and not on who takes them."""
+    """So many samples for the mlp, or with 784 features for mlp4: the samples of a step then depend on their number, and not on the ranks that read them."""
     draw, x, y = random.Random(n), f"{folder}/x{n}-{features}.npy", f"{folder}/y{n}-{features}.npy"
     write_npy(x, "<f4", (n, features), [draw.uniform(-1, 1) for _ in range(features * n)])
     if features == 12:
@@ -69,7 +69,7 @@ def saved_in_parts() -> None:
             assert network != "mlp" or max(sizes) < 2 * min(sizes), sizes
             rest, never = ranks(n, network, *ALL_AT_ONCE, "--resume", state, mesh=mesh, steps=2), ranks(n, network, *ALL_AT_ONCE, mesh=mesh, steps=4)
             assert after(rest)["losses"] == after(never)["losses"][2:] and after(rest)["weights_hash"] == after(never)["weights_hash"], mesh
-    # with two dimensions, and with sums in the network's order, nothing else is saved than what goes on the same way
+    # with two dimensions, and with sums in the network's order, the save only suffices to continue in the same way
     with tempfile.TemporaryDirectory(dir=".") as state:
         for more, mesh in ((["--optimizer", "momentum"], "dp=2,shard=2,zero=2"), (["--optimizer", "sgd"], "shard=4")):
             ranks(4, "mlp", *ALL_AT_ONCE, *more, "--save", state, mesh=mesh, steps=2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""shared_statistics.py MEMPLAN WHAT - batch normalization by the samples of all ranks (--sync-batchnorm), judged by one process that has them in one batch.
+"""shared_statistics.py MEMPLAN TEST - batch normalization by the samples of all ranks (--sync-batchnorm), judged by one process that has them in one batch.
 
 Losses, gradients, parameters and running statistics are within rounding of that process's: only sums over samples are made in another order. All ranks have the
 same bits, running statistics too, in every run and whatever is recomputed; memory and bytes sent are as planned. Needs protoc-c, with which files get another batch

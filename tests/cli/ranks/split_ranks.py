@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""split_ranks.py MEMPLAN WHAT - operators split over ranks (tp), judged by one process that has all of them.
+"""split_ranks.py MEMPLAN TEST - operators split over ranks (tp), judged by one process that has all of them.
 
 Losses and parameters, brought together, are within rounding of one process's: sums over ranks are the only ones that are made in another order. Runs are the
 same, bit for bit, whatever is recomputed; memory and bytes sent are as planned. A state goes from ranks to one process and back. The optimizer is one that does
@@ -88,7 +88,7 @@ def with_data() -> None:
 
 
 def clipped() -> None:
-    """By the norm of all gradients: of the parts of each rank, and once of what ranks have alike; also where both are shared out."""
+    """By the global norm: parts of each rank, and replicated gradients once; also if both are sharded."""
     for network, n, mesh, passes in (("gpt", 2, "tp=2", 1), ("mlp", 2, "tp=2", 1), ("gpt", 2, "tp=2,sp=0", 1), ("gpt", 4, "shard=2,zero=2,tp=2", 2), ("mlp", 2, "tp=2,data=1", 1)):
         usual = ("--lr", "0.1", "--accumulate", str(passes))
         many, single = ranks(n, network, *TIGHT, "--lr", "0.1", "--clip-norm", "0.05", mesh=mesh, steps=4), one(network, *ALL, *usual, "--clip-norm", "0.05", steps=4)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""strange_ranks.py MEMPLAN WHAT - a rank whose peer is another program: it speaks MPI, and says too little, too much or something else. It ends, with a sentence.
+"""strange_ranks.py MEMPLAN TEST - a rank whose peer is another program: it uses MPI, and sends too few, too many or wrong bytes. The rank ends, with a sentence.
 
-The other program is this file, called by mpirun: what it sends goes through the same libmpi, loaded without a binding, with the tag that ranks join with.
+The other program is this file, called by mpirun: it sends through the same libmpi, loaded without a binding, with the tag that ranks join with.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HELLO = 280  # bytes of mp_peer, of which the first 24 are the program
 
 
 def stranger(hello: str) -> None:
-    """Joins as rank 1, sends rank 0 that hello, and perhaps what follows; then waits to be ended, as rank 0 ends all."""
+    """Joins as rank 1, sends rank 0 this hello and perhaps more bytes; then waits until rank 0 ends all ranks."""
     mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
     world, byte = (ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(mpi, f"ompi_mpi_{name}"))) for name in ("comm_world", "byte"))
     mpi.MPI_Init(None, None)
@@ -35,7 +35,7 @@ def stranger(hello: str) -> None:
         send(bytes(range(256)) + bytes(HELLO - 256))
     elif hello == "newer":
         send(b"memplan 99.1".ljust(24, b"\0") + theirs.raw[24:])
-    else:  # what a rank of this version says, and then another length than was expected
+    else:  # the hello of this version, and then an unexpected length
         send(theirs.raw)
         send(bytes(4) if hello == "short_later" else bytes(1 << 20))
     time.sleep(120)

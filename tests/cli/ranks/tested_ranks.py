@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tested_ranks.py MEMPLAN WHAT - evaluations (--test) after trainings on many ranks, judged by that of one process.
+"""tested_ranks.py MEMPLAN TEST - evaluations (--test) after trainings on many ranks, judged by that of one process.
 
 The loss is within rounding of one process's, as that of the training is, and as many labels have the highest score: of batches that hold labels that do not count,
 and of samples that do not fill a batch. Runs in the folder of the command line's tests.
