@@ -24,7 +24,7 @@ mp_status pipeline_asked(const options *o, bool *out, mp_error *err)
 
 mp_status pipeline_start(const options *o, pipeline *out, mp_error *err)
 {
-    *out = (pipeline){.asked = o};
+    *out = (pipeline){.asked = o, .smallest_bytes = -1};
     MP_CHECK(subject_pipeline(o, &out->shape, err));
     const size_t n = (size_t)out->shape.n_ranks, n_stages = n * (size_t)out->shape.n_chunks;
     out->pool = mp_pool_new();
@@ -165,9 +165,11 @@ json_t *pipeline_json(const pipeline *p)
 {
     json_t *ranks = json_array();
     for (int r = 0; r < p->shape.n_ranks; r++) mp_json_append(&ranks, rank_json(p, r));
-    return json_pack("{s:o, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:f, s:I, s:o}", "model", mp_json_text(p->title), "mesh",
+    json_t *smallest = p->smallest_bytes < 0 ? json_null() : json_integer((json_int_t)p->smallest_bytes);
+    return json_pack("{s:o, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:f, s:I, s:o, s:o}", "model", mp_json_text(p->title), "mesh",
                      p->mesh, "schedule", mp_schedule_name(p->shape.schedule), "chunks", p->shape.n_chunks, "micro_batches",
                      (json_int_t)p->shape.n_micro_batches, "micro_batch", (json_int_t)p->micro_batch, "seconds",
                      p->played->seconds, "bubble_seconds", p->played->bubble_seconds, "keep_all_seconds",
-                     p->keep_all_played->seconds, "peak_bytes", (json_int_t)pipeline_peak(p), "ranks", ranks);
+                     p->keep_all_played->seconds, "peak_bytes", (json_int_t)pipeline_peak(p), "smallest_budget_bytes", smallest,
+                     "ranks", ranks);
 }

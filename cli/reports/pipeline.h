@@ -30,9 +30,11 @@ typedef struct pipeline {
     char title[256], mesh[128];
     const char *program; /* the program that trains, as from subject_program */
     int n_blocks, *begins;
-    int64_t micro_batch; /* samples per micro-batch; 0: unknown */
-    device_room room;    /* memory of the device named by --device; its name is "" if --device was not given */
-    other_rules other;   /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
+    int64_t micro_batch;    /* samples per micro-batch; 0: unknown */
+    device_room room;       /* memory of the device named by --device; its name is "" if --device was not given */
+    other_rules other;      /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
+    int64_t smallest_bytes; /* the smallest budget found with which every rank has a plan; -1: unknown */
+    bool is_smallest;       /* the budget is relative to smallest_bytes */
     pipeline_rank *ranks;
     /* per stage: busy seconds with the plans; busy seconds with everything kept */
     mp_stage_seconds *seconds, *keep_all_seconds;
@@ -69,6 +71,14 @@ typedef struct rank_plan_request {
 /* Searches for a plan of one rank, which is the subject. Sets the rank's stash to exactly the bytes that the plan keeps for
  * other micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. As mp_solve. */
 mp_status pipeline_plan_rank(rank_plan_request *request, subject *s, mp_plan **out, mp_error *err);
+/* Returns in *bytes the memory of the smallest plan of one rank, the subject, with exactly its stash. pipeline_plan_rank finds
+ * a plan for every budget of at least these bytes. As mp_smallest_plan. */
+mp_status pipeline_smallest_of_rank(const rank_plan_request *request, subject *s, int64_t *bytes, mp_error *err);
+/* Returns in *bytes the floor of one rank, the subject, without a stash. It leaves the subject without a stash. MP_NOMEM. */
+mp_status pipeline_floor_of_rank(const rank_plan_request *request, subject *s, int64_t *bytes, mp_error *err);
+/* Finds the smallest budget with which pipeline_plan_rank finds a plan for every rank: with 1 % less some rank has none. *bytes
+ * is -1 if no budget was found or the user ended the search. The ranks' keep_all_peak_bytes are read. As mp_smallest_plan. */
+mp_status pipeline_smallest_budget(pipeline *p, const rank_plan_request *asked, int64_t *bytes, mp_error *err);
 /* Returns the peak bytes of the rank with the highest peak. */
 int64_t pipeline_peak(const pipeline *p);
 /* Prints the time of a training step of the whole pipeline, and its bubble. */
@@ -76,8 +86,10 @@ void pipeline_print_step(const pipeline *p);
 /* Returns the answer about all ranks as a new JSON reference; NULL if out of memory. */
 json_t *pipeline_json(const pipeline *p);
 
-/* Builds the graph of every rank, and measures it with everything kept. Release *out with pipeline_free on any status. Errors
- * as subject_load. */
+/* Measures every rank with everything kept. Errors as subject_load. */
+mp_status pipeline_take_ranks(pipeline *p, mp_error *err);
+/* Starts an answer, measures every rank with everything kept, and simulates a step. Release *out with pipeline_free on any
+ * status. Errors as subject_load. */
 mp_status pipeline_estimate_ranks(const options *o, pipeline *out, mp_error *err);
 
 /* The commands timeline, estimate and plan for a whole pipeline. Each prints its answer and returns the exit status. */

@@ -49,9 +49,8 @@ static void print_ranks(const pipeline *p)
     screen_text(2, "flight: micro-batches between forward and backward; held: bytes kept by all of them but one.");
 }
 
-mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
+mp_status pipeline_take_ranks(pipeline *p, mp_error *err)
 {
-    MP_CHECK(pipeline_start(o, p, err));
     for (int r = 0; r < p->shape.n_ranks; r++) {
         MP_CLEARED_BY(subject_free) subject s = {0};
         rank_options space;
@@ -59,6 +58,13 @@ mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
         MP_CHECK(subject_load(one.operands[0], &one, &s, err));
         MP_CHECK(pipeline_take(p, r, &s, NULL, 0, err));
     }
+    return MP_OK;
+}
+
+mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
+{
+    MP_CHECK(pipeline_start(o, p, err));
+    MP_CHECK(pipeline_take_ranks(p, err));
     return pipeline_play(p, err);
 }
 

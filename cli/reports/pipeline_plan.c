@@ -18,10 +18,12 @@
 #include "cli/options/outputs.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/plan.h"
+#include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
+#include "memplan/smallest.h"
 
 /* most guesses per rank; guessing also ends when two guesses differ by less than budget / FINENESS */
 enum { GUESSES = 8, FINENESS = 100 };
@@ -36,18 +38,14 @@ typedef struct rank_search {
     int64_t *guessed;  /* per chunk: bytes of its stash in the present guess */
     int64_t *found;    /* per chunk: bytes of its stash with the plan found last */
     int64_t *held;     /* per chunk: bytes of its stash with the best plan */
-    mp_step *steps;    /* steps of the best plan; NULL: none */
-    size_t n_steps;
-    int64_t ticks, most_held; /* for the best plan: makespan in ticks; bytes of the largest stash of a chunk */
-    char *solver;             /* name of the searcher that found the best plan */
-    uint64_t seed;
-    mp_pool *pool; /* owns the arrays keep_all, guessed, found and held */
+    mp_plan *best;     /* the fastest plan that fits with exactly its own stash; NULL: none */
+    int64_t most_held; /* bytes of the largest stash with the best plan */
+    mp_pool *pool;     /* owns keep_all, guessed, found and held */
 } rank_search;
 
 static void rank_search_clear(rank_search *x)
 {
-    mp_free(x->steps);
-    mp_free(x->solver);
+    mp_plan_free(x->best);
     mp_pool_free(x->pool);
 }
 
@@ -78,22 +76,37 @@ static int64_t guess_for(const rank_search *x)
     return guess;
 }
 
-/* Stores a plan if it is faster than the best plan so far, or as fast with a smaller stash. */
-static mp_status remember(rank_search *x, const mp_plan *plan, const int64_t *held, mp_error *err)
+/* Builds the plan of these steps with exactly the stash that they need, x->found. */
+static mp_status settle(rank_search *x, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
-    const int64_t most = most_of(x, held);
-    if (x->steps && (plan->ticks > x->ticks || (plan->ticks == x->ticks && most >= x->most_held))) return MP_OK;
-    mp_free(x->steps);
-    mp_free(x->solver);
-    x->steps = mp_alloc(plan->n_steps, sizeof *x->steps);
-    x->solver = mp_plan_text(plan->solver);
-    if (!x->steps || !x->solver) return MP_NO_MEMORY(err);
-    memcpy(x->steps, plan->steps, plan->n_steps * sizeof *x->steps);
-    x->n_steps = plan->n_steps;
-    x->ticks = plan->ticks;
+    MP_OWNED_BY(mp_plan_free) mp_plan *made = NULL;
+    MP_CHECK(mp_rank_held_bytes(&x->subject->rank, plan->steps, plan->n_steps, x->found, err));
+    MP_CHECK(subject_hold(x->subject, x->found, err));
+    MP_CHECK(mp_plan_new(x->subject->graph, plan->solver, plan->steps, plan->n_steps, &made, err));
+    made->seed = plan->seed;
+    if (x->asked->search.offsets) {
+        const mp_arena_options options = {.capacity_bytes = x->budget_bytes - made->static_bytes,
+                                          .tier_bytes = x->subject->tier_bytes};
+        MP_CHECK(mp_arena_layout_within(x->subject->graph, made, &options, err));
+    }
+    *out = made;
+    made = NULL;
+    return MP_OK;
+}
+
+/* Stores a plan if it fits with its own stash, and is faster than the best plan, or equally fast with a smaller stash. */
+static mp_status remember(rank_search *x, const mp_plan *plan, mp_error *err)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *made = NULL;
+    MP_CHECK(settle(x, plan, &made, err));
+    const int64_t most = most_of(x, x->found);
+    const bool is_worse = x->best && (made->ticks > x->best->ticks || (made->ticks == x->best->ticks && most >= x->most_held));
+    if (mp_plan_need(made) > x->budget_bytes || is_worse) return MP_OK;
+    mp_plan_free(x->best);
+    x->best = made;
     x->most_held = most;
-    memcpy(x->held, held, (size_t)x->n_chunks * sizeof *held);
-    x->seed = plan->seed;
+    memcpy(x->held, x->found, (size_t)x->n_chunks * sizeof *x->found);
+    made = NULL;
     return MP_OK;
 }
 
@@ -122,7 +135,7 @@ static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_
     for (int c = 0; c < x->n_chunks; c++)
         if (x->found[c] - x->guessed[c] > lacks) lacks = x->found[c] - x->guessed[c];
     *needed = guess_for(x);
-    return !lacks || mp_plan_need(plan) + lacks <= x->budget_bytes ? remember(x, plan, x->found, err) : MP_OK;
+    return !lacks || mp_plan_need(plan) + lacks <= x->budget_bytes ? remember(x, plan, err) : MP_OK;
 }
 
 /* Returns the first guess: the largest stash with which the rank still fits if everything is kept. */
@@ -133,9 +146,32 @@ static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t 
     return less < keep_all_held ? keep_all_held - less : keep_all_held / 2;
 }
 
-/* Searches with guesses between `low`, which is too small, and `high`, which is sufficient or too large. If a plan needs a
- * smaller stash than guessed, the next guess is the stash that it needs. Otherwise the next guess is half-way between the
- * limits. If no guess yields a plan, tries the stash of keep-all, which is sufficient for every plan. */
+/* Finds the smallest plan of a rank, and sets the stash to the bytes that it needs. */
+static mp_status find_smallest(rank_search *x, mp_plan **out, mp_error *err)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
+    MP_CLEARED_BY(outcome_free) outcome all = {.subject = x->subject, .asked = x->asked};
+    memset(x->guessed, 0, (size_t)x->n_chunks * sizeof *x->guessed);
+    MP_CHECK(subject_hold(x->subject, x->guessed, err));
+    MP_CHECK(outcome_start(&all, err));
+    mp_request request = outcome_request(&all);
+    request.solvers_off = x->solvers_off;
+    request.time_limit = progress_time_left(&x->asked->search);
+    MP_CHECK(mp_smallest_plan(&request, x->asked->search.offsets, &smallest, err));
+    return settle(x, smallest, out, err);
+}
+
+/* Takes the smallest plan if it fits with its stash. So every budget from pipeline_smallest_of_rank on has a plan. */
+static mp_status try_smallest(rank_search *x, mp_error *err)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_CHECK(find_smallest(x, &plan, err));
+    return remember(x, plan, err);
+}
+
+/* Searches with guesses between `low`, which is too small, and `high`, which is sufficient or too large. If a plan keeps less
+ * than guessed, the next guess is the stash of that plan. Otherwise it is half-way between the limits. If no guess yields a
+ * plan, tries the stash of keep-all, which suffices for every plan. */
 static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err)
 {
     int64_t low = 0, high = rank->held_bytes, needed;
@@ -143,8 +179,7 @@ static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err
     int64_t guess = fits || !high ? high : first_guess(x, high, rank->in_flight, rank->keep_all_peak_bytes);
     for (int k = 0; k < GUESSES && !interrupt_asked(); k++) {
         MP_CHECK(search_with(x, guess, &needed, err));
-        /* the search is done: the rank needs no stash, or the plan that keeps everything fits */
-        if (!high || (fits && x->steps)) break;
+        if (!high || (fits && x->best)) break; /* no stash is needed, or nothing has to be recomputed */
         if (needed > guess)
             low = guess;
         else
@@ -153,23 +188,20 @@ static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err
         if (high - low <= x->budget_bytes / FINENESS) break;
         guess = needed > low && needed < high ? needed : low + (high - low) / 2;
     }
-    return x->steps || interrupt_asked() ? MP_OK : search_with(x, rank->held_bytes, &needed, err);
+    if (!x->best && !interrupt_asked()) MP_CHECK(search_with(x, rank->held_bytes, &needed, err));
+    return x->best || interrupt_asked() ? MP_OK : try_smallest(x, err);
 }
 
-/* Builds the plan from the best steps. Sets the stash to exactly the bytes that these steps need. */
-static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
+/* Moves the best plan to *out, and sets the stash to exactly the bytes that it needs. */
+static mp_status take_best(rank_search *x, mp_plan **out, mp_error *err)
 {
-    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     MP_CHECK(subject_hold(x->subject, x->held, err));
-    MP_CHECK(mp_plan_new(x->subject->graph, x->solver, x->steps, x->n_steps, &plan, err));
-    plan->seed = x->seed;
-    plan->budget_bytes = x->budget_bytes;
-    MP_CHECK(mp_problem_floor(x->subject->problem, &plan->floor_bytes, NULL, err));
-    if (x->asked->search.offsets) MP_CHECK(mp_arena_layout(x->subject->graph, plan, err));
-    MP_CHECK(mp_plan_check(x->subject->graph, plan, err));
-    MP_CHECK(subject_check_held(x->subject, plan->steps, plan->n_steps, err));
-    *out = plan;
-    plan = NULL;
+    x->best->budget_bytes = x->budget_bytes;
+    MP_CHECK(mp_problem_floor(x->subject->problem, &x->best->floor_bytes, NULL, err));
+    MP_CHECK(mp_plan_check(x->subject->graph, x->best, err));
+    MP_CHECK(subject_check_held(x->subject, x->best->steps, x->best->n_steps, err));
+    *out = x->best;
+    x->best = NULL;
     return MP_OK;
 }
 
@@ -181,22 +213,49 @@ static mp_status find_floor(rank_search *x, int64_t *floor_bytes, mp_error *err)
     return mp_problem_floor(x->subject->problem, floor_bytes, NULL, err);
 }
 
+static mp_status start(rank_search *x, const rank_plan_request *r, subject *s, mp_error *err)
+{
+    *x = (rank_search){.asked = r->asked,
+                       .subject = s,
+                       .budget_bytes = MP_NO_LIMIT,
+                       .stages_off = r->stages_off,
+                       .solvers_off = r->solvers_off,
+                       .n_chunks = s->rank.shape.n_chunks,
+                       .pool = mp_pool_new()};
+    int64_t **const amounts[] = {&x->keep_all, &x->guessed, &x->found, &x->held};
+    for (size_t k = 0; k < sizeof amounts / sizeof *amounts; k++)
+        *amounts[k] = mp_pool_alloc(x->pool, (size_t)x->n_chunks, sizeof **amounts[k]);
+    if (mp_pool_failed(x->pool)) return MP_NO_MEMORY(err);
+    memcpy(x->keep_all, s->rank.held_bytes, (size_t)x->n_chunks * sizeof *x->keep_all);
+    return MP_OK;
+}
+
+mp_status pipeline_floor_of_rank(const rank_plan_request *r, subject *s, int64_t *bytes, mp_error *err)
+{
+    MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
+    MP_CHECK(start(&x, r, s, err));
+    return find_floor(&x, bytes, err);
+}
+
+mp_status pipeline_smallest_of_rank(const rank_plan_request *r, subject *s, int64_t *bytes, mp_error *err)
+{
+    MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_CHECK(start(&x, r, s, err));
+    MP_CHECK(find_smallest(&x, &plan, err));
+    *bytes = mp_plan_need(plan);
+    return MP_OK;
+}
+
 mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp_error *err)
 {
-    MP_CLEARED_BY(rank_search_clear)
-    rank_search x = {.asked = r->asked, .subject = s, .stages_off = r->stages_off, .solvers_off = r->solvers_off};
+    MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
     MP_CLEARED_BY(outcome_free) outcome all = {.subject = s, .asked = r->asked};
     const mp_step *steps;
     const mp_timeline *keep_all;
     *out = NULL;
     MP_CHECK(mp_problem_keep_all(s->problem, &steps, &keep_all, err));
-    x.n_chunks = s->rank.shape.n_chunks;
-    x.pool = mp_pool_new();
-    int64_t **const amounts[] = {&x.keep_all, &x.guessed, &x.found, &x.held};
-    for (size_t k = 0; k < sizeof amounts / sizeof *amounts; k++)
-        *amounts[k] = mp_pool_alloc(x.pool, (size_t)x.n_chunks, sizeof **amounts[k]);
-    if (mp_pool_failed(x.pool)) return MP_NO_MEMORY(err);
-    memcpy(x.keep_all, s->rank.held_bytes, (size_t)x.n_chunks * sizeof *x.keep_all);
+    MP_CHECK(start(&x, r, s, err));
     const pipeline_rank rank = {.held_bytes = mp_rank_most_held(&s->rank),
                                 .in_flight = mp_schedule_in_flight(&s->rank.shape, s->rank.rank),
                                 .keep_all_peak_bytes = keep_all->peak_bytes};
@@ -208,11 +267,10 @@ mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp
     if (rank.keep_all_peak_bytes <= x.budget_bytes) {
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
         MP_CHECK(mp_plan_new(s->graph, "none", steps, keep_all->n_steps, &plan, err));
-        if (r->asked->search.offsets) MP_CHECK(mp_arena_layout(s->graph, plan, err));
-        if (mp_plan_need(plan) <= x.budget_bytes) MP_CHECK(remember(&x, plan, x.keep_all, err));
+        MP_CHECK(remember(&x, plan, err));
     }
     MP_CHECK(search(&x, &rank, err));
-    return x.steps ? settle(&x, out, err) : find_floor(&x, &r->floor_bytes, err);
+    return x.best ? take_best(&x, out, err) : find_floor(&x, &r->floor_bytes, err);
 }
 
 static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error *err)
@@ -257,9 +315,18 @@ static void print_ranks(const pipeline *p)
                    "of one micro-batch.");
 }
 
+/* Returns bytes as a text that --budget reads without rounding. mp_text allocates it. */
+static const char *exact_text(int64_t bytes)
+{
+    const int64_t kib = 1024, mib = kib * kib;
+    if (bytes % mib == 0) return mp_text("%lldMiB", (long long)(bytes / mib));
+    return bytes % kib ? mp_text("%lldB", (long long)bytes) : mp_text("%lldKiB", (long long)(bytes / kib));
+}
+
 static void print_verdict(const pipeline *p, int without)
 {
     const char *budget = p->asked->search.budget, *program = *p->room.name ? p->program : "";
+    if (p->is_smallest) budget = mp_text("%s (%s)", exact_text(p->ranks[0].budget_bytes), budget);
     if (without >= 0)
         screen_verdict(p->asked->talk.color, SCREEN_OPEN, "%s, %s%s: no plan was found for rank %d within %s.", p->title,
                        p->mesh, program, without, budget);
@@ -268,8 +335,7 @@ static void print_verdict(const pipeline *p, int without)
                        p->mesh, program, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
 }
 
-/* For each rank without a plan, prints its floor, and how the user can find the smallest possible budget. Returns true if a
- * floor proves that no plan exists. */
+/* For each rank without a plan, prints its floor. Returns true if a floor proves that no plan exists. */
 static bool print_floors(const pipeline *p, bool is_quiet)
 {
     bool is_proved = false;
@@ -279,15 +345,15 @@ static bool print_floors(const pipeline *p, bool is_quiet)
         const bool is_over = row->floor_bytes > row->budget_bytes;
         is_proved |= is_over;
         if (!is_quiet)
-            screen_text(
-                2, "Rank %d needs at least %s, however it recomputes%s. --rank %d --budget min searches for its smallest plan.",
-                r, mp_bytes_text(row->floor_bytes), is_over ? "" : "; with that floor a plan may exist, but none was found", r);
+            screen_text(2, "Rank %d needs at least %s, however it recomputes%s.", r, mp_bytes_text(row->floor_bytes),
+                        is_over ? "" : "; with that floor a plan may exist, but none was found");
     }
+    if (!is_quiet) screen_text(2, "--budget min finds the smallest budget with which every rank has a plan.");
     return is_proved;
 }
 
 /* Refuses options that are only meaningful for a single graph. */
-static int refuse(const options *o, const budget *b)
+static int refuse(const options *o)
 {
     const char *what = o->search.checkpoints                     ? "--checkpoints"
                        : o->search.second_stream                 ? "--second-stream"
@@ -295,21 +361,37 @@ static int refuse(const options *o, const budget *b)
                        : strcmp(o->search.granularity, "tensor") ? "--granularity module"
                                                                  : NULL;
     if (what) return usage_error("%s applies to one graph; choose it with --rank", what);
-    if (b->kind == BUDGET_ABOVE_MIN) return usage_error("--budget min applies to one graph; choose it with --rank");
     if (o->output.out && !strcmp(o->output.out, "-"))
         return usage_error("-o - cannot hold the plans of several ranks; -o plan.json writes plan.rank0.json and so on");
     return EXIT_DONE;
+}
+
+/* Replaces a budget relative to the smallest plan, such as min or min+50%, by its bytes. */
+static mp_status settle_budget(pipeline *p, rank_plan_request *r, budget *settled, mp_error *err)
+{
+    const budget *asked = r->budget;
+    if (asked->kind != BUDGET_ABOVE_MIN) return MP_OK;
+    MP_CHECK(pipeline_take_ranks(p, err));
+    const int64_t peak = pipeline_peak(p);
+    MP_CHECK(pipeline_smallest_budget(p, r, &p->smallest_bytes, err));
+    MP_ENSURE(p->smallest_bytes >= 0, err, MP_LIMIT, "the search for the smallest budget of all ranks was stopped");
+    *settled = (budget){.kind = BUDGET_BYTES, .bytes = budget_resolve(asked, peak, p->smallest_bytes)};
+    r->budget = settled;
+    p->is_smallest = true;
+    return MP_OK;
 }
 
 int pipeline_plan(const options *o, const budget *b, unsigned stages_off, unsigned solvers_off)
 {
     mp_error err = {0};
     MP_CLEARED_BY(pipeline_free) pipeline p = {0};
-    int without = -1, rc = refuse(o, b);
+    int without = -1, rc = refuse(o);
+    rank_plan_request one = {.budget = b, .stages_off = stages_off, .solvers_off = solvers_off};
+    budget settled;
     if (rc) return rc;
     if (pipeline_start(o, &p, &err) != MP_OK) return input_failed(&err);
+    if (settle_budget(&p, &one, &settled, &err) != MP_OK) return input_failed(&err);
     for (int r = 0; r < p.shape.n_ranks; r++) {
-        rank_plan_request one = {.budget = b, .stages_off = stages_off, .solvers_off = solvers_off};
         if (plan_rank(&p, r, &one, &err) != MP_OK) return input_failed(&err);
         if (!p.ranks[r].has_plan && without < 0) without = r;
     }

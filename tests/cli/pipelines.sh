@@ -50,7 +50,11 @@ try pipelines_few_stages estimate gpt2 $small --mesh pp=2 --stages 0
 try pipelines_stages_back estimate gpt2 $small --mesh pp=2 --stages 3,0
 try pipelines_no_block estimate gpt2 $small --mesh pp=2 --stages 0,x
 try pipelines_to_a_pipe plan gpt2 $small --mesh pp=2 --budget 85% -o -
-try pipelines_min plan gpt2 $small --mesh pp=2 --budget min
+# min is the smallest budget of all ranks: with it every rank has a plan, and with 1 % less one has none
+tiny='gpt2 --dim layers=2 --dim width=32 --dim heads=2 --dim feed-forward=64 --dim vocabulary=64 --dim sequence=32 --batch 4 --micro-batches 4 --mesh pp=2 --effort quick'
+try pipelines_min plan $tiny --budget min -q
+holds pipelines_min_is_least sh -c "bytes=\$('$memplan' plan $tiny --budget min --json | sed -n 's/.*\"smallest_budget_bytes\": \([0-9]*\),.*/\1/p') &&
+    '$memplan' plan $tiny --budget \$bytes -q && ! '$memplan' plan $tiny --budget \$((bytes * 99 / 100)) -q"
 try pipelines_trace timeline gpt2 $small --mesh pp=2 -o trace.json
 try pipelines_csv estimate gpt2 $small --mesh pp=2 --csv
 # of the same graph the same plan, in every run, where collectives of dp hide behind compute

@@ -1,0 +1,172 @@
+/* pipeline_smallest.c - finds the smallest budget with which every rank of a pipeline has a plan.
+ *
+ * The stage boundaries depend on the budget, and the smallest plan of a rank depends on the boundaries. So the budget is found
+ * by bisection: a budget suffices if the smallest plan of each rank fits, with the boundaries of this budget. Ranks with the
+ * same blocks are computed once. A search may find a plan that needs less memory together with its stash than the smallest
+ * plan, so slightly smaller budgets are searched at the end. */
+#include <string.h>
+
+#include "cli/messages/interrupt.h"
+#include "cli/reports/pipeline.h"
+#include "cli/reports/progress.h"
+#include "memplan/floor.h"
+
+/* bisection ends below 1 / FINENESS; a smaller budget is tried in steps of 1 / STEP, at most LOWER times; the arena of keep-all
+ * may exceed its live bytes by 1 / FRAGMENTS */
+enum { FINENESS = 100, STEP = 100, LOWER = 8, FRAGMENTS = 50 };
+
+/* The smallest plan of a rank with certain stage boundaries. */
+typedef struct rank_need {
+    int rank, *begins;
+    int64_t bytes;
+} rank_need;
+
+typedef struct smallest_search {
+    pipeline *p;
+    const rank_plan_request *asked; /* without a budget */
+    rank_need *needs;
+    size_t n_needs, capacity;
+    mp_pool *pool; /* owns the boundaries in `needs` */
+} smallest_search;
+
+static void smallest_search_clear(smallest_search *x)
+{
+    mp_free(x->needs);
+    mp_pool_free(x->pool);
+}
+
+/* Returns a budget that is a whole number of MiB, KiB or bytes, rounded up, so that the printed budget is exact. */
+static int64_t round_up(int64_t bytes)
+{
+    const int64_t kib = 1024, mib = kib * kib, least = 256, unit = bytes >= least * mib ? mib : bytes >= least * kib ? kib : 1;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static const rank_need *find_need(const smallest_search *x, int rank, const int *begins)
+{
+    const size_t n = (size_t)(x->p->shape.n_ranks * x->p->shape.n_chunks);
+    for (size_t k = 0; k < x->n_needs; k++) {
+        const rank_need *known = &x->needs[k];
+        bool is_same = known->rank == rank;
+        for (size_t q = (size_t)rank; q < n && is_same; q += (size_t)x->p->shape.n_ranks)
+            is_same = known->begins[q] == begins[q] && (q + 1 == n || known->begins[q + 1] == begins[q + 1]);
+        if (is_same) return known;
+    }
+    return NULL;
+}
+
+static mp_status add_need(smallest_search *x, int rank, const subject *s, int64_t bytes, mp_error *err)
+{
+    const size_t n = (size_t)(x->p->shape.n_ranks * x->p->shape.n_chunks);
+    int *begins = mp_pool_alloc(x->pool, n, sizeof *begins);
+    if (!begins || !mp_grow(&x->needs, &x->capacity, x->n_needs + 1, sizeof *x->needs)) return MP_NO_MEMORY(err);
+    memcpy(begins, s->begins, n * sizeof *begins);
+    x->needs[x->n_needs++] = (rank_need){rank, begins, bytes};
+    return MP_OK;
+}
+
+/* Returns in *bytes the memory of a rank's smallest plan, with the boundaries of a budget. Returns keep-all's peak if keep-all
+ * fits, and the floor if the floor does not fit. */
+static mp_status need_of_rank(smallest_search *x, int rank, int64_t budget_bytes, int64_t *bytes, mp_error *err)
+{
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    rank_options space;
+    options one = pipeline_rank_options(x->p, rank, &space);
+    rank_plan_request request = *x->asked;
+    const mp_step *steps;
+    const mp_timeline *keep_all;
+    request.asked = &one;
+    one.model.rank_bytes = budget_bytes;
+    MP_CHECK(subject_load(one.operands[0], &one, &s, err));
+    const rank_need *known = find_need(x, rank, s.begins);
+    if (known) {
+        *bytes = known->bytes;
+        return MP_OK;
+    }
+    MP_CHECK(mp_problem_keep_all(s.problem, &steps, &keep_all, err));
+    *bytes = keep_all->peak_bytes;
+    if (*bytes + *bytes / FRAGMENTS <= budget_bytes) return MP_OK;
+    MP_CHECK(pipeline_floor_of_rank(&request, &s, bytes, err));
+    if (*bytes > budget_bytes) return MP_OK;
+    MP_CHECK(pipeline_smallest_of_rank(&request, &s, bytes, err));
+    return add_need(x, rank, &s, *bytes, err);
+}
+
+/* Returns in *bytes the memory of the rank that needs most, and in *fullest this rank. Ends at the first rank that does not
+ * fit. */
+static mp_status need_of_all(smallest_search *x, int64_t budget_bytes, int *fullest, int64_t *bytes, mp_error *err)
+{
+    const int first = *fullest, n = x->p->shape.n_ranks;
+    *bytes = 0;
+    for (int k = 0; k < n && *bytes <= budget_bytes; k++) {
+        const int rank = (first + k) % n;
+        int64_t need;
+        MP_CHECK(need_of_rank(x, rank, budget_bytes, &need, err));
+        if (need > *bytes) *fullest = rank;
+        if (need > *bytes) *bytes = need;
+    }
+    return MP_OK;
+}
+
+/* Bisects the budgets up to *bytes, which suffices. */
+static mp_status bisect(smallest_search *x, int *fullest, int64_t *bytes, mp_error *err)
+{
+    int64_t low = 0, guess = *bytes, need;
+    while (*bytes - low > *bytes / FINENESS && !interrupt_asked()) {
+        MP_CHECK(need_of_all(x, guess, fullest, &need, err));
+        const bool fits = need <= guess;
+        if (fits)
+            *bytes = guess;
+        else
+            low = guess;
+        if (fits && round_up(need) < guess && round_up(need) > low)
+            guess = round_up(need); /* suffices too, unless the boundaries change */
+        else
+            guess = round_up(low + (*bytes - low) / 2);
+        if (guess >= *bytes) break;
+    }
+    return MP_OK;
+}
+
+/* Sets *fits to true if a search finds a plan for every rank within these bytes. */
+static mp_status plan_all(smallest_search *x, int fullest, int64_t bytes, bool *fits, mp_error *err)
+{
+    const budget b = {.kind = BUDGET_BYTES, .bytes = bytes};
+    const int n = x->p->shape.n_ranks;
+    *fits = true;
+    for (int k = 0; k < n && *fits; k++) {
+        MP_CLEARED_BY(subject_free) subject s = {0};
+        MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+        rank_options space;
+        options one = pipeline_rank_options(x->p, (fullest + k) % n, &space);
+        rank_plan_request request = *x->asked;
+        request.asked = &one;
+        request.budget = &b;
+        one.model.rank_bytes = bytes;
+        MP_CHECK(subject_load(one.operands[0], &one, &s, err));
+        MP_CHECK(pipeline_plan_rank(&request, &s, &plan, err));
+        *fits = plan;
+    }
+    return MP_OK;
+}
+
+mp_status pipeline_smallest_budget(pipeline *p, const rank_plan_request *asked, int64_t *bytes, mp_error *err)
+{
+    MP_CLEARED_BY(smallest_search_clear) smallest_search x = {.p = p, .asked = asked, .pool = mp_pool_new()};
+    int fullest = 0;
+    int64_t most = 0;
+    for (int r = 0; r < p->shape.n_ranks; r++)
+        if (p->ranks[r].keep_all_peak_bytes > most) most = p->ranks[r].keep_all_peak_bytes;
+    *bytes = most = round_up(most + most / 2); /* the smallest plan, with its arena, may exceed keep-all's peak */
+    MP_CHECK(bisect(&x, &fullest, bytes, err));
+    for (int k = 0; k < LOWER && !interrupt_asked() && *bytes < most; k++) {
+        const int64_t lower = *bytes - *bytes / STEP;
+        bool fits;
+        if (p->asked->search.time_limit > 0) break; /* the time is for the plans of all ranks */
+        MP_CHECK(plan_all(&x, fullest, lower, &fits, err));
+        if (!fits) break;
+        *bytes = lower;
+    }
+    *bytes = interrupt_asked() || *bytes == most ? -1 : *bytes;
+    return MP_OK;
+}
