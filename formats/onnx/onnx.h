@@ -169,6 +169,10 @@ typedef struct mp_onnx_origins {
     bool is_unsigned;   /* true if PyTorch's newer exporter wrote the file and a later tool removed the signature */
 } mp_onnx_origins;
 
+/* True if a convolution's filter has a name that the exporter makes for folded results. *is_norm: the bias has such a name too,
+ * so a batch normalization was folded. Otherwise the filter was computed, as by weight normalization. O(1). */
+bool mp_onnx_has_folded_filter(const mp_model *model, const mp_operator *op, bool *is_norm);
+
 /* Reads the metadata that PyTorch's newer exporter writes: the program's inputs by kind
  * (`pkg.torch.export.ExportedProgram.graph_signature`), the kind of an initializer, and the names from which constant
  * folding created it (`pkg.onnxscript.optimizer.folded_from`). Without the signature, parameters and buffers cannot be

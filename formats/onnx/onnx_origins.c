@@ -170,12 +170,26 @@ static mp_status kind_beside(const reader *r, const char *name, const char *last
     return MP_OK;
 }
 
-/* True if exporters give such a name to a tensor that folding computed: "conv.weight_bias" (newer exporter),
- * "onnx::Conv_497" (older exporter). */
+/* True for names that the older exporter gives to folded operands of a convolution: "onnx::Conv_497". */
+static bool is_of_folded_operand(const mp_model *model, int tensor)
+{
+    static const char prefix[] = "onnx::Conv";
+    return tensor >= 0 && !strncmp(model->tensors[tensor].name, prefix, sizeof prefix - 1);
+}
+
+bool mp_onnx_has_folded_filter(const mp_model *model, const mp_operator *op, bool *is_norm)
+{
+    enum { FILTER = 1, BIAS = 2, LEAST_RANK = 3 };
+    if (strncmp(op->kind, "Conv", 4) || op->n_in <= FILTER || !is_of_folded_operand(model, op->in[FILTER])) return false;
+    const mp_tensor *filter = &model->tensors[op->in[FILTER]];
+    *is_norm = op->n_in > BIAS && is_of_folded_operand(model, op->in[BIAS]);
+    return filter->role == MP_ROLE_CONSTANT && mp_dtype_is_float(filter->dtype) && filter->rank >= LEAST_RANK;
+}
+
+/* True for names of biases that the newer exporter makes when it folds a normalization: "conv.weight_bias". */
 static bool is_named_as_folded(const mp_tensor *t)
 {
-    return t->role == MP_ROLE_CONSTANT && mp_dtype_is_float(t->dtype) &&
-           (ends_with(t->name, ".weight_bias") || (!strncmp(t->name, "onnx::Conv", 10) && t->rank >= 3));
+    return t->role == MP_ROLE_CONSTANT && mp_dtype_is_float(t->dtype) && ends_with(t->name, ".weight_bias");
 }
 
 /* Counts the node if the optimizer of the exporter has folded a batch normalization into it. */
@@ -190,6 +204,10 @@ static mp_status count_marked_norms(const reader *r, const Onnx__GraphProto *gra
 {
     int named = 0, noted = 0;
     for (size_t k = 0; k < r->model->n_tensors; k++) named += is_named_as_folded(&r->model->tensors[k]);
+    for (size_t k = 0; k < r->model->n_operators; k++) {
+        bool is_norm = false;
+        named += mp_onnx_has_folded_filter(r->model, &r->model->operators[k], &is_norm) && is_norm;
+    }
     for (size_t k = 0; k < graph->n_node; k++)
         MP_CHECK(mp_onnx_metadata_each(&graph->node[k]->base, MP_ONNX_NODE_METADATA, r->budget, take_of_node, &noted, r->err));
     *out = named > noted ? named : noted;

@@ -322,6 +322,12 @@ static mp_status doubt_folded(mp_model *model, const mp_onnx_use *uses, mp_error
         if (!mp_onnx_names_folded(t->name, numbers) || is_unfolded_vector(t) || mp_onnx_is_sines(t)) continue;
         MP_CHECK(mp_model_doubt(model, MP_DOUBT_FOLDED, t->name, mp_tensor_elements(t), err));
     }
+    for (size_t k = 0; k < model->n_operators; k++) { /* a filter of weight normalization, or a reshaped one */
+        bool is_norm;
+        if (!mp_onnx_has_folded_filter(model, &model->operators[k], &is_norm) || is_norm) continue;
+        const mp_tensor *t = &model->tensors[model->operators[k].in[1]];
+        MP_CHECK(mp_model_doubt(model, MP_DOUBT_FOLDED, t->name, mp_tensor_elements(t), err));
+    }
     return MP_OK;
 }
 

@@ -198,6 +198,31 @@ TEST(folded_normalizations_are_counted)
     onnx_end(&b);
 }
 
+/* Weight normalization, and a filter that the program reshapes, leave a computed filter beside a bias of the program, or none.
+ */
+TEST(computed_filters_are_no_folded_normalizations)
+{
+    static const struct {
+        const char *operands;
+        int norms, filters;
+    } rows[] = {{"x,onnx::Conv_7", 0, 1}, {"x,onnx::Conv_7,c.bias", 0, 1}, {"x,onnx::Conv_7,onnx::Conv_8", 1, 0}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        onnx_builder b;
+        onnx_start(&b);
+        onnx_input(&b, "x", FLOAT, "2,4,6,6");
+        onnx_initializer(&b, "onnx::Conv_7", FLOAT, "4,4,1,1");
+        onnx_initializer(&b, "onnx::Conv_8", FLOAT, "4");
+        onnx_initializer(&b, "c.bias", FLOAT, "4");
+        onnx_node(&b, "Conv", "", rows[k].operands, "y");
+        onnx_output(&b, "y", FLOAT, "");
+        mp_model *model = load(&b, 0);
+        assert_int_equal(model->folded_norms, rows[k].norms);
+        assert_int_equal(model->doubts[MP_DOUBT_FOLDED].n, rows[k].filters);
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}
+
 /* Below operator set 18 there is no signature, and no bias if all shifts are zero. The optimizer's metadata list the applied
  * rules. */
 TEST(folded_normalizations_are_counted_by_the_rules_of_the_optimizer)
