@@ -12,6 +12,7 @@
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
 #include "cli/options/help.h"
+#include "cli/options/options.h"
 #include "cli/options/outputs.h"
 #include "estimator/base/clock.h"
 

@@ -24,7 +24,7 @@
 
 /* True for options that shape the training graph. All commands with a model accept them, so the reference describes them once
  * for all commands. */
-static bool is_shared(const option_row *row)
+static bool is_shared(const mp_option_row *row)
 {
     return row->key != NULL;
 }
@@ -44,7 +44,7 @@ static void escaped(FILE *to, const char *text)
 }
 
 /* Prints one option as a list item. Returns false if out of memory. */
-static bool markdown_option(const option_row *row)
+static bool markdown_option(const mp_option_row *row)
 {
     char *text = NULL;
     size_t size, n = 0;
@@ -70,7 +70,7 @@ static bool markdown_options(const command *c)
     bool ok = true, any = false;
     for (int last = 0; last < 2; last++)
         for (int k = 0; ok && k < N_OPTIONS; k++) {
-            const option_row *row = &option_rows[k];
+            const mp_option_row *row = &option_rows[k];
             if (k == OPT_HELP || row->for_experiments != last || is_shared(row) != !c || (c && !help_takes(c, row))) continue;
             any = true;
             ok = markdown_option(row);
@@ -115,40 +115,40 @@ static bool markdown(void)
 
 /* ---- the JSON schema of the `options` object in graph and plan files ---- */
 
-static void schema_choice(const option_row *row)
+static void schema_choice(const mp_option_row *row)
 {
     printf("{\"enum\": [");
     for (size_t k = 0; row->choice(k); k++) printf("%s\"%s\"", k ? ", " : "", row->choice(k));
     printf("%s]}", row->otherwise ? "" : ", null");
 }
 
-static void schema_type(const option_row *row)
+static void schema_type(const mp_option_row *row)
 {
     switch (row->kind) {
-    case KIND_FLAG:
-    case KIND_OFF:
+    case MP_VALUE_FLAG:
+    case MP_VALUE_OFF:
         printf("{\"type\": \"boolean\"}");
         break;
-    case KIND_CHOICE:
+    case MP_VALUE_CHOICE:
         if (!row->also) {
             schema_choice(row);
             break;
         } /* fall through */
-    case KIND_TEXT:
+    case MP_VALUE_TEXT:
         printf("{\"type\": [\"string\", \"null\"]}");
         break;
-    case KIND_LIST:
+    case MP_VALUE_LIST:
         printf("{\"type\": \"array\", \"items\": {\"type\": \"string\"}}");
         break;
-    case KIND_BINDING:
+    case MP_VALUE_BINDING:
         printf("{\"type\": \"object\", \"additionalProperties\": {\"type\": \"integer\", \"minimum\": 0}}");
         break;
-    case KIND_COUNT:
-    case KIND_BYTES:
+    case MP_VALUE_COUNT:
+    case MP_VALUE_BYTES:
         printf("{\"type\": [\"integer\", \"null\"], \"minimum\": %lld}", (long long)row->least);
         break;
-    case KIND_PERCENT:
-    case KIND_POSITIVE:
+    case MP_VALUE_PERCENT:
+    case MP_VALUE_POSITIVE:
         printf("{\"type\": [\"number\", \"null\"], \"exclusiveMinimum\": 0}");
     }
 }
@@ -161,7 +161,7 @@ static void schema(void)
          "threads: of the device, where one runs here that has some.\",\n"
          "  \"type\": \"object\",\n  \"additionalProperties\": false,\n  \"properties\": {");
     for (int k = 0; k < N_OPTIONS; k++) {
-        const option_row *row = &option_rows[k];
+        const mp_option_row *row = &option_rows[k];
         if (!row->key) continue;
         printf("    \"%s\": ", row->key);
         schema_type(row);
@@ -194,7 +194,7 @@ static void roff_title(const char *name, const char *summary)
     puts("\n.SH SYNOPSIS");
 }
 
-static void roff_option(const option_row *row)
+static void roff_option(const mp_option_row *row)
 {
     printf(".TP\n\\fB");
     roff(option_dashes(row));
@@ -235,7 +235,7 @@ static void man_command(const command *c)
     for (int shared = 0; shared < 2; shared++)
         for (int last = 0; last < 2; last++)
             for (int k = 0; k < N_OPTIONS; k++) {
-                const option_row *row = &option_rows[k];
+                const mp_option_row *row = &option_rows[k];
                 if (help_takes(c, row) && is_shared(row) == shared && row->for_experiments == last) roff_option(row);
             }
     puts(".SH EXAMPLE\n.nf");

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
+#include "memplan/architecture.h"
 #include "planner/segments/module_tree.h"
 
 typedef struct applied_means {
@@ -14,15 +15,15 @@ typedef struct applied_means {
     int64_t ticks; /* ticks of one training step with the best setting; -1: no setting fits */
 } applied_means;
 
-/* Prints the lines of code for the subject's plan and the framework named by --for. If no setting of the framework fits the
+/* Prints the lines of code for the workload's plan and the framework named by --for. If no setting of the framework fits the
  * plan's budget, found->fits is false and a sentence says so. MP_NOT_APPLICABLE: the network has no modules or blocks that the
  * framework can checkpoint, or no backward phase. MP_NOMEM. */
-mp_status report_apply(const subject *s, const char *framework, FILE *to, applied_means *found, mp_error *err);
+mp_status report_apply(const mp_workload *s, const char *framework, FILE *to, applied_means *found, mp_error *err);
 
 /* ---- functions that several files of this folder use ---- */
 
 typedef struct applied {
-    const subject *subject;
+    const mp_workload *workload;
     const mp_graph *graph;
     const mp_plan *plan;
     mp_modules *modules;

@@ -39,7 +39,7 @@ void applied_cost(const applied *x, int64_t peak_bytes, int64_t ticks)
 void applied_head(applied *x, const char *what, int64_t peak_bytes, int64_t ticks)
 {
     *x->found = (applied_means){.fits = true, .peak_bytes = peak_bytes, .ticks = ticks};
-    print_to(x->to, "# %s: %s\n#   ", x->subject->title, what);
+    print_to(x->to, "# %s: %s\n#   ", x->workload->title, what);
     applied_cost(x, peak_bytes, ticks);
     print_to(x->to, "\n#   the plan itself: ");
     applied_cost(x, x->plan->peak_bytes, x->plan->ticks);
@@ -54,7 +54,7 @@ void applied_origin(const applied *x)
 mp_status applied_too_coarse(applied *x, const char *what, int64_t peak_bytes)
 {
     *x->found = (applied_means){.peak_bytes = peak_bytes, .ticks = -1};
-    print_to(x->to, "%s: %s %s, and the plan's budget is %s. Make a plan with a larger budget.\n", x->subject->title, what,
+    print_to(x->to, "%s: %s %s, and the plan's budget is %s. Make a plan with a larger budget.\n", x->workload->title, what,
              mp_bytes_text(peak_bytes), mp_bytes_text(x->budget_bytes));
     return MP_OK;
 }

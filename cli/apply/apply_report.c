@@ -1,6 +1,9 @@
 /* apply_report.c - prints the lines that follow a plan in PyTorch, torch_remat, Hugging Face, Megatron, DeepSpeed, Paddle and
  * JAX. Comments in the lines state peak and time. */
 #include "cli/apply/apply.h"
+#include "executor/workload/workload.h"
+#include "executor/workload/workload_source.h"
+#include "formats/base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -222,7 +225,7 @@ static void print_paddle(const applied *x, const int *list, size_t n)
     if (x->architecture)
         print_to(x->to,
                  "# The names are memplan's; 'memplan graph' lists the operators, to find these values in your program.\n");
-    else if (x->subject->model)
+    else if (x->workload->model)
         print_to(x->to, "# The names are the model file's; a program built by hand may call its variables otherwise.\n");
 }
 
@@ -255,17 +258,17 @@ static mp_status apply_list(applied *x, const char *what, void (*print)(const ap
     return MP_OK;
 }
 
-mp_status report_apply(const subject *s, const char *framework, FILE *to, applied_means *found, mp_error *err)
+mp_status report_apply(const mp_workload *s, const char *framework, FILE *to, applied_means *found, mp_error *err)
 {
     const mp_plan *plan = s->plan;
     MP_OWNED_BY(mp_modules_free) mp_modules *modules = NULL;
     MP_CHECK(mp_modules_new(s->graph, &modules, err));
-    applied x = {.subject = s, .graph = s->graph, .plan = plan, .modules = modules, .to = to, .found = found, .err = err};
+    applied x = {.workload = s, .graph = s->graph, .plan = plan, .modules = modules, .to = to, .found = found, .err = err};
     MP_OWNED bool *chosen = mp_alloc((size_t)modules->n, sizeof *chosen);
     if (!chosen) return MP_NO_MEMORY(err);
     x.chosen = chosen;
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;
-    if (s->model && !s->file) x.architecture = subject_architecture(s->path);
+    if (s->model && !s->file) x.architecture = mp_workload_architecture(s->path);
     /* in Hugging Face's transformers the norms are outside of attention and mlp, so only whole blocks can be wrapped there */
     if (x.architecture && !strcmp(framework, "pytorch")) return apply_blocks(&x, print_torch_blocks);
     if (x.architecture && !strcmp(framework, "torch-remat")) return apply_blocks(&x, print_remat_blocks);

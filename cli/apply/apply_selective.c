@@ -5,6 +5,7 @@
  * determined.
  */
 #include "cli/apply/apply.h"
+#include "formats/base/text.h"
 
 #include <string.h>
 

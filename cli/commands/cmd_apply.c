@@ -6,6 +6,8 @@
 #include "cli/apply/apply.h"
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/reports/report.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
@@ -15,7 +17,7 @@ static double overhead(const mp_plan *plan, int64_t ticks)
     return plan->baseline_ticks > 0 ? (double)ticks / (double)plan->baseline_ticks - 1 : 0;
 }
 
-static json_t *apply_json(const options *o, const subject *s, const applied_means *found, const char *text)
+static json_t *apply_json(const options *o, const mp_workload *s, const applied_means *found, const char *text)
 {
     const mp_plan *plan = s->plan;
     return json_pack("{s:o, s:s, s:b, s:I, s:o, s:I, s:f, s:I, s:o}", "model", mp_json_text(s->graph->name), "framework",
@@ -26,7 +28,7 @@ static json_t *apply_json(const options *o, const subject *s, const applied_mean
 }
 
 /* Prints the lines of code to standard output. With --json, stores them as a text in the JSON answer. */
-static mp_status print_lines(const options *o, const subject *s, applied_means *found, mp_error *err)
+static mp_status print_lines(const options *o, const mp_workload *s, applied_means *found, mp_error *err)
 {
     MP_OWNED_BY(free) char *text = NULL;
     size_t size;
@@ -39,13 +41,21 @@ static mp_status print_lines(const options *o, const subject *s, applied_means *
     return st;
 }
 
+static mp_status refuse_copies(const options *o, mp_error *err)
+{
+    MP_ABOUT(err, o->operands[0]);
+    MP_ENSURE(!o->model.offload.n, err, MP_UNSUPPORTED,
+              "the plan uses --offload, which 'memplan apply' does not support; make the plan without --offload");
+    return MP_OK;
+}
+
 int cmd_apply(options *o)
 {
     mp_error err = {0};
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     applied_means found;
     if (!o->output.framework) return usage_error("apply needs a framework: --for pytorch");
-    if (subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err) != MP_OK ||
+    if (load_workload_with_plan(o->operands[0], o->operands[1], o, &s, &err) != MP_OK || refuse_copies(o, &err) != MP_OK ||
         print_lines(o, &s, &found, &err) != MP_OK)
         return input_failed(&err);
     if (strcmp(o->model.rules, "pytorch") && strcmp(o->output.framework, "paddle") && strcmp(o->output.framework, "jax"))

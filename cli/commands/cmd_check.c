@@ -6,9 +6,12 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/options/outputs.h"
 #include "cli/reports/report.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
+#include "executor/workload/workload_pipeline.h"
 #include "formats/base/text.h"
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"
@@ -60,15 +63,15 @@ int cmd_check(options *o)
 {
     const char *path = o->operands[1];
     mp_error err = {0};
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     const char *of_rank = output_part(path, "rank", 0);
     if (access(path, F_OK) && !access(of_rank, F_OK))
         return usage_error("%s: no such file; a pipeline has a plan per rank: check %s", path, of_rank);
-    if (subject_load_as_planned(o->operands[0], path, o, &s, &err) != MP_OK) return input_failed(&err);
+    if (load_workload_as_planned(o->operands[0], path, o, &s, &err) != MP_OK) return input_failed(&err);
     mp_status st = mp_plan_read(path, s.graph, &plan, &err);
     if (st == MP_OK) st = mp_plan_check(s.graph, plan, &err);
-    if (st == MP_OK) st = subject_check_held(&s, plan->steps, plan->n_steps, &err);
+    if (st == MP_OK) st = mp_workload_check_held(&s, plan->steps, plan->n_steps, &err);
     if (st == MP_OK) st = mp_plan_check_proofs(s.graph, plan, o->search.prove_bound, &err);
     if (st != MP_OK) mp_error_locate(&err, path, 0, 0);
     return st == MP_OK || st == MP_REFUTED ? answer(o, path, s.graph, plan, &err) : input_failed(&err);

@@ -2,8 +2,10 @@
  * recomputes or copies a tensor. */
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/options/picture_file.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
 #include "formats/canvas/canvas.h"
 #include "formats/drawings/block.h"
 #include "memplan/pictures/graph_picture.h"
@@ -11,7 +13,7 @@
 int cmd_draw(options *o)
 {
     mp_error err = {0};
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     if (!o->output.out) return usage_error("draw needs a file to draw into: -o model.svg");
     picture_file file;
     const int rc = picture_file_settle(o, "svg, png, pdf, dot", &file);
@@ -20,7 +22,7 @@ int cmd_draw(options *o)
     if (graph && o->output.training)
         return usage_error("--training is a picture of three graphs: -o .svg, .png or .pdf, not .dot");
     if (!graph && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .dot", err.message);
-    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) return input_failed(&err);
+    if (load_workload_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) return input_failed(&err);
     const mp_picture_request request = {
         .graph = s.graph, .plan = s.plan, .title = s.heading, .depth = o->output.depth > 1000 ? 1000 : (int)o->output.depth};
     mp_status st = picture_file_open(&file, &err);

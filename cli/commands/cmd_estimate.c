@@ -9,15 +9,20 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
 #include "cli/reports/module_rows.h"
+#include "cli/reports/other_rules_text.h"
 #include "cli/reports/pipeline.h"
+#include "cli/reports/rank_traffic.h"
 #include "cli/reports/report.h"
 #include "cli/reports/tensor_rows.h"
-#include "cli/subject/subject.h"
 #include "estimator/graph/order_rules.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
+#include "executor/workload/own_device.h"
+#include "executor/workload/workload.h"
 #include "formats/json/json.h"
 #include "memplan/summary.h"
 #include "planner/order/dag.h"
@@ -26,7 +31,7 @@
 enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 
 typedef struct estimate {
-    subject subject;
+    mp_workload workload;
     mp_summary summary;
     const mp_timeline *timeline; /* timeline of keep-all; a step's index may differ from the index of its node */
     mp_timeline *early;          /* timeline of keep-all with updates fused into backward; NULL: updates are not fused */
@@ -39,8 +44,8 @@ typedef struct estimate {
     bool has_updates; /* --fuse was given */
     update_comparison updates;
     savings savings;
-    device_room room; /* memory of the device named by --device; its name is "" if --device was not given */
-    other_rules other;
+    mp_device_room room; /* memory of the device named by --device; its name is "" if --device was not given */
+    mp_other_rules other;
     const options *asked; /* the options of the command */
 } estimate;
 
@@ -56,11 +61,11 @@ static size_t module_rows(const estimate *e)
  * are complete. */
 static mp_status find_peak(estimate *e, mp_error *err)
 {
-    const mp_graph *graph = e->subject.graph;
+    const mp_graph *graph = e->workload.graph;
     const mp_step *steps = NULL;
     MP_OWNED mp_step *early = NULL;
     size_t n;
-    MP_CHECK(mp_problem_keep_all(e->subject.problem, &steps, &e->timeline, err));
+    MP_CHECK(mp_problem_keep_all(e->workload.problem, &steps, &e->timeline, err));
     if (!mp_update_order_of(graph).keeps_inputs) {
         MP_CHECK(mp_updates_place_early(graph, &early, &n, err));
         MP_CHECK(mp_timeline_build(graph, early, n, &e->early, err));
@@ -74,29 +79,29 @@ static mp_status find_peak(estimate *e, mp_error *err)
 static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
 {
     const mp_graph *graph;
-    MP_CHECK(subject_load(o->operands[0], o, &e->subject, err));
-    graph = e->subject.graph;
-    if (option_given(o, OPT_DEVICE)) room_of_subject(&e->subject, o, &e->room);
-    e->rules = subject_rules(&e->subject);
+    MP_CHECK(load_workload(o->operands[0], o, &e->workload, err));
+    graph = e->workload.graph;
+    if (option_given(o, OPT_DEVICE)) mp_room_of_workload(&e->workload, &o->model, &e->room);
+    e->rules = mp_workload_rules(&e->workload);
     e->n_parameters = e->n_trained = -1;
-    if (e->subject.model) count_parameters(e->subject.model, &o->model, &e->n_parameters, &e->n_trained);
+    if (e->workload.model) count_parameters(e->workload.model, &o->model, &e->n_parameters, &e->n_trained);
     MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
     MP_CHECK(find_peak(e, err));
     e->cuts = mp_alloc(graph->n_storages, sizeof *e->cuts);
     MP_ENSURE(e->cuts, err, MP_NOMEM, "%zu storages", graph->n_storages);
     MP_CHECK(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
-    e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
+    e->has_updates = option_given(o, OPT_FUSE) && e->workload.model;
     if (e->has_updates) MP_CHECK(compare_updates(o, &e->updates, err));
     if (!o->output.csv && (!o->talk.quiet || o->talk.json || *e->room.name))
-        MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
-    if (!o->talk.quiet && !o->output.csv) MP_CHECK(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
+        MP_CHECK(mp_other_rules_of(&o->model, &e->workload, &e->other, err));
+    if (!o->talk.quiet && !o->output.csv) MP_CHECK(savings_find(o, &e->workload, e->timeline->peak_bytes, &e->savings, err));
     return MP_OK;
 }
 
 /* Returns an array of all storages that are live at the peak, largest first; NULL if out of memory. */
 static json_t *peak_tensors_json(const estimate *e)
 {
-    const mp_graph *graph = e->subject.graph;
+    const mp_graph *graph = e->workload.graph;
     const mp_timeline *timeline = e->timeline;
     json_t *list = json_array();
     int *spans = mp_alloc(timeline->n_spans, sizeof *spans);
@@ -119,17 +124,17 @@ static json_t *cut_tensors_json(const estimate *e)
     json_t *list = json_array();
     mp_label label;
     for (size_t k = 0; k < e->n_cuts; k++)
-        mp_json_append(&list, mp_json_text(mp_storage_title(e->subject.graph, e->cuts[k], &label)));
+        mp_json_append(&list, mp_json_text(mp_storage_title(e->workload.graph, e->cuts[k], &label)));
     return list;
 }
 
 /* Returns the memory of the device named by --device as JSON. Without --device it is JSON null. */
 static json_t *device_json(const estimate *e)
 {
-    const device_room *room = &e->room;
+    const mp_device_room *room = &e->room;
     if (!*room->name) return json_null();
     return json_pack("{s:s, s:I, s:I, s:b}", "name", room->name, "memory_bytes", (json_int_t)room->memory_bytes,
-                     "reserve_bytes", (json_int_t)room->reserve_bytes, "fits", e->timeline->peak_bytes <= room_bytes(room));
+                     "reserve_bytes", (json_int_t)room->reserve_bytes, "fits", e->timeline->peak_bytes <= mp_room_bytes(room));
 }
 
 static json_t *guesses_json(const mp_model *model)
@@ -141,10 +146,10 @@ static json_t *guesses_json(const mp_model *model)
 /* Returns the whole answer as JSON; NULL if out of memory. */
 static json_t *estimate_json(const estimate *e, const options *o)
 {
-    const mp_graph *graph = e->subject.graph;
+    const mp_graph *graph = e->workload.graph;
     const mp_summary *sum = &e->summary;
     const char *peak_node = e->peak_node < 0 ? NULL : graph->nodes[e->peak_node].name;
-    const int64_t batch = subject_batch(&e->subject);
+    const int64_t batch = mp_workload_batch(&e->workload);
     json_t *json = json_pack(
         "{s:o, s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f, s:o}", "model", text_or_null(graph->name),
         "batch", mp_json_integer_if(batch != 0, batch), "rules", mp_rules_name(e->rules), "n_parameters",
@@ -156,15 +161,15 @@ static json_t *estimate_json(const estimate *e, const options *o)
         flops_json(sum->forward_flops), "forward_seconds", (double)sum->forward_ticks * graph->tick_seconds, "backward_seconds",
         (double)sum->backward_ticks * graph->tick_seconds, "operators", json_array());
     mp_json_set(&json, "operators", operators_json(graph, sum, o->output.sort));
-    const mp_inference_form *form = &e->subject.inference;
-    if (e->subject.model)
+    const mp_inference_form *form = &e->workload.details->inference;
+    if (e->workload.model)
         mp_json_set(
             &json, "inference_form",
             json_pack("{s:i, s:i, s:i}", "folded_norms", form->folded_norms, "norms", form->norms, "dropouts", form->dropouts));
-    if (e->subject.model && e->rules == MP_RULES_PYTORCH) mp_json_set(&json, "guessed", guesses_json(e->subject.model));
-    if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, &o->model));
-    if (e->subject.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->subject.model));
-    if (e->subject.model) mp_json_set(&json, "attention_form", attention_form_json(&e->subject.attention));
+    if (e->workload.model && e->rules == MP_RULES_PYTORCH) mp_json_set(&json, "guessed", guesses_json(e->workload.model));
+    if (e->workload.model) mp_json_set(&json, "inputs", roles_json(e->workload.model, &o->model));
+    if (e->workload.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->workload.model));
+    if (e->workload.model) mp_json_set(&json, "attention_form", attention_form_json(&e->workload.details->attention));
     mp_json_set(&json, "device", device_json(e));
     mp_json_set(&json, "static_bytes", json_integer(mp_graph_static_bytes(graph)));
     mp_json_set(&json, "peak_tensors", peak_tensors_json(e));
@@ -174,7 +179,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
     mp_json_set(&json, "savings", savings_json(&e->savings));
     mp_json_set(&json, "other_rules", other_rules_json(&e->other));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
-    if (o->model.mesh) mp_json_set(&json, "ranks", subject_ranks_json(&e->subject));
+    if (mp_mesh_devices(&o->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(&e->workload));
     return json;
 }
 
@@ -187,12 +192,12 @@ static void print_row(const talk_options *o, const char *name, int64_t bytes, co
 /* Prints the verdict, which is the first and the last line: the required memory, and whether the device has as much. */
 static void print_verdict(const talk_options *o, const estimate *e)
 {
-    const char *title = e->subject.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
-    const bool fits = e->timeline->peak_bytes <= room_bytes(&e->room);
+    const char *title = e->workload.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
+    const bool fits = e->timeline->peak_bytes <= mp_room_bytes(&e->room);
     if (*e->room.name)
         screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s%s: keeping everything takes %s%s. %s %s.", title,
-                       subject_program(&e->subject), peak, other_rules_text(&e->other, e->timeline->peak_bytes),
-                       fits ? "Fits" : "Does not fit", room_text(&e->room));
+                       workload_program(&e->workload), peak, other_rules_text(&e->other, e->timeline->peak_bytes),
+                       fits ? "Fits" : "Does not fit", mp_room_text(&e->room));
     else
         screen_verdict(o->color, SCREEN_PLAIN, "%s: keeping everything takes %s.", title, peak);
 }
@@ -226,7 +231,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     MP_OWNED const char **names = mp_alloc(e->n_cuts, sizeof *names);
     MP_OWNED mp_label *labels = mp_alloc(e->n_cuts, sizeof *labels);
     MP_ENSURE(names && labels, err, MP_NOMEM, "%zu names", e->n_cuts);
-    for (size_t k = 0; k < e->n_cuts; k++) names[k] = mp_storage_title(e->subject.graph, e->cuts[k], &labels[k]);
+    for (size_t k = 0; k < e->n_cuts; k++) names[k] = mp_storage_title(e->workload.graph, e->cuts[k], &labels[k]);
     print("\nCut tensors (each splits the network in two: natural checkpoints): %zu\n", e->n_cuts);
     return report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err);
 }
@@ -234,20 +239,20 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
 /* With -v: prints where the numbers of the answer come from, such as the rules and measured costs. */
 static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
-    if (e->subject.model) report_roles(e->subject.model, &o->model);
-    if (e->subject.model && report_synthetic(e->subject.model, err) != MP_OK) return err->code;
-    if (e->subject.model) print_simplified(&e->subject.simplified);
-    const mp_sequence_report *cut = &e->subject.sequences;
+    if (e->workload.model) report_roles(e->workload.model, &o->model);
+    if (e->workload.model && report_synthetic(e->workload.model, err) != MP_OK) return err->code;
+    if (e->workload.model) print_simplified(&e->workload.details->simplified);
+    const mp_sequence_report *cut = &e->workload.details->sequences;
     if (cut->n_layers)
         print("Sequences cut into chunks: %d recurrent layer%s, %d chunks (--chunk-steps)\n", cut->n_layers,
               cut->n_layers == 1 ? "" : "s", cut->n_chunks);
-    report_attention_form(&e->subject.attention);
+    report_attention_form(&e->workload.details->attention);
     return MP_OK;
 }
 
 static mp_status print_estimate(const options *o, const estimate *e, mp_error *err)
 {
-    const mp_graph *graph = e->subject.graph;
+    const mp_graph *graph = e->workload.graph;
     const mp_summary *sum = &e->summary;
     const bool all = o->talk.verbose || o->talk.list;
     const char *note = "", *count = count_text(e->n_parameters);
@@ -257,9 +262,9 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->n_parameters >= 0) note = mp_text("(%s parameters)", count);
     if (e->n_trained < e->n_parameters) note = mp_text("(%s parameters, %s trained)", count, count_text(e->n_trained));
     print_row(&o->talk, "peak", e->timeline->peak_bytes,
-              !json_object_get(e->subject.options, "rules") ? ""
-              : e->rules == MP_RULES_PYTORCH                ? "(as PyTorch trains it)"
-                                                            : "(as memplan trains it)");
+              !json_object_get(e->workload.details->options, "rules") ? ""
+              : e->rules == MP_RULES_PYTORCH                          ? "(as PyTorch trains it)"
+                                                                      : "(as memplan trains it)");
     if (e->other.is_known)
         print_row(&o->talk, other_rules_name(&e->other), e->other.peak_bytes, mp_text("(%s)", other_rules_option(&e->other)));
     print_row(&o->talk, "parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
@@ -269,13 +274,13 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (sum->workspace_bytes || all) print_row(&o->talk, "largest workspace", sum->workspace_bytes, "");
     if (e->room.reserve_bytes)
         print_row(&o->talk, "reserve", e->room.reserve_bytes, "(context, libraries, allocator: --reserve)");
-    own_device own;
-    const mp_device *device = device_read(graph->target, &own) ? &own.profile : NULL;
+    mp_own_device own;
+    const mp_device *device = mp_own_device_read(graph->target, &own) ? &own.profile : NULL;
     screen_text(2, "Forward %s in %s, backward %s%s%s%s.", flops_text(sum->forward_flops),
                 seconds_text((double)sum->forward_ticks * graph->tick_seconds),
                 seconds_text((double)sum->backward_ticks * graph->tick_seconds), device ? " (" : "",
                 device ? device->title : "", device ? ")" : "");
-    subject_print_ranks(&e->subject);
+    print_rank_traffic(&e->workload);
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->talk.verbose);
     const size_t rows = o->output.top ? (size_t)o->output.top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
     MP_CHECK(report_modules(graph, sum, rows, o->output.sort, err));
@@ -283,8 +288,8 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->has_updates) print_update_comparison(&e->updates);
     if (o->talk.verbose)
         MP_CHECK(print_details(o, e, err));
-    else if (e->subject.attention.n_missed)
-        report_attention_form(&e->subject.attention);
+    else if (e->workload.details->attention.n_missed)
+        report_attention_form(&e->workload.details->attention);
     if (all) MP_CHECK(print_cuts(e, err));
     if (o->output.per_op) MP_CHECK(report_operators(graph, sum, o->output.sort, err));
     print_verdict(&o->talk, e);
@@ -306,13 +311,13 @@ int cmd_estimate(options *o)
     } else if (o->talk.json) {
         rc = print_json("estimate", estimate_json(&e, o));
     } else if (o->output.csv) {
-        if (operators_csv(e.subject.graph, &e.summary, o->output.sort, &err) != MP_OK) rc = output_failed(&err);
+        if (operators_csv(e.workload.graph, &e.summary, o->output.sort, &err) != MP_OK) rc = output_failed(&err);
     } else if (print_estimate(o, &e, &err) != MP_OK) {
         rc = output_failed(&err);
     }
     mp_summary_free(&e.summary);
     mp_timeline_free(e.early);
     mp_free(e.cuts);
-    subject_free(&e.subject);
+    mp_workload_free(&e.workload);
     return rc;
 }

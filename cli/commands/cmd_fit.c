@@ -7,12 +7,17 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
+#include "cli/reports/other_rules_text.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
+#include "executor/workload/workload_source.h"
 #include "formats/json/json.h"
+#include "memplan/budget.h"
 #include "memplan/fit.h"
 
 static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any"};
@@ -30,19 +35,19 @@ static bool is_plain_number(const char *text)
 static int settle(options *o, int64_t *memory_bytes, char *within, double *overhead)
 {
     const char *why;
-    budget share;
+    mp_budget share;
     options_take_card(o);
     const int rc = memory_read(o, memory_bytes);
     if (rc) return rc;
-    if (!budget_parse(o->search.overhead, &share, &why) ||
-        (share.kind != BUDGET_OF_PEAK && !is_plain_number(o->search.overhead)))
+    if (!mp_budget_parse(o->search.overhead, &share, &why) ||
+        (share.kind != MP_BUDGET_OF_PEAK && !is_plain_number(o->search.overhead)))
         return usage_error("--overhead: '%s' is not a percentage like 20%%", o->search.overhead);
     if (*memory_bytes < 0) {
         mp_error err = {0};
-        device_room room;
-        if (room_of_options(o, &room, &err) != MP_OK) return input_failed(&err);
-        snprintf(within, MP_TEXT_MAX, "%s", room_text(&room));
-        *memory_bytes = room_bytes(&room);
+        mp_device_room room;
+        if (mp_room_of_options(&o->model, &room, &err) != MP_OK) return input_failed(&err);
+        snprintf(within, MP_TEXT_MAX, "%s", mp_room_text(&room));
+        *memory_bytes = mp_room_bytes(&room);
     } else {
         snprintf(within, MP_TEXT_MAX, "%s", mp_bytes_text(*memory_bytes));
     }
@@ -56,12 +61,12 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 {
     const char *path = o->operands[0];
     MP_ABOUT(err, path);
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     mp_error ours = {0};
-    MP_ENSURE(!subject_is_graph(path), err, MP_INVALID,
+    MP_ENSURE(!mp_workload_is_graph(path), err, MP_INVALID,
               "fit needs a model, but the input is a training graph, built for one batch");
-    if (subject_architecture(path) || subject_load(path, o, &s, &ours) != MP_OK) return MP_OK;
-    const int64_t batch = subject_batch(&s);
+    if (mp_workload_architecture(path) || load_workload(path, o, &s, &ours) != MP_OK) return MP_OK;
+    const int64_t batch = mp_workload_batch(&s);
     MP_ENSURE(batch <= 0, err, MP_INVALID,
               "the model fixes the batch at %lld, but fit needs an open batch; export it with a dynamic batch dimension",
               (long long)batch);
@@ -72,21 +77,21 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 
 typedef struct builder {
     const options *asked;
-    char name[128];      /* name of the model, taken from the last graph that was built */
-    const char *program; /* the name of the program that can run the last graph, as returned by subject_program */
-    other_rules other;   /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
+    char name[128];       /* name of the model, taken from the last graph that was built */
+    const char *program;  /* the name of the program that can run the last graph, as returned by mp_workload_program */
+    mp_other_rules other; /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
 } builder;
 
 static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *err)
 {
     builder *b = data;
     options o = *b->asked;
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     o.model.batch = batch;
-    MP_CHECK(subject_load(o.operands[0], &o, &s, err));
+    MP_CHECK(load_workload(o.operands[0], &o, &s, err));
     snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
-    b->program = subject_program(&s);
-    *out = subject_take_graph(&s);
+    b->program = workload_program(&s);
+    *out = mp_workload_take_graph(&s);
     return MP_OK;
 }
 
@@ -202,7 +207,7 @@ static void print_verdict(const talk_options *o, const mp_fit_request *r, const 
 }
 
 /* Prints the peak of keep-all for the same batch under the other rules: in PyTorch for memplan's executor, and vice versa. */
-static void print_other(const other_rules *other, int64_t batch)
+static void print_other(const mp_other_rules *other, int64_t batch)
 {
     if (other->is_known)
         screen_text(2, "  %s, keeping everything takes %s at batch %lld (%s).", other_rules_name(other),
@@ -252,7 +257,8 @@ int cmd_fit(options *o)
     progress_end(&shown);
     if (st != MP_OK) return input_failed(&err);
     if (found.stopped) complain("the search was cut short; this is what it had found");
-    if ((!o->talk.quiet || o->talk.json) && other_rules_at(o, o->operands[0], kept_batch(&found), &b.other, &err) != MP_OK)
+    if ((!o->talk.quiet || o->talk.json) &&
+        mp_other_rules_at(&o->model, o->operands[0], kept_batch(&found), &b.other, &err) != MP_OK)
         return input_failed(&err);
     if (o->talk.json)
         rc = print_json("fit", fit_json(&request, &found, &b, o));

@@ -4,6 +4,7 @@
 
 #include "cli/messages/print.h"
 #include "cli/options/help.h"
+#include "cli/options/options.h"
 #include "cli/reports/report.h"
 
 int cmd_help(options *o)
@@ -47,7 +48,7 @@ int cmd_complete(options *o)
     if (c->run == cmd_help)
         for (size_t k = 0; k < N_COMMANDS; k++) offer(word, "", commands[k].name);
     for (int k = 0; k < N_OPTIONS; k++) {
-        const option_row *row = &option_rows[k];
+        const mp_option_row *row = &option_rows[k];
         if (!(row->commands >> (c - commands) & 1)) continue;
         if (*word == '-')
             offer(word, row->name[1] ? "--" : "-", row->name);

@@ -6,10 +6,12 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/options/options.h"
 #include "cli/reports/report.h"
-#include "cli/subject/subject.h"
 #include "estimator/model/ops.h"
 #include "estimator/training/target.h"
+#include "executor/workload/own_device.h"
+#include "executor/workload/workload.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "memplan/architecture.h"
@@ -202,9 +204,9 @@ static json_t *ops_json(const mp_backend *backend)
 int cmd_ops(options *o)
 {
     const mp_backend *backend;
-    own_device device;
+    mp_own_device device;
     mp_error err = {0};
-    if (subject_device(&o->model, &backend, &device, &err) != MP_OK) return input_failed(&err);
+    if (mp_workload_device(&o->model, &backend, &device, &err) != MP_OK) return input_failed(&err);
     if (o->talk.json) return print_json("ops", ops_json(backend));
     print("%-30s %-14s %5s  %-17s %s%s\n", "operator", "domain", "since", "backward",
           backend ? mp_text("%-9s", backend->name) : "", "notes");

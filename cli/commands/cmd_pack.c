@@ -6,13 +6,16 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
-#include "cli/subject/subject.h"
 #include "estimator/base/clock.h"
+#include "executor/workload/workload.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
+#include "memplan/budget.h"
 #include "memplan/check.h"
 #include "memplan/pack_csv.h"
 
@@ -164,8 +167,8 @@ static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *pl
 static int pack_plan(options *o, packing *p)
 {
     mp_error err = {0};
-    MP_CLEARED_BY(subject_free) subject s = {0};
-    if (subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err) != MP_OK) return input_failed(&err);
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
+    if (load_workload_with_plan(o->operands[0], o->operands[1], o, &s, &err) != MP_OK) return input_failed(&err);
     mp_status st = pack_steps(o, s.graph, s.plan, p, &err);
     if (st == MP_OK && fits(p) && o->output.out) st = mp_plan_write(s.plan, s.graph, o->output.out, &err);
     return st == MP_OK ? EXIT_DONE : output_failed(&err);
@@ -174,14 +177,14 @@ static int pack_plan(options *o, packing *p)
 int cmd_pack(options *o)
 {
     packing p = {.shown_at = 0, .time_limit = o->search.time_limit, .capacity = -1, .before = -1};
-    budget capacity;
+    mp_budget capacity;
     const char *why = NULL;
     const bool is_table = o->n_operands == 1;
     if (o->talk.json && o->output.out && !strcmp(o->output.out, "-"))
         return usage_error("--json and -o - both write to standard output; omit one of them");
-    if (o->output.capacity && !budget_parse(o->output.capacity, &capacity, &why))
+    if (o->output.capacity && !mp_budget_parse(o->output.capacity, &capacity, &why))
         return usage_error("--capacity: '%s' %s", o->output.capacity, why);
-    if (o->output.capacity && capacity.kind != BUDGET_BYTES)
+    if (o->output.capacity && capacity.kind != MP_BUDGET_BYTES)
         return usage_error("--capacity: '%s' is not possible here; give a number of bytes", o->output.capacity);
     if (o->output.capacity) p.capacity = capacity.bytes;
     if (is_table && !o->output.capacity && !o->output.minimize)

@@ -7,13 +7,19 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
 #include "cli/reports/mesh_json.h"
 #include "cli/reports/mesh_report.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/report.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/own_device.h"
+#include "executor/workload/workload.h"
+#include "executor/workload/workload_mesh.h"
+#include "executor/workload/workload_offload.h"
 #include "formats/json/json.h"
+#include "memplan/budget.h"
 #include "memplan/ranks/meshes.h"
 
 /* ---- the request ---- */
@@ -43,48 +49,45 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
 {
     question *q = data;
     options o = *q->asked;
-    MP_CLEARED_BY(subject_free) subject s = {0};
-    char split[64];
-    const long long ep = mesh->size[MP_DIM_EP];
-    snprintf(split, sizeof split, "dp=%lld,ep=%lld,tp=%lld%s%s", ep, ep, (long long)mesh->size[MP_DIM_TP],
-             mesh->sequence ? "" : ",sp=0", mesh->data ? ",data=1" : "");
-    o.model.mesh = split;
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
+    o.model.mesh = (mp_mesh){.size = {mesh->size[MP_DIM_TP], mesh->size[MP_DIM_EP], 1, mesh->size[MP_DIM_EP], 1},
+                             .sequence = mesh->sequence,
+                             .data = mesh->data};
     o.model.batch = micro_batch;
     o.model.accumulate = 2;
     o.model.leaves_sums = true;
     o.model.shares_all = mesh->zero == 3;
-    o.model.offload = o.model.link = (text_list){0};
+    o.model.offload = o.model.link = (mp_text_list){0};
     o.model.offload_state = false;
     o.model.pipeline = NULL;
     o.model.chunks = 0;
-    MP_CHECK(subject_load(o.operands[0], &o, &s, err));
+    MP_CHECK(load_workload(o.operands[0], &o, &s, err));
     mesh_rate_of_model(&s, &q->rate);
     snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
-    MP_ENSURE(!mesh->data || s.split.part_bytes < s.split.whole_bytes, err, MP_UNSUPPORTED,
+    MP_ENSURE(!mesh->data || s.details->split.part_bytes < s.details->split.whole_bytes, err, MP_UNSUPPORTED,
               "this network has no weight that is worth splitting beside a split batch");
     *sent_bytes = s.traffic.sent_bytes;
-    *out = subject_take_graph(&s);
+    *out = mp_workload_take_graph(&s);
     return MP_OK;
 }
 
 /* Reads the options for copies to host memory. */
-static mp_status read_host(question *q, const own_device *device, mp_error *err)
+static mp_status read_host(question *q, const mp_own_device *device, mp_error *err)
 {
     mp_host *host = &q->request.host;
     bool has_host;
-    MP_CHECK(subject_host(q->asked, device, &has_host, &q->link, &host->bytes, err));
+    MP_CHECK(mp_workload_host(&q->asked->model, device, &has_host, &q->link, &host->bytes, err));
     host->link = has_host ? &q->link : NULL;
     host->takes_state = q->asked->model.offload_state;
     return MP_OK;
 }
 
-/* Reads --mesh. The directions that it names are fixed. The search varies all other directions. */
-static mp_status read_fixed(const options *o, mp_meshes_request *r, mp_error *err)
+/* Reads --mesh. The directions that it names are fixed; all other directions are free for the search. */
+static void read_fixed(const options *o, mp_meshes_request *r)
 {
-    if (!o->model.mesh) return MP_OK;
-    MP_CHECK(mp_mesh_read_some(o->model.mesh, &r->fixed, err));
+    if (!option_given(o, OPT_MESH)) return;
+    r->fixed = o->model.mesh;
     r->ranks.mesh.sequence = r->fixed.sequence;
-    return MP_OK;
 }
 
 /* Converts the options to a request of the search for meshes. If r->memory_bytes is 0, the memory of the device is used. */
@@ -92,19 +95,19 @@ static mp_status fill(question *q, mp_error *err)
 {
     const options *o = q->asked;
     mp_meshes_request *r = &q->request;
-    device_room room;
+    mp_device_room room;
     const mp_backend *backend;
-    own_device device;
-    MP_CHECK(room_of_options(o, &room, err));
-    if (!r->memory_bytes) r->memory_bytes = room_bytes(&room);
+    mp_own_device device;
+    MP_CHECK(mp_room_of_options(&o->model, &room, err));
+    if (!r->memory_bytes) r->memory_bytes = mp_room_bytes(&room);
     snprintf(q->within, sizeof q->within, "%s", mp_bytes_text(r->memory_bytes));
-    MP_CHECK(subject_device(&o->model, &backend, &device, err));
+    MP_CHECK(mp_workload_device(&o->model, &backend, &device, err));
     mesh_rate_of_device(&o->model, &device.profile, &q->rate);
     MP_CHECK(read_host(q, &device, err));
     const char *network = o->model.network ? o->model.network : mp_network_of_device(device.profile.name);
-    MP_CHECK(subject_network(network, &r->ranks.network, err));
+    MP_CHECK(mp_workload_network(network, &r->ranks.network, err));
     r->ranks.mesh.sequence = true;
-    MP_CHECK(read_fixed(o, r, err));
+    read_fixed(o, r);
     if (o->search.explain) {
         MP_CHECK(mp_mesh_read(o->search.explain, &q->explained, err));
         r->explained = &q->explained;
@@ -128,12 +131,13 @@ static int settle(question *q)
 {
     const options *o = q->asked;
     mp_error err = {0};
-    budget b = {.kind = BUDGET_DEVICE};
+    mp_budget b = {.kind = MP_BUDGET_DEVICE};
     const char *why = "is a percentage, but parallel needs a number of bytes, like 70GiB";
-    if (o->search.memory && (!budget_parse(o->search.memory, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
+    if (o->search.memory &&
+        (!mp_budget_parse(o->search.memory, &b, &why) || (b.kind != MP_BUDGET_BYTES && b.kind != MP_BUDGET_DEVICE)))
         return usage_error("--memory: '%s' %s", o->search.memory, why);
     if (!o->search.devices) return usage_error("parallel needs the number of devices; add --devices N");
-    if (b.kind == BUDGET_BYTES) q->request.memory_bytes = b.bytes;
+    if (b.kind == MP_BUDGET_BYTES) q->request.memory_bytes = b.bytes;
     return fill(q, &err) == MP_OK ? EXIT_DONE : input_failed(&err);
 }
 
@@ -202,14 +206,14 @@ static void find_remedies(const question *q, const mp_meshes *refused, remedy_li
     const options *o = q->asked;
     if (!strcmp(mesh_rate_type(&o->model), "fp32")) add_remedy(q, list, "--dtype bf16")->changed.model.dtype = "bf16";
     if (!q->request.host.link) {
-        model_options *m = &add_remedy(q, list, "--offload host --offload-state")->changed.model;
-        m->offload = (text_list){.n = 1, .items = host};
+        mp_workload_options *m = &add_remedy(q, list, "--offload host --offload-state")->changed.model;
+        m->offload = (mp_text_list){.n = 1, .items = host};
         m->offload_state = true;
     }
     if (!o->model.lora.n && !o->model.freeze.n)
-        add_remedy(q, list, "--lora 16:*")->changed.model.lora = (text_list){.n = 1, .items = adapters};
+        add_remedy(q, list, "--lora 16:*")->changed.model.lora = (mp_text_list){.n = 1, .items = adapters};
     if (o->search.micro_batch > 1) add_remedy(q, list, "--micro-batch 1")->changed.search.micro_batch = 1;
-    if (o->model.mesh) add_remedy(q, list, "without --mesh")->changed.model.mesh = NULL;
+    if (option_given(o, OPT_MESH)) add_remedy(q, list, "without --mesh")->changed.given[OPT_MESH] = false;
     for (size_t k = 0; k < list->n; k++) search_remedy(q, &list->items[k]);
     for (int k = 1; k <= DOUBLINGS; k++) {
         if (least_floor(refused) >> k > q->request.memory_bytes) continue;
@@ -361,7 +365,7 @@ int cmd_parallel(options *o)
     note_list notes = {.n = 0};
     const int rc = settle(&q);
     if (rc) return rc;
-    if (subject_is_graph(o->operands[0]))
+    if (mp_workload_is_graph(o->operands[0]))
         return usage_error("%s: parallel needs a model, but the input is a training graph", o->operands[0]);
     if (mp_meshes_search(&q.request, &found, &err) != MP_OK) return input_failed(&err);
     if (found->n_best)

@@ -6,13 +6,17 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
-#include "cli/subject/subject.h"
 #include "estimator/base/clock.h"
+#include "executor/workload/other_rules.h"
+#include "executor/workload/workload.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
+#include "memplan/budget.h"
 #include "memplan/smallest.h"
 #include "planner/search/searchers.h"
 #include "planner/segments/modules.h"
@@ -36,7 +40,7 @@ static int settle_modules(options *o)
 }
 
 /* Checks combinations of options that the option table cannot express. */
-static int settle(options *o, budget *b)
+static int settle(options *o, mp_budget *b)
 {
     const char *why = NULL;
     bool segments = !strcmp(o->search.solver, "segments");
@@ -48,9 +52,9 @@ static int settle(options *o, budget *b)
     if (o->talk.json && o->output.out && !strcmp(o->output.out, "-"))
         return usage_error("--json and -o - both write to standard output; omit one of them");
     if (!o->search.budget && !o->search.checkpoints && strcmp(o->search.solver, "none")) o->search.budget = "device";
-    if (o->search.budget && !budget_parse(o->search.budget, b, &why))
+    if (o->search.budget && !mp_budget_parse(o->search.budget, b, &why))
         return usage_error("--budget: '%s' %s", o->search.budget, why);
-    if (o->search.budget && b->kind == BUDGET_DEVICE) options_take_card(o);
+    if (o->search.budget && b->kind == MP_BUDGET_DEVICE) options_take_card(o);
     if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
         return usage_error("--second-stream needs --fuse backward");
     if (o->search.second_stream && o->model.offload.n)
@@ -102,8 +106,11 @@ static mp_status request_of(const outcome *out, const switches *off, int **check
     request->explains_bound = o->search.explain_bound;
     request->stages_off = off->stages_off;
     request->solvers_off = off->solvers_off;
-    if (o->search.checkpoints)
-        MP_CHECK(subject_checkpoints(out->subject, o->search.checkpoints, checkpoints, &request->n_checkpoints, err));
+    if (o->search.checkpoints) {
+        const size_t n_notes = out->workload->n_notes;
+        MP_CHECK(mp_workload_checkpoints(out->workload, o->search.checkpoints, checkpoints, &request->n_checkpoints, err));
+        print_notes(out->workload, n_notes);
+    }
     request->checkpoints = *checkpoints;
     return MP_OK;
 }
@@ -112,7 +119,7 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
 {
     const double start = mp_clock_now();
     const mp_status st = outcome_search(out, request, err);
-    if (st != MP_OK) mp_error_locate(err, out->subject->path, 0, 0);
+    if (st != MP_OK) mp_error_locate(err, out->workload->path, 0, 0);
     if (st == MP_OK && request->graph->n_tiers > 1) {
         MP_CHECK(find_plan_offload(out, request, err));
         out->planning_seconds = mp_clock_now() - start;
@@ -124,12 +131,12 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
     return MP_OK;
 }
 
-static mp_status prepare(const budget *b, const switches *off, outcome *out, int **checkpoints, mp_request *request,
+static mp_status prepare(const mp_budget *b, const switches *off, outcome *out, int **checkpoints, mp_request *request,
                          mp_error *err)
 {
     const options *o = out->asked;
-    MP_CHECK(subject_load(o->operands[0], o, out->subject, err));
-    if (!o->talk.quiet || o->talk.json) MP_CHECK(other_rules_of(o, out->subject, &out->other, err));
+    MP_CHECK(load_workload(o->operands[0], o, out->workload, err));
+    if (!o->talk.quiet || o->talk.json) MP_CHECK(mp_other_rules_of(&o->model, out->workload, &out->other, err));
     MP_CHECK(outcome_start(out, err));
     MP_CHECK(request_of(out, off, checkpoints, request, err));
     return o->search.budget ? outcome_find_budget(out, b, request, err) : MP_OK;
@@ -164,7 +171,7 @@ static int answer(const options *o, outcome *out, mp_error *err)
     int rc = EXIT_DONE;
     if (!out->answer.plan) rc = no_plan_status(is_refused(out));
     if (out->answer.plan && o->output.out)
-        written = mp_plan_write(out->answer.plan, out->subject->graph, o->output.out, &unwritten);
+        written = mp_plan_write(out->answer.plan, out->workload->graph, o->output.out, &unwritten);
     if (out->answer.plan && o->output.out && written == MP_OK) out->written = o->output.out;
     const bool is_optimal =
         out->answer.plan && out->answer.bound.ticks >= 0 && out->answer.plan->ticks <= out->answer.bound.ticks;
@@ -182,11 +189,11 @@ static int answer(const options *o, outcome *out, mp_error *err)
 int cmd_plan(options *o)
 {
     mp_error err = {0};
-    MP_CLEARED_BY(subject_free) subject s = {0};
-    MP_CLEARED_BY(outcome_free) outcome out = {.subject = &s, .asked = o};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
+    MP_CLEARED_BY(outcome_free) outcome out = {.workload = &s, .asked = o};
     mp_request request;
     MP_OWNED int *checkpoints = NULL;
-    budget b;
+    mp_budget b;
     switches off = {0};
     int rc = settle(o, &b);
     if (!rc && o->search.without) rc = read_without(o->search.without, &off);

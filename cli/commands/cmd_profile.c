@@ -11,6 +11,8 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/reports/link_report.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
@@ -20,6 +22,8 @@
 #include "executor/run/program_nodes.h"
 #include "executor/tiers/link_of_device.h"
 #include "executor/tiers/link_of_host.h"
+#include "executor/workload/own_device.h"
+#include "executor/workload/workload.h"
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"
 
@@ -88,7 +92,7 @@ static bool look(const mp_train_progress *now, void *data)
 static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, bool *measured,
                                mp_error *err)
 {
-    const mp_graph *g = t->subject.graph;
+    const mp_graph *g = t->workload.graph;
     MP_CLEARED_BY(mp_report_free) mp_report report = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     MP_OWNED int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
@@ -133,19 +137,19 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
                .logs = log_times_start(o),
                .shows = o->talk.shows_progress && terminal_rewrites(STDERR_FILENO)};
     mp_hyper hyper = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->model.optimizer));
-    mp_train_request request = {.program = t->subject.program,
+    mp_train_request request = {.program = t->workload.program,
                                 .execution = {.hyper = hyper, .seed = (uint64_t)o->search.seed, .profile = true},
                                 .n_steps = o->training.steps > 1 ? o->training.steps : STEPS};
-    MP_CHECK(mp_program_list_algorithms(t->subject.program, err));
-    MP_CHECK(new_costs(t->subject.program, pool, costs, err));
-    MP_CHECK(mp_parameter_source_open(t->subject.program, t->subject.file, (uint64_t)o->search.seed, true, &source, err));
-    MP_CHECK(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->search.seed, &feed, err));
+    MP_CHECK(mp_program_list_algorithms(t->workload.program, err));
+    MP_CHECK(new_costs(t->workload.program, pool, costs, err));
+    MP_CHECK(mp_parameter_source_open(t->workload.program, t->workload.file, (uint64_t)o->search.seed, true, &source, err));
+    MP_CHECK(mp_inputs_open_feed(t->workload.program, NULL, 0, (uint64_t)o->search.seed, &feed, err));
     request.feed = feed;
     request.parameters = source;
     request.progress = look;
     request.progress_data = &w;
     if (o->search.time_limit > 0) w.end = w.start + o->search.time_limit;
-    for (size_t i = 0; i < t->subject.graph->n_nodes; i++)
+    for (size_t i = 0; i < t->workload.graph->n_nodes; i++)
         if ((*costs)[i].n_algorithms > n_rounds) n_rounds = (*costs)[i].n_algorithms;
     w.n_rounds = n_rounds;
     interrupt_catch(true, !w.shows);
@@ -158,7 +162,7 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
     }
     MP_ENSURE(w.round > 0, err, MP_INFEASIBLE,
               "stopped before the second step; the first only warms up, so nothing is measured");
-    keep_algorithms(*costs, t->subject.graph->n_nodes, w.round);
+    keep_algorithms(*costs, t->workload.graph->n_nodes, w.round);
     *left_out = n_rounds - w.round;
     return MP_OK;
 }
@@ -188,7 +192,7 @@ static choice choice_of(const mp_node_cost *costs, size_t n)
 
 static void print_measured(const train_outcome *t, const choice *c, size_t left_out)
 {
-    print("%s, %s: a step takes %s with everything kept, the fastest of %zu.\n", t->subject.title, t->subject.graph->target,
+    print("%s, %s: a step takes %s with everything kept, the fastest of %zu.\n", t->workload.title, t->workload.graph->target,
           seconds_text(t->after.fastest_seconds), t->after.n_losses - 1);
     if (left_out)
         print("Stopped before all was measured: %zu more round%s would have compared other algorithms.\n", left_out,
@@ -196,12 +200,12 @@ static void print_measured(const train_outcome *t, const choice *c, size_t left_
     if (c->n_nodes)
         print("%zu node%s can be computed in several ways, %zu in all: %s as they are, %s with the fastest of each.\n",
               c->n_nodes, c->n_nodes == 1 ? "" : "s", c->n_algorithms, seconds_text(c->own), seconds_text(c->fastest));
-    print_profile(t->subject.graph, &t->after);
+    print_profile(t->workload.graph, &t->after);
 }
 
 static json_t *measured_json(const train_outcome *t, const choice *c, size_t left_out)
 {
-    const mp_graph *g = t->subject.graph;
+    const mp_graph *g = t->workload.graph;
     return json_pack("{s:o, s:s, s:f, s:I, s:I, s:I, s:f, s:f, s:o}", "model", mp_json_text(g->name), "target", g->target,
                      "step_seconds", t->after.fastest_seconds, "rounds_left_out", (json_int_t)left_out, "nodes_with_algorithms",
                      (json_int_t)c->n_nodes, "algorithms", (json_int_t)c->n_algorithms, "own_seconds", c->own,
@@ -213,9 +217,9 @@ static json_t *measured_json(const train_outcome *t, const choice *c, size_t lef
 static mp_status measure_links(const options *o, json_t **links, mp_error *err)
 {
     const mp_backend *backend;
-    own_device device;
+    mp_own_device device;
     mp_link_speed speed;
-    MP_CHECK(subject_device(&o->model, &backend, &device, err));
+    MP_CHECK(mp_workload_device(&o->model, &backend, &device, err));
     MP_ENSURE(backend, err, MP_UNSUPPORTED, "--link: profile can measure --device cpu or cuda only, not %s", o->model.device);
     MP_CHECK(backend->open(backend, err));
     for (size_t k = 0; k < o->output.links.n; k++) {
@@ -248,13 +252,13 @@ static int profile_links(const options *o)
 static mp_status measure_network(const options *o, mp_communicator **world, bool *is_first, mp_error *err)
 {
     const mp_backend *backend;
-    own_device device;
+    mp_own_device device;
     mp_network_speed speed;
     const bool fast = o->model.reduce && !strcmp(o->model.reduce, "fast");
     MP_CHECK(mp_communicator_open("mpi", world, err));
     *is_first = !mp_communicator_rank(*world);
     messages_as_rank(mp_communicator_rank(*world));
-    MP_CHECK(subject_device(&o->model, &backend, &device, err));
+    MP_CHECK(mp_workload_device(&o->model, &backend, &device, err));
     MP_ENSURE(backend && backend->is_host, err, MP_UNSUPPORTED, "--network: collectives run on --device cpu, not %s",
               o->model.device);
     MP_CHECK(mp_network_measure(*world, backend, fast, o->training.timeout > 0 ? o->training.timeout : 60, &speed, err));
@@ -296,16 +300,16 @@ int cmd_profile(options *o)
     if (!o->output.out) return usage_error("profile needs a file to write: -o costs.json");
     if (o->talk.json && !strcmp(o->output.out, "-"))
         return usage_error("--json and -o - both write to standard output; omit one of them");
-    mp_status st = subject_load(o->operands[0], o, &t.subject, &err);
-    if (st == MP_OK && !t.subject.program) st = MP_FAIL(&err, MP_INVALID, "profile runs a model on a backend: --device cpu");
-    if (st == MP_OK && t.subject.program->bindings->loss < 0)
+    mp_status st = load_workload(o->operands[0], o, &t.workload, &err);
+    if (st == MP_OK && !t.workload.program) st = MP_FAIL(&err, MP_INVALID, "profile runs a model on a backend: --device cpu");
+    if (st == MP_OK && t.workload.program->bindings->loss < 0)
         st = MP_FAIL(&err, MP_INVALID, "profile measures a training step, which needs a loss; omit --loss none");
     if (st != MP_OK) return input_failed(&err);
     if (measure(o, &t, pool, &costs, &left_out, &err) != MP_OK ||
-        mp_costs_write(o->output.out, t.subject.graph, costs, &err) != MP_OK)
+        mp_costs_write(o->output.out, t.workload.graph, costs, &err) != MP_OK)
         return output_failed(&err);
     if (!strcmp(o->output.out, "-")) return EXIT_DONE;
-    const choice c = choice_of(costs, t.subject.graph->n_nodes);
+    const choice c = choice_of(costs, t.workload.graph->n_nodes);
     if (o->talk.json) return print_json("profile", measured_json(&t, &c, left_out));
     print_measured(&t, &c, left_out);
     return EXIT_DONE;

@@ -7,11 +7,14 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
 #include "formats/base/text.h"
 #include "formats/pages/report_page.h"
+#include "memplan/budget.h"
 #include "memplan/sweep.h"
 
 static bool show(size_t k, size_t n, const mp_progress *search, void *p)
@@ -21,9 +24,9 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
 
 /* Searches for a plan within the budget. If there is none, prints the reason, sets *no_plan to the exit status, and the page is
  * written without a plan. */
-static mp_status search(const options *o, const budget *b, subject *s, int *no_plan, mp_error *err)
+static mp_status search(const options *o, const mp_budget *b, mp_workload *s, int *no_plan, mp_error *err)
 {
-    MP_CLEARED_BY(outcome_free) outcome out = {.subject = s, .asked = o};
+    MP_CLEARED_BY(outcome_free) outcome out = {.workload = s, .asked = o};
     mp_request request = outcome_request(&out);
     MP_CHECK(outcome_start(&out, err));
     MP_CHECK(outcome_find_budget(&out, b, &request, err));
@@ -41,7 +44,7 @@ static mp_status search(const options *o, const budget *b, subject *s, int *no_p
 }
 
 /* Computes a trade-off curve with little effort. *found is false if no searcher applies to the graph. */
-static mp_status find_curve(const options *o, const subject *s, int64_t floor_bytes, mp_sweep *sweep, bool *found,
+static mp_status find_curve(const options *o, const mp_workload *s, int64_t floor_bytes, mp_sweep *sweep, bool *found,
                             mp_error *err)
 {
     static const char *const solvers[] = {"segments", "priced"};
@@ -65,9 +68,9 @@ static mp_status find_curve(const options *o, const subject *s, int64_t floor_by
 int cmd_report(options *o)
 {
     mp_error err = {0};
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     MP_CLEARED_BY(mp_sweep_free) mp_sweep sweep = {0};
-    budget b;
+    mp_budget b;
     bool has_curve = false;
     const char *why = NULL, *ending = o->output.out ? strrchr(o->output.out, '.') : NULL;
     int no_plan = 0;
@@ -76,9 +79,9 @@ int cmd_report(options *o)
     if (strcmp(o->output.out, "-") && (!ending || strcasecmp(ending, ".html")))
         return usage_error("-o: a report's name must end in .html");
     if (o->output.plan && o->search.budget) return usage_error("--plan and --budget contradict each other; give one of them");
-    if (o->search.budget && !budget_parse(o->search.budget, &b, &why))
+    if (o->search.budget && !mp_budget_parse(o->search.budget, &b, &why))
         return usage_error("--budget: '%s' %s", o->search.budget, why);
-    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK ||
+    if (load_workload_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK ||
         mp_problem_floor(s.problem, &request.floor_bytes, NULL, &err) != MP_OK ||
         (o->search.budget && search(o, &b, &s, &no_plan, &err) != MP_OK)) {
         const int rc = input_failed(&err);

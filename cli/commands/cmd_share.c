@@ -6,11 +6,15 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/share_report.h"
 #include "cli/reports/share_run.h"
+#include "estimator/base/quantities.h"
 #include "estimator/graph/liveness.h"
+#include "executor/workload/other_rules.h"
 
 static const double TICK = 1e-9; /* seconds of a tick: times of jobs are compared in whole nanoseconds */
 
@@ -38,7 +42,7 @@ static int read_steps(const options *o, sharing *s)
         const char *comma = strchr(at, ',');
         const size_t length = comma ? (size_t)(comma - at) : strlen(at);
         int64_t steps;
-        if (length >= MP_TEXT_MAX || !parse_count(mp_text("%.*s", (int)length, at), &steps) || steps < 1)
+        if (length >= MP_TEXT_MAX || !mp_count_parse(mp_text("%.*s", (int)length, at), &steps) || steps < 1)
             return usage_error("--steps: '%.*s' is not a whole number of at least 1", (int)length, at);
         if (n < s->n_jobs) s->jobs[n].n_steps = steps;
         at = comma ? comma + 1 : NULL;
@@ -67,8 +71,9 @@ static mp_status load_jobs(const options *o, sharing *s, mp_error *err)
         while (as < i && (strcmp(o->operands[as], o->operands[i]) != 0 || s->jobs[as].n_steps != s->jobs[i].n_steps)) as++;
         s->jobs[i].as = as;
         if (as != i) continue;
-        MP_CHECK(subject_load(o->operands[i], o, &s->jobs[i].subject, err));
-        if (!o->talk.quiet || o->talk.json) MP_CHECK(other_rules_of(o, &s->jobs[i].subject, &s->jobs[i].other, err));
+        MP_CHECK(load_workload(o->operands[i], o, &s->jobs[i].workload, err));
+        if (!o->talk.quiet || o->talk.json)
+            MP_CHECK(mp_other_rules_of(&o->model, &s->jobs[i].workload, &s->jobs[i].other, err));
     }
     return MP_OK;
 }
@@ -77,8 +82,8 @@ static mp_status load_jobs(const options *o, sharing *s, mp_error *err)
 static mp_status find_card(const options *o, int64_t memory_bytes, sharing *s, mp_error *err)
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
-        device_room room;
-        room_of_subject(&sharing_job_of(s, i)->subject, o, &room);
+        mp_device_room room;
+        mp_room_of_workload(&sharing_job_of(s, i)->workload, &o->model, &room);
         MP_ENSURE(!i || !*room.name || !*s->room.name || !strcmp(room.name, s->room.name), err, MP_INVALID,
                   "the jobs are for different devices, %s and %s, but they must share one", s->room.name, room.name);
         if (!*s->room.name) s->room = room;
@@ -114,7 +119,7 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *data)
 static mp_status refuse_carried(const sharing *s, mp_error *err)
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
-        const subject *job = &sharing_job_of(s, i)->subject;
+        const mp_workload *job = &sharing_job_of(s, i)->workload;
         MP_ABOUT(err, job->path);
         for (size_t k = 0; k < job->graph->n_storages; k++) {
             const mp_storage *x = &job->graph->storages[k];
@@ -128,8 +133,8 @@ static mp_status refuse_carried(const sharing *s, mp_error *err)
 
 static mp_share_plans_request request_of(const options *o, const sharing_job *job, shower *x)
 {
-    return (mp_share_plans_request){.graph = job->subject.graph,
-                                    .problem = job->subject.problem,
+    return (mp_share_plans_request){.graph = job->workload.graph,
+                                    .problem = job->workload.problem,
                                     .n_steps = job->n_steps,
                                     .unit_seconds = TICK,
                                     .solver = o->search.solver,
@@ -150,7 +155,7 @@ static mp_status keep_all_of_jobs(const options *o, sharing *s, shower *x, bool 
     for (size_t i = 0; i < s->n_jobs; i++) {
         sharing_job *job = sharing_job_of(s, i);
         const mp_share_plans_request request = request_of(o, job, x);
-        MP_ABOUT(err, job->subject.path);
+        MP_ABOUT(err, job->workload.path);
         if (s->jobs[i].as == i) MP_CHECK(mp_share_plans_keep_all(&request, &job->plans, err));
         *fits = *fits && mp_add(bytes, job->plans.keep_all_bytes, &bytes);
     }
@@ -167,7 +172,7 @@ static mp_status plan_jobs(const options *o, sharing *s, shower *x, mp_error *er
     for (x->job = 0; s->is_searched && x->job < s->n_jobs; x->job++) {
         sharing_job *job = &s->jobs[x->job];
         if (job->as != x->job) continue;
-        MP_ABOUT(err, job->subject.path);
+        MP_ABOUT(err, job->workload.path);
         const mp_share_plans_request request = request_of(o, job, x);
         MP_CHECK(mp_share_plans_more(&request, &job->plans, err));
         s->stopped |= job->plans.stopped;
@@ -219,7 +224,7 @@ static mp_status split_card(sharing *s, mp_share_way way, mp_error *err)
 static mp_status profiles_of(const sharing_job *job, mp_share_profile *out, mp_error *err)
 {
     for (size_t k = 0; k < job->plans.n; k++)
-        MP_CHECK(mp_share_profile_of(job->subject.graph, job->plans.plans[k], TICK, &out[k], err));
+        MP_CHECK(mp_share_profile_of(job->workload.graph, job->plans.plans[k], TICK, &out[k], err));
     return MP_OK;
 }
 
@@ -241,7 +246,7 @@ static void profile_lists_free(profile_lists *p)
 static mp_status place_lockstep(sharing *s, mp_error *err)
 {
     const sharing_job *a = sharing_job_of(s, 0), *b = sharing_job_of(s, 1);
-    const mp_graph *const graphs[] = {a->subject.graph, b->subject.graph};
+    const mp_graph *const graphs[] = {a->workload.graph, b->workload.graph};
     const mp_share_plans *const plans[] = {&a->plans, &b->plans};
     const int64_t capacity_bytes = sharing_capacity(s, MP_SHARE_LOCKSTEP, 2);
     return mp_share_lockstep_place(graphs, plans, TICK, capacity_bytes, &s->lockstep, &s->arena, err);

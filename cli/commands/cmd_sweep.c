@@ -6,15 +6,19 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/options/picture_file.h"
 #include "cli/reports/budget_bytes.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/sweep_report.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
+#include "executor/workload/workload_budget.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/json.h"
+#include "memplan/budget.h"
 #include "memplan/pictures/curve_picture.h"
 #include "memplan/sweep.h"
 
@@ -25,7 +29,7 @@ typedef struct wanted {
     mp_pool *pool; /* owns all arrays of this struct */
     size_t n_solvers, n_budgets;
     const char **solvers, **budget_texts;
-    budget *budgets; /* the budgets of --budgets, parsed */
+    mp_budget *budgets; /* the budgets of --budgets, parsed */
     int64_t *bytes;
 } wanted;
 
@@ -67,7 +71,7 @@ static int read_budgets(const search_options *o, wanted *w)
     w->bytes = mp_pool_alloc(w->pool, w->n_budgets, sizeof *w->bytes);
     for (size_t k = 0; !rc && w->budgets && k < w->n_budgets; k++) {
         const char *why = "works in plan and train only; give sweep numbers, like 8GiB or 60%";
-        if (!budget_parse(w->budget_texts[k], &w->budgets[k], &why) || budget_is_of_device(&w->budgets[k]))
+        if (!mp_budget_parse(w->budget_texts[k], &w->budgets[k], &why) || mp_budget_is_of_device(&w->budgets[k]))
             return usage_error("--budgets: '%s' %s", w->budget_texts[k], why);
     }
     return rc;
@@ -94,12 +98,12 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *data)
     return search ? progress_show(search, data) : progress_next(data, mp_text("%zu of %zu", k + 1, n));
 }
 
-static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_sweep *found, mp_error *err)
+static mp_status sweep(const options *o, const wanted *w, const mp_workload *s, mp_sweep *found, mp_error *err)
 {
     mp_status st = MP_OK;
     progress shown;
     int64_t floor_bytes;
-    MP_CLEARED_BY(budget_ends_free) budget_ends ends = {0};
+    MP_CLEARED_BY(mp_budget_ends_free) mp_budget_ends ends = {0};
     mp_request smallest = {.graph = s->graph, .problem = s->problem, .keep_order = o->search.keep_order};
     mp_sweep_request request = {.graph = s->graph,
                                 .problem = s->problem,
@@ -115,12 +119,12 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
                                 .progress_data = &shown};
     memcpy(smallest.tier_bytes, s->tier_bytes, sizeof smallest.tier_bytes);
     memcpy(request.tier_bytes, s->tier_bytes, sizeof request.tier_bytes);
-    MP_CHECK(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
+    MP_CHECK(find_budget_ends(w->budgets, request.n_budgets, o, &smallest, &ends, err));
     MP_CHECK(mp_problem_floor(s->problem, &floor_bytes, NULL, err));
     for (size_t k = 0; k < request.n_budgets; k++) {
-        const char *why = budget_lacks_unit(&w->budgets[k], ends.peak_bytes);
+        const char *why = mp_budget_lacks_unit(&w->budgets[k], ends.peak_bytes);
         MP_ENSURE(!why, err, MP_INVALID, "--budgets: %s", why);
-        w->bytes[k] = budget_resolve(&w->budgets[k], ends.peak_bytes, ends.smallest_bytes);
+        w->bytes[k] = mp_budget_resolve(&w->budgets[k], ends.peak_bytes, ends.smallest_bytes);
     }
     progress_start(&shown, o, floor_bytes, INT64_MAX);
     st = mp_sweep_budgets(&request, found, err);
@@ -182,9 +186,9 @@ static json_t *bounds_json(const mp_sweep *found)
     return list;
 }
 
-static json_t *sweep_json(const subject *s, const mp_sweep *found)
+static json_t *sweep_json(const mp_workload *s, const mp_sweep *found)
 {
-    const int64_t batch = subject_batch(s);
+    const int64_t batch = mp_workload_batch(s);
     return json_pack("{s:o, s:o, s:I, s:I, s:I, s:f, s:b, s:o, s:s?, s:o, s:o}", "model",
                      mp_json_text(s->graph->name ? s->graph->name : ""), "batch", mp_json_integer_if(batch > 0, batch),
                      "static_bytes", (json_int_t)found->static_bytes, "floor_bytes", (json_int_t)found->floor_bytes,
@@ -220,13 +224,13 @@ static bool is_none_proved(const mp_sweep *found)
 int cmd_sweep(options *o)
 {
     mp_error err = {0};
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     MP_CLEARED_BY(mp_sweep_free) mp_sweep found = {0};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     wanted w = {.pool = pool};
     int rc = settle(o, &w);
     if (rc) return rc;
-    if (subject_load(o->operands[0], o, &s, &err) != MP_OK) return input_failed(&err);
+    if (load_workload(o->operands[0], o, &s, &err) != MP_OK) return input_failed(&err);
     if (sweep(o, &w, &s, &found, &err) != MP_OK) return input_failed(&err);
     rc = any_feasible(&found) ? EXIT_DONE : no_plan_status(is_none_proved(&found));
     if (found.stopped) complain("the sweep was cut short; this is what it had found");

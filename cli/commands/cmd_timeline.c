@@ -3,9 +3,11 @@
 
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/options/picture_file.h"
 #include "cli/reports/pipeline.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
 #include "formats/canvas/canvas.h"
 #include "formats/pages/trace.h"
 #include "memplan/pictures/timeline_picture.h"
@@ -19,7 +21,7 @@ static mp_timeline_view view_of(const output_options *o)
 int cmd_timeline(options *o)
 {
     mp_error err = {0};
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     const mp_timeline_view view = view_of(&o->output);
     if (!o->output.out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
     bool is_pipeline;
@@ -32,7 +34,7 @@ int cmd_timeline(options *o)
     if (!trace && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .json", err.message);
     if (trace && option_given(o, OPT_VIEW)) return usage_error("--view is for pictures, not for a trace (-o FILE.json)");
     if (view == MP_VIEW_ARENA && !o->output.plan) return usage_error("--view arena needs --plan, a plan with offsets");
-    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) return input_failed(&err);
+    if (load_workload_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) return input_failed(&err);
     if (view == MP_VIEW_ARENA && s.plan->n_places == 0) {
         complain("%s: the plan has no offsets, so there is no address map to draw: memplan plan writes them", o->output.plan);
         return EXIT_NO;

@@ -10,6 +10,8 @@
 #include "cli/messages/rank_interrupt.h"
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/options/outputs.h"
 #include "cli/options/picture_file.h"
 #include "cli/reports/pipeline.h"
@@ -21,9 +23,12 @@
 #include "estimator/base/clock.h"
 #include "executor/data/inputs.h"
 #include "executor/run/execution.h"
+#include "executor/workload/workload.h"
+#include "executor/workload/workload_pipeline.h"
 #include "formats/base/file.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/arena.h"
+#include "memplan/budget.h"
 #include "memplan/pictures/loss_picture.h"
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
@@ -94,7 +99,7 @@ static bool show_step(const mp_train_progress *now, void *data)
 }
 
 /* Checks combinations of options that the option table cannot express. */
-static int settle(options *o, budget *b, picture_file *picture)
+static int settle(options *o, mp_budget *b, picture_file *picture)
 {
     const char *why = NULL;
     if (!option_given(o, OPT_DEVICE) && !o->output.plan) o->model.device = "cpu";
@@ -117,15 +122,15 @@ static int settle(options *o, budget *b, picture_file *picture)
     if (o->output.out && mp_canvas_check_path(picture->path, &err) != MP_OK) return usage_error("-o: %s", err.message);
     if (o->output.out && o->training.steps == 1) return usage_error("-o: a curve needs two steps or more");
     if (o->training.save_every && !o->training.save) return usage_error("--save-every needs --save FILE");
-    if (o->search.budget && !budget_parse(o->search.budget, b, &why))
+    if (o->search.budget && !mp_budget_parse(o->search.budget, b, &why))
         return usage_error("--budget: '%s' %s", o->search.budget, why);
     return EXIT_DONE;
 }
 
-static mp_status search(const options *o, const budget *b, train_outcome *t, mp_error *err)
+static mp_status search(const options *o, const mp_budget *b, train_outcome *t, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_CLEARED_BY(outcome_free) outcome out = {.subject = &t->subject, .asked = o};
+    MP_CLEARED_BY(outcome_free) outcome out = {.workload = &t->workload, .asked = o};
     const mp_answer *a = &out.answer;
     mp_request request = outcome_request(&out);
     MP_CHECK(outcome_start(&out, err));
@@ -140,22 +145,22 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
               "not known whether anything fits %s: the search was stopped before it found a plan (floor %s)", text, least);
     MP_ENSURE(a->plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %lld bytes, and the floor is %s",
               proved ? "nothing fits" : "not known whether anything fits", text, (long long)mp_plan_need(a->smallest), least);
-    t->subject.plan = out.answer.plan;
+    t->workload.plan = out.answer.plan;
     out.answer.plan = NULL;
     if (o->search.second_stream) {
-        MP_CHECK(mp_plan_second_stream(request.graph, &t->subject.plan, &t->second_stream, err));
+        MP_CHECK(mp_plan_second_stream(request.graph, &t->workload.plan, &t->second_stream, err));
         t->has_second_stream = true;
     }
     return st;
 }
 
 /* Searches for a plan of the pipeline stage that this process runs. */
-static mp_status search_stage(const options *o, const budget *b, train_outcome *t, mp_error *err)
+static mp_status search_stage(const options *o, const mp_budget *b, train_outcome *t, mp_error *err)
 {
     rank_plan_request request = {.asked = o, .budget = b};
-    MP_CHECK(pipeline_plan_rank(&request, &t->subject, &t->subject.plan, err));
-    if (!t->subject.plan) t->no_plan = no_plan_status(false);
-    MP_ENSURE(t->subject.plan, err, MP_INFEASIBLE, "no plan was found for stage %d within %s", t->subject.rank.rank,
+    MP_CHECK(pipeline_plan_rank(&request, &t->workload, &t->workload.plan, err));
+    if (!t->workload.plan) t->no_plan = no_plan_status(false);
+    MP_ENSURE(t->workload.plan, err, MP_INFEASIBLE, "no plan was found for stage %d within %s", t->workload.rank.rank,
               mp_bytes_text(request.budget_bytes));
     return MP_OK;
 }
@@ -164,21 +169,21 @@ static mp_status search_stage(const options *o, const budget *b, train_outcome *
 static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
 {
     int64_t bytes; /* one number, because in `train` a rank runs a single chunk */
-    if (!t->subject.rank.shape.n_ranks) return MP_OK;
-    MP_CHECK(mp_rank_held_bytes(&t->subject.rank, plan->steps, plan->n_steps, &bytes, err));
-    return subject_hold(&t->subject, &bytes, err);
+    if (!t->workload.rank.shape.n_ranks) return MP_OK;
+    MP_CHECK(mp_rank_held_bytes(&t->workload.rank, plan->steps, plan->n_steps, &bytes, err));
+    return mp_workload_hold(&t->workload, &bytes, err);
 }
 
 /* Builds the plan of the keep-all run with the algorithms of the other plan. Different algorithms have different rounding
  * errors, but the results of both runs should be equal. */
 static mp_status keep_all_like(train_outcome *t, mp_error *err)
 {
-    const mp_graph *g = t->subject.graph;
+    const mp_graph *g = t->workload.graph;
     mp_plan *keep_all = NULL;
     MP_OWNED int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
     MP_ENSURE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
-    for (size_t k = 0; k < t->subject.plan->n_steps; k++) {
-        const mp_step *step = &t->subject.plan->steps[k];
+    for (size_t k = 0; k < t->workload.plan->n_steps; k++) {
+        const mp_step *step = &t->workload.plan->steps[k];
         const mp_node *node = &g->nodes[step->node];
         if (mp_node_has_algorithms(node) && !node->alternatives[step->alternative].returns)
             alternatives[step->node] = step->alternative;
@@ -203,12 +208,12 @@ static mp_hyper hyper_of(const options *o)
 }
 
 /* Searches for a plan on the first of the ranks with this graph, and sends the plan to the other ranks with this graph. */
-static mp_status find_plan(const options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
+static mp_status find_plan(const options *o, const mp_budget *b, train_outcome *t, ranks *r, mp_error *err)
 {
     mp_status st = MP_OK;
     if (train_searches(t, r)) st = (*r->stage ? search_stage : search)(o, b, t, err);
-    if (st == MP_OK && t->subject.plan && t->subject.plan->arena_bytes < 0)
-        st = mp_arena_layout(t->subject.graph, t->subject.plan, err);
+    if (st == MP_OK && t->workload.plan && t->workload.plan->arena_bytes < 0)
+        st = mp_arena_layout(t->workload.graph, t->workload.plan, err);
     return train_share_plan(o, t, r, st, err);
 }
 
@@ -217,51 +222,51 @@ static mp_status load(options *o, train_outcome *t, ranks *r, mp_error *err)
 {
     const char *plan = o->output.plan;
     const char *own_plan = plan && *r->stage ? output_part(plan, "rank", r->stage_number) : plan;
-    MP_CHECK(subject_load_with_plan(o->operands[0], own_plan, o, &t->subject, err));
+    MP_CHECK(load_workload_with_plan(o->operands[0], own_plan, o, &t->workload, err));
     const bool had_joined = r->world;
     MP_CHECK(train_join(o, r, err)); /* the mesh may be stated by the plan file instead of --mesh */
     MP_CHECK(train_check_alone(r, err));
     MP_ENSURE(had_joined || !o->model.own_device || strcmp(o->model.device, "cuda") != 0, err, MP_UNSUPPORTED,
-              "on GPUs, --plan needs the mesh, too, so that each rank chooses its device; add --mesh %s", o->model.mesh);
-    MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
+              "on GPUs, --plan needs the mesh, too, so that each rank chooses its device; add --mesh %s",
+              mp_mesh_write(&o->model.mesh).text);
+    MP_ENSURE(t->workload.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
               "train keeps the tensors that its own kernels read, so it cannot run --rules pytorch");
-    MP_ENSURE(t->subject.not_run.code == MP_OK, err, MP_UNSUPPORTED, "%s", t->subject.not_run.message);
-    MP_ENSURE(t->subject.program || !*r->stage || strcmp(o->model.device, "cpu"), err, MP_UNSUPPORTED,
-              "the schedule %s can be planned but not trained yet", mp_schedule_name(t->subject.rank.shape.schedule));
-    MP_ENSURE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
+    MP_ENSURE(t->workload.details->not_run.code == MP_OK, err, MP_UNSUPPORTED, "%s", t->workload.details->not_run.message);
+    MP_ENSURE(t->workload.program || !*r->stage || strcmp(o->model.device, "cpu"), err, MP_UNSUPPORTED,
+              "the schedule %s can be planned but not trained yet", mp_schedule_name(t->workload.rank.shape.schedule));
+    MP_ENSURE(t->workload.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
               o->model.device);
-    MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
+    MP_ENSURE(t->workload.program->bindings->loss >= 0, err, MP_INVALID,
               "training needs a loss, so --loss none is not for train");
-    MP_CHECK(mp_program_check_ranks(t->subject.program, err));
-    MP_ENSURE(!(t->subject.ranks.mesh.zero || *r->stage) || !o->training.save || mp_is_folder(o->training.save) ||
+    MP_CHECK(mp_program_check_ranks(t->workload.program, err));
+    MP_ENSURE(!(t->workload.ranks.mesh.zero || *r->stage) || !o->training.save || mp_is_folder(o->training.save) ||
                   access(o->training.save, F_OK),
               err, MP_INVALID, "--save %s: ranks that %s save into a folder, but this is a file", o->training.save,
               *r->stage ? "have stages of a pipeline (pp)" : "share state out (shard)");
     return MP_OK;
 }
 
-static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
+static mp_status prepare(options *o, const mp_budget *b, train_outcome *t, ranks *r, mp_error *err)
 {
     MP_CHECK(train_join(o, r, err));
     MP_CHECK(train_take_stage(o, r, err));
     MP_CHECK(train_end_together(o, r, load(o, t, r, err), true, err));
-    if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->subject.program->backend, err));
-    MP_CHECK(subject_hold(&t->subject, NULL, err));
-    MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
-    const mp_hyper hyper = hyper_of(o);
-    MP_CHECK(train_agree(o, t, r, &hyper, err));
+    if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->workload.program->backend, err));
+    MP_CHECK(mp_workload_hold(&t->workload, NULL, err));
+    MP_CHECK(train_keep_all(t->workload.graph, NULL, &t->keep_all, err));
+    MP_CHECK(train_agree(o, t, r, err));
     if (!o->output.plan) MP_CHECK(find_plan(o, b, t, r, err));
-    if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
-    if (t->subject.plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->subject.plan, err));
-    return mp_makespan_copying(t->subject.graph, t->subject.plan->steps, t->subject.plan->n_steps, &t->copying, err);
+    if (o->training.before && mp_graph_has_algorithms(t->workload.graph)) MP_CHECK(keep_all_like(t, err));
+    if (t->workload.plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->workload.graph, t->workload.plan, err));
+    return mp_makespan_copying(t->workload.graph, t->workload.plan->steps, t->workload.plan->n_steps, &t->copying, err);
 }
 
 /* Sets the memory or the file of each tier to which the plan copies. Then allocates all memory of the plan and releases it
  * again, so that a lack of memory is reported before the first run. */
 static mp_status try_tiers(const train_outcome *t, mp_execution_options *execution, mp_error *err)
 {
-    const subject *s = &t->subject;
+    const mp_workload *s = &t->workload;
     MP_OWNED_BY(mp_execution_free) mp_execution *tried = NULL;
     memcpy(execution->bytes_per_second, s->bytes_per_second, sizeof s->bytes_per_second);
     for (size_t m = 1; m < s->graph->n_tiers; m++)
@@ -278,7 +283,7 @@ static void step_progress_end(step_progress *shown)
 }
 
 /* Runs the keep-all run and the planned run. *reads: a failure concerns the user's input, and not training or saving. */
-static mp_status run(const options *o, const text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
+static mp_status run(const options *o, const mp_text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
     MP_CLEARED_BY(train_inputs_free) train_inputs in = {0};
@@ -293,7 +298,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
                            .grace = 1,
                            .is_rank = r->world};
     if (!train_is_silent(r)) shown.logs = log_times_start(o);
-    mp_train_request request = {.program = t->subject.program,
+    mp_train_request request = {.program = t->workload.program,
                                 .plan = t->keep_all,
                                 .execution = {.hyper = hyper_of(o),
                                               .seed = (uint64_t)o->search.seed,
@@ -325,14 +330,14 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     }
     MP_OWNED mp_step_time *times = NULL;
     if (o->training.trace) {
-        MP_ENSURE(!t->subject.program->backend->side_begin, err, MP_UNSUPPORTED,
+        MP_ENSURE(!t->workload.program->backend->side_begin, err, MP_UNSUPPORTED,
                   "--trace records the CPU only; use the GPU's profiler for its kernels");
-        times = mp_alloc(t->subject.plan->n_steps, sizeof *times);
+        times = mp_alloc(t->workload.plan->n_steps, sizeof *times);
         MP_ENSURE(times, err, MP_NOMEM, "out of memory");
     }
     request.execution.times = times;
-    MP_CHECK(hold_for(t, t->subject.plan, err));
-    request.plan = t->subject.plan;
+    MP_CHECK(hold_for(t, t->workload.plan, err));
+    request.plan = t->workload.plan;
     request.save = o->training.save;
     shown.saves = o->training.save;
     request.save_every = o->training.save_every;
@@ -343,7 +348,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
 
 /* Moves each --data NAME=FILE (a file with the values of an input) to *files. A --data NAME (the input is data and no
  * parameter) is not moved. */
-static mp_status split_data(options *o, text_list *files, mp_error *err)
+static mp_status split_data(options *o, mp_text_list *files, mp_error *err)
 {
     size_t n = 0;
     for (size_t k = 0; k < o->model.data.n; k++) {
@@ -363,7 +368,7 @@ static mp_status draw_loss(const options *o, const train_outcome *t, picture_fil
 {
     mp_status st = picture_file_open(picture, err);
     if (st == MP_OK)
-        st = mp_loss_picture(t->subject.title, t->after.losses, t->after.n_losses, t->after.first_step, picture->path, err);
+        st = mp_loss_picture(t->workload.title, t->after.losses, t->after.n_losses, t->after.first_step, picture->path, err);
     return picture_file_close(picture, &o->output, st, err);
 }
 
@@ -408,8 +413,8 @@ static int train(options *o, ranks *r)
 {
     mp_error err = {0};
     MP_CLEARED_BY(train_outcome_free) train_outcome t = {.fast = o->model.fast, .verbose = o->talk.verbose};
-    MP_CLEARED_BY(text_list_free) text_list files = {0};
-    budget b;
+    MP_CLEARED_BY(mp_text_list_free) mp_text_list files = {0};
+    mp_budget b;
     picture_file picture;
     bool reads;
     int rc = settle(o, &b, &picture);

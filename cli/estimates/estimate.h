@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "cli/options/options.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
 #include "memplan/summary.h"
 #include "memplan/update_effect.h"
 
@@ -29,7 +29,7 @@ typedef struct savings {
 /* Computes the savings of options that the user did not give: updates within backward, SGD without state, bf16, autocast, half
  * the batch, LoRA adapters on the products of attention, and recomputed segments between evenly spread checkpoints. Skips
  * options that are impossible for the model or the device. MP_NOMEM, or a failure to build the graph. */
-mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, savings *out, mp_error *err);
+mp_status savings_find(const options *o, const mp_workload *s, int64_t peak_bytes, savings *out, mp_error *err);
 /* Prints the largest savings, at most `most` lines. */
 void report_savings(const savings *s, size_t most);
 json_t *savings_json(const savings *s);
@@ -43,7 +43,7 @@ typedef struct update_comparison {
     int64_t cache_bytes;
 } update_comparison;
 
-/* Builds the training graph once per mode of --fuse, and measures each with everything kept. Errors as subject_load. */
+/* Builds the training graph once per mode of --fuse, and measures each with everything kept. Errors as mp_workload_load. */
 mp_status compare_updates(const options *o, update_comparison *out, mp_error *err);
 void print_update_comparison(const update_comparison *c);
 json_t *update_comparison_json(const update_comparison *c);
@@ -65,11 +65,11 @@ json_t *text_or_null(const char *text);
 
 /* Prints the tensors that no operator computes, grouped by role and rule. For each group prints their number and the first
  * names. Of the constants, lists only floating-point tensors that are not settings, because only these could be trained. */
-void report_roles(const mp_model *model, const model_options *o);
+void report_roles(const mp_model *model, const mp_workload_options *o);
 /* Counts the elements of all parameters that the file trains, and the elements of those that are not frozen. This includes
  * parameters on which the loss does not depend (of an auxiliary output). */
-void count_parameters(const mp_model *model, const model_options *o, int64_t *all, int64_t *trained);
-json_t *roles_json(const mp_model *model, const model_options *o);
+void count_parameters(const mp_model *model, const mp_workload_options *o, int64_t *all, int64_t *trained);
+json_t *roles_json(const mp_model *model, const mp_workload_options *o);
 
 /* ---- synthetic inputs: the values that memplan generates for each input if a training has no data file for it ---- */
 

@@ -9,14 +9,14 @@
 #include "cli/messages/print.h"
 #include "formats/json/json.h"
 
-static bool is_frozen(const mp_tensor *t, const model_options *o)
+static bool is_frozen(const mp_tensor *t, const mp_workload_options *o)
 {
     bool frozen = false;
     for (size_t k = 0; t->role == MP_ROLE_PARAMETER && k < o->freeze.n; k++) frozen |= !fnmatch(o->freeze.items[k], t->name, 0);
     return frozen;
 }
 
-void count_parameters(const mp_model *model, const model_options *o, int64_t *all, int64_t *trained)
+void count_parameters(const mp_model *model, const mp_workload_options *o, int64_t *all, int64_t *trained)
 {
     *all = *trained = 0;
     for (size_t k = 0; k < model->n_tensors; k++) {
@@ -27,7 +27,7 @@ void count_parameters(const mp_model *model, const model_options *o, int64_t *al
     }
 }
 
-static const char *reason_of(const mp_tensor *t, const model_options *o)
+static const char *reason_of(const mp_tensor *t, const mp_workload_options *o)
 {
     return is_frozen(t, o) ? "frozen with --freeze"
            : t->is_frozen  ? "frozen: adapters are trained (--lora)"
@@ -47,12 +47,12 @@ static bool is_decision(const mp_tensor *t)
     return t->role != MP_ROLE_CONSTANT || (mp_dtype_is_float(t->dtype) && t->rank > 0 && mp_tensor_elements(t) > 1);
 }
 
-static bool is_of_group(const mp_tensor *t, const mp_tensor *first, const model_options *o)
+static bool is_of_group(const mp_tensor *t, const mp_tensor *first, const mp_workload_options *o)
 {
     return is_listed(t) && is_decision(t) && t->role == first->role && !strcmp(reason_of(t, o), reason_of(first, o));
 }
 
-static void report_group(const mp_model *model, size_t k, const model_options *o)
+static void report_group(const mp_model *model, size_t k, const mp_workload_options *o)
 {
     enum { NAMED = 3 };
     const mp_tensor *first = &model->tensors[k];
@@ -66,7 +66,7 @@ static void report_group(const mp_model *model, size_t k, const model_options *o
     print("%s\n", n > NAMED ? ", ..." : "");
 }
 
-void report_roles(const mp_model *model, const model_options *o)
+void report_roles(const mp_model *model, const mp_workload_options *o)
 {
     puts("\nInputs of the model:");
     for (int role = MP_ROLE_DATA; role <= MP_ROLE_CONSTANT; role++)
@@ -78,13 +78,13 @@ void report_roles(const mp_model *model, const model_options *o)
         }
 }
 
-static json_t *role_json(const mp_tensor *t, const model_options *o)
+static json_t *role_json(const mp_tensor *t, const mp_workload_options *o)
 {
     return json_pack("{s:o, s:s, s:o, s:I}", "name", mp_json_text(t->name), "role", mp_role_name(t->role), "reason",
                      mp_json_text(reason_of(t, o)), "elements", (json_int_t)(t->rank < 0 ? 0 : mp_tensor_elements(t)));
 }
 
-json_t *roles_json(const mp_model *model, const model_options *o)
+json_t *roles_json(const mp_model *model, const mp_workload_options *o)
 {
     json_t *list = json_array();
     for (size_t k = 0; k < model->n_tensors; k++)

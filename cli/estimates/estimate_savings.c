@@ -1,6 +1,9 @@
 /* estimate_savings.c - measures how much memory other options would save. It builds the graph again with one option changed. It
  * also measures evenly spread checkpoints. */
 #include "cli/estimates/estimate.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
+#include "executor/workload/other_rules.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,8 +32,9 @@ static mp_status try_options(const options *asked, const char *what, savings *ou
 {
     mp_error ours = {0};
     mp_update_effect effect;
-    MP_CLEARED_BY(subject_free) subject s = {0};
-    if (subject_load(asked->operands[0], asked, &s, &ours) == MP_OK && mp_update_effect_of(s.graph, 1, &effect, &ours) == MP_OK)
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
+    if (load_workload(asked->operands[0], asked, &s, &ours) == MP_OK &&
+        mp_update_effect_of(s.graph, 1, &effect, &ours) == MP_OK)
         add(out, what, effect.peak_bytes, -1);
     MP_ENSURE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
     return MP_OK;
@@ -46,7 +50,7 @@ static mp_status try_adapters(const options *asked, const mp_model *model, savin
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         size_t matrices = 0;
         options own = *asked;
-        own.model.lora = (text_list){.items = (const char **)names[k], .n = names[k][1] ? 2 : 1};
+        own.model.lora = (mp_text_list){.items = (const char **)names[k], .n = names[k][1] ? 2 : 1};
         for (size_t i = 0; i < own.model.lora.n; i++) {
             int rank;
             const char *pattern;
@@ -59,7 +63,7 @@ static mp_status try_adapters(const options *asked, const mp_model *model, savin
     return MP_OK;
 }
 
-static mp_status try_segments(const subject *s, savings *out, mp_error *err)
+static mp_status try_segments(const mp_workload *s, savings *out, mp_error *err)
 {
     mp_error ours = {0};
     MP_OWNED mp_spread_point *points = NULL;
@@ -79,12 +83,12 @@ static mp_status try_segments(const subject *s, savings *out, mp_error *err)
     return MP_OK;
 }
 
-mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, savings *out, mp_error *err)
+mp_status savings_find(const options *o, const mp_workload *s, int64_t peak_bytes, savings *out, mp_error *err)
 {
     options asked = *o;
     *out = (savings){.peak_bytes = peak_bytes};
     for (size_t k = 0; k < s->graph->n_nodes; k++) out->ticks += s->graph->nodes[k].alternatives[0].ticks;
-    if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
+    if (!s->model || s->graph->n_nodes > MP_WORKLOAD_TRIED_NODES) return MP_OK;
     if (strcmp(o->model.fuse, "backward") != 0 && o->model.clip_norm <= 0 && o->model.accumulate <= 1) {
         asked.model.fuse = "backward";
         MP_CHECK(try_options(&asked, "--fuse backward", out, err));

@@ -1,26 +1,30 @@
 /* estimate_updates.c - compares the memory of all modes of --fuse, in which the optimizer's updates run at different times. */
 #include "cli/estimates/estimate.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
+#include "executor/workload/own_device.h"
+#include "formats/base/text.h"
 
 #include <stdio.h>
 
 #include "cli/messages/print.h"
 #include "cli/messages/screen.h"
-#include "cli/subject/subject.h"
 #include "estimator/training/target.h"
+#include "executor/workload/workload.h"
 #include "formats/json/json.h"
 
 mp_status compare_updates(const options *o, update_comparison *out, mp_error *err)
 {
     const mp_backend *backend;
-    own_device device;
-    MP_CHECK(subject_device(&o->model, &backend, &device, err));
+    mp_own_device device;
+    MP_CHECK(mp_workload_device(&o->model, &backend, &device, err));
     *out = (update_comparison){.cache_bytes = device.profile.cache_bytes};
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         options asked = *o;
-        MP_CLEARED_BY(subject_free) subject s = {0};
+        MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
         asked.model.fuse = mp_fuse_name((mp_fuse)fuse);
         if (fuse == MP_FUSE_BACKWARD && o->model.clip_norm > 0) continue;
-        MP_CHECK(subject_load(o->operands[0], &asked, &s, err));
+        MP_CHECK(load_workload(o->operands[0], &asked, &s, err));
         MP_CHECK(mp_update_effect_of(s.graph, out->cache_bytes, &out->effects[fuse], err));
         out->is_possible[fuse] = true;
     }

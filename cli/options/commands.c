@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "cli/messages/nearest.h"
+#include "formats/base/nearest.h"
 
 _Static_assert(N_COMMANDS <= 32, "an option's row names its commands by the bits of an unsigned");
 
@@ -23,10 +23,10 @@ const command *command_find(const char *name)
 const command *command_named(const char *name)
 {
     const command *found = command_find(name);
-    nearest n = nearest_to(name);
-    for (size_t k = 0; k < N_COMMANDS; k++) nearest_offer(&n, commands[k].name);
-    if (!found && nearest_found(&n))
-        complain("there is no command '%s'; did you mean '%s'?", name, nearest_found(&n));
+    mp_nearest n = mp_nearest_to(name);
+    for (size_t k = 0; k < N_COMMANDS; k++) mp_nearest_offer(&n, commands[k].name);
+    if (!found && mp_nearest_found(&n))
+        complain("there is no command '%s'; did you mean '%s'?", name, mp_nearest_found(&n));
     else if (!found)
         complain("there is no command '%s'; 'memplan help' lists them", name);
     return found;

@@ -27,12 +27,12 @@ void help_wrap(FILE *to, const char *text, int indent, int column, int columns)
     fputc('\n', to);
 }
 
-bool help_takes(const command *c, const option_row *row)
+bool help_takes(const command *c, const mp_option_row *row)
 {
     return row->commands >> (c - commands) & 1;
 }
 
-const char *help_choices(const option_row *row, const char *quote)
+const char *help_choices(const mp_option_row *row, const char *quote)
 {
     const char *text = "";
     for (size_t k = 0; row->choice && row->choice(k); k++)
@@ -93,7 +93,7 @@ void help_overview(FILE *to)
 /* Returns the group to which an option belongs. Help prints the groups in this order. */
 typedef enum group { FIRST, OTHERS, MODELS, EXPERIMENTS, N_GROUPS } group;
 
-static group group_of(const command *c, const option_row *row)
+static group group_of(const command *c, const mp_option_row *row)
 {
     static const struct {
         option_id option;
@@ -126,7 +126,7 @@ static group group_of(const command *c, const option_row *row)
     return row->key ? MODELS : OTHERS;
 }
 
-static void help_option(FILE *to, const option_row *row)
+static void help_option(FILE *to, const mp_option_row *row)
 {
     const char *name =
         mp_text("%s%s%s%s", option_dashes(row), row->name, row->argument ? " " : "", row->argument ? row->argument : "");
@@ -138,7 +138,7 @@ static bool help_group(FILE *to, const command *c, group wanted, const char *hea
 {
     bool any = false;
     for (int k = 0; k < N_OPTIONS; k++) {
-        const option_row *row = &option_rows[k];
+        const mp_option_row *row = &option_rows[k];
         if (!help_takes(c, row) || group_of(c, row) != wanted) continue;
         if (!any) fputs(heading, to);
         any = true;

@@ -11,10 +11,10 @@ void help_command(FILE *to, const command *c);
 void help_command_short(FILE *to, const command *c);
 
 /* True if the command accepts the option. Also used by manual.c. */
-bool help_takes(const command *c, const option_row *row);
+bool help_takes(const command *c, const mp_option_row *row);
 /* Returns "; one of a, b (default: a)", with `quote` before and after each name. Returns "" if the option has no fixed choices.
  * mp_text allocates the result. */
-const char *help_choices(const option_row *row, const char *quote);
+const char *help_choices(const mp_option_row *row, const char *quote);
 /* Prints words, wrapped at the column `columns`, and ends the line. `column` is the column at which the output so far has
  * ended. Further lines begin at the column `indent`. */
 void help_wrap(FILE *to, const char *text, int indent, int column, int columns);

@@ -1,69 +1,37 @@
-/* option_rows.c - the option table, which is generated from options.def, and the names that options accept as values. */
+/* option_rows.c - the option table, generated from options.def, and the names that are allowed as values of options. */
+#include <assert.h>
+
 #include "cli/options/options.h"
-#include "cli/options/own_device.h"
-#include "estimator/base/names.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/kernel/backend.h"
 #include "executor/kernel/optimizer.h"
-#include "memplan/ranks/schedule.h"
 #include "memplan/share.h"
 #include "memplan/solver.h"
 
-/* The values that an option of kind CHOICE accepts: the names of an enum, the names in a table, or a list of words. */
-#define NAMED(what, n, name_of)                    \
-    static const char *what##_choice(size_t k)     \
-    {                                              \
-        return k < (size_t)(n) ? (name_of) : NULL; \
-    }
-#define WORDS(what, ...)                                           \
-    static const char *what##_choice(size_t k)                     \
-    {                                                              \
-        static const char *const words[] = {__VA_ARGS__};          \
-        return k < sizeof words / sizeof *words ? words[k] : NULL; \
-    }
-
-NAMED(loss, MP_N_LOSSES, mp_loss_name((mp_loss)k))
-NAMED(optimizer, MP_N_OPTIMIZERS, mp_optimizer_name((mp_optimizer)k))
-NAMED(fuse, MP_N_FUSES, mp_fuse_name((mp_fuse)k))
-NAMED(rules, MP_N_RULES, mp_rules_name((mp_rules)k))
-NAMED(solver, mp_solver_count(), mp_solver_row(k)->name)
-NAMED(effort, MP_N_EFFORTS, mp_effort_name((mp_effort)k))
-NAMED(way, MP_N_SHARE_WAYS, mp_share_way_name((mp_share_way)k))
-NAMED(goal, MP_N_SHARE_GOALS, mp_share_goal_name((mp_share_goal)k))
-NAMED(pipeline, MP_N_SCHEDULES, mp_schedule_name((mp_schedule)k))
-NAMED(schedule, MP_N_RATES, mp_rate_schedule_name((mp_rate_schedule)k))
-WORDS(dtype, "fp32", "fp16", "bf16")
-WORDS(amp, "none", "bf16", "fp16")
-WORDS(view, "memory", "arena", "all")
-WORDS(granularity, "tensor", "module")
-WORDS(framework, "pytorch", "pytorch-selective", "torch-remat", "huggingface", "paddle", "megatron", "jax", "deepspeed")
-WORDS(format, "svg", "png", "pdf", "dot", "json")
-WORDS(reduce, "ordered", "fast")
-WORDS(exchange, "ring", "server")
-WORDS(sort, "kept", "parameters", "time", "name")
-WORDS(color, "auto", "always", "never")
-
-/* Returns the k-th value of --device: first the names of the device profiles, then the backends without a profile of the same
- * name. */
-static const char *device_choice(size_t k)
-{
-    const char *name;
-    if (k < mp_device_count()) return mp_device_row(k)->name;
-    k -= mp_device_count();
-    for (size_t b = 0; (name = mp_backend_name(b)); b++)
-        if (!mp_device_find(name) && !k--) return name;
-    return NULL;
-}
-
-/* True for values of --device that are not among the choices: backends, devices with changes, and device files. */
-static bool is_other_device(const char *name)
-{
-    return mp_backend_is_name(name) || device_is_own(name) || device_is_file(name);
-}
-
-#define QUOTED(x) #x
-#define TEXT_OF(macro) QUOTED(macro)
+static MP_CHOICE_OF_NAMES(solver_choice, mp_solver_count(), mp_solver_row(k)->name) static MP_CHOICE_OF_NAMES(
+    effort_choice, MP_N_EFFORTS,
+    mp_effort_name(
+        (mp_effort)
+            k)) static MP_CHOICE_OF_NAMES(way_choice, MP_N_SHARE_WAYS,
+                                          mp_share_way_name(
+                                              (mp_share_way)
+                                                  k)) static MP_CHOICE_OF_NAMES(goal_choice, MP_N_SHARE_GOALS,
+                                                                                mp_share_goal_name(
+                                                                                    (mp_share_goal)
+                                                                                        k)) static MP_CHOICE_OF_NAMES(schedule_choice,
+                                                                                                                      MP_N_RATES,
+                                                                                                                      mp_rate_schedule_name(
+                                                                                                                          (mp_rate_schedule)
+                                                                                                                              k)) static MP_CHOICE_OF_WORDS(view_choice, "memory", "arena", "all") static MP_CHOICE_OF_WORDS(granularity_choice, "tensor", "module") static MP_CHOICE_OF_WORDS(framework_choice, "pytorch", "pytorch-selective", "torch-remat", "huggingface", "paddle", "megatron", "jax", "deepspeed") static MP_CHOICE_OF_WORDS(format_choice,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                   "svg",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                   "png",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                   "pdf",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                   "dot",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                   "json") static MP_CHOICE_OF_WORDS(sort_choice, "kept", "parameters", "time", "name") static MP_CHOICE_OF_WORDS(color_choice,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  "auto",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  "always",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  "never")
 
 #define ESTIMATE (1u << CMD_ESTIMATE)
 #define PLAN (1u << CMD_PLAN)
@@ -93,8 +61,9 @@ static bool is_other_device(const char *name)
 #define EVERY ((1u << N_COMMANDS) - 1)
 
 #define OPTION(ID, text, sort, field, takers, ...) \
-    [OPT_##ID] = {.name = text, .kind = KIND_##sort, .offset = offsetof(options, field), .commands = takers, __VA_ARGS__},
-const option_row option_rows[N_OPTIONS] = {
+    [OPT_##ID] = {.name = text, .kind = MP_VALUE_##sort, .offset = offsetof(options, field), .commands = takers, __VA_ARGS__},
+    const mp_option_row option_rows[N_OPTIONS] = {
 #include "cli/options/options.def"
 };
 #undef OPTION
+static_assert(OPT_HELD == (option_id)MP_OPTION_HELD, "the settings of a workload are the first options");

@@ -1,19 +1,20 @@
 /* options.c - parses the words after a command as options, according to the option table. */
 #include "cli/options/options.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/messages/messages.h"
-#include "cli/messages/nearest.h"
-#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/options/own_device.h"
 #include "estimator/base/memory.h"
-#include "estimator/base/names.h"
+#include "estimator/base/quantities.h"
 #include "executor/kernel/backend.h"
+#include "executor/workload/own_device.h"
+#include "formats/base/nearest.h"
 #include "formats/base/text.h"
+#include "memplan/budget.h"
 #include "memplan/training.h"
 
 bool option_given(const options *o, option_id id)
@@ -21,17 +22,17 @@ bool option_given(const options *o, option_id id)
     return o->given[id];
 }
 
-static void *field_of(options *o, const option_row *row)
+static void *field_of(options *o, const mp_option_row *row)
 {
     return (char *)o + row->offset;
 }
 
-static bool is_list(const option_row *row)
+static bool is_list(const mp_option_row *row)
 {
-    return row->kind == KIND_LIST || row->kind == KIND_BINDING;
+    return row->kind == MP_VALUE_LIST || row->kind == MP_VALUE_BINDING;
 }
 
-const char *option_dashes(const option_row *row)
+const char *option_dashes(const mp_option_row *row)
 {
     return row->name[1] ? "--" : "-";
 }
@@ -41,7 +42,7 @@ const char *option_dashes(const option_row *row)
 static int find_option(const char *word, size_t length, int n_dashes, command_id command)
 {
     for (int k = 0; k < N_OPTIONS; k++) {
-        const option_row *row = &option_rows[k];
+        const mp_option_row *row = &option_rows[k];
         if (strlen(row->name) == length && !strncmp(row->name, word, length) && (length > 1) == (n_dashes == 2) &&
             row->commands >> command & 1)
             return k;
@@ -52,10 +53,10 @@ static int find_option(const char *word, size_t length, int n_dashes, command_id
 static int unknown_option(const char *word, size_t length, command_id command)
 {
     const size_t skip = strspn(word, "-");
-    nearest n = nearest_to(mp_text("%.*s", (int)(length - skip), word + skip));
+    mp_nearest n = mp_nearest_to(mp_text("%.*s", (int)(length - skip), word + skip));
     for (int k = 0; k < N_OPTIONS; k++)
-        if (option_rows[k].commands >> command & 1 && option_rows[k].name[1]) nearest_offer(&n, option_rows[k].name);
-    const char *close = nearest_found(&n);
+        if (option_rows[k].commands >> command & 1 && option_rows[k].name[1]) mp_nearest_offer(&n, option_rows[k].name);
+    const char *close = mp_nearest_found(&n);
     if (close)
         return usage_error("%s takes no option %.*s; did you mean --%s?", commands[command].name, (int)length, word, close);
     return usage_error("%s takes no option %.*s; 'memplan help %s' lists its options", commands[command].name, (int)length,
@@ -63,42 +64,35 @@ static int unknown_option(const char *word, size_t length, command_id command)
 }
 
 /* Returns " (--pipeline takes '1f1b')" if exactly one other option of the command accepts the refused value, otherwise "". */
-static const char *taken_elsewhere(const option_row *row, const char *value, command_id command)
+static const char *taken_elsewhere(const mp_option_row *row, const char *value, command_id command)
 {
     const char *name = NULL;
     for (int k = 0; k < N_OPTIONS; k++) {
-        const option_row *other = &option_rows[k];
-        if (other == row || !(other->commands >> command & 1) || other->kind != KIND_CHOICE) continue;
-        if (!option_taken(other, value)) continue;
+        const mp_option_row *other = &option_rows[k];
+        if (other == row || !(other->commands >> command & 1) || other->kind != MP_VALUE_CHOICE) continue;
+        if (!mp_choice_taken(other, value)) continue;
         if (name) return "";
         name = other->name;
     }
     return name ? mp_text(" (--%s takes '%s')", name, value) : "";
 }
 
-static int bad_choice(const option_row *row, const char *value, command_id command)
+static int bad_choice(const mp_option_row *row, const char *value, command_id command)
 {
     const char *list = "";
-    nearest n = nearest_to(value);
+    mp_nearest n = mp_nearest_to(value);
     for (size_t k = 0; row->choice(k); k++) {
         /* for devices no name is suggested, because "a6000" is another device and no misspelling of "a100" */
-        if (!row->also) nearest_offer(&n, row->choice(k));
+        if (!row->also) mp_nearest_offer(&n, row->choice(k));
         list = mp_text("%s%s%s", list, k ? ", " : "", row->choice(k));
     }
-    const char *close = nearest_found(&n);
+    const char *close = mp_nearest_found(&n);
     if (close) return usage_error("--%s: there is no '%s'; did you mean '%s'?", row->name, value, close);
     return usage_error("--%s: there is no '%s'; use one of: %s%s%s%s", row->name, value, list, row->others ? ", " : "",
                        row->others ? row->others : "", taken_elsewhere(row, value, command));
 }
 
-const char *option_taken(const option_row *row, const char *value)
-{
-    for (size_t k = 0; row->choice(k); k++)
-        if (mp_names_are_alike(row->choice(k), value)) return row->choice(k);
-    return row->also && row->also(value) ? value : NULL;
-}
-
-static int append(text_list *list, const char *value)
+static int append(mp_text_list *list, const char *value)
 {
     if (!mp_grow(&list->items, &list->capacity, list->n + 1, sizeof *list->items)) {
         complain("out of memory");
@@ -108,11 +102,11 @@ static int append(text_list *list, const char *value)
     return EXIT_DONE;
 }
 
-static int append_binding(const option_row *row, text_list *list, const char *value)
+static int append_binding(const mp_option_row *row, mp_text_list *list, const char *value)
 {
     const char *equals = strrchr(value, '=');
     int64_t size;
-    if (!equals || equals == value || !parse_count(equals + 1, &size))
+    if (!equals || equals == value || !mp_count_parse(equals + 1, &size))
         return usage_error("--%s: '%s' is not of the form NAME=N", row->name, value);
     for (size_t k = 0; k < list->n; k++)
         if (!strncmp(list->items[k], value, (size_t)(equals - value) + 1))
@@ -129,53 +123,60 @@ static bool is_utf8(const char *text)
 }
 
 /* Stores a value in the field of an option. Precondition: the option takes a value. */
-static int store(options *o, const option_row *row, const char *value)
+static int store(options *o, const mp_option_row *row, const char *value)
 {
     void *field = field_of(o, row);
     if (value && !is_utf8(value)) return usage_error("%s%s: the value is not valid UTF-8", option_dashes(row), row->name);
     switch (row->kind) {
-    case KIND_FLAG:
+    case MP_VALUE_FLAG:
         *(bool *)field = true;
         break;
-    case KIND_OFF:
+    case MP_VALUE_OFF:
         *(bool *)field = false;
         break;
-    case KIND_TEXT:
+    case MP_VALUE_TEXT:
         if (!*value) return usage_error("%s%s: the value is empty", option_dashes(row), row->name);
         *(const char **)field = value;
         break;
-    case KIND_CHOICE:
-        if (!option_taken(row, value)) return bad_choice(row, value, o->command);
-        *(const char **)field = option_taken(row, value);
+    case MP_VALUE_CHOICE:
+        if (!mp_choice_taken(row, value)) return bad_choice(row, value, o->command);
+        *(const char **)field = mp_choice_taken(row, value);
         break;
-    case KIND_LIST:
+    case MP_VALUE_MESH: {
+        mp_error err = {0};
+        /* for parallel, the dimensions that the mesh does not name are free */
+        if ((o->command == CMD_PARALLEL ? mp_mesh_read_some : mp_mesh_read)(value, field, &err) != MP_OK)
+            return usage_error("--%s: %s", row->name, err.message);
+        break;
+    }
+    case MP_VALUE_LIST:
         return append(field, value);
-    case KIND_BINDING:
+    case MP_VALUE_BINDING:
         return append_binding(row, field, value);
-    case KIND_COUNT: {
+    case MP_VALUE_COUNT: {
         int64_t count;
-        if (!parse_count(value, &count) || count < row->least)
+        if (!mp_count_parse(value, &count) || count < row->least)
             return usage_error("--%s: '%s' is not a whole number of at least %lld", row->name, value, (long long)row->least);
         *(int64_t *)field = count;
         break;
     }
-    case KIND_BYTES: {
-        budget b;
+    case MP_VALUE_BYTES: {
+        mp_budget b;
         const char *why = "is a percentage; give bytes, like 64MiB";
-        if (!budget_parse(value, &b, &why) || b.kind != BUDGET_BYTES || b.bytes < row->least)
+        if (!mp_budget_parse(value, &b, &why) || b.kind != MP_BUDGET_BYTES || b.bytes < row->least)
             return usage_error("--%s: '%s' %s", row->name, value, why);
         *(int64_t *)field = b.bytes;
         break;
     }
-    case KIND_PERCENT: {
-        budget b;
+    case MP_VALUE_PERCENT: {
+        mp_budget b;
         const char *why;
-        if (!budget_parse(value, &b, &why) || b.kind != BUDGET_OF_PEAK || b.percent <= 0)
+        if (!mp_budget_parse(value, &b, &why) || b.kind != MP_BUDGET_OF_PEAK || b.percent <= 0)
             return usage_error("--%s: '%s' is not a percentage like 0.5%%", row->name, value);
         *(double *)field = b.percent / 100;
         break;
     }
-    case KIND_POSITIVE: {
+    case MP_VALUE_POSITIVE: {
         char *end;
         double seconds = strtod(value, &end);
         if (end == value || *end || !isfinite(seconds) || seconds <= 0)
@@ -195,8 +196,8 @@ static int take_option(options *o, int argc, char **argv, int *k)
     int n_dashes = word[1] == '-' ? 2 : 1;
     int id = length > (size_t)n_dashes ? find_option(word + n_dashes, length - (size_t)n_dashes, n_dashes, o->command) : -1;
     if (id < 0) return unknown_option(word, length, o->command);
-    const option_row *row = &option_rows[id];
-    bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
+    const mp_option_row *row = &option_rows[id];
+    bool flag = row->kind == MP_VALUE_FLAG || row->kind == MP_VALUE_OFF;
     if (option_given(o, (option_id)id) && !is_list(row)) return usage_error("%.*s is given twice", (int)length, word);
     o->given[id] = true;
     o->talk.short_help |= id == OPT_HELP && n_dashes == 1;
@@ -223,9 +224,9 @@ static int count_operands(const options *o)
 static int read_device_file(options *o)
 {
     mp_error err = {0};
-    if (!o->model.device || !device_is_file(o->model.device)) return EXIT_DONE;
+    if (!o->model.device || !mp_device_is_file(o->model.device)) return EXIT_DONE;
     o->device_file = o->model.device;
-    if (device_file_read(o->model.device, &o->device_text, &err) != MP_OK) return input_failed(&err);
+    if (mp_device_file_read(o->model.device, &o->device_text, &err) != MP_OK) return input_failed(&err);
     o->model.device = o->device_text;
     return EXIT_DONE;
 }
@@ -237,17 +238,24 @@ void options_take_card(options *o)
     o->model.rules = mp_rules_name(MP_RULES_PYTORCH);
 }
 
-bool option_is_executor(const char *name)
+/* Sets the fields of the workload's settings that depend on the command. */
+static void settle_workload(options *o)
 {
-    return mp_names_are_alike(name, "memplan");
+    mp_workload_options *m = &o->model;
+    m->trains = o->command == CMD_TRAIN;
+    m->opens_device = m->trains || o->command == CMD_PROFILE || (o->search.budget && !strcmp(o->search.budget, "auto"));
+    m->runs_alone = o->command == CMD_PROFILE || o->command == CMD_SHARE;
+    m->may_lack_folders = !option_given(o, OPT_OFFLOAD) && !m->trains;
+    m->has_reserve = option_given(o, OPT_RESERVE);
+    m->reserve_bytes = o->search.reserve;
 }
 
 int options_parse(command_id command, int argc, char **argv, options *o)
 {
     *o = (options){.command = command};
     for (int k = 0; k < N_OPTIONS; k++) {
-        const option_row *row = &option_rows[k];
-        if (row->kind == KIND_OFF) *(bool *)field_of(o, row) = true;
+        const mp_option_row *row = &option_rows[k];
+        if (row->kind == MP_VALUE_OFF) *(bool *)field_of(o, row) = true;
         if (row->otherwise) *(const char **)field_of(o, row) = row->otherwise;
     }
     o->operands = mp_alloc((size_t)argc, sizeof *o->operands);
@@ -269,16 +277,17 @@ int options_parse(command_id command, int argc, char **argv, options *o)
     if (raw || o->talk.help) return EXIT_DONE;
     int rc = count_operands(o);
     if (!rc) rc = read_device_file(o);
-    if (option_given(o, OPT_RULES) && option_is_executor(o->model.rules)) o->model.rules = mp_rules_name(MP_RULES_EXECUTOR);
+    if (option_given(o, OPT_RULES) && mp_is_executor_rules(o->model.rules)) o->model.rules = mp_rules_name(MP_RULES_EXECUTOR);
     if (!rc && option_given(o, OPT_DEVICE)) options_take_card(o);
+    settle_workload(o);
     return rc;
 }
 
 void options_free(options *o)
 {
     for (int k = 0; k < N_OPTIONS; k++)
-        if (is_list(&option_rows[k])) text_list_free(field_of(o, &option_rows[k]));
+        if (is_list(&option_rows[k])) mp_text_list_free(field_of(o, &option_rows[k]));
     mp_free(o->operands);
     mp_free(o->device_text);
-    if (o->source) json_decref(o->source);
+    mp_workload_options_free(&o->model);
 }

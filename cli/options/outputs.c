@@ -8,6 +8,7 @@
 
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
+#include "cli/options/options.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
 #include "formats/data/checkpoint.h"
@@ -17,7 +18,7 @@
  * standard output. */
 static const char *output_of(const options *o, int k)
 {
-    const option_row *row = &option_rows[k];
+    const mp_option_row *row = &option_rows[k];
     const char *path = row->is_output && o->given[k] ? *(const char *const *)((const char *)o + row->offset) : NULL;
     return path && strcmp(path, "-") ? path : NULL;
 }
@@ -30,7 +31,7 @@ static bool is_file(const char *path, const struct stat *file)
     return !failed && S_ISREG(info.st_mode) && info.st_dev == file->st_dev && info.st_ino == file->st_ino;
 }
 
-static bool is_source(const text_list *sources, const struct stat *file)
+static bool is_source(const mp_text_list *sources, const struct stat *file)
 {
     bool found = false;
     for (size_t k = 0; !found && k < sources->n; k++) {

@@ -9,6 +9,7 @@
 
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
+#include "cli/options/options.h"
 #include "formats/base/file.h"
 
 bool picture_takes_output(const output_options *o)

@@ -7,12 +7,12 @@
 #include "cli/messages/screen.h"
 #include "estimator/model/model.h"
 
-const char *mesh_rate_type(const model_options *o)
+const char *mesh_rate_type(const mp_workload_options *o)
 {
     return o->amp && strcmp(o->amp, "none") != 0 ? o->amp : o->dtype;
 }
 
-void mesh_rate_of_device(const model_options *o, const mp_device *device, mesh_rate *out)
+void mesh_rate_of_device(const mp_workload_options *o, const mp_device *device, mesh_rate *out)
 {
     const bool is_fp32 = !strcmp(mesh_rate_type(o), "fp32");
     out->type = is_fp32 && o->tf32 ? "tf32" : mesh_rate_type(o);
@@ -22,7 +22,7 @@ void mesh_rate_of_device(const model_options *o, const mp_device *device, mesh_r
                                                    : device->fp32_flops;
 }
 
-void mesh_rate_of_model(const subject *s, mesh_rate *out)
+void mesh_rate_of_model(const mp_workload *s, mesh_rate *out)
 {
     for (size_t k = 0; k < s->model->n_inputs; k++) {
         const mp_tensor *t = &s->model->tensors[s->model->inputs[k]];

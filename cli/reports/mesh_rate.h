@@ -2,7 +2,7 @@
  * devices' peak FLOP/s that the step uses. */
 #pragma once
 
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
 #include "memplan/ranks/meshes.h"
 
 typedef struct mesh_rate {
@@ -14,11 +14,11 @@ typedef struct mesh_rate {
 } mesh_rate;
 
 /* Returns the data type of the operands of matrix products: the value of --amp, or without --amp the value of --dtype. */
-const char *mesh_rate_type(const model_options *o);
+const char *mesh_rate_type(const mp_workload_options *o);
 /* Sets peak_flops and type. */
-void mesh_rate_of_device(const model_options *o, const mp_device *device, mesh_rate *out);
-/* Sets the number of tokens per sample of the subject's model. */
-void mesh_rate_of_model(const subject *s, mesh_rate *out);
+void mesh_rate_of_device(const mp_workload_options *o, const mp_device *device, mesh_rate *out);
+/* Sets the number of tokens per sample of the workload's model. */
+void mesh_rate_of_model(const mp_workload *s, mesh_rate *out);
 /* Returns the FLOPs of the forward, loss and backward nodes of a graph. Each node counts once, without recomputation.
  * O(nodes). */
 double mesh_rate_flops(const mp_graph *graph);

@@ -4,9 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
+#include "executor/workload/workload.h"
+#include "executor/workload/workload_pipeline.h"
 #include "formats/json/json.h"
 
 mp_status pipeline_asked(const options *o, bool *out, mp_error *err)
@@ -16,8 +21,8 @@ mp_status pipeline_asked(const options *o, bool *out, mp_error *err)
     *out = false;
     /* a graph file contains the graph of one rank and no pipeline; if options for models were given, loading the graph reports
      * an error later */
-    if (subject_is_graph(o->operands[0])) return MP_OK;
-    MP_CHECK(subject_pipeline(o, &shape, err));
+    if (mp_workload_is_graph(o->operands[0])) return MP_OK;
+    MP_CHECK(mp_workload_pipeline(&o->model, &shape, err));
     *out = shape.n_ranks > 1 && !o->model.rank;
     return MP_OK;
 }
@@ -25,7 +30,7 @@ mp_status pipeline_asked(const options *o, bool *out, mp_error *err)
 mp_status pipeline_start(const options *o, pipeline *out, mp_error *err)
 {
     *out = (pipeline){.asked = o, .smallest_bytes = -1};
-    MP_CHECK(subject_pipeline(o, &out->shape, err));
+    MP_CHECK(mp_workload_pipeline(&o->model, &out->shape, err));
     const size_t n = (size_t)out->shape.n_ranks, n_stages = n * (size_t)out->shape.n_chunks;
     out->pool = mp_pool_new();
     out->ranks = mp_pool_alloc(out->pool, n, sizeof *out->ranks);
@@ -64,7 +69,7 @@ static mp_status take_seconds(const pipeline *p, const mp_rank *of, int rank, co
 }
 
 /* Records the makespan of the rank's keep-all without copies to other tiers. Extra time is relative to this time. */
-static mp_status take_plain(pipeline *p, const subject *s, int rank, mp_error *err)
+static mp_status take_plain(pipeline *p, const mp_workload *s, int rank, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
     MP_OWNED mp_step *steps = mp_alloc(s->graph->n_nodes, sizeof *steps);
@@ -78,7 +83,7 @@ static mp_status take_plain(pipeline *p, const subject *s, int rank, mp_error *e
     return take_seconds(p, &plain, rank, steps, mp_keep_all(plain.graph, steps), p->keep_all_seconds, err);
 }
 
-mp_status pipeline_take(pipeline *p, int rank, const subject *s, const mp_step *steps, size_t n, mp_error *err)
+mp_status pipeline_take(pipeline *p, int rank, const mp_workload *s, const mp_step *steps, size_t n, mp_error *err)
 {
     pipeline_rank *r = &p->ranks[rank];
     const mp_graph *g = s->graph;
@@ -102,15 +107,15 @@ mp_status pipeline_take(pipeline *p, int rank, const subject *s, const mp_step *
     } else {
         MP_CHECK(take_seconds(p, &s->rank, rank, steps, n, p->seconds, err));
     }
-    const int64_t batch = subject_batch(s);
+    const int64_t batch = mp_workload_batch(s);
     snprintf(p->title, sizeof p->title, "%s", s->title);
-    p->program = subject_program(s);
+    p->program = workload_program(s);
     snprintf(p->mesh, sizeof p->mesh, "%s", mp_mesh_write(&s->ranks.mesh).text);
     p->micro_batch = batch / p->shape.n_micro_batches;
     p->n_blocks = s->n_blocks;
     memcpy(p->begins, s->begins, (size_t)(p->shape.n_ranks * p->shape.n_chunks) * sizeof *p->begins);
     p->begins[p->shape.n_ranks * p->shape.n_chunks] = s->n_blocks;
-    if (option_given(p->asked, OPT_DEVICE)) room_of_subject(s, p->asked, &p->room);
+    if (option_given(p->asked, OPT_DEVICE)) mp_room_of_workload(s, &p->asked->model, &p->room);
     return MP_OK;
 }
 

@@ -4,8 +4,11 @@
 
 #include <jansson.h>
 
+#include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/other_rules.h"
+#include "executor/workload/workload.h"
+#include "memplan/budget.h"
 
 enum { PIPELINE_FILE_MAX = 512 };
 
@@ -28,11 +31,11 @@ typedef struct pipeline {
     const options *asked;
     mp_pipeline_shape shape;
     char title[256], mesh[128];
-    const char *program; /* the program that trains, as from subject_program */
+    const char *program; /* the program that trains, as from mp_workload_program */
     int n_blocks, *begins;
     int64_t micro_batch;    /* samples per micro-batch; 0: unknown */
-    device_room room;       /* memory of the device named by --device; its name is "" if --device was not given */
-    other_rules other;      /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
+    mp_device_room room;    /* memory of the device named by --device; its name is "" if --device was not given */
+    mp_other_rules other;   /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
     int64_t smallest_bytes; /* the smallest budget found with which every rank has a plan; -1: unknown */
     bool is_smallest;       /* the budget is relative to smallest_bytes */
     pipeline_rank *ranks;
@@ -42,7 +45,7 @@ typedef struct pipeline {
     mp_pool *pool;
 } pipeline;
 
-/* Sets *out to true if the options request an answer about a pipeline as a whole. MP_INVALID as subject_pipeline. */
+/* Sets *out to true if the options request an answer about a pipeline as a whole. MP_INVALID as mp_workload_pipeline. */
 mp_status pipeline_asked(const options *o, bool *out, mp_error *err);
 /* Prepares an answer about all ranks. Release it with pipeline_free on any status. */
 mp_status pipeline_start(const options *o, pipeline *out, mp_error *err);
@@ -52,9 +55,9 @@ typedef struct rank_options {
     char rank[16];
 } rank_options;
 options pipeline_rank_options(const pipeline *p, int rank, rank_options *space);
-/* Records the memory of a rank, which is the subject, and its busy seconds with these steps. steps NULL: with the steps of
+/* Records the memory of a rank, which is the workload, and its busy seconds with these steps. steps NULL: with the steps of
  * keep-all. */
-mp_status pipeline_take(pipeline *p, int rank, const subject *s, const mp_step *steps, size_t n, mp_error *err);
+mp_status pipeline_take(pipeline *p, int rank, const mp_workload *s, const mp_step *steps, size_t n, mp_error *err);
 /* Simulates a training step of all ranks, once with the plans and once with everything kept. Sets p->played and
  * p->keep_all_played. */
 mp_status pipeline_play(pipeline *p, mp_error *err);
@@ -62,20 +65,20 @@ mp_status pipeline_play(pipeline *p, mp_error *err);
 /* The request and the result of a search for the plan of one rank. */
 typedef struct rank_plan_request {
     const options *asked;
-    const budget *budget;
+    const mp_budget *budget;
     unsigned stages_off, solvers_off; /* as in mp_request */
     int64_t budget_bytes;             /* result: bytes of the budget */
     /* result if no plan was found: the floor of the rank without a stash, which no schedule can go below */
     int64_t floor_bytes;
 } rank_plan_request;
-/* Searches for a plan of one rank, which is the subject. Sets the rank's stash to exactly the bytes that the plan keeps for
+/* Searches for a plan of one rank, which is the workload. Sets the rank's stash to exactly the bytes that the plan keeps for
  * other micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. As mp_solve. */
-mp_status pipeline_plan_rank(rank_plan_request *request, subject *s, mp_plan **out, mp_error *err);
-/* Returns in *bytes the memory of the smallest plan of one rank, the subject, with exactly its stash. pipeline_plan_rank finds
+mp_status pipeline_plan_rank(rank_plan_request *request, mp_workload *s, mp_plan **out, mp_error *err);
+/* Returns in *bytes the memory of the smallest plan of one rank, the workload, with exactly its stash. pipeline_plan_rank finds
  * a plan for every budget of at least these bytes. As mp_smallest_plan. */
-mp_status pipeline_smallest_of_rank(const rank_plan_request *request, subject *s, int64_t *bytes, mp_error *err);
-/* Returns in *bytes the floor of one rank, the subject, without a stash. It leaves the subject without a stash. MP_NOMEM. */
-mp_status pipeline_floor_of_rank(const rank_plan_request *request, subject *s, int64_t *bytes, mp_error *err);
+mp_status pipeline_smallest_of_rank(const rank_plan_request *request, mp_workload *s, int64_t *bytes, mp_error *err);
+/* Returns in *bytes the floor of one rank, the workload, without a stash. It leaves the workload without a stash. MP_NOMEM. */
+mp_status pipeline_floor_of_rank(const rank_plan_request *request, mp_workload *s, int64_t *bytes, mp_error *err);
 /* Finds the smallest budget with which pipeline_plan_rank finds a plan for every rank: with 1 % less some rank has none. *bytes
  * is -1 if no budget was found or the user ended the search. The ranks' keep_all_peak_bytes are read. As mp_smallest_plan. */
 mp_status pipeline_smallest_budget(pipeline *p, const rank_plan_request *asked, int64_t *bytes, mp_error *err);
@@ -86,13 +89,13 @@ void pipeline_print_step(const pipeline *p);
 /* Returns the answer about all ranks as a new JSON reference; NULL if out of memory. */
 json_t *pipeline_json(const pipeline *p);
 
-/* Measures every rank with everything kept. Errors as subject_load. */
+/* Measures every rank with everything kept. Errors as mp_workload_load. */
 mp_status pipeline_take_ranks(pipeline *p, mp_error *err);
 /* Starts an answer, measures every rank with everything kept, and simulates a step. Release *out with pipeline_free on any
- * status. Errors as subject_load. */
+ * status. Errors as mp_workload_load. */
 mp_status pipeline_estimate_ranks(const options *o, pipeline *out, mp_error *err);
 
 /* The commands timeline, estimate and plan for a whole pipeline. Each prints its answer and returns the exit status. */
 int pipeline_timeline(const options *o);
 int pipeline_estimate(const options *o);
-int pipeline_plan(const options *o, const budget *b, unsigned stages_off, unsigned solvers_off);
+int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, unsigned solvers_off);

@@ -4,9 +4,13 @@
 
 #include "cli/messages/messages.h"
 #include "cli/messages/screen.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/options/picture_file.h"
+#include "cli/reports/other_rules_text.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/report.h"
+#include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/pictures/pipeline_picture.h"
 
@@ -25,12 +29,12 @@ static const char *blocks_text(const pipeline *p, int rank)
 static void print_verdict(const pipeline *p)
 {
     const int64_t peak = pipeline_peak(p);
-    const bool fits = peak <= room_bytes(&p->room);
+    const bool fits = peak <= mp_room_bytes(&p->room);
     const char *bytes = mp_bytes_text(peak);
     if (*p->room.name)
         screen_verdict(p->asked->talk.color, fits ? SCREEN_GOOD : SCREEN_BAD,
                        "%s, %s%s: keeping everything takes %s on the fullest rank%s. %s %s.", p->title, p->mesh, p->program,
-                       bytes, other_rules_text(&p->other, peak), fits ? "Fits" : "Does not fit", room_text(&p->room));
+                       bytes, other_rules_text(&p->other, peak), fits ? "Fits" : "Does not fit", mp_room_text(&p->room));
     else
         screen_verdict(p->asked->talk.color, SCREEN_PLAIN, "%s, %s: keeping everything takes %s on the fullest rank.", p->title,
                        p->mesh, bytes);
@@ -52,10 +56,10 @@ static void print_ranks(const pipeline *p)
 mp_status pipeline_take_ranks(pipeline *p, mp_error *err)
 {
     for (int r = 0; r < p->shape.n_ranks; r++) {
-        MP_CLEARED_BY(subject_free) subject s = {0};
+        MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
         rank_options space;
         const options one = pipeline_rank_options(p, r, &space);
-        MP_CHECK(subject_load(one.operands[0], &one, &s, err));
+        MP_CHECK(load_workload(one.operands[0], &one, &s, err));
         MP_CHECK(pipeline_take(p, r, &s, NULL, 0, err));
     }
     return MP_OK;
@@ -74,8 +78,10 @@ static mp_status find_other(const options *o, pipeline *p, mp_error *err)
 {
     mp_error ours = {0};
     MP_CLEARED_BY(pipeline_free) pipeline again = {0};
-    const options asked = other_options(o);
-    p->other = (other_rules){.rules = (mp_rules)mp_rules_find(asked.model.rules)};
+    options asked = *o;
+    asked.model = mp_other_rules_options(&o->model);
+    asked.talk.hides_notes = true;
+    p->other = (mp_other_rules){.rules = (mp_rules)mp_rules_find(asked.model.rules)};
     if (pipeline_estimate_ranks(&asked, &again, &ours) == MP_OK) {
         p->other.is_known = true;
         p->other.peak_bytes = pipeline_peak(&again);

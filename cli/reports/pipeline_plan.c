@@ -14,14 +14,19 @@
 
 #include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/options/outputs.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
+#include "executor/workload/workload_pipeline.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
+#include "memplan/budget.h"
 #include "memplan/check.h"
 #include "memplan/smallest.h"
 
@@ -30,7 +35,7 @@ enum { GUESSES = 8, FINENESS = 100 };
 
 typedef struct rank_search {
     const options *asked;
-    subject *subject;
+    mp_workload *workload;
     int64_t budget_bytes;
     unsigned stages_off, solvers_off;
     int n_chunks;
@@ -80,14 +85,14 @@ static int64_t guess_for(const rank_search *x)
 static mp_status settle(rank_search *x, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *made = NULL;
-    MP_CHECK(mp_rank_held_bytes(&x->subject->rank, plan->steps, plan->n_steps, x->found, err));
-    MP_CHECK(subject_hold(x->subject, x->found, err));
-    MP_CHECK(mp_plan_new(x->subject->graph, plan->solver, plan->steps, plan->n_steps, &made, err));
+    MP_CHECK(mp_rank_held_bytes(&x->workload->rank, plan->steps, plan->n_steps, x->found, err));
+    MP_CHECK(mp_workload_hold(x->workload, x->found, err));
+    MP_CHECK(mp_plan_new(x->workload->graph, plan->solver, plan->steps, plan->n_steps, &made, err));
     made->seed = plan->seed;
     if (x->asked->search.offsets) {
         const mp_arena_options options = {.capacity_bytes = x->budget_bytes - made->static_bytes,
-                                          .tier_bytes = x->subject->tier_bytes};
-        MP_CHECK(mp_arena_layout_within(x->subject->graph, made, &options, err));
+                                          .tier_bytes = x->workload->tier_bytes};
+        MP_CHECK(mp_arena_layout_within(x->workload->graph, made, &options, err));
     }
     *out = made;
     made = NULL;
@@ -116,8 +121,8 @@ static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_
 {
     const int64_t most = most_of(x, x->keep_all);
     for (int c = 0; c < x->n_chunks; c++) x->guessed[c] = share_of(x->keep_all[c], guess, most);
-    MP_CHECK(subject_hold(x->subject, x->guessed, err));
-    MP_CLEARED_BY(outcome_free) outcome out = {.subject = x->subject, .asked = x->asked};
+    MP_CHECK(mp_workload_hold(x->workload, x->guessed, err));
+    MP_CLEARED_BY(outcome_free) outcome out = {.workload = x->workload, .asked = x->asked};
     MP_CHECK(outcome_start(&out, err));
     *needed = -1;
     if (out.floor_bytes > x->budget_bytes) return MP_OK;
@@ -130,7 +135,7 @@ static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_
     MP_CHECK(st);
     const mp_plan *plan = out.answer.plan;
     if (!plan) return MP_OK;
-    MP_CHECK(mp_rank_held_bytes(&x->subject->rank, plan->steps, plan->n_steps, x->found, err));
+    MP_CHECK(mp_rank_held_bytes(&x->workload->rank, plan->steps, plan->n_steps, x->found, err));
     int64_t lacks = 0;
     for (int c = 0; c < x->n_chunks; c++)
         if (x->found[c] - x->guessed[c] > lacks) lacks = x->found[c] - x->guessed[c];
@@ -150,9 +155,9 @@ static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t 
 static mp_status find_smallest(rank_search *x, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
-    MP_CLEARED_BY(outcome_free) outcome all = {.subject = x->subject, .asked = x->asked};
+    MP_CLEARED_BY(outcome_free) outcome all = {.workload = x->workload, .asked = x->asked};
     memset(x->guessed, 0, (size_t)x->n_chunks * sizeof *x->guessed);
-    MP_CHECK(subject_hold(x->subject, x->guessed, err));
+    MP_CHECK(mp_workload_hold(x->workload, x->guessed, err));
     MP_CHECK(outcome_start(&all, err));
     mp_request request = outcome_request(&all);
     request.solvers_off = x->solvers_off;
@@ -195,11 +200,11 @@ static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err
 /* Moves the best plan to *out, and sets the stash to exactly the bytes that it needs. */
 static mp_status take_best(rank_search *x, mp_plan **out, mp_error *err)
 {
-    MP_CHECK(subject_hold(x->subject, x->held, err));
+    MP_CHECK(mp_workload_hold(x->workload, x->held, err));
     x->best->budget_bytes = x->budget_bytes;
-    MP_CHECK(mp_problem_floor(x->subject->problem, &x->best->floor_bytes, NULL, err));
-    MP_CHECK(mp_plan_check(x->subject->graph, x->best, err));
-    MP_CHECK(subject_check_held(x->subject, x->best->steps, x->best->n_steps, err));
+    MP_CHECK(mp_problem_floor(x->workload->problem, &x->best->floor_bytes, NULL, err));
+    MP_CHECK(mp_plan_check(x->workload->graph, x->best, err));
+    MP_CHECK(mp_workload_check_held(x->workload, x->best->steps, x->best->n_steps, err));
     *out = x->best;
     x->best = NULL;
     return MP_OK;
@@ -209,14 +214,14 @@ static mp_status take_best(rank_search *x, mp_plan **out, mp_error *err)
 static mp_status find_floor(rank_search *x, int64_t *floor_bytes, mp_error *err)
 {
     memset(x->guessed, 0, (size_t)x->n_chunks * sizeof *x->guessed);
-    MP_CHECK(subject_hold(x->subject, x->guessed, err));
-    return mp_problem_floor(x->subject->problem, floor_bytes, NULL, err);
+    MP_CHECK(mp_workload_hold(x->workload, x->guessed, err));
+    return mp_problem_floor(x->workload->problem, floor_bytes, NULL, err);
 }
 
-static mp_status start(rank_search *x, const rank_plan_request *r, subject *s, mp_error *err)
+static mp_status start(rank_search *x, const rank_plan_request *r, mp_workload *s, mp_error *err)
 {
     *x = (rank_search){.asked = r->asked,
-                       .subject = s,
+                       .workload = s,
                        .budget_bytes = MP_NO_LIMIT,
                        .stages_off = r->stages_off,
                        .solvers_off = r->solvers_off,
@@ -230,14 +235,14 @@ static mp_status start(rank_search *x, const rank_plan_request *r, subject *s, m
     return MP_OK;
 }
 
-mp_status pipeline_floor_of_rank(const rank_plan_request *r, subject *s, int64_t *bytes, mp_error *err)
+mp_status pipeline_floor_of_rank(const rank_plan_request *r, mp_workload *s, int64_t *bytes, mp_error *err)
 {
     MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
     MP_CHECK(start(&x, r, s, err));
     return find_floor(&x, bytes, err);
 }
 
-mp_status pipeline_smallest_of_rank(const rank_plan_request *r, subject *s, int64_t *bytes, mp_error *err)
+mp_status pipeline_smallest_of_rank(const rank_plan_request *r, mp_workload *s, int64_t *bytes, mp_error *err)
 {
     MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -247,10 +252,10 @@ mp_status pipeline_smallest_of_rank(const rank_plan_request *r, subject *s, int6
     return MP_OK;
 }
 
-mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp_error *err)
+mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out, mp_error *err)
 {
     MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
-    MP_CLEARED_BY(outcome_free) outcome all = {.subject = s, .asked = r->asked};
+    MP_CLEARED_BY(outcome_free) outcome all = {.workload = s, .asked = r->asked};
     const mp_step *steps;
     const mp_timeline *keep_all;
     *out = NULL;
@@ -275,13 +280,13 @@ mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp
 
 static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error *err)
 {
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     rank_options space;
     options one = pipeline_rank_options(p, rank, &space);
     pipeline_rank *row = &p->ranks[rank];
-    if (r->budget->kind == BUDGET_BYTES) one.model.rank_bytes = r->budget->bytes;
-    MP_CHECK(subject_load(one.operands[0], &one, &s, err));
+    if (r->budget->kind == MP_BUDGET_BYTES) one.model.rank_bytes = r->budget->bytes;
+    MP_CHECK(load_workload(one.operands[0], &one, &s, err));
     MP_CHECK(pipeline_take(p, rank, &s, NULL, 0, err));
     r->asked = &one;
     MP_CHECK(pipeline_plan_rank(r, &s, &plan, err));
@@ -367,27 +372,27 @@ static int refuse(const options *o)
 }
 
 /* Replaces a budget relative to the smallest plan, such as min or min+50%, by its bytes. */
-static mp_status settle_budget(pipeline *p, rank_plan_request *r, budget *settled, mp_error *err)
+static mp_status settle_budget(pipeline *p, rank_plan_request *r, mp_budget *settled, mp_error *err)
 {
-    const budget *asked = r->budget;
-    if (asked->kind != BUDGET_ABOVE_MIN) return MP_OK;
+    const mp_budget *asked = r->budget;
+    if (asked->kind != MP_BUDGET_ABOVE_MIN) return MP_OK;
     MP_CHECK(pipeline_take_ranks(p, err));
     const int64_t peak = pipeline_peak(p);
     MP_CHECK(pipeline_smallest_budget(p, r, &p->smallest_bytes, err));
     MP_ENSURE(p->smallest_bytes >= 0, err, MP_LIMIT, "the search for the smallest budget of all ranks was stopped");
-    *settled = (budget){.kind = BUDGET_BYTES, .bytes = budget_resolve(asked, peak, p->smallest_bytes)};
+    *settled = (mp_budget){.kind = MP_BUDGET_BYTES, .bytes = mp_budget_resolve(asked, peak, p->smallest_bytes)};
     r->budget = settled;
     p->is_smallest = true;
     return MP_OK;
 }
 
-int pipeline_plan(const options *o, const budget *b, unsigned stages_off, unsigned solvers_off)
+int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, unsigned solvers_off)
 {
     mp_error err = {0};
     MP_CLEARED_BY(pipeline_free) pipeline p = {0};
     int without = -1, rc = refuse(o);
     rank_plan_request one = {.budget = b, .stages_off = stages_off, .solvers_off = solvers_off};
-    budget settled;
+    mp_budget settled;
     if (rc) return rc;
     if (pipeline_start(o, &p, &err) != MP_OK) return input_failed(&err);
     if (settle_budget(&p, &one, &settled, &err) != MP_OK) return input_failed(&err);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/messages/interrupt.h"
+#include "cli/options/load.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/progress.h"
 #include "memplan/floor.h"
@@ -55,7 +56,7 @@ static const rank_need *find_need(const smallest_search *x, int rank, const int 
     return NULL;
 }
 
-static mp_status add_need(smallest_search *x, int rank, const subject *s, int64_t bytes, mp_error *err)
+static mp_status add_need(smallest_search *x, int rank, const mp_workload *s, int64_t bytes, mp_error *err)
 {
     const size_t n = (size_t)(x->p->shape.n_ranks * x->p->shape.n_chunks);
     int *begins = mp_pool_alloc(x->pool, n, sizeof *begins);
@@ -69,7 +70,7 @@ static mp_status add_need(smallest_search *x, int rank, const subject *s, int64_
  * fits, and the floor if the floor does not fit. */
 static mp_status need_of_rank(smallest_search *x, int rank, int64_t budget_bytes, int64_t *bytes, mp_error *err)
 {
-    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     rank_options space;
     options one = pipeline_rank_options(x->p, rank, &space);
     rank_plan_request request = *x->asked;
@@ -77,7 +78,7 @@ static mp_status need_of_rank(smallest_search *x, int rank, int64_t budget_bytes
     const mp_timeline *keep_all;
     request.asked = &one;
     one.model.rank_bytes = budget_bytes;
-    MP_CHECK(subject_load(one.operands[0], &one, &s, err));
+    MP_CHECK(load_workload(one.operands[0], &one, &s, err));
     const rank_need *known = find_need(x, rank, s.begins);
     if (known) {
         *bytes = known->bytes;
@@ -131,11 +132,11 @@ static mp_status bisect(smallest_search *x, int *fullest, int64_t *bytes, mp_err
 /* Sets *fits to true if a search finds a plan for every rank within these bytes. */
 static mp_status plan_all(smallest_search *x, int fullest, int64_t bytes, bool *fits, mp_error *err)
 {
-    const budget b = {.kind = BUDGET_BYTES, .bytes = bytes};
+    const mp_budget b = {.kind = MP_BUDGET_BYTES, .bytes = bytes};
     const int n = x->p->shape.n_ranks;
     *fits = true;
     for (int k = 0; k < n && *fits; k++) {
-        MP_CLEARED_BY(subject_free) subject s = {0};
+        MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
         rank_options space;
         options one = pipeline_rank_options(x->p, (fullest + k) % n, &space);
@@ -143,7 +144,7 @@ static mp_status plan_all(smallest_search *x, int fullest, int64_t bytes, bool *
         request.asked = &one;
         request.budget = &b;
         one.model.rank_bytes = bytes;
-        MP_CHECK(subject_load(one.operands[0], &one, &s, err));
+        MP_CHECK(load_workload(one.operands[0], &one, &s, err));
         MP_CHECK(pipeline_plan_rank(&request, &s, &plan, err));
         *fits = plan;
     }

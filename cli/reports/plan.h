@@ -4,23 +4,26 @@
 
 #include <jansson.h>
 
+#include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/other_rules.h"
+#include "executor/workload/workload.h"
+#include "memplan/budget.h"
 #include "memplan/floor.h"
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
 #include "planner/solve/worth.h"
 
 typedef struct outcome {
-    subject *subject;
+    mp_workload *workload;
     const mp_timeline *keep_all;
     /* ticks of the user's step without a plan, from mp_plain_ticks; the reported extra time is relative to these */
     int64_t plain_ticks;
-    other_rules other;    /* peak of keep-all under the other rules: PyTorch's if the answer uses memplan's, and the reverse */
-    budget_ends ends;     /* the two values to which a relative budget refers: the smallest plan and keep-all */
+    mp_other_rules other; /* peak of keep-all under the other rules: PyTorch's if the answer uses memplan's, and the reverse */
+    mp_budget_ends ends;  /* the two values to which a relative budget refers: the smallest plan and keep-all */
     int64_t budget_bytes; /* bytes of the budget; MP_NO_LIMIT: no budget */
     bool fills_device;    /* the budget is relative to the device: its memory minus the reserve */
-    device_room room;     /* memory of the device for which the graph was built */
+    mp_device_room room;  /* memory of the device for which the graph was built */
     int64_t floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;
@@ -40,16 +43,16 @@ typedef struct outcome {
     bool has_refusal;     /* the refusal was printed (print_refusal) */
 } outcome;
 
-/* Computes keep-all and the floor of the subject. They do not depend on a budget. MP_NOMEM. */
+/* Computes keep-all and the floor of the workload. They do not depend on a budget. MP_NOMEM. */
 mp_status outcome_start(outcome *out, mp_error *err);
 /* Returns a request with the user's options, without a budget. */
 mp_request outcome_request(const outcome *out);
-/* Computes the bytes of the budget, and the smallest plan and keep-all if the budget refers to them. As room_budget. */
-mp_status outcome_find_budget(outcome *out, const budget *b, const mp_request *request, mp_error *err);
+/* Computes the bytes of the budget, and the smallest plan and keep-all if the budget refers to them. As mp_room_budget. */
+mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request *request, mp_error *err);
 /* Searches for a plan within the request's budget, until --time-limit at the latest, and shows a progress line. The result is
  * out->answer. As mp_solve_with_arena; if the command assigns no offsets, as mp_solve_or_smallest. */
 mp_status outcome_search(outcome *out, mp_request *request, mp_error *err);
-/* Releases out->answer and the data of the budget. The caller keeps out->subject. */
+/* Releases out->answer and the data of the budget. The caller keeps out->workload. */
 void outcome_free(outcome *out);
 
 /* Returns the text "the budget of 8.00 GiB". If the budget is the memory of the device, the text names this memory. With -v it

@@ -62,7 +62,7 @@ static void print_evictions(const outcome *out)
 {
     enum { MOST = 10 };
     const mp_bound_report *report = out->answer.report;
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     int64_t rest = 0;
     mp_label label;
     for (size_t k = 0; k < report->n; k++) {
@@ -81,7 +81,7 @@ static void print_interval(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
     const mp_bound_report *report = out->answer.report;
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     const double mib = 1 << 20, unit = (double)report->live_in_bytes < mib ? 1 : mib;
     screen_text(0, "Memory is short for the most time from the first run of %s to %s%s.", node_text(graph, bound->from),
                 bound->to >= 0 ? "that of " : "the end of the step", bound->to >= 0 ? node_text(graph, bound->to) : "");
@@ -121,7 +121,7 @@ void print_bound_explanation(const outcome *out)
         print("The bound is that of stage %s.\n", mp_bound_stage_name(bound->stage));
     if (bound->from < 0 || bound->stage == MP_BOUND_NODES) return;
     if (bound->infeasible)
-        screen_text(0, "%s.", node_text(out->subject->graph, bound->from));
+        screen_text(0, "%s.", node_text(out->workload->graph, bound->from));
     else
         print_interval(out);
 }
@@ -150,7 +150,7 @@ static json_t *stages_json(const outcome *out)
 static json_t *evictions_json(const outcome *out)
 {
     const mp_bound_report *report = out->answer.report;
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     json_t *list = json_array();
     mp_label label;
     for (size_t k = 0; k < report->n; k++) {
@@ -173,10 +173,10 @@ static json_t *interval_json(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
     const mp_bound_report *report = out->answer.report;
-    const double tick = out->subject->graph->tick_seconds;
+    const double tick = out->workload->graph->tick_seconds;
     if (bound->from < 0 || bound->infeasible || bound->stage == MP_BOUND_NODES) return json_null();
-    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "from_node", node_json(out->subject->graph, bound->from), "to_node",
-                     node_json(out->subject->graph, bound->to), "live_in_bytes", (json_int_t)report->live_in_bytes,
+    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "from_node", node_json(out->workload->graph, bound->from),
+                     "to_node", node_json(out->workload->graph, bound->to), "live_in_bytes", (json_int_t)report->live_in_bytes,
                      "free_bytes", (json_int_t)report->free_bytes, "seconds", (double)report->ticks * tick,
                      "multiplier_seconds_per_byte", bound->multiplier * tick, "recomputed", evictions_json(out));
 }
@@ -184,7 +184,7 @@ static json_t *interval_json(const outcome *out)
 json_t *bound_json(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     if (!out->answer.report) return json_null();
     return json_pack("{s:b, s:f, s:s, s:s, s:o, s:o, s:o}", "infeasible", bound->infeasible, "seconds",
                      (double)bound->ticks * graph->tick_seconds, "covers", mp_bound_orders_text(bound->orders), "stage",

@@ -105,7 +105,7 @@ static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, siz
 
 mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t rows, mp_error *err)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     MP_CLEARED_BY(checkpoints_free) checkpoints_to_set set = {0};
     MP_OWNED const char **names = NULL;
     MP_CHECK(checkpoints_find(graph, plan, &set, err));

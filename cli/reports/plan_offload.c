@@ -1,5 +1,6 @@
 /* plan_offload.c - reports the copies of a plan to other tiers and back, and how long compute waits for them in a step. */
 #include "cli/reports/plan.h"
+#include "executor/workload/own_device.h"
 
 #include "cli/messages/interrupt.h"
 #include "cli/messages/quantities.h"
@@ -27,12 +28,12 @@ static mp_status add_fates(const mp_graph *graph, const mp_plan *plan, fate_byte
 
 /* Returns the largest number of seconds by which copies can slow down compute: each copied byte is also read or written once in
  * the device's memory. Negative: the device is unknown. */
-static double slowdown_of(const subject *s, const mp_copying *copying)
+static double slowdown_of(const mp_workload *s, const mp_copying *copying)
 {
     const mp_backend *backend = s->program ? s->program->backend : NULL;
-    own_device device = {0};
+    mp_own_device device = {0};
     if (backend) device.profile = *backend->device(backend);
-    if (!backend && !device_read(s->graph->target, &device)) return -1;
+    if (!backend && !mp_own_device_read(s->graph->target, &device)) return -1;
     return (double)(copying->out_bytes + copying->in_bytes) / device.profile.bytes_per_second;
 }
 
@@ -64,7 +65,7 @@ static void print_state(const mp_graph *graph)
 
 static void print_waits(const outcome *out, const mp_plan *plan, const mp_copying *copying)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     const double tick = graph->tick_seconds;
     if (!copying->wait_ticks) {
         screen_row("  the step never waits for a copy");
@@ -113,17 +114,17 @@ mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *e
 
 static const char *worth_text(const outcome *out, int64_t ticks)
 {
-    return ticks ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "nothing";
+    return ticks ? seconds_text((double)ticks * out->workload->graph->tick_seconds) : "nothing";
 }
 
 /* Prints how much time would be saved by more memory, and by a faster link. Prints nothing if the plan takes no extra time. */
 static void print_worth(const outcome *out)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     const char *tiers = "";
     if (!out->has_worth || out->answer.plan->ticks <= out->plain_ticks) return;
     for (size_t m = 1; m < graph->n_tiers; m++)
-        if (out->subject->tier_bytes[m])
+        if (out->workload->tier_bytes[m])
             tiers = mp_text("%s, on the %s %s", tiers, graph->tiers[m], worth_text(out, out->worth.tier_ticks[m]));
     screen_text(4,
                 "  worth per step, by plans that the same short search finds then: 1 GiB more on the device %s%s; copies twice "
@@ -133,7 +134,7 @@ static void print_worth(const outcome *out)
 
 static json_t *worth_json(const outcome *out)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     const double tick = graph->tick_seconds;
     if (!out->has_worth) return json_null();
     json_t *tiers = json_array();
@@ -144,8 +145,8 @@ static json_t *worth_json(const outcome *out)
 
 int tier_too_small(const outcome *out)
 {
-    for (int m = 1; m < (int)out->subject->graph->n_tiers; m++)
-        if (out->subject->tier_bytes[m] && out->tier_floors[m] > out->subject->tier_bytes[m]) return m;
+    for (int m = 1; m < (int)out->workload->graph->n_tiers; m++)
+        if (out->workload->tier_bytes[m] && out->tier_floors[m] > out->workload->tier_bytes[m]) return m;
     return 0;
 }
 
@@ -154,24 +155,24 @@ bool print_tier_refusal(const outcome *out)
     const int tier = tier_too_small(out);
     if (tier)
         screen_text(0, "It is proved that no plan in this budget has less than %s on the %s, which may have %s.",
-                    mp_bytes_text(out->tier_floors[tier]), out->subject->graph->tiers[tier],
-                    mp_bytes_text(out->subject->tier_bytes[tier]));
+                    mp_bytes_text(out->tier_floors[tier]), out->workload->graph->tiers[tier],
+                    mp_bytes_text(out->workload->tier_bytes[tier]));
     return tier;
 }
 
 void print_tier_enough(const outcome *out)
 {
-    for (size_t m = 1; m < out->subject->graph->n_tiers; m++)
+    for (size_t m = 1; m < out->workload->graph->n_tiers; m++)
         if (out->tier_enough[m])
             screen_text(4, "  or the budget asked for, with %lld bytes on the %s instead of %lld%s",
-                        (long long)out->tier_enough[m], out->subject->graph->tiers[m], (long long)out->subject->tier_bytes[m],
+                        (long long)out->tier_enough[m], out->workload->graph->tiers[m], (long long)out->workload->tier_bytes[m],
                         out->tier_floors[m] ? mp_text(" (no plan has less than %lld there)", (long long)out->tier_floors[m])
                                             : "");
 }
 
 mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *err)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     fate_bytes fates;
     mp_copying copying;
     if (graph->n_tiers < 2) return MP_OK;
@@ -183,7 +184,7 @@ mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *
         screen_row("  copies: none in this plan");
         return MP_OK;
     }
-    const double slowdown = slowdown_of(out->subject, &copying);
+    const double slowdown = slowdown_of(out->workload, &copying);
     screen_text(4, "  copies: %s out, %s back, %.0f %% of it beside computing%s", mp_bytes_text(copying.out_bytes),
                 mp_bytes_text(copying.in_bytes), 100 * hidden_share(&copying),
                 slowdown < 0 ? "" : mp_text(", which it slows down by at most %s", seconds_text(slowdown)));
@@ -204,15 +205,15 @@ mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *
 
 mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, mp_error *err)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     mp_copying copying;
     json_t *tiers = NULL;
     if (graph->n_tiers < 2) return MP_OK;
     MP_CHECK(mp_makespan_copying(graph, plan->steps, plan->n_steps, &copying, err));
-    const double slowdown = slowdown_of(out->subject, &copying);
+    const double slowdown = slowdown_of(out->workload, &copying);
     tiers = json_array();
     for (size_t m = 1; m < graph->n_tiers; m++) {
-        const int64_t budget = out->subject->tier_bytes[m];
+        const int64_t budget = out->workload->tier_bytes[m];
         mp_json_append(&tiers,
                        json_pack("{s:o, s:o, s:I, s:I, s:o}", "name", mp_json_text(graph->tiers[m]), "budget_bytes",
                                  mp_json_integer_if(budget, budget), "peak_bytes", (json_int_t)plan->tiers[m].peak_bytes,

@@ -1,5 +1,9 @@
-/* plan_outcome.c - prints parts of a plan's report: the budget, table rows, the arena and the peak. */
+/* plan_outcome.c - prints the parts of a plan's report: budget, table rows, arena and peak. */
+#include "cli/options/load.h"
+#include "cli/options/options.h"
+#include "cli/reports/other_rules_text.h"
 #include "cli/reports/plan.h"
+#include "memplan/budget.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,31 +24,31 @@ mp_status outcome_start(outcome *out, mp_error *err)
 {
     const mp_step *steps;
     out->budget_bytes = MP_NO_LIMIT;
-    MP_CHECK(mp_problem_keep_all(out->subject->problem, &steps, &out->keep_all, err));
-    MP_CHECK(mp_plain_ticks(out->subject->graph, &out->plain_ticks, err));
-    return mp_problem_floor(out->subject->problem, &out->floor_bytes, &out->floor_reason, err);
+    MP_CHECK(mp_problem_keep_all(out->workload->problem, &steps, &out->keep_all, err));
+    MP_CHECK(mp_plain_ticks(out->workload->graph, &out->plain_ticks, err));
+    return mp_problem_floor(out->workload->problem, &out->floor_bytes, &out->floor_reason, err);
 }
 
 mp_request outcome_request(const outcome *out)
 {
     const options *o = out->asked;
-    mp_request request = {.graph = out->subject->graph,
-                          .problem = out->subject->problem,
+    mp_request request = {.graph = out->workload->graph,
+                          .problem = out->workload->problem,
                           .solver = o->search.solver,
                           .seed = (uint64_t)o->search.seed,
                           .moves = o->search.moves,
                           .effort = (mp_effort)mp_effort_find(o->search.effort),
                           .gap = o->search.gap,
                           .keep_order = o->search.keep_order};
-    memcpy(request.tier_bytes, out->subject->tier_bytes, sizeof request.tier_bytes);
+    memcpy(request.tier_bytes, out->workload->tier_bytes, sizeof request.tier_bytes);
     return request;
 }
 
-mp_status outcome_find_budget(outcome *out, const budget *b, const mp_request *request, mp_error *err)
+mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request *request, mp_error *err)
 {
-    MP_CHECK(budget_ends_of(b, 1, out->asked, request, &out->ends, err));
-    MP_CHECK(room_budget(out->subject, out->asked, b, &out->ends, &out->room, &out->budget_bytes, err));
-    out->fills_device = budget_is_of_device(b);
+    MP_CHECK(find_budget_ends(b, 1, out->asked, request, &out->ends, err));
+    MP_CHECK(mp_room_budget(out->workload, &out->asked->model, b, &out->ends, &out->room, &out->budget_bytes, err));
+    out->fills_device = mp_budget_is_of_device(b);
     return MP_OK;
 }
 
@@ -68,20 +72,20 @@ mp_status outcome_search(outcome *out, mp_request *request, mp_error *err)
 void outcome_free(outcome *out)
 {
     mp_answer_free(&out->answer);
-    budget_ends_free(&out->ends);
+    mp_budget_ends_free(&out->ends);
 }
 
 const char *plan_budget_text(const outcome *out)
 {
     const char *counted = out->asked->talk.verbose ? mp_text(" (%s bytes)", count_text(out->budget_bytes)) : "";
-    if (out->fills_device) return mp_text("%s%s", room_text(&out->room), counted);
+    if (out->fills_device) return mp_text("%s%s", mp_room_text(&out->room), counted);
     return mp_text("the budget of %s%s", mp_bytes_text(out->budget_bytes), counted);
 }
 
 const char *plan_title(const outcome *out)
 {
-    const bool names_program = out->fills_device || subject_rules(out->subject) == MP_RULES_PYTORCH;
-    return mp_text("%s%s", out->subject->title, names_program ? subject_program(out->subject) : "");
+    const bool names_program = out->fills_device || mp_workload_rules(out->workload) == MP_RULES_PYTORCH;
+    return mp_text("%s%s", out->workload->title, names_program ? workload_program(out->workload) : "");
 }
 
 void print_plan_heading(const outcome *out)
@@ -96,7 +100,7 @@ void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t
     screen_row("  %-10s %11s  %s%5.1f %%  %9s  %9s%s", what, mp_bytes_text(peak),
                out->asked->talk.verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
                base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
-               ticks >= 0 ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "",
+               ticks >= 0 ? seconds_text((double)ticks * out->workload->graph->tick_seconds) : "",
                ticks >= 0 ? extra_text((double)ticks, (double)out->plain_ticks) : "", note);
 }
 
@@ -114,7 +118,7 @@ bool plan_is_by_modules(const mp_plan *plan)
 
 mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     MP_CHECK(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
     if (timeline->peak_step >= 0)
@@ -128,7 +132,7 @@ mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *er
     const int64_t live = mp_plan_live_bytes(plan);
     int64_t least = live;
     if (plan->arena_bytes < 0) return MP_OK;
-    if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->subject->graph, plan, &least, err));
+    if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->workload->graph, plan, &least, err));
     const char *bytes = mp_bytes_text(plan->arena_bytes), *whole = mp_bytes_text(mp_plan_need(plan));
     if (out->asked->talk.verbose)
         screen_text(4, "  arena %s (%s bytes), %s; %s in all", bytes, count_text(plan->arena_bytes),

@@ -1,5 +1,6 @@
-/* plan_refusal.c - prints why a search found no plan: the proof, the storages that cause the floor, and a budget with which a
- * plan exists. */
+/* plan_refusal.c - prints why a search found no plan: the proof, the storages that cause the floor, and a budget that
+ * suffices. */
+#include "cli/options/options.h"
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ static bool comes_after(const mp_graph *graph, int s, int than)
 /* Prints the reason for a floor at the end of backward: the gradients that updates read after backward. */
 static void print_floor_at_end(const outcome *out)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     screen_text(0, "The floor is set by the end of backward, which holds the gradients of all parameters at once:");
     screen_text(16, "  %12s  gradients (updates fused into backward free each at once: --fuse backward)",
                 mp_bytes_text(out->floor_bytes - mp_graph_static_bytes(graph)));
@@ -40,7 +41,7 @@ static void print_floor_at_end(const outcome *out)
  * recomputed. */
 static void print_floor_held(const outcome *out)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     const mp_floor_reason *why = &out->floor_reason;
     mp_label label;
     screen_text(0, "The floor is set by %s, which reads %s. In any order one of these is needed at once:",
@@ -57,7 +58,7 @@ static void print_floor_held(const outcome *out)
 static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     if (out->floor_reason.node < 0) {
         print_floor_at_end(out);
         return;

@@ -1,5 +1,7 @@
-/* plan_report.c - prints a plan as text (at most 24 lines without -v and --list), or as JSON. */
+/* plan_report.c - prints a plan, as text (at most 24 lines without -v and --list) and as JSON. */
+#include "cli/reports/other_rules_text.h"
 #include "cli/reports/plan.h"
+#include "cli/reports/rank_traffic.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +39,7 @@ static mp_status print_left_out(const outcome *out, mp_error *err)
     char names[NAMES] = "";
     int n = 0, n_told = 0;
     size_t used = 0;
-    MP_CHECK(mp_modules_new(out->subject->graph, &modules, err));
+    MP_CHECK(mp_modules_new(out->workload->graph, &modules, err));
     for (int m = 0; m < modules->n; m++) {
         const mp_module *row = &modules->modules[m];
         if (!row->is_split || n++ > n_told || used + strlen(row->name) + 2 > sizeof names) continue;
@@ -54,7 +56,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
 {
     enum { NAMES = 3800 };
     char names[NAMES] = "";
-    MP_OWNED_BY(json_decref) json_t *header = mp_plan_header_json(plan, out->subject->graph);
+    MP_OWNED_BY(json_decref) json_t *header = mp_plan_header_json(plan, out->workload->graph);
     json_t *list = json_object_get(header, "modules");
     const size_t n = json_array_size(list);
     MP_ENSURE(header && list, err, MP_NOMEM, "the modules of a plan");
@@ -88,7 +90,7 @@ static void print_bound(const outcome *out)
     const char *which = a->bound.orders == MP_BOUND_THIS_ORDER ? "in this order and budget no plan" : "no plan in this budget";
     const char *extra = extra_text(bound, base);
     if (bound < base) /* the time of keep-all includes waits for network and copies, so the bound may be lower */
-        extra = mp_text("%s (%s)", seconds_text(bound * out->subject->graph->tick_seconds), extra);
+        extra = mp_text("%s (%s)", seconds_text(bound * out->workload->graph->tick_seconds), extra);
     if (a->plan->ticks <= a->bound.ticks)
         screen_text(4, "  proved: %s takes less than %s: this one is optimal", which, extra);
     else
@@ -106,7 +108,7 @@ static void print_verdict(const outcome *out)
     if (out->budget_bytes == MP_NO_LIMIT)
         screen_verdict(color, SCREEN_PLAIN, "%s: no budget was given; this plan needs %s, %s time.", title,
                        mp_bytes_text(mp_plan_need(plan)), extra);
-    else if (plan->n_steps == mp_graph_n_required(out->subject->graph) && plan->ticks <= base)
+    else if (plan->n_steps == mp_graph_n_required(out->workload->graph) && plan->ticks <= base)
         screen_verdict(color, SCREEN_GOOD, "%s: fits %s without recomputation.", title, plan_budget_text(out));
     else
         screen_verdict(color, SCREEN_GOOD, "%s: fits %s, %s time.", title, plan_budget_text(out), extra);
@@ -114,7 +116,7 @@ static void print_verdict(const outcome *out)
 
 static mp_status print_fitting(const outcome *out, mp_error *err)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     const mp_plan *plan = out->answer.plan;
     int64_t segments_peak, segments_ticks;
     bool segments;
@@ -140,8 +142,8 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     MP_CHECK(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
     MP_CHECK(print_plan_offload(out, plan, err));
-    subject_print_ranks(out->subject);
-    report_attention(out->subject->program);
+    print_rank_traffic(out->workload);
+    report_attention(out->workload->program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
                out->written ? ", written to " : "", out->written ? out->written : "");
@@ -167,7 +169,7 @@ mp_status print_plan(const outcome *out, mp_error *err)
 /* Prints the answer as JSON. If no plan fits the budget, the header contains the values of the smallest plan that was found. */
 mp_status print_plan_json(const outcome *out, mp_error *err)
 {
-    const mp_graph *graph = out->subject->graph;
+    const mp_graph *graph = out->workload->graph;
     const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
     double base = (double)out->plain_ticks;
     int64_t peak, ticks;
@@ -189,8 +191,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     if (out->has_second_stream)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
     MP_CHECK(offload_json(out, plan, &json, err));
-    if (out->asked->model.mesh) mp_json_set(&json, "ranks", subject_ranks_json(out->subject));
-    attention_json(out->subject->program, &json);
+    if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload));
+    attention_json(out->workload->program, &json);
     if (out->answer.plan) MP_CHECK(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));
     if (out->asked->search.explain_bound) mp_json_set(&json, "bound", bound_json(out));

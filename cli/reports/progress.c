@@ -8,6 +8,7 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
+#include "cli/options/options.h"
 #include "estimator/base/clock.h"
 
 enum { MOST_SECONDS = 2 }; /* a search without a plan must stop within this number of seconds after a signal */

@@ -8,6 +8,7 @@
 
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/options/options.h"
 #include "executor/ranks/exchanges.h"
 #include "formats/json/json.h"
 
@@ -83,7 +84,7 @@ static void print_rows(const train_outcome *t)
 static void print_stages(const train_outcome *t)
 {
     const mp_report *r = &t->after;
-    const mp_pipeline_shape *shape = &t->subject.rank.shape;
+    const mp_pipeline_shape *shape = &t->workload.rank.shape;
     int64_t most = 0;
     for (int k = 0; r->ranks && k < r->n_ranks; k++)
         if (r->ranks[k].set_aside_bytes > most) most = r->ranks[k].set_aside_bytes;
@@ -95,7 +96,7 @@ static void print_stages(const train_outcome *t)
 /* True if an operator of the network computes statistics over the batch (batch normalization). */
 static bool has_statistics(const train_outcome *t)
 {
-    const mp_model *model = t->subject.model;
+    const mp_model *model = t->workload.model;
     bool any = false;
     for (size_t k = 0; model && k < model->n_operators && !any; k++)
         any = !model->operators[k].removed && model->operators[k].op && model->operators[k].op->traits & MP_TRAIT_STATISTICS;
@@ -109,18 +110,18 @@ void print_ranks(const train_outcome *t)
     screen_text(2,
                 "%d ranks, %s, joined by %s; sums are %s. This rank sent %s in %zu steps, planned %s, and waited %s a step for "
                 "others. Parameters are the same on all ranks%s.%s",
-                r->n_ranks, mp_mesh_write(&t->subject.ranks.mesh).text, r->network,
-                t->subject.program->fast_sums    ? "in the network's fastest order"
-                : t->subject.program->has_server ? "computed by rank 0, in the order of the ranks"
-                                                 : "in the order of the ranks",
+                r->n_ranks, mp_mesh_write(&t->workload.ranks.mesh).text, r->network,
+                t->workload.program->fast_sums    ? "in the network's fastest order"
+                : t->workload.program->has_server ? "computed by rank 0, in the order of the ranks"
+                                                  : "in the order of the ranks",
                 mp_bytes_text(r->sent_bytes), r->n_losses, mp_bytes_text(r->planned_sent_bytes), seconds_text(r->wait_seconds),
-                t->subject.rank.shape.n_ranks ? " of a stage" : "",
+                t->workload.rank.shape.n_ranks ? " of a stage" : "",
                 !has_statistics(t) ? ""
-                : t->subject.program->shares_statistics
+                : t->workload.program->shares_statistics
                     ? " Batch normalization uses the samples of all ranks."
                     : " Batch normalization uses the samples of each rank (--sync-batchnorm: of all ranks).");
     print_rows(t);
-    if (t->subject.rank.shape.n_ranks) print_stages(t);
+    if (t->workload.rank.shape.n_ranks) print_stages(t);
 }
 
 static json_t *sent_json(const mp_rank_report *of)
@@ -162,7 +163,7 @@ static void add_rows(const train_outcome *t, json_t **to)
         mp_json_set(&row, "machine", mp_json_text(r->ranks[k].machine));
         mp_json_set(&row, "process", json_integer(r->ranks[k].process));
         mp_json_set(&row, "weights_hash", mp_json_text(r->ranks[k].weights_hash));
-        if (t->subject.rank.shape.n_ranks) mp_json_set(&row, "set_aside_bytes", json_integer(r->ranks[k].set_aside_bytes));
+        if (t->workload.rank.shape.n_ranks) mp_json_set(&row, "set_aside_bytes", json_integer(r->ranks[k].set_aside_bytes));
         mp_json_set(&row, "step_seconds", json_real(r->ranks[k].step_seconds));
         mp_json_set(&row, "collectives", sent_json(&r->ranks[k]));
         mp_json_append(&rows, row);
@@ -174,11 +175,11 @@ static void add_rows(const train_outcome *t, json_t **to)
 json_t *train_ranks_json(const train_outcome *t)
 {
     const mp_report *r = &t->after;
-    const char *statistics = !has_statistics(t) ? "none" : t->subject.program->shares_statistics ? "all ranks" : "each rank";
+    const char *statistics = !has_statistics(t) ? "none" : t->workload.program->shares_statistics ? "all ranks" : "each rank";
     json_t *object =
-        json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->subject.ranks.mesh).text, "ranks",
-                  r->n_ranks, "network", r->network, "reduce", t->subject.program->fast_sums ? "fast" : "ordered", "exchange",
-                  t->subject.program->has_server ? "server" : "ring", "batch_statistics", statistics, "planned_sent_bytes",
+        json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->workload.ranks.mesh).text, "ranks",
+                  r->n_ranks, "network", r->network, "reduce", t->workload.program->fast_sums ? "fast" : "ordered", "exchange",
+                  t->workload.program->has_server ? "server" : "ring", "batch_statistics", statistics, "planned_sent_bytes",
                   (json_int_t)r->planned_sent_bytes, "sent_bytes", (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
     if (r->ranks) add_rows(t, &object);
     return object;
@@ -192,8 +193,8 @@ mp_status train_write_trace(const train_outcome *t, const ranks *r, const mp_ste
     MP_OWNED_BY(mp_pool_free) mp_pool *others = mp_pool_new();
     const int n = r->world ? mp_communicator_size(r->world) : 1, rank = r->world ? mp_communicator_rank(r->world) : 0;
     const double timeout = o->training.timeout > 0 ? o->training.timeout : SILENT_SECONDS;
-    MP_CHECK(mp_run_trace_events(t->subject.graph, t->subject.plan, times, rank,
-                                 n > 1 ? mp_text("rank %d of %s", rank, t->subject.title) : t->subject.title, &own, err));
+    MP_CHECK(mp_run_trace_events(t->workload.graph, t->workload.plan, times, rank,
+                                 n > 1 ? mp_text("rank %d of %s", rank, t->workload.title) : t->workload.title, &own, err));
     texts = mp_alloc((size_t)n, sizeof *texts);
     MP_ENSURE(texts && others, err, MP_NOMEM, "out of memory");
     texts[0] = own;

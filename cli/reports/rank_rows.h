@@ -1,6 +1,7 @@
 /* rank_rows.h - prints the measurements of each rank of a training, and of all ranks together. */
 #pragma once
 
+#include "cli/options/options.h"
 #include "cli/reports/train_ranks.h"
 #include "formats/pages/run_trace.h"
 

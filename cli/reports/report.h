@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
 #include "memplan/program.h"
 #include "memplan/second_stream.h"
 #include "memplan/simplify.h"

@@ -8,7 +8,10 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/options/load.h"
+#include "cli/options/options.h"
 #include "cli/options/outputs.h"
+#include "cli/reports/other_rules_text.h"
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
 #include "memplan/check.h"
@@ -21,7 +24,7 @@ void sharing_free(sharing *s)
 {
     for (size_t i = 0; s->jobs && i < s->n_jobs; i++) {
         mp_share_plans_free(&s->jobs[i].plans);
-        subject_free(&s->jobs[i].subject);
+        mp_workload_free(&s->jobs[i].workload);
     }
     mp_free(s->jobs);
     mp_share_lockstep_free(&s->lockstep);
@@ -96,7 +99,7 @@ static bool is_for(const sharing *s, mp_share_way way)
 /* True if memory limits for MPS are useful: the jobs fit on the card, and the card is not the CPU. */
 static bool has_limits(const sharing *s)
 {
-    const mp_program *program = sharing_job_of(s, 0)->subject.program;
+    const mp_program *program = sharing_job_of(s, 0)->workload.program;
     return s->ways[s->way].split.fits && !(program && program->backend->is_host);
 }
 
@@ -124,8 +127,8 @@ mp_status sharing_write_plans(const sharing *s, const char *name, mp_error *err)
             plan.arena_bytes = s->arena.layouts[i].arena_bytes;
         }
         plan.budget_bytes = is_locked ? plan.static_bytes + s->arena.arena_bytes : mp_plan_need(&plan);
-        MP_CHECK(mp_plan_check(job->subject.graph, &plan, err));
-        MP_CHECK(mp_plan_write(&plan, job->subject.graph, output_part(name, "job", (int)i + 1), err));
+        MP_CHECK(mp_plan_check(job->workload.graph, &plan, err));
+        MP_CHECK(mp_plan_write(&plan, job->workload.graph, output_part(name, "job", (int)i + 1), err));
     }
     return MP_OK;
 }
@@ -137,16 +140,16 @@ static const char *names_text(const sharing *s, size_t n)
 {
     const char *text = "";
     for (size_t i = 0; i < n; i++)
-        text = mp_text("%s%s%s", text, !i ? "" : i + 1 < n ? "; " : " and ", sharing_job_of(s, i)->subject.title);
+        text = mp_text("%s%s%s", text, !i ? "" : i + 1 < n ? "; " : " and ", sharing_job_of(s, i)->workload.title);
     return text;
 }
 
 /* Returns the program that trains all jobs, as ", in PyTorch"; "" if the jobs are trained by different programs. */
 static const char *program_of(const sharing *s)
 {
-    const char *program = subject_program(&sharing_job_of(s, 0)->subject);
+    const char *program = workload_program(&sharing_job_of(s, 0)->workload);
     for (size_t i = 1; i < s->n_jobs; i++)
-        if (strcmp(subject_program(&sharing_job_of(s, i)->subject), program) != 0) return "";
+        if (strcmp(workload_program(&sharing_job_of(s, i)->workload), program) != 0) return "";
     return *program ? mp_text("%s,", program) : "";
 }
 
@@ -178,7 +181,7 @@ static void print_verdict(const sharing *s, const options *o)
     screen_verdict(color, w->bound.fits ? SCREEN_OPEN : SCREEN_BAD,
                    "%s%s in %s, %s: job %zu (%s) cannot join%s; all of them need %s, %s more than there is.",
                    names_text(s, s->n_jobs), program_of(s), within, how, w->refused + 1,
-                   sharing_job_of(s, w->refused)->subject.title, w->bound.fits ? ", as far as was found" : "",
+                   sharing_job_of(s, w->refused)->workload.title, w->bound.fits ? ", as far as was found" : "",
                    mp_bytes_text(need), mp_bytes_text(need - s->room.memory_bytes));
 }
 
@@ -191,7 +194,7 @@ static void print_job(const sharing *s, size_t i, bool verbose)
     const char *exact = verbose ? mp_text("  %s bytes", count_text(o->bytes)) : "";
     screen_row("  %2zu  %11s  %11s  %11s  %9s  %9s  %s%s", i + 1, mp_bytes_text(o->bytes), mp_bytes_text(p->static_bytes),
                mp_bytes_text(p->keep_all_bytes), extra_text((double)o->ticks, (double)p->keep_all_ticks),
-               seconds_text((double)o->ticks * TICK), sharing_job_of(s, i)->subject.title, exact);
+               seconds_text((double)o->ticks * TICK), sharing_job_of(s, i)->workload.title, exact);
 }
 
 /* Prints the peaks of the jobs' keep-all under the other rules (PyTorch's or memplan's). */
@@ -199,7 +202,7 @@ static void print_others(const sharing *s)
 {
     const char *list = "", *name = "", *option = "";
     for (size_t i = 0; i < s->n_jobs; i++) {
-        const other_rules *other = &sharing_job_of(s, i)->other;
+        const mp_other_rules *other = &sharing_job_of(s, i)->other;
         if (other->is_known) name = other_rules_name(other), option = other_rules_option(other);
         list = mp_text("%s%s%s", list, *list ? ", " : "", other->is_known ? mp_bytes_text(other->peak_bytes) : "not known");
     }
@@ -268,7 +271,7 @@ static void print_limits(const sharing *s)
     puts("\nUnder MPS:");
     for (size_t i = 0; i < n; i++)
         screen_row("  export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"0=%lldM\"  # %s", (long long)limit_mib(s, i),
-                   n == 1 ? "all jobs" : sharing_job_of(s, i)->subject.title);
+                   n == 1 ? "all jobs" : sharing_job_of(s, i)->workload.title);
 }
 
 void print_sharing(const sharing *s, const options *o)
@@ -305,9 +308,9 @@ static json_t *jobs_json(const sharing *s)
     for (size_t i = 0; i < s->n_jobs; i++) {
         const sharing_job *j = sharing_job_of(s, i);
         const mp_share_plans *p = &j->plans;
-        const int64_t batch = subject_batch(&j->subject);
-        const char *name = j->subject.graph->name;
-        const char *rules = *subject_program(&j->subject) ? mp_rules_name(subject_rules(&j->subject)) : NULL;
+        const int64_t batch = mp_workload_batch(&j->workload);
+        const char *name = j->workload.graph->name;
+        const char *rules = *workload_program(&j->workload) ? mp_rules_name(mp_workload_rules(&j->workload)) : NULL;
         mp_json_append(&list,
                        json_pack("{s:o, s:s?, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:s?}", "model",
                                  mp_json_text(name ? name : ""), "rules", rules, "other_rules", other_rules_json(&j->other),

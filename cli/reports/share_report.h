@@ -1,16 +1,18 @@
 /* share_report.h - the answer of `memplan share`: how the memory of a card is divided among jobs, or which job does not fit. */
 #pragma once
 
+#include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/other_rules.h"
+#include "executor/workload/workload.h"
 #include "memplan/share.h"
 
 typedef struct sharing_job {
-    subject subject;
+    mp_workload workload;
     mp_share_plans plans; /* the plans of the job; their ticks are nanoseconds, for all steps of the job */
     int64_t n_steps;
-    other_rules other; /* peak of keep-all under the other rules (PyTorch's or memplan's) */
-    /* index of the first job with the same file and number of steps, which may be this job. That job owns the subject and the
+    mp_other_rules other; /* peak of keep-all under the other rules (PyTorch's or memplan's) */
+    /* index of the first job with the same file and number of steps, which may be this job. That job owns the workload and the
      * plans; later equal jobs have none */
     size_t as;
 } sharing_job;
@@ -27,8 +29,8 @@ typedef struct sharing_way {
 typedef struct sharing {
     size_t n_jobs;
     sharing_job *jobs;
-    device_room room; /* memory of the card; every process needs reserve_bytes */
-    mp_share_way way; /* the way of sharing that the user chose */
+    mp_device_room room; /* memory of the card; every process needs reserve_bytes */
+    mp_share_way way;    /* the way of sharing that the user chose */
     mp_share_goal goal;
     sharing_way ways[MP_N_SHARE_WAYS];
     mp_share_lockstep lockstep; /* the result for two jobs with equal numbers of steps; n is 0 for other jobs */
@@ -39,7 +41,7 @@ typedef struct sharing {
 } sharing;
 
 void sharing_free(sharing *s);
-/* Returns the job that owns the subject and the plans of job i. */
+/* Returns the job that owns the workload and the plans of job i. */
 sharing_job *sharing_job_of(const sharing *s, size_t i);
 /* Returns the bytes of the card that n_jobs jobs may use: the card's memory minus the reserves. If jobs run at the same time,
  * each has its own process and reserve. Jobs by turns share one process and reserve. */

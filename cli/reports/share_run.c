@@ -7,6 +7,8 @@
 
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/options/options.h"
+#include "executor/workload/workload.h"
 #include "formats/json/json.h"
 
 /* ---- running ---- */
@@ -14,7 +16,7 @@
 mp_status sharing_can_run(const sharing *s, const options *o, mp_error *err)
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
-        const subject *job = &sharing_job_of(s, i)->subject;
+        const mp_workload *job = &sharing_job_of(s, i)->workload;
         MP_ABOUT(err, job->path);
         MP_ENSURE(job->model, err, MP_INVALID, "--run needs models; a training graph has no operators to run");
         MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
@@ -53,10 +55,10 @@ static mp_status open_sources(const sharing *s, const options *o, sources *x, mp
     MP_ENSURE(x->parameters && x->feeds && x->requests, err, MP_NOMEM, "out of memory for %zu jobs", x->n);
     for (size_t i = 0; i < x->n; i++) {
         const sharing_job *job = sharing_job_of(s, i);
-        MP_ABOUT(err, job->subject.path);
-        MP_CHECK(mp_parameter_source_open(job->subject.program, job->subject.path, seed, false, &x->parameters[i], err));
-        MP_CHECK(mp_inputs_open_feed(job->subject.program, NULL, 0, seed, &x->feeds[i], err));
-        x->requests[i] = (mp_train_request){.program = job->subject.program,
+        MP_ABOUT(err, job->workload.path);
+        MP_CHECK(mp_parameter_source_open(job->workload.program, job->workload.path, seed, false, &x->parameters[i], err));
+        MP_CHECK(mp_inputs_open_feed(job->workload.program, NULL, 0, seed, &x->feeds[i], err));
+        x->requests[i] = (mp_train_request){.program = job->workload.program,
                                             .plan = job->plans.plans[s->ways[MP_SHARE_TURNS].split.chosen[i]],
                                             .execution = {.hyper = hyper, .seed = seed},
                                             .feed = x->feeds[i],
@@ -73,7 +75,7 @@ mp_status sharing_run_all(const sharing *s, const options *o, sharing_run *out, 
     MP_ENSURE(out->alone = mp_alloc(out->n, sizeof *out->alone), err, MP_NOMEM, "out of memory for %zu jobs", out->n);
     MP_CHECK(open_sources(s, o, &x, err));
     for (size_t i = 0; i < x.n; i++) {
-        MP_ABOUT(err, sharing_job_of(s, i)->subject.path);
+        MP_ABOUT(err, sharing_job_of(s, i)->workload.path);
         MP_CHECK(mp_train(&x.requests[i], &out->alone[i], err));
     }
     return mp_train_turns(x.requests, x.n, &out->turns, err);
@@ -116,7 +118,8 @@ void print_sharing_run(const sharing *s, const sharing_run *r)
         const bool losses = !memcmp(alone->losses, now->losses, now->n_losses * sizeof *now->losses);
         screen_row("  %2zu  %6zu  %9s  %12.6g  %9s  %9s  %s", i + 1, now->n_losses, seconds_text(now->step_seconds),
                    now->losses[now->n_losses - 1], losses ? "as alone" : "differ",
-                   strcmp(alone->weights_hash, now->weights_hash) ? "differ" : "as alone", sharing_job_of(s, i)->subject.title);
+                   strcmp(alone->weights_hash, now->weights_hash) ? "differ" : "as alone",
+                   sharing_job_of(s, i)->workload.title);
     }
     screen_text(2, "  always live %s, arena %s; of the arena %s bytes were used, %s", mp_bytes_text(t->static_bytes),
                 mp_bytes_text(t->arena_bytes), count_text(t->measured_arena_bytes),

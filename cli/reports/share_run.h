@@ -1,6 +1,7 @@
 /* share_run.h - `memplan share --run`: trains the jobs of a split alone, and then by turns in one arena. */
 #pragma once
 
+#include "cli/options/options.h"
 #include "cli/reports/share_report.h"
 #include "memplan/train.h"
 

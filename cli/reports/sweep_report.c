@@ -110,7 +110,7 @@ static void print_spread(const mp_sweep *found)
 }
 
 /* Prints the two ends of the curve: the fastest plan within the smallest feasible budget, and keep-all. */
-static void print_verdict(const talk_options *o, const subject *s, const mp_sweep *found)
+static void print_verdict(const talk_options *o, const mp_workload *s, const mp_sweep *found)
 {
     const char *title = s->title, *all = mp_bytes_text(found->keep_all_bytes);
     const mp_sweep_point *least = NULL;
@@ -129,7 +129,7 @@ static void print_verdict(const talk_options *o, const subject *s, const mp_swee
         screen_verdict(o->color, SCREEN_BAD, "%s: %s keeping all, and no plan was found for the budgets.", title, all);
 }
 
-void print_sweep(const talk_options *o, const subject *s, const mp_sweep *found)
+void print_sweep(const talk_options *o, const mp_workload *s, const mp_sweep *found)
 {
     const bool shortly = isatty(STDOUT_FILENO) && !o->list && !o->verbose;
     print_verdict(o, s, found);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "cli/options/options.h"
-#include "cli/subject/subject.h"
+#include "executor/workload/workload.h"
 #include "memplan/sweep.h"
 
 /* On a terminal, prints the fastest plan for every budget, in 24 lines. In a pipe, with --list or with -v, prints the plans of
  * every searcher. */
-void print_sweep(const talk_options *o, const subject *s, const mp_sweep *found);
+void print_sweep(const talk_options *o, const mp_workload *s, const mp_sweep *found);

@@ -2,7 +2,9 @@
 #include "cli/reports/train_inputs.h"
 
 #include "cli/messages/messages.h"
+#include "cli/options/options.h"
 #include "executor/data/inputs.h"
+#include "executor/workload/workload.h"
 
 void train_inputs_free(train_inputs *in)
 {
@@ -11,16 +13,16 @@ void train_inputs_free(train_inputs *in)
     mp_feed_free(in->test);
 }
 
-mp_status train_inputs_open(const options *o, const text_list *files, const ranks *r, train_outcome *t, train_inputs *in,
+mp_status train_inputs_open(const options *o, const mp_text_list *files, const ranks *r, train_outcome *t, train_inputs *in,
                             mp_error *err)
 {
-    const mp_program *program = t->subject.program;
+    const mp_program *program = t->workload.program;
     const uint64_t seed = (uint64_t)o->search.seed;
-    const text_list *test = &o->training.test;
+    const mp_text_list *test = &o->training.test;
     const mp_feed_part all = {.n = 1, .n_batches = 1, .folder = o->training.columns_in};
     mp_rank_place place;
     /* with --resume no weights are drawn, because the saved state contains a value for each parameter */
-    MP_CHECK(mp_parameter_source_open(program, t->subject.file, seed, o->training.random_weights || o->training.resume,
+    MP_CHECK(mp_parameter_source_open(program, t->workload.file, seed, o->training.random_weights || o->training.resume,
                                       &in->source, err));
     mp_parameter_source_count(in->source, &t->n_parameters, &t->n_drawn);
     MP_CHECK(mp_rank_place_of(program, r->world, &place, err));
@@ -48,8 +50,8 @@ static void tell_drawn(const options *o, const train_outcome *t)
  * weight decay to them. memplan does not update them. */
 static void tell_without_gradient(const options *o, const train_outcome *t, const mp_hyper *hyper)
 {
-    const mp_model *model = t->subject.program->model;
-    const mp_bindings *bound = t->subject.program->bindings;
+    const mp_model *model = t->workload.program->model;
+    const mp_bindings *bound = t->workload.program->bindings;
     size_t n = 0, first = 0;
     for (size_t k = model->n_tensors; k-- > 0;) {
         const mp_tensor *x = &model->tensors[k];

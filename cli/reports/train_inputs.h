@@ -1,6 +1,7 @@
 /* train_inputs.h - the inputs of a training: first values of parameters, data and test data. */
 #pragma once
 
+#include "cli/options/options.h"
 #include "cli/reports/train_ranks.h"
 
 typedef struct train_inputs {
@@ -12,7 +13,7 @@ typedef struct train_inputs {
 void train_inputs_free(train_inputs *in);
 /* Opens the files of data, the test data and the source of first values. Sets the numbers of parameters in `t`. Errors: as
  * mp_parameter_source_open and mp_inputs_open_part. */
-mp_status train_inputs_open(const options *o, const text_list *files, const ranks *r, train_outcome *t, train_inputs *in,
+mp_status train_inputs_open(const options *o, const mp_text_list *files, const ranks *r, train_outcome *t, train_inputs *in,
                             mp_error *err);
 /* Warns if the file has values for some parameters only, and of parameters that no gradient reaches. */
 void train_inputs_warn(const options *o, const train_outcome *t, const mp_hyper *hyper);

@@ -11,11 +11,11 @@
 #include "cli/messages/launcher.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/rank_interrupt.h"
+#include "cli/options/agreed.h"
+#include "cli/options/options.h"
 #include "executor/ranks/exchanges.h"
-#include "executor/run/rank_results.h"
-#include "executor/run/stage.h"
-#include "formats/json/plan_json.h"
-#include "memplan/check.h"
+#include "executor/workload/workload_pipeline.h"
+#include "memplan/ranks/workload_ranks.h"
 
 enum { JOIN_SECONDS = 60 };
 enum { PLANNING_SECONDS = 600 }; /* the first rank that has a plan waits at most this number of seconds for the last one */
@@ -41,20 +41,19 @@ static void limit(const options *o, const char *sentence)
 
 mp_status train_join(options *o, ranks *r, mp_error *err)
 {
-    mp_mesh mesh;
-    if (r->world || !o->model.mesh || mp_mesh_read(o->model.mesh, &mesh, NULL) != MP_OK || mp_mesh_devices(&mesh) == 1)
-        return MP_OK;
+    const mp_mesh *mesh = &o->model.mesh;
+    if (r->world || mp_mesh_devices(mesh) <= 1) return MP_OK;
     limit(o, "memplan: this process could not join the other ranks in time: some did not start, or cannot be reached\n");
     const mp_status st = mp_communicator_open("mpi", &r->world, err);
     limit(o, NULL);
     if (r->world) messages_as_rank(mp_communicator_rank(r->world));
     MP_CHECK(st);
     rank_interrupt_begin(r->world);
-    const long long n = mp_communicator_size(r->world), wanted = mp_mesh_devices(&mesh);
+    const long long n = mp_communicator_size(r->world), wanted = mp_mesh_devices(mesh);
     r->compares = true;
     MP_ENSURE(n == wanted, err, MP_INVALID,
               "the mesh %s needs %lld ranks, but %lld process%s started; run mpirun -n %lld memplan ...",
-              mp_mesh_write(&mesh).text, wanted, n, n == 1 ? " was" : "es were", wanted);
+              mp_mesh_write(mesh).text, wanted, n, n == 1 ? " was" : "es were", wanted);
     r->compares = false;
     o->model.own_device = mp_communicator_number_here(r->world);
     return MP_OK;
@@ -76,14 +75,14 @@ mp_status train_check_alone(ranks *r, mp_error *err)
 
 mp_status train_take_stage(options *o, ranks *r, mp_error *err)
 {
-    mp_mesh mesh;
-    if (!r->world || *r->stage || mp_mesh_read(o->model.mesh, &mesh, NULL) != MP_OK || mesh.size[MP_DIM_PP] == 1) return MP_OK;
+    const mp_mesh *mesh = &o->model.mesh;
+    if (!r->world || *r->stage || mesh->size[MP_DIM_PP] == 1) return MP_OK;
     r->compares = true;
     MP_ENSURE(o->model.accumulate <= 1, err, MP_INVALID, "--accumulate does not apply to a pipeline; use --micro-batches");
     MP_ENSURE(!o->model.offload.n, err, MP_INVALID, "--offload with pp can be planned but not trained yet (mesh %s)",
-              mp_mesh_write(&mesh).text);
+              mp_mesh_write(mesh).text);
     r->compares = false;
-    r->stage_number = mp_communicator_rank(r->world) / (int)mp_mesh_group(&mesh, MP_DIM_PP).stride;
+    r->stage_number = mp_communicator_rank(r->world) / (int)mp_mesh_group(mesh, MP_DIM_PP).stride;
     snprintf(r->stage, sizeof r->stage, "%d", r->stage_number);
     o->model.rank = r->stage;
     o->given[OPT_RANK] = true;
@@ -116,139 +115,55 @@ mp_status train_end_together(const options *o, ranks *r, mp_status own, bool rea
     return r->all_failed && own == MP_OK ? MP_IO : own;
 }
 
-static const char *or_none(const char *text)
+mp_status train_agree(const options *o, const train_outcome *t, ranks *r, mp_error *err)
 {
-    return text ? text : "";
-}
-
-mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *h, mp_error *err)
-{
-    const mp_program *program = t->subject.program;
     const double timeout = o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS;
-    const char *graph = program->stage ? program->stage->whole_hash : t->subject.graph->hash;
-    const mp_pipeline_shape *shape = &t->subject.rank.shape;
-    const double run[] = {h->learning_rate,
-                          h->momentum,
-                          h->weight_decay,
-                          h->nesterov,
-                          h->schedule,
-                          (double)h->warmup_steps,
-                          (double)h->n_steps,
-                          o->training.before,
-                          (double)o->training.save_every,
-                          o->training.save != NULL,
-                          o->training.resume != NULL};
-    const search_options *s = &o->search;
-    const char *budget = or_none(s->budget),
-               *search = mp_text("%s %s %s %lld %lld %g %g %d %d %d %d", or_none(s->solver), or_none(s->effort),
-                                 or_none(s->granularity), (long long)s->moves, (long long)s->reserve, s->gap, s->time_limit,
-                                 s->keep_order, s->second_stream, s->offsets, o->output.plan != NULL);
-    const mp_fact facts[] = {{"version of memplan", MEMPLAN_VERSION, sizeof MEMPLAN_VERSION},
-                             {"seed", &o->search.seed, sizeof o->search.seed},
-                             {"training graph", graph, sizeof t->subject.graph->hash},
-                             {"order of sums (--reduce)", &program->fast_sums, sizeof(bool)},
-                             {"schedule", &shape->schedule, sizeof shape->schedule},
-                             {"number of micro-batches", &shape->n_micro_batches, sizeof shape->n_micro_batches},
-                             {"cut of the network into stages", t->subject.begins,
-                              (size_t)(shape->n_ranks * shape->n_chunks) * sizeof *t->subject.begins},
-                             {"set of training options", run, sizeof run},
-                             {"budget", budget, strlen(budget)},
-                             {"set of options of the search for a plan", search, strlen(search)}};
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    mp_fact facts[N_OPTIONS];
+    size_t n;
     if (!r->world) return MP_OK;
+    MP_ENSURE(pool, err, MP_NOMEM, "out of memory");
+    MP_CHECK(options_facts(o, pool, facts, &n, err));
     r->compares = true;
-    MP_CHECK(mp_communicator_agree(r->world, facts, sizeof facts / sizeof *facts, timeout, err));
+    MP_CHECK(mp_workload_agree(&t->workload, r->world, facts, n, timeout, err));
     r->compares = false;
     return MP_OK;
 }
 
-/* ---- sending one plan to all ranks that have the same graph ---- */
-
-/* Returns the number of ranks that have the same graph as this rank. Their numbers are consecutive. */
-static int of_one_graph(const train_outcome *t, const ranks *r)
-{
-    return mp_communicator_size(r->world) / (int)t->subject.ranks.mesh.size[MP_DIM_PP];
-}
-
 bool train_searches(const train_outcome *t, const ranks *r)
 {
-    return !r->world || mp_communicator_rank(r->world) % of_one_graph(t, r) == 0;
-}
-
-/* The message that each rank sends to all others after its search: its exit status if the search failed, and the bytes of stash
- * that its plan needs. */
-typedef struct ended_search {
-    int64_t status, held_bytes;
-} ended_search;
-
-/* Reads the plan that another rank has sent, and checks it against this rank's graph. */
-static mp_status take_plan(train_outcome *t, const char *text, int from, int64_t held_bytes, mp_error *err)
-{
-    subject *s = &t->subject;
-    MP_CHECK(subject_hold(s, &held_bytes, err));
-    mp_status st = mp_plan_read_text(text, mp_text("the plan of rank %d", from), s->graph, &s->plan, err);
-    if (st == MP_OK) st = mp_plan_check(s->graph, s->plan, err);
-    return st == MP_OK ? subject_check_held(s, s->plan->steps, s->plan->n_steps, err) : st;
-}
-
-/* Evaluates the messages of all ranks about their searches. If the search of one rank failed, the function fails on all
- * ranks. */
-static mp_status hear(ranks *r, const ended_search *all, mp_error *err)
-{
-    const int n = mp_communicator_size(r->world), own = mp_communicator_rank(r->world);
-    for (int k = 0; k < n; k++) {
-        MP_ENSURE(all[k].status >= 0 && all[k].status < 128 && all[k].held_bytes >= 0 && all[k].held_bytes < MP_NO_LIMIT / 2,
-                  err, MP_IO, "rank %d of %d does not say how its search for a plan has ended", k, n);
-        if (!all[k].status || r->all_failed) continue;
-        r->all_failed = true;
-        r->status = (int)all[k].status;
-        r->is_told = !all[own].status;
-        MP_FAIL(err, MP_INFEASIBLE, "rank %d of %d has found no plan; its own message gives the cause", k, n);
-    }
-    return r->all_failed ? MP_INFEASIBLE : MP_OK;
+    return mp_workload_searches(&t->workload, r->world);
 }
 
 mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_status found, mp_error *err)
 {
-    static const char *const what = "the search for a plan";
     const double timeout = fmax(o->training.timeout, PLANNING_SECONDS + o->search.time_limit);
-    const subject *s = &t->subject;
     mp_error others = {0};
-    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    MP_OWNED char *own = NULL;
-    ended_search ended = {.status = found == MP_OK           ? 0
-                                    : t->no_plan             ? t->no_plan
-                                    : found == MP_INFEASIBLE ? EXIT_NO
-                                                             : input_status(found)};
+    mp_search_end end = {.code = found == MP_OK           ? 0
+                                 : t->no_plan             ? t->no_plan
+                                 : found == MP_INFEASIBLE ? EXIT_NO
+                                                          : input_status(found)};
     if (!r->world) return found;
-    MP_OWNED ended_search *all = mp_alloc((size_t)mp_communicator_size(r->world), sizeof *all);
-    MP_ENSURE(pool && all, err, MP_NOMEM, "out of memory");
-    if (s->plan && s->rank.held >= 0 && s->rank.shape.n_ranks)
-        ended.held_bytes = s->graph->storages[s->rank.held].payload_bytes;
-    mp_status heard = mp_communicator_exchange(r->world, &ended, sizeof ended, all, timeout, what, &others);
-    if (heard == MP_OK) heard = hear(r, all, &others);
+    const mp_status st = mp_workload_share_plan(&t->workload, r->world, &end, timeout, &others);
+    r->all_failed = end.failed;
+    r->status = end.failed;
+    r->is_told = end.is_other;
     if (found != MP_OK) return found;
-    if (heard != MP_OK) *err = others;
-    MP_CHECK(heard);
-    if (s->plan) MP_CHECK(mp_plan_write_text(s->plan, s->graph, &own, err));
-    const char *text = own;
-    const int first = mp_communicator_rank(r->world) / of_one_graph(t, r) * of_one_graph(t, r);
-    MP_CHECK(mp_communicator_hand_out(r->world, of_one_graph(t, r), &text, pool, timeout, what, err));
-    return s->plan ? MP_OK : take_plan(t, text, first, all[first].held_bytes, err);
+    if (st != MP_OK && err) *err = others;
+    return st;
 }
 
 mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const seen_data *seen, mp_error *err)
 {
-    const mp_plan *plan = t->subject.plan;
     const double timeout = o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS;
-    const mp_fact facts[] = {{"plan", plan->steps, plan->n_steps * sizeof *plan->steps},
-                             {"set of data (--data)", &seen->data, sizeof seen->data},
-                             {"set of data to test on (--test)", &seen->test, sizeof seen->test}};
+    const mp_fact of_stage[] = {{"set of data (--data)", &seen->data, sizeof seen->data},
+                                {"set of data to test on (--test)", &seen->test, sizeof seen->test}};
     const mp_fact of_all[] = {{"number of samples (--data)", &seen->n_data, sizeof seen->n_data},
                               {"number of samples to test on (--test)", &seen->n_test, sizeof seen->n_test}};
     if (!r->world) return MP_OK;
     r->compares = true;
-    MP_CHECK(mp_ranks_agree(r->world, of_one_graph(t, r), facts, sizeof facts / sizeof *facts, timeout, err));
-    MP_CHECK(mp_ranks_agree(r->world, mp_communicator_size(r->world), of_all, sizeof of_all / sizeof *of_all, timeout, err));
+    MP_CHECK(mp_workload_agree_on_data(&t->workload, r->world, of_stage, sizeof of_stage / sizeof *of_stage, of_all,
+                                       sizeof of_all / sizeof *of_all, timeout, err));
     r->compares = false;
     return MP_OK;
 }

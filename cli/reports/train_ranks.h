@@ -2,6 +2,7 @@
  * inputs, and how they end. */
 #pragma once
 
+#include "cli/options/options.h"
 #include "cli/reports/train_report.h"
 #include "memplan/ranks/communicator.h"
 
@@ -32,9 +33,9 @@ mp_status train_take_stage(options *o, ranks *r, mp_error *err);
 mp_status train_end_together(const options *o, ranks *r, mp_status own, bool reads, mp_error *err);
 /* Called before the search for a plan. Checks that options that must be the same on all ranks are the same. Fails as
  * mp_communicator_agree. */
-mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *hyper, mp_error *err);
-/* True if this rank searches for a plan: it is the only rank, or the first of the ranks with its graph. The other ranks with
- * this graph receive the first one's plan, because searches with a time limit would find different plans. */
+mp_status train_agree(const options *o, const train_outcome *t, ranks *r, mp_error *err);
+/* True if this rank searches for a plan: it is the only rank, or the first rank with its graph. The other ranks with the graph
+ * receive the first rank's plan. If each rank searched until a time limit, the plans would differ. */
 bool train_searches(const train_outcome *t, const ranks *r);
 /* The first rank with a graph sends its plan to the other ranks with this graph, which check it. All ranks call this function.
  * `found` is the status of this rank's search. If it is not MP_OK, the function returns it. MP_INFEASIBLE: another rank found

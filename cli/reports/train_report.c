@@ -9,6 +9,7 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/options/options.h"
 #include "cli/reports/rank_rows.h"
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
@@ -19,7 +20,7 @@ void train_outcome_free(train_outcome *t)
     mp_report_free(&t->before);
     mp_report_free(&t->after);
     mp_plan_free(t->keep_all);
-    subject_free(&t->subject);
+    mp_workload_free(&t->workload);
 }
 
 bool train_compares(const train_outcome *t)
@@ -70,7 +71,7 @@ bool train_tier_is_file(const mp_graph *graph, size_t tier)
  * other tiers. */
 static int64_t beside(const train_outcome *t, const mp_report *r)
 {
-    const mp_graph *g = t->subject.graph;
+    const mp_graph *g = t->workload.graph;
     int64_t bytes = r->process_bytes - r->arena_bytes - r->static_bytes;
     for (size_t m = 1; m < g->n_tiers; m++) bytes -= train_tier_is_file(g, m) ? 0 : r->tier_bytes[m];
     return r->process_bytes < 0 ? -1 : bytes;
@@ -79,7 +80,7 @@ static int64_t beside(const train_outcome *t, const mp_report *r)
 /* Returns the number of forward and backward passes in a training step. */
 static int64_t passes(const train_outcome *t)
 {
-    const int n = t->subject.program->options.accumulate;
+    const int n = t->workload.program->options.accumulate;
     return n > 1 ? n : 1;
 }
 
@@ -108,10 +109,10 @@ static void print_memory(const train_outcome *t)
     print_bytes(t, "  living at the peak", a->planned_peak_bytes - a->static_bytes, b->planned_peak_bytes - b->static_bytes);
     print_bytes(t, "  arena, as planned", a->arena_bytes, b->arena_bytes);
     print_bytes(t, "  arena, as measured", a->measured_arena_bytes, b->measured_arena_bytes);
-    for (size_t m = 1; m < t->subject.graph->n_tiers; m++) {
-        const char *tier = t->subject.graph->tiers[m];
-        print_bytes(t, mp_text("%s, as planned", tier), mp_plan_tier_need(t->subject.graph, t->keep_all, (int)m),
-                    mp_plan_tier_need(t->subject.graph, t->subject.plan, (int)m));
+    for (size_t m = 1; m < t->workload.graph->n_tiers; m++) {
+        const char *tier = t->workload.graph->tiers[m];
+        print_bytes(t, mp_text("%s, as planned", tier), mp_plan_tier_need(t->workload.graph, t->keep_all, (int)m),
+                    mp_plan_tier_need(t->workload.graph, t->workload.plan, (int)m));
         print_bytes(t, mp_text("%s, taken", tier), a->tier_bytes[m], b->tier_bytes[m]);
     }
     if (b->device_bytes >= 0) print_device(t);
@@ -197,7 +198,7 @@ mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan
 static void print_copied(const train_outcome *t)
 {
     const mp_report *r = &t->after;
-    if (t->subject.graph->n_tiers < 2) return;
+    if (t->workload.graph->n_tiers < 2) return;
     screen_text(2, "Copied as planned: %s out and %s back in %zu steps.", mp_bytes_text(r->out_bytes),
                 mp_bytes_text(r->in_bytes), r->n_losses);
 }
@@ -205,15 +206,15 @@ static void print_copied(const train_outcome *t)
 /* True if the CPU itself waits for copies, so that the waits can be measured. On a GPU, streams wait. */
 static bool waits_are_known(const train_outcome *t)
 {
-    return !t->subject.program->backend->side_begin;
+    return !t->workload.program->backend->side_begin;
 }
 
 /* Prints the planned seconds of a training step, and how many of them compute waits for copies. */
 static void print_planned_time(const train_outcome *t)
 {
-    const double pass = t->subject.graph->tick_seconds * (double)passes(t);
-    if (t->subject.graph->n_tiers < 2) return;
-    print_row(t, "  as planned", "", seconds_text((double)t->subject.plan->ticks * pass), "");
+    const double pass = t->workload.graph->tick_seconds * (double)passes(t);
+    if (t->workload.graph->n_tiers < 2) return;
+    print_row(t, "  as planned", "", seconds_text((double)t->workload.plan->ticks * pass), "");
     print_row(t, "  of it, waiting for copies", "", waits_are_known(t) ? seconds_text(t->after.wait_seconds) : "not known",
               mp_text("  planned %s", seconds_text((double)t->copying.wait_ticks * pass)));
 }
@@ -256,8 +257,8 @@ static void print_verdict(const train_outcome *t, const options *o)
     const char *drawn = o->training.resume || !t->n_drawn ? ""
                         : t->n_drawn == t->n_parameters   ? " from drawn weights"
                                                           : " from some drawn weights";
-    screen_verdict(o->talk.color, mood, "%s, %s, %zu step%s%s with a planned peak of %s%s.", t->subject.title,
-                   t->subject.graph->target, n, n == 1 ? "" : "s", drawn, mp_bytes_text(r->planned_peak_bytes), compared);
+    screen_verdict(o->talk.color, mood, "%s, %s, %zu step%s%s with a planned peak of %s%s.", t->workload.title,
+                   t->workload.graph->target, n, n == 1 ? "" : "s", drawn, mp_bytes_text(r->planned_peak_bytes), compared);
 }
 
 void print_train(const train_outcome *t, const options *o)
@@ -278,7 +279,7 @@ void print_train(const train_outcome *t, const options *o)
     if (r->has_test) print_test(t);
     putchar('\n');
     print_origin(t, o);
-    const mp_fuse fuse = t->subject.program->options.fuse;
+    const mp_fuse fuse = t->workload.program->options.fuse;
     if (fuse != MP_FUSE_NONE) print("Updates are fused: %s.\n", mp_fuse_name(fuse));
     print_copied(t);
     print_ranks(t);
@@ -286,12 +287,12 @@ void print_train(const train_outcome *t, const options *o)
     if (r->device_bytes >= 0)
         print("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
     if (t->has_second_stream) {
-        report_second_stream(&t->second_stream, t->subject.graph->tick_seconds);
-        if (!t->subject.program->backend->side_begin) puts("  This backend has one stream: they ran in order.");
+        report_second_stream(&t->second_stream, t->workload.graph->tick_seconds);
+        if (!t->workload.program->backend->side_begin) puts("  This backend has one stream: they ran in order.");
     }
-    report_attention(t->subject.program);
+    report_attention(t->workload.program);
     if (o->model.fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
-    if (o->training.profile) print_profile(t->subject.graph, r);
+    if (o->training.profile) print_profile(t->workload.graph, r);
     print_verdict(t, o);
 }
 
@@ -331,7 +332,7 @@ static json_t *report_json(const mp_report *r)
  * training step, however many passes the step has. */
 static int64_t bytes_of_steps(const train_outcome *t, int64_t bytes)
 {
-    const mp_graph *g = t->subject.graph;
+    const mp_graph *g = t->workload.graph;
     int64_t state = 0;
     for (int m = 1; m < (int)g->n_tiers; m++) state += mp_graph_static_bytes_in(g, m);
     return (int64_t)t->after.n_losses * ((bytes - state) * passes(t) + state);
@@ -341,17 +342,17 @@ static int64_t bytes_of_steps(const train_outcome *t, int64_t bytes)
 static json_t *copies_json(const train_outcome *t)
 {
     const mp_report *r = &t->after;
-    const mp_graph *g = t->subject.graph;
+    const mp_graph *g = t->workload.graph;
     const double pass = g->tick_seconds * (double)passes(t);
     json_t *tiers = json_array();
     for (size_t m = 1; m < g->n_tiers; m++)
         mp_json_append(&tiers, json_pack("{s:o, s:I, s:I}", "name", mp_json_text(g->tiers[m]), "planned_bytes",
-                                         (json_int_t)mp_plan_tier_need(g, t->subject.plan, (int)m), "bytes",
+                                         (json_int_t)mp_plan_tier_need(g, t->workload.plan, (int)m), "bytes",
                                          (json_int_t)r->tier_bytes[m]));
     return json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "tiers", tiers, "planned_bytes_out",
                      (json_int_t)bytes_of_steps(t, t->copying.out_bytes), "bytes_out", (json_int_t)r->out_bytes,
                      "planned_bytes_in", (json_int_t)bytes_of_steps(t, t->copying.in_bytes), "bytes_in",
-                     (json_int_t)r->in_bytes, "planned_step_seconds", (double)t->subject.plan->ticks * pass,
+                     (json_int_t)r->in_bytes, "planned_step_seconds", (double)t->workload.plan->ticks * pass,
                      "planned_wait_seconds", (double)t->copying.wait_ticks * pass, "wait_seconds",
                      waits_are_known(t) ? json_real(r->wait_seconds) : json_null());
 }
@@ -359,17 +360,17 @@ static json_t *copies_json(const train_outcome *t)
 mp_status print_train_json(const train_outcome *t, mp_error *err)
 {
     json_t *before = t->has_before ? report_json(&t->before) : json_null(), *after = report_json(&t->after), *all;
-    all = json_pack("{ss ss sb sI sI so so so so sb}", "device", t->subject.graph->target, "fuse",
-                    mp_fuse_name(t->subject.program->options.fuse), "fast", (int)t->fast, "parameters",
+    all = json_pack("{ss ss sb sI sI so so so so sb}", "device", t->workload.graph->target, "fuse",
+                    mp_fuse_name(t->workload.program->options.fuse), "fast", (int)t->fast, "parameters",
                     (json_int_t)t->n_parameters, "parameters_drawn", (json_int_t)t->n_drawn, "before", before, "after", after,
                     "identical", train_compares(t) ? json_boolean(train_identical(t)) : json_null(), "test",
                     test_json(&t->after), "stopped", (int)t->after.stopped);
-    attention_json(t->subject.program, &all);
+    attention_json(t->workload.program, &all);
     if (all && t->has_second_stream)
-        json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->subject.graph->tick_seconds));
-    if (t->subject.graph->n_tiers > 1) mp_json_set(&all, "offload", copies_json(t));
+        json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->workload.graph->tick_seconds));
+    if (t->workload.graph->n_tiers > 1) mp_json_set(&all, "offload", copies_json(t));
     if (t->after.n_ranks > 1) mp_json_set(&all, "ranks", train_ranks_json(t));
-    if (t->after.node_seconds) mp_json_set(&all, "operators", profile_json(t->subject.graph, &t->after));
+    if (t->after.node_seconds) mp_json_set(&all, "operators", profile_json(t->workload.graph, &t->after));
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
     return print_json("train", all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");
 }

@@ -1,14 +1,15 @@
 /* train_report.h - the results of the two runs of `memplan train`: one with everything kept, one by the plan. */
 #pragma once
 
-#include "cli/subject/subject.h"
+#include "cli/options/options.h"
+#include "executor/workload/workload.h"
 #include "memplan/makespan.h"
 #include "memplan/second_stream.h"
 #include "memplan/train.h"
 
 typedef struct train_outcome {
-    subject subject;
-    mp_plan *keep_all; /* the plan of the keep-all run; the plan of the other run is subject.plan */
+    mp_workload workload;
+    mp_plan *keep_all; /* the plan of the keep-all run; the plan of the other run is workload.plan */
     bool has_before;
     int no_plan;  /* exit status if no plan was found and the reason was printed; 0: there is a plan */
     bool verbose; /* -v: with exact bytes */

@@ -96,6 +96,13 @@ mp_mesh_text mp_mesh_write(const mp_mesh *mesh)
     return out;
 }
 
+mp_mesh mp_mesh_of_one(void)
+{
+    mp_mesh mesh = {.sequence = true};
+    for (int d = 0; d < MP_N_DIMS; d++) mesh.size[d] = 1;
+    return mesh;
+}
+
 int64_t mp_mesh_devices(const mp_mesh *mesh)
 {
     int64_t n = 1;

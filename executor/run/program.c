@@ -266,8 +266,7 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
               "no backend runs the optimizer adamw8bit; plan it for a profile, such as --device a100");
     MP_ENSURE(!options->amp, err, MP_UNSUPPORTED,
               "no backend runs mixed precision as torch.autocast has it; plan it for a profile, such as --device a100");
-    *p = (mp_program){.backend = backend, .model = model, .options = *options};
-    MP_CHECK(mp_mesh_read("dp=1", &p->mesh, err));
+    *p = (mp_program){.backend = backend, .model = model, .options = *options, .mesh = mp_mesh_of_one()};
     MP_ENSURE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     MP_CHECK(backend->adapt(backend, model, options->dtype, err));
     p->constant_of = mp_pool_alloc(p->pool, model->n_tensors, sizeof *p->constant_of);

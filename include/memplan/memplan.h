@@ -66,6 +66,7 @@ extern "C" {
 #include "memplan/backend.h"
 #include "memplan/bound.h"
 #include "memplan/bound_stage.h"
+#include "memplan/budget.h"
 #include "memplan/check.h"
 #include "memplan/costs_json.h"
 #include "memplan/error.h"
@@ -104,6 +105,7 @@ extern "C" {
 #include "memplan/ranks/rank.h"
 #include "memplan/ranks/rank_report.h"
 #include "memplan/ranks/schedule.h"
+#include "memplan/ranks/workload_ranks.h"
 #include "memplan/search.h"
 #include "memplan/second_stream.h"
 #include "memplan/share.h"
@@ -117,6 +119,7 @@ extern "C" {
 #include "memplan/train.h"
 #include "memplan/training.h"
 #include "memplan/update_effect.h"
+#include "memplan/workload.h"
 
 #ifdef __cplusplus
 }

@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include "cli/options/commands.h"
+#include "cli/options/load.h"
 #include "cli/options/options.h"
-#include "cli/subject/subject.h"
 #include "estimator/base/memory.h"
+#include "executor/workload/options_json.h"
 #include "formats/json/json.h"
 #include "tests/cases/test.h"
 
@@ -146,7 +147,7 @@ static const char *said_options(line *l)
 {
     options o;
     parse(CMD_PLAN, l, &o);
-    json_t *json = options_to_json(&o);
+    json_t *json = mp_workload_options_json(&o.model);
     char *text = mp_json_print(json, 0);
     const char *kept = mp_pool_text(pool, text, strlen(text));
     mp_free(text);
@@ -160,13 +161,13 @@ static const char *said_options(line *l)
 static const char *graph_options(line *l, const char *plan_path, char hash[33])
 {
     options o;
-    subject s;
+    mp_workload s;
     mp_error err = {0};
     parse(CMD_PLAN, l, &o);
-    if (subject_load_as_planned(l->argv[0], plan_path, &o, &s, &err) != MP_OK) fail_msg("%s", err.message);
+    if (load_workload_as_planned(l->argv[0], plan_path, &o, &s, &err) != MP_OK) fail_msg("%s", err.message);
     const char *text = mp_pool_text(pool, s.graph->options, strlen(s.graph->options));
     memcpy(hash, s.graph->hash, 33);
-    subject_free(&s);
+    mp_workload_free(&s);
     options_free(&o);
     return text;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/messages/interrupt.h"
+#include "cli/options/options.h"
 #include "cli/reports/progress.h"
 #include "estimator/base/clock.h"
 #include "tests/cases/test.h"

@@ -9,9 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/options/own_device.h"
+#include "executor/workload/own_device.h"
 #include "formats/data/dataset.h"
 #include "formats/data/safetensors.h"
+#include "memplan/check.h"
 #include "memplan/memplan.h"
 #include "tests/fuzz/reader_mutate.h"
 
@@ -126,10 +127,10 @@ static void read_device(void)
 {
     mp_error err = {0};
     char *text = NULL;
-    own_device device;
-    const mp_status st = device_file_read(path, &text, &err);
+    mp_own_device device;
+    const mp_status st = mp_device_file_read(path, &text, &err);
     said(st, &err);
-    if (st == MP_OK && !device_read(text, &device)) {
+    if (st == MP_OK && !mp_own_device_read(text, &device)) {
         fprintf(stderr, "no device: %s\n", text);
         abort();
     }

@@ -31,7 +31,7 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("glpk.h", ("planner/math", "planner/ilp/ilp_search.c", "tests/planner/test_linear.c")),
     ("onnx.pb-c.h", ("formats/onnx", "tests")),
     ("protobuf-c/", ("formats/onnx",)),
-    ("jansson.h", ("formats/json", "cli/exhausted.c", "cli/options", "cli/subject", "cli/reports", "cli/estimates", "tests/formats", "tests/executor")),
+    ("jansson.h", ("formats/json", "executor/workload", "cli/exhausted.c", "cli/options", "cli/reports", "cli/estimates", "tests/formats", "tests/executor")),
     ("cgraph.h", ("formats/canvas", "formats/data", "tests/formats")),
     ("gvc.h", ("formats/canvas",)),
     ("oneapi/", ("executor/cpu/base",)),

@@ -299,13 +299,13 @@ def a_rank_is_stopped() -> None:
 def ranks_differ() -> None:
     usual = ["--budget", "100%", "--no-before", "--mesh", "dp=2"]
     for more, what in (
-        (["--seed", "1"], "seed"),
+        (["--seed", "1"], "value of --seed"),
         (["--optimizer", "sgd"], "training graph"),
         (["--reduce", "fast"], "training graph"),
-        (["--lr", "0.5"], "set of training options"),
-        (["--steps", "3"], "set of training options"),
-        (["--budget", "floor+20%"], "budget"),
-        (["--effort", "thorough"], "set of options of the search for a plan"),
+        (["--lr", "0.5"], "value of --lr"),
+        (["--steps", "3"], "value of --steps"),
+        (["--budget", "floor+20%"], "value of --budget"),
+        (["--effort", "thorough"], "value of --effort"),
     ):
         other = [w for w in usual if not (more[0] == "--budget" and w in usual[:2])]
         words = [*MPIRUN, "-n", "1", MEMPLAN, "train", path("cnn"), *usual, ":", "-n", "1", MEMPLAN, "train", path("cnn"), *other, *more]

@@ -193,7 +193,7 @@ def refusals() -> None:
     refused("--accumulate does not apply to a pipeline; use --micro-batches", "--accumulate", "2")
     usual = words(2, "cnn", "--budget", "100%", "--no-before")
     own = usual[: len(MPIRUN)] + ["-n", "1"] + usual[len(MPIRUN) + 2 :]
-    for more, what in ((["--pipeline", "gpipe"], "schedule"), (["--stages", "0,3"], "cut of the network into stages"), (["--seed", "1"], "seed")):
+    for more, what in ((["--pipeline", "gpipe"], "schedule"), (["--stages", "0,3"], "cut of the network into stages"), (["--seed", "1"], "value of --seed")):
         done = subprocess.run([*own, ":", "-n", "1", *usual[len(MPIRUN) + 2 :], *more], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
         assert done.returncode != 0 and f"rank 1 of 2 has another {what} than rank 0" in done.stderr, (more, done.stderr)
 

@@ -1,29 +1,31 @@
-/* subject_model.c - loads the model of a command from an ONNX file, or builds a network that memplan knows by name. */
+/* workload_source.c - reads the model of a workload: an ONNX file, or a network that memplan knows by name. */
+#include "executor/workload/workload_source.h"
+#include "estimator/model/model.h"
+
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/messages/messages.h"
-#include "cli/messages/nearest.h"
-#include "cli/subject/subject.h"
 #include "estimator/base/names.h"
+#include "estimator/base/quantities.h"
+#include "formats/base/nearest.h"
 #include "memplan/onnx.h"
 
-const mp_architecture *subject_architecture(const char *path)
+const mp_architecture *mp_workload_architecture(const char *path)
 {
     return strcmp(path, "-") && access(path, F_OK) ? mp_architecture_find(path) : NULL;
 }
 
 /* Reads the sizes given by --dim NAME=N. The pool owns the copies of the names. */
-static mp_status read_dimensions(const model_options *o, mp_pool *pool, mp_dimension *dimensions, mp_error *err)
+static mp_status read_dimensions(const mp_workload_options *o, mp_pool *pool, mp_dimension *dimensions, mp_error *err)
 {
     for (size_t k = 0; k < o->dims.n; k++) {
         const char *text = o->dims.items[k], *equals = strrchr(text, '=');
         dimensions[k].name = mp_pool_text(pool, text, (size_t)(equals - text));
         MP_ENSURE(dimensions[k].name, err, MP_NOMEM, "the dimensions");
-        parse_count(equals + 1, &dimensions[k].size); /* this is a number, because the option table has checked it */
+        mp_count_parse(equals + 1, &dimensions[k].size); /* this is a number, because the option table has checked it */
     }
     return MP_OK;
 }
@@ -46,16 +48,16 @@ static const char *plain(const char *name, char text[NAME_MAX_BYTES])
 static mp_status refuse_unknown(const char *name, const char *what, mp_error *err)
 {
     char word[NAME_MAX_BYTES], known[NAME_MAX_BYTES], names[256] = "";
-    nearest n = nearest_to(plain(name, word));
+    mp_nearest n = mp_nearest_to(plain(name, word));
     size_t n_begun = 0;
     for (size_t k = 0; k < mp_architecture_count(); k++) {
-        nearest_offer(&n, plain(mp_architecture_row(k)->name, known));
+        mp_nearest_offer(&n, plain(mp_architecture_row(k)->name, known));
         n_begun += strlen(word) > 1 && !strncmp(known, word, strlen(word));
     }
-    MP_ENSURE(n_begun || nearest_found(&n), err, MP_INVALID, "%s; 'memplan models' lists those that are", what);
+    MP_ENSURE(n_begun || mp_nearest_found(&n), err, MP_INVALID, "%s; 'memplan models' lists those that are", what);
     for (size_t k = 0; k < mp_architecture_count(); k++) {
-        nearest one = nearest_to(word);
-        nearest_offer(&one, plain(mp_architecture_row(k)->name, known));
+        mp_nearest one = mp_nearest_to(word);
+        mp_nearest_offer(&one, plain(mp_architecture_row(k)->name, known));
         const size_t used = strlen(names);
         if (n_begun ? !strncmp(known, word, strlen(word)) : one.distance == n.distance)
             snprintf(names + used, sizeof names - used, "%s%s", used ? " or " : "", mp_architecture_row(k)->name);
@@ -79,7 +81,7 @@ static bool has_parameter(const mp_model *model, const char *pattern)
     return any;
 }
 
-mp_status subject_named(const char *name, const model_options *o, mp_model **out, mp_error *err)
+mp_status mp_workload_named(const char *name, const mp_workload_options *o, mp_model **out, mp_error *err)
 {
     const mp_architecture *row = mp_architecture_find(name);
     MP_OWNED mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
@@ -106,14 +108,14 @@ mp_status subject_named(const char *name, const model_options *o, mp_model **out
     return MP_OK;
 }
 
-mp_status subject_model(const char *path, const model_options *o, mp_model **out, mp_error *err)
+mp_status mp_workload_model(const char *path, const mp_workload_options *o, mp_model **out, mp_error *err)
 {
     MP_OWNED mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     const bool is_there = !strcmp(path, "-") || !access(path, F_OK);
     MP_ENSURE(dimensions && pool, err, MP_NOMEM, "the dimensions");
     MP_CHECK(read_dimensions(o, pool, dimensions, err));
-    if (subject_architecture(path)) return subject_named(path, o, out, err);
+    if (mp_workload_architecture(path)) return mp_workload_named(path, o, out, err);
     if (!is_there && !looks_like_file(path))
         return refuse_unknown(path, "there is no such file, and no network of this name is known", err);
     const mp_onnx_options wanted = {.batch = o->batch,

@@ -1,5 +1,5 @@
 /* nearest.c - computes the edit distance between a misspelled word and a known name. */
-#include "cli/messages/nearest.h"
+#include "formats/base/nearest.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -30,12 +30,12 @@ static int edit_distance(const char *a, size_t n, const char *b, size_t m)
     return last[m];
 }
 
-nearest nearest_to(const char *word)
+mp_nearest mp_nearest_to(const char *word)
 {
-    return (nearest){word, NULL, INT_MAX};
+    return (mp_nearest){word, NULL, INT_MAX};
 }
 
-void nearest_offer(nearest *n, const char *name)
+void mp_nearest_offer(mp_nearest *n, const char *name)
 {
     size_t a = strlen(n->word), b = strlen(name);
     if (a > LENGTH_MAX || b > LENGTH_MAX) return;
@@ -48,7 +48,7 @@ void nearest_offer(nearest *n, const char *name)
     }
 }
 
-const char *nearest_found(const nearest *n)
+const char *mp_nearest_found(const mp_nearest *n)
 {
     int length = (int)strlen(n->word), allowed = length / 3;
     if (length > 3 && allowed < 2) allowed = 2;

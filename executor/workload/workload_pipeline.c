@@ -1,17 +1,19 @@
-/* subject_pipeline.c - derives the graph of one pipeline rank from the training graph of the whole network, and sets the stash
- * of the rank for other micro-batches. */
+/* workload_pipeline.c - cuts the graph of one pipeline rank out of a whole training graph, and sets the rank's stash for
+ * other micro-batches. */
+#include "executor/workload/workload_pipeline.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/messages/quantities.h"
-#include "cli/subject/subject.h"
+#include "estimator/base/quantities.h"
 #include "executor/run/stage.h"
+#include "executor/workload/workload.h"
 #include "formats/json/json.h"
 
 enum { USUAL_CHUNKS = 2 };
 
 /* Returns the name of the first option for pipelines that was given; NULL: none was given. */
-static const char *given_option(const model_options *m)
+static const char *given_option(const mp_workload_options *m)
 {
     return m->micro_batches ? "micro-batches"
            : m->pipeline    ? "pipeline"
@@ -22,29 +24,25 @@ static const char *given_option(const model_options *m)
                             : NULL;
 }
 
-mp_status subject_pipeline(const options *o, mp_pipeline_shape *out, mp_error *err)
+mp_status mp_workload_pipeline(const mp_workload_options *o, mp_pipeline_shape *out, mp_error *err)
 {
-    const model_options *m = &o->model;
-    const char *given = given_option(m);
-    mp_mesh mesh;
+    const char *given = given_option(o);
+    const int64_t n_ranks = mp_mesh_devices(&o->mesh) ? o->mesh.size[MP_DIM_PP] : 1;
     *out = (mp_pipeline_shape){0};
-    MP_CHECK(mp_mesh_read(m->mesh ? m->mesh : "dp=1", &mesh, err));
-    const int64_t n_ranks = mesh.size[MP_DIM_PP];
-    MP_ENSURE(n_ranks > 1 || !given || o->command == CMD_PARALLEL, err, MP_INVALID,
-              "--%s applies to the stages of a pipeline; add pp=N to --mesh", given);
-    if (n_ranks == 1 || o->command == CMD_PARALLEL) return MP_OK;
-    const int64_t n = m->micro_batches ? m->micro_batches : m->batch ? m->batch : 1;
-    MP_ENSURE(n == 1 || m->batch, err, MP_INVALID, "--micro-batches cuts the batch, so it needs --batch");
-    MP_ENSURE(n == 1 || m->batch % n == 0, err, MP_INVALID, "%lld micro-batches do not divide a batch of %lld", (long long)n,
-              (long long)m->batch);
+    MP_ENSURE(n_ranks > 1 || !given, err, MP_INVALID, "--%s applies to the stages of a pipeline; add pp=N to --mesh", given);
+    if (n_ranks == 1) return MP_OK;
+    const int64_t n = o->micro_batches ? o->micro_batches : o->batch ? o->batch : 1;
+    MP_ENSURE(n == 1 || o->batch, err, MP_INVALID, "--micro-batches cuts the batch, so it needs --batch");
+    MP_ENSURE(n == 1 || o->batch % n == 0, err, MP_INVALID, "%lld micro-batches do not divide a batch of %lld", (long long)n,
+              (long long)o->batch);
     enum { MOST = 1 << 20 };
-    MP_ENSURE(n_ranks <= MOST && n <= MOST && m->chunks <= MOST, err, MP_INVALID,
+    MP_ENSURE(n_ranks <= MOST && n <= MOST && o->chunks <= MOST, err, MP_INVALID,
               "a pipeline can have at most %d stages and as many micro-batches", MOST);
-    const mp_schedule schedule = m->pipeline ? (mp_schedule)mp_schedule_find(m->pipeline) : MP_SCHEDULE_1F1B;
+    const mp_schedule schedule = o->pipeline ? (mp_schedule)mp_schedule_find(o->pipeline) : MP_SCHEDULE_1F1B;
     const bool interleaves = schedule == MP_SCHEDULE_INTERLEAVED;
     *out = (mp_pipeline_shape){.schedule = schedule,
                                .n_ranks = (int)n_ranks,
-                               .n_chunks = m->chunks     ? (int)m->chunks
+                               .n_chunks = o->chunks     ? (int)o->chunks
                                            : interleaves ? USUAL_CHUNKS
                                                          : 1,
                                .n_micro_batches = n};
@@ -60,7 +58,7 @@ static mp_status read_begins(const char *text, int n, int *begins, mp_error *err
         int64_t block;
         end = at + strcspn(at, ",");
         snprintf(number, sizeof number, "%.*s", (int)(end - at), at);
-        MP_ENSURE(parse_count(number, &block) && block < INT32_MAX, err, MP_INVALID,
+        MP_ENSURE(mp_count_parse(number, &block) && block < INT32_MAX, err, MP_INVALID,
                   "--stages: '%s' is not the number of a block", number);
         if (k < n) begins[k] = (int)block;
     }
@@ -69,22 +67,22 @@ static mp_status read_begins(const char *text, int n, int *begins, mp_error *err
     return MP_OK;
 }
 
-static mp_status read_rank(const options *o, int n, int *rank, mp_error *err)
+static mp_status read_rank(const mp_workload_options *o, int n, int *rank, mp_error *err)
 {
     int64_t number;
-    MP_ENSURE(o->model.rank, err, MP_INVALID, "the mesh has %d stages; choose one with --rank 0 to %d", n, n - 1);
-    MP_ENSURE(parse_count(o->model.rank, &number) && number < n, err, MP_INVALID,
-              "--rank: there is no rank '%s'; choose 0 to %d", o->model.rank, n - 1);
+    MP_ENSURE(o->rank, err, MP_INVALID, "the mesh has %d stages; choose one with --rank 0 to %d", n, n - 1);
+    MP_ENSURE(mp_count_parse(o->rank, &number) && number < n, err, MP_INVALID, "--rank: there is no rank '%s'; choose 0 to %d",
+              o->rank, n - 1);
     *rank = (int)number;
     return MP_OK;
 }
 
 /* Returns the memory in bytes to which pipeline stages are balanced, as in the command `parallel`. 0: stages are balanced by
  * time alone. */
-static int64_t memory_of(const options *o, const mp_device *device)
+static int64_t memory_of(const mp_workload_options *o, const mp_device *device)
 {
-    const int64_t reserve = option_given(o, OPT_RESERVE) ? o->search.reserve : device->reserve_bytes;
-    if (o->model.rank_bytes) return o->model.rank_bytes;
+    const int64_t reserve = o->has_reserve ? o->reserve_bytes : device->reserve_bytes;
+    if (o->rank_bytes) return o->rank_bytes;
     return device->memory_bytes > reserve ? device->memory_bytes - reserve : 0;
 }
 
@@ -102,7 +100,7 @@ static int64_t exchange_ticks(const mp_graph *graph)
 
 /* Computes the bytes that this rank sends in a step: its share of the bytes of the whole graph for all micro-batches, and the
  * bytes sent between stages. */
-static void share_traffic(subject *s, int64_t whole_ticks)
+static void share_traffic(mp_workload *s, int64_t whole_ticks)
 {
     const double share = whole_ticks ? (double)exchange_ticks(s->graph) / (double)whole_ticks : 0;
     const int64_t m = s->rank.shape.n_micro_batches;
@@ -115,7 +113,8 @@ static void share_traffic(subject *s, int64_t whole_ticks)
     t->seconds += s->rank.traffic.seconds;
 }
 
-mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp_device *device, subject *s, mp_error *err)
+mp_status mp_workload_cut(const mp_workload_options *o, const mp_pipeline_shape *shape, const mp_device *device, mp_workload *s,
+                          mp_error *err)
 {
     MP_OWNED_BY(mp_pipeline_free) mp_pipeline *pipeline = NULL;
     int rank = 0;
@@ -123,12 +122,12 @@ mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp
     s->begins = mp_alloc((size_t)n, sizeof *s->begins);
     if (!s->begins) return MP_NO_MEMORY(err);
     MP_CHECK(read_rank(o, shape->n_ranks, &rank, err));
-    if (o->model.stages) MP_CHECK(read_begins(o->model.stages, n, s->begins, err));
+    if (o->stages) MP_CHECK(read_begins(o->stages, n, s->begins, err));
     const mp_pipeline_request request = {.graph = s->graph,
                                          .ranks = &s->ranks,
                                          .shape = *shape,
                                          .memory_bytes = memory_of(o, device),
-                                         .begins = o->model.stages ? s->begins : NULL,
+                                         .begins = o->stages ? s->begins : NULL,
                                          .is_run = s->program};
     MP_CHECK(mp_pipeline_new(&request, &pipeline, err));
     memcpy(s->begins, pipeline->begins, (size_t)n * sizeof *s->begins);
@@ -146,7 +145,7 @@ mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp
 }
 
 /* Stores the stage boundaries and the stash in the `options` of the graph. held NULL: no stash is stored. */
-static mp_status say(subject *s, const char *held, mp_error *err)
+static mp_status say(mp_workload *s, const char *held, mp_error *err)
 {
     enum { BLOCK_DIGITS = 12 };
     MP_OWNED_BY(json_decref) json_t *options = mp_json_parse(s->graph->options);
@@ -170,7 +169,7 @@ static mp_status say(subject *s, const char *held, mp_error *err)
     return s->graph->options ? MP_OK : MP_NO_MEMORY(err);
 }
 
-static mp_status held_in_keep_all(const subject *s, int64_t *bytes, mp_error *err)
+static mp_status held_in_keep_all(const mp_workload *s, int64_t *bytes, mp_error *err)
 {
     MP_OWNED mp_step *steps = mp_alloc(s->graph->n_nodes, sizeof *steps);
     if (!steps) return MP_NO_MEMORY(err);
@@ -179,20 +178,20 @@ static mp_status held_in_keep_all(const subject *s, int64_t *bytes, mp_error *er
 
 /* Sets the stash to `bytes`, one number per chunk. `text` is the same list as a text, which is stored in the graph's
  * options. */
-static mp_status hold(subject *s, const int64_t *bytes, const char *text, mp_error *err)
+static mp_status hold(mp_workload *s, const int64_t *bytes, const char *text, mp_error *err)
 {
     MP_CHECK(mp_rank_hold(&s->rank, bytes, err));
     MP_CHECK(say(s, s->rank.held < 0 ? NULL : text, err));
     if (!s->problem) return MP_OK;
     mp_problem_free(s->problem);
-    json_decref(s->options);
+    json_decref(s->details->options);
     s->problem = NULL;
-    s->options = mp_json_parse(s->graph->options);
-    MP_ENSURE(s->options, err, MP_NOMEM, "the options");
+    s->details->options = mp_json_parse(s->graph->options);
+    MP_ENSURE(s->details->options, err, MP_NOMEM, "the options");
     return mp_problem_new(s->graph, &s->problem, err);
 }
 
-mp_status subject_hold(subject *s, const int64_t *bytes, mp_error *err)
+mp_status mp_workload_hold(mp_workload *s, const int64_t *bytes, mp_error *err)
 {
     enum { DIGITS = 21 };
     if (!s->rank.shape.n_ranks) return MP_OK;
@@ -216,10 +215,10 @@ static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err
     for (const char *at = text, *end; at; at = *end ? end + 1 : NULL, k++) {
         char amount[32];
         const char *why;
-        budget b;
+        mp_budget b;
         end = at + strcspn(at, ",");
         snprintf(amount, sizeof amount, "%.*s", (int)(end - at), at);
-        MP_ENSURE(budget_parse(amount, &b, &why) && b.kind == BUDGET_BYTES, err, MP_INVALID,
+        MP_ENSURE(mp_budget_parse(amount, &b, &why) && b.kind == MP_BUDGET_BYTES, err, MP_INVALID,
                   "--held: '%s' is not a number of bytes", amount);
         if (k < n) held[k] = b.bytes;
     }
@@ -229,16 +228,16 @@ static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err
     return MP_OK;
 }
 
-mp_status subject_hold_asked(const options *o, subject *s, mp_error *err)
+mp_status mp_workload_hold_asked(const mp_workload_options *o, mp_workload *s, mp_error *err)
 {
-    if (!s->rank.shape.n_ranks || !o->model.held) return subject_hold(s, NULL, err);
+    if (!s->rank.shape.n_ranks || !o->held) return mp_workload_hold(s, NULL, err);
     MP_OWNED int64_t *held = mp_alloc((size_t)s->rank.shape.n_chunks, sizeof *held);
     if (!held) return MP_NO_MEMORY(err);
-    MP_CHECK(read_held(o->model.held, s->rank.shape.n_chunks, held, err));
-    return hold(s, held, o->model.held, err);
+    MP_CHECK(read_held(o->held, s->rank.shape.n_chunks, held, err));
+    return hold(s, held, o->held, err);
 }
 
-mp_status subject_check_held(const subject *s, const mp_step *steps, size_t n, mp_error *err)
+mp_status mp_workload_check_held(const mp_workload *s, const mp_step *steps, size_t n, mp_error *err)
 {
     return s->rank.shape.n_ranks ? mp_rank_check(&s->rank, steps, n, err) : MP_OK;
 }

@@ -1,19 +1,20 @@
-/* options_json.c - converts the options that shape a training graph to the `options` object of graphs and plans, and back. */
-#include "cli/options/options.h"
+/* options_json.c - converts the options that shape a graph to and from the `options` object of graphs and plans. */
+#include "executor/workload/options_json.h"
 
 #include <string.h>
 
-#include "cli/messages/quantities.h"
 #include "estimator/base/memory.h"
+#include "estimator/base/quantities.h"
+#include "executor/workload/option_rows.h"
 #include "formats/json/json.h"
 
-static json_t *bindings_to_json(const text_list *list)
+static json_t *bindings_to_json(const mp_text_list *list)
 {
     json_t *object = json_object();
     for (size_t k = 0; object && k < list->n; k++) {
         const char *equals = strrchr(list->items[k], '=');
         int64_t size = 0;
-        parse_count(equals + 1, &size);
+        mp_count_parse(equals + 1, &size);
         const size_t length = (size_t)(equals - list->items[k]);
         char *name = mp_alloc(length + 1, 1);
         if (name) memcpy(name, list->items[k], length);
@@ -27,7 +28,7 @@ static json_t *bindings_to_json(const text_list *list)
     return object;
 }
 
-static json_t *list_to_json(const text_list *list)
+static json_t *list_to_json(const mp_text_list *list)
 {
     json_t *array = json_array();
     for (size_t k = 0; k < list->n; k++) mp_json_append(&array, json_string(list->items[k]));
@@ -35,47 +36,54 @@ static json_t *list_to_json(const text_list *list)
 }
 
 /* Returns the value of one option as JSON; JSON null if the option was not given and has no default. */
-static json_t *to_json(const options *o, const option_row *row)
+static json_t *to_json(const mp_workload_options *o, const mp_option_row *row)
 {
     const void *field = (const char *)o + row->offset;
     switch (row->kind) {
-    case KIND_FLAG:
-    case KIND_OFF:
+    case MP_VALUE_FLAG:
+    case MP_VALUE_OFF:
         return json_boolean(*(const bool *)field);
-    case KIND_TEXT:
-    case KIND_CHOICE:
+    case MP_VALUE_TEXT:
+    case MP_VALUE_CHOICE:
         return *(const char *const *)field ? json_string(*(const char *const *)field) : json_null();
-    case KIND_LIST:
+    case MP_VALUE_MESH:
+        return mp_mesh_devices(field) ? json_string(mp_mesh_write(field).text) : json_null();
+    case MP_VALUE_LIST:
         return list_to_json(field);
-    case KIND_BINDING:
+    case MP_VALUE_BINDING:
         return bindings_to_json(field);
-    case KIND_COUNT:
-    case KIND_BYTES:
+    case MP_VALUE_COUNT:
+    case MP_VALUE_BYTES:
         return *(const int64_t *)field ? json_integer(*(const int64_t *)field) : json_null();
-    case KIND_PERCENT:
-    case KIND_POSITIVE:
+    case MP_VALUE_PERCENT:
+    case MP_VALUE_POSITIVE:
         return *(const double *)field > 0 ? json_real(*(const double *)field) : json_null();
     }
     return NULL;
 }
 
-/* True if an option with its present value is written to the `options` object of a graph. */
-static bool is_said(const options *o, const option_row *row)
+/* True if this option is written to the `options` object of a graph. */
+static bool is_said(const mp_option_row *row, const json_t *value)
 {
-    const void *field = (const char *)o + row->offset;
     if (!row->key || !row->is_rare) return row->key;
-    return row->kind == KIND_FLAG ? *(const bool *)field : ((const text_list *)field)->n > 0;
+    return !json_is_null(value) && !json_is_false(value) && !(json_is_array(value) && !json_array_size(value));
 }
 
-json_t *options_to_json(const options *o)
+json_t *mp_workload_options_json(const mp_workload_options *o)
 {
     json_t *object = json_object();
-    for (int k = 0; k < N_OPTIONS; k++)
-        if (is_said(o, &option_rows[k])) mp_json_set(&object, option_rows[k].key, to_json(o, &option_rows[k]));
+    for (int k = 0; k < MP_N_WORKLOAD_OPTIONS; k++) {
+        const mp_option_row *row = &mp_workload_option_rows[k];
+        json_t *value = row->key ? to_json(o, row) : NULL;
+        if (row->key && (!value || is_said(row, value)))
+            mp_json_set(&object, row->key, value);
+        else if (value)
+            json_decref(value);
+    }
     return object;
 }
 
-static mp_status adopt_list(text_list *list, const json_t *array, const char *key, mp_error *err)
+static mp_status adopt_list(mp_text_list *list, const json_t *array, const char *key, mp_error *err)
 {
     size_t k;
     json_t *item;
@@ -90,8 +98,8 @@ static mp_status adopt_list(text_list *list, const json_t *array, const char *ke
     return MP_OK;
 }
 
-/* Converts a JSON object of sizes to a list of texts NAME=N. `source` owns these texts, in an array that is added to it. */
-static mp_status adopt_bindings(options *o, text_list *list, json_t *object, const char *key, mp_error *err)
+/* Converts a JSON object of sizes to a list of texts NAME=N. `source` keeps these texts alive in an array. */
+static mp_status adopt_bindings(mp_workload_options *o, mp_text_list *list, json_t *object, const char *key, mp_error *err)
 {
     const char *name;
     json_t *size;
@@ -106,39 +114,43 @@ static mp_status adopt_bindings(options *o, text_list *list, json_t *object, con
                   MP_NOMEM, "the options' %s", key);
     }
     MP_CHECK(adopt_list(list, texts, key, err));
-    MP_ENSURE(!json_object_set(o->source, "", texts), err, MP_NOMEM, "the options' %s", key);
+    MP_ENSURE(!json_object_set(o->adopted, "", texts), err, MP_NOMEM, "the options' %s", key);
     return MP_OK;
 }
 
-static mp_status adopt(options *o, const option_row *row, json_t *value, mp_error *err)
+static mp_status adopt(mp_workload_options *o, const mp_option_row *row, json_t *value, mp_error *err)
 {
     void *field = (char *)o + row->offset;
     switch (row->kind) {
-    case KIND_FLAG:
-    case KIND_OFF:
+    case MP_VALUE_FLAG:
+    case MP_VALUE_OFF:
         if (!json_is_boolean(value)) return MP_FAIL(err, MP_PARSE, "the options' %s is neither true nor false", row->key);
         *(bool *)field = json_is_true(value);
         break;
-    case KIND_CHOICE:
-    case KIND_TEXT: {
+    case MP_VALUE_CHOICE:
+    case MP_VALUE_TEXT: {
         const char *text = json_string_value(value);
-        if (!text || (row->kind == KIND_CHOICE && !option_taken(row, text)))
+        if (!text || (row->kind == MP_VALUE_CHOICE && !mp_choice_taken(row, text)))
             return MP_FAIL(err, MP_PARSE, "the options' %s is '%s', which is unknown", row->key, text ? text : "no text");
         *(const char **)field = text;
         break;
     }
-    case KIND_LIST:
+    case MP_VALUE_MESH:
+        MP_ENSURE(json_is_string(value) && mp_mesh_read(json_string_value(value), field, NULL) == MP_OK, err, MP_PARSE,
+                  "the options' %s is not a mesh like dp=2,pp=2", row->key);
+        break;
+    case MP_VALUE_LIST:
         return adopt_list(field, value, row->key, err);
-    case KIND_BINDING:
+    case MP_VALUE_BINDING:
         return adopt_bindings(o, field, value, row->key, err);
-    case KIND_COUNT:
-    case KIND_BYTES:
+    case MP_VALUE_COUNT:
+    case MP_VALUE_BYTES:
         MP_ENSURE(json_is_integer(value) && json_integer_value(value) >= row->least, err, MP_PARSE,
                   "the options' %s is not a whole number of at least %lld", row->key, (long long)row->least);
         *(int64_t *)field = json_integer_value(value);
         break;
-    case KIND_PERCENT:
-    case KIND_POSITIVE:
+    case MP_VALUE_PERCENT:
+    case MP_VALUE_POSITIVE:
         if (!json_is_number(value) || !(json_number_value(value) > 0))
             return MP_FAIL(err, MP_PARSE, "the options' %s is not a positive number", row->key);
         *(double *)field = json_number_value(value);
@@ -153,22 +165,21 @@ static bool is_same(const json_t *a, const json_t *b)
     return json_equal(a, b) || (json_is_number(a) && json_is_number(b) && json_number_value(a) == json_number_value(b));
 }
 
-mp_status options_adopt(options *o, json_t *source, mp_error *err)
+mp_status mp_workload_options_adopt(mp_workload_options *o, const bool *given, json_t *source, mp_error *err)
 {
-    MP_OWNED_BY(json_decref) json_t *given = NULL;
+    MP_OWNED_BY(json_decref) json_t *own = NULL;
     MP_OWNED char *text = NULL;
     MP_ENSURE(json_is_object(source), err, MP_PARSE, "its options are not an object");
-    o->source = json_incref(source);
-    given = options_to_json(o);
-    MP_ENSURE(given, err, MP_NOMEM, "the options");
-    for (int k = 0; k < N_OPTIONS; k++) {
-        const option_row *row = &option_rows[k];
+    o->adopted = json_incref(source);
+    own = mp_workload_options_json(o);
+    MP_ENSURE(own, err, MP_NOMEM, "the options");
+    for (int k = 0; k < MP_N_WORKLOAD_OPTIONS; k++) {
+        const mp_option_row *row = &mp_workload_option_rows[k];
         json_t *value = row->key ? json_object_get(source, row->key) : NULL;
         if (!value) continue;
-        if (k == OPT_OFFLOAD && o->command == CMD_TRAIN && option_given(o, OPT_OFFLOAD))
-            continue; /* the folder of the plan may not exist on this machine, so the one on the command line is used */
-        if (option_given(o, (option_id)k)) {
-            if (is_same(json_object_get(given, row->key), value)) continue;
+        if (k == MP_OPTION_OFFLOAD && o->trains && given && given[k]) continue; /* the folder may differ on this machine */
+        if (given && given[k]) {
+            if (is_same(json_object_get(own, row->key), value)) continue;
             MP_ENSURE(text = mp_json_print(value, 0), err, MP_NOMEM, "the options");
             return MP_FAIL(err, MP_INVALID, "--%s contradicts the plan, which was made with %s", row->name, text);
         } else if (!json_is_null(value)) {

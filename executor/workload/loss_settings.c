@@ -1,6 +1,6 @@
-/* subject_loss.c - parses the options of the loss. Class weights are lists, given as text or in files. The ignored label may be
- * negative. */
-#include "cli/subject/subject.h"
+/* loss_settings.c - parses the options of the loss: lists of class weights, given as text or in files, and the ignored
+ * label, which may be negative. */
+#include "executor/workload/loss_settings.h"
 
 #include <errno.h>
 #include <math.h>
@@ -43,9 +43,9 @@ static mp_status read_list(const char *option, const char *text, double **out, s
     return MP_OK;
 }
 
-mp_status loss_options_read(const model_options *o, loss_options *out, mp_error *err)
+mp_status mp_loss_settings_read(const mp_workload_options *o, mp_loss_settings *out, mp_error *err)
 {
-    *out = (loss_options){.wanted = {.label_smoothing = o->label_smoothing, .beta = o->beta}};
+    *out = (mp_loss_settings){.wanted = {.label_smoothing = o->label_smoothing, .beta = o->beta}};
     if (o->ignore_index) {
         char *end;
         errno = 0;
@@ -62,9 +62,9 @@ mp_status loss_options_read(const model_options *o, loss_options *out, mp_error 
     return MP_OK;
 }
 
-void loss_options_free(loss_options *l)
+void mp_loss_settings_free(mp_loss_settings *l)
 {
     mp_free(l->class_weights);
     mp_free(l->pos_weight);
-    *l = (loss_options){0};
+    *l = (mp_loss_settings){0};
 }

@@ -1,17 +1,17 @@
 /* own_device.c - reads a device from the text form of --device: a device of the table, with changes. */
-#include "cli/options/own_device.h"
+#include "executor/workload/own_device.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/messages/quantities.h"
 #include "estimator/base/memory.h"
 #include "executor/kernel/backend.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
+#include "memplan/budget.h"
 
 enum { CHANGE_MAX = 64 }; /* most bytes of the text of one value */
 
@@ -36,12 +36,12 @@ static const change changes[] = {{"memory", offsetof(mp_device, memory_bytes), 0
 static bool is_plain_name(const char *text)
 {
     const size_t n = strlen(text);
-    return n > 0 && n < DEVICE_NAME_MAX &&
+    return n > 0 && n < MP_DEVICE_NAME_MAX &&
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
 }
 
 /* Applies one change to a device. On failure *why is the reason, worded as the end of a sentence. */
-static bool make_change(own_device *d, const char *key, const char *value, const char **why)
+static bool make_change(mp_own_device *d, const char *key, const char *value, const char **why)
 {
     if (!strcmp(key, "name")) {
         *why = "is not a valid name; use at most 31 letters, digits, - and _";
@@ -54,9 +54,9 @@ static bool make_change(own_device *d, const char *key, const char *value, const
         char *field = (char *)&d->profile + c->offset, *end;
         if (strcmp(key, c->key)) continue;
         if (!c->unit) {
-            budget b;
+            mp_budget b;
             *why = "is not a number of bytes; write it like 40GiB";
-            if (!budget_parse(value, &b, why) || b.kind != BUDGET_BYTES || b.bytes < c->least) return false;
+            if (!mp_budget_parse(value, &b, why) || b.kind != MP_BUDGET_BYTES || b.bytes < c->least) return false;
             memcpy(field, &b.bytes, sizeof b.bytes);
             return true;
         }
@@ -71,7 +71,7 @@ static bool make_change(own_device *d, const char *key, const char *value, const
 }
 
 /* Parses and applies one change, such as "fp16=60". The text has `length` bytes. */
-static bool read_change(own_device *d, const char *text, size_t length)
+static bool read_change(mp_own_device *d, const char *text, size_t length)
 {
     char word[2 * CHANGE_MAX], *equals;
     const char *why;
@@ -83,7 +83,7 @@ static bool read_change(own_device *d, const char *text, size_t length)
     return equals && make_change(d, word, equals + 1, &why);
 }
 
-bool device_read(const char *text, own_device *out)
+bool mp_own_device_read(const char *text, mp_own_device *out)
 {
     const char *comma = strchr(text, ',');
     char base[64];
@@ -93,7 +93,7 @@ bool device_read(const char *text, own_device *out)
     base[n] = 0;
     const mp_device *row = mp_device_find(base);
     if (!row || (comma && mp_backend_is_name(row->name))) return false;
-    *out = (own_device){.profile = *row};
+    *out = (mp_own_device){.profile = *row};
     snprintf(out->name, sizeof out->name, "%s", row->name);
     if (!comma) return true;
     for (const char *at = comma; at;) {
@@ -110,13 +110,13 @@ bool device_read(const char *text, own_device *out)
     return true;
 }
 
-bool device_is_own(const char *text)
+bool mp_own_device_is(const char *text)
 {
-    own_device own;
-    return strchr(text, ',') && device_read(text, &own);
+    mp_own_device own;
+    return strchr(text, ',') && mp_own_device_read(text, &own);
 }
 
-bool device_is_file(const char *text)
+bool mp_device_is_file(const char *text)
 {
     const size_t n = strlen(text);
     return n > 5 && !strcmp(text + n - 5, ".json");
@@ -161,12 +161,12 @@ static mp_status read_keys(json_t *object, mp_text_builder *out, const char **at
 {
     const char *key, *like = json_string_value(json_object_get(object, "like")), *why = NULL;
     json_t *value;
-    own_device device;
+    mp_own_device device;
     char text[CHANGE_MAX];
     *at = "like";
     MP_ENSURE(like, err, MP_PARSE, "\"like\" is missing; name a card of 'memplan devices' for the values missing in the file");
-    MP_ENSURE(!strchr(like, ',') && device_read(like, &device) && !mp_backend_is_name(device.profile.name), err, MP_PARSE,
-              "\"like\": there is no card '%.64s'; 'memplan devices' lists the cards", like);
+    MP_ENSURE(!strchr(like, ',') && mp_own_device_read(like, &device) && !mp_backend_is_name(device.profile.name), err,
+              MP_PARSE, "\"like\": there is no card '%.64s'; 'memplan devices' lists the cards", like);
     mp_text_put(out, device.profile.name);
     json_object_foreach(object, key, value)
     {
@@ -179,7 +179,7 @@ static mp_status read_keys(json_t *object, mp_text_builder *out, const char **at
     return MP_OK;
 }
 
-mp_status device_file_read(const char *path, char **text, mp_error *err)
+mp_status mp_device_file_read(const char *path, char **text, mp_error *err)
 {
     MP_ABOUT(err, path);
     const char *key = NULL;
@@ -192,5 +192,16 @@ mp_status device_file_read(const char *path, char **text, mp_error *err)
     MP_ENSURE(!out.failed, err, MP_NOMEM, "a device");
     *text = out.text;
     out.text = NULL;
+    return MP_OK;
+}
+
+mp_status mp_workload_device(const mp_workload_options *o, const mp_backend **backend, mp_own_device *device, mp_error *err)
+{
+    const bool is_own = o->own_device && !strcmp(o->device, "cuda");
+    MP_CHECK(mp_backend_open(is_own ? mp_text("cuda:%d", o->own_device) : o->device, backend, err));
+    if (*backend)
+        *device = (mp_own_device){.profile = *(*backend)->device(*backend)};
+    else
+        MP_ENSURE(mp_own_device_read(o->device, device), err, MP_INVALID, "there is no device '%s'", o->device);
     return MP_OK;
 }

@@ -1,37 +1,67 @@
-/* subject_warnings.c - warns if a model file was exported for inference, or if it does not show how PyTorch runs the network.
- * Each warning states how to export the file correctly. */
-#include "cli/subject/subject.h"
+/* workload_notes.c - notes that a model file was exported for inference, or that it does not show how PyTorch runs the network.
+ * Each note says how to export the file correctly. */
+#include "executor/workload/workload_notes.h"
 
-#include <stdatomic.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
-#include "cli/messages/messages.h"
 #include "estimator/base/memory.h"
+#include "executor/workload/workload.h"
 #include "formats/base/text.h"
 
-/* Appends an entry such as "2 dropouts are switched off" to a list in words, and returns the list. If n is 0, returns the list
+void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...)
+{
+    mp_workload_details *d = w->details;
+    char text[MP_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const char *kept = mp_pool_text(d->pool, text, strlen(text));
+    if (!kept || !mp_grow(&w->notes, &d->notes_capacity, w->n_notes + 1, sizeof *w->notes)) return;
+    w->notes[w->n_notes++] = (mp_note){.kind = kind, .text = kept};
+}
+
+void mp_note_version(mp_workload *w)
+{
+    enum { KNOWN = 28 }; /* version of ONNX's own operator set in onnx 1.23 */
+    for (size_t k = 0; k < w->model->n_operators; k++)
+        if (!*w->model->operators[k].domain && w->model->operators[k].version > KNOWN) {
+            mp_workload_note(
+                w, MP_NOTE_VERSION,
+                "%s: warning: the file uses operator set %d; its operators are read as in set %d, the newest known", w->path,
+                w->model->operators[k].version, KNOWN);
+            return;
+        }
+}
+
+/* Appends an entry such as "2 dropouts are switched off" to a list in words, and returns it. If n is 0, returns the list
  * unchanged. */
 static const char *with(const char *list, int n, const char *what, const char *is, const char *are)
 {
     return n ? mp_text("%s%s%d %s%s %s", list, *list ? ", " : "", n, what, n > 1 ? "s" : "", n > 1 ? are : is) : list;
 }
 
-void warn_of_inference_form(const char *path, const mp_inference_form *form, bool keeps)
+void mp_note_inference_form(mp_workload *w, bool keeps_inference_norms)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    const int norms = keeps ? 0 : form->norms;
+    const mp_inference_form *form = &w->details->inference;
+    const int norms = keeps_inference_norms ? 0 : form->norms;
     const char *found = with("", form->folded_norms, "batch normalization", "is folded into another operator",
                              "are folded into other operators");
     found = with(found, form->dropouts, "dropout", "is switched off", "are switched off");
     found = with(found, norms, "batch normalization",
                  "is in inference mode and trains with batch statistics (--keep-inference-norms: with running statistics)",
                  "are in inference mode and train with batch statistics (--keep-inference-norms: with running statistics)");
-    if (!*found || atomic_flag_test_and_set(&said)) return;
+    if (!*found) return;
     if (form->folded_norms || form->dropouts)
-        complain("%s: warning: this is an inference graph, so training needs more memory than stated: %s; export it with "
-                 "dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False",
-                 path, found);
+        mp_workload_note(
+            w, MP_NOTE_INFERENCE,
+            "%s: warning: this is an inference graph, so training needs more memory than stated: %s; export it with "
+            "dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False",
+            w->path, found);
     else
-        complain("%s: warning: %s", path, found);
+        mp_workload_note(w, MP_NOTE_INFERENCE, "%s: warning: %s", w->path, found);
 }
 
 /* Returns the text "2 tensors of 96 elements (val_0, val_1)": the number of tensors, the sum of their elements, and the first
@@ -42,9 +72,9 @@ static const char *counted(const mp_doubt *doubt, const char *what)
     return mp_text("%d %s%s%s (%s)", doubt->n, what, doubt->n > 1 ? "s" : "", elements, doubt->names);
 }
 
-void warn_of_weights(const char *path, const mp_model *model)
+void mp_note_weights(mp_workload *w)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
+    const mp_model *model = w->model;
     static const struct {
         const char *what, *sentence;
     } rows[MP_N_DOUBTS] = {
@@ -66,10 +96,10 @@ void warn_of_weights(const char *path, const mp_model *model)
         [MP_DOUBT_CONSTANT] = {"constant", "read as weights and not trained; --train NAME trains them"},
         [MP_DOUBT_INTEGER] = {"integer tensor", "read as weights and not trained; export the network before quantization"},
     };
-    if (atomic_flag_test_and_set(&said)) return;
     for (int k = 0; k < MP_N_DOUBTS; k++)
         if (model->doubts[k].n)
-            complain("%s: warning: %s %s", path, counted(&model->doubts[k], rows[k].what), rows[k].sentence);
+            mp_workload_note(w, MP_NOTE_WEIGHTS, "%s: warning: %s %s", w->path, counted(&model->doubts[k], rows[k].what),
+                             rows[k].sentence);
 }
 
 /* Returns a list of operators that were recognised by their formula, with numbers per kind: "12 Gelu, 3 Swish". */
@@ -101,9 +131,12 @@ static const char *missing_dropout(const mp_inference_form *form)
     return "no dropout inside attention, because the file has none (dynamo=True loses it in scaled_dot_product_attention)";
 }
 
-mp_status warn_of_guesses(const char *path, const mp_model *model, const mp_inference_form *attention, mp_error *err)
+mp_status mp_note_guesses(mp_workload *w, mp_error *err)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
+    const mp_model *model = w->model;
+    const mp_workload_details *d = w->details;
+    /* only a file with attention may have lost its dropout */
+    const bool has_attention = w->file && (d->attention.n + d->attention.n_missed > 0 || d->inference.has_softmax);
     const mp_guesses guesses = mp_model_guesses(model);
     const char *what[3] = {"", "", ""}, *list = "";
     int n = 0;
@@ -115,10 +148,12 @@ mp_status warn_of_guesses(const char *path, const mp_model *model, const mp_infe
     if (guesses.loop_operators)
         what[n++] = mp_text("%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
                             guesses.loop_operators);
-    const char *dropout = attention ? missing_dropout(attention) : NULL;
+    const char *dropout = has_attention ? missing_dropout(&d->inference) : NULL;
     if (dropout) what[n++] = dropout;
-    if (!n || atomic_flag_test_and_set(&said)) return MP_OK;
-    complain("%s: warning: how PyTorch runs this, and what it keeps, is guessed where the file does not say it: %s%s%s%s%s",
-             path, what[0], n > 1 ? "; " : "", what[1], n > 2 ? "; " : "", what[2]);
+    if (!n) return MP_OK;
+    mp_workload_note(
+        w, MP_NOTE_GUESSES,
+        "%s: warning: how PyTorch runs this, and what it keeps, is guessed where the file does not say it: %s%s%s%s%s", w->path,
+        what[0], n > 1 ? "; " : "", what[1], n > 2 ? "; " : "", what[2]);
     return MP_OK;
 }

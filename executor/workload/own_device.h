@@ -10,25 +10,31 @@
 
 #include <stdbool.h>
 
+#include "memplan/backend.h"
 #include "memplan/error.h"
 #include "memplan/target.h"
+#include "memplan/workload.h"
 
-enum { DEVICE_TITLE_MAX = 128, DEVICE_NAME_MAX = 32 };
+enum { MP_DEVICE_TITLE_MAX = 128, MP_DEVICE_NAME_MAX = 32 };
 
-typedef struct own_device {
-    /* the device of the table with the changes applied; its name is the user's text, and its title is the field below */
+typedef struct mp_own_device {
+    /* the table device with the changes applied; its name is the user's text, its title is the field below */
     mp_device profile;
-    char title[DEVICE_TITLE_MAX];
-    char name[DEVICE_NAME_MAX]; /* a short name: the value of name=, or the name of the table's device */
-} own_device;
+    char title[MP_DEVICE_TITLE_MAX];
+    char name[MP_DEVICE_NAME_MAX]; /* short name: the value of name=, or the name of the table device */
+} mp_own_device;
 
 /* Finds the profile of a device, given its name or its text form with changes. The result points into *out and `text`. Returns
  * false if the device does not exist, or if a part of the text is invalid. */
-bool device_read(const char *text, own_device *out);
+bool mp_own_device_read(const char *text, mp_own_device *out);
 /* True if a text describes a device of the table with changes. */
-bool device_is_own(const char *text);
+bool mp_own_device_is(const char *text);
 
 /* True if the value of --device is the name of a file. */
-bool device_is_file(const char *text);
+bool mp_device_is_file(const char *text);
 /* Converts a device file to the text form. Release *text with mp_free. MP_IO, MP_PARSE, with the file, the line and the key. */
-mp_status device_file_read(const char *path, char **text, mp_error *err);
+mp_status mp_device_file_read(const char *path, char **text, mp_error *err);
+
+/* Finds the backend and the device profile for `device`. *backend is NULL if it names no backend that can run; the profile is
+ * used for costs. MP_UNSUPPORTED: the backend is missing from this build. */
+mp_status mp_workload_device(const mp_workload_options *o, const mp_backend **backend, mp_own_device *device, mp_error *err);

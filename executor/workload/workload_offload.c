@@ -1,13 +1,15 @@
-/* subject_offload.c - reads --offload and --link, which name the tier to which tensors are copied, its size and its link. Adds
- * the copies to the graph. */
-#include "cli/subject/subject.h"
+/* workload_offload.c - reads --offload and --link: the tier that tensors are copied to, its link and its size. Adds the
+ * copies to the graph. */
+#include "executor/workload/workload_offload.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/commands.h"
 #include "estimator/base/memory.h"
+#include "executor/workload/own_device.h"
+#include "executor/workload/workload.h"
 #include "formats/base/file.h"
+#include "formats/base/text.h"
 #include "memplan/training.h"
 
 enum { RATE_MAX = 40 };
@@ -25,11 +27,11 @@ static bool read_rate(const char *text, size_t n, double *rate)
 {
     char bytes[RATE_MAX];
     const char *why = NULL;
-    budget b;
+    mp_budget b;
     if (n < 3 || n >= sizeof bytes || strncmp(text + n - 2, "/s", 2) != 0) return false;
     memcpy(bytes, text, n - 2);
     bytes[n - 2] = '\0';
-    if (!budget_parse(bytes, &b, &why) || b.kind != BUDGET_BYTES || b.bytes <= 0) return false;
+    if (!mp_budget_parse(bytes, &b, &why) || b.kind != MP_BUDGET_BYTES || b.bytes <= 0) return false;
     *rate = (double)b.bytes;
     return true;
 }
@@ -51,8 +53,8 @@ static bool read_link(const char *text, mp_link *link)
 }
 
 /* Finds the link for the k-th --offload: the k-th --link, or if there is none the usual link of the device. */
-static mp_status find_link(const model_options *o, size_t k, const char *usual, const own_device *device, destination *out,
-                           mp_error *err)
+static mp_status find_link(const mp_workload_options *o, size_t k, const char *usual, const mp_own_device *device,
+                           destination *out, mp_error *err)
 {
     const char *text = k < o->link.n ? o->link.items[k] : NULL;
     const mp_link *named = text ? mp_link_find(text) : NULL, *row = named ? named : usual ? mp_link_find(usual) : NULL;
@@ -70,33 +72,31 @@ static mp_status find_link(const model_options *o, size_t k, const char *usual, 
     return MP_OK;
 }
 
-/* Reads the k-th --offload. If it names a folder, this becomes the subject's folder. The folder must exist if the command line
+/* Reads the k-th --offload. If it names a folder, this becomes the workload's folder. The folder must exist if the command line
  * names it, or if the command writes copies to it. A folder that only a plan names need not exist on this machine. */
-static mp_status read_destination(const options *o, size_t k, const own_device *device, subject *s, destination *out,
-                                  mp_error *err)
+static mp_status read_destination(const mp_workload_options *o, size_t k, const mp_own_device *device, char **folder,
+                                  destination *out, mp_error *err)
 {
-    const char *text = o->model.offload.items[k], *colon = strrchr(text, ':'),
-               *why = "is not a number of bytes; write it like 64GiB";
+    const char *text = o->offload.items[k], *colon = strrchr(text, ':'), *why = "is not a number of bytes; write it like 64GiB";
     const bool has_bytes = colon && colon[1] >= '0' && colon[1] <= '9';
     MP_OWNED char *where = mp_alloc(strlen(text) + 1, 1);
-    budget b = {.kind = BUDGET_BYTES};
+    mp_budget b = {.kind = MP_BUDGET_BYTES};
     MP_ENSURE(where, err, MP_NOMEM, "where to copy");
     memcpy(where, text, has_bytes ? (size_t)(colon - text) : strlen(text));
-    MP_ENSURE(!has_bytes || (budget_parse(colon + 1, &b, &why) && b.kind == BUDGET_BYTES && b.bytes > 0), err, MP_INVALID,
+    MP_ENSURE(!has_bytes || (mp_budget_parse(colon + 1, &b, &why) && b.kind == MP_BUDGET_BYTES && b.bytes > 0), err, MP_INVALID,
               "--offload: '%s' in '%s' %s", has_bytes ? colon + 1 : "", text, why);
     *out = (destination){.is_host = !strcmp(where, "host"), .bytes = b.bytes};
-    const bool is_used = option_given(o, OPT_OFFLOAD) || o->command == CMD_TRAIN;
-    MP_ENSURE(out->is_host || !is_used || mp_is_folder(where), err, MP_INVALID,
+    MP_ENSURE(out->is_host || o->may_lack_folders || mp_is_folder(where), err, MP_INVALID,
               "--offload: '%s' is neither host nor an existing folder", where);
-    if (!out->is_host && !s->folder) {
-        s->folder = where;
+    if (!out->is_host && !*folder) {
+        *folder = where;
         where = NULL;
     }
-    return find_link(&o->model, k, out->is_host ? device->profile.link : "nvme4", device, out, err);
+    return find_link(o, k, out->is_host ? device->profile.link : "nvme4", device, out, err);
 }
 
 /* Limits the rate of copies to a tier and back to bytes_per_second. */
-static void limit_rate(subject *s, int tier, double bytes_per_second)
+static void limit_rate(mp_workload *s, int tier, double bytes_per_second)
 {
     const mp_graph *g = s->graph;
     for (size_t i = 0; i < g->n_nodes; i++) {
@@ -110,7 +110,7 @@ static void limit_rate(subject *s, int tier, double bytes_per_second)
 }
 
 /* Checks that neither --link nor --offload-state is given without --offload. */
-static mp_status check_places(const model_options *o, mp_error *err)
+static mp_status check_places(const mp_workload_options *o, mp_error *err)
 {
     MP_ENSURE(o->link.n <= o->offload.n, err, MP_INVALID, "--link needs --offload; give one --link for each --offload");
     MP_ENSURE(o->offload.n || !o->offload_state, err, MP_INVALID,
@@ -118,53 +118,50 @@ static mp_status check_places(const model_options *o, mp_error *err)
     return MP_OK;
 }
 
-mp_status subject_host(const options *o, const own_device *device, bool *has_host, mp_link *link, int64_t *bytes, mp_error *err)
+mp_status mp_workload_host(const mp_workload_options *o, const mp_own_device *device, bool *has_host, mp_link *link,
+                           int64_t *bytes, mp_error *err)
 {
-    /* reading an option may set the folder of a subject; a command that copies to the host only refuses a folder */
-    MP_CLEARED_BY(subject_free) subject none = {0};
+    MP_OWNED char *folder = NULL; /* a folder is refused, because the caller copies to the host only */
     destination read;
-    MP_CHECK(check_places(&o->model, err));
-    *has_host = o->model.offload.n > 0;
+    MP_CHECK(check_places(o, err));
+    *has_host = o->offload.n > 0;
     if (!*has_host) return MP_OK;
-    MP_CHECK(read_destination(o, 0, device, &none, &read, err));
-    MP_ENSURE(read.is_host && o->model.offload.n == 1, err, MP_UNSUPPORTED,
+    MP_CHECK(read_destination(o, 0, device, &folder, &read, err));
+    MP_ENSURE(read.is_host && o->offload.n == 1, err, MP_UNSUPPORTED,
               "--offload: '%s': parallel copies to the host's memory only; give --offload host once",
-              o->model.offload.items[read.is_host ? 1 : 0]);
+              o->offload.items[read.is_host ? 1 : 0]);
     *link = read.link;
     *bytes = read.bytes;
     return MP_OK;
 }
 
-mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err)
+mp_status mp_workload_offload(const mp_workload_options *o, const mp_own_device *device, mp_workload *s, mp_error *err)
 {
-    const text_list *wanted = &o->model.offload;
+    const mp_text_list *wanted = &o->offload;
     destination read, host = {0}, disk = {0};
     bool has_host = false, has_disk = false;
     size_t n_copied;
     mp_link way;
-    MP_CHECK(check_places(&o->model, err));
+    MP_CHECK(check_places(o, err));
     if (!wanted->n) return MP_OK;
-    MP_ENSURE(o->command != CMD_APPLY, err, MP_UNSUPPORTED,
-              "the plan uses --offload, which 'memplan %s' does not support; make the plan without --offload",
-              commands[o->command].name);
-    const mp_backend *runs = o->command == CMD_TRAIN && s->program ? s->program->backend : NULL;
+    const mp_backend *runs = o->trains && s->program ? s->program->backend : NULL;
     const bool is_away = runs && !runs->is_host;
     for (size_t k = 0; k < wanted->n; k++) {
-        MP_CHECK(read_destination(o, k, device, s, &read, err));
+        MP_CHECK(read_destination(o, k, device, &s->folder, &read, err));
         MP_ENSURE(read.is_host || !is_away, err, MP_UNSUPPORTED,
-                  "--offload: with --device %s train copies to the host's memory only; use --offload host", o->model.device);
+                  "--offload: with --device %s train copies to the host's memory only; use --offload host", o->device);
         MP_ENSURE(!(read.is_host ? has_host : has_disk), err, MP_INVALID,
                   "--offload: '%s' is one too many; give at most the host and one folder", wanted->items[k]);
         *(read.is_host ? &host : &disk) = read;
         *(read.is_host ? &has_host : &has_disk) = true;
     }
-    if (has_disk && !has_host) MP_CHECK(find_link(&o->model, wanted->n, device->profile.link, device, &host, err));
+    if (has_disk && !has_host) MP_CHECK(find_link(o, wanted->n, device->profile.link, device, &host, err));
     way = mp_link_beyond(&host.link, &disk.link);
     const mp_offload offload = {
-        .host = has_host ? &host.link : NULL, .disk = has_disk ? &way : NULL, .moves_state = o->model.offload_state};
+        .host = has_host ? &host.link : NULL, .disk = has_disk ? &way : NULL, .moves_state = o->offload_state};
     MP_CHECK(mp_graph_offload(s->graph, &offload, &n_copied, err));
     MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation%s has %s or more",
-              o->model.offload_state ? " and no optimizer state" : "", mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
+              o->offload_state ? " and no optimizer state" : "", mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
     for (int m = 1; m < (int)s->graph->n_tiers; m++) {
         if (is_away && host.rate > 0) break; /* on a GPU, the rate of copies to the host is never limited artificially */
         const bool is_host = !strcmp(s->graph->tiers[m], "host");

@@ -1,0 +1,68 @@
+/* load.c - loads the workload of a command, and prints its notes on standard error. */
+#include "cli/options/load.h"
+
+#include <stdatomic.h>
+
+#include "cli/messages/messages.h"
+#include "cli/options/options.h"
+#include "executor/workload/workload.h"
+
+static mp_status no_model_options(const char *path, const options *o, mp_error *err)
+{
+    MP_ABOUT(err, path);
+    for (int k = 0; k < N_OPTIONS; k++)
+        if (option_rows[k].key && option_given(o, (option_id)k))
+            return MP_FAIL(err, MP_INVALID, "--%s applies to models, but the input is a training graph", option_rows[k].name);
+    return MP_OK;
+}
+
+void print_notes(const mp_workload *w, size_t first)
+{
+    static atomic_bool said[MP_N_NOTE_KINDS];
+    bool is_new[MP_N_NOTE_KINDS];
+    for (int k = 0; k < MP_N_NOTE_KINDS; k++) is_new[k] = !atomic_load(&said[k]);
+    for (size_t k = first; k < w->n_notes; k++) {
+        const mp_note *note = &w->notes[k];
+        if (is_new[note->kind] || note->kind == MP_NOTE_CHECKPOINT) complain("%s", note->text);
+        atomic_store(&said[note->kind], true);
+    }
+}
+
+/* Prints the notes of a load. If the settings come from a plan, the command that made the plan has printed the guesses. */
+static void print_new_notes(const options *o, const mp_workload *w)
+{
+    size_t n = 0;
+    while (n < w->n_notes && !(o->model.adopted && w->notes[n].kind == MP_NOTE_GUESSES)) n++;
+    const mp_workload shown = {.notes = w->notes, .n_notes = n}; /* the guesses are the last note */
+    if (!o->talk.hides_notes) print_notes(&shown, 0);
+}
+
+mp_status load_workload(const char *path, const options *o, mp_workload *out, mp_error *err)
+{
+    if (mp_workload_is_graph(path)) MP_CHECK(no_model_options(path, o, err));
+    const mp_status st = mp_workload_load(path, &o->model, out, err);
+    print_new_notes(o, out);
+    return st;
+}
+
+mp_status load_workload_as_planned(const char *path, const char *plan_path, options *o, mp_workload *out, mp_error *err)
+{
+    if (mp_workload_is_graph(path)) MP_CHECK(no_model_options(path, o, err));
+    const mp_status st = mp_workload_load_as_planned(path, plan_path, &o->model, o->given, out, err);
+    print_new_notes(o, out);
+    return st;
+}
+
+mp_status load_workload_with_plan(const char *path, const char *plan_path, options *o, mp_workload *out, mp_error *err)
+{
+    if (mp_workload_is_graph(path)) MP_CHECK(no_model_options(path, o, err));
+    const mp_status st = mp_workload_load_with_plan(path, plan_path, &o->model, o->given, out, err);
+    print_new_notes(o, out);
+    return st;
+}
+
+const char *workload_program(const mp_workload *w)
+{
+    if (!json_object_get(w->details->options, "rules")) return "";
+    return mp_workload_rules(w) == MP_RULES_PYTORCH ? ", in PyTorch" : ", in memplan";
+}

@@ -1,0 +1,58 @@
+/* option_rows.c - the table of a workload's settings, generated from options.def, and the names that are allowed as values. */
+#include "executor/workload/option_rows.h"
+
+#include "estimator/base/names.h"
+#include "estimator/training/target.h"
+#include "estimator/training/training.h"
+#include "executor/kernel/backend.h"
+#include "executor/workload/own_device.h"
+#include "memplan/ranks/schedule.h"
+
+MP_CHOICE_OF_NAMES(mp_loss_choice, MP_N_LOSSES, mp_loss_name((mp_loss)k))
+MP_CHOICE_OF_NAMES(mp_optimizer_choice, MP_N_OPTIMIZERS, mp_optimizer_name((mp_optimizer)k))
+MP_CHOICE_OF_NAMES(mp_fuse_choice, MP_N_FUSES, mp_fuse_name((mp_fuse)k))
+MP_CHOICE_OF_NAMES(mp_rules_choice, MP_N_RULES, mp_rules_name((mp_rules)k))
+MP_CHOICE_OF_NAMES(mp_pipeline_choice, MP_N_SCHEDULES, mp_schedule_name((mp_schedule)k))
+MP_CHOICE_OF_WORDS(mp_dtype_choice, "fp32", "fp16", "bf16")
+MP_CHOICE_OF_WORDS(mp_amp_choice, "none", "bf16", "fp16")
+MP_CHOICE_OF_WORDS(mp_reduce_choice, "ordered", "fast")
+MP_CHOICE_OF_WORDS(mp_exchange_choice, "ring", "server")
+
+const char *mp_device_choice(size_t k)
+{
+    const char *name;
+    if (k < mp_device_count()) return mp_device_row(k)->name;
+    k -= mp_device_count();
+    for (size_t b = 0; (name = mp_backend_name(b)); b++)
+        if (!mp_device_find(name) && !k--) return name;
+    return NULL;
+}
+
+bool mp_is_other_device(const char *name)
+{
+    return mp_backend_is_name(name) || mp_own_device_is(name) || mp_device_is_file(name);
+}
+
+bool mp_is_executor_rules(const char *name)
+{
+    return mp_names_are_alike(name, "memplan");
+}
+
+const char *mp_choice_taken(const mp_option_row *row, const char *value)
+{
+    for (size_t k = 0; row->choice(k); k++)
+        if (mp_names_are_alike(row->choice(k), value)) return row->choice(k);
+    return row->also && row->also(value) ? value : NULL;
+}
+
+/* the rows name their fields as members of `model`, as in the struct of the command line */
+typedef struct holder {
+    mp_workload_options model;
+} holder;
+
+#define OPTION(ID, text, sort, field, takers, ...) \
+    [MP_OPTION_##ID] = {.name = text, .kind = MP_VALUE_##sort, .offset = offsetof(holder, field), __VA_ARGS__},
+const mp_option_row mp_workload_option_rows[MP_N_WORKLOAD_OPTIONS] = {
+#include "executor/workload/options.def"
+};
+#undef OPTION

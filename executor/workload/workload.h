@@ -1,0 +1,29 @@
+/* workload.h - the parts of a workload that its files share, and that reports print. The public part is memplan/workload.h. */
+#pragma once
+
+#include <jansson.h>
+
+#include "estimator/model/model.h"
+#include "estimator/parallel/split.h"
+#include "estimator/simplify/inference_form.h"
+#include "estimator/simplify/sequences.h"
+#include "executor/run/program.h"
+#include "executor/workload/own_device.h"
+#include "memplan/simplify.h"
+#include "memplan/workload.h"
+
+enum { MP_MOST_PASSES = 24 };
+
+/* The reports of the passes. */
+typedef struct mp_workload_details {
+    mp_simplify_report simplified;
+    mp_attention_report attention;
+    mp_sequence_report sequences;
+    mp_inference_form inference; /* signs of an inference graph, counted before simplification */
+    json_t *options;             /* the `options` object of the graph; NULL: not loaded */
+    mp_split split;              /* the split of the model over the ranks of tp */
+    mp_error not_run;            /* why no program can run the split model; MP_OK: a program can, or none is needed */
+    const char *passes[MP_MOST_PASSES + 1];
+    size_t n_passes, notes_capacity;
+    mp_pool *pool; /* owns the texts of the notes */
+} mp_workload_details;

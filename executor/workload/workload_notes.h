@@ -1,0 +1,15 @@
+/* workload_notes.h - notes: warnings about a model file that differs from the network in training, and how to export it
+ * correctly. */
+#pragma once
+
+#include "memplan/workload.h"
+
+/* Adds a note, which begins with the workload's path. Without memory the note is lost. */
+void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Note that the file has a version of the ONNX operator set that memplan does not know; weights that may be missing, counted
+ * twice or not trained (estimator/model/doubts.h), one note per kind of doubt; a file that was exported for inference. */
+void mp_note_version(mp_workload *w);
+void mp_note_weights(mp_workload *w);
+void mp_note_inference_form(mp_workload *w, bool keeps_inference_norms);
+/* Under PyTorch's rules: notes operators that PyTorch may run differently than the file describes, by name. MP_NOMEM. */
+mp_status mp_note_guesses(mp_workload *w, mp_error *err);

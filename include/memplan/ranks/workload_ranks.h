@@ -1,0 +1,41 @@
+/* workload_ranks.h - the ranks of one training agree: on their settings, on one plan per graph, and on their data.
+ *
+ * Each process of a mesh loads its own workload. The ranks that have the same graph (all ranks of one pipeline stage) must run
+ * the same plan. If each rank searched until a time limit, their plans would differ. So the first rank of each stage searches,
+ * and the others receive its plan.
+ *
+ *     MP_CHECK(mp_communicator_open("mpi", &world, err));
+ *     MP_CHECK(mp_workload_load("gpt2-small", &options, &workload, err));
+ *     MP_CHECK(mp_workload_agree(&workload, world, NULL, 0, 60, err));
+ *     if (mp_workload_searches(&workload, world)) MP_CHECK(mp_workload_plan(&workload, &request, true, &workload.plan, err));
+ *     MP_CHECK(mp_workload_share_plan(&workload, world, &(mp_search_end){0}, 600, err));
+ */
+#pragma once
+
+#include "memplan/ranks/communicator.h"
+#include "memplan/workload.h"
+
+/* Checks that all ranks have the same version of memplan, the same whole training graph, pipeline and order of sums, and the
+ * same caller's facts, such as options of the training. Waits at most `timeout` seconds. MP_INVALID: two ranks differ; the
+ * message names a rank and the fact. MP_IO, MP_NOMEM. */
+mp_status mp_workload_agree(const mp_workload *w, mp_communicator *world, const mp_fact *facts, size_t n, double timeout,
+                            mp_error *err);
+/* Returns the number of ranks that have the same graph as this rank. Their rank numbers are consecutive. O(1). */
+int mp_workload_ranks_of_graph(const mp_workload *w, const mp_communicator *world);
+/* True if this rank searches for a plan: it is the first rank with its graph. world NULL: a single rank. O(1). */
+bool mp_workload_searches(const mp_workload *w, const mp_communicator *world);
+
+/* The end of a rank's search for a plan. */
+typedef struct mp_search_end {
+    int code;      /* in: the caller's code for the failure of this rank's search, 1 to 127; 0: the search succeeded */
+    int failed;    /* out: the code of the first rank whose search failed; 0: none failed */
+    bool is_other; /* out: another rank failed, and this rank did not */
+} mp_search_end;
+/* Sends the plan of the first rank of each graph to the other ranks with this graph, which check it and set their stash:
+ * w->plan. Every rank calls this function, also if its search failed. MP_INFEASIBLE: the search of a rank failed; see *end.
+ * MP_REFUTED, MP_PARSE: the received plan is not valid for this graph. MP_IO, MP_NOMEM. */
+mp_status mp_workload_share_plan(mp_workload *w, mp_communicator *world, mp_search_end *end, double timeout, mp_error *err);
+/* Checks that the ranks with one graph have the same plan and the same facts of the stage, such as a digest of their data, and
+ * that all ranks have the same facts of the training, such as its number of samples. Fails as mp_workload_agree. */
+mp_status mp_workload_agree_on_data(const mp_workload *w, mp_communicator *world, const mp_fact *of_stage, size_t n_of_stage,
+                                    const mp_fact *of_all, size_t n_of_all, double timeout, mp_error *err);
