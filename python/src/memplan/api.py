@@ -55,10 +55,7 @@ def backend_for(
     only_report: bool = False,
     **options: Any,
 ) -> Backend:
-    """Build a backend from compile's options.
-
-    The budget includes the reserve, optimizer state and, with `accumulate`, gradients.
-    """
+    """Build a backend from compile's options. The budget includes reserve, optimizer state and accumulated gradients."""
     if kind is not Backend and options.get("offload") is not None:
         raise MemplanError("offload= and inductor=True do not go together: Inductor orders copies as it likes")
     accumulated = gradient_bytes(model) if accumulate else 0
@@ -86,7 +83,6 @@ def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
     Dynamo captures recurrent layers, omits logging calls, does not break graphs at DDP's buckets, and captures up to
     MOST_SIZES sizes separately. An integer attribute of a module is a variable, so that a counter causes no new capture. A
     parameter that several modules share is one graph input. Each call checks for new hooks and for changes of requires_grad.
-    Some of these settings are the default in newer versions of PyTorch.
     """
     most = max(MOST_SIZES, limit())
     settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit_name(): most}
@@ -134,10 +130,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def tell_of_others() -> None:
-        """Warn that a compiler other than memplan captures the function.
-
-        PyTorch executes `tell_of_others` during that capture.
-        """
+        """Warn that a compiler other than memplan captures the function. PyTorch runs this function during that capture."""
         if not torch.compiler.is_exporting() and (by := backend_now()) not in ("", NAME):
             reason = f'another torch.compile (backend="{by}") captures the code that calls it; compile that code with memplan'
             eagerly.say(reason, how="makes no plan of {}")
@@ -245,8 +238,7 @@ def compile(
         optimizer: memplan counts the state of this optimizer.
         accumulate: memplan counts the gradients of earlier batches.
         reserve: additional bytes to count.
-        fullgraph: False permits graph breaks. Each captured part has its own plan, which counts the tensors that earlier parts
-            have saved.
+        fullgraph: False permits graph breaks. Each part has its own plan, which counts the saved tensors of earlier parts.
         effort: "quick", "normal" or "thorough".
         time_limit: seconds for a search; 0 means no limit.
         timeout: for a sharded model, the seconds that ranks wait for each other during planning, plus `time_limit`.
@@ -333,10 +325,7 @@ def estimate(
 
 
 def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
-    """Capture and plan the model without running it, and return the report.
-
-    `backend` only makes reports; it compiles nothing.
-    """
+    """Capture and plan the model without running it, and return the report. `backend` only makes reports."""
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)
@@ -361,9 +350,7 @@ def fit(
     most: int = 1 << 16,
     **options: Any,
 ) -> tuple[int, Report | None]:
-    """Find the largest batch whose step fits the budget with at most this extra time.
-
-    Batches are tried by doubling, then by bisection.
+    """Find the largest batch whose step fits the budget with at most this extra time, by doubling, then by bisection.
 
     Args:
         model: a module or a function.

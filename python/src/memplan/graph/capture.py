@@ -214,19 +214,13 @@ class Capture:
         self._add_end()
 
     def _add_forward(self, nodes: list[fx.Node]) -> None:
-        """Add the forward operations.
-
-        Results for backward only (masks, logarithms) are `saved`, so the planner may delay them.
-        """
+        """Add the forward operations. Results for backward only (masks, logarithms) are `saved`: they may be delayed."""
         needed = reaching(self.forward_outputs)
         for node in nodes:
             self._add_node(node, "forward", "activation" if node in needed else "saved")
 
     def _read_in_backward(self, forward: list[fx.Node], backward: list[fx.Node]) -> set[int]:
-        """Return the forward storages that backward formulas read.
-
-        Eager saves these, and raises an error if the user overwrites one.
-        """
+        """Return the forward storages that backward formulas read. Eager saves them, and raises if the user overwrites one."""
         formulas = [*backward, *(n for n in forward if in_formula(n))]
         read = [*(a for n in formulas for a in n.all_input_nodes), *self.backward_outputs]
         return set(self.storages_of(a for a in read if a in self.places))
@@ -251,10 +245,7 @@ class Capture:
         return sorted({t.device for t in values if t.dim()}, key=str)
 
     def makers(self, storages: set[int]) -> list[fx.Node]:
-        """Return the nodes that produce these storages.
-
-        A node is an input, an operator, or the selection of an operator's result.
-        """
+        """Return the nodes that produce these storages: inputs, operators, and selections of an operator's result."""
         found: dict[int, fx.Node] = {}
         for node, places in self.places.items():
             if len(places) == 1 and places[0] in storages and node not in self.views:
@@ -301,10 +292,7 @@ class Capture:
         self.operations.append(operation)
 
     def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
-        """Restrain operations whose operands forward overwrites at its end.
-
-        They run before backward. They run only once if a second run would read such an operand.
-        """
+        """Let operations whose operands forward overwrites run before backward, and once if a rerun would read an operand."""
         if any(a in self.mutated for a in node.all_input_nodes):
             self._before_boundary.append(self._add_storage(f"{node.name} done", "saved", 0))
             operation.writes.append(self._before_boundary[-1])
@@ -344,10 +332,7 @@ class Capture:
                 self.storages[self.handed.get(place, place)].n_bytes = size
 
     def keep_apart(self) -> None:
-        """Forbid overwriting if argument and result differ in size.
-
-        Otherwise a scalar loss that overwrites its large argument would keep all of the argument's memory.
-        """
+        """Forbid overwriting if argument and result differ in size: a scalar loss would keep all of its argument's memory."""
         for operation in self.operations:
             node = operation.source
             first = node.args[0] if node is not None and node.args else None
@@ -362,10 +347,7 @@ class Capture:
         return [s for s in storages if self.storages[s].kind in DYNAMIC]
 
     def _hold_user_outputs(self) -> set[int]:
-        """Mark the operations that produce user outputs as run once, because the user holds the outputs.
-
-        Return the outputs' storages.
-        """
+        """Mark the producers of user outputs as run once, because the user holds the outputs. Return the outputs' storages."""
         held = {self.handed.get(s, s) for s in self._dynamic(self.storages_of(self.user_outputs))}
         for operation in self.operations:
             operation.once = operation.once or bool(held & set(operation.writes))

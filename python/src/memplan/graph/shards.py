@@ -124,9 +124,7 @@ def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
     "memplan::gather_to_keep", mutates_args=(), schema="(Tensor[] shards, Tensor token, int group) -> Tensor[]"
 )
 def gather_to_keep(shards: list[torch.Tensor], token: torch.Tensor, group: int) -> list[torch.Tensor]:
-    """Gather parameters in a step that keeps its gradients unsharded.
-
-    In a planned graph, an ordinary gather replaces this operator.
+    """Gather parameters in a step that keeps its gradients unsharded. In a planned graph, an ordinary gather replaces this.
 
     `token` is a number with a gradient. Its gradient is the result of `keep`, so autograd has a value that depends on `keep`.
     """

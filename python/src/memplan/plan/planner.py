@@ -55,10 +55,7 @@ class Emitted:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes at the end of forward.
-
-        They consist of saved tensors, outputs held by the user, and gradients of earlier steps that backward frees.
-        """
+        """Bytes at the end of forward: saved tensors, held outputs, and gradients of earlier steps that backward frees."""
         return self.saved_bytes + self.held_bytes + sum(b.n_bytes for b in self.below.earlier_blocks())
 
 
@@ -104,10 +101,7 @@ class GraphPlanner:
         self.was_cut_short = False  # whether a search ended early, including searches without a plan
 
     def again(self, outside_bytes: int) -> GraphPlanner:
-        """Return a planner of the same graph for another budget and another amount of memory outside of the graph.
-
-        Reports of earlier plans remain valid.
-        """
+        """Return a planner of the same graph for another budget and outside memory. Reports of earlier plans remain valid."""
         made = type(self)(self.capture, self.costs, outside_bytes, self.name, self.together)
         if made.room_bytes == self.room_bytes:
             made.smallest_bytes = self.smallest_bytes
@@ -218,8 +212,7 @@ class GraphPlanner:
     def solve(self, options: Options, is_first: bool = True) -> tuple[Emitted, int]:
         """Plan the graph. Return graphs whose peak is within the budget, and the budget. Raises BudgetError.
 
-        If a step is planned again (`is_first` is False) and no plan fits, the smallest plan is used without an error. Its peak
-        is measured.
+        If a step is planned again (`is_first` is False) and no plan fits, the smallest plan is used and its peak is measured.
         """
         self.ready(options)
         self.was_cut_short = False
@@ -342,10 +335,7 @@ class GraphPlanner:
         )
 
     def _quicker(self, smallest: Emitted, options: Options) -> Emitted:
-        """Return a faster plan within the peak of the smallest, whose search ignores time.
-
-        If there is none, return the smallest plan itself. Searching it again could end early and find a larger one.
-        """
+        """Return a faster plan within the peak of the smallest, or the smallest itself: a new search could find a larger one."""
         plan = saved(self.planning.save_plan)
         quicker = self._found(self.planning.number("planned_bytes"), options)
         if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes:

@@ -105,10 +105,7 @@ class Backend:
         return made
 
     def serve(self, model: torch.nn.Module) -> None:
-        """Store a weak reference to the compiled model.
-
-        Plans count all parameters of the model, whether or not a graph reads them.
-        """
+        """Store a weak reference to the compiled model. Plans count all its parameters, whether or not a graph reads them."""
         self.model = weakref.ref(model)
 
     def take_options(self, other: Backend) -> None:
