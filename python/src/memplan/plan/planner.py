@@ -335,7 +335,7 @@ class GraphPlanner:
         )
 
     def _quicker(self, smallest: Emitted, options: Options) -> Emitted:
-        """Return a faster plan within the peak of the smallest, or the smallest itself: a new search could find a larger one."""
+        """Return a faster plan within the peak of the smallest, or the smallest itself: a new search may find a larger one."""
         plan = saved(self.planning.save_plan)
         quicker = self._found(self.planning.number("planned_bytes"), options)
         if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes:
