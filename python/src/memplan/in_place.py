@@ -25,6 +25,7 @@ from torch import nn
 
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.distributed import is_replicated
+from memplan.run.outside import given
 from memplan.run.sharded import NO_SYNC, KeptWhole, Sharded
 from memplan.torch_internals import sharding
 from memplan.torch_internals.modules import COMPILED, call, inside, is_replica
@@ -176,7 +177,7 @@ class InPlace:
             refuse_parts(module)
         if vars(module).get("forward") is not self.forward:
             self._compile(module)
-        with self._around():
+        with given((args, kwargs)), self._around():
             return call(module, args, kwargs)
 
     def _around(self) -> AbstractContextManager[None]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from against_eager import assert_like_eager, peak_of_step, static_bytes
+from against_eager import assert_like_eager, peak_of_call, peak_of_step, static_bytes
 from torch import nn
 
 import memplan
@@ -166,3 +167,68 @@ def test_the_gradient_that_a_frozen_parameter_has_is_counted() -> None:
     compiled = memplan.compile(model, "100%", cache="off", time_limit=1)
     with pytest.warns(memplan.FallbackWarning, match="gradients of 32.00 KiB are there already"):
         compiled(x).square().mean().backward()
+
+
+class Blocks(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH)) for _ in range(3)
+        )
+
+    def forward(self, x: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = x + block(x)
+        return x
+
+
+ROW_NUMBERS = torch.arange(2 * ROWS) % 50
+GIVEN = torch.randn(2 * ROWS, WIDTH)
+Step = Callable[[Any, nn.Embedding, nn.Linear], torch.Tensor]
+OUTSIDE: dict[str, Step] = {
+    "embedding": lambda model, table, _: model(table(ROW_NUMBERS)).square().mean(),
+    "embedding, difference": lambda model, table, _: (model(e := table(ROW_NUMBERS)) - e).square().mean(),
+    "embedding, detached": lambda model, table, _: F.mse_loss(model(e := table(ROW_NUMBERS)), e.detach()),
+    "embedding, reduced loss": lambda model, table, _: F.mse_loss(model(e := table(ROW_NUMBERS)), e),
+    "embedding, penalty": lambda model, table, _: model(e := table(ROW_NUMBERS)).square().mean() + e.square().mean(),
+    "embedding, cosine": lambda model, table, _: F.cosine_similarity(model(e := table(ROW_NUMBERS)), e).mean(),
+    "embedding, tied": lambda model, table, _: F.cross_entropy(model(table(ROW_NUMBERS)) @ table.weight[:50].T, ROW_NUMBERS),
+    "embedding, dropout": lambda model, table, _: (model(F.dropout(e := table(ROW_NUMBERS), 0.1)) - e).abs().mean(),
+    "head": lambda model, _, head: F.cross_entropy(head(model(GIVEN)), ROW_NUMBERS),
+    "argument that no operator reads": lambda model, table, _: model(table(ROW_NUMBERS), GIVEN * 2).square().mean(),
+    "scaled loss": lambda model, table, _: F.mse_loss(model(table(ROW_NUMBERS)), GIVEN) / 4,
+}
+HOOKS: dict[str, Callable[..., Any]] = {
+    "doubles": lambda _, args: (args[0] * 2,),
+    "normalizes": lambda _, args: (F.layer_norm(args[0], (WIDTH,)),),
+    "runs a part": lambda model, args: (model.blocks[0](args[0]),),
+    "repeats": lambda _, args: (torch.cat([args[0], args[0]]),),
+    "changes nothing": lambda *_: None,
+}
+
+
+@pytest.mark.parametrize("name", [*OUTSIDE, *HOOKS])
+@pytest.mark.parametrize("budget", ["100%", "80%"])
+def test_a_step_beyond_the_budget_for_tensors_outside_is_reported(name: str, budget: str) -> None:
+    """Embeddings, heads and losses outside of the compiled module; a hook before it, whose argument the caller holds."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model, table, head = Blocks(), nn.Embedding(20000 if name == "embedding" else 50, WIDTH), nn.Linear(WIDTH, 1000)
+    if name in HOOKS:
+        model.register_forward_pre_hook(HOOKS[name])
+    compiled = memplan.compile(model, budget, cache="off", time_limit=1)
+
+    def step() -> None:
+        for p in [*model.parameters(), *table.parameters(), *head.parameters()]:
+            p.grad = None
+        loss = compiled(GIVEN).square().mean() if name in HOOKS else OUTSIDE[name](compiled, table, head)
+        loss.backward()
+
+    with warnings.catch_warnings(record=True) as reported:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            step()
+    is_given = name in HOOKS or name == "head"
+    measured = static_bytes(model, (GIVEN,) if is_given else ()) + peak_of_call(step)
+    is_reported = any("beyond the budget" in str(w.message) for w in reported)
+    assert is_reported or measured <= 1.001 * compiled.memplan.budget_bytes, f"{measured}, {compiled.memplan.budget_bytes}"

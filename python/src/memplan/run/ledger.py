@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 import torch
 
 from memplan.budget import in_units
-from memplan.graph.capture import storage_key, tensors_of
 from memplan.plan.graph_report import GraphReport
 from memplan.run.outside import Outside, mark_beside, watch
-from memplan.run.returned import Returned
+from memplan.run.returned import LEAST_SHARE, Returned
 from memplan.run.second_order import node_of
 from memplan.run.split import Asked
 from memplan.torch_internals.autograd import graph_is_kept, profiler_is_on, uncaptured
@@ -151,8 +150,8 @@ class Booked:
         self.graph = weakref.ref(graph)
         self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.most_bytes, graph.budget_bytes, graph.saved_bytes
         self.counted_bytes = accumulated_bytes + graph.others_bytes
-        # bytes in use between the forward and the backward of the call, without memory of other calls
-        self.until_backward_bytes = graph.static_bytes - self.counted_bytes + graph.waiting_bytes
+        self.static_bytes = graph.static_bytes - self.counted_bytes  # without memory of other calls
+        self.waiting_bytes = graph.waiting_bytes
         self.cut_at = graph.cut_at
         self.metadata = metadata
         self.is_watched = False
@@ -170,8 +169,7 @@ class Booked:
             if not self.is_watched and not profiler_is_on():  # a step can be measured only if the user runs no profiler
                 self.is_watched = True
                 there = LEDGER.n_bytes - self.saved_bytes + gradient_bytes(parameters)
-                known = {storage_key(here(t)) for t in tensors_of([inputs, outputs])}
-                watch(node, known, lambda outside: self.beside_outside(there, outside))
+                watch(node, inputs, outputs, lambda outside: self.beside_outside(there, outside))
         return outputs
 
     def book(self, node: Any, parameters: Sequence[weakref.ref[Any]]) -> None:
@@ -217,9 +215,15 @@ class Booked:
 
     def beside_outside(self, there: int, outside: Outside) -> None:
         """Report the call if its plan and the measured tensors outside of the graph exceed the budget together."""
-        before, after = outside
-        waiting = self.until_backward_bytes + there + before + after
-        takes = max(self.planned_bytes - self.counted_bytes + there + before, waiting)
-        if before + after > 0 and takes > self.budget_bytes and (graph := self.graph()) is not None:
-            uncounted, less = takes - self.planned_bytes, max(0, min(before + after, waiting - self.budget_bytes))
-            self.owner.over(graph, Beside(0, 0, 0, uncounted, before + after, (), before, less))
+        if (graph := self.graph()) is None:
+            return
+        before, after, gradients, end = outside
+        beside, static = before + after + gradients, self.static_bytes + there
+        planned = graph.planned_bytes if graph.is_seen else graph.most_bytes
+        waiting = static + self.waiting_bytes + before + after
+        takes = max(planned - self.counted_bytes + there + before + gradients, waiting, static + end)
+        uncounted = takes - self.planned_bytes
+        if takes - planned > planned // LEAST_SHARE and takes > self.budget_bytes:
+            less = max(0, min(before + after, waiting - self.budget_bytes))
+            more = max(beside, takes - planned)
+            self.owner.over(graph, Beside(0, 0, 0, uncounted, more, (), before + gradients, less))
