@@ -53,6 +53,7 @@ WRITERS = frozenset(
     ]
 )
 OTHER_BITS = frozenset((aten.mul.Scalar,))  # operators whose in-place form rounds differently in bfloat16
+ZEROS = frozenset((aten.new_zeros.default, aten.zeros_like.default, aten.zeros.default))
 APART = "memplan_apart"  # key in a node's meta: result and first argument differ in size, so the node may not overwrite it
 
 
@@ -114,3 +115,34 @@ def write_straight(graph: fx.Graph) -> None:
 def is_written_by(user: fx.Node, value: fx.Node) -> bool:
     """Whether a node only writes this value into a part of a tensor."""
     return user.target in SCATTERS and user.args[1] is value and user.args[0] is not value
+
+
+def fill_with_zeros(graph: fx.Graph) -> None:
+    """Replace a choice between a tensor and zeros of its size by `masked_fill`, which can overwrite the tensor."""
+    for node in list(graph.nodes):
+        if node.target is not aten.where.self:
+            continue
+        where, kept, other = node.args
+        zeros = other if are_zeros(other, node) else kept
+        value = kept if zeros is other else other
+        if not are_zeros(zeros, node) or not is_like(value, node):
+            continue
+        with graph.inserting_before(node):
+            if zeros is other:
+                where = graph.call_function(aten.bitwise_not.default, (where,))
+                where.meta = {**node.meta, "val": aten.bitwise_not.default(node.args[0].meta["val"])}
+            filled = graph.call_function(aten.masked_fill.Scalar, (value, where, 0))
+        filled.meta = dict(node.meta)
+        node.replace_all_uses_with(filled)
+        graph.erase_node(node)
+    graph.eliminate_dead_code()
+
+
+def are_zeros(value: Any, node: fx.Node) -> bool:
+    """Whether a value is a tensor of zeros that only this node reads."""
+    return isinstance(value, fx.Node) and value.target in ZEROS and list(value.users) == [node] and is_like(value, node)
+
+
+def is_like(value: Any, node: fx.Node) -> bool:
+    a, b = value.meta.get("val"), node.meta["val"]
+    return isinstance(a, torch.Tensor) and (a.dtype, a.device, a.shape) == (b.dtype, b.device, b.shape)
