@@ -113,6 +113,8 @@ CASES: dict[str, Callable[[], tuple[nn.Module, Inputs]]] = {
     "rfft, dim 1": of_layer(fourier((1,))),
     "rfft, dim 2": of_layer(fourier((2,))),
     "rfft, dims 0 and 1": of_layer(fourier((0, 1))),
+    "matrix_exp": of_layer(lambda h, _: h + torch.matrix_exp(h[:WIDTH]).mean().tanh()),
+    "slogdet": of_layer(lambda h, _: h + torch.linalg.slogdet(h[:WIDTH] @ h[:WIDTH].T + torch.eye(WIDTH))[1] / 1e3),
     "bags, max": lambda: (Bags("max"), (torch.randint(0, 500, (ROWS, 4)),)),
     "bags, mean": lambda: (Bags("mean"), (torch.randint(0, 500, (ROWS, 4)),)),
     "bags with offsets, max": lambda: (Bags("max"), (torch.randint(0, 500, (4 * ROWS,)), torch.arange(0, 4 * ROWS, 4))),
@@ -134,6 +136,20 @@ def test_a_result_that_needs_more_than_its_fake_one_is_in_the_plan(name: str) ->
         planned = compiled.memplan.planned_bytes
         assert measured <= planned + 1024, f"{measured} measured, {planned} planned of {budget}"
         assert planned <= 1.01 * measured + 8192, f"{measured} measured, {planned} planned of {budget}"
+
+
+def test_memory_that_depends_on_the_values_of_a_batch_is_reported() -> None:
+    """The more terms, the more memory: matrices whose norms differ by powers of two are squared in groups."""
+    model, inputs = of_layer(lambda h, _: h + torch.matrix_exp(h.reshape(4, WIDTH, WIDTH) / 9).mean().tanh())()
+    with pytest.warns(memplan.FallbackWarning, match="matrix_exp.default of a batch needs more memory than planned if"):
+        memplan.compile(model, "100%", time_limit=0)(*inputs)
+
+
+def test_a_system_is_solved_with_possible_pivots() -> None:
+    model, inputs = CASES["slogdet"]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", memplan.FallbackWarning)
+        memplan.compile(model, "100%", time_limit=0)(*inputs)
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith(("h[", "diagonal", "mse"))])

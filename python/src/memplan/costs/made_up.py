@@ -5,7 +5,7 @@ Their values are valid for every operator and cause the largest memory use.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -17,8 +17,12 @@ from memplan.torch_internals.dispatch import schema_of
 
 ENDS = "offs"  # argument name: end positions of row or column groups in a grouped product
 STARTS = "offsets"  # argument name: start positions of bags in a list of indices (EmbeddingBag)
+PIVOTS = ("pivots", "LU_pivots")  # argument names: row exchanges of a factorization, counted from 1
 # result name: number of indices per bag; bags are not empty, because the memory for their gradients would not be measured
 COUNTS = "bag_size"
+
+# Operators whose memory depends on values: the more terms of its series matrix_exp computes, the larger the values.
+WITH_LARGE_VALUES = frozenset((torch.ops.aten.linalg_matrix_exp.default,))
 
 
 def made_up(value: Any) -> Any:
@@ -46,12 +50,17 @@ def grouped_size(tensors: Sequence[torch.Tensor]) -> int:
     return int(left.shape[0] if left.dim() == 2 else right.shape[-1])
 
 
-def fill_integers(node: fx.Node, args: Sequence[Any]) -> None:
-    """Fill integer arguments of operators that would compute nothing if all of them were zero.
+def fill_arguments(node: fx.Node, args: Sequence[Any]) -> None:
+    """Fill arguments of operators that would reject the usual values, or would need less memory with them.
 
     Groups and bags have equal, positive sizes.
     """
+    if node.target in WITH_LARGE_VALUES:
+        args[0].fill_(1)
     named = {a.name: v for a, v in zip(getattr(schema_of(node.target), "arguments", ()), args) if isinstance(v, torch.Tensor)}
+    for name in PIVOTS:
+        if name in named:
+            named[name].fill_(1)
     if COUNTS in named:
         named[COUNTS].fill_(1)
     if ENDS in named and len(named) > 2:
@@ -65,3 +74,13 @@ def fill_integers(node: fx.Node, args: Sequence[Any]) -> None:
 def bounds(n: int, total: int) -> torch.Tensor:
     """Return n start positions that divide `total` elements into pieces of equal length."""
     return torch.arange(n) * (total // max(1, n))
+
+
+def depends_on_values(nodes: Iterable[fx.Node]) -> list[str]:
+    """Return a sentence for the user for each operator that may need more memory than with artificial values."""
+    found = [n for n in nodes if n.target in WITH_LARGE_VALUES and n.meta["val"].dim() > 2]
+    return [
+        f"{name} of a batch needs more memory than planned if the norms of its matrices differ by powers of two"
+        " (reserve= counts it)"
+        for name in dict.fromkeys(str(n.target) for n in found)
+    ]

@@ -24,7 +24,7 @@ from torch import fx
 from torch.profiler import record_function
 
 from memplan.costs.cache import Cache
-from memplan.costs.made_up import fill_integers, made_up
+from memplan.costs.made_up import depends_on_values, fill_arguments, made_up
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
 from memplan.graph.collectives import is_collective, sent_bytes
 from memplan.graph.collectives import workspace_bytes as collective_workspace
@@ -110,7 +110,7 @@ def call_of(node: fx.Node, runs_makers: bool = False) -> Callable[[], Any]:
 
     function: Any = node.target
     args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), argument)
-    fill_integers(node, args)
+    fill_arguments(node, args)
     if function is torch.ops.aten.mkldnn_rnn_layer_backward.default:
         args = behind_forward(*args)
     return functools.partial(function, *args, **kwargs)
@@ -330,9 +330,9 @@ def is_away(nodes: Iterable[fx.Node]) -> bool:
 
 
 def not_measured(nodes: Iterable[fx.Node]) -> list[str]:
-    """Return a sentence for the user for each operator that memplan does not measure."""
+    """Return a sentence for the user for each operator that memplan does not measure, or whose memory depends on values."""
     calls = [node for node in nodes if node.op == "call_function"]
-    return [
+    return depends_on_values(calls) + [
         f"{name} is not PyTorch's: it runs once, as eager runs it, unless it is tagged as pure (torch.Tag.pointwise"
         " or torch.Tag.core), and memory that it takes beside its results is not in the plan (reserve= counts it)"
         for name in dict.fromkeys(str(node.target) for node in calls if is_foreign(node))

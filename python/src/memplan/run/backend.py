@@ -24,7 +24,7 @@ from memplan.graph.joint import halves, order_formulas
 from memplan.graph.meant import NO_REGION, has_region, put_away
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments
-from memplan.graph.overwriting import fill_with_zeros, write_straight
+from memplan.graph.overwriting import write_straight
 from memplan.graph.shards import put_in_place, shards_in
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.memory.host import pool_for
@@ -261,9 +261,7 @@ class Backend:
         """Partition the joint graph as planned. If it cannot be planned, warn and partition it as PyTorch does."""
         if self.options.meant is not None:
             put_away(joint.graph, self.options.meant)
-        for change in (drop_unread_arguments, write_straight, fill_with_zeros, order_formulas, keep_for_backward):
-            change(joint.graph)
-        for change in (put_in_place, take_waits_out):
+        for change in (drop_unread_arguments, write_straight, order_formulas, keep_for_backward, put_in_place, take_waits_out):
             change(joint.graph)
         joint.recompile()
         captured = self.current

@@ -91,7 +91,7 @@ def watch(node: Any, inputs: Sequence[Any], outputs: Any, tell: Callable[[Outsid
         known = {storage_key(here(t)) for t in tensors_of([inputs, outputs])}
         edges = {edge: k for k, edge in enumerate(node.next_functions)}
         made = [i for i in inputs if isinstance(i, torch.Tensor) and i.grad_fn is not None]
-        sizes = {edges[e]: i.numel() * i.element_size() for i in made if (e := (i.grad_fn, i.output_nr)) in edges}
+        sizes = {edges[e]: here(i).numel() * i.element_size() for i in made if (e := (i.grad_fn, i.output_nr)) in edges}
         beside = not_in(known, device_of_first(inputs))
         WATCHED.append(Watched(weakref.ref(node), known | beside.keys(), sizes, sum(beside.values()), tell))
         ENGINE.put(uncaptured(run_watched))
