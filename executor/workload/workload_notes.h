@@ -6,8 +6,9 @@
 
 /* Adds a note, which begins with the workload's path. Without memory the note is lost. */
 void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Note that the file has a version of the ONNX operator set that memplan does not know; weights that may be missing, counted
- * twice or not trained (estimator/model/doubts.h), one note per kind of doubt; a file that was exported for inference. */
+/* Each function adds notes about one subject. mp_note_version: memplan does not know the version of the file's operator set.
+ * mp_note_weights: weights that may be missing, counted twice or not trained (estimator/model/doubts.h), one note per kind.
+ * mp_note_inference_form: the file was exported for inference. */
 void mp_note_version(mp_workload *w);
 void mp_note_weights(mp_workload *w);
 void mp_note_inference_form(mp_workload *w, bool keeps_inference_norms);

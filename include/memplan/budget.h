@@ -1,16 +1,17 @@
 /* budget.h - a memory budget as users write it. The command line, the library and the Python package share this grammar:
  *
- *     8GiB  800MB  16e9  1.5 GiB   bytes; K, M, G and T are binary units, as for GPUs
- *     60%                          per cent of the peak of keep-all
- *     min                          the memory of the smallest plan that the search finds; "floor" means the same
- *     min+50%                      half-way between the smallest plan and keep-all
- *     device                       all memory of the device minus its reserve
- *     auto                         the free memory of the device minus its reserve
+ *     8GiB  800MB  16e9  1.5 GiB   bytes; K, M, G and T are binary units, as for GPUs.
+ *     60%                          per cent of the peak of keep-all.
+ *     min                          the memory of the smallest plan that the search finds; "floor" means the same.
+ *     min+50%                      half-way between the smallest plan and keep-all.
+ *     device                       all memory of the device minus its reserve.
+ *     auto                         the free memory of the device minus its reserve.
  *
+ *     // given: const mp_timeline *keep_all; const mp_plan *smallest; mp_request *request; mp_error *err
  *     mp_budget budget;
  *     const char *why;
  *     if (!mp_budget_parse("min+50%", &budget, &why)) return MP_FAIL(err, MP_INVALID, "the budget %s", why);
- *     request.budget_bytes = mp_budget_resolve(&budget, keep_all->peak_bytes, mp_plan_need(smallest));
+ *     request->budget_bytes = mp_budget_resolve(&budget, keep_all->peak_bytes, mp_plan_need(smallest));
  */
 #pragma once
 

@@ -4,6 +4,7 @@
  * reads a model (an ONNX file, a network known by name) or a training graph, and applies the passes of the settings in a fixed
  * order: simplify, adapters, loss, split over ranks, training graph, collectives, copies (mp_workload_passes lists them).
  *
+ *     // given: mp_error *err
  *     mp_workload_options options = mp_workload_defaults();
  *     mp_workload workload = {0};
  *     options.batch = 8;

@@ -55,7 +55,8 @@ def markdown_prose(text: str) -> str:
 
 def c_prose(text: str) -> str:
     text = re.sub(r"^ \*     (?!//).*;(?=\s*(//.*)?$)", " *", text, flags=re.MULTILINE)  # statements of an example
-    blocks = re.findall(r"/\*(.*?)\*/", text, flags=re.DOTALL)
+    found = re.finditer(r'"(?:\\.|[^"\\\n])*"|/\*(.*?)\*/', text, flags=re.DOTALL)  # a quoted text is no comment
+    blocks = [match[1] for match in found if match[1] is not None]
     lines = re.findall(r"(?<!:)//(.*)", text)
     return "\n\n".join([re.sub(r"^\s*\*? ?", "", b, flags=re.MULTILINE) for b in blocks] + lines)
 

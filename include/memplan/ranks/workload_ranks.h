@@ -4,10 +4,18 @@
  * the same plan. If each rank searched until a time limit, their plans would differ. So the first rank of each stage searches,
  * and the others receive its plan.
  *
+ *     // given: const mp_workload_options *options; mp_error *err
+ *     mp_communicator *world;
+ *     mp_workload workload = {0};
  *     MP_CHECK(mp_communicator_open("mpi", &world, err));
- *     MP_CHECK(mp_workload_load("gpt2-small", &options, &workload, err));
+ *     MP_CHECK(mp_workload_load("gpt2-small", options, &workload, err));
  *     MP_CHECK(mp_workload_agree(&workload, world, NULL, 0, 60, err));
- *     if (mp_workload_searches(&workload, world)) MP_CHECK(mp_workload_plan(&workload, &request, true, &workload.plan, err));
+ *     if (mp_workload_searches(&workload, world)) {
+ *         const mp_request request = {.graph = workload.graph, .budget_bytes = INT64_C(8) << 30};
+ *         MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+ *         MP_CHECK(mp_solve_with_arena(&request, &answer, err));
+ *         workload.plan = answer.plan, answer.plan = NULL;
+ *     }
  *     MP_CHECK(mp_workload_share_plan(&workload, world, &(mp_search_end){0}, 600, err));
  */
 #pragma once
@@ -15,8 +23,8 @@
 #include "memplan/ranks/communicator.h"
 #include "memplan/workload.h"
 
-/* Checks that all ranks have the same version of memplan, the same whole training graph, pipeline and order of sums, and the
- * same caller's facts, such as options of the training. Waits at most `timeout` seconds. MP_INVALID: two ranks differ; the
+/* Checks that all ranks have the same version of memplan, whole training graph, pipeline and order of sums. Also compares the
+ * caller's facts, such as options of the training. Waits at most `timeout` seconds. MP_INVALID: two ranks differ; the
  * message names a rank and the fact. MP_IO, MP_NOMEM. */
 mp_status mp_workload_agree(const mp_workload *w, mp_communicator *world, const mp_fact *facts, size_t n, double timeout,
                             mp_error *err);
@@ -35,7 +43,7 @@ typedef struct mp_search_end {
  * w->plan. Every rank calls this function, also if its search failed. MP_INFEASIBLE: the search of a rank failed; see *end.
  * MP_REFUTED, MP_PARSE: the received plan is not valid for this graph. MP_IO, MP_NOMEM. */
 mp_status mp_workload_share_plan(mp_workload *w, mp_communicator *world, mp_search_end *end, double timeout, mp_error *err);
-/* Checks that the ranks with one graph have the same plan and the same facts of the stage, such as a digest of their data, and
- * that all ranks have the same facts of the training, such as its number of samples. Fails as mp_workload_agree. */
+/* Checks that the ranks with one graph have the same plan and the same facts of the stage, such as a digest of their data. Also
+ * checks that all ranks have the same facts of the training, such as its number of samples. Fails as mp_workload_agree. */
 mp_status mp_workload_agree_on_data(const mp_workload *w, mp_communicator *world, const mp_fact *of_stage, size_t n_of_stage,
                                     const mp_fact *of_all, size_t n_of_all, double timeout, mp_error *err);

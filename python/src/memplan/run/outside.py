@@ -30,7 +30,7 @@ class Outside(NamedTuple):
         before_bytes: allocated until the planned backward has run.
         after_bytes: allocated until the planned backward begins.
         gradient_bytes: gradients from operators outside, allocated while the planned backward runs.
-        end_bytes: the peak of what backward has allocated, after the planned backward.
+        end_bytes: the peak of backward's own allocations, after the planned backward.
     """
 
     before_bytes: int
