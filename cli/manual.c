@@ -135,6 +135,7 @@ static void schema_type(const mp_option_row *row)
             break;
         } /* fall through */
     case MP_VALUE_TEXT:
+    case MP_VALUE_MESH:
         printf("{\"type\": [\"string\", \"null\"]}");
         break;
     case MP_VALUE_LIST:
