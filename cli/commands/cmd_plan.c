@@ -175,7 +175,7 @@ static int answer(const options *o, outcome *out, mp_error *err)
     if (out->answer.plan && o->output.out && written == MP_OK) out->written = o->output.out;
     const bool is_optimal =
         out->answer.plan && out->answer.bound.ticks >= 0 && out->answer.plan->ticks <= out->answer.bound.ticks;
-    if (out->answer.stopped && !is_optimal && !o->talk.quiet)
+    if (out->answer.stopped && !is_optimal && (!o->talk.quiet || out->interrupted))
         complain("the search was cut short; this is the best it had found");
     if (o->talk.json)
         printed = print_plan_json(out, err);

@@ -311,6 +311,7 @@ static mp_status run(const options *o, const mp_text_list *files, ranks *r, trai
                                 .progress = show_step,
                                 .saving = around_saving,
                                 .progress_data = &shown};
+    interrupt_forget();
     interrupt_catch(true, !shown.shows);
     set_late(&shown, shown.late);
     MP_CHECK(mp_hyper_check(&request.execution.hyper, err));

@@ -64,7 +64,6 @@ void interrupt_catch(bool term, bool quiet)
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     const struct sigaction late = {.sa_handler = on_alarm};
     if (rank_interrupt_is_on()) return;
-    asked = 0;
     speaks = !quiet && terminal_rewrites(STDERR_FILENO);
     has_term = term;
     sigemptyset(&action.sa_mask);
@@ -82,6 +81,11 @@ void interrupt_release(void)
     if (has_term) sigaction(SIGTERM, &old_term, NULL);
     if (has_term) sigaction(SIGALRM, &old_alarm, NULL);
     if (asked && speaks) terminal_clear(STDERR_FILENO);
+}
+
+void interrupt_forget(void)
+{
+    asked = 0;
 }
 
 bool interrupt_asked(void)

@@ -14,8 +14,11 @@ void interrupt_begin(void);
  */
 void interrupt_catch(bool term, bool quiet);
 void interrupt_release(void);
-/* True if a signal has requested a stop since interrupt_catch. The result remains valid after interrupt_release. */
+/* True if a signal has requested a stop. The result remains valid after interrupt_release, so that a command that stops one
+ * search also stops the searches after it. */
 bool interrupt_asked(void);
+/* Forgets a requested stop: a training continues although its search for a plan was stopped. */
+void interrupt_forget(void);
 /* Returns the exit status of a command that was stopped before it had an answer: 130, or 143 after SIGTERM. */
 int interrupt_status(void);
 /* Sets a deadline. If the work has not stopped within `seconds` (whole seconds, at least 1) after a signal, the process prints

@@ -333,8 +333,8 @@ static void print_verdict(const pipeline *p, int without)
     const char *budget = p->asked->search.budget, *program = *p->room.name ? p->program : "";
     if (p->is_smallest) budget = mp_text("%s (%s)", exact_text(p->ranks[0].budget_bytes), budget);
     if (without >= 0)
-        screen_verdict(p->asked->talk.color, SCREEN_OPEN, "%s, %s%s: no plan was found for rank %d within %s.", p->title,
-                       p->mesh, program, without, budget);
+        screen_verdict(p->asked->talk.color, SCREEN_OPEN, "%s, %s%s: no plan was found for rank %d within %s%s.", p->title,
+                       p->mesh, program, without, budget, interrupt_asked() ? " until it was stopped" : "");
     else
         screen_verdict(p->asked->talk.color, SCREEN_GOOD, "%s, %s%s: fits %s on every rank, %s time of a step.", p->title,
                        p->mesh, program, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
@@ -401,6 +401,7 @@ int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, uns
         if (!p.ranks[r].has_plan && without < 0) without = r;
     }
     if (pipeline_play(&p, &err) != MP_OK) return output_failed(&err);
+    if (interrupt_asked()) complain("the search was cut short; this is the best it had found");
     if (o->talk.json) {
         rc = print_json("pipeline", pipeline_json(&p));
         return rc || without < 0 ? rc : no_plan_status(print_floors(&p, true));

@@ -11,6 +11,23 @@ holds signal_sweep_is_drawn grep -q '</svg>' termed.svg
 holds signal_fit screen --stop-at 'best +' --says 'cut short' 80 0 "$memplan" fit resnet50.onnx --memory 2GiB --effort thorough
 holds signal_fit_quiet sh -c "timeout --preserve-status 4 '$memplan' fit resnet50.onnx --memory 2GiB --effort thorough -q > quiet.out 2> quiet.err
     grep -Eq 'so far|was stopped' quiet.out && grep -q 'cut short' quiet.err"
+# Ctrl-C under -q: the answer so far, or none with status 130, and one sentence that the search was cut short
+cut_short() {
+    python3 - "$memplan" "$@" <<'PYTHON'
+import signal, subprocess, sys, time
+run = subprocess.Popen([*sys.argv[1:], "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+time.sleep(3)
+run.send_signal(signal.SIGINT)
+out, err = run.communicate(timeout=30)
+is_answer = run.returncode == 0 or (run.returncode == 130 and "until it was stopped" in out)
+has_none = run.returncode == 130 and not out and "stopped before a plan was found" in err
+sys.exit(not (has_none or (is_answer and out.count("\n") == 1 and err.count("cut short") == 1)))
+PYTHON
+}
+holds signal_quiet_plan cut_short plan resnet50.onnx --batch 32 --budget floor+40% --effort thorough
+holds signal_quiet_sweep cut_short sweep resnet50.onnx --batch 32 --effort thorough -o quiet.svg
+holds signal_quiet_fit cut_short fit resnet50.onnx --memory 2GiB --effort thorough
+holds signal_quiet_pipeline cut_short plan llama2-7b --batch 8 --micro-batches 8 --mesh pp=4 --budget 60GiB --effort thorough
 holds signal_report screen --stop-at 'best +' 80 0 "$memplan" report resnet50.onnx --batch 32 --budget floor+40% --effort thorough -o termed.html
 holds signal_report_is_whole grep -q '</html>' termed.html
 holds signal_profile screen --stop-at 'of 1000000' --says 'Stopped before all was measured' 200 0 \
