@@ -74,14 +74,6 @@ typedef struct rank_plan_request {
 /* Searches for a plan of one rank, which is the workload. Sets the rank's stash to exactly the bytes that the plan keeps for
  * other micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. As mp_solve. */
 mp_status pipeline_plan_rank(rank_plan_request *request, mp_workload *s, mp_plan **out, mp_error *err);
-/* Returns in *bytes the memory of the smallest plan of one rank, the workload, with exactly its stash. pipeline_plan_rank finds
- * a plan for every budget of at least these bytes. As mp_smallest_plan. */
-mp_status pipeline_smallest_of_rank(const rank_plan_request *request, mp_workload *s, int64_t *bytes, mp_error *err);
-/* Returns in *bytes the floor of one rank, the workload, without a stash. It leaves the workload without a stash. MP_NOMEM. */
-mp_status pipeline_floor_of_rank(const rank_plan_request *request, mp_workload *s, int64_t *bytes, mp_error *err);
-/* Finds the smallest budget with which pipeline_plan_rank finds a plan for every rank: with 1 % less some rank has none. *bytes
- * is -1 if no budget was found or the user ended the search. The ranks' keep_all_peak_bytes are read. As mp_smallest_plan. */
-mp_status pipeline_smallest_budget(pipeline *p, const rank_plan_request *asked, int64_t *bytes, mp_error *err);
 /* Returns the peak bytes of the rank with the highest peak. */
 int64_t pipeline_peak(const pipeline *p);
 /* Prints the time of a training step of the whole pipeline, and its bubble. */

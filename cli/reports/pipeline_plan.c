@@ -1,281 +1,56 @@
-/* pipeline_plan.c - finds a plan for every rank of a pipeline. Each plan is within the budget and is written to its own file.
- *
- * The stash of a rank holds the other micro-batches in flight. Its bytes count in the budget, and they are a multiple of the
- * bytes that the rank's plan keeps. So the plan depends on the stash, and the stash on the plan. A plan is searched with a
- * guess of the stash's bytes. If the plan found needs a larger stash, the next guess is larger. If it needs a smaller stash,
- * the next guess may be smaller. The result is the plan found with the smallest sufficient guess. Its stash is then set to
- * exactly the bytes that it needs.
- *
- * Each chunk has its own stash. The guessed stashes of the chunks have the same proportions as the stashes in keep-all. So a
- * guess is a single number: the bytes of the largest stash. */
-#include <math.h>
+/* pipeline_plan.c - finds a plan for every rank of a pipeline within the budget, writes each to its own file, and prints the
+ * answer. */
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/load.h"
-#include "cli/options/options.h"
 #include "cli/options/outputs.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
-#include "executor/workload/workload_pipeline.h"
 #include "formats/json/plan_json.h"
-#include "memplan/arena.h"
 #include "memplan/budget.h"
-#include "memplan/check.h"
-#include "memplan/smallest.h"
-
-/* most guesses per rank; guessing also ends when two guesses differ by less than budget / FINENESS */
-enum { GUESSES = 8, FINENESS = 100 };
-
-typedef struct rank_search {
-    const options *asked;
-    mp_workload *workload;
-    int64_t budget_bytes;
-    unsigned stages_off, solvers_off;
-    int n_chunks;
-    int64_t *keep_all; /* per chunk: bytes of its stash in keep-all */
-    int64_t *guessed;  /* per chunk: bytes of its stash in the present guess */
-    int64_t *found;    /* per chunk: bytes of its stash with the plan found last */
-    int64_t *held;     /* per chunk: bytes of its stash with the best plan */
-    mp_plan *best;     /* the fastest plan that fits with exactly its own stash; NULL: none */
-    int64_t most_held; /* bytes of the largest stash with the best plan */
-    mp_pool *pool;     /* owns keep_all, guessed, found and held */
-} rank_search;
-
-static void rank_search_clear(rank_search *x)
-{
-    mp_plan_free(x->best);
-    mp_pool_free(x->pool);
-}
-
-static int64_t most_of(const rank_search *x, const int64_t *bytes)
-{
-    int64_t most = 0;
-    for (int c = 0; c < x->n_chunks; c++)
-        if (bytes[c] > most) most = bytes[c];
-    return most;
-}
-
-/* Returns number * part / whole, with a fraction of at most 1, rounded up. */
-static int64_t share_of(int64_t number, int64_t part, int64_t whole)
-{
-    return part >= whole ? number : (int64_t)ceil((double)number * ((double)part / (double)whole));
-}
-
-/* Returns the smallest guess (bytes of the largest stash) with which every chunk's stash is at least as large as the plan found
- * last requires. If some chunk requires more than in keep-all, returns one byte more than keep-all's largest stash. */
-static int64_t guess_for(const rank_search *x)
-{
-    const int64_t most = most_of(x, x->keep_all);
-    int64_t guess = 0;
-    for (int c = 0; c < x->n_chunks; c++) {
-        const int64_t enough = x->found[c] > x->keep_all[c] ? most + 1 : share_of(most, x->found[c], x->keep_all[c]);
-        if (x->found[c] && enough > guess) guess = enough;
-    }
-    return guess;
-}
-
-/* Builds the plan of these steps with exactly the stash that they need, x->found. */
-static mp_status settle(rank_search *x, const mp_plan *plan, mp_plan **out, mp_error *err)
-{
-    MP_OWNED_BY(mp_plan_free) mp_plan *made = NULL;
-    MP_CHECK(mp_rank_held_bytes(&x->workload->rank, plan->steps, plan->n_steps, x->found, err));
-    MP_CHECK(mp_workload_hold(x->workload, x->found, err));
-    MP_CHECK(mp_plan_new(x->workload->graph, plan->solver, plan->steps, plan->n_steps, &made, err));
-    made->seed = plan->seed;
-    if (x->asked->search.offsets) {
-        const mp_arena_options options = {.capacity_bytes = x->budget_bytes - made->static_bytes,
-                                          .tier_bytes = x->workload->tier_bytes};
-        MP_CHECK(mp_arena_layout_within(x->workload->graph, made, &options, err));
-    }
-    *out = made;
-    made = NULL;
-    return MP_OK;
-}
-
-/* Stores a plan if it fits with its own stash, and is faster than the best plan, or equally fast with a smaller stash. */
-static mp_status remember(rank_search *x, const mp_plan *plan, mp_error *err)
-{
-    MP_OWNED_BY(mp_plan_free) mp_plan *made = NULL;
-    MP_CHECK(settle(x, plan, &made, err));
-    const int64_t most = most_of(x, x->found);
-    const bool is_worse = x->best && (made->ticks > x->best->ticks || (made->ticks == x->best->ticks && most >= x->most_held));
-    if (mp_plan_need(made) > x->budget_bytes || is_worse) return MP_OK;
-    mp_plan_free(x->best);
-    x->best = made;
-    x->most_held = most;
-    memcpy(x->held, x->found, (size_t)x->n_chunks * sizeof *x->found);
-    made = NULL;
-    return MP_OK;
-}
-
-/* Searches for a plan with the guessed stash. *needed is the smallest guess that is sufficient for the plan found; -1: no plan
- * was found. */
-static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_error *err)
-{
-    const int64_t most = most_of(x, x->keep_all);
-    for (int c = 0; c < x->n_chunks; c++) x->guessed[c] = share_of(x->keep_all[c], guess, most);
-    MP_CHECK(mp_workload_hold(x->workload, x->guessed, err));
-    MP_CLEARED_BY(outcome_free) outcome out = {.workload = x->workload, .asked = x->asked};
-    MP_CHECK(outcome_start(&out, err));
-    *needed = -1;
-    if (out.floor_bytes > x->budget_bytes) return MP_OK;
-    mp_request request = outcome_request(&out);
-    request.stages_off = x->stages_off;
-    request.solvers_off = x->solvers_off;
-    out.budget_bytes = x->budget_bytes;
-    const mp_status st = outcome_search(&out, &request, err);
-    if (st == MP_LIMIT) return MP_OK;
-    MP_CHECK(st);
-    const mp_plan *plan = out.answer.plan;
-    if (!plan) return MP_OK;
-    MP_CHECK(mp_rank_held_bytes(&x->workload->rank, plan->steps, plan->n_steps, x->found, err));
-    int64_t lacks = 0;
-    for (int c = 0; c < x->n_chunks; c++)
-        if (x->found[c] - x->guessed[c] > lacks) lacks = x->found[c] - x->guessed[c];
-    *needed = guess_for(x);
-    return !lacks || mp_plan_need(plan) + lacks <= x->budget_bytes ? remember(x, plan, err) : MP_OK;
-}
-
-/* Returns the first guess: the largest stash with which the rank still fits if everything is kept. */
-static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t in_flight, int64_t keep_all_peak)
-{
-    const int64_t over = keep_all_peak - x->budget_bytes;
-    const int64_t less = over / in_flight * (in_flight - 1);
-    return less < keep_all_held ? keep_all_held - less : keep_all_held / 2;
-}
-
-/* Finds the smallest plan of a rank, and sets the stash to the bytes that it needs. */
-static mp_status find_smallest(rank_search *x, mp_plan **out, mp_error *err)
-{
-    MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
-    MP_CLEARED_BY(outcome_free) outcome all = {.workload = x->workload, .asked = x->asked};
-    memset(x->guessed, 0, (size_t)x->n_chunks * sizeof *x->guessed);
-    MP_CHECK(mp_workload_hold(x->workload, x->guessed, err));
-    MP_CHECK(outcome_start(&all, err));
-    mp_request request = outcome_request(&all);
-    request.solvers_off = x->solvers_off;
-    request.time_limit = progress_time_left(&x->asked->search);
-    MP_CHECK(mp_smallest_plan(&request, x->asked->search.offsets, &smallest, err));
-    return settle(x, smallest, out, err);
-}
-
-/* Takes the smallest plan if it fits with its stash. So every budget from pipeline_smallest_of_rank on has a plan. */
-static mp_status try_smallest(rank_search *x, mp_error *err)
-{
-    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
-    MP_CHECK(find_smallest(x, &plan, err));
-    return remember(x, plan, err);
-}
-
-/* Searches with guesses between `low`, which is too small, and `high`, which is sufficient or too large. If a plan keeps less
- * than guessed, the next guess is the stash of that plan. Otherwise it is half-way between the limits. If no guess yields a
- * plan, tries the stash of keep-all, which suffices for every plan. */
-static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err)
-{
-    int64_t low = 0, high = rank->held_bytes, needed;
-    const bool fits = rank->keep_all_peak_bytes <= x->budget_bytes;
-    int64_t guess = fits || !high ? high : first_guess(x, high, rank->in_flight, rank->keep_all_peak_bytes);
-    for (int k = 0; k < GUESSES && !interrupt_asked(); k++) {
-        MP_CHECK(search_with(x, guess, &needed, err));
-        if (!high || (fits && x->best)) break; /* no stash is needed, or nothing has to be recomputed */
-        if (needed > guess)
-            low = guess;
-        else
-            high = guess;
-        if (needed >= 0 && needed <= guess && guess - needed <= x->budget_bytes / FINENESS) break;
-        if (high - low <= x->budget_bytes / FINENESS) break;
-        guess = needed > low && needed < high ? needed : low + (high - low) / 2;
-    }
-    if (!x->best && !interrupt_asked()) MP_CHECK(search_with(x, rank->held_bytes, &needed, err));
-    return x->best || interrupt_asked() ? MP_OK : try_smallest(x, err);
-}
-
-/* Moves the best plan to *out, and sets the stash to exactly the bytes that it needs. */
-static mp_status take_best(rank_search *x, mp_plan **out, mp_error *err)
-{
-    MP_CHECK(mp_workload_hold(x->workload, x->held, err));
-    x->best->budget_bytes = x->budget_bytes;
-    MP_CHECK(mp_problem_floor(x->workload->problem, &x->best->floor_bytes, NULL, err));
-    MP_CHECK(mp_plan_check(x->workload->graph, x->best, err));
-    MP_CHECK(mp_workload_check_held(x->workload, x->best->steps, x->best->n_steps, err));
-    *out = x->best;
-    x->best = NULL;
-    return MP_OK;
-}
-
-/* Returns the floor of a rank in *floor_bytes, without a stash. */
-static mp_status find_floor(rank_search *x, int64_t *floor_bytes, mp_error *err)
-{
-    memset(x->guessed, 0, (size_t)x->n_chunks * sizeof *x->guessed);
-    MP_CHECK(mp_workload_hold(x->workload, x->guessed, err));
-    return mp_problem_floor(x->workload->problem, floor_bytes, NULL, err);
-}
-
-static mp_status start(rank_search *x, const rank_plan_request *r, mp_workload *s, mp_error *err)
-{
-    *x = (rank_search){.asked = r->asked,
-                       .workload = s,
-                       .budget_bytes = MP_NO_LIMIT,
-                       .stages_off = r->stages_off,
-                       .solvers_off = r->solvers_off,
-                       .n_chunks = s->rank.shape.n_chunks,
-                       .pool = mp_pool_new()};
-    int64_t **const amounts[] = {&x->keep_all, &x->guessed, &x->found, &x->held};
-    for (size_t k = 0; k < sizeof amounts / sizeof *amounts; k++)
-        *amounts[k] = mp_pool_alloc(x->pool, (size_t)x->n_chunks, sizeof **amounts[k]);
-    if (mp_pool_failed(x->pool)) return MP_NO_MEMORY(err);
-    memcpy(x->keep_all, s->rank.held_bytes, (size_t)x->n_chunks * sizeof *x->keep_all);
-    return MP_OK;
-}
-
-mp_status pipeline_floor_of_rank(const rank_plan_request *r, mp_workload *s, int64_t *bytes, mp_error *err)
-{
-    MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
-    MP_CHECK(start(&x, r, s, err));
-    return find_floor(&x, bytes, err);
-}
-
-mp_status pipeline_smallest_of_rank(const rank_plan_request *r, mp_workload *s, int64_t *bytes, mp_error *err)
-{
-    MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
-    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
-    MP_CHECK(start(&x, r, s, err));
-    MP_CHECK(find_smallest(&x, &plan, err));
-    *bytes = mp_plan_need(plan);
-    return MP_OK;
-}
+#include "memplan/ranks/pipeline_smallest.h"
+#include "memplan/ranks/rank_plan.h"
 
 mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out, mp_error *err)
 {
-    MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
     MP_CLEARED_BY(outcome_free) outcome all = {.workload = s, .asked = r->asked};
-    const mp_step *steps;
-    const mp_timeline *keep_all;
+    progress shown;
     *out = NULL;
-    MP_CHECK(mp_problem_keep_all(s->problem, &steps, &keep_all, err));
-    MP_CHECK(start(&x, r, s, err));
-    const pipeline_rank rank = {.held_bytes = mp_rank_most_held(&s->rank),
-                                .in_flight = mp_schedule_in_flight(&s->rank.shape, s->rank.rank),
-                                .keep_all_peak_bytes = keep_all->peak_bytes};
     MP_CHECK(outcome_start(&all, err));
-    const mp_request request = outcome_request(&all);
+    mp_request request = outcome_request(&all);
     MP_CHECK(outcome_find_budget(&all, r->budget, &request, err));
-    r->budget_bytes = x.budget_bytes = all.budget_bytes;
-    /* keep-all fits, so it is the first plan; a plan with less waiting may be faster and keep even more bytes */
-    if (rank.keep_all_peak_bytes <= x.budget_bytes) {
-        MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
-        MP_CHECK(mp_plan_new(s->graph, "none", steps, keep_all->n_steps, &plan, err));
-        MP_CHECK(remember(&x, plan, err));
-    }
-    MP_CHECK(search(&x, &rank, err));
-    return x.best ? take_best(&x, out, err) : find_floor(&x, &r->floor_bytes, err);
+    request.stages_off = r->stages_off;
+    request.solvers_off = r->solvers_off;
+    request.budget_bytes = r->budget_bytes = all.budget_bytes;
+    request.time_limit = progress_time_left(&r->asked->search);
+    request.progress = progress_show;
+    request.progress_data = &shown;
+    progress_start(&shown, r->asked, all.floor_bytes, all.budget_bytes);
+    const mp_status st = mp_workload_plan(s, &request, r->asked->search.offsets, out, err);
+    progress_end(&shown);
+    MP_CHECK(st);
+    return *out ? MP_OK : mp_workload_floor(s, &r->floor_bytes, err);
+}
+
+/* Finds the smallest budget of all ranks. */
+static mp_status find_smallest_budget(pipeline *p, const rank_plan_request *r, mp_error *err)
+{
+    const options *o = p->asked;
+    MP_CLEARED_BY(progress_end) progress shown;
+    mp_request request = search_request(o);
+    request.solvers_off = r->solvers_off;
+    request.time_limit = progress_time_left(&o->search);
+    request.progress = progress_show;
+    request.progress_data = &shown;
+    progress_start(&shown, o, INT64_MAX, 0);
+    return mp_pipeline_smallest_budget(o->operands[0], &o->model, &request, o->search.offsets, pipeline_peak(p),
+                                       &p->smallest_bytes, err);
 }
 
 static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error *err)
@@ -378,7 +153,7 @@ static mp_status settle_budget(pipeline *p, rank_plan_request *r, mp_budget *set
     if (asked->kind != MP_BUDGET_ABOVE_MIN) return MP_OK;
     MP_CHECK(pipeline_take_ranks(p, err));
     const int64_t peak = pipeline_peak(p);
-    MP_CHECK(pipeline_smallest_budget(p, r, &p->smallest_bytes, err));
+    MP_CHECK(find_smallest_budget(p, r, err));
     MP_ENSURE(p->smallest_bytes >= 0, err, MP_LIMIT, "the search for the smallest budget of all ranks was stopped");
     *settled = (mp_budget){.kind = MP_BUDGET_BYTES, .bytes = mp_budget_resolve(asked, peak, p->smallest_bytes)};
     r->budget = settled;

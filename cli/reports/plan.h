@@ -45,6 +45,8 @@ typedef struct outcome {
 
 /* Computes keep-all and the floor of the workload. They do not depend on a budget. MP_NOMEM. */
 mp_status outcome_start(outcome *out, mp_error *err);
+/* Returns the request for a search with these options, without a graph and a budget. */
+mp_request search_request(const options *o);
 /* Returns a request with the user's options, without a budget. */
 mp_request outcome_request(const outcome *out);
 /* Computes the bytes of the budget, and the smallest plan and keep-all if the budget refers to them. As mp_room_budget. */

@@ -29,17 +29,21 @@ mp_status outcome_start(outcome *out, mp_error *err)
     return mp_problem_floor(out->workload->problem, &out->floor_bytes, &out->floor_reason, err);
 }
 
+mp_request search_request(const options *o)
+{
+    return (mp_request){.solver = o->search.solver,
+                        .seed = (uint64_t)o->search.seed,
+                        .moves = o->search.moves,
+                        .effort = (mp_effort)mp_effort_find(o->search.effort),
+                        .gap = o->search.gap,
+                        .keep_order = o->search.keep_order};
+}
+
 mp_request outcome_request(const outcome *out)
 {
-    const options *o = out->asked;
-    mp_request request = {.graph = out->workload->graph,
-                          .problem = out->workload->problem,
-                          .solver = o->search.solver,
-                          .seed = (uint64_t)o->search.seed,
-                          .moves = o->search.moves,
-                          .effort = (mp_effort)mp_effort_find(o->search.effort),
-                          .gap = o->search.gap,
-                          .keep_order = o->search.keep_order};
+    mp_request request = search_request(out->asked);
+    request.graph = out->workload->graph;
+    request.problem = out->workload->problem;
     memcpy(request.tier_bytes, out->workload->tier_bytes, sizeof request.tier_bytes);
     return request;
 }

@@ -4,13 +4,15 @@
  * by bisection: a budget suffices if the smallest plan of each rank fits, with the boundaries of this budget. Ranks with the
  * same blocks are computed once. A search may find a plan that needs less memory together with its stash than the smallest
  * plan, so slightly smaller budgets are searched at the end. */
+#include "memplan/ranks/pipeline_smallest.h"
+
+#include <stdio.h>
 #include <string.h>
 
-#include "cli/messages/interrupt.h"
-#include "cli/options/load.h"
-#include "cli/reports/pipeline.h"
-#include "cli/reports/progress.h"
+#include "executor/workload/workload.h"
+#include "executor/workload/workload_pipeline.h"
 #include "memplan/floor.h"
+#include "memplan/ranks/rank_plan.h"
 
 /* bisection ends below 1 / FINENESS; a smaller budget is tried in steps of 1 / STEP, at most LOWER times; the arena of keep-all
  * may exceed its live bytes by 1 / FRAGMENTS */
@@ -23,8 +25,11 @@ typedef struct rank_need {
 } rank_need;
 
 typedef struct smallest_search {
-    pipeline *p;
-    const rank_plan_request *asked; /* without a budget */
+    const char *path;
+    const mp_workload_options *options;
+    const mp_request *asked; /* without a budget */
+    bool with_offsets, is_stopped;
+    mp_pipeline_shape shape;
     rank_need *needs;
     size_t n_needs, capacity;
     mp_pool *pool; /* owns the boundaries in `needs` */
@@ -45,11 +50,11 @@ static int64_t round_up(int64_t bytes)
 
 static const rank_need *find_need(const smallest_search *x, int rank, const int *begins)
 {
-    const size_t n = (size_t)(x->p->shape.n_ranks * x->p->shape.n_chunks);
+    const size_t n = (size_t)(x->shape.n_ranks * x->shape.n_chunks);
     for (size_t k = 0; k < x->n_needs; k++) {
         const rank_need *known = &x->needs[k];
         bool is_same = known->rank == rank;
-        for (size_t q = (size_t)rank; q < n && is_same; q += (size_t)x->p->shape.n_ranks)
+        for (size_t q = (size_t)rank; q < n && is_same; q += (size_t)x->shape.n_ranks)
             is_same = known->begins[q] == begins[q] && (q + 1 == n || known->begins[q + 1] == begins[q + 1]);
         if (is_same) return known;
     }
@@ -58,7 +63,7 @@ static const rank_need *find_need(const smallest_search *x, int rank, const int 
 
 static mp_status add_need(smallest_search *x, int rank, const mp_workload *s, int64_t bytes, mp_error *err)
 {
-    const size_t n = (size_t)(x->p->shape.n_ranks * x->p->shape.n_chunks);
+    const size_t n = (size_t)(x->shape.n_ranks * x->shape.n_chunks);
     int *begins = mp_pool_alloc(x->pool, n, sizeof *begins);
     if (!begins || !mp_grow(&x->needs, &x->capacity, x->n_needs + 1, sizeof *x->needs)) return MP_NO_MEMORY(err);
     memcpy(begins, s->begins, n * sizeof *begins);
@@ -66,19 +71,42 @@ static mp_status add_need(smallest_search *x, int rank, const mp_workload *s, in
     return MP_OK;
 }
 
+static bool pass_on(const mp_progress *now, void *data)
+{
+    smallest_search *x = data;
+    if (x->asked->progress && !x->asked->progress(now, x->asked->progress_data)) x->is_stopped = true;
+    return !x->is_stopped;
+}
+
+static mp_request request_of(smallest_search *x, int64_t budget_bytes)
+{
+    mp_request request = *x->asked;
+    request.budget_bytes = budget_bytes;
+    request.progress = pass_on;
+    request.progress_data = x;
+    return request;
+}
+
+/* Loads the workload of a rank, with the stage boundaries of a budget. */
+static mp_status load_rank(const smallest_search *x, int rank, int64_t budget_bytes, mp_workload *out, mp_error *err)
+{
+    char text[16];
+    mp_workload_options o = *x->options;
+    snprintf(text, sizeof text, "%d", rank);
+    o.rank = text;
+    o.rank_bytes = budget_bytes;
+    return mp_workload_load(x->path, &o, out, err);
+}
+
 /* Returns in *bytes the memory of a rank's smallest plan, with the boundaries of a budget. Returns keep-all's peak if keep-all
  * fits, and the floor if the floor does not fit. */
 static mp_status need_of_rank(smallest_search *x, int rank, int64_t budget_bytes, int64_t *bytes, mp_error *err)
 {
     MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
-    rank_options space;
-    options one = pipeline_rank_options(x->p, rank, &space);
-    rank_plan_request request = *x->asked;
+    const mp_request request = request_of(x, MP_NO_LIMIT);
     const mp_step *steps;
     const mp_timeline *keep_all;
-    request.asked = &one;
-    one.model.rank_bytes = budget_bytes;
-    MP_CHECK(load_workload(one.operands[0], &one, &s, err));
+    MP_CHECK(load_rank(x, rank, budget_bytes, &s, err));
     const rank_need *known = find_need(x, rank, s.begins);
     if (known) {
         *bytes = known->bytes;
@@ -87,9 +115,9 @@ static mp_status need_of_rank(smallest_search *x, int rank, int64_t budget_bytes
     MP_CHECK(mp_problem_keep_all(s.problem, &steps, &keep_all, err));
     *bytes = keep_all->peak_bytes;
     if (*bytes + *bytes / FRAGMENTS <= budget_bytes) return MP_OK;
-    MP_CHECK(pipeline_floor_of_rank(&request, &s, bytes, err));
+    MP_CHECK(mp_workload_floor(&s, bytes, err));
     if (*bytes > budget_bytes) return MP_OK;
-    MP_CHECK(pipeline_smallest_of_rank(&request, &s, bytes, err));
+    MP_CHECK(mp_workload_smallest(&s, &request, x->with_offsets, bytes, err));
     return add_need(x, rank, &s, *bytes, err);
 }
 
@@ -97,7 +125,7 @@ static mp_status need_of_rank(smallest_search *x, int rank, int64_t budget_bytes
  * fit. */
 static mp_status need_of_all(smallest_search *x, int64_t budget_bytes, int *fullest, int64_t *bytes, mp_error *err)
 {
-    const int first = *fullest, n = x->p->shape.n_ranks;
+    const int first = *fullest, n = x->shape.n_ranks;
     *bytes = 0;
     for (int k = 0; k < n && *bytes <= budget_bytes; k++) {
         const int rank = (first + k) % n;
@@ -113,7 +141,7 @@ static mp_status need_of_all(smallest_search *x, int64_t budget_bytes, int *full
 static mp_status bisect(smallest_search *x, int *fullest, int64_t *bytes, mp_error *err)
 {
     int64_t low = 0, guess = *bytes, need;
-    while (*bytes - low > *bytes / FINENESS && !interrupt_asked()) {
+    while (*bytes - low > *bytes / FINENESS && !x->is_stopped) {
         MP_CHECK(need_of_all(x, guess, fullest, &need, err));
         const bool fits = need <= guess;
         if (fits)
@@ -132,42 +160,39 @@ static mp_status bisect(smallest_search *x, int *fullest, int64_t *bytes, mp_err
 /* Sets *fits to true if a search finds a plan for every rank within these bytes. */
 static mp_status plan_all(smallest_search *x, int fullest, int64_t bytes, bool *fits, mp_error *err)
 {
-    const mp_budget b = {.kind = MP_BUDGET_BYTES, .bytes = bytes};
-    const int n = x->p->shape.n_ranks;
+    const mp_request request = request_of(x, bytes);
+    const int n = x->shape.n_ranks;
     *fits = true;
     for (int k = 0; k < n && *fits; k++) {
         MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
-        rank_options space;
-        options one = pipeline_rank_options(x->p, (fullest + k) % n, &space);
-        rank_plan_request request = *x->asked;
-        request.asked = &one;
-        request.budget = &b;
-        one.model.rank_bytes = bytes;
-        MP_CHECK(load_workload(one.operands[0], &one, &s, err));
-        MP_CHECK(pipeline_plan_rank(&request, &s, &plan, err));
+        MP_CHECK(load_rank(x, (fullest + k) % n, bytes, &s, err));
+        MP_CHECK(mp_workload_plan(&s, &request, x->with_offsets, &plan, err));
         *fits = plan;
     }
     return MP_OK;
 }
 
-mp_status pipeline_smallest_budget(pipeline *p, const rank_plan_request *asked, int64_t *bytes, mp_error *err)
+mp_status mp_pipeline_smallest_budget(const char *path, const mp_workload_options *o, const mp_request *request,
+                                      bool with_offsets, int64_t peak_bytes, int64_t *bytes, mp_error *err)
 {
-    MP_CLEARED_BY(smallest_search_clear) smallest_search x = {.p = p, .asked = asked, .pool = mp_pool_new()};
+    MP_CLEARED_BY(smallest_search_clear)
+    smallest_search x = {.path = path, .options = o, .asked = request, .with_offsets = with_offsets, .pool = mp_pool_new()};
     int fullest = 0;
-    int64_t most = 0;
-    for (int r = 0; r < p->shape.n_ranks; r++)
-        if (p->ranks[r].keep_all_peak_bytes > most) most = p->ranks[r].keep_all_peak_bytes;
-    *bytes = most = round_up(most + most / 2); /* the smallest plan, with its arena, may exceed keep-all's peak */
+    if (!x.pool) return MP_NO_MEMORY(err);
+    MP_CHECK(mp_workload_pipeline(o, &x.shape, err));
+    const int64_t most =
+        round_up(peak_bytes + peak_bytes / 2); /* the smallest plan, with its arena, may exceed keep-all's peak */
+    *bytes = most;
     MP_CHECK(bisect(&x, &fullest, bytes, err));
-    for (int k = 0; k < LOWER && !interrupt_asked() && *bytes < most; k++) {
+    for (int k = 0; k < LOWER && !x.is_stopped && *bytes < most; k++) {
         const int64_t lower = *bytes - *bytes / STEP;
         bool fits;
-        if (p->asked->search.time_limit > 0) break; /* the time is for the plans of all ranks */
+        if (request->time_limit > 0) break; /* the time is for the plans of all ranks */
         MP_CHECK(plan_all(&x, fullest, lower, &fits, err));
         if (!fits) break;
         *bytes = lower;
     }
-    *bytes = interrupt_asked() || *bytes == most ? -1 : *bytes;
+    *bytes = x.is_stopped || *bytes == most ? -1 : *bytes;
     return MP_OK;
 }
