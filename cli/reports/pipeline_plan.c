@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
