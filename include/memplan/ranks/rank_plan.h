@@ -4,7 +4,7 @@
  * keeps. So the plan depends on the stash, and the stash on the plan. mp_workload_plan finds a plan and a stash that fit
  * together.
  *
- *     // given: mp_workload workload; mp_error *err;
+ *     // given: mp_workload workload; mp_error *err
  *     const mp_request request = {.budget_bytes = INT64_C(8) << 30};
  *     mp_plan *plan;
  *     MP_CHECK(mp_workload_plan(&workload, &request, true, &plan, err));
