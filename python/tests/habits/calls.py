@@ -129,7 +129,7 @@ def twice(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(CALLS, "a graph break in a loop over blocks, `fullgraph=False`")
+@habit(CALLS, "a graph break in a loop over blocks, `fullgraph=False`", WARNS, "runs a part of Loop eagerly")
 def broken(t: Trial) -> None:
     class Block(nn.Module):
         def __init__(self) -> None:

@@ -13,6 +13,7 @@ from torch import nn
 from habits.trial import BUDGET, REFUSED, WARNS, WIDTH, Net, Scores, Trial, habit, pair
 
 FRAMEWORKS = "frameworks"
+ASKS = "asks whether it is compiled"
 HUGGING_FACE, LIGHTNING = ("transformers.trainer", "accelerate"), ("lightning.pytorch",)
 WORDS = 61
 
@@ -116,7 +117,7 @@ def with_adapters(t: Trial) -> None:
     trained(t, adapted(small_gpt2()), [callback()] if t.ours else [])
 
 
-@habit(FRAMEWORKS, "`Trainer` with `gradient_checkpointing=True` and LoRA", needs=(*HUGGING_FACE, "peft"))
+@habit(FRAMEWORKS, "`Trainer` with `gradient_checkpointing=True` and LoRA", WARNS, ASKS, needs=(*HUGGING_FACE, "peft"))
 def with_adapters_and_checkpoints(t: Trial) -> None:
     trained(t, adapted(small_gpt2()), [callback()] if t.ours else [], gradient_checkpointing=True)
 
@@ -151,7 +152,7 @@ def with_inputs_that_require(t: Trial) -> None:
     stepped(t, adapted(model))
 
 
-@habit(FRAMEWORKS, "`prepare_model_for_kbit_training`, then LoRA", needs=(*HUGGING_FACE, "peft"))
+@habit(FRAMEWORKS, "`prepare_model_for_kbit_training`, then LoRA", WARNS, ASKS, needs=(*HUGGING_FACE, "peft"))
 def prepared_for_few_bits(t: Trial) -> None:
     from peft import prepare_model_for_kbit_training
 
