@@ -55,12 +55,12 @@ typedef struct annealing {
     mp_anneal_order best;
     int64_t least_bytes; /* peak bytes of the order with the smallest peak, without static bytes */
     atomic_bool stop;
-    _Atomic int64_t enough; /* a walk ends when its order takes at most this lower bound, in ticks without updates */
+    _Atomic int64_t enough; /* a walk ends when its order takes at most this lower bound; in ticks, updates not counted */
     int64_t update_ticks;
-    bool is_lost; /* the walks towards smaller peaks found the only known plan */
+    bool is_lost; /* true if the only known plan was found by the walks towards smaller peaks */
     double unit;
     int64_t n_moves;
-    double shares; /* sum of the fields `share` of all rounds still to run */
+    double shares; /* sum of the time shares (field `share`) of all annealing rounds that are still to run */
     int n_rounds;  /* number of finished rounds */
 } annealing;
 

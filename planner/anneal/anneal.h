@@ -19,7 +19,7 @@
 typedef struct mp_anneal_order {
     mp_step *steps;
     size_t n, capacity;
-    int64_t ticks; /* makespan without updates; INT64_MAX if the order exceeds the budget */
+    int64_t ticks; /* makespan of the order, without the optimizer's updates; INT64_MAX if the order exceeds the budget */
 } mp_anneal_order;
 
 /* Copies the steps into `to`. The memory of `to` is reused by later copies. MP_NOMEM. O(n). */
@@ -47,8 +47,8 @@ typedef struct mp_anneal_walk {
     /* temperature of the first and of the last move, as multiples of `unit`; a walk with `lowers` does not use `cold` */
     double hot, cold;
     int64_t n_moves; /* moves over which the temperature falls from `hot` to `cold` */
-    /* the walk ends when its order takes at most this lower bound, in ticks without updates; the leading walk raises the
-     * bound */
+    /* the walk ends when its order takes at most this lower bound, in ticks without updates; the leading walk raises it when a
+     * better bound is proved */
     _Atomic int64_t *enough;
     int64_t update_ticks;         /* ticks of all optimizer updates, which `enough` does not include */
     const mp_anneal_order *start; /* the order from which the walk starts; several walks read the same one */
@@ -56,8 +56,9 @@ typedef struct mp_anneal_walk {
     /* result: the order within the budget with the fewest ticks; unchanged if no order has fewer ticks than `best` had on
      * entry */
     mp_anneal_order best;
-    mp_anneal_order smallest; /* the order with the smallest peak; only kept until `best` is found */
-    int64_t smallest_bytes;   /* peak of the order `smallest`, without static bytes; INT64_MAX: there is none yet */
+    /* the order with the smallest peak so far; it is stored only until a plan within the budget (`best`) is found */
+    mp_anneal_order smallest;
+    int64_t smallest_bytes; /* peak of the order `smallest`, without static bytes; INT64_MAX: there is none yet */
     mp_status status;
     mp_error err;
     long n_live; /* this thread's contribution to mp_alloc_live */

@@ -72,7 +72,7 @@ static double progress_of(const mp_anneal_walk *w, int64_t k)
 /* The penalty in ticks for each byte over the budget in each step, and the state from which it is adapted. */
 typedef struct penalty {
     double ticks, least;
-    int n_over; /* number of consecutive checks at which the order exceeded the budget */
+    int n_over; /* number of consecutive checks at which the order exceeded the memory budget */
 } penalty;
 
 static void adjust(penalty *p, bool is_over)
@@ -89,7 +89,7 @@ static double temperature(const mp_anneal_walk *w, const penalty *p, double prog
     return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
-/* Returns the penalty per byte for which one step at twice its limit adds `units` times the unit of temperatures to the
+/* Returns a penalty per byte. With it, a step that needs twice its memory limit adds units * (the unit of temperatures) to the
  * energy. */
 static double penalty_of(const mp_anneal_walk *w, const mp_runs *x, double units)
 {
@@ -127,7 +127,7 @@ static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double pen
     return is_kept;
 }
 
-/* Lowers the memory limit of a walk to slightly below the peak of its order. Precondition: the order is within the present
+/* Lowers the memory limit of a walk to slightly below the peak of its order. Precondition: the peak is within the present
  * limit. */
 static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, mp_error *err)
 {
@@ -153,8 +153,8 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
         const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit[0] <= goal_bytes;
         if (looks && stopped(w)) break;
         if (looks && x->n_shifted > x->n_on) mp_runs_spread(x);
-        /* if the order meets the limit after few moves, the limit stays until the next check, so that moves can remove
-         * recomputations; after many moves it falls at once */
+        /* if the order's peak fell below the limit within few moves, the limit stays until the next check, so that moves can
+         * remove recomputations. If that took many moves, the limit is lowered at once */
         const bool is_smaller = !mp_runs_over(x) && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
         if (is_smaller && is_end) {
             if (w->leads) atomic_store(w->stop, true);
@@ -175,8 +175,8 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
     return MP_OK;
 }
 
-/* True if a walk that searches a part (`is_apart`) should end after k moves. The peak of its order is still far over the
- * budget, so it will probably find no order within the budget. */
+/* True if a walk over a part of the graph (`is_apart`) should end after k moves. The peak of its order is still far over the
+ * budget, so the walk will probably find no order within the budget. */
 static bool will_not_do(const mp_anneal_walk *w, int64_t k)
 {
     return w->is_apart && has_none(w) && k > w->n_moves / MP_ANNEAL_WINDOW_PATIENCE &&

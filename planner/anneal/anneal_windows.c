@@ -35,7 +35,8 @@ typedef struct cutting {
     window *windows;
     /* number of windows; number of windows in which keep-all exceeds the budget; number of windows already searched */
     size_t n, n_over, n_done;
-    /* some window has no plan within the budget; the other windows then only have to stay within that window's peak */
+    /* true if some window has no plan within the budget; the other windows then only have to stay within the peak of that
+     * window */
     bool is_lost;
     place places[WALKS];
     mp_anneal_walk walks[WALKS];

@@ -114,8 +114,9 @@ void mp_mover_drop(mp_mover *m, int run)
     }
 }
 
-/* Reserves a position for the run r, just before the run `before`. If r is an issued run, its wait keeps its position. If r is
- * a wait, its issued run keeps its position. Returns the new run; for a wait, the new issued run. */
+/* Prepares moving the run r to just before the run `before`: reserves a position for a copy of r there. If r is an issued run,
+ * its wait keeps its position. If r is a wait, its issued run keeps its position. Returns the copy's number (for a wait, the
+ * number of the copied issued run); -1: impossible. */
 static int reserve_there(mp_runs *x, const mp_node_run *r, int before)
 {
     if (r->mate < 0) return mp_runs_reserve(x, r->node, r->alternative, before);

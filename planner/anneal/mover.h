@@ -23,10 +23,10 @@ typedef struct mp_mover {
         /* most recomputations that one eviction may add: n_reruns in most moves, n_reruns_deep in a few */
         n_reruns_deep;
     int reruns_left;     /* number of recomputations that the current move may still add */
-    int64_t ticks_limit; /* a move is abandoned if the order would take more ticks than this */
-    /* ticks of the runs for which the current move has reserved a position, but which are not in the order yet */
+    int64_t ticks_limit; /* a move is abandoned if the resulting order would take more ticks than this limit */
+    /* ticks of the runs that the current move will insert: their positions are reserved, but they are not in the order yet */
     int64_t pending_ticks;
-    bool is_stuck;     /* set by the walk if the order has exceeded the budget for many moves */
+    bool is_stuck;     /* set by the walk if the order has exceeded the memory budget for many moves in a row */
     bool has_given_up; /* the current move has been abandoned: it exceeded ticks_limit, or one of its changes failed */
 } mp_mover;
 
@@ -41,8 +41,8 @@ void mp_mover_free(mp_mover *mover); /* a zeroed mover is allowed */
  * an eviction adds only few recomputations. */
 void mp_mover_draw_near(mp_mover *mover);
 
-/* The first returns a random number uniform in [0, 1), the second a random integer below n. All moves share one generator
- * (splitmix64). */
+/* The first function returns a random number uniform in [0, 1), the second a random integer in [0, n). All moves share one
+ * random generator (splitmix64). */
 double mp_mover_uniform(mp_mover *mover);
 int mp_mover_below(mp_mover *mover, int n);
 /* Return a random run, a random recomputation, and a random position. Positions at which memory exceeds the budget are
@@ -50,7 +50,8 @@ int mp_mover_below(mp_mover *mover, int n);
 int mp_mover_any_run(mp_mover *mover);
 int mp_mover_any_extra(mp_mover *mover);
 int mp_mover_any_position(mp_mover *mover);
-/* Draws a position over the budget with probability proportional to its excess. Precondition: such a position exists. */
+/* Draws a position at which the live bytes exceed the budget, with probability proportional to the excess. Precondition: such a
+ * position exists. */
 int mp_mover_any_over(mp_mover *mover);
 /* Draws a storage that is live at a position and read later, with probability proportional to its bytes. Sets *reader to the
  * next run that reads it. Returns -1 if no storage was found. */

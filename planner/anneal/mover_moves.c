@@ -4,8 +4,8 @@
 
 #include "planner/anneal/runs/runs.h"
 
-/* Appends a run to the first n entries of the mover's list, unless the run is already among them. Returns false if the list is
- * full. */
+/* Appends a run to the first n entries of the mover's list, unless these entries contain the run already. Returns false if the
+ * list is full. */
 static bool add(mp_mover *m, int *n, int run)
 {
     if (mp_list_has(m->list, (size_t)*n, run)) return true;
@@ -33,7 +33,7 @@ static bool advance(mp_mover *m, int s, int position)
     int n = 0;
     for (int r = mp_runs_next_read(x, s, position); r >= 0; r = mp_runs_next_read(x, s, x->runs[r].position))
         if (!add(m, &n, r)) return false;
-    for (int i = 0; i < n; i++) { /* the body appends runs to the list, so n grows */
+    for (int i = 0; i < n; i++) { /* the loop body appends runs to the list, so n grows during the loop */
         const mp_alternative *alternative = mp_runs_alternative(x, m->list[i]);
         for (size_t k = 0; k < alternative->n_reads; k++) {
             const int producer = mp_runs_latest_producer(x, alternative->reads[k], x->runs[m->list[i]].position);
@@ -84,7 +84,7 @@ bool mp_move_clear(mp_mover *m)
     return mp_mover_relocate(m, producer, before) >= 0;
 }
 
-/* Returns a random run whose distance from a given run is at most `most` runs. */
+/* Returns a random run that is at most `most` runs away from the given run. */
 static int run_away(mp_mover *m, int run, int most)
 {
     const mp_runs *x = m->runs;
@@ -115,7 +115,7 @@ static bool move_shift_extra(mp_mover *m)
     const int run = mp_mover_any_extra(m);
     if (run < 0) return false;
     const mp_alternative *alternative = mp_runs_alternative(x, run);
-    /* in half of the moves, the run moves to just before the next reader */
+    /* in half of the moves, the recomputation moves to just before its next reader */
     if (alternative->n_writes && mp_mover_below(m, 2)) {
         const int s = alternative->writes[mp_mover_below(m, (int)alternative->n_writes)];
         if (mp_storage_is_static(&x->graph->storages[s])) return false;
@@ -197,7 +197,7 @@ static bool move_shift_related(mp_mover *m)
 {
     mp_runs *x = m->runs;
     const int run = any_crowded(m), step = mp_mover_below(m, 2) ? 1 : -1;
-    int n = 1, n_moving = 0, at = run, target = run; /* target: the last run that the group of moving runs passes */
+    int n = 1, n_moving = 0, at = run, target = run; /* target: the last run that the group of moving runs must pass */
     if (run < 0) return false;
     m->list[0] = run;
     for (int k = 1 + mp_mover_below(m, MP_MOVE_SHIFT_RELATED_FAR); k > 0; k--) {

@@ -23,7 +23,7 @@
 
 typedef struct mp_arena_item {
     int64_t offset;
-    int64_t size;   /* largest size of the item's pieces, as a multiple of the alignment */
+    int64_t size;   /* largest size among the item's pieces, as a multiple of the alignment */
     int begin, end; /* lifetime in steps [begin, end): begin of the first piece to end of the last */
     /* the pieces of this item: pieces[piece .. piece + n_pieces), at least one, ascending in time and without overlap */
     int piece, n_pieces;
@@ -47,7 +47,7 @@ typedef struct mp_arena_problem {
      * all */
     bool only_bound;
     int64_t height, bound; /* results: height of the arena found; lower bound on the height of every placement */
-    int64_t nodes;         /* result: number of nodes of the search tree that the exact search visited */
+    int64_t nodes;         /* result: number of nodes of the search tree that the packer's exact search visited */
 } mp_arena_problem;
 
 /* Sets the offset of every item so that two items that are live at the same time do not overlap. Sets height and bound.

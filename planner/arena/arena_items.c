@@ -14,9 +14,9 @@ static void join(mp_arena_items *g, int a, int b)
     g->outlives[a] = true;
 }
 
-/* True if span `to` may share the offset of span `from`, so that their two rings are joined. No other spans of the two rings
- * may be live at the same time. If no storage of the rings is live beyond the end of the step, one ring must end before the
- * other begins. */
+/* A ring is a list of spans that share one offset. Returns true if the rings of spans `from` and `to` may be joined to one
+ * ring. No other spans of the two rings may be live at the same time. If no storage of the rings is live beyond the end of the
+ * step, one ring must end before the other begins. */
 static bool may_join(const mp_arena_items *g, int from, int to)
 {
     int a = from, b = to;
@@ -31,8 +31,8 @@ static bool may_join(const mp_arena_items *g, int from, int to)
     return true;
 }
 
-/* Joins spans that share an offset in rings. The two lives of a carried gradient must share one, because its bytes do not move
- * between training steps. An output may share the offset of the input whose memory it takes over. */
+/* Joins spans that share an offset in rings. The two spans of a carried gradient must share an offset, because its bytes do not
+ * move between training steps. An output may share the offset of the input whose memory it takes over. */
 static void make_rings(mp_arena_items *g, int *newest)
 {
     const mp_timeline *tl = g->timeline;
@@ -102,7 +102,7 @@ static size_t number_rings(mp_arena_items *g)
     size_t n = 0;
     const int n_spans = (int)g->timeline->n_spans;
     for (int k = 0; k < n_spans; k++) g->item[k] = -1;
-    for (int k = 0; k < n_spans; k++) { /* the spans of a ring are all empty or all nonempty */
+    for (int k = 0; k < n_spans; k++) { /* either all spans of a ring have 0 bytes, or none has */
         if (g->item[k] >= 0 || !bytes_of(g, g->timeline->spans[k].storage)) continue;
         const int number = (int)n++;
         for (int at = k; g->item[at] < 0; at = g->next[at]) g->item[at] = number;
@@ -204,8 +204,8 @@ mp_status mp_arena_items_place(const mp_arena_items *g, const mp_plan *plan, con
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *s = &tl->spans[k];
         const int64_t bytes = bytes_of(g, s->storage);
-        /* A carried gradient may be produced again in step 0. It then has two spans that begin at this step, and only the
-         * second, longer span gets a place. */
+        /* A carried gradient may be produced again in step 0. It then has two spans that begin at step 0. Only the second,
+         * longer span gets a place. */
         const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].begin == s->begin;
         if (!bytes || again) continue;
         places[n++] = (mp_place){s->storage, s->begin, s->end, items[g->item[k]].offset * g->alignment, bytes};

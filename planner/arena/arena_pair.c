@@ -14,7 +14,8 @@ typedef struct circle {
     size_t n;       /* number of steps, plus one if the plan is shorter than the period and waits for its end */
     int *order;     /* the steps */
     int64_t *times; /* per step: the time in ticks at which it begins, in [0, period) */
-    int *slot;      /* per step: the first slot in which it runs; slot[n]: the slot of step 0, at which the last step ends */
+    /* per step: the first time slot in which it runs; slot[n]: the slot of step 0, at which the last step ends */
+    int *slot;
 } circle;
 
 static mp_status make_circle(const mp_arena_half *half, int64_t delay, int64_t period, mp_pool *pool, circle *c, mp_error *err)
@@ -75,7 +76,7 @@ static void put_item(const mp_arena_item *from, const mp_pack_piece *steps, cons
                      mp_arena_problem *x, mp_pack_piece *pieces)
 {
     *to = (mp_arena_item){.size = from->size, .piece = (int)x->n_pieces};
-    /* round 0 adds the pieces that cross or follow the end of the circle, which continue at its begin */
+    /* round 0 adds the pieces that cross the end of the time circle or begin after it, because they continue at its begin */
     for (int round = 0; round < 2; round++)
         for (int k = 0; k < from->n_pieces; k++) {
             const mp_pack_piece *p = &steps[from->piece + k];
@@ -109,7 +110,7 @@ mp_status mp_arena_layout_pair(const mp_arena_half halves[2], int64_t period, in
         MP_CHECK(mp_arena_items_of(halves[j].graph, halves[j].plan, MP_TIER_DEVICE, alignment, items[j], &own[j], err));
         MP_CHECK(make_circle(&halves[j], j ? delay : 0, period, pool, &circles[j], err));
         x.n += own[j].n;
-        n_pieces += own[j].n_pieces + own[j].n; /* at most one piece of an item crosses the end of the circle */
+        n_pieces += own[j].n_pieces + own[j].n; /* at most one piece of an item crosses the end of the time circle */
         x.beside += own[j].beside;
     }
     x.n_steps = (size_t)cut_slots(circles);

@@ -13,7 +13,8 @@ typedef struct placed {
     int item;
 } placed;
 
-/* One placed item excludes the offsets between low and high, both excluded, for the item to be placed. */
+/* An obstacle: offsets that a placed item excludes for the item to be placed. All offsets o with low < o < high are
+ * excluded. */
 typedef struct obstacle {
     int64_t low, high;
 } obstacle;

@@ -103,7 +103,7 @@ typedef struct search {
     mp_arena_problem *problem;
     mp_arena_placer *placer;
     key *keys;
-    int *order; /* the items in the order in which the current attempt places them */
+    int *order; /* the items in the order in which the current attempt places them in the arena */
     int64_t *best_offsets;
     /* per step: live bytes, as a multiple of the alignment; per item: the largest live bytes during its lifetime */
     int64_t *live, *crowd;
@@ -129,8 +129,8 @@ static void measure(search *f)
     f->problem->bound = problem->n_steps ? f->live[f->fullest] : 0;
 }
 
-/* Sets f->crowd: per item, the largest live bytes during its lifetime. In each round, highest[t] is the maximum over `width`
- * steps from t on, and `width` doubles after each round. */
+/* Sets f->crowd, per item: the largest live bytes of any step of its lifetime. In each round, highest[t] is the maximum over
+ * `width` steps from step t on, and `width` doubles after each round. */
 static void measure_crowds(search *f, int64_t *highest)
 {
     const mp_arena_problem *problem = f->problem;
@@ -190,7 +190,7 @@ static void sort_by(search *f, enum sorting sorting, int *order)
     for (size_t k = 0; k < problem->n; k++) order[k] = f->keys[k].item;
 }
 
-/* True if the search must end now: `stop` returned true, or the height is low enough. */
+/* True if the search for offsets must end now: `stop` returned true, or the arena's height is low enough for the caller. */
 static bool stopped(const mp_arena_problem *problem)
 {
     if (!problem->stop || problem->height == INT64_MAX) return false;
@@ -275,8 +275,8 @@ static int64_t dust_size(const search *f, int64_t capacity)
     return dust;
 }
 
-/* Places the larger items again by first fit, in the order of their offsets, so that no offset rises. Then places the small
- * items (dust). */
+/* Places the items that are not dust again by first fit, in the order of their offsets, so that no offset rises. Then places
+ * the dust (small items). */
 static void add_dust(search *f, int64_t dust)
 {
     for (size_t k = 0; k < f->problem->n; k++) {

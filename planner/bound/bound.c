@@ -23,8 +23,8 @@ static mp_bound_value solve(mp_bound_interval *x, int from, int to)
 }
 
 /* Finds the interval with the largest bound, and sets from, to and multiplier of *bound. By default the intervals are between
- * neighbouring boundaries. With `overlapping` they lead from each boundary to the end of the step. Each boundary precedes the
- * next. O(n * cuts). */
+ * neighbouring boundaries. With `overlapping` they lead from each boundary to the end of the step. Precondition: each boundary
+ * (a node of `nodes`) precedes the next. O(n * cuts). */
 static void bound_decide(mp_bound_interval *x, const int *nodes, int n, bool overlapping, mp_bound *bound)
 {
     int64_t most = -1;
@@ -66,16 +66,17 @@ static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_b
     return MP_OK;
 }
 
-/* The state while all stages run once at a given effort. The stages start from the best chain of intervals. */
+/* The state while all stages of the bound run once at a given effort. They start from the chain of intervals with the largest
+ * bound. */
 typedef struct pass {
     mp_bound_chain *chain;
     mp_bound_selection *selection;
     int *nodes, n;         /* the nodes at the boundaries of the best chain of intervals */
     int *split, n_split;   /* the nodes at the boundaries of the chain of coupled intervals (bound_couple.h) */
-    int64_t ticks;         /* the best bound so far, in ticks beyond one run of each node */
-    mp_bound_stage stage;  /* the stage that proved `ticks`, or proved that no plan fits */
-    bool is_infeasible;    /* true if a stage proved that no plan fits */
-    mp_bound_work counted; /* the part of the work on intervals that is already attributed to finished stages */
+    int64_t ticks;         /* the best bound proved so far, in ticks beyond one run of each node */
+    mp_bound_stage stage;  /* the stage of the bound that proved `ticks`, or proved that no plan fits */
+    bool is_infeasible;    /* true if a stage of the bound proved that no plan fits */
+    mp_bound_work counted; /* the work on intervals that is already attributed to finished stages of the bound */
 } pass;
 
 const char *mp_bound_orders_text(mp_bound_orders orders)
@@ -119,8 +120,8 @@ static bool goes_on(const pass *p, mp_bound_stage stage)
     return mp_bound_is_on(&p->chain->options, stage) && !mp_bound_chain_ended(p->chain);
 }
 
-/* Records two bounds that the search for chains proved: the bound of the best single interval, and the bound of the best chain
- * of intervals. */
+/* Records two bounds that the search for a chain of intervals proved: the bound of the best single interval, and the bound of
+ * the best chain. */
 static void take_chain(pass *p)
 {
     const mp_bound_chain *c = p->chain;
@@ -160,7 +161,8 @@ static mp_status overlap(pass *p, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the deciding interval: of the intervals of the stage that proved the bound, the interval with the largest bound. */
+/* Finds the deciding interval. Of the intervals of the stage that proved the bound, it is the interval with the largest
+ * bound. */
 static void locate(pass *p, mp_bound *bound)
 {
     mp_bound_chain *c = p->chain;
@@ -437,7 +439,7 @@ mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_
     mp_bound bound = {.orders = options->any_order ? MP_BOUND_ANY_ORDER : MP_BOUND_THIS_ORDER, .from = -1, .to = -1};
     report_stage(options->report, MP_BOUND_NODES, 0, false, &none);
     MP_CHECK(check_floor(problem, budget_bytes, options, &bound, err));
-    /* copies can move storages off the device, but the stages assume that every live storage is on the device */
+    /* copies can move storages off the device, but these proofs assume that every live storage is on the device */
     if (!bound.infeasible && !mp_problem_graph(problem)->has_copies) {
         MP_CHECK(mp_problem_order(problem, !options->any_order, &order, err));
         MP_CHECK(run_stages(order, budget_bytes, options, &bound, err));

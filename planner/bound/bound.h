@@ -4,7 +4,7 @@
  * mp_bound_of uses a problem (memplan/problem.h), which caches its floor and precedence relations. mp_bound_of_parts divides
  * the node list of a graph into open parts (part.h). An open part is a set of nodes and their outputs. If a plan fits the
  * budget, its steps that run nodes of the part are an order of the part that fits too. So the plan recomputes at least as much
- * as the best order of the part. Two parts have no node in common, so their bounds add up. */
+ * as the best order of the part. Two parts have no node in common, so the sum of their bounds is a bound too. */
 #pragma once
 
 #include "memplan/bound.h"

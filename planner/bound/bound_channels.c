@@ -7,7 +7,7 @@
 
 #include "estimator/base/memory.h"
 
-/* A job: the first run of a node on a channel other than compute. */
+/* A job of the one-machine problem: the first run of a node on a channel other than compute. */
 typedef struct job {
     int node, channel;
     int64_t head, ticks, tail;

@@ -17,9 +17,9 @@
 
 typedef struct mp_bound_demand mp_bound_demand;
 
-/* Prepares the dynamic programme. On MP_OK release *out with mp_bound_demand_free (NULL is allowed), before the order. *out is
- * NULL if the programme cannot be used: there are no boundaries, or too many. MP_NOMEM. O(nodes * graph + nodes * storages *
- * nodes / 64). */
+/* Prepares the dynamic programme. On MP_OK release *out with mp_bound_demand_free (NULL is allowed), before the precedence
+ * relation. *out is NULL if the programme cannot be used: there are no boundaries, or too many. MP_NOMEM. O(nodes * graph +
+ * nodes * storages * nodes / 64). */
 mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options,
                               mp_bound_demand **out, mp_error *err);
 void mp_bound_demand_free(mp_bound_demand *d);
@@ -28,8 +28,8 @@ MP_OWNER(mp_bound_demand_free, mp_bound_demand)
 /* Finds the narrow boundaries: at most `most` boundaries at which the free memory is a local minimum. Writes them to `nodes`,
  * last to first. Returns their number. */
 int mp_bound_demand_narrows(const mp_bound_demand *d, int *nodes, int most);
-/* Tells the programme that every plan takes at least `ticks`, first runs excluded, before the first run of this boundary node.
- * O(boundaries). */
+/* Tells the dynamic programme a proved bound: every plan takes at least `ticks`, first runs excluded, before the first run of
+ * this boundary node. O(boundaries). */
 void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks);
 
 /* Sets *promising to true if a search may raise the bound `ticks`. That is so if few states remain at some narrow boundaries,

@@ -1,5 +1,5 @@
-/* bound_settle.c - for a target time, finds pairs of nodes for which one of the two orders makes every plan take at least the
- * target. Then computes the bound of plans with the other orders. */
+/* bound_settle.c - for a target time, finds pairs of nodes that can run in one order only: in the other order, every plan takes
+ * at least the target. Then computes the bound of the plans that have all pairs in the possible order. */
 #include "planner/bound/bound_settle.h"
 
 #include <string.h>

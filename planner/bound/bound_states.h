@@ -19,11 +19,11 @@
 
 typedef struct mp_bound_states {
     mp_pool *pool;      /* owns all arrays */
-    int n, most, words; /* number of states in the table; most states that it can hold; number of 64-bit words of a set */
+    int n, most, words; /* number of live-in sets in the table; most sets that it can hold; number of 64-bit words of a set */
     /* per state: the least ticks to reach it, INT64_MAX if dropped; bytes of live storages decided so far, set by the caller */
     int64_t *ticks, *used;
     uint64_t *sets; /* per state: its live-in set */
-    int *slots;     /* hash table: each slot contains the number of a state, or -1 if it is free */
+    int *slots;     /* hash table: each slot contains the number of a live-in set, or -1 if the slot is free */
     size_t n_slots;
     int64_t *keys; /* scratch of mp_bound_states_drop_dominated */
 } mp_bound_states;
@@ -48,7 +48,7 @@ typedef struct mp_bound_ranks {
     int n, words;
     int *rank;        /* per storage: its rank; -1: the storage has no rank */
     int *storage;     /* per rank: its storage */
-    int *first, *end; /* per node: its outputs have the ranks [first, end) */
+    int *first, *end; /* per node: the ranks of its outputs are [first, end) */
 } mp_bound_ranks;
 
 /* Gives a rank to all storages that have a vertex in the interval's network. Release with mp_bound_ranks_clear, also after an

@@ -7,15 +7,15 @@
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 
-/* A list of nodes of one block, in the order in which they run. */
+/* A list of nodes of one block of the chain, in the order in which they run. */
 typedef struct mp_chain_run {
     int *nodes;
     size_t n;
     int64_t ticks; /* sum of the ticks of the forward nodes in the list */
 } mp_chain_run;
 
-/* The peak bytes while a list of nodes runs. Storages kept by other blocks are not included. bytes[1] includes the block's
- * input, which is freed after its last read. bytes[0] excludes it. */
+/* The peak bytes while a list of nodes runs. Storages kept by other blocks are not included. bytes[1] counts the block's input
+ * until its last read. bytes[0] does not count it. */
 typedef struct mp_chain_need {
     int64_t bytes[2];
 } mp_chain_need;
@@ -25,11 +25,11 @@ typedef struct mp_chain_need {
 typedef struct mp_chain_option {
     int64_t kept_bytes; /* bytes of the storages that stay live from the block's forward to its backward */
     bool frees_input;   /* the block's backward does not need the block's input */
-    bool keeps_output;  /* kept_bytes includes the whole output of the block */
+    bool keeps_output;  /* kept_bytes contains the bytes of the block's whole output */
     /* rerun: the nodes of the block's forward, in every pass but the first; backward: the nodes of its backward, with
      * recomputations */
-    /* peak bytes of the block's forward: first_need is for the first pass, with pinned storages; rerun_need is for later
-     * passes, without them */
+    /* peak bytes while the block's forward runs. first_need: in the first pass, pinned storages counted. rerun_need: in later
+     * passes, pinned storages not counted */
     mp_chain_run rerun, backward;
     mp_chain_need first_need, rerun_need;
     int64_t movable_bytes;  /* part of kept_bytes that may be offloaded to another tier (docs/internals/offload.md) */
@@ -40,14 +40,14 @@ typedef struct mp_chain_option {
 typedef struct mp_chain_block {
     int64_t output_bytes;
     int64_t pinned_bytes;       /* bytes of pinned storages that are live while the block is rerun and during its backward */
-    int64_t first_pinned_bytes; /* bytes of pinned storages that are live in the first run of the block */
+    int64_t first_pinned_bytes; /* bytes of pinned storages that are live while the block runs for the first time */
     /* bytes of the gradients that are live between the backward of the next block and the backward of this block */
     int64_t gradient_bytes;
     mp_chain_run first;   /* the nodes that the first pass runs: all forward nodes of the block */
     mp_chain_run advance; /* the nodes that a later pass runs if nothing is kept: those that the block's output requires */
     mp_chain_need first_need, advance_need;
-    /* the nodes of the block's forward and backward, without other blocks in between. The last block runs so in the first pass.
-     * Other blocks then only recompute storages that backward reads and that are not live */
+    /* the nodes of the block's forward, directly followed by its backward. The last block of the chain runs in this way in the
+     * first pass. Other blocks then only recompute storages that backward reads and that are not live */
     mp_chain_run alone;
     mp_chain_need alone_need;
     size_t n_options;
@@ -93,7 +93,8 @@ typedef struct mp_chain_table {
     int64_t slot_bytes;
     int n_slots;
     int64_t *ticks; /* per range and number of slots: the least ticks of recomputation, without the first pass */
-    /* per range and number of slots: the first decision (mp_chain_choice, encoded) of the schedule with these ticks */
+    /* per range of blocks and number of slots: the first decision (mp_chain_choice, encoded) of the schedule with the least
+     * ticks */
     uint8_t *choice;
 } mp_chain_table;
 
@@ -114,7 +115,7 @@ int64_t mp_chain_ticks(const mp_chain_table *table, int slots);
 /* A range of blocks [begin, end), and the number of slots in which it must run. */
 typedef struct mp_chain_stretch {
     int begin, end, slots;
-    bool owns_input; /* the input of the first block counts in these slots, and may be freed */
+    bool owns_input; /* true if the input of the first block is counted in these slots, and may be freed */
 } mp_chain_stretch;
 
 /* The first decision in the schedule of a range of blocks. It may divide the range in `after` (the later blocks) and `before`

@@ -81,8 +81,8 @@ static void assign_storages(mp_chain *chain)
     mp_segment_keep_small(graph, chain->pinned);
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
-    /* A block's backward may read a storage of the previous block only if the storage is an input of the block. Other storages
-     * of the previous block that it reads are pinned. */
+    /* A block's backward may read a storage of the previous block only if the storage is an input of the block. All other
+     * storages of the previous block that it reads become pinned storages (live until their last read). */
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;

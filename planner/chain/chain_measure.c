@@ -1,5 +1,5 @@
 /* chain_measure.c - finds the options of each block of a chain, with their nodes, ticks and peak bytes. Peaks follow the rules
- * of timeline.h. They include the block's storages that are live before or after the run. */
+ * of timeline.h. They count the block's storages that are live before the first node or after the last node. */
 #include "planner/chain/chain.h"
 
 #include <stdlib.h>
@@ -8,15 +8,15 @@
 #include "estimator/graph/liveness.h"
 #include "memplan/training.h"
 
-/* Scratch arrays for computing the peak of a list of nodes (mp_chain_run). One list after the other reuses them. */
+/* Scratch arrays for computing the peak bytes of a list of nodes (mp_chain_run). They are reused for each list. */
 typedef struct mp_chain_peaks {
     const mp_chain *chain;
     int k;            /* index of the block */
     const bool *kept; /* per storage: the option keeps it for the block's backward */
-    bool backward;    /* true: the run is the block's backward with its recomputations; false: forward */
-    bool with_input;  /* the block's input is included in the peak */
-    /* per storage: last = 1 + the step of its last use, 0 if it stays live; begins = 1 + the step that produces it; taken = 1 +
-     * the step at which an in-place pair reused its memory */
+    bool backward;    /* true: the list contains the block's backward with its recomputations; false: the block's forward */
+    bool with_input;  /* true if the peak counts the block's input */
+    /* per storage, as 1 + an index in the list of nodes. last: its last use, 0 if it stays live. begins: its producer. taken:
+     * the node at which an in-place pair reuses its memory */
     int *last, *begins, *taken;
     bool *is_live;
 } mp_chain_peaks;
@@ -39,8 +39,8 @@ static bool chain_is_output(const mp_chain *chain, int k, int storage)
     return chain->crosses[storage] && chain->producer_block[storage] == k;
 }
 
-/* True if the storage is included in the peak. Pinned storages are counted separately. The block's input is included only if no
- * other block keeps it. */
+/* True if the peak counts the storage. Pinned storages are counted separately. The block's input is counted only if no other
+ * block keeps it. */
 static bool is_counted(const mp_chain_peaks *x, int s)
 {
     if (x->chain->producer_block[s] < 0 || x->chain->pinned[s]) return false;
@@ -100,7 +100,7 @@ static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
     }
 }
 
-/* Returns the peak bytes of a list of nodes. `bytes` are live before the first node. Pinned storages are not included. O(list
+/* Returns the peak bytes of a list of nodes. `bytes` are live before the first node. Pinned storages are not counted. O(list
  * lengths of the nodes). */
 static int64_t chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t bytes)
 {
@@ -138,13 +138,15 @@ typedef struct needed {
 
 typedef struct measure {
     mp_chain *chain;
-    int k;         /* index of the block */
-    int epoch;     /* number of the present run; `live` and `demanded` store it as a mark, so that they need not be cleared */
+    int k; /* index of the block */
+    /* number of the list of nodes that is being measured; `live` and `demanded` store it as a mark, so that they need not be
+     * cleared */
+    int epoch;
     int *live;     /* per storage: number of the latest run in which the storage was live */
     int *demanded; /* per node: number of the latest run in which the node had to run */
     int *list;     /* nodes that must run next */
     size_t n_list;
-    int *nodes; /* the nodes of the present run, in the order in which they run */
+    int *nodes; /* the nodes of the list that is being measured, in the order in which they run */
     size_t n;
     bool *kept;        /* per storage: the option that is being built keeps it for backward */
     bool kept_is_live; /* the storages marked in `kept` are live from the begin of the current run */
@@ -160,7 +162,7 @@ static bool is_forward(const measure *x, int node)
 
 /* ---- runs ---- */
 
-/* If s belongs to this block and is not live, adds its producer to the list of nodes that must run. */
+/* If storage s belongs to this block and is not live, appends its producer to the list of nodes that must run. */
 static void demand(measure *x, int s)
 {
     const mp_chain *chain = x->chain;
@@ -193,7 +195,7 @@ static int ascending(const void *a, const void *b)
 /* Appends to the current run the nodes that must run, and the producers of their missing inputs, in list order. */
 static void run_demanded(measure *x)
 {
-    /* the body appends nodes to the list, so n_list grows */
+    /* the loop body appends nodes to the list, so n_list grows during the loop */
     for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]);
     if (x->n_list > 1) qsort(x->list, x->n_list, sizeof *x->list, ascending);
     for (size_t i = 0; i < x->n_list; i++) push(x, x->list[i]);

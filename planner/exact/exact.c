@@ -29,7 +29,8 @@ typedef struct mp_exact_state {
     /* live storages right after the state's step; live storages after the safe steps that follow this step */
     mp_exact_set first_live, live;
     int64_t extra_ticks;
-    int stage, parent; /* index of the state's stage; index of the state before this step, -1 for the first state */
+    /* index of the state's stage (set of nodes that have run); index of the state before this step, -1 for the first state */
+    int stage, parent;
     const mp_exact_alternative *alternative;
     bool dominated;
 } mp_exact_state;
@@ -62,7 +63,8 @@ static void free_states(state_table *t)
     mp_free(t->open.items);
 }
 
-/* Returns the slot of the hash table that contains the stage with these nodes, or a free slot if there is none. */
+/* Returns the slot of the hash table for the stage in which exactly these nodes have run. If the table does not contain the
+ * stage, returns a free slot. */
 static size_t slot_of(const state_table *t, mp_exact_set ran)
 {
     size_t slot = (size_t)mp_splitmix_mix(ran) & (t->n_slots - 1);
@@ -83,8 +85,8 @@ static mp_status widen(state_table *t, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the stage in which exactly the nodes of `ran` have run. If it is new, adds it to the table, which may move all stages
- * in memory. MP_NOMEM. O(1), or one mp_exact_stage_of. */
+/* Finds the stage in which exactly the nodes of `ran` have run. If the table does not contain this stage, adds it, which may
+ * move all stages in memory. MP_NOMEM. O(1), or one mp_exact_stage_of. */
 static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_set ran, int *out, mp_error *err)
 {
     if (2 * (t->n_stages + 1) > t->n_slots) MP_CHECK(widen(t, err));
@@ -106,7 +108,7 @@ static bool is_dominated(state_table *t, const mp_exact_state *s)
     mp_exact_stage *stage = &t->stages[s->stage];
     if (!stage->n) return false;
     mp_exact_entry *entries = t->entries + stage->first;
-    t->n_work += (int64_t)(stage->n / 100); /* in n_work, a hundred compared entries count as one live set */
+    t->n_work += (int64_t)(stage->n / 100); /* in n_work, a hundred compared states count as much as one live set */
     for (size_t i = 0; i < stage->n; i++)
         if (!(s->live & ~entries[i].live) && entries[i].extra_ticks <= s->extra_ticks) return true;
     for (size_t i = 0; i < stage->n;) {
@@ -120,8 +122,8 @@ static bool is_dominated(state_table *t, const mp_exact_state *s)
     return false;
 }
 
-/* Makes space for one more state of a stage. If the stage's block of entries is full, moves the entries to a new block of twice
- * the size, at the end of all blocks. */
+/* Makes space for one more state of a stage. If the stage's block of the array `entries` is full, moves the stage's states to a
+ * new block of twice the size, at the end of the array. */
 static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
 {
     enum { LEAST = 4 };
@@ -247,7 +249,7 @@ static mp_status expand(exact *x, int k)
             x->alternative = &node->alternatives[i];
             if (!mp_exact_can_run(&x->graph, &x->table.stages[stage], live, x->alternative)) continue;
             MP_CHECK(next_stage(x, stage, x->alternative, &x->to));
-            /* the two stages are copied, because safe steps add stages, which may move the array of stages */
+            /* copies of the two stages, because safe steps add stages and may move the array of stages in memory */
             const mp_exact_stage before = x->table.stages[stage], after = x->table.stages[x->to];
             mp_exact_step(&x->graph, &before, &after, live, x->alternative, visit, x);
             MP_CHECK(x->st);

@@ -22,8 +22,7 @@ typedef struct mp_exact_alternative { /* an alternative of a node */
     bool returns;
     mp_exact_set reads, writes, adds; /* sets of storages */
     mp_exact_set after,
-        /* after: nodes that must have run before each run of this alternative; before: nodes that must not have run before
-         * it */
+        /* after: nodes that must have run before this alternative runs; before: nodes that must not have run before it */
         before;
     mp_exact_set from; /* inputs whose memory an output of this alternative can take over */
     /* pairs of an input and an output that takes over its memory, if the sizes fit; sorted by storage number */
@@ -98,7 +97,7 @@ typedef struct mp_exact_stage {
     int64_t fixed_bytes;
     /* some node that must still run does not fit in memory, even if only the storages that must be live are live */
     bool dead_end;
-    /* the states of this stage that no other dominates: entries[first .. first + n), in a block of `capacity` entries */
+    /* the states of this stage that no other state dominates: entries[first .. first + n), in a block of `capacity` entries */
     size_t first, n, capacity;
 } mp_exact_stage;
 
@@ -119,9 +118,10 @@ bool mp_exact_can_run(const mp_exact_graph *x, const mp_exact_stage *stage, mp_e
  * ends. */
 typedef bool (*mp_exact_visit)(void *data, mp_exact_set live);
 
-/* Enumerates the sets of storages that may be live after a step that can run. `next` is the stage after the step. If no storage
- * has to be evicted, there is one set. Otherwise there is one for each maximal set that fits. Returns false if `visit` ended
- * the enumeration. O(2^storages live) in the worst case, few sets in practice. */
+/* Enumerates the sets of storages that may be live after a step that can run. Calls `visit` for each of these sets. `next` is
+ * the stage after the step. If no storage has to be evicted, there is one set. Otherwise there is one for each maximal set that
+ * fits in memory. Returns false if `visit` ended the enumeration. O(2^storages live) in the worst case, few sets in
+ * practice. */
 bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                    const mp_exact_alternative *alternative, mp_exact_visit visit, void *data);
 

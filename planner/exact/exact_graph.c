@@ -88,7 +88,8 @@ static bool alternatives_agree(const reader *r, int v, const mp_alternative *alt
     return true;
 }
 
-/* Finds, for each alternative, the nodes that must have run before each of its runs, and the nodes that must not have run. */
+/* Finds two sets of nodes for each alternative: nodes that must have run before each run of the alternative, and nodes that
+ * must not have run. */
 static void read_rules(const reader *r, int v, const mp_alternative *alternative, mp_exact_alternative *out)
 {
     const mp_graph *graph = r->graph;

@@ -43,7 +43,8 @@ typedef struct mp_floor_rank {
 
 typedef struct mp_floor_needs {
     int64_t *least_bytes; /* per node: lower bound on the live bytes at its first run, without static bytes */
-    int64_t *again_bytes; /* per node: lower bound on the bytes of its own operands and workspace, at any of its runs */
+    /* per node: lower bound on the bytes of its operands and workspace while it runs, at any of its runs */
+    int64_t *again_bytes;
 } mp_floor_needs;
 
 struct search {
@@ -58,7 +59,8 @@ struct search {
     int *names;     /* per node: number of the last chain for which some alternative of the node uses a storage of the chain */
     int chain;      /* number of the current chain */
     uint64_t *done; /* scratch: a set of vertices */
-    /* for one triple (j, s, P0): the nodes before j whose least bytes exceed the floor if a storage of the chain is live too */
+    /* for one triple (j, s, P0) of this file's head: the nodes before j whose least bytes exceed the floor if a storage of the
+     * chain is live too */
     mp_floor_rank *over;
 };
 
@@ -75,7 +77,8 @@ static void floor_rank_sort(mp_floor_rank *ranks, size_t n)
     if (n) qsort(ranks, n, sizeof *ranks, by_bytes);
 }
 
-/* Computes the least bytes that are live while `producer` runs, if it runs after the first n nodes of `over` and before j. */
+/* Computes the least bytes that are live while `producer` runs, if it runs after the first n nodes of `over` and before node
+ * j. */
 static mp_status again(struct search *x, size_t n, int j, int producer, int64_t *bytes, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -248,7 +251,7 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
     return MP_OK;
 }
 
-/* The runs of a node whose in-place pairs are considered: only its first run, or with any_run all its runs. */
+/* Some runs of a node, whose in-place pairs are considered. any_run true: all runs of the node; false: only its first run. */
 typedef struct runs {
     const mp_precedence *order;
     int node;

@@ -15,7 +15,8 @@ struct mp_floor_life {
     mp_certain_life certain;
 };
 
-/* Adds storage s to the list of lives if it has a maker and a user in every plan, so that it is live at some moment. */
+/* Adds storage s to the list `lives`, if s has a maker and a user in every plan. Then s is live at some moment of every
+ * plan. */
 static void find_life(mp_floor_cut *cut, int s)
 {
     mp_certain_life life = mp_certain_life_of(cut->order, s);

@@ -47,7 +47,7 @@ static mp_status build_model(ilp *x, mp_error *err)
     }
     for (size_t k = 0; k < sizeof counts / sizeof *counts && st == MP_NOT_APPLICABLE; k++) {
         const int n = counts[k];
-        /* with fewer places than stages, two stages would begin at the same place */
+        /* with fewer places than stages of the integer programme, two stages would begin at the same place */
         if (n_places - after_forward <= n) continue;
         for (int i = 1; i <= n; i++) first[i] = after_forward + (int)((int64_t)(n_places - after_forward) * i / (n + 1));
         why = (mp_error){0};
@@ -122,9 +122,9 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     MP_CHECK(build_model(&x, err));
     /* runs only if the user chose `ilp`; in `auto`, other searchers have already found plans to start from */
     if (request->solver && !strcmp(request->solver, start.name)) MP_CHECK(mp_search_delegate(search, &start, 1, err));
-    if (x.graph == mp_problem_graph(request->problem))
-        MP_CHECK(mp_problem_floor(request->problem, &low, NULL, err));
-    else /* the relaxed graph (algorithms.h) has a floor of its own */
+    if (x.graph == mp_problem_graph(request->problem)) MP_CHECK(mp_problem_floor(request->problem, &low, NULL, err));
+    /* the relaxed graph (algorithms.h) may have another floor than the request's graph, so its floor is computed separately */
+    else
         MP_CHECK(mp_floor(x.graph, &low, &node, err));
     MP_CHECK(offer_list(&x, &high, err));
     if (request->budget_bytes < low || request->budget_bytes >= high) return MP_OK;

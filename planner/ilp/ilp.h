@@ -41,7 +41,7 @@ typedef struct mp_ilp_column {
 /* A constraint: the sum of coefficient * column is at most `bound`. If `memory` is set, the sum is at most budget - static
  * bytes + `bound`. */
 typedef struct mp_ilp_row {
-    size_t start, n; /* the coefficients of the row are entries[start .. start + n) */
+    size_t start, n; /* the coefficients of this row are entries[start .. start + n) */
     int64_t bound;
     bool memory;
 } mp_ilp_row;
@@ -55,8 +55,8 @@ typedef struct mp_ilp_model {
     mp_pool *pool; /* owns all arrays except those with a capacity field */
     int n_places, n_stages;
     int *node;        /* place -> node */
-    int *first;       /* stage -> its first place; first[n_stages] = n_places */
-    bool *repeatable; /* per place: the node at this place may be recomputed */
+    int *first;       /* first[i]: the first place of stage i of the integer programme; first[n_stages] = n_places */
+    bool *repeatable; /* per place: true if the integer programme may recompute the node at this place */
     int *produced_at; /* per storage: the place of its producer or of its first adder; -1: static, or produced by an update */
     /* per storage: the places whose nodes use it, ascending; n_places means that it is used after all places */
     int *uses_start, *uses;
@@ -77,7 +77,7 @@ static inline const mp_alternative *mp_ilp_base(const mp_ilp_model *m, int place
 {
     return &m->graph->nodes[m->node[place]].alternatives[0];
 }
-/* Return a pointer to an entry of the model's run, resident or used array. The entry is a column number. */
+/* Return a pointer to an element of the model's array run, resident or used. The element is a column number. */
 static inline int *mp_ilp_run(const mp_ilp_model *m, int stage, int place)
 {
     return &m->run[(size_t)stage * (size_t)m->n_places + (size_t)place];
@@ -94,41 +94,43 @@ static inline int *mp_ilp_used(const mp_ilp_model *m, int stage, int storage)
 void mp_ilp_model_free(mp_ilp_model *model); /* NULL is allowed */
 MP_OWNER(mp_ilp_model_free, mp_ilp_model)
 
-/* Returns the end of a stage's range of places. For the last stage it is n_places + 1, because place n_places, which means
- * "after all nodes", belongs to this stage. */
+/* Returns the end of the range of places of a stage of the integer programme. For the last stage it is n_places + 1: place
+ * n_places means "after all nodes" and belongs to the last stage. */
 int mp_ilp_stage_end(const mp_ilp_model *model, int stage);
-/* True if the storage is certainly used in this stage at `place` or later, because a node of the stage's own range uses it.
- * O(uses). */
+/* True if the storage is certainly used in this stage of the integer programme, at `place` or later, because a node of the
+ * stage's own range uses it. O(uses). */
 bool mp_ilp_has_fixed_use(const mp_ilp_model *model, int stage, int storage, int place);
-/* Returns the number of the L column for the statement "in this stage the storage is used at `place` or later, or is resident
- * at the end". Returns MP_ILP_NEVER or MP_ILP_ALWAYS if the statement is always false or always true. O(uses). */
+/* Returns the number of the L column for the statement "in this stage of the integer programme the storage is used at `place`
+ * or later, or is resident at its end". Returns MP_ILP_NEVER or MP_ILP_ALWAYS if the statement is always false or always true.
+ * O(uses). */
 enum { MP_ILP_NEVER = -1, MP_ILP_ALWAYS = -2 };
 int mp_ilp_used_from(const mp_ilp_model *model, int stage, int storage, int place);
 
 /* Appends a column and returns its number in *index. MP_NOMEM. */
 mp_status mp_ilp_add_column(mp_ilp_model *model, mp_ilp_column column, int *index, mp_error *err);
 
-/* Adds the rows of all stages, and the columns of in-place pairs (P). Precondition: the model has all other columns.
- * resident_for[node]: 1 + a storage that stays live until this update has run; 0: none. MP_NOMEM. */
+/* Adds the rows of all stages of the integer programme, and the columns of in-place pairs (P). Precondition: the model has all
+ * other columns. resident_for[node]: 1 + a storage that stays live until this update has run; 0: none. MP_NOMEM. */
 mp_status mp_ilp_add_rows(mp_ilp_model *model, const int *resident_for, mp_error *err);
 
-/* ---- ilp_build.c: builds the programme of a graph for given stages ---- */
+/* ---- ilp_build.c: builds the integer programme of a graph for given stages ---- */
 
-/* Builds the model with a stage at each of the ascending places first[1..n_stages). Stage 0 begins at place 0. first NULL: a
- * stage at every place. Release *out with mp_ilp_model_free. MP_NOT_APPLICABLE: no backward phase, or more than most_columns
- * columns. MP_NOMEM. O(stages * (places + storages)^2). */
+/* Builds the integer programme whose stages begin at the ascending places first[1..n_stages). Stage 0 begins at place 0. first
+ * NULL: a stage at every place. Release *out with mp_ilp_model_free. MP_NOT_APPLICABLE: no backward phase, or more than
+ * most_columns columns. MP_NOMEM. O(stages * (places + storages)^2). */
 mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,
                            mp_error *err);
 
-/* ---- ilp_plan.c: converts column values to runs, runs to steps, and runs to column values ---- */
+/* ---- ilp_plan.c: converts column values to executions of nodes, these to steps, and these to column values ---- */
 
-/* Finds the smallest set of runs, runs[stage * n_places + place], with which every read finds its storage. A storage is kept
- * resident if its RESIDENT column has a value >= threshold. x has one value per column. `work`: scratch of n_storages bool. */
+/* Finds the smallest set of executions of nodes, runs[stage * n_places + place], in which every read finds its storage. A
+ * storage stays resident if its RESIDENT column has a value >= threshold. x has one value per column. `work`: scratch of
+ * n_storages bool. */
 void mp_ilp_complete(const mp_ilp_model *model, const double *x, double threshold, bool *runs, bool *work);
-/* Converts runs to steps, updates included. Release *steps with mp_free. MP_NOMEM. */
+/* Converts executions of nodes to steps, updates included. Release *steps with mp_free. MP_NOMEM. */
 mp_status mp_ilp_steps(const mp_ilp_model *model, const bool *runs, mp_step **steps, size_t *n, mp_error *err);
-/* Writes to x the values of all columns for the given runs. Returns false if the runs violate a row under this budget. `work`:
- * scratch of 2 * n_storages bool. */
+/* Writes to x the values of all columns for the given executions of nodes. Returns false if they violate a row under this
+ * budget. `work`: scratch of 2 * n_storages bool. */
 bool mp_ilp_columns(const mp_ilp_model *model, const bool *runs, int64_t budget_bytes, double *x, bool *work);
 
 /* ---- ilp_search.c: branch and bound by GLPK; the timeline judges its plans ---- */
@@ -152,8 +154,10 @@ typedef struct mp_ilp_result {
     /* the search was completed. Then `steps` is optimal: no plan of the model's shape with fewer ticks than good_ticks is
      * faster, up to floating-point tolerances. If `steps` is NULL, no such plan fits */
     bool proved;
-    bool stopped;         /* the search was ended early, by `stopped` or by the time limit */
-    int64_t excess_bytes; /* GLPK's solutions may exceed the budget as plans: the least such excess in bytes; 0: a plan fits */
+    bool stopped; /* the search was ended early, by `stopped` or by the time limit */
+    /* GLPK's solutions may exceed the budget when they are converted to plans. This is the least such excess in bytes; 0: a
+     * plan fits */
+    int64_t excess_bytes;
 } mp_ilp_result;
 
 /* Searches for the plan with the fewest ticks by branch and bound. Deterministic, except for `seconds` and `stopped`. MP_LIMIT:

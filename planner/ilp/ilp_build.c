@@ -18,7 +18,7 @@ typedef struct builder {
     mp_ilp_model *m;
     use *uses;
     size_t n_uses, uses_capacity;
-    bool *needed; /* per place: recomputing its node in the current stage may be useful */
+    bool *needed; /* per place: recomputing its node in the current stage of the integer programme may be useful */
     int *waits;   /* the places of the nodes for which the current update waits */
     /* per node, for updates fused into backward: 1 + a storage that stays live until the update has run; 0: none */
     int *resident_for;
@@ -147,7 +147,8 @@ static mp_status collect_uses(builder *b)
 
 /* ---- columns ---- */
 
-/* True if a node that may run in stage i or later uses s. Nodes whose recomputation may be useful are included. */
+/* True if a node that may run in stage i of the integer programme, or later, uses storage s. Nodes whose recomputation may be
+ * useful count. */
 static bool is_useful(const builder *b, int i, int s)
 {
     const mp_ilp_model *m = b->m;
@@ -230,7 +231,7 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
     }
     MP_ENSURE(backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
     m->n_stages = first ? n_stages : m->n_places;
-    /* with too many stages, the arrays of column numbers would need more memory than the columns themselves */
+    /* with too many stages of the integer programme, the arrays of column numbers would need more memory than the columns */
     MP_ENSURE((size_t)m->n_stages <= 64 * most_columns / (graph->n_nodes + graph->n_storages) + 1, err, MP_NOT_APPLICABLE,
               "%s is too large for an integer programme of %zu columns", graph->name, most_columns);
     const size_t stages = (size_t)m->n_stages, places = (size_t)m->n_places, storages = graph->n_storages;

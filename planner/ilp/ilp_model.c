@@ -86,9 +86,9 @@ static mp_status at_most(builder *b, int x, int y, int z)
     return put(b, z, -1);
 }
 
-/* Adds two kinds of rows for stage i. The first states: if a storage is read in the stage or resident at its end, then it is
- * resident at its begin or recomputed. The second states: if the L column of a storage is 1 at a place, it is 1 at every
- * earlier place of the stage. */
+/* Adds two kinds of rows for stage i of the integer programme. The first states: if a storage is read in the stage or resident
+ * at its end, then it is resident at its begin or recomputed. The second states: if the L column of a storage is 1 at a place,
+ * it is 1 at every earlier place of the stage. */
 static mp_status add_flow(builder *b, int i)
 {
     const mp_ilp_model *m = b->m;
@@ -116,8 +116,8 @@ static mp_status add_flow(builder *b, int i)
     return MP_OK;
 }
 
-/* Adds the columns of the in-place pairs of the node at `place` in stage i. Each column subtracts the saved bytes in the last
- * row, which is the memory row of the node. Additional rows allow each storage in at most one pair. */
+/* Adds the columns of the in-place pairs of the node at `place`, in stage i of the integer programme. Each column subtracts the
+ * saved bytes in the last row, which is the memory row of the node. Additional rows allow each storage in at most one pair. */
 static mp_status add_pairs(builder *b, int i, int place)
 {
     mp_ilp_model *m = b->m;
@@ -157,9 +157,9 @@ static mp_status add_pairs(builder *b, int i, int place)
     return MP_OK;
 }
 
-/* Adds the memory row of the node at `place` in stage i. The row is also present if the node may be recomputed and is not. In
- * that case it is implied by the memory row of the next node that runs, because all storages that it counts are used at that
- * node or later. */
+/* Adds the memory row of the node at `place`, in stage i of the integer programme. The row also exists for a node that may be
+ * recomputed. If the solution does not recompute the node, the row is implied by the memory row of the next node that runs,
+ * because all storages that it counts are used at that node or later. */
 static mp_status add_memory(builder *b, int i, int place)
 {
     const mp_ilp_model *m = b->m;

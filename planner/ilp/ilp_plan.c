@@ -1,4 +1,4 @@
-/* ilp_plan.c - converts column values of the integer programme to runs of nodes, and runs to column values. Computes the
+/* ilp_plan.c - converts column values of the integer programme to executions of nodes, and these to column values. Computes the
  * recomputations that a given set of resident storages requires. */
 #include "planner/ilp/ilp.h"
 
@@ -65,7 +65,8 @@ mp_status mp_ilp_steps(const mp_ilp_model *m, const bool *runs, mp_step **steps,
     return mp_updates_place(m->graph, list, n_list, steps, n, err);
 }
 
-/* True if a node that runs in stage i at `place` or later uses s. `again` marks the nodes that the stage recomputes. */
+/* True if a node that runs in stage i of the integer programme, at `place` or later, uses s. `again` marks the nodes that the
+ * stage recomputes. */
 static bool is_used(const mp_ilp_model *m, const bool *again, int i, int s, int place)
 {
     const int end = mp_ilp_stage_end(m, i);
@@ -80,7 +81,8 @@ static double resident_value(const mp_ilp_model *m, int stage, int s, const doub
     return column >= 0 ? x[column] : 0;
 }
 
-/* Sets the columns of in-place pairs. Pairs are applied in the order in which each node lists them, as far as they fit. */
+/* Sets the columns of in-place pairs. The pairs of a node are applied in the order in which the node lists them, unless one of
+ * the two storages is already in an applied pair. */
 static void fill_pairs(const mp_ilp_model *m, const bool *runs, double *x, bool *taken)
 {
     const size_t n_storages = m->graph->n_storages;

@@ -108,7 +108,8 @@ typedef struct pricing {
     mp_cut_labels *problem;
     segment_list *segments;
     double *multiplier; /* per stage: ticks per byte */
-    /* per stage: largest live bytes of its step and of the recomputations just before it, minus free_bytes */
+    /* per stage (node in list order): largest live bytes at its step and at the recomputations just before it, minus
+     * free_bytes */
     int64_t *over_bytes;
     int64_t free_bytes; /* budget minus static bytes */
     int64_t best_ticks, smallest_bytes;
@@ -125,7 +126,7 @@ static bool ended(pricing *x)
     return x->n_cuts <= 0 || mp_search_stopped(x->search);
 }
 
-/* Sets over_bytes[k] for each stage k, from the stage's step and the recomputations just before it. */
+/* Sets over_bytes[k] for each stage k (node in list order), from its step and the recomputations just before it. */
 static void measure(pricing *x, const mp_timeline *timeline, const mp_step *steps)
 {
     const mp_cut_labels *p = x->problem;
@@ -184,8 +185,8 @@ static mp_status bisect(pricing *x, mp_error *err)
     return MP_OK;
 }
 
-/* Makes a subgradient step. In each range of stages over the budget, raises the multiplier of the stage with the largest
- * excess. Lowers multipliers of stages at which memory is free. */
+/* Makes a subgradient step. In each range of stages (nodes in list order) over the budget, raises the multiplier of the stage
+ * with the largest excess. Lowers the multipliers of stages at which memory is free. */
 static void step_multipliers(pricing *x, double unit, double step)
 {
     const mp_cut_labels *p = x->problem;
@@ -237,8 +238,8 @@ static bool is_near(const pricing *x)
 
 /* ---- segments ---- */
 
-/* A start of the subgradient descent: the size of segments in bytes (INT64_MAX: no segments), and the multipliers per stage,
- * which are shape[stage] * height. `height` is chosen so that the fitting schedule with the fewest ticks results. 0: no
+/* A start of the subgradient descent: the size of segments in bytes (INT64_MAX: no segments), and a multiplier per stage (node
+ * in list order), shape[stage] * height. `height` is the value for which the schedule fits and takes the fewest ticks. 0: no
  * schedule fits. */
 typedef struct beginning {
     int64_t size_bytes;
@@ -260,7 +261,7 @@ static void keep_ends(pricing *x, const beginning *b)
     x->problem->evicts_again = b->evicts_again;
 }
 
-/* Finds the height for which the multipliers shape[stage] * height yield the fitting schedule with the fewest ticks. */
+/* Finds the height for which the multipliers shape[stage] * height yield a schedule within the budget with the fewest ticks. */
 static mp_status find_height(pricing *x, beginning *b, double height, mp_error *err)
 {
     double low = 0, high = 0;

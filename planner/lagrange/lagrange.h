@@ -20,31 +20,33 @@ typedef struct mp_cut_labels {
     const mp_graph *graph;
     int n;           /* number of stages */
     int *node;       /* per stage: its node */
-    int forward_end; /* the first stage of the loss or of backward */
+    int forward_end; /* the first stage (node in list order) that is a loss or backward node */
     /* per storage: the stage before the end of forward that produces it; -1: the storage is not subject to the decision */
     int *producer;
     int *last_early; /* per storage: its last read before the end of forward, as a stage; without such a read, its producer */
     /* per storage: its first and last read at or after the end of forward, as stages; n and -1 if there is none */
     int *first_late, *last_late;
-    bool *repeatable; /* per stage before the end of forward: it may be recomputed, and recomputing it may be useful */
-    bool *is_kept;    /* per stage: its outputs must be kept if a later stage reads them; set by the caller */
-    /* according to the previous cut. rerun, per stage: the stage before which it would be recomputed. rerun_end, per storage:
-     * the last stage at which it would be live after this recomputation */
+    bool *repeatable; /* per stage (node) before the end of forward: it may be recomputed, and recomputing it may be useful */
+    bool *is_kept;    /* per stage (node): its outputs must be kept if a later stage reads them; set by the caller */
+    /* as computed from the previous minimum cut. rerun, per stage: the stage before which it would be recomputed. rerun_end,
+     * per storage: the last stage at which it would be live after this recomputation */
     int *rerun, *rerun_end;
     mp_mincut *cut;
-    int *storage_vertex, *stage_vertex; /* per storage, and per stage: its vertex in the network of the minimum cut; -1: none */
+    /* per storage: its vertex in the network of the minimum cut; per stage (node): its vertex; -1: none */
+    int *storage_vertex, *stage_vertex;
     /* the arcs of the network; each leads from a storage to the stage that produces it, or from a stage to an input of the
      * stage */
     int *arc_from, *arc_to;
     size_t n_arcs, n_producing; /* the first n_producing arcs lead from storages to the stages that produce them */
-    /* per stage: its ticks in scaled units, slightly larger for later stages so that equal layers have different costs */
+    /* per stage (node): its ticks in scaled units, slightly larger for later stages so that equal layers have different
+     * costs */
     int64_t *scaled_ticks;
     double scale;           /* scaled ticks per tick */
     int64_t capacity_limit; /* the largest cost of keeping a storage, in scaled units */
     /* set by the caller: a recomputed storage is evicted again if keeping it until its next read costs more than another
      * recomputation */
     bool evicts_again;
-    bool *recomputed;          /* per stage: it is recomputed; result of mp_cut_labels_find */
+    bool *recomputed;          /* per stage (node): true if it is recomputed; result of mp_cut_labels_find */
     double *multiplier_before; /* scratch, per stage: the sum of the multipliers of all earlier stages */
     /* per recomputed storage. needed: the first stage that needs it. next_needed: the next stage that needs it. needed_by: the
      * recomputed stage that needs it first; -1: a later stage reads the storage directly */
@@ -57,8 +59,8 @@ mp_status mp_cut_labels_new(const mp_graph *graph, mp_cut_labels **out, mp_error
 void mp_cut_labels_free(mp_cut_labels *labels);
 MP_OWNER(mp_cut_labels_free, mp_cut_labels)
 
-/* Sets `recomputed` to the choice of recomputed stages with the least total cost. There is one multiplier per stage (>= 0, in
- * ticks per byte). One minimum cut: O(n^2 m) at worst, close to linear in practice. */
+/* Sets `recomputed` to the choice of recomputed stages with the least total cost. There is one multiplier per stage, i.e. node
+ * in list order (>= 0, in ticks per byte). One minimum cut: O(n^2 m) at worst, close to linear in practice. */
 void mp_cut_labels_find(mp_cut_labels *labels, const double *multiplier);
 
 /* ---- the order of steps that follows from the decisions ---- */

@@ -25,7 +25,7 @@ static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
     return &x->graph->nodes[x->node[stage]].alternatives[0];
 }
 
-/* Returns the first stage of the loss or of backward. If there is none, returns the last stage. */
+/* Returns the first stage (node in list order) of the loss or of backward. If there is none, returns the last stage. */
 static int find_forward_end(const mp_cut_labels *x)
 {
     int k = 0;
@@ -234,7 +234,7 @@ static int64_t keeping_cost(const mp_cut_labels *x, int s)
 }
 
 /* Returns the cost of the memory of storage s if it is recomputed, in scaled units. If only one recomputed stage needs the
- * storage early, half of the cost of that time is charged to this stage instead. */
+ * storage early, half of the cost until the next read is added to the cost of recomputing this stage instead. */
 static int64_t recomputed_cost(const mp_cut_labels *x, int s)
 {
     const int k = x->producer[s];

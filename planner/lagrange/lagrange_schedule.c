@@ -9,14 +9,14 @@
 typedef struct walk {
     const mp_cut_labels *x;
     bool *missing;     /* per storage: it was evicted and has not been recomputed */
-    bool *is_demanded; /* per stage: it must be recomputed before the current stage runs */
+    bool *is_demanded; /* per stage (node): it must be recomputed before the current stage runs */
     int *demanded;
     int n_demanded;
     mp_heap in_order;
     mp_step *steps;
     size_t n, most;
     int *stage;   /* per node: its stage */
-    double *cost; /* per stage: scaled ticks to recompute it, including its inputs that are not live */
+    double *cost; /* per stage (node): scaled ticks to recompute it, including its inputs that are not live */
 } walk;
 
 static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
@@ -35,7 +35,7 @@ static void demand_reads(walk *w, int stage)
     }
 }
 
-/* Returns the first stage after `stage` that reads s; n: there is none. */
+/* Returns the first stage (node in list order) after `stage` that reads s; n: there is none. */
 static int next_read(const walk *w, int s, int stage)
 {
     const mp_graph *graph = w->x->graph;
@@ -51,7 +51,7 @@ static int next_read(const walk *w, int s, int stage)
     return low < end ? w->stage[graph->readers[low]] : w->x->n;
 }
 
-/* Evicts storage s after `stage` if keeping it until its next read costs more than recomputing it. */
+/* Evicts storage s after `stage` (a node) if keeping s until its next read costs more than recomputing it. */
 static void evict_if_cheaper(walk *w, int s, int stage)
 {
     const mp_cut_labels *x = w->x;
@@ -63,7 +63,7 @@ static void evict_if_cheaper(walk *w, int s, int stage)
     w->missing[s] = sum * x->scale * (double)x->graph->storages[s].bytes > w->cost[producer] && w->n < w->most;
 }
 
-/* Computes the cost of recomputing a stage, including the recomputation of its evicted inputs. */
+/* Computes the cost of recomputing a stage (node), including the recomputation of its evicted inputs. */
 static void find_cost(walk *w, int stage)
 {
     const mp_alternative *alternative = alternative_of(w->x, stage);
@@ -72,12 +72,12 @@ static void find_cost(walk *w, int stage)
         if (w->missing[alternative->reads[i]]) w->cost[stage] += w->cost[w->x->producer[alternative->reads[i]]];
 }
 
-/* Recomputes the inputs of a stage that are not live, and recursively their inputs, in list order. */
+/* Recomputes the inputs of a stage (node) that are not live, and recursively their inputs, in list order. */
 static void recompute(walk *w, int stage)
 {
     w->n_demanded = 0;
     demand_reads(w, stage);
-    /* the body appends stages to the list, so n_demanded grows */
+    /* the loop body appends stages to the list, so n_demanded grows during the loop */
     for (int i = 0; i < w->n_demanded; i++) demand_reads(w, w->demanded[i]);
     for (int i = 0; i < w->n_demanded; i++) mp_heap_push(&w->in_order, w->demanded[i], w->demanded[i]);
     for (int i = 0; w->in_order.n; i++) { /* the nodes in list order */

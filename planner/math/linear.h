@@ -27,13 +27,14 @@
  * session is kept, unless GLPK fails. */
 mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err);
 
-/* For tests: marks a point in `work` at which mp_glpk_fail_after can make GLPK fail. Outside of tests it does nothing. */
+/* For tests: marks a place in the function `work` of a session at which mp_glpk_fail_after can make GLPK fail. Outside of tests
+ * it does nothing. */
 void mp_glpk_point(void);
 /* For tests: number of calls of mp_glpk_point until GLPK fails (-1: never); memory limit of GLPK in MiB. */
 extern _Thread_local int mp_glpk_fail_after, mp_glpk_most_mib;
 
 typedef struct mp_linear {
-    int n_columns, n_rows; /* number of columns and of rows; both are numbered from 0 */
+    int n_columns, n_rows; /* number of columns and of rows of the linear programme; both are numbered from 0 */
     /* called every few hundred iterations; returns true to stop the solver early. NULL: the solver is not stopped */
     bool (*stop)(void *data);
     void *stop_data;
@@ -61,8 +62,8 @@ typedef struct mp_linear {
     unsigned char *basis;
 } mp_linear;
 
-/* The first adds a column, the second a row. Both return its number. If memory runs out, they set `failed`, and the next solve
- * returns MP_NOMEM. Precondition: there was no solve yet. */
+/* mp_linear_column adds a column and mp_linear_row adds a row. Both return the new number. If memory runs out, they set
+ * `failed`, and the next solve returns MP_NOMEM. Precondition: there was no solve yet. */
 int mp_linear_column(mp_linear *linear, double cost);
 int mp_linear_row(mp_linear *linear, double lower);
 /* Sets the coefficient of a column in a row. It may be set only once. */

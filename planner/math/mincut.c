@@ -14,9 +14,9 @@ struct mp_mincut_work {
     int64_t *excess, *drain_left; /* per vertex: its excess; the residual capacity of its arc to the sink */
     /* per vertex: its height (distance to the sink, n + 1 if the sink is unreachable); the half-arc that is tried next */
     int *height, *next;
-    /* per height up to n: the first vertex in the list of all vertices with this height; -1: none */
+    /* per height up to n: the first vertex of the list of all vertices with this height; -1: the list is empty */
     int *level;
-    int *after, *before; /* per vertex: its neighbours in the list of vertices with its height; -1: none */
+    int *after, *before; /* per vertex: the previous and the next vertex in the list of vertices with its height; -1: none */
     int *queue;          /* ring buffer with the active vertices; it has space for n */
     bool *queued;
     int first, n_queued, n_relabels;

@@ -76,7 +76,8 @@ static void rerun_inputs(mp_choices *x, int node)
 {
     int n = 0;
     demand_reads(x, node, &n);
-    for (int k = 0; k < n; k++) demand_reads(x, x->demanded[k], &n); /* the body appends nodes to the list, so n grows */
+    /* the loop body appends nodes to the list, so n grows during the loop */
+    for (int k = 0; k < n; k++) demand_reads(x, x->demanded[k], &n);
     for (int k = 0; k < n; k++) mp_heap_push(&x->in_order, x->demanded[k], x->demanded[k]);
     while (x->in_order.n) {
         const int again = mp_heap_pop(&x->in_order);
@@ -146,8 +147,8 @@ static int by_place(const void *a, const void *b)
     return x->place != y->place ? (x->place > y->place) - (x->place < y->place) : (x->turn > y->turn) - (x->turn < y->turn);
 }
 
-/* Lists the copies by place. At the same place, copies out precede copies back, and copies back are in the order of their
- * readers. */
+/* Lists the copies by place (index in the order without copies). At the same place, copies out precede copies back, and copies
+ * back are in the order of their readers. */
 static int list_copies(mp_choices *x)
 {
     const int n_storages = (int)x->graph->n_storages;
@@ -192,7 +193,7 @@ const mp_step *mp_choices_order(mp_choices *x, size_t *n_steps)
 
 mp_status mp_choices_start(const mp_graph *graph, mp_choices *out, mp_error *err)
 {
-    /* each node runs at most twice, so there are at most this many steps */
+    /* upper bound on the number of steps: each node runs at most twice */
     const size_t n_nodes = graph->n_nodes, n_storages = graph->n_storages, most = 2 * n_nodes;
     MP_CLEARED_BY(mp_choices_clear) mp_choices x = {.graph = graph, .pool = mp_pool_new()};
     x.of = mp_pool_alloc(x.pool, n_storages, sizeof *x.of);

@@ -45,7 +45,7 @@ typedef struct mp_choices {
     /* scratch: */
     bool *missing, *reruns,
         /* missing, per storage: it is not live and must be recomputed. reruns, per node: it runs again. is_demanded, per node:
-         * it is in the list of nodes that must run again */
+         * the list `demanded` of nodes that must run again contains it */
         *is_demanded;
     int *demanded;
     mp_heap in_order;

@@ -81,7 +81,7 @@ static double free_ticks(const rule *x, int s)
     return (double)(x->choices.begins[x->choices.life[s].late] - x->choices.begins[x->choices.life[s].early + 1] - copying);
 }
 
-/* Offloads candidates in the order of their rank, until compute has to wait for a copy. */
+/* Offloads candidates (activations) in the order of their rank, until compute has to wait for a copy. */
 static mp_status copy_hidden(rule *x, mp_error *err)
 {
     for (size_t k = 0; k < x->n_candidates && x->over > 0; k++)
@@ -199,7 +199,7 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
                 if (c->rank > x->candidates[best].rank) best = k;
             }
             const candidate chosen = x->candidates[best];
-            /* moves the chosen candidate behind the remaining ones, because each is tried once per round */
+            /* moves the chosen candidate behind the remaining candidates, because each is tried once per round */
             x->candidates[best] = x->candidates[n - 1];
             x->candidates[n - 1] = chosen;
             if (x->choices.of[chosen.storage] != MP_CHOICE_KEPT) continue;

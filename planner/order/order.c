@@ -27,7 +27,7 @@ mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n
     MP_OWNED int *alternative = mp_alloc(graph->n_nodes, sizeof *alternative);
     MP_OWNED mp_step *all = mp_alloc(n + graph->n_nodes, sizeof *all);
     MP_ENSURE(has_run && alternative && all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
-    /* visits the steps from last to first, so that alternative[v] is the alternative of the first run of v */
+    /* visits the steps from last to first, so that finally alternative[v] is the alternative of the first run of v */
     for (size_t t = n; t-- > 0;) alternative[steps[t].node] = steps[t].alternative;
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;

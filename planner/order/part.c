@@ -4,7 +4,7 @@
 
 #include "estimator/graph/liveness.h"
 
-/* A part (part.h) while it is being built. */
+/* A part (part.h: successive nodes of the list as a separate graph) while it is being built. */
 typedef struct parting {
     const mp_graph *graph;
     mp_part *part;
@@ -70,7 +70,8 @@ static mp_status add_storages(parting *p, mp_error *err)
 
 /* ---- nodes ---- */
 
-/* True if this node runs after the first node in every order of the part, without reading the storage `begins`. */
+/* True if this node runs after the part's first node in every order of the part, even if it does not read the additional
+ * storage `begins` of 0 bytes. */
 static bool certainly_begins(const parting *p, const mp_node *node)
 {
     bool reads = false;
@@ -78,8 +79,8 @@ static bool certainly_begins(const parting *p, const mp_node *node)
     return reads && node->n_alternatives == 1;
 }
 
-/* True if this node runs before the last node in every order of the part, without an extra empty storage that the last node
- * reads. */
+/* True if this node runs before the part's last node in every order of the part, even if it writes no additional storage of 0
+ * bytes for the last node to read. */
 static bool certainly_ends(const parting *p, const mp_node *node)
 {
     const mp_graph *graph = p->graph;

@@ -155,8 +155,8 @@ static void close_only_vertex(mp_precedence *o, const int *start, const int *lis
     }
 }
 
-/* True if v is a loss or backward node. In a graph without such nodes, true if v is the turn-around or a later node
- * (turn_around -1: always false). */
+/* True if v is a loss or backward node. In a graph without loss and backward nodes, true if v is the turn-around
+ * (turn_around.h) or a later node; turn_around -1: always false. */
 static bool is_behind(const mp_precedence *o, int v, int turn_around)
 {
     if (v == o->n - 1) return false;
@@ -255,7 +255,7 @@ mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedenc
     MP_CHECK(mp_precedence_find_always(o, err));
     MP_ENSURE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     if (n > (size_t)mp_precedence_most_nodes || pairs.n > (size_t)MP_PRECEDENCE_WORK / o->words)
-        o->only_vertex = 0; /* marks the graph as large; close_pairs replaces 0 by the chosen vertex */
+        o->only_vertex = 0; /* marks the graph as large; close_pairs later replaces the 0 by the vertex whose sets are stored */
     o->ancestors = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
     o->descendants = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
     MP_ENSURE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
@@ -279,7 +279,8 @@ void mp_precedence_free(mp_precedence *o)
     mp_free(o);
 }
 
-/* Moves the last vertex of a range of the sequence to the begin of the range, preceded by its ancestors in the range. */
+/* Moves the last vertex of a range of the sequence to the begin of the range. The vertex's ancestors within the range are moved
+ * before it. */
 static void move_to_begin(mp_precedence *o, int begin, int end, const int *stretch)
 {
     const int last = stretch[end - begin - 1];

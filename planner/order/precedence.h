@@ -34,7 +34,8 @@ typedef struct mp_precedence {
     bool *reads_always, *adds_always;
     bool *written_always, *in_turn;
     int *lives_start, *lives; /* per storage: the makers and users of mp_certain_life, in one list */
-    int *n_makers;            /* per storage: number of its makers, which are the first entries of its list */
+    /* per storage: number of its makers, which are the first elements of its list of makers and users */
+    int *n_makers;
 } mp_precedence;
 
 /* Computes the relation. With list_order, it is the relation of plans in list order: first runs of forward nodes are in list
@@ -77,7 +78,8 @@ bool mp_adds_in_turn(const mp_precedence *order, int s);
  * storage or adds to it. A user adds to it or reads it. The storage is live while some maker has run and some user has not.
  * Makers and users are in node order, adders before readers. */
 typedef struct mp_certain_life {
-    /* both point into one list. A node that adds is a maker and a user, so the users may begin before the makers end */
+    /* both pointers point into one list. A node that adds to a sum is a maker and a user, so the users may begin before the
+     * makers end */
     const int *makers, *users;
     int n_makers, n_users;
     bool stays; /* the storage is live to the end of the step, whether or not it has users */

@@ -7,7 +7,8 @@
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"
 
-/* Returns the index of `node` in list[start[s] .. start[s + 1]), which is ascending; -1: it is not in the list. */
+/* Returns the index of `node` in the ascending range list[start[s] .. start[s + 1]); -1: the range does not contain the
+ * node. */
 static int entry_of(const int *start, const int *list, int s, int node)
 {
     int low = start[s], high = start[s + 1];

@@ -252,7 +252,7 @@ static void demand_reads(schedule *x, int node)
  * in the order of the forward pass. */
 static mp_status recompute(schedule *x, mp_error *err)
 {
-    /* the body appends nodes to the list, so n_list grows */
+    /* the loop body appends nodes to the list, so n_list grows during the loop */
     for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]);
     /* the heap uses the unused end of the array of ready nodes */
     mp_heap by_rank = {x->ready.items + x->ready.n, 0};

@@ -11,7 +11,8 @@
 /* Per storage, places in an order of steps after which an update may run. A place is twice the number of steps before it.
  * Adding 1 gives the place of postponed updates. */
 typedef struct places {
-    /* the place after the last step that reads the storage; the place after the last step that writes it or adds to it */
+    /* read: the place after the last step that reads the storage; written: the place after the last step that writes it or adds
+     * to it */
     int64_t *read, *written;
 } places;
 

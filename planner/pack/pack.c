@@ -124,7 +124,7 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
         p.result.height = known;
     else
         MP_CHECK(find_any(&p, err));
-    if (p.result.height < 0) { /* no placement was found: there is none, or the search was ended early */
+    if (p.result.height < 0) { /* the search found no placement: none exists, or the search was ended early */
         *result = p.result;
         return MP_OK;
     }
@@ -143,7 +143,7 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
 /* ---- the checker: a sweep over time, which shares no code with the search ---- */
 
 typedef struct event {
-    int64_t time, size; /* size > 0: a piece begins; size < 0: a piece ends */
+    int64_t time, size; /* an event of the sweep over time. size > 0: a piece of an item begins; size < 0: it ends */
     int item, piece;
 } event;
 

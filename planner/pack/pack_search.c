@@ -8,7 +8,8 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-enum { RAISE = -1 }; /* number of the branch in which no box is placed at the floor of the section, and the floor is raised */
+/* number of the branch RAISE: no box is placed at the floor of the section, and the floor is raised instead */
+enum { RAISE = -1 };
 
 enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
 
@@ -30,7 +31,8 @@ struct mp_pack_search {
      * another */
     uint64_t n_searches;
     int *box_start; /* per section: index of the first box whose lifetime begins in this section or later */
-    /* a stack of branches: those of the first level of the search tree, then those of the next level, and so on */
+    /* a stack of branches: first the branches of the first level of the search tree, then the branches of the second level, and
+     * so on */
     int *branches;
     size_t n_branches, branches_capacity;
     int64_t *tops; /* per section: cached result of top_beside for the function `supported`; -1: not computed */
@@ -64,7 +66,7 @@ static XXH128_hash_t *place_of(const mp_pack_search *x, XXH128_hash_t hash)
 
 static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t floor)
 {
-    /* a box with one size needs no check of the floors of its other sections */
+    /* if the box has the same size in all its sections, the floors of its other sections need no check */
     if (box->n_runs == 1) return true;
     for (int r = box->run; r < box->run + box->n_runs; r++)
         for (int t = s->runs[r].begin; t < s->runs[r].end; t++)
@@ -72,8 +74,8 @@ static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t flo
     return true;
 }
 
-/* Returns the lowest top that an unplaced box in section t can have. The box `box` and boxes that are also live in `section`
- * are not counted. */
+/* Returns the lowest possible top (end offset) of an unplaced box that is live in section t. The box `box` and boxes that are
+ * also live in `section` are not counted. */
 static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
 {
     int64_t least = INT64_MAX;
@@ -229,8 +231,8 @@ static bool count_node(mp_pack_search *x)
 
 static bool fill(mp_pack_search *x, int from, int to);
 
-/* Sections between two times that no unplaced box crosses are filled separately. Fills all such groups of sections except the
- * last, which is returned as [*from, *to). The range is empty if all boxes are placed. */
+/* Filled separately: ranges of sections between two times that the lifetime of no unplaced box crosses. Fills all such ranges
+ * except the last, which is returned as sections [*from, *to). The returned range is empty if all boxes are placed. */
 static bool fill_parts(mp_pack_search *x, int *from, int *to)
 {
     const mp_pack_state *s = x->state;
@@ -265,8 +267,8 @@ static bool fill_branches(mp_pack_search *x, const branching *b, int from, int t
     return filled;
 }
 
-/* Places all unplaced boxes of the sections [from, to). No box crosses the ends of this range. Returns false if there is no
- * placement or the search was stopped. The caller then undoes the changes. */
+/* Places all unplaced boxes that are live in the sections [from, to). No box's lifetime crosses the ends of this range. Returns
+ * false if there is no placement or the search was stopped. The caller then undoes the changes. */
 static bool fill(mp_pack_search *x, int from, int to)
 {
     const bool remembers = !(x->options->without & MP_PACK_MEMORY);
@@ -330,7 +332,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     }
     const size_t mark = s->n_trail;
     for (int run = 0; *verdict == MP_PACK_LIMIT && left > 0 && !x->stopped; run++) {
-        /* `shortest` is at least the number of boxes, so that every run can place each box once */
+        /* `shortest` is at least the number of boxes, so that every restarted search can place each box once */
         x->limit = shortest * luby(run);
         if (x->limit > left) x->limit = left;
         x->order = (enum order)(run % N_ORDERS);

@@ -7,9 +7,9 @@
 #include "memplan/memory.h"
 #include "memplan/pack.h"
 
-typedef struct mp_pack_run { /* a range of sections [begin, end) in which a box has one size */
+typedef struct mp_pack_run { /* an interval of sections [begin, end) in which a box has one size */
     int begin, end;
-    int slot; /* index in mp_pack_state.slots of the entry for section `begin` */
+    int slot; /* index in mp_pack_state.slots of the element for this box and section `begin` */
     int64_t size;
 } mp_pack_run;
 
@@ -21,7 +21,7 @@ typedef struct mp_pack_box { /* an item of the packing problem, with its lifetim
     int64_t alignment, fixed, size;
 } mp_pack_box;
 
-typedef struct mp_pack_live { /* an entry for a box and a section in which it is live */
+typedef struct mp_pack_live { /* an element of the list `live`: a box and a section in which the box is live */
     int box, slot;
     int64_t size;
 } mp_pack_live;
@@ -31,12 +31,13 @@ typedef struct mp_pack_state {
     int n_boxes, n_sections;
     mp_pack_box *boxes;
     mp_pack_run *runs;
-    int *slots; /* per box and section in which it is live: index in `live` of the entry for both */
+    int *slots; /* per box and section in which the box is live: index of their common element in `live` */
     int *live_start, *n_live;
-    /* entries of section s: first its unplaced boxes live[live_start[s] .. + n_live[s]), then its placed boxes */
+    /* elements for section s: first its unplaced boxes live[live_start[s] .. + n_live[s]), then its placed boxes */
     mp_pack_live *live;
-    int64_t *floor, *total; /* per section: its floor (an offset); the sum of the sizes of its unplaced boxes */
-    int *crossing;          /* per section: number of unplaced boxes that are also live in the previous section */
+    /* per section: its floor (no further box is placed below this offset); the sum of the sizes of its unplaced boxes */
+    int64_t *floor, *total;
+    int *crossing; /* per section: number of unplaced boxes that are also live in the previous section */
     int *n_low; /* per section: number of unplaced boxes that can be placed at its floor (of several twins, one is counted) */
     int64_t *least_top;    /* per section: the lowest top that an unplaced box can have; INT64_MAX: all boxes are placed */
     int64_t *lowest;       /* per box: its lowest possible offset, or its offset if it is placed */

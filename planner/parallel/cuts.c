@@ -6,7 +6,7 @@
 
 #include "estimator/base/memory.h"
 
-/* The blocks of a network with their ticks, and a limit on the ticks of a stage. */
+/* The blocks of a network with their ticks, and a limit on the ticks of a pipeline stage. */
 typedef struct line {
     int n;           /* number of blocks */
     int64_t *before; /* prefix sums of ticks: the ticks of all blocks before block k, for k in [0..n] */
@@ -30,7 +30,8 @@ static bool suffices(const line *x, int64_t ticks, int n_stages)
     return n <= n_stages;
 }
 
-/* Returns the ticks of the slowest stage, for the division in which these ticks are least. */
+/* Of all divisions of the blocks into stages, finds the one with the fastest slowest stage. Returns the ticks of this slowest
+ * stage. */
 static int64_t least_slowest(const line *x, int n_stages)
 {
     int64_t low = 0, high = ticks_between(x, 0, x->n);

@@ -87,7 +87,7 @@ static void add_options(const mp_chain *chain, int k, mp_block_load *block)
         if (!last || found.kept_bytes < last->kept_bytes) block->options[block->n_options++] = found;
     }
     if (of->n_options) return;
-    /* nothing runs between forward and backward of the last block, so it needs a single option */
+    /* nothing runs between the forward and the backward of the last block, so one recomputation option is enough for it */
     block->options[block->n_options++] = (mp_load_option){.kept_bytes = pinned, .transient_bytes = of->alone_need.bytes[0]};
 }
 

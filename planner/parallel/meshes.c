@@ -39,8 +39,8 @@ typedef struct hunt {
     const mp_meshes_request *request;
     mp_meshes *found;
     size_t capacity;
-    /* the slots, indexed by: 1 if zero=3 and the parameters are sharded apart, else 0; data (0 or 1); tp; log2 of ep; log2 of
-     * the samples per rank */
+    /* the slots by five indices. First: 1 if zero=3 and the parameters are sharded apart, else 0. Then: data (0 or 1); tp; log2
+     * of ep; log2 of the samples per rank */
     slot slots[2][2][TP_MOST + 1][SPREADS][BATCHES];
     int64_t most_ep;           /* largest size of ep that is tried; larger sizes do not divide the number of experts */
     mesh_time times[BEST * 4]; /* the fastest meshes so far, by ascending seconds */

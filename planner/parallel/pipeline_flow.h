@@ -13,8 +13,8 @@ typedef struct mp_stage_crossing {
 
 typedef struct mp_flow {
     const mp_graph *graph;
-    bool *needed;      /* per stage and node: the node runs in the stage */
-    bool *for_weights; /* per node: it only computes weight gradients, or it depends on such a node */
+    bool *needed;      /* per stage and node: true if the node runs in the pipeline stage */
+    bool *for_weights; /* per node: true if it only computes weight gradients, or depends on such a node */
     /* per storage: true if a rank holds one copy of it, false if a rank holds one copy per chunk */
     bool *is_of_rank;
     mp_stage_crossing *crossings; /* per storage: the stage boundaries that it crosses */

@@ -196,7 +196,7 @@ static mp_status add_outbox(builder *b, int q, int64_t bytes)
     return add_storage(b, &room, -1, &b->out->outbox);
 }
 
-/* Returns the two ranks that run `stage` and the next stage. With several chunks per rank, the last rank sends to the first. */
+/* Returns the two ranks that run pipeline stage `stage` and the next one. With chunks, the last rank sends to the first. */
 static mp_rank_group neighbours(const builder *b, int stage)
 {
     mp_rank_group group = mp_mesh_group(&b->x->ranks->mesh, MP_DIM_PP);

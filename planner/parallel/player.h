@@ -10,7 +10,8 @@ enum { MP_COMMON, MP_SPREAD, MP_N_SHARES };
 
 /* Sums over all parameters that are read first by one block (or by the blocks of one stage). */
 typedef struct mp_block_sums {
-    /* bytes before sharding, per group: parameter values; gradients; the gradients that are partial sums over tp */
+    /* bytes before sharding, per group of parameters (MP_COMMON, MP_SPREAD): parameter values; gradients; gradients that are
+     * partial sums over tp */
     int64_t values[MP_N_SHARES], gradients[MP_N_SHARES], parts[MP_N_SHARES];
     /* bytes of values, gradients and optimizer state on one rank, after sharding */
     int64_t value_bytes, gradient_bytes, state_bytes;
@@ -28,7 +29,8 @@ typedef struct mp_player {
     int64_t *brought;
 } mp_player;
 
-/* Returns the group of ranks among which the parameters of a group are sharded or replicated. */
+/* Returns the ranks of direction `dim` over which a group of parameters (`share`: MP_COMMON or MP_SPREAD) is sharded or
+ * replicated. */
 static inline mp_rank_group mp_player_group(const mp_step_request *r, mp_dim dim, int share)
 {
     return share == MP_SPREAD ? mp_mesh_expert_group(&r->ranks->mesh, dim) : mp_mesh_group(&r->ranks->mesh, dim);

@@ -117,8 +117,9 @@ typedef struct clockwork {
     const mp_pipeline_shape *shape;
     const mp_stage_seconds *stages;
     mp_played *played;
-    double *forward, *backward; /* per stage and micro-batch: time at which the pass ends; negative: not simulated yet */
-    size_t *next;               /* per rank: index of the turn that is simulated next */
+    /* per stage and micro-batch: the time at which its forward or backward pass ends; negative: not simulated yet */
+    double *forward, *backward;
+    size_t *next; /* per rank: index of the turn that is simulated next */
     double *clock, *busy;
 } clockwork;
 

@@ -5,14 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns a name for a place, for messages. */
+/* Returns a name for a place (the memory of an instance or workspace), for messages. */
 static mp_label place_label(const mp_graph *graph, const mp_plan *plan, const mp_place *place)
 {
     if (place->storage >= 0) return mp_storage_label(graph, place->storage);
     return mp_node_label(graph, plan->steps[place->begin].node);
 }
 
-struct life { /* A place, or an instance or workspace that needs a place. Both are matched by (storage, begin, index) */
+/* A place, or an instance or workspace that needs a place. The fields (storage, begin, index) are the key by which the two are
+ * matched */
+struct life {
     int storage;
     int begin, end, index;
 };
@@ -77,7 +79,7 @@ static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *
         int order = !place ? -1 : i == n_needs ? 1 : compare_keys(&key, &places[j]);
         const bool is_shifted =
             place && i < n_needs && place->storage >= 0 && place->storage == needs[i].storage && place->end == needs[i].end;
-        if (order < 0 && !is_shifted) { /* the plan contains no place for the instance or workspace needs[i] */
+        if (order < 0 && !is_shifted) { /* the plan contains no place for needs[i], an instance or workspace */
             int64_t bytes = needs[i].storage < 0 ? replay->alternatives[needs[i].begin]->workspace_bytes
                                                  : graph->storages[needs[i].storage].bytes;
             mp_place lacking = {.storage = needs[i].storage, .begin = needs[i].begin};
@@ -134,7 +136,8 @@ static const mp_place *taken_at(const taken *x, size_t i)
     return &x->plan->places[x->list[i]];
 }
 
-/* Returns the number of live places whose (offset, number) is less than (offset, place). */
+/* Returns the number of live places that are sorted before (offset, place). Places are sorted by offset, and at equal offsets
+ * by number. */
 static size_t count_below(const taken *x, int64_t offset, int place)
 {
     size_t low = 0, high = x->n;

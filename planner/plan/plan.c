@@ -63,7 +63,7 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
             for (size_t i = 0; i < alternative->n_writes; i++)
                 if (may_be_checkpoint(&graph->storages[alternative->writes[i]])) seen[alternative->writes[i]].productions++;
     }
-    /* this second pass over the steps lists the checkpoints in the order of their production */
+    /* this second pass over the steps lists the checkpoints in the order in which they are produced */
     size_t n_found = 0;
     for (size_t t = 0; t < n; t++) {
         const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];

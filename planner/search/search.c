@@ -66,8 +66,8 @@ bool mp_search_is_infeasible(const mp_search *search)
     return search->known.infeasible;
 }
 
-/* Replaces *to by *found if *found is the stronger bound: it has more ticks, or it is infeasible. If both are equal, *to is not
- * changed. */
+/* Replaces *to by *found if *found is the stronger bound: it has more ticks, or it is infeasible. If both are equally strong,
+ * *to is not changed. */
 static void merge(mp_bound *to, const mp_bound *found)
 {
     const mp_bound before = *to;

@@ -24,8 +24,9 @@
 #include "planner/math/tuning.h"
 
 typedef struct state {
-    int64_t overhead, kept_bytes; /* overhead, as a multiple of `unit`; bytes kept */
-    /* the lower set that the state has reached; index of the state before it, -1: the first state */
+    /* overhead (recomputation time of the sequence so far), as a multiple of `unit`; bytes kept */
+    int64_t overhead, kept_bytes;
+    /* the last lower set of the sequence; index of the state before it, -1: the first state */
     int set, previous;
 } state;
 
@@ -90,8 +91,8 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
     }
 }
 
-/* Chooses the classes, so that every overhead up to the limit belongs to one. No overhead exceeds the ticks of a direct
- * transition from the empty set to V. */
+/* Chooses the classes of overhead, so that every overhead up to the limit belongs to one class. No overhead exceeds the ticks
+ * of a direct transition from the empty set to V. */
 static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim, int max_levels, int64_t most_ticks,
                        mp_error *err)
 {
@@ -138,8 +139,8 @@ static mp_status collect(table *t, int set, mp_error *err)
 }
 
 /* Extends the states of one lower set by a transition to a larger set. If two states are in the same class, the one with fewer
- * kept bytes remains. If these are equal, the one with the better overhead for the aim remains. This is the innermost loop of
- * the search. */
+ * kept bytes remains. If these are equal, the one whose overhead suits the aim of the search better remains. This is the
+ * innermost loop of the search. */
 static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t free_bytes, int64_t overhead)
 {
     const size_t first = t->start[pair->from];

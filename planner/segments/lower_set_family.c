@@ -196,8 +196,8 @@ mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower
 
 /* ---- the pruned family ---- */
 
-/* A selection from a sequence of sets, which is passed one set at a time. The sequence is divided into ranges. From each range,
- * the set with the fewest boundary bytes is added to the family; of equal sets the last. */
+/* A selection from a sequence of lower sets, which the caller passes one at a time. The sequence is divided into ranges. From
+ * each range, the set with the fewest boundary bytes is added to the family; of equal sets the last. */
 typedef struct thinning {
     int stretch, seen; /* number of sets in a range; number of sets of the present range that were passed so far */
     int64_t best_bytes;

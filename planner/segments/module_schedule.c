@@ -1,5 +1,5 @@
-/* module_schedule.c - builds the order of keep-all and inserts recomputations: when backward first needs a call of a wrapped
- * module, the call is recomputed. */
+/* module_schedule.c - builds the order of keep-all and inserts recomputations: when backward first needs a call of a module
+ * that is wrapped in torch.utils.checkpoint, the call is recomputed. */
 #include "planner/segments/module_schedule.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@
 typedef struct schedule {
     const mp_modules *modules;
     const bool *kept; /* per node: its outputs are kept, and the node never runs again; NULL: no node is marked */
-    /* per node: the call of a wrapped module to which it belongs; -1: none. A backward node belongs to the call of its forward
-     * node */
+    /* per node: the call to which it belongs, of a module wrapped in torch.utils.checkpoint; -1: none. A backward node belongs
+     * to the call of its forward node */
     int *call_of;
     bool *is_again; /* per call of a module: it has already been recomputed */
     mp_step *steps;

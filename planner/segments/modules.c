@@ -19,8 +19,8 @@
 #include "planner/math/tuning.h"
 #include "planner/segments/module_schedule.h"
 
-/* The result of judging a set of wrapped modules: the bytes over the budget, summed over all steps, and the ticks and peak of
- * the training step. */
+/* The result of judging a set of modules to wrap in torch.utils.checkpoint: the bytes over the budget, summed over all steps,
+ * and the ticks and peak of the training step. */
 typedef struct verdict {
     double excess;
     int64_t ticks, peak_bytes;
@@ -32,9 +32,10 @@ typedef struct finder {
     int64_t budget_bytes, work; /* the budget; number of sets of modules that may still be judged */
     int64_t smallest_bytes;     /* the lowest peak in bytes of all sets judged so far */
     bool *chosen, *trial;       /* per module: the best set contains it; the set to be judged contains it */
-    int *option, n_options;     /* indices of the modules that may be wrapped, called options */
+    int *option, n_options;     /* indices of the modules that may be wrapped in torch.utils.checkpoint, called options */
     double *gain;               /* per option: bytes over the budget that it removes per tick, when it was last judged */
-    int *seen_in;               /* per option: number of the round in which it was last judged */
+    /* per option (module that may be wrapped): number of the round in which the module was last judged */
+    int *seen_in;
 } finder;
 
 static bool is_better(const verdict *a, const verdict *b)
@@ -102,7 +103,7 @@ static mp_status try_all(finder *x, int k, mp_error *err)
     return MP_OK;
 }
 
-/* Counts the possible sets of wrapped modules. *are_few: there are at most `most`. */
+/* Counts the possible sets of modules to wrap in torch.utils.checkpoint. *are_few: there are at most `most` sets. */
 static mp_status count_sets(const finder *x, double most, bool *are_few, mp_error *err)
 {
     const mp_modules *m = x->modules;
@@ -234,7 +235,7 @@ static void set_class(finder *x, const int *class_of, int which)
         if (class_of[k] == which) put(x, x->trial, x->option[k]);
 }
 
-/* Improves the best sets of the classes, one set after the other. */
+/* Improves the best sets of the classes (modules with one name pattern), one set after the other. */
 static mp_status thin_classes(finder *x, const int *class_of, verdict *verdicts, int n_classes, mp_error *err)
 {
     for (int start = 0; start < MP_MODULES_STARTS && start < n_classes && !is_over(x); start++) {

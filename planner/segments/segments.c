@@ -32,7 +32,8 @@ typedef struct segments {
     mp_search *search;
     mp_boundaries *boundaries;
     int n_candidates, *candidate; /* positions at which a segment may end */
-    bool *ends;                   /* per position: a segment of the list to be judged ends there */
+    /* per position of the forward list: with the list of checkpoints to be judged, a segment ends there */
+    bool *ends;
     size_t n_verdicts, capacity;
     verdict *verdicts;
 } segments;
@@ -90,7 +91,8 @@ static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
     return MP_OK;
 }
 
-/* Judges the list that `settle` finds for x->ends, unless it was judged before. *which: index of its verdict. */
+/* Judges the list of checkpoints that `settle` finds for x->ends, unless it was judged before. *which: index of the list's
+ * verdict (result of the judgement). */
 static mp_status judge(segments *x, int *which, mp_error *err)
 {
     const size_t n = (size_t)x->boundaries->n;
@@ -163,8 +165,8 @@ static bool is_better(const verdict *a, const verdict *b, int64_t budget_bytes)
     return a->ticks != b->ticks ? a->ticks < b->ticks : a->peak_bytes < b->peak_bytes;
 }
 
-/* Returns the index of the best verdict within a budget, or with a negative budget of the verdict with the smallest peak; -1:
- * none fits. */
+/* Returns the index of a verdict, i.e. of a judged list of checkpoints: the best one within the budget, or with a negative
+ * budget the one with the smallest peak. -1: none fits. */
 static int best_verdict(const segments *x, int64_t budget_bytes)
 {
     int best = -1;
@@ -175,9 +177,9 @@ static int best_verdict(const segments *x, int64_t budget_bytes)
     return best;
 }
 
-/* Local search from the best list for the budget. Each change adds the end of a segment, removes one, or moves one to a
- * neighbouring candidate. Successive changes are a golden section of the list apart, so that they are spread over the list.
- * Changes that improve the list are kept. The search stops when no change helps or no moves are left. */
+/* Local search from the best list for the budget. Each change adds the end of a segment, removes an end, or moves an end to a
+ * neighbouring candidate position. Successive changes are a golden section of the forward list apart, so that they are spread
+ * over it. Changes that improve the list are kept. The search stops when no change helps or no moves are left. */
 static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_error *err)
 {
     enum { KINDS = 3 };

@@ -11,8 +11,8 @@
 typedef struct point {
     int64_t bytes, ticks;
     uint32_t before,
-        /* before: index of the point for the jobs before this job; option: index of this job's option; both are unused if jobs
-         * run by turns */
+        /* before: index of the point (choice) for all jobs before this job; option: index of this job's option; both are unused
+         * if jobs run by turns */
         option;
 } point;
 
@@ -75,8 +75,8 @@ static mp_status too_large(mp_error *err)
     return MP_FAIL(err, MP_LIMIT, "bytes or ticks of the jobs together do not fit in 63 bits");
 }
 
-/* ---- jobs at the same time: their bytes add up. Depending on the goal, the sum or the maximum of their ticks is minimised
- * ---- */
+/* ---- jobs that run at the same time: their bytes add up. Depending on the goal, the sum or the maximum of their ticks is
+ * minimised ---- */
 
 static mp_status merge(const mp_share_job *job, mp_share_goal goal, const frontier *before, frontier *out, mp_error *err)
 {
@@ -109,8 +109,8 @@ static mp_status merge_beside(merger *m, mp_error *err)
     return MP_OK;
 }
 
-/* ---- jobs by turns: in its turn, each job uses the fastest option that fits into the memory besides the static bytes of all
- * jobs ---- */
+/* ---- jobs by turns: the jobs run one step each in rotation. While a job runs, it uses the fastest option that fits into the
+ * memory besides the static bytes of all jobs ---- */
 
 /* Returns the fastest option of a job that needs at most turn_bytes more than the job's static bytes; job->n: no option
  * does. */
@@ -121,7 +121,8 @@ static size_t option_within(const mp_share_job *job, int64_t turn_bytes)
     return k ? k - 1 : job->n;
 }
 
-/* Computes the point for the case that each turn may use turn_bytes. *is_one is false if some job has no option that fits. */
+/* Computes the point (choice of options) if a job may use turn_bytes besides the static bytes while it runs. *is_one is false
+ * if some job has no option that fits. */
 static mp_status point_of_turns(const mp_share_request *r, int64_t static_bytes, int64_t turn_bytes, point *out, bool *is_one,
                                 mp_error *err)
 {

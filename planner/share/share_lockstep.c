@@ -9,8 +9,8 @@
 
 /* ---- profiles ---- */
 
-/* Halves the number of levels of a memory profile. Two neighbouring levels become one level, with the bytes of the larger
- * one. */
+/* Halves the number of levels of a memory profile (intervals of constant bytes). Two neighbouring levels become one level, with
+ * the bytes of the larger level. */
 static void coarsen(mp_share_profile *p)
 {
     size_t n = 0;
@@ -26,8 +26,8 @@ static void coarsen(mp_share_profile *p)
     p->n = n;
 }
 
-/* Appends a level to a memory profile. A level of zero ticks is not appended, but raises the next level to its bytes. *raised
- * holds the bytes of such levels until the next level is appended. */
+/* Appends a level (an interval of constant bytes) to a memory profile. A level of zero ticks is not appended. Instead, the next
+ * level gets at least its bytes. *raised holds the bytes of such levels until the next level is appended. */
 static void append(mp_share_profile *p, int64_t ticks, int64_t bytes, int64_t *raised)
 {
     if (*raised > bytes) bytes = *raised;
@@ -84,8 +84,8 @@ void mp_share_profile_free(mp_share_profile *profile)
 
 /* ---- offsets ---- */
 
-/* A range [begin, end) of offsets in time between the two jobs. With these offsets, a certain level of the first job and a
- * certain level of the second job overlap in time. `bytes` is the sum of the two levels. */
+/* A range [begin, end) of offsets in ticks between the steps of the two jobs. With such an offset, a certain level of the first
+ * job's memory profile overlaps in time with a certain level of the second job's. `bytes` is the sum of the two levels. */
 typedef struct arc {
     int64_t begin, end, bytes;
 } arc;
@@ -103,7 +103,7 @@ static int64_t period_of(const mp_share_profile *p)
     return sum;
 }
 
-/* Finds the smallest and the largest level of a memory profile, in bytes. */
+/* Finds the smallest and the largest bytes of any level of a memory profile. */
 static void extremes_of(const mp_share_profile *p, int64_t *least, int64_t *most)
 {
     *least = *most = p->levels[0].bytes;
@@ -125,8 +125,8 @@ static size_t put_arc(arc *arcs, size_t n, int64_t begin, int64_t length, int64_
     return n;
 }
 
-/* Lists, for each pair of levels, one from each profile, the range of offsets with which they overlap. The ranges are sorted by
- * begin. */
+/* Lists, for each pair of levels, one from each job's memory profile, the range of offsets in time with which the two overlap.
+ * The ranges are sorted by begin. */
 static size_t list_arcs(const mp_share_profile *first, const mp_share_profile *second, int64_t period, arc *arcs)
 {
     size_t n = 0;
@@ -145,7 +145,8 @@ static size_t list_arcs(const mp_share_profile *first, const mp_share_profile *s
     return n;
 }
 
-/* Returns the smallest offset with which no two overlapping levels exceed the limit together; `period`: there is none. */
+/* Returns the smallest offset in ticks with which no two overlapping levels exceed the limit together; `period`: there is
+ * none. */
 static int64_t offset_within(const arc *arcs, size_t n, int64_t limit_bytes)
 {
     int64_t reached = 0;
@@ -219,7 +220,7 @@ static mp_status take_pairs(pair *pairs, size_t n, mp_share_lockstep *out, mp_er
     return MP_OK;
 }
 
-/* Copies a memory profile, and appends a wait so that it lasts for the whole period. */
+/* Copies a memory profile, and appends an idle time so that the profile lasts for the whole common period. */
 static mp_status padded(const mp_share_profile *p, int64_t static_bytes, int64_t period, mp_share_profile *out, mp_error *err)
 {
     const int64_t wait = period - period_of(p);

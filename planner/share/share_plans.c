@@ -27,8 +27,8 @@ static bool on_progress(const mp_progress *search, void *data)
     return tell(data, search);
 }
 
-/* Converts the ticks of a step to the ticks of all steps of the job, in the tick length of the result. Rounds up or down.
- * Returns -1 on overflow. */
+/* Converts the ticks of one step to the ticks of all steps of the job, in the tick length that the result uses. Rounds up or
+ * down. Returns -1 on overflow. */
 static int64_t in_unit(const planner *x, int64_t ticks, bool up)
 {
     const mp_share_plans_request *r = x->request;

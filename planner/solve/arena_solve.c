@@ -10,7 +10,8 @@
 #include "planner/solve/smallest.h"
 #include "planner/solve/solver.h"
 
-/* Most rounds without a time limit; factor by which later rounds are shorter than the first; most rounds with a time limit. */
+/* Three constants: most rounds without a time limit; the factor by which later rounds are shorter than the first; most rounds
+ * with a time limit. */
 enum { ROUNDS = 5, QUICKER = 2, LIMITED_ROUNDS = 16 };
 
 /* ---- one plan ---- */
@@ -73,8 +74,8 @@ static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_v
     return n_in_vain < 2 || next < plan->floor_bytes ? plan->peak_bytes + free_bytes : next;
 }
 
-/* True if there is a plan that fits and another round is not worth its time. The plan takes hardly longer than the plan that
- * exceeded the budget, or needs almost the budget of the next round. */
+/* True if another round is not worth its time, although a plan fits with its arena. The plan takes hardly longer than the plan
+ * that exceeded the budget, or needs almost the budget of the next round. */
 static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes)
 {
     enum { OF_TIME = 1000, OF_BYTES = 1000 };
@@ -89,7 +90,7 @@ typedef struct rounds {
     const mp_request *request; /* the caller's request */
     mp_request now;            /* the request for the present round */
     double start;
-    double again;  /* time for a round while no plan fits, as a fraction of the time limit */
+    double again;  /* time for a round as long as no plan fits with its arena, as a fraction of the time limit */
     bool is_ended; /* true if the caller has ended the search by its progress function */
 } rounds;
 
@@ -147,7 +148,7 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
     if (request->time_limit <= 0) return true;
     const double limit = request->time_limit, share = r->again * limit;
-    /* reserves a part of the remaining time for finding the arena */
+    /* a part of the remaining time is reserved for finding the offsets of the arena */
     const double left = (1 - MP_ARENA_LAYOUT_SHARE) * limit - (mp_clock_now() - r->start);
     r->now.time_limit = fits || left < share ? left : share;
     return left > 0;
@@ -179,7 +180,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         keep(&found, &later);
         if (!later.plan) {
             mp_answer_free(&later);
-            r.again *= 2; /* doubles the time of a round: the last round was too short, or its budget was too low */
+            r.again *= 2; /* doubles the time of the next round: the last round was too short, or its budget was too low */
             n_in_vain = 0;
             if (!last || fits || r.is_ended || request->time_limit <= 0) break;
             if (!ask_again(&r, NULL, last, next_budget(last, budget, 1))) break;
@@ -197,7 +198,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         else if (!fits || later.plan->ticks < fits->ticks)
             replace(&fits, &later.plan);
         mp_answer_free(&later);
-        /* the first plan fits at once, so the time reserved for arenas is still available for another round */
+        /* the first plan fits with its arena at once, so the time reserved for arenas is available for another round */
         const bool has_left = round == 0 && fits && found.stopped;
         if (round == 0 && fits && !has_left) break;
         if (!has_left && fits && (next <= fits->peak_bytes || is_near(fits, least_ticks, next))) break;

@@ -279,9 +279,9 @@ mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int6
     MP_CHECK(mp_plain_of(graph, &plain, err));
     MP_CHECK(mp_floor(plain.graph, &least_bytes, &node, err));
     for (int m = 1; m < (int)graph->n_tiers; m++) {
-        /* bytes that all tiers other than the device must hold together at some moment */
+        /* bytes that all tiers other than the device must hold together at some moment of the step */
         int64_t away = least_bytes - budget_bytes;
-        /* less the most bytes that all other tiers than tier m may hold */
+        /* minus the most bytes that these tiers can hold without tier m */
         for (int other = 1; other < (int)graph->n_tiers && away > 0; other++)
             if (other != m) away -= tier_bytes[other] ? tier_bytes[other] : away;
         if (away > floor_bytes[m]) floor_bytes[m] = away;

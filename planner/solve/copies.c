@@ -30,7 +30,7 @@ typedef struct search {
     /* linked lists of copies. first, per step: the first copy that begins before it. next, per copy: the next copy with the
      * same begin; -1: none */
     int *first, *next;
-    int *position; /* per step: its index in the order after the moves */
+    int *position; /* per step: its index in the order after the copies were moved */
 } search;
 
 /* Values of `lead`: the time between a copy's begin and its wait, as a multiple of the copy's seconds. Values above 1 allow for

@@ -35,8 +35,8 @@ static bool is_update(const search *x, int t)
     return x->graph->nodes[x->steps[t].node].phase == MP_PHASE_UPDATE;
 }
 
-/* Issues the steps [first, end), so that step `until` waits for them. *yes is true if the plan rules and the memory permit
- * that. */
+/* Tries to issue the steps [first, end) of the plan on the second stream, so that step `until` waits for them. *yes is true if
+ * the plan rules and the memory permit that. */
 static mp_status fits(const search *x, int first, int end, int until, bool *yes)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -153,7 +153,7 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         after = NULL;
         MP_CHECK(mp_plan_with_steps(graph, before, x.steps, &after, err));
         if (mp_plan_need(after) <= limit) break;
-        /* lowers the limit by the bytes over the budget; the factor doubles after each failed round */
+        /* lowers the limit by the bytes over the budget; the factor doubles in each further round of the loop */
         x.limit_bytes -= (mp_plan_need(after) - limit) << round;
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {

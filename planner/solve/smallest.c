@@ -101,7 +101,7 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     if (request->problem) MP_CHECK(mp_problem_of_ticks(&x.graph, request->problem, &problem, err));
     mp_request asked = {.graph = &x.graph,
                         .problem = problem,
-                        .budget_bytes = 0, /* no plan fits this budget, so the search only looks for smaller peaks */
+                        .budget_bytes = 0, /* no plan fits this budget, so the search only tries to find smaller peaks */
                         .wants_bound = true,
                         .solver = request->solver,
                         .own = request->own,

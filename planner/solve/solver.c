@@ -153,7 +153,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
         MP_CHECK(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
                                    search->best.ticks, search->best.solver, err));
     if (!mp_request_is_bounded(search->request)) return MP_OK;
-    /* a higher bound would not change the answer */
+    /* a higher lower bound would not change the answer */
     const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks;
     found->bound = is_needless ? search->known : search->proved;
     if (!search->request->explains_bound) return MP_OK;

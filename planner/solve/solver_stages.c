@@ -76,7 +76,8 @@ static void hand_on(stages *x, mp_plan **plan)
     *plan = NULL;
 }
 
-/* Returns the request of a stage that must end at the fraction `share` of the time limit. */
+/* Returns the request for a stage of the search (see the head of this file). The stage must end at the fraction `share` of the
+ * time limit. */
 static mp_request ask(const stages *x, const char *solver, double share)
 {
     const double LEAST = 1e-3, left = share * x->request->time_limit - (mp_clock_now() - x->start);

@@ -86,7 +86,8 @@ static void take_room(placing *x, int from, int to, int64_t bytes)
 
 /* A limit on the distance between copies and their update. With `anywhere`, copies to the device may begin even earlier. */
 typedef struct distance {
-    int updates; /* the limit as a number of updates; 0: copies are directly before and after their update */
+    /* the limit, in updates between a copy and its update; 0: the copies are directly before and after their update */
+    int updates;
     bool anywhere;
 } distance;
 

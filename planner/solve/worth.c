@@ -99,7 +99,8 @@ static mp_status try_tier(const mp_request *request, int tier, int64_t tier_byte
     if (answer.plan && with_arena) {
         const mp_arena_options options = {.capacity_bytes = asked.budget_bytes - answer.plan->static_bytes,
                                           .tier_bytes = asked.tier_bytes,
-                                          .stop = never}; /* the search for offsets may end as soon as the plan fits */
+                                          /* the search for offsets may end as soon as the plan's arena fits in the budget */
+                                          .stop = never};
         MP_CHECK(mp_arena_layout_within(request->graph, answer.plan, &options, err));
     }
     *fits = answer.plan && mp_request_fits_plan(&asked, answer.plan);

@@ -23,7 +23,7 @@ void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
 void mp_run_list_remove(const mp_runs *x, mp_run_list *list, int run)
 {
     const int at = mp_run_list_find(x, list, x->runs[run].position);
-    /* the run is missing from the list, because memory ran out when it was inserted */
+    /* the list does not contain the run, because memory ran out when the run was inserted */
     if (at >= list->n || list->runs[at] != run) return;
     memmove(list->runs + at, list->runs + at + 1, (size_t)(list->n - at - 1) * sizeof *list->runs);
     list->n--;
@@ -157,7 +157,8 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
 {
     const mp_graph *g = x->graph;
     size_t n = 0;
-    for (int pass = 0; pass < 2; pass++) { /* the first pass counts the entries, the second pass writes them */
+    /* the first pass counts the entries of all lists, the second pass writes the entries */
+    for (int pass = 0; pass < 2; pass++) {
         for (size_t k = 0; k < g->n_nodes; k++) {
             const mp_alternative *alternative = &g->nodes[k].alternatives[0];
             if (g->nodes[k].phase != MP_PHASE_UPDATE) continue;
@@ -184,7 +185,7 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
     return MP_OK;
 }
 
-/* Builds the list of storages that the wait of a node reads: all storages that the issued alternative reads, adds to or
+/* Builds the list of storages that the wait of an issued node reads: all storages that the issued alternative reads, adds to or
  * writes. */
 static void make_waits(mp_runs *x, int v)
 {

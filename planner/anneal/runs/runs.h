@@ -26,7 +26,7 @@ typedef struct mp_node_run {
     const mp_alternative *does;
     int mate;     /* for an issued run its wait, for a wait its issued run; -1: the run is neither */
     int position; /* position in the sparse order; -1: the run is not in the order */
-    bool is_on;   /* false while the run has only reserved a position and is not yet part of the order */
+    bool is_on;   /* false while a position is only reserved for the run, so that the run is not yet part of the order */
     bool is_wait;
     /* for an issued run: the time in ticks at which it ends, as computed by the last mp_runs_ticks_within */
     int64_t ended;
@@ -75,11 +75,12 @@ typedef struct mp_runs {
     mp_node_run *runs;
     int n_runs, n_spare, n_removed;
     int *spare;   /* unused run numbers */
-    int *removed; /* the runs removed since the last mp_runs_keep, so that mp_runs_undo can restore them */
+    int *removed; /* the runs removed since the last mp_runs_keep, stored so that mp_runs_undo can restore them */
     size_t runs_capacity, spare_capacity, removed_capacity;
-    int end;                          /* number of the run that represents the end of backward */
-    int64_t end_workspace_bytes;      /* workspace in bytes: the largest of all updates that run after backward */
-    mp_run_list *producers, *readers; /* per storage: the runs that produce it; the runs that read it or add to it (a sum) */
+    int end;                     /* number of the run that represents the end of backward */
+    int64_t end_workspace_bytes; /* workspace in bytes: the largest of all updates that run after backward */
+    /* per storage: list of the runs that produce it; list of the runs that read it or add to it (a sum) */
+    mp_run_list *producers, *readers;
     int *update_run; /* per gradient: the last run before its update, up to which the gradient is live; -1: none */
     int *gradients_start, *gradients; /* per storage that updates overwrite: the gradients that these updates read */
     mp_run_list *of_node;             /* per node: its runs */
@@ -118,7 +119,8 @@ static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list,
     }
     return low;
 }
-/* The first inserts a run into a list, the second removes it. The run must have the same position in both calls. O(n). */
+/* mp_run_list_insert inserts a run into a sorted list, mp_run_list_remove removes it. The run must have the same position in
+ * both calls. O(n). */
 void mp_run_list_insert(mp_runs *runs, mp_run_list *list, int run);
 void mp_run_list_remove(const mp_runs *runs, mp_run_list *list, int run);
 
@@ -177,7 +179,7 @@ void mp_runs_spread(mp_runs *runs);
 
 /* Reserves a position just before another run for a new run of a node. Does the same for its wait if the run is issued.
  * Neighbours shift if there is no empty position. Returns the run; -1: out of memory or no free position. The run has no effect
- * until it is turned on. */
+ * until mp_runs_turn_on. */
 int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
 /* Like mp_runs_reserve for an issued run, but reserves its wait before the run wait_before. */
 int mp_runs_issue(mp_runs *runs, int node, int alternative, int before_run, int wait_before);

@@ -65,7 +65,7 @@ static bool may_add(const mp_runs *x, int node, int s, int position, int without
 {
     const mp_graph *g = x->graph;
     const bool any = g->storages[s].any_sum_order;
-    bool before = true; /* true as long as the loop has only visited adders that precede this node in the node list */
+    bool before = true; /* true as long as every adder visited by the loop precedes this node in the node list */
     for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++) {
         const int other = g->adders[a];
         if (other == node) {
@@ -150,15 +150,15 @@ bool mp_runs_can_change(const mp_runs *x, int run, int alternative)
 
 /* ---- issued runs ---- */
 
-/* True if a run is issued before a position and the wait for it is after the position. */
+/* True if an issued run is in progress at a position: it is issued before the position, and the wait for it is after it. */
 static bool is_under_way(const mp_runs *x, int run, int position)
 {
     const mp_node_run *r = &x->runs[run];
     return r->mate >= 0 && !r->is_wait && r->position < position && mp_runs_position(x, r->mate) > position;
 }
 
-/* True if a run is issued on this channel, so that later copies on the channel start after the run has ended. channel -1:
- * always false. */
+/* True if a run is issued on the given channel. A later copy on this channel can start only after the run has ended. channel
+ * -1: always false. */
 static bool is_behind(const mp_runs *x, int run, int channel)
 {
     return x->runs[run].mate >= 0 && x->runs[run].does->channel == channel;
@@ -173,7 +173,8 @@ static bool is_incomplete(const mp_runs *x, int s, int position, int channel)
     return producer >= 0 && is_under_way(x, producer, position) && !is_behind(x, producer, channel);
 }
 
-/* True if storage s is being read by an issued run at a position: the run began before it, and its wait follows. */
+/* True if an issued run that uses storage s is in progress at a position: the run is issued before the position, and the wait
+ * for it is after it. */
 static bool is_being_read(const mp_runs *x, int s, int position)
 {
     const mp_graph *g = x->graph;
@@ -188,7 +189,7 @@ static bool is_being_read(const mp_runs *x, int s, int position)
     return false;
 }
 
-/* True if the list has a run between two positions. Waits, and runs issued on this channel, do not count. */
+/* True if a list of runs contains a run between two positions. Waits, and runs issued on the given channel, do not count. */
 static bool any_between(const mp_runs *x, const mp_run_list *list, int from, int to, int channel)
 {
     for (int k = mp_run_list_find(x, list, from + 1); k < list->n && mp_runs_position(x, list->runs[k]) < to; k++)
@@ -211,8 +212,8 @@ static bool adds_to(const mp_runs *x, int run, int s)
     return mp_list_has(x->runs[run].does->adds, x->runs[run].does->n_adds, s);
 }
 
-/* True if two runs may use the same sum while the first run is still in progress. That is so if both read the sum, or if the
- * later one reads it on the same channel. */
+/* True if a later run may use the sum s while the issued run is still in progress. That is so in two cases: both runs read the
+ * sum, or the later one reads it on the same channel. */
 static bool may_share(const mp_runs *x, int s, int issued, int later)
 {
     if (adds_to(x, later, s)) return false;

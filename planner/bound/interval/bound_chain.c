@@ -33,8 +33,8 @@ static void find_candidates(mp_bound_chain *c)
     }
 }
 
-/* Chooses the first points: divides the candidates into equal ranges and takes the candidate with the largest shortage from
- * each. */
+/* Chooses the first points (possible boundaries): divides the list of candidate nodes into equal ranges, and takes from each
+ * range the candidate with the largest shortage of memory. */
 static void spread_points(mp_bound_chain *c)
 {
     for (int p = 0; p < c->most; p++) {
@@ -47,8 +47,8 @@ static void spread_points(mp_bound_chain *c)
     }
 }
 
-/* Chooses the points of the next round: the points of the best chain, which begins at `best`, and near each of them further
- * candidates. These are `step` candidates apart. */
+/* Chooses the points (possible boundaries) of the next round. These are the points of the best chain, whose first point is
+ * `best`, and near each of them further candidate nodes. Neighbouring candidates are `step` list positions apart. */
 static void gather_points(mp_bound_chain *c, int best, int step, bool *chosen)
 {
     int n_chain = 0;
@@ -87,8 +87,8 @@ static int64_t ticks_to_end(mp_bound_chain *c, int i)
     return ticks;
 }
 
-/* Finds, for every point, the best chain that begins there. If two intervals begin at the same point, the shorter one has at
- * most the bound of the longer one. So most cuts can be skipped. */
+/* Finds, for every point, the best chain of intervals that begins at this point. If two intervals begin at the same point, the
+ * shorter one has at most the bound of the longer one. So most minimum cuts need not be computed. */
 static void find_chains(mp_bound_chain *c)
 {
     const bool chains = mp_bound_is_on(&c->options, MP_BOUND_DISJOINT);
@@ -125,8 +125,8 @@ static int best_start(const mp_bound_chain *c)
     return best;
 }
 
-/* Searches for the best chain of intervals between points. The first points are spread evenly. In later rounds the points are
- * closer and closer to the best chain. */
+/* Searches for the chain of intervals with the largest bound. The first points are spread evenly over the step. In each later
+ * round the points are closer to the best chain so far. */
 static mp_status search_chains(mp_bound_chain *c, mp_error *err)
 {
     MP_OWNED bool *chosen = mp_alloc((size_t)c->n_candidates, sizeof *chosen);

@@ -20,8 +20,8 @@ typedef struct couple {
     int n;
     size_t n_storages;
     int64_t *multiplier, *best_multiplier; /* in scaled ticks, per boundary and storage */
-    /* per boundary and storage: fraction of the storage that is live at the boundary, minus fraction available at the end of
-     * the previous interval; ONE is the whole storage */
+    /* per boundary and storage: the fraction of the storage that is live at the boundary, minus the fraction that is available
+     * at the end of the previous interval; ONE stands for the whole storage */
     int *excess;
     bool infeasible;
 } couple;

@@ -118,7 +118,8 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
 }
 
 /* Returns true if in every plan a producer of s runs no later than the first run of `node` (-1: no later than the end of the
- * step). If s is a sum, sets the capacity of the arcs to its adders: 0 for adders that may run later. */
+ * step). If s is a sum, also sets the capacities of the arcs to its adders. The capacity is 0 for an adder that may run
+ * later. */
 static bool bound_network_allow(mp_bound_interval *x, int s, int node)
 {
     bool is_certain = false;
@@ -131,7 +132,7 @@ static bool bound_network_allow(mp_bound_interval *x, int s, int node)
     return is_certain;
 }
 
-/* limit on the sum of the scaled ticks of all nodes, from which the scale is derived */
+/* limit on the sum of the scaled ticks of all nodes, from which the scale of ticks is derived */
 static const int64_t MOST_TICKS = INT64_C(1) << 40;
 
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
@@ -194,7 +195,7 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x);
 }
 
-/* True if a maker of the storage runs before the interval's start node in every plan. */
+/* True if, in every plan, a maker of the storage (a node that produces it) runs before the start node of the interval. */
 static bool is_made_before(const mp_bound_interval *x, const mp_certain_life *life)
 {
     for (int k = 0; k < life->n_makers; k++)

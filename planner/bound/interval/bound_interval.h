@@ -40,12 +40,12 @@ typedef struct mp_bound_interval {
     /* per storage: bytes of free memory that it occupies if it is live at the start; 0: none, or the interval does not read
      * it */
     int64_t *bytes;
-    int64_t *ticks;     /* per node: ticks that a run in the interval costs; 0 if the node's first run may be in the interval */
+    int64_t *ticks;     /* per node: ticks that a run of the node in the interval costs; 0 if the run may be the node's first */
     bool *must_be_live; /* per storage: it cannot be recomputed, and in every plan it is live from the start on */
     bool *can_be_made;  /* per storage: a node of the interval can produce it */
     /* per storage: it cannot be recomputed. If it was produced before the start, it is therefore live at the start */
     bool *must_pass;
-    /* set by mp_bound_interval_end: */
+    /* per storage: true if the list `required` contains it */
     int *required; /* the storages that nodes of the interval read in every alternative */
     size_t n_required;
     bool *is_required; /* per storage: it is in the list `required` */
@@ -58,8 +58,8 @@ typedef struct mp_bound_interval {
     const int64_t *live_multiplier, *reward;
     /* in scaled ticks per node: cost of a run in the interval, instead of `ticks`; NULL: `ticks` is used */
     const int64_t *run_ticks;
-    /* the labellings of the minimum cuts on both sides of the best multiplier: labels[0] needs more than the free memory,
-     * labels[1] fits */
+    /* labels[0] and labels[1] are the labellings of the minimum cuts on both sides of the best multiplier. labels[0] needs more
+     * than the free memory, labels[1] fits */
     struct mp_bound_labels {
         bool *live; /* per storage: in this labelling it is live at the start */
         /* per storage: live at the start or produced in the interval; only set for storages that the interval reads */
@@ -70,7 +70,7 @@ typedef struct mp_bound_interval {
     /* scratch of mp_bound_interval_solve: */
     int *stack;
     struct mp_bound_labels spare;
-    bool *runs; /* scratch, per node: it runs in the interval */
+    bool *runs; /* scratch, per node: true if the node runs in the interval */
 } mp_bound_interval;
 
 typedef struct mp_bound_value {

@@ -5,8 +5,8 @@
 
 #include "estimator/base/memory.h"
 
-/* `base`: the stage without which this stage cannot run; MP_BOUND_NODES: this stage needs no other stage that can be turned
- * off. */
+/* `base`: the stage of the bound without which this stage cannot run; MP_BOUND_NODES: it needs no other stage that can be
+ * turned off. */
 static const struct {
     const char *name;
     mp_bound_stage base;

@@ -130,8 +130,8 @@ static int by_worth(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* Returns an upper bound on the price that items k .. n - 1 of a knapsack can earn within `room` bytes: one item may be
- * included in part (fractional knapsack). */
+/* Returns an upper bound on the price that items k .. n - 1 of a knapsack can earn within `room` bytes. One item may be taken
+ * in part (fractional knapsack). */
 static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_t n, int64_t room)
 {
     int64_t sum = 0;

@@ -59,16 +59,17 @@ mp_status mp_bound_overlap_add(mp_bound_overlap *o, mp_bound_pair pair, mp_error
 /* Allocates the multipliers of all pairs added up to now, and sets them to zero. MP_NOMEM. */
 mp_status mp_bound_overlap_reserve(mp_bound_overlap *o, mp_error *err);
 
-/* Returns the index of the entry in `needed` for the pair and storage 0. */
+/* Returns the index in `needed` of the element for storage 0 and the interval between this pair of boundaries. */
 size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair);
 
-/* Sets, for a node and each interval between neighbouring boundaries, the share of a run's ticks that this interval counts
- * (o->run). The share is the node's ticks minus the shares of all longer intervals that contain the interval. It may be
+/* Distributes the ticks of a run of the node over the intervals that contain the run (o->run). Sets the share of each interval
+ * between neighbouring boundaries: the node's ticks minus the shares of all longer intervals that contain it. The share may be
  * negative. `pairs` must contain all intervals between neighbouring boundaries. */
 void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t node);
 
-/* Returns a lower bound at the present multipliers and decisions, in scaled ticks after nodes[0] without first runs. Each node
- * must precede the next. The value may be negative. INT64_MAX: no plan agrees with the decisions. One cut per pair. */
+/* Returns a lower bound on the recomputation after nodes[0], at the present multipliers and decisions; in scaled ticks, first
+ * runs not counted. Each node must precede the next. The value may be negative. INT64_MAX: no plan agrees with the decisions.
+ * One minimum cut per pair of boundaries. */
 int64_t mp_bound_overlap_value(mp_bound_overlap *o);
 
 /* ---- the linear programme over overlapping intervals, whose dual values are the multipliers ---- */

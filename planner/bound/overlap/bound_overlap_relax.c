@@ -36,7 +36,8 @@ struct mp_bound_relax {
     int *live;          /* per boundary and storage: number of the column "the storage is live at the boundary" */
     int *runs;          /* per boundary and node: number of the column "the node runs between this boundary and the next" */
     int *in;            /* per node: number of the column "the node runs in the current interval" */
-    /* per pair of boundaries and node: the row that limits how far the node runs in the interval; -1: none */
+    /* per pair of boundaries and node: number of the row that limits the fraction of the node that runs in the interval; -1:
+     * none */
     int *run_row;
     int *live_row, *n_rows; /* per pair of boundaries and storage: its first row, and the number of consecutive rows */
     /* per pair and storage: index of the last row that exists because the storage is live at the end of the interval */
@@ -92,8 +93,8 @@ static int run_column(mp_bound_relax *r, int i, int v)
     return r->runs[place];
 }
 
-/* Returns the column "node v runs in the interval". Its value is at most the value of the node's runs between the interval's
- * boundaries. */
+/* Returns the column "node v runs in the interval of pair p". Its value is at most the sum of the columns "v runs between a
+ * boundary and the next" within the interval. */
 static int in_column(mp_bound_relax *r, int p, int v)
 {
     const mp_bound_pair pair = r->o->pairs[p];
@@ -257,7 +258,8 @@ static double value_of(const mp_bound_relax *r, int column)
     return column == ALWAYS ? 1 : column < 0 ? 0 : r->linear.x[column];
 }
 
-/* Returns the fraction of s that is available in the interval, given the fraction of each node that runs in the interval. */
+/* Returns the fraction of storage s that is available in the interval, given for each node the fraction that runs in the
+ * interval. */
 static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
 {
     const int column = r->live[(size_t)pair.from * r->o->n_storages + (size_t)s];
@@ -269,8 +271,8 @@ static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
     return at_most_one(value_of(r, column) + made);
 }
 
-/* Returns the sum by which the solution violates the rows of an interval. Each node is assumed to run to the largest fraction
- * that its inputs allow. */
+/* Returns the sum by which the solution violates the rows of an interval. It assumes that each node runs to the largest
+ * fraction that its inputs allow. */
 static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
 {
     const mp_bound_overlap *o = r->o;

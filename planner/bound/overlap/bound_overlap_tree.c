@@ -8,7 +8,8 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-/* A leaf of the search tree: the decisions of its parent and one further decision. */
+/* A leaf of the branch-and-bound tree: the decisions of its parent and one further decision (a storage is live at a boundary,
+ * or not). */
 struct leaf {
     int parent;
     int place; /* the storage and the boundary of the decision, as boundary * n_storages + storage */
@@ -34,7 +35,8 @@ typedef struct tree {
     mp_pool *pool;           /* owns the three arrays below */
     struct history *history; /* per boundary and storage: the results of past decisions */
     unsigned char *basis;    /* scratch: a basis of the linear programme, saved before a look-ahead and restored afterwards */
-    bool *used;              /* per pair of boundaries: in some leaf, a multiplier of the pair was not zero */
+    /* per pair of boundaries: true if in some leaf of the search tree a multiplier of the pair was not zero */
+    bool *used;
 } tree;
 
 static int column_of(const tree *t, int place)
@@ -87,7 +89,7 @@ static mp_status drop_idle(tree *t, mp_error *err)
 }
 
 /* Chooses the intervals for the whole search tree: those between neighbouring boundaries, those from each boundary to the end,
- * and those whose rows the solutions of a few programmes violate. */
+ * and intervals whose rows are violated by the solutions of a few linear programmes. */
 static mp_status choose_pairs(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -105,8 +107,8 @@ static mp_status choose_pairs(tree *t, mp_error *err)
     return MP_OK;
 }
 
-/* Look-ahead: makes one more decision and runs a few iterations of the simplex algorithm. Returns the gain in the programme's
- * value. Then restores the programme. */
+/* Look-ahead: makes one further decision and runs a few iterations of the simplex algorithm. Returns the rise of the linear
+ * programme's optimum. Then undoes the decision. */
 static double look(tree *t, int place, bool live, double part)
 {
     enum { MOST = 1000000 };
@@ -142,8 +144,9 @@ static double score_of(double without, double with)
     return fmax(without, least) * fmax(with, least);
 }
 
-/* Rates the storages that the solution keeps live only in part, as places to branch. The score is the gain that the history
- * predicts. Without a history, it is the storage's share of the free memory. */
+/* Rates the decisions on which the search may branch: storages of which the solution keeps only a fraction live. The score is
+ * the gain that earlier branches on the storage predict. Without earlier branches, it is the fraction of the free memory that
+ * the storage needs. */
 static void score_places(const tree *t, double *part, double *score)
 {
     const mp_linear *l = mp_bound_relax_linear(t->relax);
@@ -162,7 +165,7 @@ static void score_places(const tree *t, double *part, double *score)
     }
 }
 
-/* Chooses the storage to branch on; -1: the solution keeps no storage live only in part. */
+/* Chooses the storage to branch on. -1: the solution keeps no storage live with a fraction between 0 and 1. */
 static mp_status choose_place(tree *t, int *place, mp_error *err)
 {
     const size_t n = (size_t)t->o.n * t->o.n_storages;
@@ -201,7 +204,7 @@ static mp_status solve_leaf(tree *t, int leaf, int *place, mp_error *err)
     return solved && value < INT64_MAX && t->work_left > 0 ? choose_place(t, place, err) : MP_OK;
 }
 
-/* Solves the linear programme of a leaf. *place: the storage and boundary to branch on; -1: none. */
+/* Solves the linear programme of a leaf of the search tree. *place: the storage and boundary to branch on; -1: none. */
 static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
 {
     *place = -1;

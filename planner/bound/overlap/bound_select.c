@@ -69,9 +69,9 @@ static int spread_place(int k, int n)
     return (int)(place * n / whole);
 }
 
-/* Adds boundaries until there are `most`. The sequence of spread_place yields places in the list of candidates. Of the
- * candidates near a place, the one with the least free memory is added, unless it was tried before. Only candidates after the
- * first boundary are considered. Returns the number of boundaries. */
+/* Adds boundaries until there are `most`. spread_place yields a sequence of positions in the list of candidates. Of the
+ * candidates near such a position, the one with the least free memory is added, unless it was tried before. Only candidates
+ * after the first boundary are considered. Returns the number of boundaries. */
 static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, mp_bound_selection *s)
 {
     int first = 0;
@@ -211,8 +211,8 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
 
 /* ---- branch and bound, with the best boundaries ---- */
 
-/* Returns the best candidate for a new boundary: its shortage is larger than that of its neighbours, and it is the largest such
- * shortage. -1: there is none. */
+/* Returns the best candidate for a new boundary, or -1. Its shortage of memory is larger than that of its neighbours in the
+ * list of candidates, and no other such candidate has a larger shortage. */
 static int next_peak(const mp_bound_chain *c, const int *nodes, int n)
 {
     int best = -1;

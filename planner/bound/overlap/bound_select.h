@@ -11,8 +11,8 @@ enum { MP_BOUND_MOST_SPLITS = 4 };
  * MP_BOUND_MOST_SPLITS more. On entry *ticks is the bound without coupling; on return it is the best bound found. MP_NOMEM. */
 mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err);
 
-/* The best boundaries found so far for overlapping intervals. The stages of the bound pass this struct on. It must be zero
- * before the first stage. */
+/* The best boundaries found so far for overlapping intervals. Each stage of the bound passes this struct to the next stage. It
+ * must be zero before the first stage. */
 typedef struct mp_bound_selection {
     int *nodes, n;
     int64_t value; /* the bound in scaled ticks that the boundaries of this selection prove */
@@ -21,7 +21,8 @@ typedef struct mp_bound_selection {
     /* state during one call of mp_bound_select: */
     int64_t rows, rows_per_pair; /* most rows of a linear programme; estimated number of rows per interval */
     int64_t work_left;           /* work left for linear programmes: iterations * rows (linear.h) */
-    int place;       /* candidates are tried in the order of spread_place; index of the next element of this sequence */
+    /* candidates are tried in the order of spread_place; this is the index of the next element of that order */
+    int place;
     bool is_done;    /* mp_bound_select was not ended early */
     bool *looked_at; /* per candidate: it was already tried as a boundary */
 } mp_bound_selection;
