@@ -115,6 +115,12 @@ mp_status mp_planning_solve_smallest(mp_planning *planning);
  * answer remains. */
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan);
 
+/* Answers like mp_planning_take, with the steps of a plan for the same graph at other sizes: bytes and ticks of storages and
+ * nodes may differ. The steps are replayed with the sizes of this graph, so the answer's peak and time are those of this graph.
+ * There is no bound. MP_REFUTED, or MP_INVALID as mp_timeline_build: the steps are no plan of this graph. Other errors as
+ * mp_planning_take. */
+mp_status mp_planning_replay(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan);
+
 /* Returns a number of the graph, the plan or the search by its name. -1: the name is unknown, or the value does not exist yet.
  *
  * - For a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes", "floor_bytes", "floor_node". The first request

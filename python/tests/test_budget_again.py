@@ -216,13 +216,13 @@ def test_training_goes_on_between_budgets(captures: list[int]) -> None:
 def test_the_smallest_plan_is_not_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing quicker is as small, the smallest runs that was found: a further search, cut short, may end with more."""
     searched: list[int | None] = []
-    inner = GraphPlanner._searched
+    inner = GraphPlanner.searched
 
     def search(self: GraphPlanner, target: int | None, options: Any) -> bool:
         searched.append(target)
         return target is None and searched.count(None) <= 2 and inner(self, target, options)
 
-    monkeypatch.setattr(GraphPlanner, "_searched", search)
+    monkeypatch.setattr(GraphPlanner, "searched", search)
     model, inputs = networks.make("transformer")
     memplan.compile(model, "min", cache="off")
     assert_like_eager(model, model, inputs)

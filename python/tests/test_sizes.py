@@ -14,6 +14,12 @@ import torch
 from against_eager import assert_like_eager, peak_of_step, static_bytes
 
 import memplan
+from memplan.costs import measure
+from memplan.costs.between import BETWEEN, position
+from memplan.costs.cache import Cache
+from memplan.library.planning import Planning
+from memplan.plan.other_sizes import REPLAYED
+from memplan.run import backend
 
 
 @pytest.fixture(autouse=True)
@@ -207,3 +213,115 @@ def test_a_number_that_decides_a_size_has_a_plan_for_each() -> None:
         {g.planned_bytes for g in compiled.memplan.graphs}, reverse=True
     )
     assert len(compiled.memplan.graphs) == 3
+
+
+class Counts:
+    """What a search or a measurement is made for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.timed, self.searches = list[Any](), list[Any]()
+        for owner, name, found in ((measure, "seconds_of", self.timed), (Planning, "solve", self.searches)):
+            monkeypatch.setattr(owner, name, self.counting(getattr(owner, name), found))
+        monkeypatch.setattr(backend, "COSTS", measure.Costs())
+
+    @staticmethod
+    def counting(inner: Any, found: list[Any]) -> Any:
+        def call(*args: Any) -> Any:
+            found.append(args)
+            return inner(*args)
+
+        return call
+
+    def taken(self) -> tuple[int, int]:
+        n = len(self.timed), len(self.searches)
+        self.timed.clear()
+        self.searches.clear()
+        return n
+
+
+def test_lengths_share_measurements_and_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A length between two measured ones needs neither times nor a search. Its plan is checked against a real step."""
+    counts = Counts(monkeypatch)
+    torch.manual_seed(0)
+    model = networks.Transformer(dropout=0.0)
+    eager = copy.deepcopy(model)
+    longest = memplan.estimate(model, networks.sequences(8, 60), budget="floor+60%", cache="off")
+    memplan.compile(model, longest.budget_bytes, cache="off")
+    for length, wanted in ((60, None), (32, None), (59, (0, 0)), (47, (0, None)), (46, (0, 0)), (45, (0, 0)), (58, (0, 0))):
+        counts.taken()
+        inputs = networks.sequences(8, length)
+        assert_like_eager(model, model, inputs, eager=eager, steps=1)
+        for n, most in zip(counts.taken(), wanted or ()):
+            assert most is None or n == most, length
+        graph = model.memplan.graphs[-1]
+        measured = static_bytes(model, inputs) + peak_of_step(model, inputs)
+        assert abs(measured - graph.planned_bytes) <= 0.01 * measured, length
+        assert graph.planned_bytes <= graph.budget_bytes == longest.budget_bytes
+        assert [n in graph.notes for n in (REPLAYED, BETWEEN)] == [(wanted or (1, 1))[1] == 0, length not in (60, 32)], length
+        for p in [*model.parameters(), *eager.parameters()]:
+            p.grad = None
+
+
+def test_the_largest_batch_shares_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8, 16 and 32 are tried by doubling; 24 lies between two measured batches."""
+    torch.manual_seed(0)
+    model, timed = networks.Transformer(dropout=0.0, layers=1), dict[int, int]()
+    budget = memplan.estimate(model, networks.sequences(24, 16), cache="off").keep_all_bytes
+    counts = Counts(monkeypatch)
+
+    def inputs(batch: int) -> tuple[torch.Tensor, torch.Tensor]:
+        timed.update(dict.fromkeys(list(timed)[-1:], counts.taken()[0]))
+        timed[batch] = 0
+        return networks.sequences(batch, 16)
+
+    batch, report = memplan.fit(model, inputs, budget, least=8, step=8, most=32, overhead=0.0, cache="off")
+    assert batch == 24 and report is not None and report.planned_bytes <= budget and BETWEEN in report.graphs[0].notes
+    assert list(timed) == [8, 16, 32, 24] and all(timed[b] > 0 for b in (8, 16, 32)) and counts.taken()[0] == 0
+
+
+POINTS = [
+    # sizes of two measured calls with their seconds, sizes of a third, and its seconds by hand
+    (((64, 8), 1.0), ((128, 8), 2.0), (96, 8), 1.5),  # a product is linear in the length
+    (((64, 64), 1.0), ((128, 128), 4.0), (96, 96), 2.25),  # attention is quadratic
+    (((64, 4096), 1.0), ((128, 16384), 4.0), (96, 9216), 2.25),  # and so are its strides
+    (((64, 63), 1.0), ((128, 127), 2.0), (96, 95), 1.5),  # labels are one shorter
+    (((64, 8), 1.0), ((128, 8), 2.0), (130, 8), None),  # outside
+    (((64, 8), 1.0), ((129, 8), 2.0), (96, 8), None),  # too far apart
+    (((64, 8), 1.0), ((128, 16), 2.0), (70, 15), None),  # length and batch change, but not together
+    (((64, 8), 1.0), ((128, 8), 2.0), (96, 9), None),  # another width
+    (((0, 8), 1.0), ((128, 8), 2.0), (96, 8), None),
+]
+
+
+@pytest.mark.parametrize(("low", "high", "sizes", "seconds"), POINTS)
+def test_seconds_between_two_sizes(low: Any, high: Any, sizes: Any, seconds: float | None) -> None:
+    at = position(low[0], sizes, high[0])
+    assert (at is None) == (seconds is None)
+    if at is not None:
+        assert low[1] ** (1 - at) * high[1] ** at == pytest.approx(seconds, rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "make"), [("unet", networks.pictures), ("recurrent", networks.sequences)])
+def test_bytes_between_two_sizes_are_measured(name: str, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call whose seconds are interpolated has the bytes of a call that is measured alone."""
+    model, _ = networks.make(name)
+    costs, calls = measure.Costs(), dict[Any, measure.Cost]()
+    monkeypatch.setattr(backend, "COSTS", costs)
+    for batch in (4, 8, 6):
+        calls.clear()
+        inner = type(costs).measure
+
+        def keep(self: Any, nodes: Any, *args: Any, inner: Any = inner) -> Any:
+            found = inner(self, nodes, *args)
+            calls.update(found)
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(measure.Costs, "measure", keep)
+            memplan.estimate(model, make(batch), cache="off")
+    whole = measure.Costs().measure(list(calls), Cache("off"))
+    between = [node for node, cost in calls.items() if cost.is_between]
+    assert len(between) > len(calls) / 2
+    for node in between:
+        assert calls[node].workspace_bytes == whole[node].workspace_bytes, node
+        assert calls[node].result_bytes == whole[node].result_bytes, node

@@ -343,7 +343,7 @@ static mp_status planning_new(public_world *w, mp_error *err)
     return p ? MP_OK : MP_NO_MEMORY(err);
 }
 
-enum { ADD_STORAGE, ADD_NODE, CONNECT, FINISH, SMALLEST, SOLVE, TAKE, NUMBER, HOLDERS, OFFLOAD };
+enum { ADD_STORAGE, ADD_NODE, CONNECT, FINISH, SMALLEST, SOLVE, TAKE, REPLAY, NUMBER, HOLDERS, OFFLOAD };
 
 /* Builds a handle up to `stage`, whose call is limited. A failure must leave its message, and the same call may be repeated. */
 static mp_status handled(public_world *w, int stage, mp_error *err)
@@ -382,6 +382,9 @@ static mp_status handled(public_world *w, int stage, mp_error *err)
                 break;
             case TAKE:
                 PUBLIC_LIMITED(w, answer, -(long)mp_planning_take(p, 100, mp_planning_plan(p)));
+                break;
+            case REPLAY:
+                PUBLIC_LIMITED(w, answer, -(long)mp_planning_replay(p, 100, mp_planning_plan(p)));
                 break;
             case NUMBER:
                 PUBLIC_LIMITED(w, answer, mp_planning_number(p, "floor_bytes"));
@@ -423,6 +426,7 @@ HANDLED(planning_finish, FINISH)
 HANDLED(planning_solve_smallest, SMALLEST)
 HANDLED(planning_solve, SOLVE)
 HANDLED(planning_take, TAKE)
+HANDLED(planning_replay, REPLAY)
 HANDLED(planning_number, NUMBER)
 HANDLED(planning_holders, HOLDERS)
 HANDLED(planning_offload, OFFLOAD)
@@ -484,6 +488,7 @@ const public_call public_models[] = {{"mp_communicator_open", communicator_open}
                                      {"mp_planning_solve_smallest", planning_solve_smallest},
                                      {"mp_planning_solve", planning_solve},
                                      {"mp_planning_take", planning_take},
+                                     {"mp_planning_replay", planning_replay},
                                      {"mp_planning_number", planning_number},
                                      {"mp_planning_holders", planning_holders},
                                      {"mp_planning_offload", planning_offload},

@@ -7,6 +7,7 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/graph_json.h"
+#include "memplan/planning.h"
 #include "planner/solve/solver.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/corruptions.h"
@@ -245,4 +246,85 @@ TEST(an_output_in_place_does_not_hide_its_input)
     }
     mp_plan_free(plan);
     mp_graph_free(g);
+}
+
+/* ---- a plan at other sizes of its graph ---- */
+
+enum { LAYERS = 16 };
+
+/* A chain of layers. Each activation and gradient has `bytes`, each forward takes `ticks`, each backward twice as much. */
+static mp_planning *chain(int n, int64_t bytes, int64_t ticks)
+{
+    int a[LAYERS + 2], g[LAYERS + 2];
+    mp_planning *p = mp_planning_new("chain", 1);
+    for (int k = 0; k <= n; k++) a[k] = mp_planning_add_storage(p, "a", k ? "activation" : "input", bytes);
+    for (int k = 0; k <= n; k++) g[k] = mp_planning_add_storage(p, "g", "activation_gradient", bytes);
+    for (int k = 1; k <= n; k++) {
+        const int f = mp_planning_add_node(p, "f", "Layer", "forward", ticks, 0);
+        assert_int_equal(mp_planning_connect(p, f, "reads", &a[k - 1], 1), MP_OK);
+        assert_int_equal(mp_planning_connect(p, f, "writes", &a[k], 1), MP_OK);
+    }
+    const int loss = mp_planning_add_node(p, "loss", "Loss", "loss", ticks, 0);
+    assert_int_equal(mp_planning_connect(p, loss, "reads", &a[n], 1), MP_OK);
+    assert_int_equal(mp_planning_connect(p, loss, "writes", &g[n], 1), MP_OK);
+    for (int k = n; k >= 1; k--) {
+        const int b = mp_planning_add_node(p, "b", "Layer", "backward", 2 * ticks, 0);
+        assert_int_equal(mp_planning_connect(p, b, "reads", (const int[]){a[k - 1], g[k]}, 2), MP_OK);
+        assert_int_equal(mp_planning_connect(p, b, "writes", &g[k - 1], 1), MP_OK);
+    }
+    if (mp_planning_finish(p) != MP_OK) fail_msg("%s", mp_planning_message(p));
+    return p;
+}
+
+/* All sizes of the second chain are multiples of the first one's, so its peak and time are these multiples. */
+TEST(a_replayed_plan_has_the_numbers_of_the_other_sizes)
+{
+    int before[256], after[256];
+    mp_planning *p = chain(LAYERS, 100, 1), *larger = chain(LAYERS, 300, 7);
+    assert_int_equal(mp_planning_solve(p, 1000), MP_OK);
+    const int64_t peak = mp_planning_number(p, "planned_bytes"), ticks = mp_planning_number(p, "planned_ticks");
+    assert_in_range(ticks, mp_planning_number(p, "keep_all_ticks") + 1, 1000);
+    assert_string_not_equal(mp_planning_hash(p), mp_planning_hash(larger));
+    assert_int_equal(mp_planning_take(larger, 3000, mp_planning_plan(p)), MP_INVALID); /* the plan of another graph */
+    if (mp_planning_replay(larger, 3000, mp_planning_plan(p)) != MP_OK) fail_msg("%s", mp_planning_message(larger));
+    assert_int_equal(mp_planning_number(larger, "planned_bytes"), 3 * peak);
+    assert_int_equal(mp_planning_number(larger, "planned_ticks"), 7 * ticks);
+    assert_int_equal(mp_planning_number(larger, "bound_ticks"), -1);
+    const size_t n = mp_planning_steps(p, before, 256);
+    assert_int_equal(mp_planning_steps(larger, after, 256), n);
+    assert_memory_equal(before, after, n * sizeof *before);
+    /* a budget one byte below its peak at these sizes */
+    assert_int_equal(mp_planning_replay(larger, 3 * peak - 1, mp_planning_plan(p)), MP_INFEASIBLE);
+    assert_int_equal(mp_planning_number(larger, "planned_bytes"), -1);
+    assert_int_equal(mp_planning_number(larger, "smallest_bytes"), 3 * peak);
+    mp_planning_free(p);
+    mp_planning_free(larger);
+}
+
+TEST(steps_of_another_graph_are_refused)
+{
+    mp_planning *p = chain(LAYERS, 100, 1), *shorter = chain(LAYERS - 1, 100, 1), *longer = chain(LAYERS + 1, 100, 1);
+    assert_int_equal(mp_planning_solve(p, 1000), MP_OK);
+    assert_int_equal(mp_planning_solve(shorter, 900), MP_OK);
+    const int64_t before = mp_planning_number(shorter, "planned_bytes");
+    assert_int_not_equal(mp_planning_replay(shorter, 1000, mp_planning_plan(p)), MP_OK);
+    assert_int_equal(mp_planning_number(shorter, "planned_bytes"), before); /* unchanged */
+    assert_int_not_equal(mp_planning_replay(longer, 1000, mp_planning_plan(p)), MP_OK);
+    assert_int_equal(mp_planning_number(longer, "planned_bytes"), -1);
+    mp_planning_free(p);
+    mp_planning_free(shorter);
+    mp_planning_free(longer);
+}
+
+TEST(a_missing_part_has_a_sentence)
+{
+    assert_int_equal(mp_planning_replay(NULL, 100, NULL), MP_INVALID);
+    mp_planning *p = chain(1, 100, 1), *open = mp_planning_new("open", 1);
+    assert_int_equal(mp_planning_replay(p, 100, NULL), MP_INVALID);
+    assert_string_equal(mp_planning_message(p), "there is no plan");
+    assert_int_equal(mp_planning_solve(p, INT64_MAX), MP_OK);
+    assert_int_equal(mp_planning_replay(open, 100, mp_planning_plan(p)), MP_INVALID);
+    assert_string_equal(mp_planning_message(open), "the graph is not finished");
+    mp_planning_free(p);
+    mp_planning_free(open);
 }

@@ -3,11 +3,12 @@
 model = memplan.compile(model, budget="8GiB")
 """
 
-from memplan.api import compile, estimate, fit
+from memplan.api import compile, estimate
 from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanError
 from memplan.explain.saved import saved
 from memplan.explain.watching import explain_oom
 from memplan.in_place import uncompile
+from memplan.largest import fit
 from memplan.plan.graph_report import GraphReport
 from memplan.report import Report
 from memplan.run.by_name import register

@@ -1,18 +1,17 @@
-"""The public functions compile, estimate and fit."""
+"""The public functions compile and estimate."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from memplan.budget import Budget, gradient_bytes, only_bytes
-from memplan.errors import BudgetError, MemplanError, RankError
+from memplan.errors import MemplanError, RankError
 from memplan.graph.distributed import refuse_sharded
 from memplan.graph.meant import Region
 from memplan.in_place import InPlace, as_before, inner, place_of, uncompile
@@ -22,7 +21,7 @@ from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated
-from memplan.run.eagerly import CANNOT_CAPTURE, SKIPPED, Eagerly, reason_of
+from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
 from memplan.run.handed import NAME, Handed
 from memplan.run.otherwise import Surroundings
 from memplan.run.parts import Parts
@@ -337,64 +336,3 @@ def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: Mappi
     except Estimated:
         return backend.report
     raise MemplanError("there is nothing to train: no output depends on a parameter that requires a gradient")
-
-
-def fit(
-    model: Any,
-    make_inputs: Callable[[int], Sequence[Any] | Mapping[str, Any]],
-    budget: Budget = "auto",
-    *,
-    overhead: float = 0.2,
-    least: int = 1,
-    step: int = 1,
-    most: int = 1 << 16,
-    **options: Any,
-) -> tuple[int, Report | None]:
-    """Find the largest batch whose step fits the budget with at most this extra time, by doubling, then by bisection.
-
-    Args:
-        model: a module or a function.
-        make_inputs: makes the model's inputs for a batch; a dictionary is passed as keyword arguments.
-        budget: as in compile.
-        overhead: the largest permitted time of recomputation, as a fraction of the step's time.
-        least: the smallest batch that is tried. BatchNorm cannot train on 1.
-        step: only `least`, `least + step`, `least + 2 * step` and so on are tried.
-        most: the largest batch that may be tried.
-        **options: as in estimate.
-
-    Returns:
-        The batch and its report; 0 and None if not even `least` fits.
-
-    Raises:
-        MemplanError: the model cannot train on a batch of `least`.
-    """
-    for name, value in (("least", least), ("step", step), ("most", most)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise MemplanError(f"{name}={value!r} is no batch: write a whole number from 1 on")
-    if most < least:
-        raise MemplanError(f"least={least} is above most={most}: no batch lies between them")
-
-    def tried(batch: int) -> Report | None:
-        inputs = make_inputs(batch)
-        args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (inputs, {})
-        try:
-            report = estimate(model, args, budget=budget, kwargs=kwargs, **options)
-        except BudgetError:
-            return None
-        except MemplanError as error:
-            if batch > least or not str(error).startswith(CANNOT_CAPTURE):
-                raise
-            raise MemplanError(f"fit begins with a batch of {least}; BatchNorm needs a larger least=: {error}") from None
-        if math.isnan(report.overhead):
-            raise MemplanError("how much longer a step takes is not known on the meta device: name one (device='h100')")
-        return report if report.overhead <= overhead else None
-
-    n, best, next_one = 0, None, 1  # n: number of the largest batch size that fits (1 is `least`); best: its report
-    above = (most - least) // step + 1  # number of batch sizes from `least` to `most` that the search may try
-    while next_one <= above and (found := tried(least + (next_one - 1) * step)) is not None:
-        n, best, next_one = next_one, found, 2 * next_one
-    above = min(next_one - 1, above)
-    while above > n:
-        found = tried(least + ((middle := (n + above + 1) // 2) - 1) * step)
-        n, best, above = (middle, found, above) if found is not None else (n, best, middle - 1)
-    return (least + (n - 1) * step, best) if n else (0, None)

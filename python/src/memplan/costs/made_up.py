@@ -25,20 +25,21 @@ COUNTS = "bag_size"
 WITH_LARGE_VALUES = frozenset((torch.ops.aten.linalg_matrix_exp.default,))
 
 
-def made_up(value: Any) -> Any:
+def made_up(value: Any, is_timed: bool = True) -> Any:
     """Return a real tensor with the layout of a fake one. The storage has full size, because some operators copy all of it.
 
     Values are small positive random numbers, which are valid for every operator. Integers are zero, which is a valid index.
-    Masks select everything, for the largest memory use.
+    Masks select everything, for the largest memory use. Numbers may be equal if the call is not timed.
     """
     if not isinstance(value, torch.Tensor):
         return number_now(value)
     n = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) if value.numel() else 0
     memory = torch.empty(max(n, storage_bytes(value) // value.element_size()), dtype=value.dtype, device=value.device)
-    if value.dtype.is_floating_point:
+    is_number = value.dtype.is_floating_point
+    if is_number and is_timed:
         memory[:n].normal_().abs_().mul_(0.02)
     else:
-        memory[:n].fill_(value.dtype == torch.bool)
+        memory[:n].fill_(0.02 if is_number else value.dtype == torch.bool)
     return memory.as_strided(tuple(value.shape), tuple(value.stride()))
 
 

@@ -15,7 +15,7 @@ import math
 import operator
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ import torch
 from torch import fx
 from torch.profiler import record_function
 
+from memplan.costs.between import Points
 from memplan.costs.cache import Cache
 from memplan.costs.made_up import depends_on_values, fill_arguments, made_up
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
@@ -41,10 +42,6 @@ BYTES_PER_SECOND = 1e10  # assumed memory bandwidth for the cost of operators th
 LATENCY = 20e-6  # assumed latency of a collective in seconds
 # Operators that read memory which only another operator can fill. With other contents they crash the process.
 OPAQUE = {"aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
-RNN_BATCH = -2  # index of the batch dimension in an LSTM layer's tensors
-RNN_WITH_BATCH = (0, 5, 6)  # indices of an LSTM layer's arguments that have a batch dimension: input, hidden state, cell state
-# FEW: reduced batch sizes for bytes_of_more, in order of preference; PART: twice such a size is at most 1/PART of the batch
-FEW, PART = (8, 4, 2), 4
 MARK = "memplan call"
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # without this variable, the profiler logs messages about itself
 
@@ -55,11 +52,13 @@ class Cost:
 
     `result_bytes`: sizes of the storages of the results, in their order; empty if unknown. A storage may be larger than its
     result. For example, a scalar loss may occupy memory of the size of its argument.
+    `is_between`: the seconds are interpolated between two other sizes.
     """
 
     seconds: float
     workspace_bytes: int
     result_bytes: tuple[int, ...] = ()
+    is_between: bool = False
 
 
 def is_whole(tensor: torch.Tensor) -> bool:
@@ -94,7 +93,7 @@ def behind_forward(*args: Any) -> tuple[Any, ...]:
     return (*inputs, output, hy, cy, *gradients, *args[13:22], workspace)
 
 
-def call_of(node: fx.Node, runs_makers: bool = False) -> Callable[[], Any]:
+def call_of(node: fx.Node, runs_makers: bool = False, is_timed: bool = True) -> Callable[[], Any]:
     """Return the node's call on artificial arguments.
 
     `runs_makers`: run operators with several results, and use the layouts that they return. Under autocast, a batch
@@ -106,7 +105,7 @@ def call_of(node: fx.Node, runs_makers: bool = False) -> Callable[[], Any]:
             return a
         if runs_makers and a.target is operator.getitem and isinstance(a.args[0], fx.Node):
             return fx.node.map_aggregate(call_of(a.args[0])()[a.args[1]], made_up)
-        return fx.node.map_aggregate(a.meta.get("val"), made_up)
+        return fx.node.map_aggregate(a.meta.get("val"), functools.partial(made_up, is_timed=is_timed))
 
     function: Any = node.target
     args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), argument)
@@ -186,6 +185,13 @@ def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
     return found
 
 
+def workspaces_of(call: Callable[[str], Callable[[], Any]], nodes: Mapping[str, fx.Node]) -> dict[str, int]:
+    """Return the workspaces of these nodes' calls in bytes. `call` makes the call of a key."""
+    on_host = [key for key, node in nodes.items() if device_of(node).type != "cuda"]
+    found = dict(zip(on_host, host_workspaces(map(call, on_host)))) if on_host else {}
+    return found | {key: cuda_workspace(call(key), device_of(node)) for key, node in nodes.items() if key not in found}
+
+
 def apart(call: Callable[[], T]) -> T:
     """Run a call during a compilation, with real tensors, without gradients or autocast. The random state is restored."""
     cuda: Any = torch.cuda
@@ -200,59 +206,6 @@ def apart(call: Callable[[], T]) -> T:
         return in_thread(run)
 
 
-def bytes_of_rnn(values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sizes of an LSTM layer's results, and of all its memory requests."""
-    return bytes_of_more(torch.ops.memplan.rnn_layer.default, values, RNN_BATCH, RNN_WITH_BATCH)
-
-
-def bytes_of_more(
-    operator: Any, values: Sequence[Any], dim: int, with_batch: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the bytes of an operator's results and of its memory requests (negative: freed), for large arguments.
-
-    Both kinds of sizes are known only after a run. They grow linearly with the batch, apart from rounding to pages. The
-    arguments may be too large for the memory. The operator therefore runs with two smaller batches, and the sizes are
-    extrapolated.
-
-    Args:
-        operator: the operator.
-        values: arguments with the full batch.
-        dim: the batch dimension of these arguments.
-        with_batch: indices of the arguments that have a batch dimension.
-    """
-
-    def zeros(k: int, n: int) -> torch.Tensor:
-        shape = list(values[k].shape)
-        if k in with_batch:
-            shape[dim] = n
-        made = torch.zeros(shape, dtype=values[k].dtype, device=values[k].device)
-        is_last = len(shape) == 4 and values[k].is_contiguous(memory_format=torch.channels_last)
-        return made.contiguous(memory_format=torch.channels_last) if is_last else made
-
-    def run(n: int) -> tuple[list[int], list[int]]:
-        arguments = [zeros(k, n) if isinstance(v, torch.Tensor) else v for k, v in enumerate(values)]
-        with memory_events() as events:
-            made = operator(*arguments)
-        asked = [e.cpu_memory_usage() for e in events if e.kind() == "memory_alloc"]
-        return [storage_bytes(t) for t in tensors_of(made)], asked
-
-    batch = int(values[0].shape[dim])
-    for few in FEW:
-        if few > FEW[-1] and 2 * few * PART > batch:
-            continue
-        try:
-            a, b = apart(lambda n=few: (run(n), run(2 * n)))  # type: ignore[misc]
-            break
-        except RuntimeError:  # the memory does not suffice for this reduced batch, so the next smaller one is tried
-            if few == FEW[-1]:
-                raise
-
-    def grown(of_few: Sequence[int], of_more: Sequence[int]) -> tuple[int, ...]:
-        return tuple(math.ceil(x + (y - x) / few * (batch - few)) for x, y in zip(of_few, of_more))
-
-    return grown(a[0], b[0]), grown(a[1], b[1]) if len(a[1]) == len(b[1]) else ()
-
-
 def device_of(node: fx.Node) -> torch.device:
     return device_of_first(node.meta.get("val"))
 
@@ -263,6 +216,7 @@ class Costs:
     def __init__(self) -> None:
         self.known: dict[str, Cost] = {}
         self.failed: set[str] = set()
+        self.points, self.placed = Points(), set[str]()  # measured calls, and the texts of those among them
 
     def measure(
         self, nodes: Iterable[fx.Node], cache: Cache, told: Callable[[int, int], None] = lambda n, of: None
@@ -272,21 +226,56 @@ class Costs:
         self.known.update({key: unmeasured(node) for node, key in keys.items() if is_unmeasured(node)})
         if any(key not in self.known for key in keys.values()):
             self._read(cache)
+        self._place(keys)
         new = {key: node for node, key in reversed(keys.items()) if key not in self.known}
         if new:
             apart(lambda: self._measure_new(dict(reversed(new.items())), told))
             cache.keep_costs({key: dataclasses.astuple(self.known[key]) for key in new if key not in self.failed})
+            self._place(keys)
         return {node: self.known[key] for node, key in keys.items()}
+
+    def _place(self, keys: Mapping[fx.Node, str]) -> None:
+        """Let the measured calls among these serve other sizes."""
+        for node, key in keys.items():
+            if key in self.known and key not in self.placed:
+                self.placed.add(key)
+                if not (self.known[key].is_between or key in self.failed or is_unmeasured(node)):
+                    self.points.add(node, self.known[key].seconds)
 
     def _read(self, cache: Cache) -> None:
         for key, kept in cache.read_costs().items():
             with contextlib.suppress(TypeError, ValueError, OverflowError):
-                seconds, workspace_bytes, result_bytes = kept
-                cost = Cost(float(seconds), int(workspace_bytes), tuple(map(int, result_bytes)))
+                seconds, workspace_bytes, result_bytes, *is_between = kept
+                cost = Cost(float(seconds), int(workspace_bytes), tuple(map(int, result_bytes)), is_between == [True])
                 if is_possible(cost):
                     self.known.setdefault(key, cost)
 
+    def _interpolate(self, nodes: Mapping[str, fx.Node]) -> None:
+        """Find the seconds of calls between two measured sizes. Each of these calls runs once, for its bytes."""
+        sizes: dict[str, tuple[int, ...]] = {}
+
+        def call(key: str) -> Callable[[], Any]:
+            made: Callable[[], Any] | None = None
+            with contextlib.suppress(*NOT_RUN):
+                made = call_of(nodes[key], is_timed=False)
+
+            def run() -> Any:
+                result = None
+                with contextlib.suppress(*NOT_RUN):
+                    if made is not None:
+                        result = made()
+                        sizes[key] = tuple(storage_bytes(t) for t in tensors_of(result))
+                return result
+
+            return run
+
+        seconds = {key: s for key, node in nodes.items() if (s := self.points.seconds(node)) is not None}
+        workspaces = workspaces_of(call, {key: nodes[key] for key in seconds})
+        self.known.update({key: Cost(seconds[key], workspaces[key], sizes[key], True) for key in sizes})
+
     def _measure_new(self, new: dict[str, fx.Node], told: Callable[[int, int], None]) -> None:
+        self._interpolate(new)
+        new = {key: node for key, node in new.items() if key not in self.known}
         runs_makers: dict[str, bool] = {}
         seconds: dict[str, tuple[float, tuple[int, ...]]] = {}
         for n, (key, node) in enumerate(new.items()):
@@ -302,11 +291,8 @@ class Costs:
         def call(key: str) -> Callable[[], Any]:
             return call_of(new[key], runs_makers[key])
 
-        on_host = [key for key in seconds if device_of(new[key]).type != "cuda"]
-        workspaces = dict(zip(on_host, host_workspaces(map(call, on_host)))) if on_host else {}
+        workspaces = workspaces_of(call, {key: new[key] for key in seconds})
         for key in seconds:
-            if key not in workspaces:
-                workspaces[key] = cuda_workspace(call(key), device_of(new[key]))
             self.known[key] = Cost(seconds[key][0], workspaces[key], seconds[key][1])
 
     def not_run(self, nodes: Iterable[fx.Node]) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from memplan.costs.measure import bytes_of_more, bytes_of_rnn
+from memplan.costs.larger import bytes_of_more, bytes_of_rnn
 from memplan.errors import MemplanError
 from memplan.explain.account import LEAF, OTHER, Account, Piece
 from memplan.explain.calls import Call, Sized, given

@@ -38,6 +38,7 @@ CALLS: dict[str, tuple[object, ...]] = {
     "mp_planning_solve": (c_int, c_void_p, c_int64),
     "mp_planning_solve_smallest": (c_int, c_void_p),
     "mp_planning_take": (c_int, c_void_p, c_int64, c_void_p),
+    "mp_planning_replay": (c_int, c_void_p, c_int64, c_void_p),
     "mp_planning_hash": (c_char_p, c_void_p),
     "mp_planning_number": (c_int64, c_void_p, c_char_p),
     "mp_planning_steps": (c_size_t, c_void_p, Ints, c_size_t),

@@ -152,6 +152,16 @@ def room_bytes(device: str) -> int:
     return int(library().mp_planning_room(text(device)))
 
 
+class Plan:
+    """A plan of the library, which this object owns."""
+
+    def __init__(self, handle: c_void_p) -> None:
+        self.library, self.handle = library(), handle
+
+    def __del__(self) -> None:
+        self.library.mp_plan_free(self.handle)
+
+
 class Planning:
     """A planning problem in the library: add storages and nodes, finish, then solve and query.
 
@@ -279,21 +289,27 @@ class Planning:
         self._must(status)
         return True
 
+    def read(self, path: str | os.PathLike[str]) -> Plan:
+        """Return the plan that save_plan has written to a file. Raises MemplanError if it is no plan of this graph."""
+        plan, name = c_void_p(), file_name(path)
+        error = self.library.mp_planning_error(self.handle)
+        self._must(self.library.mp_plan_read(name, self._graph(), byref(plan), error))
+        return Plan(plan)
+
     def take(self, budget_bytes: int, path: str | os.PathLike[str]) -> bool:
         """Use the plan that save_plan has written to a file, like `solve`.
 
         Raises:
             MemplanError: the file contains no plan for this graph, or an invalid one.
         """
-        budget, name = within(budget_bytes, 64, "a budget"), file_name(path)
-        plan = c_void_p()
-        error = self.library.mp_planning_error(self.handle)
-        graph = self._graph()
-        self._must(self.library.mp_plan_read(name, graph, byref(plan), error))
-        try:
-            status = self.library.mp_planning_take(self.handle, budget, plan)
-        finally:
-            self.library.mp_plan_free(plan)
+        return self._used(self.library.mp_planning_take, budget_bytes, self.read(path))
+
+    def replay(self, budget_bytes: int, plan: Plan) -> bool:
+        """Use the steps of a plan for the same graph at other sizes, like `solve`. Raises MemplanError if they do not fit."""
+        return self._used(self.library.mp_planning_replay, budget_bytes, plan)
+
+    def _used(self, call: Callable[..., int], budget_bytes: int, plan: Plan) -> bool:
+        status = call(self.handle, within(budget_bytes, 64, "a budget"), plan.handle)
         if status == STATUS_INFEASIBLE:
             return False
         self._must(status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memplan.budget import Budget, only_bytes, read_link
 from memplan.costs.cache import Cache
@@ -11,6 +11,7 @@ from memplan.costs.roofline import Device
 from memplan.errors import MemplanError
 from memplan.graph.meant import Meant, Region, read_region
 from memplan.library.planning import Watcher
+from memplan.plan.other_sizes import OtherSizes
 from memplan.progress import Line
 
 ON_INFEASIBLE = ("raise", "smallest")
@@ -33,6 +34,7 @@ class Options:
     offload: Budget | None = None
     link: str | float | None = None  # link between device and host; None: the usual link of the device
     timeout: float = 600.0  # seconds that ranks wait for each other, besides the time of a search
+    other_sizes: OtherSizes = field(default_factory=OtherSizes)  # plans that may serve further input sizes
 
     def __post_init__(self) -> None:
         self.line = Line(is_wanted=self.progress is None)

@@ -30,6 +30,7 @@ from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit, fake_state
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
+from memplan.plan.notes import notes_of
 from memplan.plan.options import Options
 from memplan.run.together import ALONE, Together, in_memory, saved
 
@@ -37,8 +38,6 @@ from memplan.run.together import ALONE, Together, in_memory, saved
 ROUNDS = 4
 OUTSIDE = "outside"  # name of the storage that stands for memory outside of the graph
 USUAL_LINK = "pcie4"  # the link of a GPU that is missing from the library's table
-MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
-CUT_SHORT = "its search was cut short (time_limit=, progress=): a longer one may find a quicker plan, another run another"
 
 
 @dataclass
@@ -99,6 +98,7 @@ class GraphPlanner:
         # host_bytes: bytes of host memory that copies use; room_on_host: bytes that the search may use
         self.host_bytes = self.room_on_host = 0
         self.was_cut_short = False  # whether a search ended early, including searches without a plan
+        self.is_replayed = False  # whether the plan has been found for another input size
 
     def again(self, outside_bytes: int) -> GraphPlanner:
         """Return a planner of the same graph for another budget and outside memory. Reports of earlier plans remain valid."""
@@ -293,14 +293,17 @@ class GraphPlanner:
         budget = NO_BUDGET if target is None else target
         known = [self.planning.hash(), str(target)]
 
+        def find() -> bool:
+            return options.other_sizes.searched(self, target, options)
+
         def take(path: str) -> bool:
             return self.planning.take(budget, path)
 
-        found = self.together.searched(known, lambda: self._searched(target, options), self.planning.save_plan, take)
+        found = self.together.searched(known, find, self.planning.save_plan, take)
         self.was_cut_short |= self.planning.was_cut_short()
         return found
 
-    def _searched(self, target: int | None, options: Options) -> bool:
+    def searched(self, target: int | None, options: Options) -> bool:
         planning = self.planning
         key = (planning.hash(), target, options.effort, options.time_limit, INTERFACE)
         path = options.kept.plan_path(*key, *(() if self.host is None else (self.room_on_host,)))
@@ -374,7 +377,7 @@ class GraphPlanner:
             pool=self.host.pool if self.host is not None else None,
             device_type=self.device().type,
             context_bytes=context_bytes(self.device()),
-            notes=[*notes_of(self.capture, self.was_cut_short), *([options.device.note()] if options.device else [])],
+            notes=[*notes_of(self), *([options.device.note()] if options.device else [])],
             peak_at=peak_at,
             holders=holders,
             planning=p,
@@ -392,8 +395,3 @@ class GraphPlanner:
         assert operation.source is not None
         module, seconds = module_of(operation.source), known * self.costs[operation.source].seconds
         return Recomputed(operation.name, operation.op, runs, module, seconds)
-
-
-def notes_of(capture: Capture, was_cut_short: bool) -> list[str]:
-    marked = any("recompute" in node.meta for node in capture.joint.graph.nodes)
-    return [*([MARKS_IGNORED] if marked else []), *([CUT_SHORT] if was_cut_short else [])]

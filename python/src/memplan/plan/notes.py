@@ -1,0 +1,22 @@
+"""The notes of a plan's report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memplan.costs.between import BETWEEN
+from memplan.plan.other_sizes import REPLAYED
+
+if TYPE_CHECKING:
+    from memplan.plan.planner import GraphPlanner
+
+MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
+CUT_SHORT = "its search was cut short (time_limit=, progress=): a longer one may find a quicker plan, another run another"
+
+
+def notes_of(planner: GraphPlanner) -> list[str]:
+    """Return the facts about a plan that its numbers do not tell."""
+    marked = any("recompute" in node.meta for node in planner.capture.joint.graph.nodes)
+    is_between = any(cost.is_between for cost in planner.costs.values())
+    notes = {MARKS_IGNORED: marked, CUT_SHORT: planner.was_cut_short, REPLAYED: planner.is_replayed, BETWEEN: is_between}
+    return [note for note, is_true in notes.items() if is_true]
