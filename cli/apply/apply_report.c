@@ -47,7 +47,7 @@ static bool may_be_in_place(const mp_modules *m, const bool *chosen)
 
 /* How the printed Python code recomputes a module in backward. */
 typedef struct checkpointer {
-    /* Python code: the name of the function that recomputes, and the call of a wrapped module */
+    /* Python code: the name of the function that recomputes, and the call of a module that is wrapped in it */
     const char *function, *wrapped;
     bool is_torchs;
 } checkpointer;
@@ -89,8 +89,8 @@ static void print_pytorch(applied *x, const checkpointer *by, const mp_plan *pla
                  share < 1 ? floor(100 * share) / 100 : 1);
 }
 
-/* Prints a plan in which whole modules are wrapped: the user's plan if it is of this kind, otherwise the best such plan within
- * its budget. */
+/* Prints a plan in which whole modules are wrapped in torch.utils.checkpoint: the user's plan if it is of this kind, otherwise
+ * the best such plan within its budget. */
 static mp_status apply_pytorch(applied *x, const checkpointer *by)
 {
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .own = &mp_modules_solver};

@@ -26,8 +26,8 @@ static bool is_by_modules(const search_options *o)
     return !strcmp(o->granularity, "module");
 }
 
-/* Checks the options for plans in which whole modules are wrapped. Such plans are for PyTorch, which assigns offsets itself, so
- * options about offsets are refused. */
+/* Checks the options for plans in which whole modules are wrapped in torch.utils.checkpoint. Such plans are for PyTorch, which
+ * assigns offsets itself, so options about offsets are refused. */
 static int settle_modules(options *o)
 {
     const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;

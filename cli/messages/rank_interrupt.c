@@ -11,10 +11,10 @@
 #include "cli/messages/messages.h"
 #include "executor/ranks/peers.h"
 
-/* Stages in which a rank ends, as fractions of the time from the launcher's SIGTERM to its SIGKILL. In the first stage, a rank
- * that waits for a rank on another machine fails, with a message that names the other rank. In the second stage, rank 0 prints
- * the message for all ranks. The other ranks end in the last stage, after rank 0, because rank 0 would report them as lost if
- * they ended earlier. */
+/* The stages of ending a rank after SIGTERM, as fractions of the time from the launcher's SIGTERM to its SIGKILL. In the first
+ * of these stages, a rank that waits for a rank on another machine fails, with a message that names the other rank. In the
+ * second stage, rank 0 prints the message for all ranks. The other ranks end in the last stage, after rank 0, because rank 0
+ * would report them as lost if they ended earlier. */
 #define CALL_OFF 0.25
 #define SPEAK 0.2
 #define OUTLIVE 0.3
@@ -22,7 +22,7 @@
 
 typedef enum stage { STAGE_NONE, STAGE_CALL_OFF, STAGE_SPEAK, STAGE_END, STAGE_IN_STEP, STAGE_LATE } stage;
 
-/* asked: number of the received signal; next: the stage that begins when the next alarm arrives */
+/* asked: number of the received signal; next: the stage of ending this rank that begins with the next alarm */
 static volatile sig_atomic_t asked, next;
 static const char *volatile late;
 static volatile bool is_on, trains, is_first;
@@ -30,7 +30,7 @@ static const mp_peers *peers;
 static pid_t launcher;
 static double kill_seconds;
 
-/* Sets the alarm for a stage. `share` is the fraction of the time until the launcher's SIGKILL. */
+/* Sets the alarm for a stage of ending this rank. `share` is the fraction of the time until the launcher's SIGKILL. */
 static void set_alarm(stage at, double share)
 {
     const double seconds = share * kill_seconds;
@@ -58,7 +58,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     errno = kept;
 }
 
-/* Handles an alarm: starts the next stage. Calls only async-signal-safe functions. */
+/* Handles an alarm: starts the next stage of ending this rank. Calls only async-signal-safe functions. */
 static void on_alarm(int signal)
 {
     const int kept = errno;

@@ -77,7 +77,8 @@ static void print_waits(const outcome *out, const mp_plan *plan, const mp_copyin
                 is_end ? "" : node_text(graph, plan->steps[copying->longest_wait].node));
 }
 
-/* Progress function of the searches below. Returns false, which ends the search, if the user has pressed Ctrl-C. */
+/* Progress function of the searches for the tier sizes and savings. Returns false, which ends the search, if the user has
+ * pressed Ctrl-C. */
 static bool goes_on(const mp_progress *progress, void *data)
 {
     (void)progress;

@@ -16,7 +16,8 @@
 #include "memplan/arena.h"
 #include "planner/segments/module_tree.h"
 
-enum { LINES = 4 }; /* number of lines for the checkpoints and for the other rules together */
+/* number of lines of the answer that are reserved for the checkpoints and for the peak under the other rules */
+enum { LINES = 4 };
 
 /* Computes the peak and time that result if a framework recomputes whole segments between the plan's checkpoints. *applies is
  * false for graphs without a backward phase. */

@@ -26,9 +26,10 @@ typedef struct mp_sketch {
     int ratio, training; /* constant inputs of dropout operators: the dropout rate, and whether the model is in training mode */
     int split_heads,
         split_pairs; /* shape constants that split queries (split_heads), and keys and values (split_pairs), into heads */
-    int repeat, join_groups; /* shape constants: repeat copies keys and values for the heads that share them, join_groups merges
-                                the copies into one head dimension */
-    int merge_heads;         /* shape constant that joins the heads of the attention output */
+    /* shape constants of reshapes. repeat: copies keys and values for the heads that share them. join_groups: merges the copies
+     * into one head dimension */
+    int repeat, join_groups;
+    int merge_heads; /* shape constant that joins the heads of the attention output */
 } mp_sketch;
 
 /* Add an input of the model. A parameter's name gets the current layer as prefix; a data input's name does not. */

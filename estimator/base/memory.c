@@ -49,7 +49,7 @@ bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size)
     return true;
 }
 
-/* A pool is a list of chunks. Blocks are allocated from the newest chunk, from its front to its end. */
+/* A pool is a list of large memory chunks. Blocks are allocated from the newest chunk, from its front to its end. */
 struct chunk {
     struct chunk *next;
     size_t used, size;

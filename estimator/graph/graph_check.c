@@ -114,7 +114,7 @@ struct mark {
 struct checker {
     mp_graph *graph;
     int stamp;          /* number of the alternative that is being checked */
-    struct mark *marks; /* per storage: its mark for the alternative under test */
+    struct mark *marks; /* per storage: flags of the lists of the alternative under test that contain it */
     bool *base_adds;    /* per storage: true if the base alternative of the node under test adds to it */
     int *adder;         /* per storage: a node that adds to it in some alternative; -1: none */
     int *base_writes;   /* per storage: 1 + the index of the last node whose base alternative writes it; 0: none */
@@ -174,7 +174,7 @@ static mp_status check_storages(const mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* Checks a list of an alternative: storages in range, none twice. The list sets the flag of `mark` at offset `field`. */
+/* Checks a list of an alternative: storages exist, none twice. Sets the list's flag of `mark` at offset `field`. */
 static mp_status mark_list(struct checker *c, int node, const int *list, size_t n, const char *verb, size_t field)
 {
     for (size_t i = 0; i < n; i++) {
@@ -354,7 +354,7 @@ static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp
     MP_OWNED int *last = mp_alloc(n, sizeof *last);
     *start = mp_pool_alloc(graph->derived, n + 2, sizeof **start);
     MP_ENSURE(last && *start, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    /* round 0 counts entries, round 1 stores them; in round 1, (*start)[s + 1] is the next free entry of s */
+    /* round 0 counts the entries per storage s, round 1 stores them; then (*start)[s + 1] is the next free entry of s */
     for (int round = 0; round < 2; round++) {
         for (size_t s = 0; s < n; s++) last[s] = -1;
         for (int i = 0; i < (int)graph->n_nodes; i++) {

@@ -87,8 +87,8 @@ static inline bool mp_pair_fits(const mp_graph *graph, mp_in_place pair)
  * produces `to`. O(lists). */
 bool mp_pair_is_inherited(const mp_alternative *alternative, mp_in_place pair);
 
-/* Finds the next in-place pair of an alternative that fits. Returns false if no further pair fits. *at must be 0 before the
- * first call. Inline, because searchers call it often. */
+/* Finds the next in-place pair of an alternative that can be applied in the step. Returns false if no further pair can. *at
+ * must be 0 before the first call. Inline, because searchers call it often. */
 static inline bool mp_pair_next(const mp_graph *graph, const mp_alternative *alternative, size_t *at, mp_in_place *pair)
 {
     while (*at < alternative->n_in_place) {
@@ -99,8 +99,8 @@ static inline bool mp_pair_next(const mp_graph *graph, const mp_alternative *alt
 }
 
 /* Returns true if the in-place pair may be used, because no pair with the same input or output was used in this `round`. A
- * round is a nonzero number, such as one per step. Call this function in list order for the pairs that apply. used[s] is the
- * last round in which storage s was used. Inline, because searchers call it often. */
+ * round is identified by a nonzero number, for example the number of the step. Call this function in list order for the pairs
+ * that apply. used[s] is the last round in which storage s was used. Inline, because searchers call it often. */
 static inline bool mp_pair_take(mp_in_place pair, int round, int *used)
 {
     if (used[pair.from] == round || used[pair.to] == round) return false;
@@ -108,8 +108,8 @@ static inline bool mp_pair_take(mp_in_place pair, int round, int *used)
     return true;
 }
 
-/* Two upper bounds on the bytes that the in-place pairs of a step can save. One counts each output at most once, the other
- * counts each input at most once. */
+/* Two upper bounds on the bytes that the in-place pairs of a step can save: one with each output in at most one pair, the other
+ * with each input in at most one pair. */
 typedef struct mp_pairs_most {
     int64_t outputs_bytes, inputs_bytes;
 } mp_pairs_most;

@@ -351,7 +351,7 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
         if (graph->storages[span->storage].tier != MP_TIER_DEVICE) continue;
         if (span->end <= step || step < mp_span_counts_from(span)) continue;
         size_t j =
-            n < most ? n : most; /* the array spans[0..j) is sorted by size; if it is full, the smallest instance is removed */
+            n < most ? n : most; /* spans[0..j) are sorted by size; if this list is full, its smallest instance is removed */
         for (; j > 0; j--) {
             const mp_span *other = &timeline->spans[spans[j - 1]];
             int64_t bytes = graph->storages[span->storage].bytes, theirs = graph->storages[other->storage].bytes;

@@ -113,8 +113,8 @@ enum {
 #define AS_INPUTS .layout = MP_HABIT_AS_INPUTS
 #define SPATIAL .layout = MP_HABIT_SPATIAL
 
-/* Words for gradients in ops.def: the values that each gradient needs. The last entry of a list of needs also holds for all
- * further inputs. */
+/* Words that ops.def uses for gradients: the values that the gradient of each input reads. The last entry of such a list also
+ * holds for all further inputs. */
 #define NEEDS_1(a) NEEDS_8(a, a, a, a, a, a, a, a)
 #define NEEDS_2(a, b) NEEDS_8(a, b, b, b, b, b, b, b)
 #define NEEDS_3(a, b, c) NEEDS_8(a, b, c, c, c, c, c, c)
@@ -146,8 +146,8 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define CROSSES(forward, backward) .crosses = {MP_CROSSES_##forward, MP_CROSSES_##backward}
 #define AUTOCAST(how) .autocast = MP_AUTOCAST_##how
 
-/* Words for requirements in ops.def. EACH: the requirement holds for every operand. FROM(13, AXIS, 0, -1): the requirement
- * holds only from operator set 13 on. */
+/* Words that ops.def uses for requirements. EACH: the requirement holds for every operand. FROM(13, AXIS, 0, -1): the
+ * requirement holds only from operator set 13 on. */
 #define REQUIRES(...)                                     \
     .requirements = (const mp_requirement[])              \
     {                                                     \

@@ -152,7 +152,8 @@ typedef enum mp_autocast {
     MP_AUTOCAST_WIDENED /* the operator reads operands of any floating-point type and writes float32 */
 } mp_autocast;
 
-/* A tensor that a forward run saves only for backward. A rule fills `extras` and returns their number (0 .. MP_EXTRAS_MAX). */
+/* A saved output: a tensor that a forward run writes only for backward. A rule fills `extras` and returns their number (0 ..
+ * MP_EXTRAS_MAX). */
 typedef struct mp_extra {
     const char *name;  /* name in reports: "indices", "mean" */
     mp_dtype dtype;    /* element type of the tensor; its elements are contiguous */
@@ -201,7 +202,7 @@ typedef struct mp_op {
 /* Returns the newest row of an operator type with since <= version; NULL: no such row. "ai.onnx" and "" are the same domain.
  * Linear search over the rows (below a microsecond), done once per operator; mp_operator.op stores the result. */
 const mp_op *mp_op_find(const char *domain, const char *kind, int version);
-/* Access to all rows in the order of ops.def, for tables and tests. */
+/* Access to all rows of the operator registry in the order of ops.def, for tables and tests. */
 size_t mp_op_count(void);
 const mp_op *mp_op_row(size_t k);
 /* Returns use, initial values and meaning of input k. For further inputs of a variadic operator, the last stated input

@@ -16,7 +16,8 @@ struct visit {
     int op, next;
 };
 
-/* The state of the depth-first search: a mark per operator, the path, and the operators that are already placed. */
+/* The state of the depth-first search: a mark per operator, the path from the root, and the operators that are already placed
+ * in the new order. */
 struct search {
     unsigned char *mark;
     struct visit *path;

@@ -47,7 +47,8 @@ typedef struct mp_exchange {
     int64_t bucket_bytes, next_id; /* next_id: id that the next added storage gets */
     int zero, channel, n_storages; /* n_storages: number of storages of the original graph */
     size_t n_parameters, n_trained, n_sent, n_gathered, n_again;
-    mp_exchanged *parameters; /* first the trained parameters in the order of their gradients' storages, then the frozen ones */
+    /* the parameters: first the trained ones in the order of their gradients' storages, then the frozen ones */
+    mp_exchanged *parameters;
     int *by_completion, *by_use, *by_use_again, *of_storage;
     int *sequence; /* the nodes of the original graph in their new order. Updates follow the order of their gradients' buckets,
                       so updates of the first bucket can run while the last bucket is transferred */

@@ -63,8 +63,9 @@ mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *
         if (before < passed * to->dims[d] && before % passed == 0) {
             const int64_t outer = before / passed;
             const bool is_same =
-                to->dims[d] == dims[at.dim] && outer == at.outer; /* true if the dimension has the same size and the same runs,
-                                                                     whether or not the ranks divide it evenly */
+                /* true if the dimension has the same size and the same number of runs in both tensors, whether or not the ranks
+                 * divide it evenly */
+                to->dims[d] == dims[at.dim] && outer == at.outer;
             return is_same || to->dims[d] % (outer * ranks) == 0 ? (mp_shard){d, outer} : whole;
         }
         passed *= to->dims[d];

@@ -11,12 +11,12 @@
 
 typedef struct chunks {
     mp_model *model;
-    int n;          /* number of chunks into which a sequence is split */
-    int64_t *sizes; /* number of time steps per chunk */
+    int n;          /* number of chunks (ranges of time steps) into which a sequence is split */
+    int64_t *sizes; /* number of time steps per sequence chunk */
     mp_error *err;
 } chunks;
 
-/* Adds a tensor for chunk k, named "stem:k". */
+/* Adds a tensor for sequence chunk k (a range of time steps), named "stem:k". */
 static mp_status fresh(chunks *c, const char *stem, int k, int *out)
 {
     const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
@@ -41,7 +41,7 @@ static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *
     return add_writing(c, draft, out, n);
 }
 
-/* Adds a Split operator into n parts with these sizes. */
+/* Adds a Split operator with n outputs of these sizes. */
 static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts)
 {
     const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_ints("split", sizes, (size_t)n)};
@@ -74,10 +74,10 @@ static bool is_joined_of_chunks(const chunks *c, const mp_operator *op, int axis
     return true;
 }
 
-/* Splits a tensor into chunks along an axis. The caller must first remove the operators that read the tensor. If no reader
- * remains, memplan looks at the operator that produces the tensor. If it is a view that keeps the axis, a transposition, or
- * a row look-up by indices, it is copied for each chunk. If the tensor is a concatenation of exactly these chunks, the
- * concatenated tensors are used. A batch input is sliced. Any other tensor gets a Split. MP_NOMEM. */
+/* Splits a tensor into one tensor per sequence chunk, along its time axis. The caller must first remove the operators that read
+ * the tensor. If no reader remains, memplan looks at the operator that produces the tensor. If it is a view that keeps the
+ * axis, a transposition, or a row look-up by indices, it is copied for each chunk. If the tensor is a concatenation of exactly
+ * these chunks, the concatenated tensors are used. A batch input is sliced. Any other tensor gets a Split. MP_NOMEM. */
 static mp_status cut_input(chunks *c, int tensor, int axis, int *parts);
 
 /* Returns the axis of tensor `from` that becomes `axis` in its view `to`; -1: none. */
@@ -104,7 +104,7 @@ static mp_status cut_view(chunks *c, int tensor, int from, int from_axis, int ax
     return MP_OK;
 }
 
-/* Copies the operator for every chunk of operand `cut`. */
+/* Copies an operator once per sequence chunk (range of time steps) of its operand `cut`. */
 static mp_status cut_operator(chunks *c, const mp_operator *op, int cut, int axis, int *parts)
 {
     int in[2] = {op->in[0], op->n_in > 1 ? op->in[1] : -1};
@@ -116,7 +116,7 @@ static mp_status cut_operator(chunks *c, const mp_operator *op, int cut, int axi
     return MP_OK;
 }
 
-/* Adds one Slice of the batch per chunk. A Split would copy the whole batch, which stays live anyway. */
+/* Adds one Slice of the batch input per sequence chunk. A Split would copy the whole batch, which stays live anyway. */
 static mp_status slice(chunks *c, int tensor, int axis, int *parts)
 {
     int64_t from = 0, along = axis;
@@ -186,15 +186,15 @@ typedef struct layer {
     size_t n_attributes;
 } layer;
 
-/* Concatenates parts along dimension 0 or 1 into tensor `to`. */
+/* Concatenates the tensors in `parts` along dimension 0 or 1 into tensor `to`. */
 static mp_status join(chunks *c, const int *parts, int n, int64_t axis, int to)
 {
     const mp_attribute along = mp_attribute_int("axis", axis);
     return add_writing(c, mp_draft("Concat", "", 11, parts, n, &along, 1), &to, 1);
 }
 
-/* Adds the layer for chunk k of n, counted in the direction of the recurrence. `state` contains the tensors h and c before
- * the chunk; they are replaced by the states after the chunk. */
+/* Adds the recurrent layer for sequence chunk k of n (a range of time steps), counted in the direction of the recurrence.
+ * `state` contains the tensors h and c before the chunk; they are replaced by the states after the chunk. */
 static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
 {
     chunks *c = l->cut;
@@ -258,7 +258,7 @@ static mp_status take_attributes(layer *l, int d, bool both)
     return MP_OK;
 }
 
-/* Splits a tensor in two along its first dimension: one part per direction. */
+/* Splits a tensor in two along its first dimension: one half per direction of the recurrence. */
 static mp_status halve(chunks *c, int tensor, int half[2])
 {
     half[0] = half[1] = tensor;

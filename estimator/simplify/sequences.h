@@ -17,7 +17,7 @@
 
 typedef struct mp_sequence_report {
     int n_layers; /* number of recurrent layers that were split; a bidirectional layer counts as two */
-    int n_chunks; /* number of chunks of all split layers together */
+    int n_chunks; /* number of sequence chunks of all split layers together */
 } mp_sequence_report;
 
 /* Returns the default number of steps per chunk: about the square root of the sequence length. With this number, the states

@@ -27,7 +27,7 @@ typedef struct mp_gradient_buffer {
     int n_started;       /* number of contributions for which a node exists already */
     bool starts_as_view; /* only PyTorch's rules: the first contribution is a view, so autograd does not add to it in place */
     mp_pending *pending; /* list of the contributions without a node, oldest first */
-    mp_pending *latest;  /* last element of the list `pending`; NULL: the list is empty */
+    mp_pending *latest;  /* last element of the list `pending` of gradients without a node; NULL: the list is empty */
 } mp_gradient_buffer;
 
 typedef struct mp_builder {
@@ -46,8 +46,8 @@ typedef struct mp_builder {
     int *key; /* per tensor: the tensor of which it is a view, or the tensor itself. All views of a tensor share one gradient */
     mp_gradient_buffer *gradient; /* gradient buffers, indexed by `key` of a tensor */
     int *forward;                 /* per operator: index of its forward node; -1: no node */
-    int (*extras)[MP_EXTRAS_MAX]; /* per operator: storages of its extras (tensors that forward saves only for backward); -1:
-                                     none */
+    /* per operator: storages of its saved outputs (tensors that forward saves only for backward); -1: none */
+    int (*extras)[MP_EXTRAS_MAX];
     int (*copies)[2];  /* per operator, only PyTorch's rules: storages of dense copies of inputs 0 and 1; -1: no copy */
     int64_t **strides; /* per tensor, only PyTorch's rules: strides of a view within its storage; NULL: the tensor is dense */
     mp_list reads, writes, adds, pairs; /* storage lists of the current node. `pairs` contains from, to, from, to, ... */

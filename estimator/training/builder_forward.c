@@ -37,7 +37,7 @@ static mp_status give_storage(mp_builder *b, int tensor)
     return MP_OK;
 }
 
-/* Adds storages for the extras (tensors saved only for backward) that a gradient of this operator reads. */
+/* Adds storages for the saved outputs (tensors saved only for backward) that a gradient of this operator reads. */
 static mp_status build_extras(mp_builder *b, int k, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_operator *op = &b->model->operators[k];

@@ -43,7 +43,7 @@ typedef struct mp_bindings {
     int *gradient;      /* per tensor: index of the storage of its gradient; -1: none */
     bool *has_gradient; /* per tensor: true if it has a gradient. If such a tensor has no storage for its gradient, it is the
                            loss, whose gradient is 1 */
-    int (*extras)[MP_EXTRAS_MAX]; /* per operator: storages of the extras that it saves for backward; -1: not needed */
+    int (*extras)[MP_EXTRAS_MAX]; /* per operator: storages of the outputs that it saves for backward; -1: not needed */
     int loss;                     /* index of the loss tensor; -1: no loss */
     int clip;                     /* index of the storage of the clipping factor; -1: no clipping */
 } mp_bindings;

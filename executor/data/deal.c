@@ -36,8 +36,8 @@ mp_range mp_deal_hand(const mp_deal *d, int hand)
     return (mp_range){from, fraction(d->n_samples, hand + 1, d->n_hands) - from};
 }
 
-/* If a hand has only one batch, its samples keep the order of the file. Neighbouring rows may then belong together, such as
- * the nodes of a graph. */
+/* If a hand (a range of samples that one rank reads) has only one batch, its samples keep the order of the file. Neighbouring
+ * rows may then belong together, such as the nodes of a graph. */
 int64_t mp_deal_sample(const mp_deal *d, uint64_t seed, int64_t batch, int64_t batch_size, int64_t row)
 {
     const int64_t hand = batch % d->n_hands, position = batch / d->n_hands * batch_size + row;

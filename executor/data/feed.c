@@ -18,7 +18,7 @@ struct mp_feed {
     size_t n;
     uint64_t seed;
     int64_t batch;
-    mp_deal deal; /* the order in which samples are used; n_samples 0: the data are synthetic */
+    mp_deal deal; /* the order in which the feed uses the samples of its files; n_samples 0: the data are synthetic */
     mp_feed_part part;
     bool is_text;
     mp_dataset text;
@@ -234,7 +234,7 @@ static void put_integer(const mp_feed_slot *s, void *rows, int64_t at, int64_t v
         ((int64_t *)rows)[at] = value;
 }
 
-/* Fills a slot whose values are the same in every batch: one fixed number, or 0, 1, 2 ... along the last dimension. */
+/* Fills an input (slot) whose values are the same in every batch: one fixed number, or 0, 1, 2 ... along the last dimension. */
 static void generate_known(const mp_feed_slot *s, int64_t n, void *rows)
 {
     const int64_t last = s->rank ? s->dims[s->rank - 1] : 1, wrap = s->n_values && s->n_values < last ? s->n_values : last;
@@ -350,7 +350,7 @@ static void describe_fault(const mp_feed_slot *s, const mp_sample_file *file, in
              value, isfinite(value) ? " (too large for float32)" : "", place);
 }
 
-/* Finds a NaN, an infinity, or a number beyond float32 in one sample of a slot. Infinities are allowed in masks. */
+/* Finds a NaN, an infinity, or a number beyond float32 in one sample of an input (slot). Infinities are allowed in masks. */
 static bool find_number(const mp_feed *f, size_t slot, int64_t sample, char text[MP_FEED_FAULT_TEXT])
 {
     const mp_feed_slot *s = &f->slots[slot];
@@ -411,7 +411,7 @@ int64_t mp_feed_batches(const mp_feed *f)
     return samples > f->batch && f->batch ? samples / f->batch : 1;
 }
 
-/* Returns the bytes of one batch of a slot. */
+/* Returns the bytes of one batch of an input (slot). */
 static size_t slot_bytes(const mp_feed_slot *s)
 {
     size_t n = (size_t)mp_dtype_bits(s->dtype) / 8;

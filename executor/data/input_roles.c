@@ -15,8 +15,9 @@ static const double HIDES = -1e3;
 typedef struct carried {
     double of[2]; /* the element's values if the input is 0 and if the input is 1 */
     bool mixed;   /* true: a matrix product has summed the element with others, so `of` is no longer meaningful */
-    bool joined;  /* true: the element was combined with values that are known only at run time, so `of` holds only for the
-                     inputs 0 and 1 */
+    /* true: an operator has combined the element with values that are known only at run time. Then of[0] and of[1] are exact,
+     * but the values for other inputs cannot be derived from them */
+    bool joined;
 } carried;
 
 typedef struct walk {
@@ -84,7 +85,8 @@ static void go_on(walk *w, int tensor, carried what)
     w->what[w->n_todo++] = what;
 }
 
-/* Records that the traced elements are indices, which must be in [0, size). An index is a linear function of the input. */
+/* Records that the traced input values are used as indices, which must be in [0, size). The index is assumed to be a linear
+ * function of the input. */
 static void note_index(walk *w, int op, const carried *c, int64_t size)
 {
     if (c->joined) return;
@@ -157,8 +159,9 @@ static int64_t counted(const mp_tensor *t)
     return counts ? v->n : 0;
 }
 
-/* Evaluates an arithmetic operator for both traced numbers in `c`. An integer result may be an index, so if another operand is
- * a known tensor, its maximum is used. In all other cases the number `other` replaces the other operand. */
+/* Evaluates an arithmetic operator for the two traced values in `c` (of an input 0 and an input 1). Every other operand that is
+ * not a single known number is replaced by the number `other`. Exception: a known integer tensor is replaced by its maximum if
+ * the result is an integer, which may be an index. */
 static mp_status compute(walk *w, const mp_operator *x, int operand, const carried *c, double other, bool *known, carried *out)
 {
     enum { OPERANDS = 8 };

@@ -68,7 +68,8 @@ mp_status mp_inputs_open_part(const mp_program *program, const char *const *sour
     return mp_feed_open_part(slots, n, sources, n_sources, seed, part, out, err);
 }
 
-/* Lists this stage's inputs: their row-major arrays from the feed (`plain`), and their layouts in the backend's memory. */
+/* Lists the data inputs of this pipeline stage: their row-major arrays from the feed (`plain`), and their layouts in the
+ * backend's memory. */
 static mp_status list_inputs(mp_input_filler *f, mp_array *plain, mp_error *err)
 {
     const mp_model *m = f->program->model;

@@ -15,7 +15,7 @@ typedef struct mp_input_filler {
     size_t n;
     mp_array *there;       /* for each data input: the input's array in the execution's memory */
     mp_prefetch *prefetch; /* prepares batches in advance; NULL: each batch is read when it is needed, into `rows` */
-    void **rows, **parts;  /* for each data input: memory for a row-major batch, and for this rank's part of the batch */
+    void **rows, **parts;  /* for each data input: memory for a row-major batch, and for this rank's shard of the batch */
     bool any_in_parts;
     mp_pool *pool;
 } mp_input_filler;

@@ -146,8 +146,9 @@ void mp_parameter_source_free(mp_parameter_source *s)
     mp_free(s);
 }
 
-/* Fails unless an index table without values can be filled with positions 0, 1, 2 ...: it must be a single list that is no
- * longer than the indexed table. Other index values are part of the network and cannot be guessed. */
+/* For an index tensor whose values the file lacks: fails unless the values can be the positions 0, 1, 2 ... The tensor must be
+ * a single list, no longer than the table into which it indexes. Other index values are part of the network and cannot be
+ * guessed. */
 static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_error *err)
 {
     const mp_tensor *t = &s->program->model->tensors[tensor];

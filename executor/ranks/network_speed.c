@@ -116,7 +116,7 @@ mp_status mp_network_slowest(const double *all, int n, double *slowest, mp_error
     return MP_OK;
 }
 
-/* Measures the median, over several runs, of the slowest rank's time. */
+/* Measures the seconds of the slowest rank. Repeats the measurement several times and returns the median. */
 static mp_status time_runs(probe *p, mp_collective kind, int64_t bytes, double *all, double *median, mp_error *err)
 {
     mp_communicator *world = p->collectives.world;

@@ -62,8 +62,8 @@ static mp_status issue_on_stream(mp_channels *c, const mp_pass_call *call, mp_er
         count(&c->issued, copy->is_out, copy->bytes);
     }
     ended = b->side_end(b, call->channel, call->mark,
-                        /* side_end is called even after a failure of the copy, because the section on the side stream must
-                         * end */
+                        /* side_end is called even after a failure of the copy, because every section between side_begin and
+                         * side_end must end */
                         st == MP_OK ? err : NULL);
     return st == MP_OK ? ended : st;
 }

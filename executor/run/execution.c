@@ -202,7 +202,8 @@ static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t
     const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
     if (issued)
         MP_CHECK(b->side_end(b, call->channel, call->mark,
-                             /* side_end is called even after a failure, because the section on the side stream must end */
+                             /* side_end is called even after a failure, because every section between side_begin and side_end
+                              * must end */
                              ran == MP_OK ? err : NULL));
     return ran;
 }

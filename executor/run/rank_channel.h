@@ -35,8 +35,9 @@ struct mp_rank_channel {
         of_samples;              /* of_parts: the ranks of tp; of_samples: the ranks that share the statistics of a batch */
     mp_collective_work crossing; /* the exchange of the operator that is running at the moment */
     double wait_seconds;         /* seconds that this rank has spent in exchanges inside operators */
-    bool adds;      /* true in all passes of a step except the first: new gradient sums are added to this rank's parts */
-    int64_t summed; /* ticket of the last gradient sum over pipeline stages; 0: none has been issued in this training */
+    bool adds; /* true in all passes of a step except the first: new gradient sums are added to this rank's parts */
+    /* ticket (number) of the last issued gradient sum over pipeline stages; 0: none has been issued in this training */
+    int64_t summed;
 };
 
 /* Prepares the collectives of all steps. The lists are allocated in the pool. MP_INVALID: the ranks' devices are not joined;

@@ -250,7 +250,7 @@ void mp_report_free(mp_report *report)
     *report = (mp_report){0};
 }
 
-/* ---- several trainings by turns ---- */
+/* ---- several trainings by turns: each runs one step, then the next training runs one ---- */
 
 typedef struct turns {
     size_t n;

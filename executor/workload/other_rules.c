@@ -16,12 +16,12 @@ mp_workload_options mp_other_rules_options(const mp_workload_options *o)
     const mp_rules rules = other_than(o);
     other.rules = mp_rules_name(rules);
     other.costs = NULL;
-    other.offload = other.link = (mp_text_list){0}; /* the comparison is about keep-all without copies */
+    other.offload = other.link = (mp_text_list){0}; /* only keep-all without copies is compared under the two sets of rules */
     other.offload_state = false;
     other.adopted = NULL;
     if (rules == MP_RULES_PYTORCH) {
         other.fused_attention = true;
-        other.chunk_steps = 0; /* PyTorch does not divide sequences into chunks */
+        other.chunk_steps = 0; /* PyTorch does not split sequences of recurrent layers into chunks of time steps */
     }
     return other;
 }

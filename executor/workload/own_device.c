@@ -18,7 +18,8 @@ enum { CHANGE_MAX = 64 }; /* most bytes of the text of one value */
 typedef struct change {
     const char *key;
     size_t offset; /* offset of the field of mp_device that this key sets */
-    double unit;   /* factor from the unit in the text to the unit of the field; 0: the value is a number of bytes */
+    /* factor from the unit of the text to the unit of the device profile's field; 0: the value is a number of bytes */
+    double unit;
     int64_t least; /* smallest allowed value, if it is a number of bytes */
 } change;
 

@@ -1,4 +1,5 @@
-/* workload.h - the parts of a workload that its files share, and that reports print. The public part is memplan/workload.h. */
+/* workload.h - members of a workload that only the files of this folder and the reports read. The public part is
+ * memplan/workload.h. */
 #pragma once
 
 #include <jansson.h>

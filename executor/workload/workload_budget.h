@@ -21,9 +21,9 @@ typedef struct mp_budget_ends {
     int64_t smallest_bytes;
 } mp_budget_ends;
 
-/* Computes both ends for these budgets, with the graph and the problem of the request. The smallest plan is computed only if a
- * budget needs it, with the request's searcher and progress. has_arena: plans have offsets. Release with mp_budget_ends_free.
- * Errors as mp_smallest_plan. */
+/* Computes the range of relative budgets (0 % is the smallest plan, 100 % is keep-all), for the graph and the problem of the
+ * request. The smallest plan is computed only if a budget needs it, with the request's searcher and progress. has_arena: plans
+ * have offsets. Release with mp_budget_ends_free. Errors as mp_smallest_plan. */
 mp_status mp_budget_ends_of(const mp_budget *budgets, size_t n, bool has_arena, const mp_request *request, mp_budget_ends *out,
                             mp_error *err);
 void mp_budget_ends_free(mp_budget_ends *ends);

@@ -21,7 +21,7 @@
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"
 
-/* The state that the passes share. */
+/* The state that the passes of building a workload share. */
 typedef struct building {
     mp_workload *w;
     const mp_workload_options *o;

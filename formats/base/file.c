@@ -176,7 +176,8 @@ static mp_status sync_folder(const char *path, mp_error *err)
 
 /* A temporary file that will replace another file. */
 typedef struct beside {
-    char *name; /* name of the temporary file; empty: it has already replaced the other file */
+    /* name of the temporary file; empty: the temporary file has already been renamed to the file that it replaces */
+    char *name;
     int fd, lock;
 } beside;
 

@@ -90,7 +90,8 @@ void mp_canvas_free(mp_canvas *canvas)
 static const char *number_text(double value, double scale, int digits, char *text)
 {
     long long power = 1, units;
-    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* the comparison is written so that NaN also satisfies it */
+    /* written as a negation, so that a NaN is also replaced by -POINT_LIMIT */
+    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT;
     if (value > POINT_LIMIT) value = POINT_LIMIT;
     for (int k = 0; k < digits; k++) power *= 10;
     units = llround(value * scale * (double)power);

@@ -1,8 +1,8 @@
 /* columnar_file.h - the interface of a module that reads columnar files.
  *
- * All columns of a file have the same number of rows. The entry of a column in one row is a number, a list of numbers, or
- * nested lists. All rows have the same list lengths. A column is therefore an array whose first dimension counts rows. Only
- * the requested rows and columns are read. Files store rows in row groups, so whole row groups are read and the other rows
+ * All columns of a file have the same number of rows. The value of a column in one row is a number, a list of numbers, or
+ * nested lists. All rows have the same list lengths. A column is therefore an array whose first dimension counts rows. Only the
+ * requested rows and columns are read. Files store rows in row groups, so whole row groups are read and the other rows
  * dropped. */
 #pragma once
 

@@ -85,7 +85,7 @@ mp_dtype number_type(const arrow::DataType &type)
     }
 }
 
-/* A list that is an entry of an array of lists. Its elements are the values [begin, begin + n). */
+/* One list in an array of lists. Its elements are the values [begin, begin + n) of the column. */
 struct extent {
     int64_t begin, n;
 };

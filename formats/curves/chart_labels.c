@@ -23,7 +23,7 @@ static bool overlap(const label_box *a, const label_box *b)
     return a->left < b->right && b->left < a->right && a->low < b->high && b->low < a->high;
 }
 
-/* Finds the lowest and the highest point of keep-all's curve between the left and the right side of a box. */
+/* Finds the lowest and the highest point of keep-all's curve between the left and the right side of a label's box. */
 static void curve_range(const mp_timeline_chart *p, const label_box *box, double *lowest, double *highest)
 {
     const mp_tier_use *use = p->columns->tiers[p->tier].keep_all;

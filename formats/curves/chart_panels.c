@@ -185,7 +185,7 @@ static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp
     double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
     double y = mp_byte_scale_y(scale, (double)place->offset),
            height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
-    bool gap = width > 4 && height > 4; /* true if the boxes are large enough for a thin white gap between them */
+    bool gap = width > 4 && height > 4; /* true if the place's rectangle is large enough for a thin white outline */
     mp_layer layer = layer_of_place(c, place);
     mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL);
     if (rank >= TOOLTIPS_MAX) return;

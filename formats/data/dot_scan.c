@@ -146,10 +146,10 @@ typedef struct state {
     int64_t n_names, n_mentions, n_tokens, n_edges;
     struct level {            /* a level of nesting: a group in braces that is not closed yet */
         int64_t names_before; /* n_names when the group began */
-        bool edge_into;       /* true if the group is the target of an edge */
+        bool edge_into;       /* true if an edge leads to the group */
         int64_t left;         /* number of nodes at the source of this edge */
         bool hidden;          /* true if the group refers to a subgraph by name, so that its number of nodes is unknown */
-        int chain;            /* number of edges so far in the statement that contains the group */
+        int chain;            /* number of edges so far in the DOT statement that contains the group */
     } levels[MP_DOT_DEPTH_MAX + 1];
     int64_t left;      /* number of nodes in the last item; an item is a node or a group */
     bool edge;         /* true if the last item is the source of an edge */

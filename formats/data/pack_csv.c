@@ -35,14 +35,14 @@ typedef struct row_id {
 
 typedef struct reader {
     mp_pack_table *table;
-    const char *path, *at, *end; /* path: path of the file. [at, end): the rest of the file that has not been read */
+    const char *path, *at, *end; /* path: path of the file. [at, end): the bytes of the file that have not been read yet */
     const char *line_at;
     int line;
     text fields[COLUMNS_MAX];
     int n_fields, n_columns;
-    int column[N_MEANINGS]; /* per meaning: index of the column of the file with this meaning; -1: the file has no such column
-                             */
-    int64_t after_last;     /* 1 if upper bounds in the file are inclusive, else 0; it is added to each upper bound */
+    /* per kind of column (ID, LOWER, ...): index of the file's column of this kind; -1: the file has no such column */
+    int column[N_MEANINGS];
+    int64_t after_last; /* 1 if upper bounds in the file are inclusive, else 0; it is added to each upper bound */
     size_t rows_capacity, items_capacity, pieces_capacity, ids_capacity;
     row_id *ids;
     char **rows;

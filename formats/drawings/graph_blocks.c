@@ -13,7 +13,7 @@ enum {
     FEW = 12,         /* if the expanded levels give fewer blocks, one more level is expanded and then folded */
     TITLE_MAX = 24,   /* maximum length of a title in bytes; if a module name is longer, its outer modules are omitted */
     PERIOD_MAX = 128, /* maximum number of blocks in a repeated pattern; longer patterns are not found */
-    TOGETHER_MAX = 8  /* maximum number of modules in a group that repeats */
+    TOGETHER_MAX = 8  /* maximum number of modules in a sequence of modules that repeats */
 };
 
 typedef struct builder {
@@ -246,7 +246,7 @@ static const char *operator_title(const builder *b, size_t k, mp_label *number)
     return number->text;
 }
 
-/* Returns the title of the first or the last of the parts that a block was folded from. */
+/* Returns the title of the first or the last of the blocks from which a block was folded. */
 static const char *end_title(const builder *b, size_t k, int depth, char *text)
 {
     const char *name = name_of(b, k);

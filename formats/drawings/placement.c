@@ -15,7 +15,7 @@
  * has two lanes. One leads to readers in other columns, which read all boxes of the bundle. The other leads to readers in
  * the same column, which read only the boxes that joined this lane above them. */
 typedef struct stretch {
-    int from;         /* index of the bundle whose outputs the stretch carries */
+    int from;         /* index of the bundle (boxes whose wires share a lane) whose outputs the stretch carries */
     int gutter;       /* index of the gutter in which the stretch runs; -1: it runs above all columns */
     bool on;          /* true: the stretch leads to readers in other columns, and belongs to a bundle with several boxes */
     double low, high; /* y coordinates of the ends of the stretch. If it runs above all columns, the indices of the gutters at
@@ -36,7 +36,7 @@ typedef struct router {
     int *out_track, *in_track; /* per box: its track below its row, and its track above its row; -1: it needs no track, because
                                   all its wires are straight */
     bool *routed;              /* per edge: true if its wire runs beside a column */
-    int *bundle;               /* per box: index of the bundle that contains the box */
+    int *bundle;               /* per box: index of the bundle (boxes whose wires share a lane) that contains the box */
     size_t *members;           /* per bundle: number of boxes that it contains */
     int *skip;     /* per bundle: number of the wire if it passes over rows; -1: the wire only leads to the next row */
     size_t *lanes; /* per gutter (the space beside a column): number of its lanes. Gutter 0 is left of all columns */

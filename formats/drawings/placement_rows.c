@@ -213,8 +213,8 @@ static bool reads_all_above(const bundler *b, int reader, int bundle)
     return true;
 }
 
-/* True if a box can join a bundle. Every reader of the bundle in a later row must read the box, and every reader of the box
- * must read all boxes of the bundle in earlier rows. */
+/* True if a box can join a bundle (boxes whose wires share a lane). Every reader of the bundle in a later row must read the
+ * box, and every reader of the box must read all boxes of the bundle in earlier rows. */
 static bool suits(const bundler *b, int box, int bundle)
 {
     for (size_t k = b->first[box]; k < b->first[box + 1]; k++)

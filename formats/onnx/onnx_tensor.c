@@ -117,7 +117,7 @@ static int64_t integer(mp_dtype dtype, uint64_t bits)
 typedef struct typed_array {
     const void *elements;
     size_t n;
-    bool is_wide; /* true if the entries of the array have 64 bits; false: 32 bits */
+    bool is_wide; /* true: the elements of the protobuf array have 64 bits; false: 32 bits */
 } typed_array;
 
 static typed_array typed_array_of(const Onnx__TensorProto *tensor, mp_dtype dtype)

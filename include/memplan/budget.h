@@ -20,10 +20,11 @@
 
 typedef enum mp_budget_kind {
     MP_BUDGET_BYTES,
-    MP_BUDGET_OF_PEAK,   /* `percent` of the peak of keep-all */
-    MP_BUDGET_ABOVE_MIN, /* the smallest plan, plus `percent` of the way to keep-all */
-    MP_BUDGET_FREE,      /* the free memory of the device */
-    MP_BUDGET_DEVICE     /* the whole memory of the device */
+    MP_BUDGET_OF_PEAK, /* `percent` of the peak of keep-all */
+    /* the bytes of the smallest plan, plus `percent` of the difference between keep-all's peak and these bytes */
+    MP_BUDGET_ABOVE_MIN,
+    MP_BUDGET_FREE,  /* the free memory of the device */
+    MP_BUDGET_DEVICE /* the whole memory of the device */
 } mp_budget_kind;
 
 typedef struct mp_budget {

@@ -98,7 +98,7 @@ typedef struct mp_request {
     bool wants_bound; /* compute a lower bound before and during the search. The search ends when a plan's time equals the bound
                        */
     bool explains_bound;  /* only with wants_bound: also fill a report about the bound (mp_answer.report) */
-    unsigned stages_off;  /* bit s: the bound skips stage s (mp_bound_options.off) */
+    unsigned stages_off;  /* bit s set: the bound skips its stage s (mp_bound_options.off) */
     unsigned solvers_off; /* bit k: `auto` does not run row k of the table of searchers; the bit of the baseline is ignored */
     bool keep_order;      /* first runs of nodes stay in list order; the search decides only about recomputation */
     mp_progress_call progress; /* function that receives the progress of the search; NULL: none */

@@ -136,7 +136,7 @@ void mp_share_plans_free(mp_share_plans *plans); /* releases the plans and bound
 /* ---- lock-step: two jobs run at once. A time offset between their training steps aligns the memory peaks of one job with
  * the valleys of the other job ---- */
 
-/* A level: a part of a memory profile in which the live bytes are constant. */
+/* A level: an interval of a memory profile in which the live bytes are constant. */
 typedef struct mp_share_level {
     int64_t ticks, bytes;
 } mp_share_level;

@@ -21,7 +21,8 @@ struct mp_operand_factors {
     int columns, contracted; /* for a product with a weight: the factor of the weight's output dimension, and of its input
                                 dimension; else 0 */
     int rows;                /* for a row look-up: the factor of the table's rows; else 0 */
-    bool cuts, joins; /* cuts: the operator splits its operand into pieces; joins: it joins its operands into one tensor */
+    /* cuts: the operator splits its operand into pieces along this dimension; joins: it joins its operands along it */
+    bool cuts, joins;
     bool is_of_batch; /* true for a normalization with statistics over all samples */
     int exchanged; /* factor that the operator can be split by only if ranks exchange a few numbers per label: the classes of a
                       loss; 0: none */

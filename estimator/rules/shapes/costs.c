@@ -45,13 +45,13 @@ int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rul
     return 1;
 }
 
-/* Extras of max pooling: the position of each maximum. It is a position within the window (one byte if the window has at
- * most 256 elements), or within the whole input. */
+/* The saved output of max pooling: the position of each maximum. It is a position within the window (one byte if the window has
+ * at most 256 elements), or within the whole input. */
 int mp_extras_max_pool(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     mp_dtype dtype = MP_DTYPE_INT32;
     size_t n;
-    const int64_t *kernel = mp_operator_ints(op, "kernel_shape", &n); /* kernel NULL: the window is the whole input */
+    const int64_t *kernel = mp_operator_ints(op, "kernel_shape", &n); /* kernel_shape NULL: the window is the whole input */
     if (rules == MP_RULES_PYTORCH)
         dtype = MP_DTYPE_INT64;
     else if (kernel && mp_product(kernel, 0, (int)n) <= 256)
@@ -99,8 +99,8 @@ int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp
     return statistics(x, rows_of(op, x), 1, &mean_and_rstd[1], extras);
 }
 
-/* Extras of group and instance normalization of X (N, C, ...): one statistic per sample and group. In instance normalization
- * every channel is a group. */
+/* The saved outputs of group and instance normalization of X (N, C, ...): one statistic per sample and group. In instance
+ * normalization every channel is a group. */
 int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
@@ -174,7 +174,7 @@ int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules r
     return 1;
 }
 
-/* Extras of attention: the logarithm of the sum of exponentials ("lse") of every row of scores. */
+/* The saved output of attention: the logarithm of the sum of exponentials ("lse") of every row of scores. */
 int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
@@ -183,7 +183,7 @@ int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules r
     return 1;
 }
 
-/* Extras of cross-entropy: per label, the logarithm of the sum of exponentials over the classes. PyTorch saves the
+/* The saved output of cross-entropy: per label, the logarithm of the sum of exponentials over the classes. PyTorch saves the
  * logarithms of all probabilities instead. */
 int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {

@@ -142,8 +142,8 @@ mp_status mp_shape_split(mp_infer *c)
         return MP_OK;
     }
     MP_FIT(!sizes || (int64_t)n == parts, "%zu sizes for %" PRId64 " outputs", n, parts);
-    /* Sizes of the parts of a Split that states no sizes: all parts are equal. Since operator set 18, which states the
-     * number of parts, the last part may be smaller. */
+    /* Sizes of the outputs of a Split that states no sizes: all outputs are equal. Since operator set 18 the Split states the
+     * number of outputs, and the last output may be smaller. */
     MP_FIT(sizes || c->op->version >= 18 || x->dims[axis] % parts == 0, "axis %d of %" PRId64 " elements in %" PRId64 " parts",
            axis, x->dims[axis], parts);
     int64_t left = x->dims[axis], part = left / parts + (left % parts != 0);

@@ -85,8 +85,8 @@ enum { MP_JOINED_MAX = 32 };
 mp_status mp_control_join(mp_inference *w, const int *items, int n, int64_t axis, bool stacked, const char *stem, int to,
                           int *out);
 
-/* Splits a tensor along an axis into n > 0 parts of the given sizes. sizes NULL: all parts have size 1; with `squeezed` the
- * dimension is then removed. */
+/* Splits a tensor along an axis into n > 0 tensors of the given sizes. sizes NULL: each has size 1 along the axis; with
+ * `squeezed` that dimension is then removed. */
 mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *sizes, int n, bool squeezed, int *parts);
 
 /* True if the operator creates, changes or reads a sequence of tensors. */

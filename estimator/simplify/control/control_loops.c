@@ -188,8 +188,8 @@ static mp_status check_axis(const mp_inference *w, const mp_operator *op, int64_
     return MP_OK;
 }
 
-/* Splits all tensors inputs[0..n), each along its own axis. Part k of tensor i is parts[k * *count + i]. Release *parts with
- * mp_free. */
+/* Splits all tensors inputs[0..n), each along its own axis. The k-th piece of tensor i is parts[k * *count + i]. Release *parts
+ * with mp_free. */
 static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int n, const char *axes, int64_t each, int **parts,
                      int *count)
 {

@@ -196,7 +196,7 @@ static mp_status concatenate(mp_inference *w, const mp_operator *op, const mp_se
                            op->name, op->out[0], &made);
 }
 
-/* Reads the sizes of the parts of a SplitToSequence. Release *sizes with mp_free. */
+/* Reads the sizes of the tensors into which a SplitToSequence splits its input. Release *sizes with mp_free. */
 static mp_status read_sizes(const mp_inference *w, const mp_operator *op, int64_t length, int64_t **sizes, int *n)
 {
     const mp_tensor *split = mp_operator_in(w->model, op, 1);

@@ -9,7 +9,7 @@ extern "C" {
 #include "executor/kernel/loops.h"
 }
 
-/* Returns `bytes` rounded up to 64, the alignment of the parts of a workspace. */
+/* Returns `bytes` rounded up to 64, the alignment of every array in a workspace. */
 static inline int64_t mp_aligned(int64_t bytes)
 {
     return (bytes + 63) / 64 * 64;

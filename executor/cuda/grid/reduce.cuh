@@ -19,8 +19,8 @@
 
 #include "executor/cuda/grid/grid.cuh"
 
-/* The offsets of terms and outputs in N operands. Each index of the kept dimensions is an output. Each index of the reduced
- * dimensions is a term of that output. */
+/* The offsets of terms and outputs in N operands. Each index tuple of the kept dimensions is one output. Each index tuple of
+ * the reduced dimensions is one term of every output. */
 template <int N> struct mp_reduce_places {
     int n_kept, n_reduced;
     int64_t n_out, n_terms;

@@ -21,8 +21,8 @@ typedef struct product {
     mp_blas_matmul matmul;
     bool is_there,
         sums; /* is_there: the product is needed; sums: the product writes terms to the workspace, which another kernel sums */
-    /* terms: the product's result in the workspace, if it has to be summed; to: the result of that sum. Both have the same
-     * rank */
+    /* terms: the product's result in the workspace, if a kernel must sum it; to: the result of the summation. Both have the
+     * same rank */
     mp_array terms, to;
     int64_t terms_bytes;
     bool gives_bias; /* the product also computes the gradient of the bias. If that gradient must be accumulated, it is first
@@ -90,7 +90,9 @@ static mp_status run_gradient(const product *p, const mp_operands *x, int factor
     bool add = adds & MP_BIT(factor), add_bias = p->gives_bias && (adds & MP_BIT(2));
     m.beta = add && !p->sums ? 1 : 0;
     MP_CHECK(mp_blas_matmul_run(&m, a, b, p->sums ? x->workspace : to, add_bias ? bias_room : bias, room, err));
-    if (add_bias) { /* the bias gradient is added to an existing one as a sum with a single term, so no workspace is needed */
+    /* adds the new bias gradient to the bias gradient of earlier nodes. This is a sum of one term per output, so it needs no
+     * workspace */
+    if (add_bias) {
         mp_array terms = x->d_in[2];
         terms.data = bias_room;
         mp_cuda_sum_to(&terms, &x->d_in[2], 1, true, NULL);

@@ -15,7 +15,7 @@ enum { NO_PARAMETERS = -1 };
 /* One row per kind of operation (mp_dnn_kind): its cuDNN descriptor type, and the attributes of its operands in order. */
 static const struct form {
     cudnnBackendDescriptorType_t type;
-    int parameters; /* descriptor type of the operation's parameters, such as stride and padding */
+    int parameters; /* type of the cuDNN descriptor that holds the operation's parameters, such as stride and padding */
     cudnnBackendAttributeName_t parameters_at, operands[MP_DNN_OPERANDS];
 } forms[MP_DNN_N_KINDS] = {
     [MP_DNN_CONVOLVE] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,

@@ -149,8 +149,8 @@ typedef struct backward_rooms {
     float *sum_added; /* the gradient of the whole additive mask */
 } backward_rooms;
 
-/* Returns the part of the additive mask that belongs to a matrix, as one tile. If the mask is broadcast over rows or columns,
- * the tile has one row or column. */
+/* Returns the elements of the additive mask that belong to one matrix, as one tile. If the mask is broadcast over rows or
+ * columns, the tile has one row or column. */
 static mp_tile_part all_added(const mp_attention_state *s, int64_t matrix)
 {
     const mp_matrices *m = &s->spec.d_added;

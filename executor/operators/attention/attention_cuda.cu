@@ -27,7 +27,7 @@ struct forward_tile {
         mp_own_tile scores, sums;
     };
     mp_attend a;
-    int64_t chunks; /* number of chunks into which the columns of V are divided, MP_SIDE columns per chunk */
+    int64_t chunks; /* number of column blocks of V, of MP_SIDE columns each */
 
     static MP_BODY float shift_of(float best) { return best == -INFINITY ? 0 : best; }
 
@@ -179,7 +179,7 @@ struct backward_columns {
     mp_attend a;
     mp_matrix_stack dk, dv;
     const float *d;
-    int64_t chunks; /* number of chunks of MP_SIDE columns for dK and dV, by the larger depth of the two */
+    int64_t chunks; /* number of blocks of MP_SIDE columns for dK and dV: enough for the larger depth of the two */
 
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
@@ -217,7 +217,7 @@ struct backward_rows {
     mp_attend a;
     mp_matrix_stack dq;
     const float *d;
-    int64_t chunks; /* number of chunks into which the columns of dQ are divided, MP_SIDE columns per chunk */
+    int64_t chunks; /* number of column blocks of dQ, of MP_SIDE columns each */
 
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {

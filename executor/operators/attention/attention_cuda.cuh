@@ -50,7 +50,8 @@ static MP_BODY void mp_tile_clear(mp_own_tile *c)
     mp_each_own(0, [&](int i, int j, int, int) { c->x[i][j] = 0; });
 }
 
-/* A matrix of a stack, or its part from an element on. Elements outside of the matrix read as 0. */
+/* One matrix of a stack of matrices, or the part of the matrix that begins at element `start`. Elements outside of the matrix
+ * read as 0. */
 struct mp_matrix_view {
     mp_operand of;
     int64_t start, rows, columns, row_stride, column_stride;
@@ -88,8 +89,8 @@ struct mp_matrix_stack {
     }
 };
 
-/* Adds the product a b to c, where a is SIDE x depth and b is depth x SIDE. which(own) returns the part of c in a thread's own
- * data. */
+/* Adds the product a b to c, where a is SIDE x depth and b is depth x SIDE. which(own) returns the elements of c that a thread
+ * keeps in its own data. */
 template <class BLOCK, class W> static MP_BODY void mp_block_product(BLOCK &block, mp_matrix_view a, mp_matrix_view b, W which)
 {
     const bool a_by_rows = a.column_stride == 1, b_by_columns = b.row_stride == 1;

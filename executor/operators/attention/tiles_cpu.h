@@ -11,7 +11,7 @@
 
 enum { MP_TILE_ROWS = 64, MP_TILE_COLUMNS = 128 }; /* maximum number of rows and of columns in a tile of scores */
 
-/* The part [row, row + rows) x [column, column + columns) of a matrix. */
+/* The tile [row, row + rows) x [column, column + columns) of a matrix. */
 typedef struct mp_tile_part {
     int64_t matrix, row, column, rows, columns;
 } mp_tile_part;
@@ -31,7 +31,7 @@ mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_tile_part 
 mp_tile mp_tile_zeros(const mp_matrices *m, void *data, const mp_tile_part *part, float *room);
 void mp_tile_write(const mp_matrices *m, void *data, const mp_tile_part *part, const mp_tile *tile);
 mp_tile mp_tile_transposed(mp_tile t);
-/* Returns the part of a tile that begins at row `row`. */
+/* Returns the lower part of a tile, which begins at row `row` of the tile. */
 mp_tile mp_tile_from(mp_tile t, int64_t row);
 /* Computes c (m x n) = alpha a (m x k) b (k x n) + beta c with oneDNN's sgemm, which packs its operands into a temporary
  * buffer of its own. Returns sgemm's dnnl_status_t. */
@@ -53,7 +53,7 @@ typedef struct mp_attention_job {
 void mp_attention_scores(mp_attention_job *j, const mp_tile_part *part, mp_tile q, mp_tile k, float *scores);
 /* Sets the gradients `d` of a tile's scores to 0 where a mask has replaced the score. */
 void mp_attention_forget_replaced(const mp_attention_job *j, const mp_tile_part *part, float *d);
-/* Draws the uniform numbers that decide which elements in row i of the part are dropped. */
+/* Draws the uniform random numbers that decide which elements in row i of a tile dropout drops. */
 void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int64_t i, float *u);
 /* True if the causal mask hides all scores of the tile. */
 static inline bool mp_attention_is_hidden(const mp_attention_state *s, const mp_tile_part *part)
@@ -69,7 +69,7 @@ static inline int64_t mp_most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Prepares the parts of a call that forward and backward share; the caller sets room_floats and call->run. */
+/* Prepares the fields of a call that forward and backward share; the caller sets room_floats and call->run. */
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err);
 /* Runs an attention: calls body(job, worker) for each worker, in parallel. Returns the first failure. */
 mp_status mp_attention_run(const mp_call *call, const mp_operands *x, void (*body)(void *job, int64_t worker), mp_error *err);

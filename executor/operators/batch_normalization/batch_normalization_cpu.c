@@ -288,7 +288,9 @@ typedef struct state {
     mp_normalization rows;
     double epsilon, momentum;
     int64_t channels,
-        statistics_at; /* statistics_at: offset in the workspace of mean and rstd, if they are not saved as extras */
+        /* statistics_at: offset in the workspace of mean and rstd, if forward does not save them for backward (as extra
+         * outputs) */
+        statistics_at;
     int64_t ranks,
         /* ranks: number of ranks whose samples the statistics cover; shared_at: workspace offset of these ranks' sums */
         shared_at;

@@ -9,9 +9,10 @@
 #include "executor/operators/normalizations/normalization.h"
 
 typedef struct state {
-    mp_channel_norm norm;  /* sizes, epsilon, momentum */
-    bool from_batch;       /* true: statistics of the batch; false: running statistics */
-    int64_t statistics_at; /* offset in the workspace of mean and rstd, if they are not saved as extras */
+    mp_channel_norm norm; /* sizes, epsilon, momentum */
+    bool from_batch;      /* true: statistics of the batch; false: running statistics */
+    /* offset in the workspace of mean and rstd, if forward does not save them for backward (as extra outputs) */
+    int64_t statistics_at;
 } state;
 
 static bool learns(const mp_operands *x)

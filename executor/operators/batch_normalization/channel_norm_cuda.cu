@@ -15,7 +15,7 @@ static int64_t parts(int64_t n, int64_t size)
     return (n + size - 1) / size;
 }
 
-/* Returns the number of stretches into which the sum over a channel is split. */
+/* Returns the number of stretches (ranges of consecutive terms) into which the sum over a channel is split. */
 static int64_t stretches_of(const mp_channel_norm *c)
 {
     const bool columns = c->inner == 1;

@@ -43,8 +43,8 @@ struct alignas(16) mp_wide {
     uint64_t x[2];
 };
 
-/* Reinterprets a settled box as larger elements of up to 16 bytes, if both sides permit it. `from` NULL: only the writing side
- * is checked. Returns the size of the elements. */
+/* Reinterprets a normalized box as larger elements of up to 16 bytes, if the strides and addresses of both arrays permit it.
+ * `from` NULL: only the written array is checked. Returns the size of the elements. */
 static inline int mp_box_widen(mp_box *box, int size, const void *from, const void *to)
 {
     const int last = box->rank - 1;

@@ -20,5 +20,6 @@ int64_t mp_box_elements(const mp_box *box);
  * `to`. */
 mp_box mp_box_of(const mp_array *from, const mp_array *to);
 /* Normalizes a box. The result has at least two dimensions, with the largest writing strides outermost. Dimensions are merged
- * if both sides permit it. The dimension with contiguous reads is adjacent to the dimension with contiguous writes. */
+ * if the reading strides and the writing strides permit it. The dimension with contiguous reads is adjacent to the dimension
+ * with contiguous writes. */
 void mp_box_settle(mp_box *box);

@@ -96,7 +96,8 @@ template <class T> struct transposed_of {
     }
 };
 
-/* True if a settled box is copied in tiles: reads and writes have different innermost dimensions, both longer than FEW. */
+/* True if a normalized box is copied in tiles: its innermost dimension for reads differs from its innermost dimension for
+ * writes, and both are longer than FEW. */
 static bool is_transposed(const mp_box *box)
 {
     enum { FEW = 4 };

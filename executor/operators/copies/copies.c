@@ -1,4 +1,4 @@
-/* copies.c - describes an operator as a list of parts to copy, checks the parts, and runs them. */
+/* copies.c - describes an operator as a list of parts, each a box to copy; checks the parts and runs them. */
 #include "executor/operators/copies/copies.h"
 
 #include <string.h>
@@ -135,7 +135,7 @@ static void release(mp_call *call)
 }
 
 /* Checks that backward is supported. Requested gradients and the gradients of their outputs must be FLOAT or BFLOAT16. Their
- * parts must have at most MP_ARRAY_RANK dimensions. */
+ * parts (boxes to copy) must have at most MP_ARRAY_RANK dimensions. */
 static mp_status check_gradients(const mp_operands *x, const mp_copies *m, mp_error *err)
 {
     for (size_t k = 0; k < m->n_parts; k++) {

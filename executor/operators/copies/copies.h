@@ -5,7 +5,8 @@
 #include "executor/kernel/kernel.h"
 #include "executor/operators/copies/box.h"
 
-/* A box of elements of input `in` (strides box.from, starting at offset from_at), copied to output `out` (box.to, to_at). */
+/* A part of an operator: a box that copies elements of input `in` (from offset from_at on, with strides box.from) to output
+ * `out` (from offset to_at on, with strides box.to). */
 typedef struct mp_copies_part {
     int in, out;
     int64_t from_at, to_at;
@@ -23,7 +24,7 @@ typedef struct mp_copies {
     const struct mp_copier *by;
     size_t n_parts, capacity;
     mp_copies_part *parts;
-    bool overlaps; /* true: several parts read the same element of an input */
+    bool overlaps; /* true: several parts (boxes to copy) read the same element of an input */
     mp_inside cut; /* elements of input 0 outside of this region are not copied */
     mp_inside pad; /* elements of output 0 outside of this region become in[filler], or `value` if input `filler` is absent */
     int filler;
@@ -38,8 +39,8 @@ static inline bool mp_copies_repeats(const mp_copies_part *p)
     return false;
 }
 
-/* Describes an operator as a list of parts; in backward, the same parts between the gradients (mp_operands_in,
- * mp_operands_out). MP_NOMEM. */
+/* Describes an operator as a list of parts (boxes to copy); in backward, as the same parts between the gradients
+ * (mp_operands_in, mp_operands_out). MP_NOMEM. */
 typedef mp_status mp_copies_rule(const mp_operands *x, mp_copies *m, mp_error *err);
 
 /* Copies elements in index order to an array with other dimensions. MP_UNSUPPORTED: no common loop nest describes both
@@ -92,9 +93,10 @@ typedef struct mp_copier {
 /* Describes the operator by its rule. The description (mp_copies) becomes the call's state. The copier `by` runs the call.
  * MP_UNSUPPORTED: the type, layout or rank of an operand is not supported; MP_NOMEM. */
 mp_status mp_copies_prepare(const mp_operands *x, mp_call *call, const mp_copier *by, mp_error *err);
-/* True if backward must write the gradient of the input that part `p` reads. */
+/* True if backward must write the gradient of the input that part `p` (a box to copy) reads. */
 bool mp_copies_wants(const mp_operands *x, const mp_copies_part *p);
-/* Describes the gradients of a part as two arrays. Dimensions along which the part repeats an element have size 1 in *to. */
+/* Describes the gradients that a part (a box to copy) reads and writes as two arrays. Dimensions along which the part repeats
+ * an element have size 1 in *to. */
 void mp_copies_arrays(const mp_copies_part *p, const mp_array *d_out, const mp_array *d_in, mp_array *from, mp_array *to);
 
 /* Define the mp_prepare of a backend that has a `copier`, and the row of each operator in its table. */

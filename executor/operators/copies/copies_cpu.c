@@ -55,8 +55,8 @@ static void copy_rows(int64_t rows, int64_t n, const char *from, int64_t from_ro
         for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_row, from + r * from_row, (size_t)n);
 }
 
-/* Defines the copies of planes with elements of type T. A tile is transposed by three rounds of a perfect shuffle: row i and
- * row i + 4 are interleaved into rows 2 i and 2 i + 1. */
+/* Defines functions that copy a plane (the two innermost dimensions of a box) with elements of type T. A tile is transposed by
+ * three rounds of a perfect shuffle: row i and row i + 4 are interleaved into rows 2 i and 2 i + 1. */
 #define PLANES(T)                                                                                                         \
     typedef T vector_##T __attribute__((vector_size(TILE * sizeof(T))));                                                  \
     static inline __attribute__((always_inline)) void tile_##T(const T *from, int64_t from_column, T *to, int64_t to_row) \
@@ -72,7 +72,7 @@ static void copy_rows(int64_t rows, int64_t n, const char *from, int64_t from_ro
         }                                                                                                                 \
         for (int i = 0; i < TILE; i++) memcpy(to + i * to_row, &v[i], sizeof v[i]);                                       \
     }                                                                                                                     \
-    /* Transposes a band of rows as wide as a cache line, so that each line is read once. */                              \
+    /* Transposes a band of rows that is as wide as a cache line, so that each cache line is read once. */                \
     MP_VECTOR static void transpose_##T(const mp_plane *p, const T *from, T *to)                                          \
     {                                                                                                                     \
         const int64_t band = 64 / sizeof(T), rows = p->rows / TILE * TILE, columns = p->columns / TILE * TILE;            \
@@ -140,7 +140,8 @@ void mp_plane_copy(const mp_plane *plane, int size, const void *from, void *to)
 
 enum { ITEM = 1 << 14 }; /* approximate number of elements per work item */
 
-/* The split of a settled box into items for threads. An item is several planes, or a block of rows and columns of one plane. */
+/* The split of a normalized box into work items for threads. An item is several planes, or a block of rows and columns of one
+ * plane. */
 typedef struct cut {
     const mp_box *box;
     const char *from;

@@ -9,7 +9,7 @@
 /* Copies elements of `size` bytes (1, 2, 4 or 8) on all threads. Source and destination must not overlap, and no element may
  * be written twice. */
 void mp_box_copy(const mp_box *box, int size, const void *from, void *to);
-/* As mp_box_copy, in the calling thread only, for a settled box that is copied many times. */
+/* As mp_box_copy, in the calling thread only, for a normalized box that is copied many times. */
 void mp_box_copy_settled(const mp_box *box, int size, const void *from, void *to);
 
 /* Copies an array to another of the same shape and type, index by index; does nothing if both have the same address. */

@@ -17,8 +17,8 @@ static void sum(const mp_array *from, const mp_array *to, bool add, void *worksp
     mp_cuda_sum_to(from, to, 1, add, workspace);
 }
 
-/* In backward, the gradients of transposed parts are copied in tiles to the workspace, and mp_call_run adds them. Sums over
- * repeated elements also need workspace. */
+/* In backward, the gradients of transposed parts (boxes to copy) are copied in tiles to the workspace, and mp_call_run adds
+ * them. Sums over repeated elements also need workspace. */
 static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
 {
     call->adds = x->adds;

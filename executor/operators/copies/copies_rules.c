@@ -1,4 +1,4 @@
-/* copies_rules.c - the rules that describe the parts of each operator that only copies elements. */
+/* copies_rules.c - for each operator that only copies elements: the rule that lists its parts (boxes to copy). */
 #include "executor/operators/copies/copies.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "estimator/rules/operands/layout.h"
 #include "executor/kernel/element.h"
 
-/* Adds a part that copies one element from input `in` to output `out`; the caller adds its dimensions. */
+/* Adds a part (a box to copy) with one element, from input `in` to output `out`. The caller adds the part's dimensions. */
 static mp_status new_part(mp_copies *m, int in, int out, mp_copies_part **part, mp_error *err)
 {
     if (!mp_grow(&m->parts, &m->capacity, m->n_parts + 1, sizeof *m->parts)) return MP_FAIL(err, MP_NOMEM, "out of memory");
@@ -20,7 +20,7 @@ static mp_status new_part(mp_copies *m, int in, int out, mp_copies_part **part, 
 
 /* ---- operators that copy every element once */
 
-/* Adds the only part of an operator that consists of one part: sizes `dims`, reading strides `from`, writing strides `to`. */
+/* Adds the only part of an operator that copies a single box: sizes `dims`, reading strides `from`, writing strides `to`. */
 static mp_status one_part(mp_copies *m, int rank, const int64_t *dims, const int64_t *from, const int64_t *to, mp_error *err)
 {
     mp_copies_part *p;
@@ -112,8 +112,8 @@ mp_status mp_copies_space_to_depth(const mp_operands *x, mp_copies *m, mp_error 
 
 /* ---- operators that copy ranges along an axis */
 
-/* Adds a part of a concatenation or split, with the dimensions of the smaller array, `small`. The caller sets the part's
- * offsets. */
+/* Adds one part (box to copy) of a concatenation or split, with the dimensions of the smaller array, `small`. The caller sets
+ * the part's offsets. */
 static mp_status put_part(mp_copies *m, int in, int out, const mp_array *small, const mp_array *from, const mp_array *to,
                           mp_copies_part **p, mp_error *err)
 {
@@ -261,7 +261,7 @@ static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
 
 static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, axis_stretches *s, mp_error *err)
 {
-    if (mode == 0) { /* element o of the output is element o - before of the input, if both exist */
+    if (mode == 0) { /* element o of the output is element o - before of the input, if both elements exist */
         const int64_t first = before > 0 ? before : 0, last = n_out - before < n ? n_out : before + n;
         return last > first ? add_stretch(s, (stretch){first - before, first, 1, last - first}, err) : MP_OK;
     }
@@ -306,7 +306,7 @@ static mp_status read_value(const mp_operands *x, mp_copies *m, mp_error *err)
     return MP_OK;
 }
 
-/* Adds a part for every combination of one range per axis. */
+/* Adds a part (a box to copy) for every combination that takes one range per axis. */
 static mp_status combine(mp_copies *m, const mp_array *in, const mp_array *out, const axis_stretches *axes, mp_error *err)
 {
     int64_t n = 1;
@@ -358,7 +358,8 @@ mp_status mp_copies_pad(const mp_operands *x, mp_copies *m, mp_error *err)
         m->pad.any |= s->n < out->dims[d];
     }
     MP_CHECK(combine(m, in, out, axes, err));
-    if (!m->n_parts) { /* if the part copies no element of the input, the input's gradient is zero; it must still be written */
+    /* if the part (a box) copies no element of the input, the input's gradient is zero, and the kernel must still write it */
+    if (!m->n_parts) {
         mp_copies_part *p;
         MP_CHECK(new_part(m, 0, 0, &p, err));
         mp_box_put(&p->box, 0, in->rank ? 1 : 0, 1);

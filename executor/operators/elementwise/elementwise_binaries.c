@@ -95,7 +95,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     return s->engine->end(err);
 }
 
-/* Returns the array into which the terms of operand i's gradient are summed, with the operand's shape for broadcasting. */
+/* Returns the array that receives the sum of the terms of operand i's gradient, with the operand's shape for broadcasting. */
 static mp_array target_of(const mp_operands *x, const state *s, int i)
 {
     mp_array d = s->operands[i];

@@ -59,8 +59,8 @@ struct operand {
     mp_dtype dtype;
 };
 
-/* The part of an operand that is read for vector v of the output. SIDE_BY_SIDE: vector v of the operand; VECTOR, ELEMENT:
- * vector or element (v / every) % period of the operand. */
+/* States which elements of an operand are read for vector v of the output. SIDE_BY_SIDE: vector v of the operand; VECTOR,
+ * ELEMENT: vector or element (v / every) % period of the operand. */
 enum reading { SIDE_BY_SIDE, VECTOR, ELEMENT };
 struct source {
     operand from;

@@ -10,9 +10,9 @@
 
 typedef enum form {
     COPY,    /* no exchange: input and output have the same distribution over ranks, so the data are copied */
-    SUM,     /* all-reduce: the sum over the ranks, on all ranks */
-    GATHER,  /* all-gather: parts become the whole tensor */
-    SCATTER, /* reduce-scatter: this rank's part of the sum over the ranks */
+    SUM,     /* all-reduce: all ranks receive the sum over the ranks */
+    GATHER,  /* all-gather: each rank receives the whole tensor from the shards of all ranks */
+    SCATTER, /* reduce-scatter: each rank receives its shard of the sum over the ranks */
     TAKE     /* slice: this rank's part of a tensor that it holds as a whole, without exchange */
 } form;
 
@@ -27,7 +27,9 @@ typedef struct exchange {
     mp_dtype dtype;
     int64_t element, whole, ranks; /* element: bytes per element; whole: number of elements of the whole tensor */
     int64_t run,
-        blocks; /* run: elements of a contiguous piece of a rank; blocks: each block of the whole tensor has one run per rank */
+        /* run: number of elements of a contiguous piece that one rank holds; blocks: number of blocks of the whole tensor, each
+         * with one such piece per rank */
+        blocks;
 } exchange;
 
 /* True if both arrays are dense, with their dimensions in the same order. */
@@ -63,7 +65,7 @@ static int64_t workspace_of(const exchange *s)
     return s->form == SCATTER ? received + packed : s->form == GATHER ? packed : 0;
 }
 
-/* Copies the runs of a rank from the whole tensor to its part, or back (into_whole). */
+/* Copies the contiguous pieces of this rank from the whole tensor to its shard, or back (into_whole). */
 static void deal(const exchange *s, int rank, char *whole, char *part, bool into_whole)
 {
     const int64_t bytes = s->run * s->element;

@@ -1,4 +1,4 @@
-/* gather.cuh - finds the row of a table that an entry selects, and reduces one element with another. */
+/* gather.cuh - finds the row of a table that an index entry selects, and reduces one element with another. */
 #pragma once
 
 #include "executor/operators/copies/box.cuh"
@@ -18,7 +18,7 @@ struct mp_row_reader {
     {
         for (int d = 0; d < MP_ARRAY_RANK; d++) read_dims[d] = rows->read_dims[d];
     }
-    /* Returns the row that an entry selects; -1: an index is outside of its axis. */
+    /* Returns the row of the table that an entry of the index list selects; -1: an index is outside of its axis. */
     MP_BODY int64_t row(int64_t entry) const
     {
         int64_t row = first ? entry / per_batch : 0;

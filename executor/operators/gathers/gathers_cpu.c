@@ -131,8 +131,8 @@ static int64_t room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype 
     return plan->uses == MP_INDEX_PICKS ? list : plan->uses == (MP_INDEX_PICKS | MP_INDEX_REDUCES) ? 3 * list : 2 * list;
 }
 
-/* Returns the list of entries, sorted by row. If the run also picks, a copy of the list is sorted, because picking uses the
- * unsorted list. */
+/* Returns the list of index entries, sorted by row. If the call also picks rows, a copy of the list is sorted, because picking
+ * uses the unsorted list. */
 static const uint64_t *sorted(mp_indexing *r)
 {
     const mp_row_entries *rows = &r->read;
@@ -145,8 +145,8 @@ static const uint64_t *sorted(mp_indexing *r)
     return r->sorted = mp_cpu_rows_sort(rows, list);
 }
 
-/* Lists the true elements of a condition as entries. MP_INVALID: the number of true elements differs from the output's number
- * of rows. */
+/* Lists the true elements of a condition as index entries. MP_INVALID: the number of true elements differs from the output's
+ * number of rows. */
 static mp_status read_condition(const mp_operands *x, const mp_row_entries *rows, uint64_t *list, mp_error *err)
 {
     const mp_array *condition = &x->in[1];

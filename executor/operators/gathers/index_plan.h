@@ -53,28 +53,29 @@ MP_INLINE int64_t mp_grid_place(const mp_grid *g, int64_t index)
 
 typedef struct mp_row_entries {
     mp_grid named;   /* the dimensions of the table whose coordinates select a row */
-    mp_grid entries; /* the dimensions of the other array whose coordinates select an entry */
-    int first; /* number of leading coordinates of a row that equal the batch coordinates of the entry; all further coordinates
-                  are read from the indices */
+    mp_grid entries; /* the dimensions of the other array whose coordinates number the index entries */
+    /* number of leading coordinates of a row that equal the batch coordinates of the index entry; all further coordinates are
+     * read from the indices */
+    int first;
     int64_t n_rows, n_entries;
     /* if > 1: number of ranks that hold equal parts of the table's rows. An entry for another rank's row picks zeros and
      * adds nothing */
     int ranks;
-    int64_t per_batch; /* number of entries per combination of batch coordinates */
+    int64_t per_batch; /* number of index entries per combination of batch coordinates */
     int read_rank;     /* number of indices read per entry; read_dims: the sizes of the indexed dimensions */
     int64_t read_dims[MP_ARRAY_RANK];
     mp_box
         frame; /* the elements of one row as a box: from[] has the strides of the table, to[] the strides of the other array */
 } mp_row_entries;
 
-/* Flags: a run copies from the table (PICKS), combines into it (REDUCES), or sets elements to zero (CLEARS). */
+/* Flags: a function copies rows from the table (PICKS), combines rows into it (REDUCES), or sets elements to zero (CLEARS). */
 enum { MP_INDEX_PICKS = 1, MP_INDEX_REDUCES = 2, MP_INDEX_CLEARS = 4 };
 
 typedef struct mp_indexer mp_indexer;
 typedef struct mp_index_plan {
     const mp_indexer *by;
     bool by_rows;      /* true: indices select rows; false: elements */
-    bool by_condition; /* true: the entries are the rows whose condition is true */
+    bool by_condition; /* true: the index entries are the rows whose condition is true */
     bool puts_back;    /* true: forward reduces and backward picks; false: forward picks and backward reduces */
     int axis;          /* for plans by elements: the axis of the table along which the indices count */
     int uses;          /* the uses of the table: a combination of MP_INDEX_PICKS, ... */
@@ -83,14 +84,14 @@ typedef struct mp_index_plan {
     mp_row_entries rows;
 } mp_index_plan;
 
-/* One run of a call whose state is an mp_index_plan. */
+/* One execution of a call whose state is an mp_index_plan. */
 typedef struct mp_indexing {
     const mp_index_plan *plan;
     const mp_operands *x;
     mp_array indices;
     /* memory in the workspace for the backend's indexer; its size is the result of the indexer's function `room` */
     void *room;
-    const uint64_t *sorted; /* the CPU's list of entries after sorting by row; NULL: not sorted yet */
+    const uint64_t *sorted; /* the CPU's list of index entries after sorting by row; NULL: not sorted yet */
     mp_row_entries read;    /* a copy of plan->rows, in which n_entries is the number of entries in the CPU's list */
 } mp_indexing;
 
@@ -110,7 +111,7 @@ struct mp_indexer {
     void (*copy)(const mp_array *from, const mp_array *to);
     void (*zero)(const mp_array *to);
     mp_body_loop step;                /* loop over mp_scatter_step_item (scatters.h) */
-    mp_status (*done)(mp_error *err); /* called after the last function of a run. MP_IO: a launch failed */
+    mp_status (*done)(mp_error *err); /* called after the last other function. MP_IO: a launch failed */
     bool reduces_doubles;
 };
 

@@ -70,7 +70,7 @@ static char *entry_of(const copying *x, uint64_t packed)
     return x->other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)packed) * x->size;
 }
 
-/* Copies a block of entries one after the other; an entry is a whole row of the table. */
+/* Copies a block of index entries one after the other; each copies a whole row of the table. */
 static void copy_entries(void *data, int64_t item)
 {
     const copying *x = data;
@@ -94,7 +94,8 @@ COPY_PICKED(uint16_t)
 COPY_PICKED(uint32_t)
 COPY_PICKED(uint64_t)
 
-/* Copies one element of all entries' rows, then the next element. Used for tables whose rows are not contiguous. */
+/* For tables whose rows are not contiguous: copies the first element of the rows of all index entries, then the second element,
+ * and so on. */
 static void copy_places(void *data, int64_t item)
 {
     const copying *x = data;
@@ -226,7 +227,7 @@ MP_VECTOR static void add_to(const float *values, int64_t n, float *sums)
     for (int64_t k = 0; k < n; k++) sums[k] += values[k];
 }
 
-/* Combines n elements of a row of the table with the corresponding elements of the entries list[first..last). Sums are
+/* Combines n elements of a row of the table with the corresponding elements of the index entries list[first..last). Sums are
  * computed in float and rounded once. */
 static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t table, int64_t other, int64_t n)
 {

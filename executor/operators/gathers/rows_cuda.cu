@@ -119,14 +119,16 @@ struct reducing {
     int size;
     void *table;
     const void *other;
-    float *partial; /* per piece of the list: the sums of its first row, if the row began in an earlier piece, and of its last
-                       row, if the row continues in the next piece */
+    /* per piece (MP_CUDA_PIECE index entries): the sums of its first row, if the row began in an earlier piece, and of its last
+     * row, if the row continues in the next piece */
+    float *partial;
 
     MP_BODY int64_t row(int64_t k) const { return (int64_t)(list[k] >> 32); }
     MP_BODY int64_t entry_at(int64_t k) const { return mp_grid_place(&rows.entries, (int64_t)(uint32_t)list[k]); }
 };
 
-/* If entry k of the sorted list is the first of its row, combines one element of the row with all entries of the row. */
+/* If entry k of the sorted index list is the first entry of its row, combines one element of the row with all entries of the
+ * row. */
 struct row_reduced {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -147,8 +149,8 @@ struct row_reduced {
     }
 };
 
-/* Sums one element of the entries of a piece, row by row. If all entries of a row are in the piece, their sum is added to the
- * table; otherwise it is stored in `partial`. */
+/* Sums one element of all index entries of a piece (MP_CUDA_PIECE entries), row by row. If all entries of a row are in the
+ * piece, their sum is added to the table; otherwise it is stored in `partial`. */
 struct piece_summed {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -175,7 +177,8 @@ struct piece_summed {
     }
 };
 
-/* Joins the partial sums of a row that begins in one piece and continues in the next, and adds them to the table. */
+/* Joins the partial sums of a row that begins in one piece of the index list and continues in the next, and adds them to the
+ * table. */
 struct pieces_joined {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -235,12 +238,13 @@ void mp_cuda_rows_reduce(const mp_row_entries *rows, const mp_array *indices, mp
 namespace
 {
 
-/* Lists the true elements of a condition in one thread block. Every thread counts the true elements of its part, then lists
+/* Lists the true elements of a condition in one thread block. Every thread counts the true elements in its range, then lists
  * them. */
 struct true_ones {
     enum { PHASES = 3 };
     struct room {
-        int64_t begin[MP_GRID_THREADS + 1]; /* number of true elements before a thread's part; the last element is the total */
+        /* number of true elements before the range of each thread; the last element is the total */
+        int64_t begin[MP_GRID_THREADS + 1];
     };
     const uint8_t *condition;
     int64_t n, n_wanted, *list;
@@ -310,8 +314,9 @@ struct pass {
     const uint64_t *from;
     int64_t n, n_blocks;
     int shift;
-    uint32_t *counts; /* per digit and block: number of entries; after the kernel sums_of, the position of the first of these
-                         entries */
+    /* per digit and block: number of index entries with this digit; after the kernel sums_of, the position of the first of
+     * them */
+    uint32_t *counts;
 
     typedef uint16_t columns[DIGITS][MP_GRID_THREADS];
     MP_BODY int digit(uint64_t entry) const { return (int)(entry >> shift & (DIGITS - 1)); }

@@ -64,8 +64,8 @@ static targets targets_of(const state *s, const mp_operands *x)
 
 /* ---- forward: the loss and weight of each position, then their sums. */
 
-/* Computes the largest score of a line and the sum of e^(score - largest) in one pass. When two parts of a line are joined, the
- * sum of the part with the smaller maximum is rescaled to the other maximum. */
+/* Computes the largest score of a line and the sum of e^(score - largest) in one pass. When the results of two parts of a line
+ * are joined, the sum with the smaller maximum is rescaled to the larger maximum. */
 template <mp_dtype T> struct entropy_rows {
     struct value {
         float largest, sum;
@@ -144,7 +144,7 @@ struct each_loss {
     MP_BODY void operator()(int64_t k) const { to.store(k, losses[2 * k]); }
 };
 
-/* Describes the places of a single sum over n adjacent terms, for mp_reduce. */
+/* Describes for mp_reduce a single sum over n adjacent terms. */
 static mp_reduce_places<1> all_of(int64_t n)
 {
     mp_loops loops = {};

@@ -33,8 +33,8 @@ typedef struct piece {
     int64_t x, p, n, stride, step;
 } piece;
 
-/* n_pieces returns the number of pieces of a row; a piece is a block of a run, the innermost dimension of a row. piece_of
- * returns piece k of the row that begins at offset x, with its scales and shifts at offset p. */
+/* n_pieces returns the number of pieces of a row. A piece is a block of at most MP_BLOCK elements of the row's innermost
+ * dimension. piece_of returns piece k of the row that begins at offset x, with its scales and shifts at offset p. */
 static int64_t n_pieces(const mp_normalization *r)
 {
     return r->n_runs * mp_block_count(r->run);
@@ -275,11 +275,12 @@ void mp_normalize_backward(const mp_normalization *rows, const mp_normalize_data
 typedef struct state {
     mp_normalization rows;
     bool centered;
-    int64_t statistics_at; /* workspace offset of the statistics that are not saved as extras */
+    /* workspace offset of the statistics, if forward does not save them for backward (as extra outputs) */
+    int64_t statistics_at;
 } state;
 
-/* Return the addresses of mean and rstd: extras 0 and 1 (without centering, rstd is extra 0), or the workspace if the extras
- * are absent. */
+/* Return the addresses of mean and rstd: extra outputs 0 and 1 (without centering, rstd is extra output 0). If forward saves no
+ * extra outputs, they are in the workspace. */
 static float *mean_of(const state *s, const mp_operands *x)
 {
     if (!s->centered) return NULL;

@@ -328,10 +328,11 @@ namespace
 
 struct state {
     mp_normal normal;
-    int64_t statistics_at; /* workspace offset of the statistics that are not saved as extras */
+    /* workspace offset of the statistics, if forward does not save them for backward (as extra outputs) */
+    int64_t statistics_at;
 };
 
-/* Collects the operands of a call. The saved extras are mean and rstd, or, if no mean is subtracted, only rstd. */
+/* Collects the operands of a call. The saved extra outputs are mean and rstd, or, if no mean is subtracted, only rstd. */
 static mp_normal_data data_of(const state *s, const mp_operands *x)
 {
     const bool centered = s->normal.form.centered;

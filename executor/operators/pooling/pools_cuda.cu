@@ -425,7 +425,7 @@ template <mp_dtype T> static bool spreads(const operands *q)
 struct pools {
     mp_pooling pool;
     bool is_sum; /* true: forward of a global average, computed as a sum */
-    float share; /* if is_sum: 1 / n_taps, by which the sum is multiplied */
+    float share; /* if is_sum: 1 / n_taps, the factor by which the sum of the window is multiplied */
 };
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)

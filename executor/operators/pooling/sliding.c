@@ -21,7 +21,7 @@ static bool read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, 
     bool upper = !strcmp(mp_operator_text(op, "auto_pad", "NOTSET"), "SAME_UPPER");
     bool shaped = s->is_transposed && mp_operator_attribute(op, "output_shape");
     for (int d = 0; d < s->n; d++) {
-        /* wide: size of the data that the window slides over; the other number counts window positions */
+        /* wide: size of the padded array over which the window slides; stops: number of window positions */
         int64_t wide = s->is_transposed ? y->dims[d + 2] : x->dims[d + 2];
         int64_t stops = s->is_transposed ? x->dims[d + 2] : y->dims[d + 2];
         int64_t total;

@@ -1,5 +1,5 @@
-/* randoms.h - Dropout, tensors of random numbers, and tensors of known values (constants, ranges, windows), for every backend:
- * contains the parameters, which are read when a call is prepared, and the formula for one element.
+/* randoms.h - Dropout, tensors of random numbers, and tensors filled by a formula (constants, ranges, window functions), for
+ * every backend: contains the parameters, which are read when a call is prepared, and the formula for one element.
  *
  * Random numbers come from philox.h, with the key (seed, step, operator, element). Elements are counted in memory order.
  * Layouts are fixed, so forward, backward and every recomputation draw the same numbers. */
@@ -62,11 +62,11 @@ MP_INLINE void mp_random_source_item(const mp_random_source *s, int64_t k)
     mp_store_real(s->out.data, s->out.dtype, k, value);
 }
 
-/* ---- tensors of known values: constants, ranges, windows. */
+/* ---- tensors filled by a formula: constants, ranges, window functions. */
 
 enum { MP_WINDOW_TERMS = 3 };
 
-/* The formula for element k of a tensor of known values. */
+/* The formula that gives element k of the output. */
 typedef enum mp_source_form {
     MP_SOURCE_CONSTANT, /* the number `real` or `whole` for all elements: ConstantOfShape, or a Constant with one element */
     MP_SOURCE_SIZE,     /* Size: the number of elements of the input */
@@ -83,7 +83,7 @@ typedef struct mp_source {
     bool is_real; /* true: values are in real or reals; false: in whole or wholes */
     double real;
     int64_t whole;
-    const double *reals; /* for VALUES: the list of elements, as reals or as wholes */
+    const double *reals; /* for VALUES: the list of elements, as reals or as wholes (integers) */
     const int64_t *wholes;
     int64_t dims[MP_ARRAY_RANK];
     mp_array first, step; /* for RANGE: the first element and the step, arrays of one element each */
@@ -92,7 +92,7 @@ typedef struct mp_source {
                                                function */
 } mp_source;
 
-/* The operators of known values that mp_source_prepare supports. */
+/* The operators that fill their output by a formula (mp_source_form). mp_source_prepare supports them. */
 #define MP_SOURCES(X) \
     X("Constant")     \
     X("ConstantOfShape") X("Shape") X("Size") X("Range") X("EyeLike") X("HannWindow") X("HammingWindow") X("BlackmanWindow")

@@ -39,7 +39,8 @@ void mp_cuda_cells(const mp_cells *cells)
 void mp_cuda_cells_copy(const mp_array *from, const mp_array *to, bool add)
 {
     if (add || from->dtype != to->dtype)
-        mp_cuda_sum_to(from, to, 1, add, NULL); /* an addition is a sum with one term, which needs no workspace */
+        /* adding an array is a sum with one term per element, which needs no workspace */
+        mp_cuda_sum_to(from, to, 1, add, NULL);
     else
         mp_cuda_array_copy(from, to);
 }

@@ -116,7 +116,7 @@ mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine 
 mp_status mp_recurrence_run(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x,
                             mp_error *err);
 
-/* ---- parts of the operands as arrays, and arrays in the workspace. */
+/* ---- views of parts of the operands, and arrays in the workspace. */
 
 /* Returns the part of `a` that starts at element `from`, with sizes `dims` and strides `strides`; its data is NULL if the data
  * of `a` is NULL. */

@@ -199,7 +199,7 @@ mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine 
     return MP_OK;
 }
 
-/* ---- parts of the operands as arrays. */
+/* ---- views of parts of the operands. */
 
 mp_array mp_part_of(const mp_array *a, int64_t from, int rank, const int64_t *dims, const int64_t *strides)
 {

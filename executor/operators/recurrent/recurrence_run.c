@@ -2,7 +2,7 @@
  * time steps, then the steps one by one. Backward: the steps one by one, then the products of the block. */
 #include "executor/operators/recurrent/recurrence.h"
 
-/* The data of one direction of the layer, which all its blocks use in turn. */
+/* The data of one direction of the layer, which all blocks of time steps in this direction use one after the other. */
 typedef struct pass {
     const mp_recurrence *r;
     const mp_recurrent_engine *engine;

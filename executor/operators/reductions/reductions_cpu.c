@@ -28,10 +28,12 @@ typedef struct reduction {
                       */
     int64_t lanes;   /* maximum number of outputs in a group. The outputs of a group are adjacent along the innermost kept
                         dimension and computed together */
-    int64_t n_groups;    /* number of groups of outputs */
-    int64_t run, pieces; /* pieces: number of pieces into which the terms of an output are divided. If by_columns, a piece is
-                            one term; otherwise it is up to `run` terms along the innermost dimension */
-    int64_t parts;       /* number of parts into which the pieces of a group are split; threads accumulate parts separately */
+    int64_t n_groups; /* number of groups of outputs */
+    /* pieces: number of pieces into which the terms of each output are divided. If by_columns, a piece is one term; otherwise
+     * it is up to `run` terms along the innermost dimension */
+    int64_t run, pieces;
+    /* number of parts into which the list of pieces is split, so that several threads can accumulate one group of outputs */
+    int64_t parts;
     int64_t workspace_bytes;
 } reduction;
 
@@ -41,7 +43,7 @@ typedef struct step_rows {
     double start; /* initial value of an accumulator */
     double (*run)(const float *x, int64_t n, double acc, double shift);
     void (*columns)(const float *x, int64_t rows, int64_t stride, int64_t n, double *acc, const double *shift);
-    double (*join)(double a, double b); /* combines the accumulated values of two parts of the terms */
+    double (*join)(double a, double b); /* combines two accumulators of the same output */
 } step_rows;
 
 /* Defines NAME_join, NAME_run and NAME_columns from a row of reductions.def. NAME_run accumulates into sixteen lanes, so that
@@ -152,10 +154,10 @@ typedef struct task {
     const step_rows *step;
     mp_reduction_end end;
     const mp_array *from, *to, *shift;
-    double *partial; /* memory in the workspace for the accumulated values: parts x groups x lanes */
+    double *partial; /* accumulators in the workspace: parts x groups x lanes */
 } task;
 
-/* The outputs of a group: their number, and the offsets of terms, result and shift of the first output. */
+/* A group of adjacent outputs: their number, and the offsets of the first output's terms, result and shift. */
 typedef struct group {
     int64_t n, from, to, shift;
 } group;
@@ -202,7 +204,7 @@ static void take_columns(const task *t, const group *at, int64_t from, int64_t t
     }
 }
 
-/* Accumulates the pieces [from, to) of the terms of each output of a group. */
+/* Accumulates the pieces [from, to) of each output of a group. A piece is a range of the output's terms. */
 static void take_pieces(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
 {
     const reduction *r = t->r;

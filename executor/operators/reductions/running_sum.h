@@ -11,7 +11,8 @@ typedef struct mp_cumsum {
     int axis;
     int64_t length, from_step, to_step;   /* number of elements along the axis, and their strides in `from` and `to` */
     int64_t adjacent, from_next, to_next; /* number of adjacent lines, and the strides between these lines in `from` and `to` */
-    bool exclusive, reverse, is_whole;    /* exclusive: an element is not part of its own sum; reverse: sums begin at the end */
+    /* exclusive: a running sum omits its own element; reverse: the sums begin at the end of the line */
+    bool exclusive, reverse, is_whole;
 } mp_cumsum;
 
 /* Makes the description the call's state. MP_UNSUPPORTED: the type is not supported, or the axis is only known at run time;

@@ -24,8 +24,8 @@ struct counted_up {
     MP_BODY void operator()(int64_t k) const { list[k] = k % room < length ? (int32_t)(k % room) : (int32_t)BEYOND; }
 };
 
-/* Compares and exchanges entries at distance `step` within runs of `run` entries, which are sorted in ascending and descending
- * order alternately. */
+/* Compares and exchanges entries at distance `step` within blocks of `run` entries. Blocks are sorted in ascending and
+ * descending order alternately. */
 struct exchanged {
     mp_top s;
     int64_t room, run, step;

@@ -9,8 +9,8 @@
 
 enum { DIMS = MP_ARRAY_RANK };
 
-/* Lines are split into chunks along the innermost dimension. `chunks` has three numbers per chunk: its end, and the first and
- * last input position that it reads. */
+/* Output lines are split into column ranges along the innermost dimension. `chunks` has three numbers per column range: its
+ * end, and the first and last input position that it reads. */
 typedef struct state {
     mp_resizing r;
     int64_t n_chunks, *chunks;
@@ -147,7 +147,7 @@ static mp_status run_resize(const mp_call *call, const mp_operands *x, mp_error 
     return MP_OK;
 }
 
-/* Splits the innermost dimension into chunks that read and write at most MP_BLOCK elements each. */
+/* Splits the innermost dimension into column ranges that read and write at most MP_BLOCK elements each. */
 static mp_status cut(state *s, const mp_operands *x, mp_error *err)
 {
     int inner = s->r.rank - 1;

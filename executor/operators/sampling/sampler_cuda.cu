@@ -66,7 +66,7 @@ struct summed {
     }
 };
 
-/* Describes the sort: all taps are entries, and the input's elements are rows. */
+/* Describes the sort: all taps are index entries, and the input's elements are the rows by which they are sorted. */
 static mp_row_entries rows_of(const mp_sampler *s, const mp_array *x)
 {
     mp_row_entries rows = {};

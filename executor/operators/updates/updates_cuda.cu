@@ -36,7 +36,7 @@ struct update_list {
     }
 };
 
-/* True if all arrays of an update, including all parts of its state, can be accessed in vectors. */
+/* True if all arrays of an update, moments and master copy included, can be accessed in vectors. */
 static MP_BODY bool takes_vectors(const mp_update &u)
 {
     return u.n % W == 0 && ((uintptr_t)u.parameter | (uintptr_t)u.gradient | (uintptr_t)u.state) % 16 == 0;

@@ -45,10 +45,10 @@ typedef struct mp_bound_interval {
     bool *can_be_made;  /* per storage: a node of the interval can produce it */
     /* per storage: it cannot be recomputed. If it was produced before the start, it is therefore live at the start */
     bool *must_pass;
-    /* per storage: true if the list `required` contains it */
+    /* set by mp_bound_interval_end: */
     int *required; /* the storages that nodes of the interval read in every alternative */
     size_t n_required;
-    bool *is_required; /* per storage: it is in the list `required` */
+    bool *is_required; /* per storage: true if the list `required` contains it */
     /* per storage: it also represents a second storage, which is produced from it, because a node of the interval reads one of
      * the two */
     bool *covers_two;

@@ -58,7 +58,7 @@ class Account:
         self.alive.clear()
 
     def by(self, of: Callable[[Piece], Any]) -> dict[Any, int]:
-        """Return bytes by a property of the pieces, in descending order."""
+        """Return bytes summed by a property of the storages (pieces), in descending order."""
         found: dict[Any, int] = defaultdict(int)
         for piece in self.pieces.values():
             found[of(piece)] += piece.n_bytes

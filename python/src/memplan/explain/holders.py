@@ -45,7 +45,7 @@ def is_plain(value: Any) -> bool:
 
 
 def parts_of(value: Any, name: str, container: str) -> Iterator[tuple[Any, str, str]]:
-    """Yield the parts of an object.
+    """Yield the attributes and elements of an object.
 
     `container`: the name of the outermost list; the entries of the list have no names of their own.
     """

@@ -195,7 +195,7 @@ def taken_since_end(events: list[Any]) -> int:
 
 
 def allocated_bytes(events: list[Any]) -> Iterator[tuple[str | None, int]]:
-    """Yield the last mark and the allocated bytes at each change, in the thread of a planned backward only."""
+    """Yield the bytes allocated so far and the last profiler mark, at each allocation in the thread of a planned backward."""
     now, mark = 0, None
     thread = next((e.thread_id() for e in events if e.kind() == "push" and e.name() == MARK), None)
     for event in [e for e in events if e.thread_id() == thread]:

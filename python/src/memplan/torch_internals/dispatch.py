@@ -210,7 +210,7 @@ def watched(call: Callable[[], Any]) -> list[Any]:
 
 
 def forget_arguments(traceback: TracebackType | None) -> None:
-    """Clear the frames through which PyTorch calls observers.
+    """Clear the stack frames through which PyTorch calls dispatch modes (observers).
 
     These frames hold the operators' arguments. They do not exist without an observer.
     """
