@@ -95,7 +95,8 @@ int mp_layers_distances(mp_sketch *n, const char *stack)
     const int row_of_distance = mp_sketch_list(n, module, 2 * length - 1, numbers);
     for (int64_t k = 0; k < length; k++) numbers[k] = k;
     const int query = mp_sketch_integers(n, module, 2, rows, numbers);
-    for (int64_t k = 0; k < length; k++) numbers[k] = k + length - 1; /* offset that makes all distances >= 0 */
+    /* offset that is added to the distances between query and key, so that all are >= 0 */
+    for (int64_t k = 0; k < length; k++) numbers[k] = k + length - 1;
     const int key = mp_sketch_integers(n, module, 2, columns, numbers);
     const int distance = mp_sketch_of_two(n, module, "Sub", key, query);
     const int row = mp_sketch_of_two(n, module, "Gather", row_of_distance, distance);

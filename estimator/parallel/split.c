@@ -144,7 +144,7 @@ static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
         const bool is_alone = dim >= 0 && x->model->tensors[from].producer < 0;
         *is_made = is_alone;
         if (!is_alone) return MP_OK;
-        if (x->lies[from].at.dim != dim) { /* only possible if no other operator reads the tensor */
+        if (x->lies[from].at.dim != dim) { /* the tensor can get another sharded dimension only if no other operator reads it */
             *is_made = is_whole(x, from) && !x->lies[from].is_read;
             if (!*is_made) return MP_OK;
             MP_CHECK(cut(x, from, (mp_shard){dim, at.outer}));
@@ -228,7 +228,7 @@ static bool divides(const splitter *x, const mp_operator *op, const mp_operand_f
 {
     const bool may_differ = !x->ranks->runs && (factor == f->rows || factor == f->columns || factor == f->exchanged);
     bool fits = true, any = false;
-    int64_t cut_size = -1; /* the size of a dimension that is already split, evenly or unevenly */
+    int64_t cut_size = -1; /* the size of a dimension with this factor that is already sharded, evenly or unevenly */
     for (int k = 0; k < op->n_in; k++) {
         const int d = mp_factor_of_input(x->model, op, f, k, factor);
         if (d < 0) continue;

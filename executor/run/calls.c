@@ -37,7 +37,8 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
     const size_t n = a->plan->n_steps;
     int n_marks[MP_MAX_CHANNELS] = {0};
     MP_OWNED int *n_awaited = mp_alloc(
-        n + 2, sizeof *n_awaited); /* start[t + 1]: number of calls to await before step t; for t = n: at the end of the pass */
+        /* n_awaited[t + 1]: number of calls to await before step t; for t = n: at the end of the pass */
+        n + 2, sizeof *n_awaited);
     *out = (mp_calls){.list = mp_pool_alloc(pool, n, sizeof *out->list)};
     MP_ENSURE(n_awaited && out->list, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n; t++) {

@@ -14,8 +14,8 @@
 #include "memplan/floor.h"
 #include "memplan/ranks/rank_plan.h"
 
-/* bisection ends below 1 / FINENESS; a smaller budget is tried in steps of 1 / STEP, at most LOWER times; the arena of keep-all
- * may exceed its live bytes by 1 / FRAGMENTS */
+/* constants of the search. Bisection ends at a relative distance below 1 / FINENESS. Afterwards budgets are lowered in steps of
+ * 1 / STEP, at most LOWER times. The arena of keep-all may exceed its live bytes by 1 / FRAGMENTS */
 enum { FINENESS = 100, STEP = 100, LOWER = 8, FRAGMENTS = 50 };
 
 /* The smallest plan of a rank with certain stage boundaries. */
@@ -149,7 +149,7 @@ static mp_status bisect(smallest_search *x, int *fullest, int64_t *bytes, mp_err
         else
             low = guess;
         if (fits && round_up(need) < guess && round_up(need) > low)
-            guess = round_up(need); /* suffices too, unless the boundaries change */
+            guess = round_up(need); /* a budget of `need` suffices too, unless the stage boundaries change with the budget */
         else
             guess = round_up(low + (*bytes - low) / 2);
         if (guess >= *bytes) break;

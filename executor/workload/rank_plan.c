@@ -199,7 +199,8 @@ static mp_status search(rank_search *x, const keep_all_rank *rank, mp_error *err
     int64_t guess = fits || !high ? high : first_guess(x, high, rank->in_flight, rank->peak_bytes);
     for (int k = 0; k < GUESSES && !x->is_stopped; k++) {
         MP_CHECK(search_with(x, guess, &needed, err));
-        if (!high || (fits && x->best)) break; /* no stash is needed, or nothing has to be recomputed */
+        /* the search ends: the rank needs no stash, or keep-all fits and nothing has to be recomputed */
+        if (!high || (fits && x->best)) break;
         if (needed > guess)
             low = guess;
         else
@@ -266,7 +267,8 @@ mp_status mp_workload_plan(mp_workload *w, const mp_request *request, bool with_
     const keep_all_rank rank = {.held_bytes = mp_rank_most_held(&w->rank),
                                 .in_flight = mp_schedule_in_flight(&w->rank.shape, w->rank.rank),
                                 .peak_bytes = keep_all->peak_bytes};
-    /* keep-all fits, so it is the first plan; a plan with less waiting may be faster and keep even more bytes */
+    /* keep-all fits, so it is the first plan. A plan in which compute waits less for copies may be faster, even if it keeps
+     * more bytes */
     if (rank.peak_bytes <= x.budget_bytes) {
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
         MP_CHECK(mp_plan_new(w->graph, "none", steps, keep_all->n_steps, &plan, err));

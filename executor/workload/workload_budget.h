@@ -32,7 +32,7 @@ typedef struct mp_device_room {
     char name[MP_DEVICE_NAME_MAX]; /* name of the device; "": unknown, for example for a graph from another program */
     int64_t memory_bytes;
     int64_t reserve_bytes; /* bytes of `reserve_bytes` in the settings; if not given, the default of the device */
-    bool is_free;          /* memory_bytes is the currently free memory, not all memory */
+    bool is_free;          /* true: memory_bytes is the memory that is currently free; false: it is the device's whole memory */
 } mp_device_room;
 
 /* Find the memory of a device. mp_room_of_workload is about the device for which the workload's graph was built. The other

@@ -25,7 +25,8 @@ static mp_status read_dimensions(const mp_workload_options *o, mp_pool *pool, mp
         const char *text = o->dims.items[k], *equals = strrchr(text, '=');
         dimensions[k].name = mp_pool_text(pool, text, (size_t)(equals - text));
         MP_ENSURE(dimensions[k].name, err, MP_NOMEM, "the dimensions");
-        mp_count_parse(equals + 1, &dimensions[k].size); /* this is a number, because the option table has checked it */
+        /* the text after '=' is a number, because the option table has checked it */
+        mp_count_parse(equals + 1, &dimensions[k].size);
     }
     return MP_OK;
 }

@@ -309,7 +309,9 @@ static bool is_unfolded_vector(const mp_tensor *t)
  * required. */
 static mp_status doubt_folded(mp_model *model, const mp_onnx_use *uses, mp_error *err)
 {
-    bool numbers = false; /* PyTorch before 1.11 writes plain numbers for folded tensors; other exporters number all tensors */
+    /* true if a constant has the name of a parameter. Then plain numbers as names mark folded tensors (PyTorch before 1.11);
+     * other exporters number all tensors */
+    bool numbers = false;
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         numbers |= t->role == MP_ROLE_CONSTANT && strchr(t->name, '.') && mp_onnx_names_entry(t->name);
@@ -322,7 +324,8 @@ static mp_status doubt_folded(mp_model *model, const mp_onnx_use *uses, mp_error
         if (!mp_onnx_names_folded(t->name, numbers) || is_unfolded_vector(t) || mp_onnx_is_sines(t)) continue;
         MP_CHECK(mp_model_doubt(model, MP_DOUBT_FOLDED, t->name, mp_tensor_elements(t), err));
     }
-    for (size_t k = 0; k < model->n_operators; k++) { /* a filter of weight normalization, or a reshaped one */
+    /* convolutions whose filter the exporter has computed: by weight normalization, or by a reshape */
+    for (size_t k = 0; k < model->n_operators; k++) {
         bool is_norm;
         if (!mp_onnx_has_folded_filter(model, &model->operators[k], &is_norm) || is_norm) continue;
         const mp_tensor *t = &model->tensors[model->operators[k].in[1]];

@@ -12,7 +12,7 @@ enum { WALKS = MP_ANNEAL_WALKS };
 /* A window: the nodes [begin, end) of the node list, which one walk anneals. */
 typedef struct window {
     size_t begin, end;
-    bool is_over; /* keep-all exceeds the budget in this window */
+    bool is_over; /* true if keep-all exceeds the budget in this window */
     mp_step *steps;
     size_t n_steps; /* number of steps of the order found for the window; 0: its nodes run in list order */
 } window;

@@ -12,7 +12,8 @@ typedef struct mp_mover {
     bool keeps_order; /* moves may not reorder the first runs of forward nodes, which stay in list order */
     int n_candidates; /* number of storages that can be recomputed or copied back */
     int *candidates;
-    /* per candidate: prefix sum of the candidates' bytes, so that a candidate is drawn in proportion to its bytes */
+    /* per storage that can be recomputed or copied back: prefix sum of bytes, so that a storage is drawn in proportion to its
+     * bytes */
     int64_t *weights;
     bool draws_near; /* random draws prefer storages that were produced shortly before the drawn position */
     int n_choices;   /* number of nodes with several alternatives that compute */

@@ -165,7 +165,7 @@ bool mp_move_restore(mp_mover *m)
         }
     }
     mp_mover_drop(m, run);
-    for (int k = 0; k < n; k++) { /* removing one recomputation may have removed others of this list */
+    for (int k = 0; k < n; k++) { /* the removal of one recomputation may have removed further recomputations of this list */
         const int other = m->list[k];
         if (x->runs[other].position >= 0 && mp_runs_is_extra(x, other) && mp_runs_can_spare(x, other)) mp_mover_drop(m, other);
     }

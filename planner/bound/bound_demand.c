@@ -33,7 +33,7 @@ struct mp_bound_demand {
     int64_t target, best, work_left;
     int best_at;          /* the boundary that proved `best` */
     bool full;            /* the table of states is full, or the work limit is reached, so the result is not exact */
-    uint64_t *set, *runs; /* scratch: a set of ranks of storages, and a set of nodes */
+    uint64_t *set, *runs; /* scratch: a set of storages, by rank (number in topological order), and a set of nodes */
 };
 
 static bool has_ended(const mp_bound_demand *d)
@@ -166,9 +166,9 @@ static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t 
     if (!mp_bound_states_put(&d->next, set, ticks, used)) d->full = true;
 }
 
-/* Decides about the storage of this rank. Every state whose set contains the storage is replaced by two states: the storage is
- * live at the boundary, or it is produced after it. Ranks are decided from the highest down: a storage of higher rank in the
- * set is live at the boundary. */
+/* Decides about the storage with this rank (number in topological order). Every state whose set contains the storage is
+ * replaced by two states: the storage is live at the boundary, or it is produced after it. The caller decides the highest rank
+ * first. So a storage of higher rank in the set is live at the boundary. */
 static void settle(mp_bound_demand *d, int rank)
 {
     mp_bound_states *t = &d->next;

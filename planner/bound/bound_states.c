@@ -121,7 +121,8 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
     k->first = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->first);
     k->end = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->end);
     MP_ENSURE(!mp_pool_failed(k->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
-    /* `end` is used twice: here it counts the outputs of each node, below it becomes the end of the node's ranks */
+    /* first, `end` counts the outputs of each node; below, it becomes the end of the node's ranks (numbers in topological
+     * order) */
     for (size_t s = 0; s < graph->n_storages; s++)
         if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++;
     for (int i = 0; i < o->n; i++) {
@@ -162,7 +163,8 @@ static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
         if (x->bytes[s] <= x->free_bytes || !o->repeatable[v]) continue;
         if (x->ticks[v]) mp_bits_add(nodes, v);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++) {
-            /* the producer of an input has a lower rank, so the set of nodes for the input is already complete */
+            /* the producer of an input has a lower rank (topological number), so the set of nodes for this input is already
+             * complete */
             const int read = m->ranks->rank[o->reads[k]];
             if (read >= 0) mp_bits_unite(nodes, nodes_for(m, i, read), (size_t)m->words);
         }

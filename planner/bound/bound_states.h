@@ -46,9 +46,9 @@ void mp_bound_states_drop_dominated(mp_bound_states *t);
 typedef struct mp_bound_ranks {
     mp_pool *pool; /* owns all arrays */
     int n, words;
-    int *rank;        /* per storage: its rank; -1: the storage has no rank */
+    int *rank;        /* per storage: its rank (topological number); -1: the storage has no rank */
     int *storage;     /* per rank: its storage */
-    int *first, *end; /* per node: the ranks of its outputs are [first, end) */
+    int *first, *end; /* per node: the ranks (topological numbers) of its outputs are [first, end) */
 } mp_bound_ranks;
 
 /* Gives a rank to all storages that have a vertex in the interval's network. Release with mp_bound_ranks_clear, also after an
@@ -61,9 +61,10 @@ typedef struct mp_bound_reruns {
     const mp_precedence *order;
     const mp_bound_ranks *ranks;
     int n, words; /* number of boundaries; number of 64-bit words of a set of nodes */
-    /* per boundary and rank: the nodes that must be recomputed after the boundary if this storage is read after it */
+    /* per boundary and rank of a storage: the nodes that must be recomputed after the boundary if this storage is read after
+     * it */
     uint64_t *nodes;
-    uint64_t *needed; /* per boundary: the set of storages, as ranks, that nodes between this boundary and the next one read */
+    uint64_t *needed; /* per boundary: the storages, by rank, that are read by nodes between this boundary and the next one */
 } mp_bound_reruns;
 
 /* Release with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes /

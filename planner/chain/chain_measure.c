@@ -142,8 +142,8 @@ typedef struct measure {
     /* number of the list of nodes that is being measured; `live` and `demanded` store it as a mark, so that they need not be
      * cleared */
     int epoch;
-    int *live;     /* per storage: number of the latest run in which the storage was live */
-    int *demanded; /* per node: number of the latest run in which the node had to run */
+    int *live;     /* per storage: number of the last measured list in which the storage was live */
+    int *demanded; /* per node: number of the last measured list for which the node had to run */
     int *list;     /* nodes that must run next */
     size_t n_list;
     int *nodes; /* the nodes of the list that is being measured, in the order in which they run */

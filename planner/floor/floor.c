@@ -113,7 +113,8 @@ static int64_t least_level(const struct search *x, size_t n, int j)
  * values cross. */
 static mp_status try_producer(struct search *x, int j, int s, int producer, int64_t held, mp_error *err)
 {
-    size_t i, n = 0, low = 1; /* invariant: the two values cross at a k in [low, n] */
+    /* invariant of the bisection for k: the two values of this function's comment cross at some k in [low, n] */
+    size_t i, n = 0, low = 1;
     int64_t bytes;
     for (i = 0; i < x->n && x->once[i].bytes + held > x->bytes; i++) {
         const int v = x->once[i].node;
@@ -217,7 +218,7 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
         to[w] = life.stays ? ~UINT64_C(0) : 0;
     }
     for (int k = 0; k < life.n_makers; k++) mp_bits_unite(from, mp_precedence_descendants(o, life.makers[k]), o->words);
-    for (int k = life.n_users - 1; k >= 0; k--) /* the set then already contains all ancestors of this user */
+    for (int k = life.n_users - 1; k >= 0; k--) /* if `to` contains a user, `to` already contains all ancestors of this user */
         if (!mp_bits_has(to, life.users[k])) mp_bits_unite(to, mp_precedence_ancestors(o, life.users[k]), o->words);
 }
 

@@ -294,7 +294,8 @@ static int by_ticks(const void *a, const void *b)
  * each combination, the best first. */
 static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
-    enum { WAYS = 4 }; /* two shapes, each with and without evicts_again */
+    /* two shapes of the multipliers, each with and without evicting recomputed storages again (evicts_again) */
+    enum { WAYS = 4 };
     const mp_cut_labels *p = x->problem;
     beginning list[MP_LAGRANGE_SIZES * WAYS] = {0};
     /* half of the minimum cuts are reserved for finding the starts, the other half for the descents */

@@ -162,7 +162,7 @@ static mp_status fill(mp_load *load, const mp_chain *chain, mp_error *err)
         add_options(chain, k, &load->blocks[k]);
     }
     for (size_t k = 0; k < load->n_parameters; k++) shared += load->parameters[k].value_bytes + load->parameters[k].state_bytes;
-    /* gradients are not in `shared`, so gradients that live beyond a step remain in other_bytes */
+    /* `shared` contains no gradients. So gradients that live beyond a step remain in other_bytes */
     for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_kind_is_static(graph->storages[s].kind)) load->other_bytes += graph->storages[s].bytes;
     load->other_bytes -= shared;

@@ -9,7 +9,8 @@ typedef struct mp_instance {
     int storage;
     int begin, end; /* live in steps [begin, end) */
     int takes_over; /* the storage whose memory this instance takes over when it begins; -1: none */
-    /* an update on the second stream uses the instance until the update's end, so no output may take over its memory */
+    /* true if an update on the second stream uses this instance: it is in use until the update's end, so no output may take
+     * over its memory */
     bool is_locked;
 } mp_instance;
 

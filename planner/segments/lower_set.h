@@ -83,7 +83,8 @@ typedef enum mp_lower_set_aim {
     MP_MEMORY_CENTRIC
 } mp_lower_set_aim;
 
-/* The strategies that no other strategy dominates, from the best one for the aim to the one that keeps the fewest bytes. */
+/* The strategies that no other strategy dominates. The first is the best one for the aim (mp_lower_set_aim), the last keeps the
+ * fewest bytes. */
 typedef struct mp_lower_set_strategies {
     size_t n;
     int64_t *ticks, *kept_bytes;

@@ -94,8 +94,8 @@ static mp_status take_bound(mp_share_plans *f, int64_t budget_bytes, int64_t tic
     while (n_raised < f->n_bounds && f->bounds[n_raised].bytes <= budget_bytes) n_raised++;
     if (!n_raised || f->bounds[n_raised - 1].ticks >= ticks) return MP_OK;
     MP_ENSURE(mp_grow(&f->bounds, &room, f->n_bounds + 1, sizeof *f->bounds), err, MP_NOMEM, "out of memory for bounds");
-    /* bounds for budgets up to this one that are lower are merged into one bound; the last of them remains valid for larger
-     * budgets */
+    /* the lower bounds for budgets up to budget_bytes that are below `ticks` are merged into one; for larger budgets, the last
+     * of them stays valid */
     mp_share_option *b = f->bounds;
     size_t first = n_raised;
     while (first && b[first - 1].ticks <= ticks) first--;

@@ -43,7 +43,8 @@ static bool is_copy(const search *x, mp_step step)
     return graph->nodes[step.node].alternatives[step.alternative].channel > MP_CHANNEL_SECOND_STREAM;
 }
 
-/* If x->trial is valid and fits, and takes less time than x->best, or the same time and less memory, it replaces x->best. */
+/* If x->trial is valid and within the budgets, and takes less time than x->best, or the same time and less memory, it replaces
+ * x->best. */
 static mp_status judge(search *x)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;

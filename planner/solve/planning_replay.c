@@ -6,7 +6,8 @@ mp_status mp_planning_replay(mp_planning *planning, int64_t budget_bytes, const 
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *replayed = NULL;
     const bool is_finished = *mp_planning_hash(planning);
-    if (!plan || !is_finished) return mp_planning_take(planning, budget_bytes, NULL); /* its message names the missing part */
+    /* this call fails, and its error message names the missing part: plan or finished graph */
+    if (!plan || !is_finished) return mp_planning_take(planning, budget_bytes, NULL);
     MP_CHECK(mp_plan_new(mp_planning_graph(planning), plan->solver, plan->steps, plan->n_steps, &replayed,
                          mp_planning_error(planning)));
     replayed->cut_short = plan->cut_short;

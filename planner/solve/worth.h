@@ -7,9 +7,9 @@
 /* Ticks of a training step that one change of the limits would save. Each value is the difference of two short searches that
  * start from the same plan: one with the present limits, one with the changed limit. */
 typedef struct mp_worth {
-    int64_t device_ticks;             /* saved if the device had one GiB more */
-    int64_t tier_ticks[MP_MAX_TIERS]; /* saved if the tier had one GiB more; 0 if the tier has no budget */
-    int64_t link_ticks;               /* saved if each copy took half as long */
+    int64_t device_ticks;             /* ticks saved if the device had one GiB more */
+    int64_t tier_ticks[MP_MAX_TIERS]; /* ticks saved if the tier had one GiB more; 0 if the tier has no budget */
+    int64_t link_ticks;               /* ticks saved if each copy took half as long */
 } mp_worth;
 
 /* Estimates the savings for a plan that answers the request. If it is proved that the plan is the fastest, all savings are 0

@@ -255,7 +255,7 @@ static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high
 /* Tries batches between `low` and `high`, until the largest batch that fits is known. low 0: no batch is known to fit. */
 static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high, mp_error *err)
 {
-    /* distance of the next trial from `low` (positive) or from `high` (negative); 0: no stride was made yet */
+    /* distance of the next batch size to try: from `low` if positive, from `high` if negative; 0: none was chosen yet */
     int64_t stride = 0;
     bool guessing = true, bisecting = false;
     bracket(x, means, &low, &high);

@@ -31,7 +31,7 @@ static bool copies_activations(const mp_graph *graph)
 /* The three curves of a graph with copies, used if the request names no searchers. */
 static const struct {
     const char *name, *solver;
-    bool is_plain; /* the curve is for the graph without its copies */
+    bool is_plain; /* true if the curve is for the graph without its copies */
 } three[] = {{"recompute only", "auto", true}, {"offload only", "copy-only", false}, {"both", "auto", false}};
 enum { N_THREE = sizeof three / sizeof *three };
 

@@ -75,7 +75,8 @@ static void put_ends(spread *x, int count)
  * reach `last`. In this case the number grows by a constant fraction. */
 static int next_count(int count, int last, size_t left)
 {
-    int64_t power = 0; /* the fraction in sixteenths: the smallest with which the lists that are left reach `last` */
+    /* growth per list in sixteenths: the smallest with which the lists that are still to be built reach `last` ends */
+    int64_t power = 0;
     for (; power < MP_SPREAD_SIXTEENTHS; power++) {
         int64_t reached = count;
         for (size_t k = 0; k < left && reached < last; k++) reached += reached * power / 16 > 1 ? reached * power / 16 : 1;

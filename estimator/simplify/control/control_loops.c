@@ -70,8 +70,8 @@ static mp_status iterate(mp_inference *w, unrolling *u, const char *number, int 
     const size_t n = (size_t)u->n_iterations * (size_t)u->n_stacked;
     MP_ENSURE(prefix && mp_grow(&u->items, &u->items_capacity, n + (size_t)u->n_stacked, sizeof *u->items), w->err, MP_NOMEM,
               "no memory to unroll '%s'", u->op.name);
-    /* counts at least this number of operators, so that a body without operators, or with many carried values, also uses up
-     * the limit */
+    /* each iteration counts as at least this number of operators. So a loop whose body has no operators, or many carried
+     * values, also reaches the limit */
     MP_CHECK(mp_inference_count(w, 1 + u->n_stacked + u->n_carried / 16, u->op.name));
     MP_CHECK(mp_control_run(w, u->region, u->actual, prefix, u->results));
     for (int k = 0; k < u->n_stacked; k++) u->items[n + (size_t)k] = u->results[first + u->n_carried + k];

@@ -111,7 +111,7 @@ struct mp_indexer {
     void (*copy)(const mp_array *from, const mp_array *to);
     void (*zero)(const mp_array *to);
     mp_body_loop step;                /* loop over mp_scatter_step_item (scatters.h) */
-    mp_status (*done)(mp_error *err); /* called after the last other function. MP_IO: a launch failed */
+    mp_status (*done)(mp_error *err); /* called after all other functions of an execution of the call. MP_IO: a launch failed */
     bool reduces_doubles;
 };
 

@@ -49,25 +49,25 @@ typedef enum mp_recurrent_product {
  * the arrays. */
 typedef enum mp_recurrent_room {
     MP_ROOM_X, /* per block */
-    MP_ROOM_W, /* W of one direction; the next three rooms are also per direction */
+    MP_ROOM_W, /* W of one direction; the arrays R, BIAS and PEEPHOLES are also per direction */
     MP_ROOM_R,
     MP_ROOM_BIAS,
     MP_ROOM_PEEPHOLES,
     MP_ROOM_GATES,   /* the gates of one block, if the reserve does not store them */
-    MP_ROOM_SECOND,  /* mp_cells.second of one step, if the reserve does not store it */
+    MP_ROOM_SECOND,  /* the second products (mp_cells.second) of one time step, if the reserve does not store them */
     MP_ROOM_STATES,  /* the hidden states h of one block, and of the step before it */
     MP_ROOM_SHOWN,   /* the output Y of one block, if the sequences have different lengths */
-    MP_ROOM_H_FIRST, /* initial h of one direction; the next three rooms are also per direction */
+    MP_ROOM_H_FIRST, /* initial h of one direction; the arrays C_FIRST, DH and DC are also per direction */
     MP_ROOM_C_FIRST,
     MP_ROOM_DH,
     MP_ROOM_DC,
-    MP_ROOM_DY, /* gradient of Y for one block; the next five rooms are also per block */
+    MP_ROOM_DY, /* gradient of Y for one block; the arrays D_GATES to ONES are also per block */
     MP_ROOM_D_GATES,
-    MP_ROOM_D_SECOND, /* only one step if the product is after the reset */
+    MP_ROOM_D_SECOND, /* one time step instead of a block if the product is computed after the reset */
     MP_ROOM_R_H,
     MP_ROOM_DX,
     MP_ROOM_ONES,
-    /* gradient of W for one direction, if the operand's gradient is not contiguous floats; so are the next three rooms */
+    /* gradient of W for one direction, needed if the operand's gradient is not contiguous floats; DR, DB and DP likewise */
     MP_ROOM_DW,
     MP_ROOM_DR,
     MP_ROOM_DB,
@@ -157,6 +157,6 @@ enum {
     MP_RECURRENT_B,
     MP_RECURRENT_LENGTHS,
     MP_RECURRENT_H,
-    MP_RECURRENT_C, /* initial c, for LSTM only; the next operand is for LSTM only, too */
+    MP_RECURRENT_C, /* initial c, for LSTM only; the following operand (peepholes) is for LSTM only, too */
     MP_RECURRENT_P
 };

@@ -91,7 +91,7 @@ int64_t mp_runs_ticks_before(const mp_runs *x, int position)
 int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 {
     int64_t rest = mp_runs_ticks_before(x, position) - ticks;
-    /* invariant: the compute ticks of positions before `at`, plus `rest`, stay constant, and `rest` >= 0 */
+    /* invariant of the search in the Fenwick tree: (compute ticks before position `at`) + rest is constant, and rest >= 0 */
     int step = 1, at = 0;
     if (rest < 0) return -1;
     while (step <= x->profile->n_positions / 2) step *= 2;
@@ -105,7 +105,8 @@ int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 
 int mp_runs_reach(const mp_runs *x, int64_t ticks)
 {
-    int step = 1, at = 0; /* invariant: before position `at`, compute takes less than the remaining `ticks` */
+    /* invariant of the search in the Fenwick tree: the compute runs before position `at` take less than the requested ticks */
+    int step = 1, at = 0;
     while (step <= x->profile->n_positions / 2) step *= 2;
     for (; step > 0; step /= 2) {
         if (at + step > x->profile->n_positions || x->sums[at + step] >= ticks) continue;

@@ -222,7 +222,8 @@ void mp_runs_undo(mp_runs *x)
             displace(x, c.run);
             push(x, &x->spare, &x->n_spare, &x->spare_capacity, c.run);
             break;
-        case MP_RELEASED: /* it is the last entry of `removed`, because undo has already restored the runs removed after it */
+        /* the run is the last element of `removed`, because undo has already restored the runs that were removed after it */
+        case MP_RELEASED:
             x->n_removed--;
             place(x, c.run, c.position);
             break;

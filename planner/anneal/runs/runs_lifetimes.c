@@ -174,7 +174,9 @@ static void change_sum(mp_runs *x, int s, int run, bool adds)
     else
         mp_run_list_remove(x, &x->readers[s], run);
     const bool lives = mp_lifetime_of_sum(x, s, &new_begin, &new_end);
-    if (lived && lives) { /* two of these four ranges are empty, and an addition to an empty range has no effect */
+    /* a range [a, b) with a >= b is empty, and an addition to an empty range has no effect. So at most two of the four
+     * additions change the memory profile */
+    if (lived && lives) {
         add(x, s, new_begin, begin, 1);
         add(x, s, begin, new_begin, -1);
         add(x, s, end, new_end, 1);

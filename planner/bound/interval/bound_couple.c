@@ -19,7 +19,8 @@ typedef struct couple {
     const int *nodes;
     int n;
     size_t n_storages;
-    int64_t *multiplier, *best_multiplier; /* in scaled ticks, per boundary and storage */
+    /* Lagrange multipliers in scaled ticks, per boundary and storage: the present ones, and the best ones so far */
+    int64_t *multiplier, *best_multiplier;
     /* per boundary and storage: the fraction of the storage that is live at the boundary, minus the fraction that is available
      * at the end of the previous interval; ONE stands for the whole storage */
     int *excess;

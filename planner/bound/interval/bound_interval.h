@@ -53,7 +53,7 @@ typedef struct mp_bound_interval {
      * the two */
     bool *covers_two;
     /* the caller may set these fields, which are all false at first: */
-    bool *barred; /* per storage: labels in which it is live at the start are excluded */
+    bool *barred; /* per storage: true if only labellings in which the storage is not live at the start are allowed */
     /* in scaled ticks per storage: cost of being live at the start; reward for being available at the end; NULL: all 0 */
     const int64_t *live_multiplier, *reward;
     /* in scaled ticks per node: cost of a run in the interval, instead of `ticks`; NULL: `ticks` is used */
@@ -74,7 +74,7 @@ typedef struct mp_bound_interval {
 } mp_bound_interval;
 
 typedef struct mp_bound_value {
-    bool infeasible;   /* the storages that are live at the start in every plan do not fit */
+    bool infeasible;   /* true if the storages that are live at the start of the interval in every plan do not fit in memory */
     int64_t ticks;     /* lower bound on the ticks in the interval, first runs of nodes excluded */
     int64_t scaled;    /* the lower bound in scaled ticks, minus rewards, without rounding; it may be negative */
     double share;      /* weight of labels[0] in the mixture of the two labellings that needs exactly the free memory */

@@ -33,7 +33,7 @@ typedef struct tree {
     size_t capacity;
     int n;
     mp_pool *pool;           /* owns the three arrays below */
-    struct history *history; /* per boundary and storage: the results of past decisions */
+    struct history *history; /* per boundary and storage: the rise of the bound in past decisions about this storage */
     unsigned char *basis;    /* scratch: a basis of the linear programme, saved before a look-ahead and restored afterwards */
     /* per pair of boundaries: true if in some leaf of the search tree a multiplier of the pair was not zero */
     bool *used;
