@@ -67,8 +67,8 @@ const char *plan_title(const outcome *out);
 bool plan_is_by_modules(const mp_plan *plan);
 /* Prints a table row with the peak of keep-all under the other rules, if it is known. */
 void print_plan_other(const outcome *out);
-/* Print parts of a plan's report. The first prints the heading of the table. The second prints a table row; ticks -1: the row
- * is a bound, which has no steps. The third prints the arena. The fourth prints the peak. */
+/* Print parts of a plan's report. print_plan_heading prints the heading of the table. print_plan_line prints a table row; ticks
+ * -1: the row is a bound, which has no steps. print_plan_arena and print_plan_peak print the arena and the peak. */
 void print_plan_heading(const outcome *out);
 void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t ticks, const char *note);
 mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err);
@@ -88,8 +88,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err);
  * worth is also skipped if optimizer state is copied. As mp_tier_floors, mp_worth_of and mp_tier_enough. */
 mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *err);
 mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *err);
-/* For an answer without a plan. The first function prints that the budget of a tier is proved to be too small; it returns false
- * if that is proved for no tier. The second prints a budget of a tier with which a plan exists. */
+/* For an answer without a plan. print_tier_refusal prints that the budget of a tier is proved to be too small; it returns false
+ * if that is proved for no tier. print_tier_enough prints a budget of a tier with which a plan exists. */
 bool print_tier_refusal(const outcome *out);
 void print_tier_enough(const outcome *out);
 /* Returns the first tier whose budget is proved to be too small for the device's budget; 0: there is none. */

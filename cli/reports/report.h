@@ -19,7 +19,8 @@ void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, b
 const char *static_text(const mp_graph *graph);
 const char *node_text(const mp_graph *graph, int node);
 
-/* Report how --second-stream changes the plan. The first prints one line. The second returns JSON; NULL if out of memory. */
+/* Report how --second-stream changes the plan: report_second_stream prints one line, second_stream_json returns JSON (NULL if
+ * out of memory). */
 void report_second_stream(const mp_second_stream *effect, double tick_seconds);
 json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 

@@ -18,8 +18,8 @@ mp_status sharing_can_run(const sharing *s, const options *o, mp_error *err);
 mp_status sharing_run_all(const sharing *s, const options *o, sharing_run *out, mp_error *err);
 void sharing_run_free(sharing_run *r);
 
-/* The first function is true if losses and parameters of every job are bit-identical, whether trained alone or by turns. The
- * second is true if the arena that was used has the planned size. */
+/* sharing_run_is_same: true if losses and parameters of every job are bit-identical, whether trained alone or by turns.
+ * sharing_run_is_as_planned: true if the arena that was used has the planned size. */
 bool sharing_run_is_same(const sharing_run *r);
 bool sharing_run_is_as_planned(const sharing_run *r);
 void print_sharing_run(const sharing *s, const sharing_run *r);

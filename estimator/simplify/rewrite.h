@@ -43,7 +43,7 @@ bool mp_rewriter_bypass(mp_rewriter *r, int op, int from);
  * again. */
 mp_status mp_rewriter_become(mp_rewriter *r, int op, const mp_operator_draft *draft);
 
-/* Return the operator that writes a tensor: mp_producer its index (-1: none), the other function its address (NULL: none). */
+/* Return the operator that writes a tensor: mp_producer its index (-1: none), mp_writer its address (NULL: none). */
 int mp_producer(const mp_rewriter *r, int tensor);
 const mp_operator *mp_writer(const mp_rewriter *r, int tensor);
 /* Returns the operator that writes a tensor if it is of this type; else NULL. */

@@ -19,7 +19,8 @@ typedef struct mp_holders {
     /* counts of arrays: entry r * n_tensors + t is the number of arrays of tensor t that rank r holds; 0: none */
     const unsigned char *arrays;
 } mp_holders;
-/* Return the number of arrays of a tensor that a rank holds; and the first rank that holds the tensor, -1: none. */
+/* mp_holders_arrays returns the number of arrays of a tensor that a rank holds. mp_holders_first returns the first rank that
+ * holds the tensor, -1: none. */
 static inline int mp_holders_arrays(const mp_holders *h, int rank, int tensor)
 {
     return h->arrays[(size_t)rank * h->n_tensors + (size_t)tensor];

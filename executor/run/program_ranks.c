@@ -184,7 +184,8 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
     return MP_OK;
 }
 
-/* Return the bytes that one of `ranks` ranks sends for n bytes in a reduce-scatter, and in an all-gather. */
+/* scattered returns the bytes that one of `ranks` ranks sends for n bytes in a reduce-scatter, gathered the same for an
+ * all-gather. */
 static int64_t scattered(int64_t n, int64_t ranks, int64_t rank)
 {
     return n - mp_range_of(n, ranks, rank).n;

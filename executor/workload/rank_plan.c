@@ -267,7 +267,7 @@ mp_status mp_workload_plan(mp_workload *w, const mp_request *request, bool with_
     const keep_all_rank rank = {.held_bytes = mp_rank_most_held(&w->rank),
                                 .in_flight = mp_schedule_in_flight(&w->rank.shape, w->rank.rank),
                                 .peak_bytes = keep_all->peak_bytes};
-    /* keep-all fits, so it is the first plan. A plan in which compute waits less for copies may be faster, even if it keeps
+    /* keep-all fits, so it is the first plan. A plan in which compute waits less may be faster, even if it keeps
      * more bytes */
     if (rank.peak_bytes <= x.budget_bytes) {
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;

@@ -35,9 +35,9 @@ typedef struct mp_device_room {
     bool is_free;          /* true: memory_bytes is the memory that is currently free; false: it is the device's whole memory */
 } mp_device_room;
 
-/* Find the memory of a device. mp_room_of_workload is about the device for which the workload's graph was built. The other
- * function is about the device of the settings, before a graph exists. MP_UNSUPPORTED: the backend is missing from this build.
- */
+/* Find the memory of a device. mp_room_of_workload is about the device for which the workload's graph was built.
+ * mp_room_of_options is about the device of the settings, before a graph exists. MP_UNSUPPORTED: the backend is missing from
+ * this build. */
 void mp_room_of_workload(const mp_workload *w, const mp_workload_options *o, mp_device_room *out);
 mp_status mp_room_of_options(const mp_workload_options *o, mp_device_room *out, mp_error *err);
 /* Returns the bytes available to a step: memory minus reserve, at least 0. */

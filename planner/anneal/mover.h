@@ -42,7 +42,7 @@ void mp_mover_free(mp_mover *mover); /* a zeroed mover is allowed */
  * an eviction adds only few recomputations. */
 void mp_mover_draw_near(mp_mover *mover);
 
-/* The first function returns a random number uniform in [0, 1), the second a random integer in [0, n). All moves share one
+/* mp_mover_uniform returns a random number uniform in [0, 1), mp_mover_below a random integer in [0, n). All moves share one
  * random generator (splitmix64). */
 double mp_mover_uniform(mp_mover *mover);
 int mp_mover_below(mp_mover *mover, int n);
@@ -84,9 +84,9 @@ bool mp_move(mp_mover *mover, int64_t ticks_limit);
  * missing inputs of these recomputations in the same way. */
 bool mp_move_rerun_inputs(mp_mover *mover, int run, double chance);
 
-/* Evict storages at a position and recompute them before their next read. The first function evicts one storage or a few. The
- * second evicts the outputs of several neighbouring nodes. The third evicts up to MP_MOVE_EVICT_CHEAP storages that are cheap
- * to recompute. */
+/* Evict storages at a position and recompute them before their next read. mp_move_evict evicts one storage or a few.
+ * mp_move_evict_window evicts the outputs of several neighbouring nodes. mp_move_evict_cheap evicts up to MP_MOVE_EVICT_CHEAP
+ * storages that are cheap to recompute. */
 bool mp_move_evict(mp_mover *mover);
 bool mp_move_evict_window(mp_mover *mover);
 bool mp_move_evict_cheap(mp_mover *mover);

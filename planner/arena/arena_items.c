@@ -72,7 +72,7 @@ static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece 
     item->end = (int)piece.end;
 }
 
-/* The first returns the bytes of a storage in this arena, the second the bytes of a node's workspace. Both return 0 if the
+/* bytes_of returns the bytes of a storage in this arena, workspace_of the bytes of a node's workspace. Both return 0 if the
  * memory is in another tier. */
 static int64_t bytes_of(const mp_arena_items *g, int storage)
 {

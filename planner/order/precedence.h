@@ -56,8 +56,8 @@ mp_status mp_precedence_add(mp_precedence *order, int from, int to, mp_error *er
 /* Largest number of vertices for which all ancestors and descendants are stored: 32,768; tests set a smaller number. */
 extern _Thread_local int mp_precedence_most_nodes;
 
-/* The first returns the bit set of all vertices that precede v, the second that of all vertices that follow v. Precondition:
- * the sets of v are stored (only_vertex). */
+/* mp_precedence_ancestors returns the bit set of all vertices that precede v, mp_precedence_descendants that of all vertices
+ * that follow v. Precondition: the sets of v are stored (only_vertex). */
 const uint64_t *mp_precedence_ancestors(const mp_precedence *order, int v);
 const uint64_t *mp_precedence_descendants(const mp_precedence *order, int v);
 /* True if u precedes v. Precondition: the sets of u or of v are stored. */

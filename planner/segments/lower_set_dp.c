@@ -117,8 +117,8 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
     return MP_OK;
 }
 
-/* Moves the states of one lower set to `states`, best for the aim first. A state is kept only if it keeps fewer bytes than all
- * states before it. */
+/* Moves the states of one lower set to `states`, sorted by overhead, the best for the aim (mp_lower_set_aim) first. A state is
+ * kept only if it keeps fewer bytes than all states before it. */
 static mp_status collect(table *t, int set, mp_error *err)
 {
     int64_t fewest = INT64_MAX;

@@ -7,7 +7,8 @@
 
 #include "estimator/base/memory.h"
 
-/* A choice of one option per job for the first jobs. In the frontier no other choice needs at most as many bytes and ticks. */
+/* A choice of one option for each of the first jobs. A choice is in the frontier if no other choice needs at most as many bytes
+ * and ticks. */
 typedef struct point {
     int64_t bytes, ticks;
     uint32_t before,

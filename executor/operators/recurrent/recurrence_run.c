@@ -237,7 +237,8 @@ static mp_status run_forward(const mp_recurrence *r, const mp_recurrent_engine *
         engine->copy(&first, &before, false);
         p.cells.bias = biases(&p);
         for (int64_t k = 0; k < r->n_blocks; k++) MP_CHECK(block(&p, p.back ? r->n_blocks - 1 - k : k));
-        /* the last block has copied its last h to the position where a further block would read its first state */
+        /* a block copies its last h to the position where the next block reads its first state. After the last block, this
+         * position holds the final h */
         put_last(&p, 1, state_before(&p, p.back ? r->steps - 1 : 0));
         put_last(&p, 2, p.cells.c_before);
     }

@@ -129,7 +129,7 @@ static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
               (const char *)t->name, MP_RANK_MAX);
     for (int k = 0; k < t->rank && elements >= 0; k++)
         if (!mp_multiply(elements, t->dims[k], &elements))
-            elements = -1; /* the size overflows; a later check refuses it with a message that names the tensor */
+            elements = -1; /* if the size overflows, a later check refuses the tensor, with a message that names it */
     *keep = false;
     if (elements < 0 || type == MP_DTYPE_UNDEFINED) return MP_OK;
     bool fits = mp_multiply(elements, mp_dtype_bits(type), &bits);

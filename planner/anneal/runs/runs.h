@@ -217,8 +217,8 @@ bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position
 bool mp_runs_can_spare(const mp_runs *runs, int run);
 bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
 
-/* True if no run turned on since the last mp_runs_keep conflicts with a copy in progress. A run conflicts if it uses a storage
- * that the copy writes, or changes a storage that the copy reads. */
+/* True if no run inserted since the last mp_runs_keep (mp_runs_turn_on) conflicts with a copy in progress. A run conflicts if
+ * it uses a storage that the copy writes, or changes a storage that the copy reads. */
 bool mp_runs_leave_alone(const mp_runs *runs);
 
 /* ---- lifetimes of instances and sums, as half-open intervals of positions; internal to this folder ---- */

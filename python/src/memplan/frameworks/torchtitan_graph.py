@@ -111,7 +111,7 @@ class TitanCapture(Capture):
         return {}
 
     def refuse(self, node: fx.Node) -> None:
-        """Refuse no node: the nodes that cannot run again are always saved."""
+        """Accept every node, because the nodes that cannot run again are always saved."""
 
     def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
         return []

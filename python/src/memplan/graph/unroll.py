@@ -218,7 +218,7 @@ class Unrolled:
         self.made[place] = made
 
     def _value(self, parts: Parts, k: int, copy: int) -> Any:
-        """Return a fake value with the layout of the second part's value. A view shares the memory of its argument."""
+        """Return a fake value with the layout of the second equal part's value. A view shares the memory of its argument."""
         first, second = self._pairs(parts, k)
         fresh: dict[int, torch.UntypedStorage] = {}
         like_first = iter(tensors_of(self.values[first]))

@@ -123,7 +123,7 @@ def compile_graph(module: fx.GraphModule) -> Run:
 
 
 def compile_parts(module: fx.GraphModule, parts: Sequence[Part]) -> list[Run]:
-    """Return one function per part. Each returns its results, and the arguments of the next part."""
+    """Return one function per part of the graph. Each returns its results, and the arguments of the next part's function."""
     return compiled(module, parts)
 
 
