@@ -9,7 +9,7 @@
 #include "planner/segments/module_tree.h"
 
 typedef struct applied_means {
-    bool fits; /* some checkpointing setting of the framework needs at most the plan's budget */
+    bool fits; /* true: some checkpointing setting of the framework needs at most the plan's budget */
     /* peak bytes with the best setting that fits the budget; if none fits, the smallest peak of all settings */
     int64_t peak_bytes;
     int64_t ticks; /* ticks of one training step with the best setting; -1: no setting fits */

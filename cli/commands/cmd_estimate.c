@@ -41,7 +41,7 @@ typedef struct estimate {
     mp_rules rules;
     int *cuts; /* the storages that are cut tensors, as indices */
     size_t n_cuts;
-    bool has_updates; /* --fuse was given */
+    bool has_updates; /* true: --fuse was given */
     update_comparison updates;
     savings savings;
     mp_device_room room; /* memory of the device named by --device; its name is "" if --device was not given */

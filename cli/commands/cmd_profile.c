@@ -55,7 +55,7 @@ typedef struct watch {
     double shown_at;
     log_times logs;
     bool shows, any, stopped;
-    bool catches; /* the process catches signals, which then request a stop */
+    bool catches; /* true: the process catches signals, which then request a stop */
 } watch;
 
 static void watch_end(watch *w)

@@ -45,7 +45,7 @@ typedef struct step_progress {
     const char *late;
     unsigned grace;               /* grace time in seconds: 1, or if work would be lost 1 plus the time of a step */
     bool saves, has_saved, ended; /* ended: a signal has arrived, and the training ends after this step */
-    bool is_rank;                 /* the process is one of several ranks, so its messages are about ranks */
+    bool is_rank;                 /* true: the process is one of several ranks, so its messages are about ranks */
 } step_progress;
 
 #define LATE "memplan: stopped in the middle of a step that did not end; "

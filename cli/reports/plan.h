@@ -22,25 +22,25 @@ typedef struct outcome {
     mp_other_rules other; /* peak of keep-all under the other rules: PyTorch's if the answer uses memplan's, and the reverse */
     mp_budget_ends ends;  /* the two values to which a relative budget refers: the smallest plan and keep-all */
     int64_t budget_bytes; /* bytes of the budget; MP_NO_LIMIT: no budget */
-    bool fills_device;    /* the budget is relative to the device: its memory minus the reserve */
+    bool fills_device;    /* true: the budget is relative to the device: its memory minus the reserve */
     mp_device_room room;  /* memory of the device for which the graph was built */
     int64_t floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;
-    bool has_second_stream; /* --second-stream was given, and a plan exists */
+    bool has_second_stream; /* true: --second-stream was given, and a plan exists */
     mp_second_stream second_stream;
     /* per tier other than the device: lower bound on the bytes of any plan in it, from mp_tier_floors */
     int64_t tier_floors[MP_MAX_TIERS];
     /* per tier, if no plan was found: a budget in bytes with which a plan exists, from mp_tier_enough; 0: none is known */
     int64_t tier_enough[MP_MAX_TIERS];
-    bool has_worth; /* `worth` has been computed */
+    bool has_worth; /* true: `worth` has been computed */
     mp_worth worth;
     double planning_seconds;
     unsigned stages_off;  /* the stages of the bound that the user switched off, as in mp_bound_options.off */
     const options *asked; /* the options of the command */
-    bool interrupted;     /* Ctrl-C ended the search */
+    bool interrupted;     /* true: Ctrl-C ended the search */
     const char *written;  /* name of the file that the plan was written to; NULL: none */
-    bool has_refusal;     /* the refusal was printed (print_refusal) */
+    bool has_refusal;     /* true: the refusal was printed (print_refusal) */
 } outcome;
 
 /* Computes keep-all and the floor of the workload. They do not depend on a budget. MP_NOMEM. */

@@ -226,7 +226,7 @@ static void add_workspaces(struct builder *b, const mp_step *steps)
     for (size_t t = 0; tl->concurrent_bytes && t < tl->n_steps; t++) tl->concurrent_bytes[t + 1] += tl->concurrent_bytes[t];
 }
 
-/* Converts a tier's differences between steps to live bytes, and finds the peak. */
+/* Converts a tier's differences of live bytes between neighbouring steps to live bytes, and finds the peak. */
 static void find_peak(mp_tier_use *use, size_t n)
 {
     int64_t live = 0, highest = 0;

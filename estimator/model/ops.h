@@ -35,11 +35,12 @@ typedef bool (*mp_fold_rule)(const struct mp_fold *f);
 typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
 
 /* Bits for the values that the gradient of an input reads: */
-#define MP_INPUTS (1u << 24)           /* all inputs, for variadic operators */
-#define MP_UNBUILT (1u << 25)          /* this gradient is not implemented; a request for it is an error */
-#define MP_IN(k) (1u << (k))           /* the gradient reads input k of the operator, k < 8 */
-#define MP_OUT(k) (1u << (8 + (k)))    /* the gradient reads output k of the operator, k < 8 */
-#define MP_EXTRA(k) (1u << (16 + (k))) /* the k-th extra: forward saves it only for backward (mask, indices, statistics) */
+#define MP_INPUTS (1u << 24)        /* all inputs, for variadic operators */
+#define MP_UNBUILT (1u << 25)       /* this gradient is not implemented; a request for it is an error */
+#define MP_IN(k) (1u << (k))        /* the gradient reads input k of the operator, k < 8 */
+#define MP_OUT(k) (1u << (8 + (k))) /* the gradient reads output k of the operator, k < 8 */
+/* the k-th saved output: forward writes it only for backward (mask, indices, statistics) */
+#define MP_EXTRA(k) (1u << (16 + (k)))
 enum { MP_GRADIENTS_MAX = 8, MP_EXTRAS_MAX = 4, MP_OP_INPUTS = 8 };
 
 /* How the backward pass of an operator is split into nodes. */

@@ -25,7 +25,8 @@ typedef struct mp_gradient_buffer {
     int n_contributions; /* number of contributions in the whole graph. The first contribution writes the storage, the others
                             add to it */
     int n_started;       /* number of contributions for which a node exists already */
-    bool starts_as_view; /* only PyTorch's rules: the first contribution is a view, so autograd does not add to it in place */
+    /* true (only under PyTorch's rules): the first contribution is a view, so autograd does not add to it in place */
+    bool starts_as_view;
     mp_pending *pending; /* list of the contributions without a node, oldest first */
     mp_pending *latest;  /* last element of the list `pending` of gradients without a node; NULL: the list is empty */
 } mp_gradient_buffer;

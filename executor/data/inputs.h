@@ -26,7 +26,8 @@ mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_place *plac
 mp_status mp_inputs_open_part(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
                               const mp_feed_part *part, mp_feed **out, mp_error *err);
 
-/* Creates a filler; the program's backend must be open. Release the filler with mp_input_filler_free. MP_NOMEM. */
+/* Creates a filler, which copies batches of data to the inputs of a program. The program's backend must be open. Release it
+ * with mp_input_filler_free. MP_NOMEM. */
 mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input_filler *out, mp_error *err);
 /* Releases the filler's memory and thread; does nothing if *filler is zeroed. */
 void mp_input_filler_free(mp_input_filler *filler);

@@ -19,7 +19,7 @@
 
 /* The user's settings for the arithmetic of a backend. */
 typedef struct mp_backend_settings {
-    bool tf32; /* float32 matrix products and convolutions may round their operands to TF32 (10 bits of mantissa) */
+    bool tf32; /* true: float32 matrix products and convolutions may round their operands to TF32 (10 bits of mantissa) */
     bool fast; /* true: permits faster algorithms whose results may differ in the last bits from run to run */
     int64_t workspace_limit; /* limit in bytes for the workspace of one call of a vendor's library */
 } mp_backend_settings;

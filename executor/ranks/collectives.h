@@ -59,7 +59,7 @@ struct mp_collective_work {
     mp_collective kind; /* the collective in the plan, which may consist of several legs */
     size_t n_legs;
     mp_leg legs[MP_LEGS];
-    bool adds; /* set by the caller before each issue: sums are added to the parts instead of overwriting them */
+    bool adds; /* set by the caller before each issue. true: sums are added to the parts instead of overwriting them */
     /* The following members have a value only while the collective is in progress. */
     size_t leg, n_requests;
     mp_awaited *requests; /* array of mp_work_requests(work) entries */

@@ -7,7 +7,7 @@
 typedef struct mp_pass_call {
     size_t step, n_steps; /* the call runs the steps [step, step + n_steps) of the plan; n_steps > 1 only for updates */
     bool is_update;
-    bool is_transfer; /* a copy between tiers or a collective; the channel runs it, not the backend's kernels */
+    bool is_transfer; /* true: a copy between tiers or a collective; the channel runs it, not the backend's kernels */
     bool
         is_of_update; /* an update, a copy of optimizer state, or a gradient sum over ranks: runs only in passes with updates */
     int channel; /* channel on which the call runs beside others; MP_CHANNEL_COMPUTE: the call runs in the order of the plan */

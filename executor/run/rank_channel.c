@@ -283,7 +283,8 @@ static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_mess
     for (size_t k = 0; k < r->n_moved; k++)
         b->copy(b, c->works[step].legs[0].pieces[k].whole, r->wholes[k],
                 c->at->program->graph->storages[m->storages[k]].payload_bytes);
-    c->tickets[step] = c->collectives.issued; /* a wait for this step then includes all messages that were issued earlier */
+    /* a wait for this step's ticket then also waits for all messages that were issued earlier */
+    c->tickets[step] = c->collectives.issued;
     return mp_collectives_issue(&c->ahead, &c->works[step], &ticket, err);
 }
 

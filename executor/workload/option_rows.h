@@ -31,7 +31,7 @@ typedef struct mp_option_row {
     size_t offset;                   /* offset of the field in mp_workload_options, or in the command line's struct */
     unsigned commands;               /* for the command line: bit k: command k accepts the option */
     const char *key;                 /* name in the `options` object of a graph; NULL: the option does not shape the graph */
-    bool is_rare;                    /* left out of a graph's `options` if the field is empty */
+    bool is_rare;                    /* true: if the field is empty, a graph's `options` omit the key */
     const char *argument;            /* name of the value, as shown in help: "N" */
     const char *otherwise;           /* default value of a TEXT or CHOICE; NULL: none */
     int64_t least;                   /* COUNT: the smallest value */
@@ -39,8 +39,8 @@ typedef struct mp_option_row {
     bool (*also)(const char *name);  /* CHOICE: returns true for other values that are accepted; may be NULL */
     const char *others;              /* CHOICE: describes the values accepted by `also`, for error messages */
     mp_agreement agrees;             /* ranks must have the same value, or all or none of them must give the option */
-    bool is_output;                  /* TEXT: the name of a file that the command writes */
-    bool for_experiments;            /* an option only for tests and benchmarks, which help lists last */
+    bool is_output;                  /* true, for TEXT: the value is the name of a file that the command writes */
+    bool for_experiments;            /* true: an option only for tests and benchmarks, which help lists last */
     const char *help;
 } mp_option_row;
 

@@ -149,7 +149,7 @@ static mp_status open_beside(const char *path, char *name, size_t size, int *fd,
         snprintf(name, size, "%s.%ld-%d.tmp", path, (long)getpid(), k);
         *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (*fd >= 0) {
-            /* another run may have removed the new file before it was locked */
+            /* another process of memplan may have removed the new file before it was locked */
             const bool taken = flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
             if (!taken && fstat(*fd, &info) == 0 && info.st_nlink > 0) return MP_OK;
             close(*fd);

@@ -21,7 +21,7 @@ typedef struct mp_node_cost {
 mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_cost *costs, mp_error *err);
 
 typedef struct mp_costs_options {
-    bool fast;               /* also use nondeterministic algorithms */
+    bool fast;               /* true: also use nondeterministic algorithms */
     int64_t workspace_limit; /* limit of the workspace in bytes; algorithms with a larger workspace are not used. 0: no limit */
 } mp_costs_options;
 

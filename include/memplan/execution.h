@@ -11,20 +11,22 @@ typedef struct mp_tier_memory {
                            host memory */
     int64_t capacity_bytes; /* limit in bytes of the memory that the execution allocates in this tier; 0: as much as the plan
                                requires */
-    bool locked;            /* host memory only: lock the pages, so that they are never swapped out */
+    bool locked;            /* true, for host memory: lock the pages, so that they are never swapped out */
 } mp_tier_memory;
 
 typedef struct mp_execution_options {
     mp_hyper hyper;
     double clip_norm; /* limit on the global norm of gradients (gradient clipping), as in mp_training_options */
     uint64_t seed;
-    bool poison; /* fill the memory of dead storages with NaNs, so that a read of a dead storage is noticed (slow, for tests) */
-    bool guards; /* leave gaps between all offsets, and check after each step that no step wrote to a gap (for tests) */
-    bool one_by_one; /* call the backend once per update instead of once per group of consecutive updates (for performance
-                        comparisons) */
-    bool profile;    /* measure the seconds of every node (a profile) */
-    bool by_call;    /* call the backend for every node in every step, even if the backend could record and replay a whole pass.
-                        Implied by poison, guards and profile */
+    /* true: fill the memory of dead storages with NaNs, so that a read of a dead storage is noticed (slow, for tests) */
+    bool poison;
+    bool guards; /* true: leave gaps between all offsets, and check after each step that no step wrote to a gap (for tests) */
+    /* true: call the backend once per update instead of once per group of consecutive updates (for performance comparisons) */
+    bool one_by_one;
+    bool profile; /* true: measure the seconds of every node (a profile) */
+    /* true: call the backend for every node in every step, even if the backend could record and replay a whole pass. Implied by
+     * poison, guards and profile */
+    bool by_call;
     mp_tier_memory tiers[MP_MAX_TIERS]; /* per tier of the graph except the device: the memory that stores this tier's data */
     double bytes_per_second[MP_MAX_CHANNELS]; /* per channel: upper limit of the copy rate in bytes/s; 0: no limit. With
                                                  `profile`, copies do not overlap with compute */
@@ -36,5 +38,6 @@ typedef struct mp_execution_options {
     double timeout;         /* seconds without a message from other ranks after which a training step fails; 0: 60 seconds */
     struct mp_step_time
         *times; /* array that receives the times of the plan's steps in the last training step; NULL: no times are recorded */
-    bool plain_files; /* read and write files without io_uring, as on kernels that lack it (for performance comparisons) */
+    /* true: read and write files without io_uring, as on kernels that lack it (for performance comparisons) */
+    bool plain_files;
 } mp_execution_options;

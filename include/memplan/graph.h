@@ -53,14 +53,17 @@ typedef struct mp_storage {
     int tier;         /* index of the memory tier in which the storage is */
     size_t n_tensors; /* number of the model's tensors that share this storage (views) */
     const char **tensors;
-    bool carried;    /* gradient of an update that runs in the next forward pass. Live from step 0 to its update, and again from
-                        its first contribution to the last step */
-    bool persistent; /* live throughout, whatever its kind */
-    bool any_sum_order; /* nodes may add their contributions to this gradient in any order */
-    bool is_part;    /* each tensor-parallel rank holds a partial sum of this gradient. mp_graph_exchange sums these parts and
-                        clears the flag */
-    bool is_spread;  /* gradient or frozen value of experts that not all ranks hold. mp_graph_exchange clears the flag */
-    bool is_lowered; /* 16-bit value or gradient whose shards the ranks store in float32. mp_graph_exchange clears the flag */
+    /* true: gradient of an update that runs in the next forward pass. Live from step 0 to its update, and again from its first
+     * contribution to the last step */
+    bool carried;
+    bool persistent;    /* true: live throughout, whatever its kind */
+    bool any_sum_order; /* true: nodes may add their contributions to this gradient in any order */
+    /* true: each tensor-parallel rank holds a partial sum of this gradient. mp_graph_exchange sums these parts and clears the
+     * flag */
+    bool is_part;
+    bool is_spread; /* true: gradient or frozen value of experts that not all ranks hold. mp_graph_exchange clears the flag */
+    /* true: 16-bit value or gradient whose shards the ranks store in float32. mp_graph_exchange clears the flag */
+    bool is_lowered;
 } mp_storage;
 
 typedef struct mp_in_place {

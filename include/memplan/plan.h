@@ -30,7 +30,7 @@ typedef struct mp_plan {
     char *graph_name, *options; /* options: JSON text, a copy of mp_graph.options */
     char *solver;               /* name of the searcher that found the plan; "": unknown */
     uint64_t seed;
-    bool cut_short; /* the search ended early, by a stop request or its time limit; another run may find another plan */
+    bool cut_short; /* true: the search ended early, by a stop request or its time limit; another run may find another plan */
     int64_t
         budget_bytes; /* limit of static_bytes + arena_bytes, or of the peak if the plan has no offsets; MP_NO_LIMIT: none */
     int64_t static_bytes,

@@ -89,18 +89,19 @@ typedef struct mp_request {
     const int *checkpoints; /* indices of storages that the user chose as checkpoints, for the searcher `segments` */
     size_t n_checkpoints;   /* number of these checkpoints. If `checkpoints` is NULL, `segments` chooses its own checkpoints */
     const mp_plan *start;   /* a plan of the same graph that is the search's first candidate; NULL: none */
-    bool refine; /* only with `start`: the searcher `auto` only refines that plan, by a short annealing at low temperature */
+    /* true, only with `start`: the searcher `auto` only refines that plan, by a short annealing at low temperature */
+    bool refine;
     mp_status (*find_smallest)(const struct mp_request *request, bool with_arena, mp_plan **out,
                                mp_error *err); /* mp_smallest_plan or NULL: if `auto` finds no plan within the budget, it
                                                   continues from the plan that this function returns */
-    bool skips_if_proved; /* only with wants_bound: if it is proved before the search that no plan fits, the search offers only
-                             keep-all */
-    bool wants_bound; /* compute a lower bound before and during the search. The search ends when a plan's time equals the bound
-                       */
-    bool explains_bound;  /* only with wants_bound: also fill a report about the bound (mp_answer.report) */
+    /* true, only with wants_bound: if it is proved before the search that no plan fits, the search offers only keep-all */
+    bool skips_if_proved;
+    /* true: compute a lower bound before and during the search. The search ends when a plan's time equals the bound */
+    bool wants_bound;
+    bool explains_bound;  /* true, only with wants_bound: also fill a report about the bound (mp_answer.report) */
     unsigned stages_off;  /* bit s set: the bound skips its stage s (mp_bound_options.off) */
     unsigned solvers_off; /* bit k: `auto` does not run row k of the table of searchers; the bit of the baseline is ignored */
-    bool keep_order;      /* first runs of nodes stay in list order; the search decides only about recomputation */
+    bool keep_order;      /* true: first runs of nodes stay in list order; the search decides only about recomputation */
     mp_progress_call progress; /* function that receives the progress of the search; NULL: none */
     void *progress_data;
     mp_offer_call on_offer; /* function that receives every schedule that the search judges; NULL: none */

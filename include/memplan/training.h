@@ -72,15 +72,16 @@ typedef struct mp_training_options {
     mp_dtype amp;   /* FLOAT16 or BFLOAT16: mixed precision as with torch.autocast; parameters are float32 and dtype is FLOAT.
                        UNDEFINED: no mixed precision */
     mp_rules rules;
-    bool for_gpu;              /* only under PyTorch's rules: dropout as on a GPU, with a mask of one byte per element */
+    bool for_gpu;              /* true, only under PyTorch's rules: dropout as on a GPU, with a mask of one byte per element */
     const char *const *freeze; /* shell patterns: parameters with a matching name are frozen */
     size_t n_freeze;
-    bool inexact;     /* allow alternatives that round differently. Results of the training then depend on the plan */
+    bool inexact;     /* true: allow alternatives that round differently. Results of the training then depend on the plan */
     double clip_norm; /* limit on the global gradient norm; 0: no clipping. Not allowed with fuse backward */
     int accumulate;   /* number of micro-batches per update; 0 means 1. With more than 1, gradients are persistent */
-    bool gathers_low; /* only with amp: ranks gather parameters and scatter gradients in the amp type, and store their shards in
-                         float32 */
-    bool sums_each_pass;      /* ranks sum gradients after each micro-batch and keep only shards of the sums (zero=2 and 3) */
+    /* true, only with amp: ranks gather parameters and scatter gradients in the amp type, and store their shards in float32 */
+    bool gathers_low;
+    /* true: ranks sum gradients after each micro-batch and keep only shards of the sums (zero=2 and 3) */
+    bool sums_each_pass;
     const char *options_json; /* JSON text that is stored in the graph unchanged; NULL: "{}" */
 } mp_training_options;
 

@@ -56,15 +56,15 @@ typedef struct mp_workload_options {
     const char *pipeline, *stages, *rank, *held;
 
     /* The fields below have no option of their own. */
-    bool leaves_sums;      /* build the graph without the sums of gradients over ranks, which are added later */
-    bool shares_all;       /* ranks shard parameters, although `mesh` does not request it */
-    bool trains;           /* the program will train: folders of `offload` must exist, GPUs copy to host memory only */
-    bool opens_device;     /* open the device of the backend before the graph is built */
-    bool runs_alone;       /* one process will run the graph of one rank, so a pipeline's rank gets no program */
-    bool may_lack_folders; /* the folders of `offload` come from a plan, and need not exist on this machine */
+    bool leaves_sums;      /* true: build the graph without the sums of gradients over ranks, which are added later */
+    bool shares_all;       /* true: ranks shard parameters, although `mesh` does not request it */
+    bool trains;           /* true: the program will train: folders of `offload` must exist, GPUs copy to host memory only */
+    bool opens_device;     /* true: open the device of the backend before the graph is built */
+    bool runs_alone;       /* true: one process will run the graph of one rank, so a pipeline's rank gets no program */
+    bool may_lack_folders; /* true: the folders of `offload` come from a plan, and need not exist on this machine */
     int own_device;        /* number of the GPU that "cuda" denotes in this process */
     int64_t rank_bytes;    /* memory of a rank in bytes, for which pipeline stages are balanced; 0: the memory of the device */
-    bool has_reserve;      /* `reserve_bytes` replaces the reserve of the device's profile */
+    bool has_reserve;      /* true: `reserve_bytes` replaces the reserve of the device's profile */
     int64_t reserve_bytes;
     struct json_t *adopted; /* owner of the texts that mp_workload_options_adopt has set; otherwise NULL */
 } mp_workload_options;

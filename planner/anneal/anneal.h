@@ -33,13 +33,13 @@ typedef struct mp_anneal_walk {
     /* true if `graph` is only a part of the search's graph: the end of this walk ends no other walk, `enough` refers to the
      * part, and the walk ends early if its order remains far over the budget */
     bool is_apart;
-    bool ends_at_first; /* the walk ends as soon as it finds an order within the budget */
+    bool ends_at_first; /* true: the walk ends as soon as it finds an order within the budget */
     bool leads;         /* true for the one walk that asks the search whether to stop, for all walks */
     double from, end;   /* the walk's begin and end, as fractions (0 to 1) of the search's time limit */
     atomic_bool *stop;
     uint64_t seed;
-    bool keeps_order; /* the walk may not reorder the first runs of forward nodes, which stay in list order */
-    /* moves prefer to evict storages that were produced shortly before the position to be relieved (mover.h) */
+    bool keeps_order; /* true: the walk may not reorder the first runs of forward nodes, which stay in list order */
+    /* true: moves prefer to evict storages that were produced shortly before the position to be relieved (mover.h) */
     bool draws_near;
     /* a fraction; the walk limits memory to (1 - lowers) times the smallest peak so far; 0: the budget is the limit */
     double lowers;

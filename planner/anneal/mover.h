@@ -9,13 +9,13 @@
 typedef struct mp_mover {
     mp_runs *runs;
     uint64_t random;
-    bool keeps_order; /* moves may not reorder the first runs of forward nodes, which stay in list order */
+    bool keeps_order; /* true: moves may not reorder the first runs of forward nodes, which stay in list order */
     int n_candidates; /* number of storages that can be recomputed or copied back */
     int *candidates;
     /* per storage that can be recomputed or copied back: prefix sum of bytes, so that a storage is drawn in proportion to its
      * bytes */
     int64_t *weights;
-    bool draws_near; /* random draws prefer storages that were produced shortly before the drawn position */
+    bool draws_near; /* true: random draws prefer storages that were produced shortly before the drawn position */
     int n_choices;   /* number of nodes with several alternatives that compute */
     int *choices;
     mp_ways ways;
@@ -27,8 +27,8 @@ typedef struct mp_mover {
     int64_t ticks_limit; /* a move is abandoned if the resulting order would take more ticks than this limit */
     /* ticks of the runs that the current move will insert: their positions are reserved, but they are not in the order yet */
     int64_t pending_ticks;
-    bool is_stuck;     /* set by the walk if the order has exceeded the memory budget for many moves in a row */
-    bool has_given_up; /* the current move has been abandoned: it exceeded ticks_limit, or one of its changes failed */
+    bool is_stuck;     /* set to true by the walk if the order has exceeded the memory budget for many moves in a row */
+    bool has_given_up; /* true: the current move has been abandoned: it exceeded ticks_limit, or one of its changes failed */
 } mp_mover;
 
 /* True if `node` is a forward node that may be recomputed. False if `node` is -1. */

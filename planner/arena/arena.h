@@ -43,7 +43,7 @@ typedef struct mp_arena_problem {
     /* the search ends when this function returns true, or at height `wanted`; NULL: the search is not interrupted */
     bool (*stop)(void *data);
     void *data;
-    /* the caller uses only `bound`: the exact search near the bound is skipped, and very large problems are not placed at
+    /* true: the caller uses only `bound`: the exact search near the bound is skipped, and very large problems are not placed at
      * all */
     bool only_bound;
     int64_t height, bound; /* results: height of the arena found; lower bound on the height of every placement */

@@ -32,7 +32,7 @@ struct mp_bound_demand {
     /* state for the current target: */
     int64_t target, best, work_left;
     int best_at;          /* the boundary that proved `best` */
-    bool full;            /* the table of states is full, or the work limit is reached, so the result is not exact */
+    bool full;            /* true: the table of states is full, or the work limit is reached, so the result is not exact */
     uint64_t *set, *runs; /* scratch: a set of storages, by rank (number in topological order), and a set of nodes */
 };
 

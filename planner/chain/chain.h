@@ -25,7 +25,7 @@ typedef struct mp_chain_need {
 typedef struct mp_chain_option {
     int64_t kept_bytes; /* bytes of the storages that stay live from the block's forward to its backward */
     bool frees_input;   /* true if the block's backward does not need the block's input */
-    bool keeps_output;  /* kept_bytes contains the bytes of the block's whole output */
+    bool keeps_output;  /* true: kept_bytes contains the bytes of the block's whole output */
     /* rerun: the nodes of the block's forward, in every pass but the first; backward: the nodes of its backward, with
      * recomputations */
     /* peak bytes while the block's forward runs. first_need: in the first pass, pinned storages counted. rerun_need: in later

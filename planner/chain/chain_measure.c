@@ -149,7 +149,7 @@ typedef struct measure {
     int *nodes; /* the nodes of the list that is being measured, in the order in which they run */
     size_t n;
     bool *kept;        /* per storage: the option that is being built keeps it for backward */
-    bool kept_is_live; /* the storages marked in `kept` are live from the begin of the current run */
+    bool kept_is_live; /* true: the storages marked in `kept` are live from the begin of the current run */
     needed *needed;
     size_t n_needed;
     mp_chain_peaks peaks;

@@ -174,7 +174,7 @@ typedef struct exact {
     mp_exact_graph graph;
     state_table table;
     int64_t most_extra, most_states, most_work;
-    bool gave_up; /* a state could not be stored for lack of space, so the search proves nothing */
+    bool gave_up; /* true: a state could not be stored for lack of space, so the search proves nothing */
     /* fields for the step that is being tried: */
     int from, to; /* from: index of the state before the step; to: index of the stage after the step */
     const mp_exact_alternative *alternative;

@@ -95,7 +95,7 @@ typedef struct mp_exact_stage {
     mp_exact_set demanded; /* storages that a node that has not run reads in each of its alternatives */
     /* bytes of carried gradients that have at least one contribution and so stay live to the end of the step */
     int64_t fixed_bytes;
-    /* some node that must still run does not fit in memory, even if only the storages that must be live are live */
+    /* true: some node that must still run does not fit in memory, even if only the storages that must be live are live */
     bool dead_end;
     /* the states of this stage that no other state dominates: entries[first .. first + n), in a block of `capacity` entries */
     size_t first, n, capacity;

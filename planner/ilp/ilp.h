@@ -151,10 +151,10 @@ typedef struct mp_ilp_result {
     size_t n;
     int64_t peak_bytes, ticks;
     int64_t n_nodes; /* nodes of the branch-and-bound tree */
-    /* the search was completed. Then `steps` is optimal: no plan of the model's shape with fewer ticks than good_ticks is
+    /* true: the search was completed. Then `steps` is optimal: no plan of the model's shape with fewer ticks than good_ticks is
      * faster, up to floating-point tolerances. If `steps` is NULL, no such plan fits */
     bool proved;
-    bool stopped; /* the search was ended early, by `stopped` or by the time limit */
+    bool stopped; /* true: the search was ended early, by `stopped` or by the time limit */
     /* GLPK's solutions may exceed the budget when they are converted to plans. This is the least such excess in bytes; 0: a
      * plan fits */
     int64_t excess_bytes;

@@ -20,7 +20,7 @@ typedef struct search {
     int64_t budget_bytes, ticks_unit, base_ticks;
     /* GLPK's objective value of the start solution; of the last integer solution (incumbent) that was judged */
     double start, incumbent;
-    bool useless; /* it is proved that no plan has fewer than good_ticks ticks, so the search can end */
+    bool useless; /* true: it is proved that no plan has fewer than good_ticks ticks, so the search can end */
     mp_status status;
     mp_error *err;
     glp_prob *problem;

@@ -43,7 +43,7 @@ typedef struct mp_cut_labels {
     int64_t *scaled_ticks;
     double scale;           /* scaled ticks per tick */
     int64_t capacity_limit; /* the largest cost of keeping a storage, in scaled units */
-    /* set by the caller: a recomputed storage is evicted again if keeping it until its next read costs more than another
+    /* set by the caller. true: a recomputed storage is evicted again if keeping it until its next read costs more than another
      * recomputation */
     bool evicts_again;
     bool *recomputed;          /* per stage (node): true if it is recomputed; result of mp_cut_labels_find */

@@ -52,7 +52,7 @@ typedef struct mp_linear {
     int *row, *column;
     double *coefficient; /* value of each nonzero coefficient, at the same index as its row and column */
     size_t capacity[7];
-    bool failed; /* memory ran out while a column, row or coefficient was added */
+    bool failed; /* true: memory ran out while a column, row or coefficient was added */
     /* set by the first solve: the coefficients of row r have the indices row_start[r] + 1 .. row_start[r + 1] */
     size_t *row_start;
     int *active;     /* the rows passed to GLPK */

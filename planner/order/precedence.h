@@ -82,7 +82,7 @@ typedef struct mp_certain_life {
      * makers end */
     const int *makers, *users;
     int n_makers, n_users;
-    bool stays; /* the storage is live to the end of the step, whether or not it has users */
+    bool stays; /* true: the storage is live to the end of the step, whether or not it has users */
 } mp_certain_life;
 
 /* Returns the facts about the life of storage s. The arrays belong to `order`. A static or recomputable storage has no makers

@@ -44,8 +44,8 @@ typedef struct mp_pack_state {
     unsigned char *placed; /* per box: it has been placed */
     int64_t capacity;
     bool raises_floors, counts_sections, tells_twins;
-    bool clashes;    /* two boxes with fixed offsets overlap */
-    bool has_pieces; /* some box changes its size during its lifetime */
+    bool clashes;    /* true: two boxes with fixed offsets overlap */
+    bool has_pieces; /* true: some box changes its size during its lifetime */
     struct mp_pack_change *trail;
     size_t n_trail, trail_capacity;
     int *dirty, n_dirty;

@@ -38,8 +38,8 @@ typedef struct mp_parameter_load {
     /* factor on the bytes of values and gradients on a rank: 2 if the rank also holds 16-bit copies of 32-bit values for
      * communication, otherwise 1 */
     int widened;
-    bool is_part;   /* the gradient on each rank of tp is a partial sum, so these ranks must sum it */
-    bool is_spread; /* the parameter belongs to an expert, and the ranks of direction ep hold different experts */
+    bool is_part;   /* true: the gradient on each rank of tp is a partial sum, so these ranks must sum it */
+    bool is_spread; /* true: the parameter belongs to an expert, and the ranks of direction ep hold different experts */
     /* the first and the last block that read the parameter; they differ for a tied embedding, which is read at both ends */
     int first, last;
 } mp_parameter_load;

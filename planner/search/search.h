@@ -44,9 +44,9 @@ struct mp_search {
         /* reports of the bound that was proved before the search, and of the proof thread; only set if the request asks for a
          * report */
         proof_report;
-    bool has_proof; /* a proof thread was started */
+    bool has_proof; /* true: a proof thread was started */
     bool stopped;
-    bool was_cut; /* a searcher was stopped because it had used its share of the time limit */
+    bool was_cut; /* true: a searcher was stopped because it had used its share of the time limit */
 };
 
 /* Copies the steps into the candidate, whose memory is reused. MP_NOMEM. */

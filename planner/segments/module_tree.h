@@ -24,7 +24,7 @@ typedef struct mp_module {
     const char *name; /* the module's path in PyTorch, such as "layers.0.attn" */
     int parent;       /* index of the enclosing module, which is smaller than the module's own index; -1: none */
     int n_calls;
-    /* the module's operators are not consecutive in the list, so it is never wrapped in torch.utils.checkpoint */
+    /* true: the module's operators are not consecutive in the list, so it is never wrapped in torch.utils.checkpoint */
     bool is_split;
 } mp_module;
 

@@ -34,7 +34,8 @@ typedef enum mp_activation { MP_ACTIVATION_SIGMOID, MP_ACTIVATION_TANH, MP_ACTIV
 typedef struct mp_cell {
     mp_cell_kind kind;
     bool linear_before_reset; /* GRU: true if the product R h is computed before it is multiplied by the reset gate */
-    bool starts_reversed; /* the layer has direction "reverse": its only direction runs from the last time step to the first */
+    /* true: the layer has direction "reverse": its only direction runs from the last time step to the first */
+    bool starts_reversed;
     mp_activation activations[2][3]; /* per direction: the activations f, g and h of the ONNX specification */
 } mp_cell;
 

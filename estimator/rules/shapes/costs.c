@@ -25,7 +25,7 @@ static mp_dtype statistic_type(const mp_tensor *t)
     return mp_dtype_bits(t->dtype) > 32 ? t->dtype : MP_DTYPE_FLOAT;
 }
 
-/* Adds one extra per name: `n` statistics of tensor t. Returns the number of names. */
+/* Adds one saved output per name: `n` statistics of tensor t. Returns the number of names. */
 static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *const *names, mp_extra *extras)
 {
     for (int k = 0; k < n_names; k++) extras[k] = extra_of(names[k], statistic_type(t), n);

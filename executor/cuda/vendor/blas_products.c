@@ -25,8 +25,9 @@ typedef struct product {
      * same rank */
     mp_array terms, to;
     int64_t terms_bytes;
-    bool gives_bias; /* the product also computes the gradient of the bias. If that gradient must be accumulated, it is first
-                        written to the workspace */
+    /* true: the product also computes the gradient of the bias. If that gradient must be accumulated, it is first written to
+     * the workspace */
+    bool gives_bias;
     int64_t bias_at;
 } product;
 

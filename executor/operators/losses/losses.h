@@ -104,8 +104,9 @@ typedef struct mp_class_loss {
     mp_lines
         lines; /* lines along the classes. A position is one target; line k has the scores of position k, counted row-major */
     mp_class_loss_reduction reduction;
-    bool softmax; /* true: input 0 contains scores, and extra 0 the log(sum(e^score)) of each line; false: input 0 contains
-                     log-probabilities */
+    /* true: input 0 contains scores, and saved output 0 the log(sum(e^score)) of each line; false: input 0 contains
+     * log-probabilities */
+    bool softmax;
     bool ignores; /* true: positions with target `ignored` do not count */
     int64_t ignored;
     double

@@ -29,7 +29,7 @@ typedef enum mp_cells_phase {
 typedef struct mp_cells {
     mp_cells_phase phase;
     mp_cell_kind kind;
-    bool before_reset; /* GRU: the candidate's product with R is computed before the reset */
+    bool before_reset; /* true, for a GRU: the candidate's product with R is computed before the reset */
     mp_activation f, g, h_of;
     int64_t batch, hidden;
     const void *lengths; /* number of time steps of each row's sequence; NULL: every sequence has all steps */

@@ -85,7 +85,7 @@ typedef struct mp_recurrence {
     int64_t steps,
         rest; /* steps: time steps per whole block; rest: time steps of the shorter last block, 0: all blocks are whole */
     int64_t n_blocks;
-    bool after_reset;                 /* GRU: the candidate's product with R is computed after the reset */
+    bool after_reset;                 /* true, for a GRU: the candidate's product with R is computed after the reset */
     int64_t at[MP_N_RECURRENT_ROOMS]; /* offsets of the arrays in the workspace; -1: this call does not need the array */
     int64_t product_bytes;            /* bytes of the largest workspace that a product needs */
 } mp_recurrence;

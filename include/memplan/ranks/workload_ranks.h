@@ -37,7 +37,7 @@ bool mp_workload_searches(const mp_workload *w, const mp_communicator *world);
 typedef struct mp_search_end {
     int code;      /* in: the caller's code for the failure of this rank's search, 1 to 127; 0: the search succeeded */
     int failed;    /* out: the code of the first rank whose search failed; 0: none failed */
-    bool is_other; /* out: another rank failed, and this rank did not */
+    bool is_other; /* out: true if another rank failed, and this rank did not */
 } mp_search_end;
 /* Sends the plan of the first rank of each graph to the other ranks with this graph, which check it and set their stash:
  * w->plan. Every rank calls this function, also if its search failed. MP_INFEASIBLE: the search of a rank failed; see *end.

@@ -93,7 +93,7 @@ typedef struct mp_runs {
     int n_on, n_shifted; /* number of runs in the order; number of runs shifted to make space since the last mp_runs_spread */
     mp_change *changes;
     size_t n_changes, changes_capacity;
-    bool failed; /* memory ran out, and further changes of the order have no effect */
+    bool failed; /* true: memory ran out, and further changes of the order have no effect */
 } mp_runs;
 
 /* NULL is allowed. */

@@ -16,14 +16,14 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
 typedef struct mp_bound_selection {
     int *nodes, n;
     int64_t value; /* the bound in scaled ticks that the boundaries of this selection prove */
-    bool tried;    /* some linear programme with more than one boundary was solved */
-    bool thorough; /* set by the caller: branch and bound will use these boundaries, so they are chosen with more work */
+    bool tried;    /* true: some linear programme with more than one boundary was solved */
+    bool thorough; /* set by the caller. true: branch and bound will use these boundaries, so they are chosen with more work */
     /* state during one call of mp_bound_select: */
     int64_t rows, rows_per_pair; /* most rows of a linear programme; estimated number of rows per interval */
     int64_t work_left;           /* work left for linear programmes: iterations * rows (linear.h) */
     /* candidates are tried in the order of spread_place; this is the index of the next element of that order */
     int place;
-    bool is_done;    /* mp_bound_select was not ended early */
+    bool is_done;    /* true: mp_bound_select was not ended early */
     bool *looked_at; /* per candidate: it was already tried as a boundary */
 } mp_bound_selection;
 
