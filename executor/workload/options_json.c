@@ -83,10 +83,12 @@ json_t *mp_workload_options_json(const mp_workload_options *o)
     return object;
 }
 
+/* Replaces a list by the texts of a JSON array, which continues to own them. */
 static mp_status adopt_list(mp_text_list *list, const json_t *array, const char *key, mp_error *err)
 {
     size_t k;
     json_t *item;
+    *list = (mp_text_list){.items = list->capacity ? list->items : NULL, .capacity = list->capacity};
     if (!json_is_array(array)) return MP_FAIL(err, MP_PARSE, "the options' %s is not a list", key);
     json_array_foreach(array, k, item)
     {
@@ -98,7 +100,7 @@ static mp_status adopt_list(mp_text_list *list, const json_t *array, const char 
     return MP_OK;
 }
 
-/* Converts a JSON object of sizes to a list of texts NAME=N. `source` keeps these texts alive in an array. */
+/* Converts a JSON object of sizes to a list of texts NAME=N, which o->adopted owns. */
 static mp_status adopt_bindings(mp_workload_options *o, mp_text_list *list, json_t *object, const char *key, mp_error *err)
 {
     const char *name;
@@ -113,9 +115,8 @@ static mp_status adopt_bindings(mp_workload_options *o, mp_text_list *list, json
         MP_ENSURE(!json_array_append_new(texts, json_sprintf("%s=%lld", name, (long long)json_integer_value(size))), err,
                   MP_NOMEM, "the options' %s", key);
     }
-    MP_CHECK(adopt_list(list, texts, key, err));
-    MP_ENSURE(!json_object_set(o->adopted, "", texts), err, MP_NOMEM, "the options' %s", key);
-    return MP_OK;
+    MP_ENSURE(!json_array_append(o->adopted, texts), err, MP_NOMEM, "the options' %s", key);
+    return adopt_list(list, texts, key, err);
 }
 
 static mp_status adopt(mp_workload_options *o, const mp_option_row *row, json_t *value, mp_error *err)
@@ -170,9 +171,9 @@ mp_status mp_workload_options_adopt(mp_workload_options *o, const bool *given, j
     MP_OWNED_BY(json_decref) json_t *own = NULL;
     MP_OWNED char *text = NULL;
     MP_ENSURE(json_is_object(source), err, MP_PARSE, "its options are not an object");
-    o->adopted = json_incref(source);
+    if (!o->adopted) o->adopted = json_array();
     own = mp_workload_options_json(o);
-    MP_ENSURE(own, err, MP_NOMEM, "the options");
+    MP_ENSURE(own && o->adopted && !json_array_append(o->adopted, source), err, MP_NOMEM, "the options");
     for (int k = 0; k < MP_N_WORKLOAD_OPTIONS; k++) {
         const mp_option_row *row = &mp_workload_option_rows[k];
         json_t *value = row->key ? json_object_get(source, row->key) : NULL;

@@ -164,7 +164,7 @@ mp_status mp_workload_load(const char *path, const mp_workload_options *o, mp_wo
     MP_CHECK(mp_problem_new(out->graph, &out->problem, err));
     write_title(out);
     write_heading(out);
-    return MP_OK;
+    return out->details->lacks_notes ? MP_NO_MEMORY(err) : MP_OK;
 }
 
 /* Reads the `options` object of a plan file. Release *out with json_decref. MP_PARSE, MP_IO. */
@@ -255,6 +255,7 @@ mp_status mp_workload_checkpoints(mp_workload *s, const char *text, int **list, 
         for (size_t k = 0; k < found; k++) again |= storages[k] == storage;
         if (!again) storages[found++] = storage;
     }
+    if (s->details->lacks_notes) return MP_NO_MEMORY(err);
     *list = storages;
     *n = found;
     storages = NULL;
@@ -303,12 +304,16 @@ void mp_workload_free(mp_workload *w)
 
 void mp_text_list_free(mp_text_list *list)
 {
-    mp_free(list->items);
+    if (list->capacity) mp_free(list->items);
     *list = (mp_text_list){0};
 }
 
 void mp_workload_options_free(mp_workload_options *o)
 {
-    if (o->adopted) json_decref(o->adopted);
+    for (int k = 0; k < MP_N_WORKLOAD_OPTIONS; k++) {
+        const mp_option_row *row = &mp_workload_option_rows[k];
+        if (row->kind == MP_VALUE_LIST || row->kind == MP_VALUE_BINDING) mp_text_list_free((void *)((char *)o + row->offset));
+    }
+    json_decref(o->adopted);
     o->adopted = NULL;
 }

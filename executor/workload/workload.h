@@ -26,5 +26,6 @@ typedef struct mp_workload_details {
     mp_error not_run;            /* why no program can run the split model; MP_OK: a program can, or none is needed */
     const char *passes[MP_MOST_PASSES + 1];
     size_t n_passes, notes_capacity;
-    mp_pool *pool; /* owns the texts of the notes */
+    bool lacks_notes; /* there was no memory for a note */
+    mp_pool *pool;    /* owns the texts of the notes */
 } mp_workload_details;

@@ -19,7 +19,10 @@ void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     const char *kept = mp_pool_text(d->pool, text, strlen(text));
-    if (!kept || !mp_grow(&w->notes, &d->notes_capacity, w->n_notes + 1, sizeof *w->notes)) return;
+    if (!kept || !mp_grow(&w->notes, &d->notes_capacity, w->n_notes + 1, sizeof *w->notes)) {
+        d->lacks_notes = true;
+        return;
+    }
     w->notes[w->n_notes++] = (mp_note){.kind = kind, .text = kept};
 }
 

@@ -90,6 +90,7 @@ mp_status mp_workload_share_plan(mp_workload *w, mp_communicator *world, mp_sear
     MP_OWNED ended_search *all = mp_alloc((size_t)mp_communicator_size(world), sizeof *all);
     ended_search ended = {.code = end->code};
     if (!pool || !all) return MP_NO_MEMORY(err);
+    if (!w->plan && mp_workload_searches(w, world) && !ended.code) ended.code = end->code = 1; /* its search left no plan */
     if (w->plan && w->rank.held >= 0 && w->rank.shape.n_ranks)
         ended.held_bytes = w->graph->storages[w->rank.held].payload_bytes;
     MP_CHECK(mp_communicator_exchange(world, &ended, sizeof ended, all, timeout, what, err));

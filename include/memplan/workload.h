@@ -29,6 +29,7 @@ typedef struct mp_text_list {
     size_t n, capacity; /* capacity 0: the caller owns `items` */
     const char **items;
 } mp_text_list;
+/* Releases `items`, unless the caller owns them, and empties the list. */
 void mp_text_list_free(mp_text_list *list);
 
 /* The settings of a workload. The fields are named as the options of the command line (docs/reference/commands.md), which
@@ -66,7 +67,7 @@ typedef struct mp_workload_options {
     int64_t rank_bytes;    /* memory of a rank in bytes, for which pipeline stages are balanced; 0: the memory of the device */
     bool has_reserve;      /* true: `reserve_bytes` replaces the reserve of the device's profile */
     int64_t reserve_bytes;
-    struct json_t *adopted; /* owner of the texts that mp_workload_options_adopt has set; otherwise NULL */
+    struct json_t *adopted; /* owner of the texts that were taken from plans; otherwise NULL */
 } mp_workload_options;
 
 /* Returns the settings of a command line without options: loss auto, adamw, fp32, device a100, the executor's rules. */
@@ -127,7 +128,7 @@ mp_status mp_workload_load_as_planned(const char *path, const char *plan_path, m
 /* Like mp_workload_load_as_planned, and loads and checks the plan: out->plan. MP_REFUTED: a claim of the plan is false. */
 mp_status mp_workload_load_with_plan(const char *path, const char *plan_path, mp_workload_options *o, const bool *given,
                                      mp_workload *out, mp_error *err);
-/* Releases the texts that were taken from a plan. */
+/* Releases the texts and lists that were taken from a plan, and empties all lists. */
 void mp_workload_options_free(mp_workload_options *o);
 
 /* Returns the names of the passes that built the workload, in execution order, NULL at the end; an empty list for a graph file.

@@ -30,9 +30,9 @@ typedef struct public_call {
     mp_status (*run)(public_world *w, mp_error *err);
 } public_call;
 
-/* Lists ended by a row without a name: functions of the planner and estimator; of files; of models, programs and searches; and
- * of ranks. */
-extern const public_call public_graphs[], public_files[], public_models[], public_ranks[];
+/* Lists ended by a row without a name: functions of the planner and estimator; of files; of models, programs and searches; of
+ * ranks; and of workloads. A function may have more rows with other arguments, whose names continue with a comma. */
+extern const public_call public_graphs[], public_files[], public_models[], public_ranks[], public_workloads[];
 
 /* Fills an output with a mark; reports the current function as wrong unless the mark is unchanged. */
 void public_mark(void *out, size_t size);

@@ -43,6 +43,7 @@
     X(mp_mesh_read("dp=2", &mesh, &err))                                                                 \
     X(mp_mesh_read_some("dp=2", &mesh, &err))                                                            \
     X(mp_mesh_write(&mesh))                                                                              \
+    X(mp_mesh_of_one())                                                                                  \
     X(mp_mesh_devices(&mesh))                                                                            \
     X(mp_mesh_group(&mesh, MP_DIM_DP))                                                                   \
     X(mp_mesh_expert_group(&mesh, MP_DIM_DP))                                                            \
@@ -124,6 +125,16 @@
     X(mp_learning_rate(&hyper, 3))                                                                       \
     X(mp_parameter_source_count(t.source, &n, &n))                                                       \
     X(mp_plan_live_bytes(w->plan))                                                                       \
+    X(mp_budget_parse("min+50%", &budget, &why))                                                         \
+    X(mp_budget_is_of_device(&budget))                                                                   \
+    X(mp_budget_resolve(&budget, 2, 1))                                                                  \
+    X(mp_workload_defaults())                                                                            \
+    X(mp_workload_is_graph("a.dot"))                                                                     \
+    X(mp_workload_passes(&workload))                                                                     \
+    X(mp_workload_rules(&workload))                                                                      \
+    X(mp_workload_batch(&workload))                                                                      \
+    X(mp_workload_ranks_of_graph(&workload, &alone))                                                     \
+    X(mp_workload_searches(&workload, &alone))                                                           \
     X(mp_planning_interface())                                                                           \
     X(mp_planning_device(0))                                                                             \
     X(mp_planning_roofline("h100", "float16", 1, 1))                                                     \
@@ -172,6 +183,10 @@
     X(mp_loss_find("mse"))                                                                               \
     X(mp_optimizer_find("sgd"))                                                                          \
     X(mp_rules_find("pytorch"))                                                                          \
+    X(mp_workload_take_graph(&workload))                                                                 \
+    X(mp_workload_free(&workload))                                                                       \
+    X(mp_workload_options_free(&settings))                                                               \
+    X(mp_text_list_free(&texts))                                                                         \
     X(mp_problem_free(problem))                                                                          \
     X(mp_timeline_free(timeline))                                                                        \
     X(mp_answer_free(&answer))                                                                           \
@@ -257,6 +272,11 @@ void public_call_without(public_world *w)
     int64_t between[65];
     char hash[33];
     size_t n;
+    mp_budget budget;
+    const char *why;
+    mp_workload_options settings = mp_workload_defaults();
+    mp_workload workload;
+    mp_text_list texts = {0};
     training_case t = training_begin("tests/gradients/mlp.onnx", 0, &options);
     mp_planning *handle = mp_planning_new("handle", 1);
     void *block = mp_alloc(1, 1);
@@ -272,9 +292,12 @@ void public_call_without(public_world *w)
     assert_int_equal(mp_pack_csv_read(w->csv_file, &table, NULL), MP_OK);
     assert_int_equal(mp_graph_read(w->graph_file, &graph, NULL), MP_OK);
     assert_int_equal(mp_plan_new(w->graph, "test", w->plan->steps, w->plan->n_steps, &plan, NULL), MP_OK);
+    assert_int_equal(mp_workload_load("tests/gradients/mlp.onnx", &settings, &workload, NULL), MP_OK);
+    mp_graph *of_workload = workload.graph;
     mp_plan *kept = training_keep_all(&t);
     const mp_train_request train = training_request(&t, kept, 1);
     assert_int_equal(mp_train(&train, &report, NULL), MP_OK);
     mp_plan_free(kept);
     OTHER_CALLS(COUNTED)
+    mp_graph_free(of_workload);
 }

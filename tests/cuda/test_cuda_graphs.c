@@ -8,9 +8,9 @@
 #include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"
-#include "tests/cases/module_case.h"
 #include "tests/cases/rule_case.h"
 #include "tests/cases/test.h"
+#include "tests/cuda/module_case.h"
 
 enum { PLAIN, LAST };
 

@@ -3,8 +3,8 @@
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/vendor/blas_matmul.h"
-#include "tests/cases/module_case.h"
 #include "tests/cases/test.h"
+#include "tests/cuda/module_case.h"
 
 static int make_with_limit(void **unused)
 {

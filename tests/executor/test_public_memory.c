@@ -81,6 +81,11 @@ TEST(what_cuts_for_many_devices_survives_every_allocation_failure)
     sweep_all(public_ranks);
 }
 
+TEST(workloads_survive_every_allocation_failure)
+{
+    sweep_all(public_workloads);
+}
+
 TEST(the_others_allocate_nothing)
 {
     public_world w = public_world_new();
@@ -144,7 +149,8 @@ static int check_header(const char *name)
         }
         snprintf(function, sizeof function, "%.*s", (int)length, c);
         const int listed = rows_named(public_graphs, function) + rows_named(public_files, function) +
-                           rows_named(public_models, function) + rows_named(public_ranks, function) + calls_named(function);
+                           rows_named(public_models, function) + rows_named(public_ranks, function) +
+                           rows_named(public_workloads, function) + calls_named(function);
         if (listed != 1) fail_msg("%s of %s is listed %d times in tests/cases/public_*.c", function, path, listed);
         c += length;
     }

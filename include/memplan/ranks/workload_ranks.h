@@ -40,7 +40,8 @@ typedef struct mp_search_end {
     bool is_other; /* out: true if another rank failed, and this rank did not */
 } mp_search_end;
 /* Sends the plan of the first rank of each graph to the other ranks with this graph, which check it and set their stash:
- * w->plan. Every rank calls this function, also if its search failed. MP_INFEASIBLE: the search of a rank failed; see *end.
+ * w->plan. Every rank calls this function, also if its search failed. A rank that searched and has no plan counts as
+ * failed with code 1. MP_INFEASIBLE: the search of a rank failed; see *end.
  * MP_REFUTED, MP_PARSE: the received plan is not valid for this graph. MP_IO, MP_NOMEM. */
 mp_status mp_workload_share_plan(mp_workload *w, mp_communicator *world, mp_search_end *end, double timeout, mp_error *err);
 /* Checks that the ranks with one graph have the same plan and the same facts of the stage, such as a digest of their data. Also
