@@ -103,7 +103,8 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
     MP_CHECK(train_keep_all(g, alternatives, &plan, err));
     request->plan = plan;
     MP_CHECK(mp_train(request, &report, err));
-    *measured = report.n_losses > 1; /* not counting the first step, which is a warm-up */
+    /* true if at least one step follows the first step, which is a warm-up and is not measured */
+    *measured = report.n_losses > 1;
     if (!*measured) return MP_OK;
     for (size_t i = 0; i < g->n_nodes; i++) {
         const double seconds = report.node_seconds[i];
@@ -117,7 +118,7 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
     return MP_OK;
 }
 
-/* Keeps the first `n` algorithms of each node in the costs, because the others were not measured. */
+/* Keeps only the first `n` algorithms of each node in the costs, because no other algorithm was measured. */
 static void keep_algorithms(mp_node_cost *costs, size_t n_nodes, size_t n)
 {
     for (size_t i = 0; i < n_nodes; i++)
@@ -289,7 +290,8 @@ int cmd_profile(options *o)
     if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
     if (o->output.links.n) return profile_links(o);
     if (o->output.network) return profile_network(o);
-    if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE; /* only rank 0 prints the error message below */
+    /* with several processes this is an error, whose message only rank 0 prints */
+    if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE;
     if (launcher_ranks() > 1)
         return usage_error(
             "the launcher has started %d processes, which would disturb each other's measurements; start memplan without the "

@@ -168,7 +168,7 @@ static mp_status search_stage(const options *o, const mp_budget *b, train_outcom
 /* Sets the stash of the stage that this process runs: the bytes that `plan` keeps for the other micro-batches in flight. */
 static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
 {
-    int64_t bytes; /* one number, because in `train` a rank runs a single chunk */
+    int64_t bytes; /* a list of one number, because in the command `train` a rank runs a single chunk */
     if (!t->workload.rank.shape.n_ranks) return MP_OK;
     MP_CHECK(mp_rank_held_bytes(&t->workload.rank, plan->steps, plan->n_steps, &bytes, err));
     return mp_workload_hold(&t->workload, &bytes, err);

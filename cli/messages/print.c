@@ -82,7 +82,7 @@ static void put_text(sink *s, const conversion *c, const char *text)
 {
     const size_t n = c->precision >= 0 ? strnlen(text, (size_t)c->precision) : strlen(text);
     const bool left = strchr(c->flags, '-') || c->width < 0;
-    sink shown = {0}; /* this sink has neither file nor buffer, so it only counts bytes */
+    sink shown = {0}; /* a sink without file and buffer only counts bytes */
     put_visible(&shown, text, n);
     const size_t width = (size_t)abs(c->width), blanks = width > shown.n ? width - shown.n : 0;
     if (!left) put_blanks(s, blanks);

@@ -27,7 +27,7 @@ static const char *value_text(const options *o, const mp_option_row *row)
     case MP_VALUE_LIST:
     case MP_VALUE_BINDING:
     case MP_VALUE_MESH:
-        break; /* no option of these kinds is marked: such options are part of the graph */
+        break; /* options of these kinds are part of the graph, so no row of the option table marks them with `agrees` */
     }
     return "";
 }

@@ -73,7 +73,7 @@ static mp_status take_plain(pipeline *p, const mp_workload *s, int rank, mp_erro
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
     MP_OWNED mp_step *steps = mp_alloc(s->graph->n_nodes, sizeof *steps);
-    mp_rank plain = s->rank; /* only the struct is copied: `s->rank` still owns its data */
+    mp_rank plain = s->rank; /* only the struct is copied, not its data: `s->rank` still owns the data */
     if (!steps) return MP_NO_MEMORY(err);
     if (mp_graph_n_state_copies(s->graph)) {
         MP_CHECK(mp_state_fold(s->graph, &folded, err));

@@ -72,8 +72,8 @@ mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
     return pipeline_play(p, err);
 }
 
-/* Computes the peak of the fullest rank under the other rules: PyTorch's rules if the answer uses memplan's, and the reverse.
- * If the other rules refuse the model, the peak is unknown. */
+/* Computes the peak of the fullest rank under the other rules: PyTorch's rules if the answer uses memplan's rules, memplan's if
+ * it uses PyTorch's. If the other rules refuse the model, the peak is unknown. */
 static mp_status find_other(const options *o, pipeline *p, mp_error *err)
 {
     mp_error ours = {0};

@@ -19,7 +19,8 @@ typedef struct outcome {
     const mp_timeline *keep_all;
     /* ticks of the user's step without a plan, from mp_plain_ticks; the reported extra time is relative to these */
     int64_t plain_ticks;
-    mp_other_rules other; /* peak of keep-all under the other rules: PyTorch's if the answer uses memplan's, and the reverse */
+    /* peak of keep-all under the other rules: PyTorch's if the answer uses memplan's, memplan's if it uses PyTorch's */
+    mp_other_rules other;
     mp_budget_ends ends;  /* the two values to which a relative budget refers: the smallest plan and keep-all */
     int64_t budget_bytes; /* bytes of the budget; MP_NO_LIMIT: no budget */
     bool fills_device;    /* true: the budget is relative to the device: its memory minus the reserve */

@@ -13,7 +13,7 @@ typedef struct line {
 typedef struct cache {
     const mp_graph *graph;
     int64_t size, used, moved;
-    line *lines; /* one entry per storage of the graph, whether or not it is in the cache */
+    line *lines; /* one element per storage of the graph, also for storages that are not in the cache */
     int newest, oldest;
 } cache;
 

@@ -124,7 +124,7 @@ static void count_seconds(mp_execution *e, const mp_pass_call *call, double seco
     const mp_program *p = e->program;
     double total = 0;
     if (call->is_transfer)
-        return; /* only computing time counts as a node's seconds; a copy of its output back to the device does not */
+        return; /* a node's seconds contain its computing time only; copies of its output back to the device do not count */
     for (int turn = 0; turn < 2; turn++) {
         for (size_t k = 0; k < call->n_steps; k++) {
             const int node = e->at.steps[call->step + k].node, parameter = mp_program_binding(p, node)->parameter;
@@ -170,7 +170,7 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
     case MP_TASK_ACCUMULATE:
         run_accumulate(e, r);
         break;
-    case MP_TASK_COLLECTIVE: /* not run here: the network channel (rank_channel.c) runs collectives */
+    case MP_TASK_COLLECTIVE: /* collectives are not executed here; the network channel (rank_channel.c) runs them */
         break;
     case MP_TASK_CLIP:
         if (kind & MP_RUN_UPDATES) MP_CHECK(run_clip(e, r, err));

@@ -38,8 +38,8 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     return own;
 }
 
-/* can_be: true if a reported number of bytes is plausible (below 2^48; -1: unknown), so that sums over all ranks cannot
- * overflow. The next function checks seconds. */
+/* can_be is true if a reported number of bytes is plausible (below 2^48; -1: unknown), can_pass if a number of seconds is. Sums
+ * over all ranks then cannot overflow. */
 static bool can_be(int64_t bytes)
 {
     return bytes >= -1 && bytes < INT64_C(1) << 48;

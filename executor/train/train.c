@@ -220,7 +220,9 @@ static void hand_out(training *t, mp_status st, mp_report *out, mp_error *err)
     mp_train_request again = *t->request;
     const char *state = t->has_saved ? again.save : again.resume;
     const bool is_explained = st == MP_REFUTED && !t->in_step &&
-                              !again.execution.world; /* not with several ranks: the others would not repeat the training */
+                              /* the training is not repeated if it has several ranks, because the other ranks would not repeat
+                               * it */
+                              !again.execution.world;
     if (st == MP_REFUTED && !is_explained) explain_by_data(t, err);
     *out = t->report;
     t->report = (mp_report){0};

@@ -37,10 +37,11 @@ typedef struct mp_option_row {
     int64_t least;                   /* COUNT: the smallest value */
     const char *(*choice)(size_t k); /* CHOICE: returns the k-th name; NULL: no more */
     bool (*also)(const char *name);  /* CHOICE: returns true for other values that are accepted; may be NULL */
-    const char *others;              /* CHOICE: describes the values accepted by `also`, for error messages */
-    mp_agreement agrees;             /* ranks must have the same value, or all or none of them must give the option */
-    bool is_output;                  /* true, for TEXT: the value is the name of a file that the command writes */
-    bool for_experiments;            /* true: an option only for tests and benchmarks, which help lists last */
+    /* CHOICE: text for error messages, which describes the values that the function `also` accepts */
+    const char *others;
+    mp_agreement agrees;  /* ranks must have the same value, or all or none of them must give the option */
+    bool is_output;       /* true, for TEXT: the value is the name of a file that the command writes */
+    bool for_experiments; /* true: an option only for tests and benchmarks, which help lists last */
     const char *help;
 } mp_option_row;
 

@@ -1,5 +1,5 @@
-/* other_rules.h - a workload under the other rules: PyTorch's if its graph uses the rules of memplan's executor, and the
- * reverse. The rules decide which tensors the training step keeps. */
+/* other_rules.h - a workload under the other rules: PyTorch's if its graph uses the rules of memplan's executor, otherwise
+ * those of memplan's executor. The rules decide which tensors the training step keeps. */
 #pragma once
 
 #include "memplan/workload.h"

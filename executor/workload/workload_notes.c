@@ -138,7 +138,7 @@ mp_status mp_note_guesses(mp_workload *w, mp_error *err)
 {
     const mp_model *model = w->model;
     const mp_workload_details *d = w->details;
-    /* only a file with attention may have lost its dropout */
+    /* the exporter drops the dropout of attention only, so only a file with attention may have lost its dropout */
     const bool has_attention = w->file && (d->attention.n + d->attention.n_missed > 0 || d->inference.has_softmax);
     const mp_guesses guesses = mp_model_guesses(model);
     const char *what[3] = {"", "", ""}, *list = "";

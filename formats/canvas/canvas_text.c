@@ -9,7 +9,7 @@
 #include "estimator/base/visible_text.h"
 #include "formats/base/text.h"
 
-#define HEAD_SHARE 0.4 /* fraction of a shortened text that is kept before the ellipsis; the rest is after it */
+#define HEAD_SHARE 0.4 /* fraction of a shortened text's characters before the ellipsis; the remaining characters follow it */
 
 enum {
     REPLACEMENT = 0xFFFD,

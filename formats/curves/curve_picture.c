@@ -27,8 +27,9 @@
 #define IMPOSSIBLE_COLOR "#f1f5f9"
 #define LABEL 12.0 /* font size of texts in the panels, in points */
 #define TITLE_SIZE 20.0
-#define TITLE_LEAST 13.0  /* smallest font size of the picture's title, used if the title is long */
-#define TITLE_WIDTH 620.0 /* maximum width of the caller's title at size TITLE_LEAST, without the result after it */
+#define TITLE_LEAST 13.0 /* smallest font size of the picture's title, used if the title is long */
+/* maximum width of the caller's title at font size TITLE_LEAST, without the result that is printed after it */
+#define TITLE_WIDTH 620.0
 #define ROW 17.0
 #define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0

@@ -27,8 +27,9 @@
 #define FOOT_HEIGHT 16.0
 #define BUDGET_SHOWN 1.25 /* a budget of more than this multiple of the largest peak is stated as text, not drawn */
 #define TITLE_SIZE 21.0
-#define TITLE_LEAST 14.0  /* smallest font size of the picture's title, used if the title is long */
-#define TITLE_WIDTH 760.0 /* maximum width of the caller's title at size TITLE_LEAST, without the result after it */
+#define TITLE_LEAST 14.0 /* smallest font size of the picture's title, used if the title is long */
+/* maximum width of the caller's title at font size TITLE_LEAST, without the result that is printed after it */
+#define TITLE_WIDTH 760.0
 #define LEGEND_SIZE 12.5
 #define LEGEND_ROW 18.0
 #define DOT "   \xC2\xB7   "

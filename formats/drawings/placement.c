@@ -88,7 +88,7 @@ static mp_status wrap(router *r, double aspect)
     for (size_t k = 0; k < r->n_rows; k++) r->column[k] = 0;
     number_tracks(r);
     for (size_t k = 0; k < r->n_edges;
-         k++) { /* only the farthest wire of a box counts, because all wires of a box share one lane */
+         k++) { /* per box, only the wire to the farthest reader counts, because all wires of a box share one lane */
         const mp_block_edge *e = &r->edges[k];
         if (k + 1 < r->n_edges && r->edges[k + 1].from == e->from) continue;
         crossing[r->row[e->from]]++;

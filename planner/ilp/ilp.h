@@ -137,7 +137,7 @@ bool mp_ilp_columns(const mp_ilp_model *model, const bool *runs, int64_t budget_
 
 typedef struct mp_ilp_limits {
     int64_t most_nodes;    /* limit on the number of nodes of the branch-and-bound tree */
-    int64_t good_ticks;    /* only plans with fewer ticks than this are searched; INT64_MAX: all plans */
+    int64_t good_ticks;    /* only plans with fewer ticks than this limit are searched; INT64_MAX: all plans */
     int64_t tighter_bytes; /* the memory rows use the user's budget less this number of bytes */
     double seconds;        /* time limit of mp_ilp_search in seconds; <= 0: no limit */
     /* returns true to stop the search; called at every node of the tree and between slices of the first linear programme; may

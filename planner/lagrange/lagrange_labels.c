@@ -93,7 +93,7 @@ static void find_reruns(mp_cut_labels *x, bool all)
                 run = x->needed[alternative->writes[i]];
         if (all) x->repeatable[k] &= run < x->n;
         x->rerun[k] = run;
-        /* no stage needs the outputs of this stage, so the latest possible position of its recomputation is assumed */
+        /* no stage (node) needs the outputs of this stage, so the latest possible position of its recomputation is assumed */
         for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) {
             const int s = alternative->writes[i];
             if (x->producer[s] == k && x->rerun_end[s] >= 0 && x->rerun_end[s] < x->rerun[k]) x->rerun[k] = x->rerun_end[s];

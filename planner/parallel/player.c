@@ -325,7 +325,8 @@ static void try_away(const mp_player *x, holder *rank, int n_blocks, choice *c)
     c->seconds += (double)ticks * x->request->load->tick_seconds;
     if (!x->request->host.bytes || on_host <= x->request->host.bytes) return;
     c->fits = false;
-    c->peak_bytes = INT64_MAX; /* this choice exceeds the host's memory, so it must rank below all others */
+    /* this choice of offloaded data exceeds the host's memory, so it must be ranked below all other choices */
+    c->peak_bytes = INT64_MAX;
 }
 
 static bool is_better(const choice *a, const choice *b)

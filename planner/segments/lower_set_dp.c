@@ -81,7 +81,7 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
             const int from = pair->from;
             const int64_t free_bytes = budget_bytes - pair->cost_bytes;
             if (free_bytes < 0) break;
-            /* no sequence to set `from` keeps few enough bytes for this transition */
+            /* every sequence that leads to set `from` keeps too many bytes for this transition */
             if (t->fewest[from] > free_bytes) continue;
             const int64_t most = free_bytes < t->most[k] - pair->kept_bytes ? free_bytes : t->most[k] - pair->kept_bytes;
             const int64_t rest = t->rest[k] + (charge_last || k + 1 < sets->n ? pair->ticks / t->unit : 0);

@@ -217,7 +217,7 @@ static bool fuse_casts(mp_rewriter *r, int root, mp_status *st)
     return x != core.x && fuse(r, &pattern, root, &core, &x, 1, st);
 }
 
-/* Fuses a product with a scale, or a sum with a bias, into the normalization before it. */
+/* Fuses the product with a scale, or the sum with a bias, that follows a normalization into the normalization. */
 static bool fuse_scale_or_bias(mp_rewriter *r, int root, mp_status *st)
 {
     const mp_operator *op = &r->model->operators[root], *before;

@@ -194,7 +194,7 @@ mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_al
     if (pass == FORWARD && has_bias(x)) {
         describe(&g, pass, &window, &x->in[0], &x->in[1], y, &x->in[2], false);
         if (mp_dnn_algorithms(&g, out, NULL) != MP_OK)
-            out->n = 0; /* no engine adds the bias, so prepare adds it separately: list engines without bias */
+            out->n = 0; /* no engine adds the bias, so a separate kernel will add it: lists the engines without bias */
     }
     if (out->n) return MP_OK;
     describe(&g, pass, &window, &x->in[0], &x->in[1], y, NULL, false);

@@ -212,7 +212,7 @@ static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
         mp_array *a = &s->operands[k];
         *a = x->in[k];
         a->data = NULL;
-        /* before operator set 7, a slope per channel was not broadcast by the usual rules */
+        /* before operator set 7, a slope per channel did not follow the usual rules of broadcasting */
         bool slopes = (s->b->traits & SLOPES) && k == 1 && x->op->version < 7 && a->rank == 1 && x->in[0].rank > 2 &&
                       a->dims[0] == x->in[0].dims[1];
         for (int d = 1; slopes && d < x->in[0].rank - 1; d++) a->dims[d] = 1;

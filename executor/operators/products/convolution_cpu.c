@@ -270,8 +270,8 @@ mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass
     return MP_OK;
 }
 
-/* ---- calls. If an implementation requires another layout of an operand, the operand is reordered into the workspace, or, for
- * a result, out of it. */
+/* ---- calls. If an implementation requires another layout of an operand, an input is reordered into the workspace, and a
+ * result is reordered from the workspace to its own memory. */
 
 /* One operand of a pass: used in place, or through a copy in the workspace. */
 typedef struct passage {

@@ -195,7 +195,8 @@ void mp_cuda_clip(const mp_backend *self, const mp_update *gradients, size_t n, 
         squares.list.n = (int)(n - k < LIST ? n - k : (size_t)LIST);
         squares.partial = total + 1;
         for (int j = 0; j < squares.list.n; j++) elements += gradients[k + (size_t)j].n;
-        /* STRETCHES - LIST, because the last stretch of each gradient may be shorter than the others */
+        /* STRETCHES - LIST: one stretch per gradient of the list is reserved, because the last stretch of each gradient may be
+         * shorter than the others */
         squares.length = elements / (STRETCHES - LIST) + 1;
         if (squares.length < SHORTEST) squares.length = SHORTEST;
         for (int j = 0; j < squares.list.n; j++) {

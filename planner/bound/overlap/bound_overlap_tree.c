@@ -235,7 +235,7 @@ static mp_status grow(tree *t, mp_error *err)
         if (visits == MP_BOUND_TREE_ALL_VISITS) MP_CHECK(drop_idle(t, err));
         MP_CHECK(visit(t, leaf, &place, err));
         const int64_t value = t->leaves[leaf].value;
-        /* this leaf has the smallest bound of all and cannot be branched on, so the bound cannot rise */
+        /* this leaf has the smallest bound of all leaves and cannot be branched on, so the bound of the tree cannot rise */
         if (place < 0 && value == before) break;
         if (place < 0) continue;
         t->leaves[leaf].open = false;
