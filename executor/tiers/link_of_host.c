@@ -15,7 +15,7 @@ enum {
     COPIES = 20, /* minimum number of copies that run beside the compute passes */
     MOST_AHEAD = 200,  /* limit for copies issued and not ended; less than the capacity of the queue */
     VECTOR = 32 << 20, /* bytes of the vector that compute passes process; larger than the caches */
-    ARITHMETIC = 64    /* number of computations with each value in caches, instead of one per value in memory */
+    ARITHMETIC = 64    /* number of computations with each value, if the values are in caches; values in memory are used once */
 };
 
 /* The state of a measurement. */

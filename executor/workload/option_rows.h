@@ -10,16 +10,16 @@
 
 typedef enum mp_value_kind {
     MP_VALUE_FLAG,    /* bool, true if given */
-    MP_VALUE_OFF,     /* bool, false if given, else true */
+    MP_VALUE_OFF,     /* a bool, which is false if the option is given, else true */
     MP_VALUE_TEXT,    /* const char * */
-    MP_VALUE_CHOICE,  /* const char *, one of the row's choices */
+    MP_VALUE_CHOICE,  /* a const char *, one of the choices in the option's row */
     MP_VALUE_LIST,    /* mp_text_list, one element per use */
     MP_VALUE_BINDING, /* mp_text_list of NAME=N */
     MP_VALUE_MESH,    /* mp_mesh, written like "dp=2,pp=2" */
-    MP_VALUE_COUNT,   /* int64_t, at least the `least` of its row */
-    MP_VALUE_BYTES,   /* int64_t > 0 in bytes, written like "64MiB"; 0: not given */
-    MP_VALUE_PERCENT, /* double > 0, written like "0.5%", stored as a fraction; 0: not given */
-    MP_VALUE_POSITIVE /* double > 0; 0: not given */
+    MP_VALUE_COUNT,   /* an int64_t, at least the value `least` of the option's row */
+    MP_VALUE_BYTES,   /* an int64_t > 0 in bytes, written like "64MiB"; 0: the option is not given */
+    MP_VALUE_PERCENT, /* a double > 0, written like "0.5%", stored as a fraction; 0: the option is not given */
+    MP_VALUE_POSITIVE /* a double > 0; 0: the option is not given */
 } mp_value_kind;
 
 /* The way in which the ranks of one training must agree on an option that is not part of their graph. */

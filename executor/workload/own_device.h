@@ -35,6 +35,6 @@ bool mp_device_is_file(const char *text);
 /* Converts a device file to the text form. Release *text with mp_free. MP_IO, MP_PARSE, with the file, the line and the key. */
 mp_status mp_device_file_read(const char *path, char **text, mp_error *err);
 
-/* Finds the backend and the device profile for `device`. *backend is NULL if it names no backend that can run; the profile is
- * used for costs. MP_UNSUPPORTED: the backend is missing from this build. */
+/* Finds the backend and the device profile for `device`. *backend is NULL if `device` names no backend that can run; then costs
+ * come from the profile. MP_UNSUPPORTED: the backend is missing from this build. */
 mp_status mp_workload_device(const mp_workload_options *o, const mp_backend **backend, mp_own_device *device, mp_error *err);

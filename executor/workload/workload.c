@@ -34,7 +34,7 @@ mp_workload_options mp_workload_defaults(void)
     return o;
 }
 
-/* ---- the kind of file ---- */
+/* ---- the kind of an input file: an ONNX model, JSON or DOT ---- */
 
 typedef enum file_kind { FILE_ONNX, FILE_JSON, FILE_DOT } file_kind;
 

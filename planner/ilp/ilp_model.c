@@ -158,8 +158,8 @@ static mp_status add_pairs(builder *b, int i, int place)
 }
 
 /* Adds the memory row of the node at `place`, in stage i of the integer programme. The row also exists for a node that may be
- * recomputed. If the solution does not recompute the node, the row is implied by the memory row of the next node that runs,
- * because all storages that it counts are used at that node or later. */
+ * recomputed. Without this recomputation, the memory row of the next node that runs implies the row. The reason: that node or
+ * later nodes use all storages that the row counts. */
 static mp_status add_memory(builder *b, int i, int place)
 {
     const mp_ilp_model *m = b->m;

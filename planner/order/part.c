@@ -70,7 +70,7 @@ static mp_status add_storages(parting *p, mp_error *err)
 
 /* ---- nodes ---- */
 
-/* True if this node runs after the part's first node in every order of the part, even if it does not read the additional
+/* True if this node runs after the part's first node in every order of the part. Otherwise the node must read the additional
  * storage `begins` of 0 bytes. */
 static bool certainly_begins(const parting *p, const mp_node *node)
 {
@@ -79,8 +79,8 @@ static bool certainly_begins(const parting *p, const mp_node *node)
     return reads && node->n_alternatives == 1;
 }
 
-/* True if this node runs before the part's last node in every order of the part, even if it writes no additional storage of 0
- * bytes for the last node to read. */
+/* True if this node runs before the part's last node in every order of the part. Otherwise the node must write an additional
+ * storage of 0 bytes, which the last node reads. */
 static bool certainly_ends(const parting *p, const mp_node *node)
 {
     const mp_graph *graph = p->graph;

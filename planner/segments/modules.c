@@ -33,7 +33,9 @@ typedef struct finder {
     int64_t smallest_bytes;     /* the lowest peak in bytes of all sets judged so far */
     bool *chosen, *trial;       /* per module: the best set contains it; the set to be judged contains it */
     int *option, n_options;     /* indices of the modules that may be wrapped in torch.utils.checkpoint, called options */
-    double *gain;               /* per option: bytes over the budget that it removes per tick, when it was last judged */
+    /* per option (module that may be wrapped): bytes over the budget that the module removes per tick of recomputation, when
+     * last judged */
+    double *gain;
     /* per option (module that may be wrapped): number of the round in which the module was last judged */
     int *seen_in;
 } finder;

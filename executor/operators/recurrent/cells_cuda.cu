@@ -38,8 +38,7 @@ void mp_cuda_cells(const mp_cells *cells)
 
 void mp_cuda_cells_copy(const mp_array *from, const mp_array *to, bool add)
 {
-    if (add || from->dtype != to->dtype)
-        /* adding an array is a sum with one term per element, which needs no workspace */
+    if (add || from->dtype != to->dtype) /* adding an array is a sum with one term per element, which needs no workspace */
         mp_cuda_sum_to(from, to, 1, add, NULL);
     else
         mp_cuda_array_copy(from, to);
