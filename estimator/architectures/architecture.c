@@ -72,7 +72,7 @@ mp_status mp_architecture_set(mp_architecture *a, const char *size, int64_t valu
         return MP_OK;
     }
     return MP_FAIL(err, MP_INVALID,
-                   "%s has no size '%s'; these are: layers, width, feed-forward, heads, key-value-heads, head-width, "
+                   "%s has no size '%s'; choose one of layers, width, feed-forward, heads, key-value-heads, head-width, "
                    "vocabulary, sequence, patch, experts, experts-per-token",
                    a->title, size);
 }
@@ -113,30 +113,32 @@ static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence
              : MP_VALUE_MAX}}; /* the model stores the relative positions as constants, which limits the sequence length */
     const int64_t side = patches_along(sequence);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-        MP_ENSURE(sizes[k].size >= 1 && sizes[k].size <= sizes[k].most, err, MP_INVALID, "%s: %s=%lld is not from 1 to %lld",
-                  a->title, sizes[k].name, (long long)sizes[k].size, (long long)sizes[k].most);
-    MP_ENSURE(a->head_width >= 0 && a->head_width <= INT16_MAX, err, MP_INVALID, "%s: head-width=%lld is not from 1 to %d",
-              a->title, (long long)a->head_width, INT16_MAX);
-    MP_ENSURE(a->head_width || a->width % a->heads == 0, err, MP_INVALID, "%s: a width of %lld does not divide into %lld heads",
-              a->title, (long long)a->width, (long long)a->heads);
-    MP_ENSURE(a->heads % a->key_value_heads == 0, err, MP_INVALID,
-              "%s: %lld heads cannot share %lld pairs of keys and values evenly", a->title, (long long)a->heads,
-              (long long)a->key_value_heads);
+        MP_ENSURE(sizes[k].size >= 1 && sizes[k].size <= sizes[k].most, err, MP_INVALID,
+                  "%s: %s=%lld is out of range; choose 1 to %lld", a->title, sizes[k].name, (long long)sizes[k].size,
+                  (long long)sizes[k].most);
+    MP_ENSURE(a->head_width >= 0 && a->head_width <= INT16_MAX, err, MP_INVALID,
+              "%s: head-width=%lld is out of range; choose 1 to %d", a->title, (long long)a->head_width, INT16_MAX);
+    MP_ENSURE(a->head_width || a->width % a->heads == 0, err, MP_INVALID,
+              "%s: a width of %lld cannot be split into %lld heads; choose a multiple of the heads", a->title,
+              (long long)a->width, (long long)a->heads);
+    MP_ENSURE(a->heads % a->key_value_heads == 0, err, MP_INVALID, "%s: %lld heads are not a multiple of %lld key-value heads",
+              a->title, (long long)a->heads, (long long)a->key_value_heads);
     MP_ENSURE(a->family == MP_FAMILY_LLAMA || a->family == MP_FAMILY_GPT || a->key_value_heads == a->heads, err, MP_INVALID,
-              "%s: only heads of GPT's and Llama's families share keys and values", a->title);
-    MP_ENSURE(a->family == MP_FAMILY_LLAMA || !a->experts, err, MP_INVALID, "%s: only networks of Llama's family have experts",
+              "%s: only the GPT and Llama families support fewer key-value heads than heads", a->title);
+    MP_ENSURE(a->family == MP_FAMILY_LLAMA || !a->experts, err, MP_INVALID, "%s: only the Llama family supports experts",
               a->title);
     MP_ENSURE(a->family != MP_FAMILY_LLAMA || depth(a) % 2 == 0, err, MP_INVALID,
-              "%s: rotary positions need heads of an even width, and %lld is odd", a->title, (long long)depth(a));
-    MP_ENSURE(
-        a->family != MP_FAMILY_VIT || (a->patch >= 1 && a->patch <= INT16_MAX && side >= 1 && side * side + 1 == sequence), err,
-        MP_INVALID, "%s: a sequence of %lld is no square of patches and a class token", a->title, (long long)sequence);
+              "%s: rotary positions need heads of an even width, but %lld is odd", a->title, (long long)depth(a));
+    MP_ENSURE(a->family != MP_FAMILY_VIT ||
+                  (a->patch >= 1 && a->patch <= INT16_MAX && side >= 1 && side * side + 1 == sequence),
+              err, MP_INVALID, "%s: a sequence of %lld is not a square number of patches plus one class token", a->title,
+              (long long)sequence);
     MP_ENSURE(!a->experts || (a->experts >= 1 && a->experts_per_token >= 1 && a->experts_per_token <= a->experts), err,
-              MP_INVALID, "%s: each token cannot have %lld of %lld experts", a->title, (long long)a->experts_per_token,
-              (long long)a->experts);
+              MP_INVALID, "%s: a token cannot use %lld of %lld experts; choose experts-per-token from 1 to experts", a->title,
+              (long long)a->experts_per_token, (long long)a->experts);
     MP_ENSURE(!a->experts || batch * sequence % a->experts == 0, err, MP_INVALID,
-              "%s: %lld tokens cannot be the same number for each of %lld experts", a->title, (long long)(batch * sequence),
-              (long long)a->experts);
+              "%s: %lld tokens cannot be split evenly over %lld experts; change the batch or the sequence", a->title,
+              (long long)(batch * sequence), (long long)a->experts);
     return MP_OK;
 }
 

@@ -72,12 +72,12 @@ static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran
     MP_ENSURE(on_cycle < 0, err, MP_PARSE, "%s is on a dependency cycle", mp_node_label(graph, on_cycle).text);
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
         if (!ran[graph->adders[a]]) maker = graph->adders[a];
-    MP_ENSURE(maker >= 0 && !ran[maker], err, MP_PARSE, "%s reads %s, which nothing produces", mp_node_label(graph, node).text,
+    MP_ENSURE(maker >= 0 && !ran[maker], err, MP_PARSE, "%s reads %s, which no node produces", mp_node_label(graph, node).text,
               mp_storage_label(graph, s).text);
     MP_ENSURE(!(graph->nodes[maker].flags & MP_NODE_OPTIONAL), err, MP_PARSE,
-              "%s reads %s, which only %s makes, and that is optional", mp_node_label(graph, node).text,
+              "%s reads %s, which only %s produces, an optional node", mp_node_label(graph, node).text,
               mp_storage_label(graph, s).text, mp_node_label(graph, maker).text);
-    return MP_FAIL(err, MP_PARSE, "%s reads %s before %s, which comes later, has made it", mp_node_label(graph, node).text,
+    return MP_FAIL(err, MP_PARSE, "%s reads %s before %s, a later node, produces it", mp_node_label(graph, node).text,
                    mp_storage_label(graph, s).text, mp_node_label(graph, maker).text);
 }
 
@@ -132,7 +132,7 @@ static mp_status distinct_ids(int64_t *ids, size_t n, const char *what, mp_error
 {
     if (n) qsort(ids, n, sizeof *ids, compare_ids);
     for (size_t i = 1; i < n; i++)
-        if (ids[i] == ids[i - 1]) return MP_FAIL(err, MP_PARSE, "%s id %lld stands twice", what, (long long)ids[i]);
+        if (ids[i] == ids[i - 1]) return MP_FAIL(err, MP_PARSE, "%s id %lld is listed twice", what, (long long)ids[i]);
     return MP_OK;
 }
 
@@ -156,16 +156,18 @@ static mp_status check_storages(const mp_graph *graph, mp_error *err)
     int64_t total = 0;
     MP_ENSURE(graph->n_storages < INT32_MAX / 2 && graph->n_nodes < INT32_MAX / 2, err, MP_PARSE, "the graph '%s' is too large",
               graph->name);
-    MP_ENSURE(graph->alignment >= 1, err, MP_PARSE, "the graph '%s' has the alignment %lld", graph->name,
-              (long long)graph->alignment);
+    MP_ENSURE(graph->alignment >= 1, err, MP_PARSE, "the graph '%s' has the alignment %lld, but it must be 1 or more",
+              graph->name, (long long)graph->alignment);
     MP_ENSURE(isfinite(graph->tick_seconds) && graph->tick_seconds > 0, err, MP_PARSE,
-              "the graph '%s' has a tick of %g seconds", graph->name, graph->tick_seconds);
+              "the graph '%s' has a tick of %g seconds, but a tick must be over 0", graph->name, graph->tick_seconds);
     for (size_t i = 0; i < graph->n_storages; i++) {
         const mp_storage *s = &graph->storages[i];
-        MP_ENSURE((unsigned)s->kind < MP_N_KINDS, err, MP_PARSE, "%s has no known kind", mp_storage_label(graph, (int)i).text);
-        MP_ENSURE(s->tier >= 0 && (size_t)s->tier < graph->n_tiers, err, MP_PARSE, "%s lies in a tier that is not there",
+        MP_ENSURE((unsigned)s->kind < MP_N_KINDS, err, MP_PARSE, "%s has an unknown kind",
                   mp_storage_label(graph, (int)i).text);
-        MP_ENSURE(s->bytes >= 0, err, MP_PARSE, "%s has %lld bytes", mp_storage_label(graph, (int)i).text, (long long)s->bytes);
+        MP_ENSURE(s->tier >= 0 && (size_t)s->tier < graph->n_tiers, err, MP_PARSE, "%s is in a tier that does not exist",
+                  mp_storage_label(graph, (int)i).text);
+        MP_ENSURE(s->bytes >= 0, err, MP_PARSE, "%s has %lld bytes, but a size must be 0 or more",
+                  mp_storage_label(graph, (int)i).text, (long long)s->bytes);
         MP_ENSURE(mp_add(total, s->bytes, &total) && total <= most_bytes, err, MP_PARSE,
                   "up to %s the storages add up to more bytes than can be counted", mp_storage_label(graph, (int)i).text);
         MP_ENSURE(!(s->carried && mp_storage_is_static(s)), err, MP_PARSE, "%s is both carried and always live",
@@ -179,7 +181,7 @@ static mp_status mark_list(struct checker *c, int node, const int *list, size_t 
 {
     for (size_t i = 0; i < n; i++) {
         int s = list[i];
-        MP_ENSURE(s >= 0 && (size_t)s < c->graph->n_storages, c->err, MP_PARSE, "%s %s a storage that is not there",
+        MP_ENSURE(s >= 0 && (size_t)s < c->graph->n_storages, c->err, MP_PARSE, "%s %s a storage that does not exist",
                   mp_node_label(c->graph, node).text, verb);
         struct mark *m = &c->marks[s];
         if (m->stamp != c->stamp) *m = (struct mark){.stamp = c->stamp};
@@ -188,10 +190,10 @@ static mp_status mark_list(struct checker *c, int node, const int *list, size_t 
                   mp_storage_label(c->graph, s).text);
         *flag = true;
         MP_ENSURE(!m->read || (!m->written && !m->added) || mp_kind_is_static(c->graph->storages[s].kind), c->err, MP_PARSE,
-                  "%s reads and makes %s, which is not always live", mp_node_label(c->graph, node).text,
+                  "%s reads and writes %s, but only an always-live storage allows both", mp_node_label(c->graph, node).text,
                   mp_storage_label(c->graph, s).text);
-        MP_ENSURE(!m->written || !m->added, c->err, MP_PARSE, "%s writes and adds to %s", mp_node_label(c->graph, node).text,
-                  mp_storage_label(c->graph, s).text);
+        MP_ENSURE(!m->written || !m->added, c->err, MP_PARSE, "%s both writes and adds to %s",
+                  mp_node_label(c->graph, node).text, mp_storage_label(c->graph, s).text);
     }
     return MP_OK;
 }
@@ -207,18 +209,18 @@ static mp_status check_channel(struct checker *c, int node, const mp_alternative
 {
     const mp_graph *graph = c->graph;
     MP_ENSURE(alternative->channel >= 0 && (size_t)alternative->channel < graph->n_channels, c->err, MP_PARSE,
-              "%s runs on a channel that is not there", mp_node_label(graph, node).text);
+              "%s runs on a channel that does not exist", mp_node_label(graph, node).text);
     for (size_t i = 0; base && i < alternative->n_writes; i++) c->base_writes[alternative->writes[i]] = node + 1;
     if (!alternative->returns) return MP_OK;
-    MP_ENSURE(!base, c->err, MP_PARSE, "the base alternative of %s returns, and nothing has run before it",
+    MP_ENSURE(!base, c->err, MP_PARSE, "the first alternative of %s returns a storage, but only later alternatives may",
               mp_node_label(graph, node).text);
     MP_ENSURE(!alternative->n_adds && alternative->n_writes && !alternative->algorithm, c->err, MP_PARSE,
-              "an alternative of %s that returns writes nothing, adds to something or names an algorithm",
+              "a returning alternative of %s writes no storage, adds to one or names an algorithm",
               mp_node_label(graph, node).text);
     for (size_t i = 0; i < alternative->n_writes; i++)
         MP_ENSURE(c->base_writes[alternative->writes[i]] == node + 1, c->err, MP_PARSE,
-                  "an alternative of %s returns %s, and its base form does not write it", mp_node_label(graph, node).text,
-                  mp_storage_label(graph, alternative->writes[i]).text);
+                  "an alternative of %s returns %s, but its first alternative does not write it",
+                  mp_node_label(graph, node).text, mp_storage_label(graph, alternative->writes[i]).text);
     return MP_OK;
 }
 
@@ -227,14 +229,14 @@ static mp_status check_optional(const struct checker *c, int i)
 {
     const mp_node *node = &c->graph->nodes[i];
     if (!(node->flags & MP_NODE_OPTIONAL)) return MP_OK;
-    MP_ENSURE(node->phase == MP_PHASE_FORWARD, c->err, MP_PARSE, "%s is optional, and no forward node",
+    MP_ENSURE(node->phase == MP_PHASE_FORWARD, c->err, MP_PARSE, "%s is optional, but only forward nodes may be optional",
               mp_node_label(c->graph, i).text);
     for (size_t k = 0; k < node->n_alternatives; k++) {
-        MP_ENSURE(!node->alternatives[k].returns, c->err, MP_PARSE, "%s is optional, and has a form that returns",
+        MP_ENSURE(!node->alternatives[k].returns, c->err, MP_PARSE, "%s is optional, but it has a returning alternative",
                   mp_node_label(c->graph, i).text);
         for (size_t j = 0; j < node->alternatives[k].n_writes; j++)
             MP_ENSURE(!mp_storage_is_static(&c->graph->storages[node->alternatives[k].writes[j]]), c->err, MP_PARSE,
-                      "%s is optional, and writes %s, which is always live", mp_node_label(c->graph, i).text,
+                      "%s is optional, but it writes %s, which is always live", mp_node_label(c->graph, i).text,
                       mp_storage_label(c->graph, node->alternatives[k].writes[j]).text);
     }
     return MP_OK;
@@ -249,9 +251,10 @@ static mp_status check_alternative(struct checker *c, int node, mp_alternative *
     MP_CHECK(mark_list(c, node, alternative->writes, alternative->n_writes, "writes", offsetof(struct mark, written)));
     MP_CHECK(mark_list(c, node, alternative->adds, alternative->n_adds, "adds to", offsetof(struct mark, added)));
     MP_ENSURE(alternative->workspace_bytes >= 0 && alternative->workspace_bytes <= most_bytes, c->err, MP_PARSE,
-              "%s has a workspace of %lld bytes", mp_node_label(graph, node).text, (long long)alternative->workspace_bytes);
-    MP_ENSURE(alternative->ticks >= 0, c->err, MP_PARSE, "%s takes %lld ticks", mp_node_label(graph, node).text,
-              (long long)alternative->ticks);
+              "%s has a workspace of %lld bytes, which is out of range", mp_node_label(graph, node).text,
+              (long long)alternative->workspace_bytes);
+    MP_ENSURE(alternative->ticks >= 0, c->err, MP_PARSE, "%s takes %lld ticks, but the time must be 0 or more",
+              mp_node_label(graph, node).text, (long long)alternative->ticks);
     if (phase == MP_PHASE_UPDATE && alternative->channel == MP_CHANNEL_COMPUTE) alternative->channel = MP_CHANNEL_SECOND_STREAM;
     MP_CHECK(check_channel(c, node, alternative, base));
     MP_ENSURE(!alternative->n_adds || phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD, c->err, MP_PARSE,
@@ -269,17 +272,17 @@ static mp_status check_alternative(struct checker *c, int node, mp_alternative *
         int s = alternative->adds[i];
         if (base) c->base_adds[s] = true;
         c->adder[s] = node;
-        MP_ENSURE(c->base_adds[s], c->err, MP_PARSE, "an alternative of %s adds to %s, and its base form does not",
+        MP_ENSURE(c->base_adds[s], c->err, MP_PARSE, "an alternative of %s adds to %s, but its first alternative does not",
                   mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
     }
     for (size_t i = 0; i < alternative->n_in_place; i++) {
         mp_in_place p = alternative->in_place[i];
         MP_ENSURE(marked(c, p.from, offsetof(struct mark, read)) &&
                       (marked(c, p.to, offsetof(struct mark, written)) || marked(c, p.to, offsetof(struct mark, added))),
-                  c->err, MP_PARSE, "%s has an in-place pair that does not lead from a read to a write",
+                  c->err, MP_PARSE, "%s has an in-place pair that is not a read storage followed by a written storage",
                   mp_node_label(graph, node).text);
         MP_ENSURE(graph->storages[p.from].tier == graph->storages[p.to].tier, c->err, MP_PARSE,
-                  "%s has an in-place pair that leads from one tier to another", mp_node_label(graph, node).text);
+                  "%s has an in-place pair with storages in different tiers", mp_node_label(graph, node).text);
         MP_ENSURE(!graph->storages[p.from].carried, c->err, MP_PARSE, "%s would overwrite %s, which is carried",
                   mp_node_label(graph, node).text, mp_storage_label(graph, p.from).text);
     }
@@ -306,9 +309,9 @@ static mp_status check_algorithms(struct checker *c, int i)
         const mp_alternative *alternative = &node->alternatives[k];
         if (alternative->returns) continue;
         MP_ENSURE(!alternative->algorithm == !node->alternatives[0].algorithm, c->err, MP_PARSE,
-                  "%s has forms with an algorithm and forms without one", mp_node_label(c->graph, i).text);
+                  "%s has alternatives with an algorithm and alternatives without one", mp_node_label(c->graph, i).text);
         MP_ENSURE(!alternative->algorithm || alike(alternative, &node->alternatives[0]), c->err, MP_PARSE,
-                  "the algorithms of %s differ in more than seconds and workspace", mp_node_label(c->graph, i).text);
+                  "the algorithms of %s may differ in seconds and workspace only", mp_node_label(c->graph, i).text);
         for (size_t j = 0; alternative->algorithm && j < k; j++)
             MP_ENSURE(node->alternatives[j].returns || strcmp(alternative->algorithm, node->alternatives[j].algorithm) != 0,
                       c->err, MP_PARSE, "%s has the algorithm '%s' twice", mp_node_label(c->graph, i).text,
@@ -324,11 +327,12 @@ static mp_status check_nodes(struct checker *c)
     for (int i = 0; i < (int)graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
         int64_t slowest = 0;
-        MP_ENSURE((unsigned)node->phase < MP_N_PHASES, c->err, MP_PARSE, "%s has no known phase", mp_node_label(graph, i).text);
-        MP_ENSURE(node->n_alternatives >= 1, c->err, MP_PARSE, "%s has no form", mp_node_label(graph, i).text);
+        MP_ENSURE((unsigned)node->phase < MP_N_PHASES, c->err, MP_PARSE, "%s has an unknown phase",
+                  mp_node_label(graph, i).text);
+        MP_ENSURE(node->n_alternatives >= 1, c->err, MP_PARSE, "%s has no alternative", mp_node_label(graph, i).text);
         MP_ENSURE(node->forward_of >= -1 && node->forward_of < (int)graph->n_nodes &&
                       (node->forward_of < 0 || graph->nodes[node->forward_of].phase == MP_PHASE_FORWARD),
-                  c->err, MP_PARSE, "%s belongs to a node that is no forward node", mp_node_label(graph, i).text);
+                  c->err, MP_PARSE, "%s names a forward node that is not in the forward phase", mp_node_label(graph, i).text);
         for (size_t k = 0; k < node->n_alternatives; k++) {
             MP_CHECK(check_alternative(c, i, &node->alternatives[k], k == 0));
             if (node->alternatives[k].ticks > slowest) slowest = node->alternatives[k].ticks;
@@ -419,17 +423,19 @@ static mp_status check_state_copies(const mp_graph *graph, mp_error *err)
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *a = graph->nodes[i].alternatives;
         if (!mp_node_copies_state(graph, (int)i)) continue;
-        MP_ENSURE(i >= first, err, MP_PARSE, "%s copies state, and other nodes come after it in the list",
+        MP_ENSURE(i >= first, err, MP_PARSE, "%s copies optimizer state, but other nodes follow it in the list",
                   mp_node_label(graph, (int)i).text);
         MP_ENSURE(graph->nodes[i].n_alternatives == 1 && !a->workspace_bytes, err, MP_PARSE,
-                  "%s copies state, and has other forms or a workspace", mp_node_label(graph, (int)i).text);
+                  "%s copies optimizer state, so it may have neither other alternatives nor a workspace",
+                  mp_node_label(graph, (int)i).text);
         const bool is_in = graph->storages[a->writes[0]].tier == MP_TIER_DEVICE;
         const int here = is_in ? a->writes[0] : a->reads[0], there = is_in ? a->reads[0] : a->writes[0];
         const int n_readers = graph->readers_start[here + 1] - graph->readers_start[here];
         const int update = is_in ? (n_readers == 1 ? graph->readers[graph->readers_start[here]] : -1) : graph->producer[here];
         MP_ENSURE(!mp_storage_is_static(&graph->storages[here]) && mp_storage_is_static(&graph->storages[there]) &&
                       n_readers == 1 && update >= 0 && graph->nodes[update].phase == MP_PHASE_UPDATE && (size_t)update < first,
-                  err, MP_PARSE, "%s copies state, and not between another tier, where it is always live, and one update",
+                  err, MP_PARSE,
+                  "%s must copy optimizer state between an always-live storage of another tier and a single update",
                   mp_node_label(graph, (int)i).text);
     }
     return MP_OK;

@@ -142,14 +142,14 @@ static mp_status read_storage(struct builder *b, int t, int end, int node, int s
     struct state *state = &b->states[s];
     if (state->span == ALWAYS_LIVE) {
         if (state->begun || mp_awaited_writer(graph, s, node) < 0) return MP_OK;
-        return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
+        return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, which no earlier step has produced", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
     }
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s];
     if (state->added < n_adders && (state->begun || !graph->storages[s].carried))
         return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, to which only %d of %d nodes have added", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text, state->added, n_adders);
-    MP_ENSURE(state->span != NOT_LIVE, b->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
+    MP_ENSURE(state->span != NOT_LIVE, b->err, MP_INVALID, "step %d: %s reads %s, which no earlier step has produced", t,
               mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
     live_until(b, s, end);
     return MP_OK;
@@ -277,21 +277,21 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     MP_ENSURE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
     for (size_t t = 0; t < n; t++) {
         MP_ENSURE(steps[t].node >= 0 && (size_t)steps[t].node < graph->n_nodes, err, MP_INVALID,
-                  "step %zu names node number %d, which is not there", t, steps[t].node);
+                  "step %zu runs node number %d, which does not exist", t, steps[t].node);
         const mp_node *node = &graph->nodes[steps[t].node];
         MP_ENSURE(steps[t].alternative >= 0 && (size_t)steps[t].alternative < node->n_alternatives, err, MP_INVALID,
                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, steps[t].node).text, steps[t].alternative);
         const int channel = node->alternatives[steps[t].alternative].channel;
         MP_ENSURE(!steps[t].until || channel != MP_CHANNEL_COMPUTE, err, MP_INVALID,
-                  "step %zu: %s is on compute, and only steps of another channel run beside it", t,
+                  "step %zu: %s is on the compute channel, where steps cannot run concurrently", t,
                   mp_node_label(graph, steps[t].node).text);
         MP_ENSURE(!steps[t].until || (steps[t].until > (int)t && steps[t].until <= (int)n), err, MP_INVALID,
-                  "step %zu: %s runs on the %s, and no step after it waits for it", t, mp_node_label(graph, steps[t].node).text,
+                  "step %zu: %s runs on the %s, but no later step waits for it", t, mp_node_label(graph, steps[t].node).text,
                   graph->channels[channel]);
         concurrent |= steps[t].until != 0;
         const int64_t issued = steps[t].until ? node->alternatives[steps[t].alternative].workspace_bytes : 0;
         MP_ENSURE(!__builtin_add_overflow(workspace_bytes, issued, &workspace_bytes) && workspace_bytes <= INT64_MAX / 4, err,
-                  MP_INVALID, "step %zu: the steps that run beside others need more bytes than can be counted", t);
+                  MP_INVALID, "step %zu: the concurrent steps need more bytes than can be counted", t);
         most_spans += node->alternatives[steps[t].alternative].n_writes + node->alternatives[steps[t].alternative].n_adds;
         most_pairs += node->alternatives[steps[t].alternative].n_in_place;
     }

@@ -38,7 +38,7 @@ static mp_status producer_of(const mp_model *model, const struct search *s, cons
     *producer = -1;
     if (t->role != MP_ROLE_ACTIVATION || s->is_input[tensor] || t->is_formal) return MP_OK;
     if (!reader) return MP_FAIL(err, MP_PARSE, "no operator writes the declared output '%s'", t->name);
-    return MP_FAIL(err, MP_PARSE, "operator '%s' reads tensor '%s', which no operator, input or initializer gives",
+    return MP_FAIL(err, MP_PARSE, "operator '%s' reads tensor '%s', which no operator, input or initializer produces",
                    reader->name, t->name);
 }
 
@@ -62,8 +62,8 @@ static mp_status place(const mp_model *model, struct search *s, int root, mp_err
         MP_CHECK(producer_of(model, s, op, tensor, &producer, err));
         if (producer < 0 || s->mark[producer] == PLACED) continue;
         if (s->mark[producer] == OPEN)
-            return MP_FAIL(err, MP_PARSE, "operator '%s' lies on a cycle: it reads tensor '%s', which depends on it", op->name,
-                           model->tensors[tensor].name);
+            return MP_FAIL(err, MP_PARSE, "operator '%s' is on a cycle: it reads tensor '%s', which depends on this operator",
+                           op->name, model->tensors[tensor].name);
         s->mark[producer] = OPEN;
         s->path[s->depth++] = (struct visit){producer, 0};
     }

@@ -42,34 +42,34 @@ static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_te
     int rank;
     switch (r->kind) {
     case MP_REQUIRES_TYPES:
-        MP_FIT(!t->dtype || r->types >> t->dtype & 1, "'%s' is of %s, and has to be of %s", t->name, mp_dtype_name(t->dtype),
-               types_text(r->types));
+        MP_FIT(!t->dtype || r->types >> t->dtype & 1, "'%s' has the type %s, but the operator needs %s", t->name,
+               mp_dtype_name(t->dtype), types_text(r->types));
         break;
     case MP_REQUIRES_LIKE:
-        MP_FIT(!other || !t->dtype || !other->dtype || t->dtype == other->dtype, "'%s' is of %s, and '%s' of %s%s", t->name,
-               mp_dtype_name(t->dtype), other->name, mp_dtype_name(other->dtype), remedy_for_types(c, t, other));
+        MP_FIT(!other || !t->dtype || !other->dtype || t->dtype == other->dtype, "'%s' has the type %s, but '%s' has %s%s",
+               t->name, mp_dtype_name(t->dtype), other->name, mp_dtype_name(other->dtype), remedy_for_types(c, t, other));
         break;
     case MP_REQUIRES_RANK:
-        MP_FIT(t->rank >= r->least && t->rank <= r->most, "'%s' %s has %d dimensions, and has to have %" PRId64 " to %" PRId64,
+        MP_FIT(t->rank >= r->least && t->rank <= r->most, "'%s' %s has %d dimensions instead of %" PRId64 " to %" PRId64,
                t->name, mp_rule_shape_text(t->dims, t->rank, own), t->rank, r->least, r->most);
         break;
     case MP_REQUIRES_NUMBER:
-        MP_FIT(mp_tensor_elements(t) == 1, "'%s' %s has to be a single number", t->name,
+        MP_FIT(mp_tensor_elements(t) == 1, "'%s' %s must be a single number", t->name,
                mp_rule_shape_text(t->dims, t->rank, own));
         break;
     case MP_REQUIRES_LIST:
-        MP_FIT(t->rank <= 1, "'%s' %s has to be a list", t->name, mp_rule_shape_text(t->dims, t->rank, own));
+        MP_FIT(t->rank <= 1, "'%s' %s must be a list", t->name, mp_rule_shape_text(t->dims, t->rank, own));
         break;
     case MP_REQUIRES_PER:
         MP_FIT(!other || (other->rank > r->least && t->rank == 1 && t->dims[0] == other->dims[r->least]),
-               "'%s' %s has to have an element for each place along dimension %" PRId64 " of '%s' %s", t->name,
+               "'%s' %s must have one element per position along dimension %" PRId64 " of '%s' %s", t->name,
                mp_rule_shape_text(t->dims, t->rank, own), r->least, other->name,
                mp_rule_shape_text(other->dims, other->rank, whole));
         break;
     case MP_REQUIRES_ONTO: {
         bool fits = !other || mp_rule_broadcast(other->dims, other->rank, t->dims, t->rank, dims, &rank);
         if (fits && other) fits = rank == other->rank && !memcmp(dims, other->dims, (size_t)rank * sizeof *dims);
-        MP_FIT(fits, "'%s' %s cannot be spread over '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own), other->name,
+        MP_FIT(fits, "'%s' %s cannot be broadcast to '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own), other->name,
                mp_rule_shape_text(other->dims, other->rank, whole));
         break;
     }
@@ -103,13 +103,13 @@ static mp_status check_attribute(mp_infer *c, const mp_requirement *r)
         for (size_t k = 0; t && k < n; k++) MP_CHECK(mp_rule_axis(c, axes[k], t->rank, &axis));
         break;
     case MP_REQUIRES_RANGE:
-        MP_FIT(!a || (value >= r->least && value <= r->most), "%s is %" PRId64 ", and has to be in %" PRId64 " .. %" PRId64,
+        MP_FIT(!a || (value >= r->least && value <= r->most), "%s is %" PRId64 ", but it must be in %" PRId64 " .. %" PRId64,
                r->attribute, value, r->least, r->most);
         break;
     case MP_REQUIRES_DIVIDES:
         MP_FIT(a && a->kind == MP_ATTRIBUTE_INT, "%s is not given", r->attribute);
         MP_FIT(!t || (t->rank > r->least && value >= 1 && t->dims[r->least] % value == 0),
-               "%s is %" PRId64 ", and it has to divide %" PRId64, r->attribute, value,
+               "%s is %" PRId64 ", but it must divide %" PRId64, r->attribute, value,
                t->rank > r->least ? t->dims[r->least] : 0);
         break;
     case MP_REQUIRES_WORD:
@@ -120,7 +120,7 @@ static mp_status check_attribute(mp_infer *c, const mp_requirement *r)
             found = strchr(found, ' ');
             if (found) found++;
         }
-        MP_FIT(!n || found, "%s is '%s', and has to be one of: %s", r->attribute, text, r->words);
+        MP_FIT(!n || found, "%s is '%s', but it must be one of: %s", r->attribute, text, r->words);
         break;
     default:
         break;

@@ -104,7 +104,7 @@ static mp_status find_parameters(mp_exchange *x)
         if (p->complete < 0) continue; /* a gradient that no node produces is an input of the graph */
         find_update(x, p);
         MP_ENSURE(p->update >= 0 || !p->zero, x->err, MP_INVALID,
-                  "the mesh shares out optimizer state, and %s has no update: choose an optimizer",
+                  "the mesh shards the optimizer state, but %s has no update; choose an optimizer",
                   mp_storage_label(g, s).text);
         p->used = first_reader(g, p->value, false);
         p->used_again = first_reader(g, p->value, true);

@@ -124,7 +124,7 @@ static mp_status take_stack(spreader *x, const mp_operator *op, int tensor)
     const int parameter = stack_of(x, tensor);
     const mp_tensor *stack = tensor_of(x, parameter);
     MP_ENSURE(stack->dims[EXPERTS] % x->n == 0, x->err, MP_INVALID,
-              "the mesh has ep=%lld, which does not divide the %lld experts of '%s' in %s", (long long)x->n,
+              "the mesh has ep=%lld, which does not divide the %lld experts of '%s' in %s; choose a divisor", (long long)x->n,
               (long long)stack->dims[EXPERTS], stack->name, op->name);
     for (int t = tensor; t != parameter; t = x->model->operators[tensor_of(x, t)->producer].in[0]) x->is_away[t] = true;
     x->is_away[parameter] = x->model->tensors[parameter].is_spread = true;
@@ -175,7 +175,8 @@ mp_status mp_model_spread_experts(mp_model *model, const mp_mesh *mesh, mp_error
     for (size_t k = 0; k < n_operators; k++)
         if (!model->operators[k].removed) MP_CHECK(visit(&x, (int)k));
     MP_ENSURE(x.found, err, MP_INVALID,
-              "the mesh has ep=%lld, and the network has no experts: no product with a stack of matrices", (long long)x.n);
+              "the mesh has ep=%lld, but the network has no experts (products with a stack of matrices); omit ep",
+              (long long)x.n);
     MP_CHECK(resize_all(&x));
     return mp_model_sort(model, err);
 }

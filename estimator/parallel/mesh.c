@@ -41,7 +41,9 @@ mp_status mp_mesh_read_some(const char *text, mp_mesh *out, mp_error *err)
                       value <= (name == ZERO                       ? 3
                                 : name == SEQUENCE || name == DATA ? 1
                                                                    : INT64_MAX),
-                  err, MP_INVALID, "'%.*s' in the mesh '%s' is no number that it can be", (int)n, at, text);
+                  err, MP_INVALID,
+                  "'%.*s' in the mesh '%s' has an invalid value; sizes need 1 or more, zero 1 to 3, sp and data 0 or 1", (int)n,
+                  at, text);
         is_given[name] = true;
         if (name < MP_N_DIMS) mesh.size[name] = value;
         if (name == ZERO) mesh.zero = (int)value;
@@ -64,15 +66,16 @@ mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
         MP_ENSURE(d == MP_DIM_EP || mp_multiply(devices, mesh.size[d], &devices), err, MP_INVALID,
                   "the mesh '%s' has more devices than can be counted", text);
     const bool shares = mesh.size[MP_DIM_SHARD] > 1;
-    MP_ENSURE(shares || !mesh.zero, err, MP_INVALID, "the mesh '%s' says what shard shares out, and has no shard=N", text);
+    MP_ENSURE(shares || !mesh.zero, err, MP_INVALID,
+              "the mesh '%s' has zero, which needs shard=2 or more; add shard=N or omit zero", text);
     MP_ENSURE(mesh.size[MP_DIM_DP] * mesh.size[MP_DIM_SHARD] % mesh.size[MP_DIM_EP] == 0, err, MP_INVALID,
-              "in the mesh '%s' ep=%lld does not divide dp times shard, within which experts lie", text,
+              "the mesh '%s' has ep=%lld, which does not divide dp times shard; choose a divisor", text,
               (long long)mesh.size[MP_DIM_EP]);
     MP_ENSURE(mesh.size[MP_DIM_EP] % mesh.size[MP_DIM_SHARD] == 0 || mesh.size[MP_DIM_SHARD] % mesh.size[MP_DIM_EP] == 0, err,
-              MP_INVALID, "in the mesh '%s' ep=%lld and shard=%lld do not lie within each other", text,
+              MP_INVALID, "the mesh '%s' has ep=%lld and shard=%lld, but one must be a multiple of the other", text,
               (long long)mesh.size[MP_DIM_EP], (long long)mesh.size[MP_DIM_SHARD]);
     MP_ENSURE(mesh.size[MP_DIM_TP] > 1 || !mesh.data, err, MP_INVALID,
-              "the mesh '%s' says that tp shares the batch out, and has no tp=N", text);
+              "the mesh '%s' has data=1, which needs tp=2 or more; add tp=N or omit data", text);
     if (shares && !mesh.zero) mesh.zero = 3;
     *out = mesh;
     return MP_OK;

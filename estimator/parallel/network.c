@@ -68,7 +68,7 @@ mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err)
         char *end;
         found.slowdown = strtod(slowdown + sizeof stated - 1, &end);
         MP_ENSURE(end > slowdown + sizeof stated - 1 && !*end && found.slowdown >= 0 && found.slowdown <= 10, err, MP_INVALID,
-                  "'%s' of the network '%s' is no share of 0 to 10", slowdown + 1, text);
+                  "'%s' of the network '%s' is invalid; the slowdown must be from 0 to 10", slowdown + 1, text);
     }
     for (int k = 0; k < 2 && parts[k]; k++) {
         char name[NAME_MAX];
@@ -76,9 +76,9 @@ mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err)
         const size_t n = (size_t)(end - parts[k]);
         snprintf(name, sizeof name, "%.*s", (int)(n < NAME_MAX ? n : NAME_MAX - 1), parts[k]);
         const mp_fabric *row = mp_fabric_find(name);
-        MP_ENSURE(row, err, MP_INVALID, "there is no network '%s': 'memplan devices' lists them", name);
+        MP_ENSURE(row, err, MP_INVALID, "there is no network '%s'; 'memplan devices' lists the networks", name);
         mp_fabric *level = row->devices ? &found.inside : &found.across;
-        MP_ENSURE(!level->name, err, MP_INVALID, "'%s' names two networks %s: one within nodes, and one between them are meant",
+        MP_ENSURE(!level->name, err, MP_INVALID, "'%s' names two networks %s; name one within nodes and one between nodes",
                   text, row->devices ? "within nodes" : "between nodes");
         *level = *row;
     }

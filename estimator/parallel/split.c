@@ -443,8 +443,8 @@ static mp_status cut_samples(splitter *x, int tensor)
 {
     const mp_tensor *t = &x->model->tensors[tensor];
     MP_ENSURE(t->dims[0] % x->n == 0, x->err, MP_INVALID,
-              "data=1 shares the batch out over %lld ranks, and '%s' has %lld samples: choose a multiple", (long long)x->n,
-              t->name, (long long)t->dims[0]);
+              "data=1 splits the batch over %lld ranks, but '%s' has %lld samples; choose a multiple", (long long)x->n, t->name,
+              (long long)t->dims[0]);
     return cut(x, tensor, (mp_shard){.dim = 0, .outer = 1});
 }
 

@@ -32,8 +32,8 @@ static mp_status check_operands(const mp_model *model, const mp_operator *op, mp
         if (!t && (k < row->min_in || row->max_in < 0))
             return MP_FAIL(err, MP_PARSE, "%s '%s' lacks its input %d", op->kind, op->name, k);
         MP_ENSURE(!t || !t->sequence, err, MP_UNSUPPORTED,
-                  "%s '%s' reads the sequence '%s', and it is supported on tensors only", op->kind, op->name, t->name);
-        MP_ENSURE(!t || t->rank >= 0, err, MP_UNSUPPORTED, "the shape of '%s', which %s '%s' reads, is not known", t->name,
+                  "%s '%s' reads the sequence '%s', but it is supported on tensors only", op->kind, op->name, t->name);
+        MP_ENSURE(!t || t->rank >= 0, err, MP_UNSUPPORTED, "the shape of '%s', which %s '%s' reads, is unknown", t->name,
                   op->kind, op->name);
     }
     for (int k = 0; k < row->min_out; k++)
@@ -213,7 +213,7 @@ static mp_status check_outputs(const mp_model *model, mp_error *err)
 {
     for (size_t k = 0; k < model->n_outputs; k++)
         if (model->tensors[model->outputs[k]].sequence)
-            return MP_FAIL(err, MP_UNSUPPORTED, "output '%s' is a sequence, and only tensors are supported",
+            return MP_FAIL(err, MP_UNSUPPORTED, "output '%s' is a sequence, but only tensors are supported",
                            model->tensors[model->outputs[k]].name);
     return MP_OK;
 }
@@ -273,8 +273,8 @@ static mp_status add_operator(mp_model *alone, const mp_model *model, const mp_o
 {
     enum { OPERANDS = 8 };
     int operands[OPERANDS];
-    MP_ENSURE(op->n_in <= OPERANDS && op->n_out == 1 && op->out[0] >= 0, err, MP_UNSUPPORTED, "%s '%s' has other operands",
-              op->kind, op->name);
+    MP_ENSURE(op->n_in <= OPERANDS && op->n_out == 1 && op->out[0] >= 0, err, MP_UNSUPPORTED,
+              "%s '%s' has operands of another kind", op->kind, op->name);
     for (int k = 0; k < op->n_in; k++) {
         operands[k] = -1;
         if (op->in[k] >= 0) MP_CHECK(add_number(alone, model->tensors[op->in[k]].dtype, in[k], &operands[k], err));

@@ -65,10 +65,11 @@ static mp_status no_matrix(const mp_model *model, const char *wanted, const char
             if (op->in[i] >= 0 && model->tensors[op->in[i]].role == MP_ROLE_PARAMETER &&
                 !fnmatch(pattern, model->tensors[op->in[i]].name, 0))
                 return MP_FAIL(err, MP_INVALID,
-                               "the adapter '%s' names no matrix of a product (MatMul, Gemm): '%s' is read by %s '%s'", wanted,
-                               model->tensors[op->in[i]].name, op->kind, op->name);
+                               "the adapter '%s' needs matrices of products (MatMul, Gemm), but '%s' is read by %s '%s'",
+                               wanted, model->tensors[op->in[i]].name, op->kind, op->name);
     }
-    return MP_FAIL(err, MP_INVALID, "the adapter '%s' names no parameter and no operator", wanted);
+    return MP_FAIL(err, MP_INVALID,
+                   "the adapter '%s' matches no parameter and no operator; 'memplan info' lists the parameters", wanted);
 }
 
 /* Adds an adapter parameter of rows x columns for a matrix: "h.0.q_proj.lora_A.weight" for "h.0.q_proj.weight". */
@@ -127,7 +128,7 @@ static mp_status adapt(writer *w, int op, int rank)
     int base, low = -1, high = -1, scaled = -1, factor, sum = y;
     MP_ENSURE(!mp_operator_int(product, "transA", 0) && !mp_operator_int(product, "transBatchA", 0) &&
                   !mp_operator_int(product, "transBatchB", 0),
-              w->err, MP_UNSUPPORTED, "operator '%s' reads its input transposed, and adapters are for plain products",
+              w->err, MP_UNSUPPORTED, "operator '%s' reads a transposed input, but adapters support plain products only",
               product->name);
     if (p->a < 0) {
         MP_CHECK(put_parameter(w, matrix, "lora_A", in, rank, &p->a));
@@ -198,7 +199,7 @@ mp_status mp_model_add_adapters(mp_model *model, const mp_adapters *adapters, mp
         int rank;
         const char *pattern;
         MP_ENSURE(mp_adapter_read(adapters->wanted[p], &rank, &pattern), err, MP_INVALID,
-                  "the adapter '%s' is no RANK:PATTERN with a rank of 1 to %d, as in 8:*q_proj*", adapters->wanted[p],
+                  "the adapter '%s' is not RANK:PATTERN with a rank of 1 to %d, such as 8:*q_proj*", adapters->wanted[p],
                   MP_ADAPTER_RANK_MAX);
         if (!mp_adapter_matrices(model, pattern)) MP_CHECK(no_matrix(model, adapters->wanted[p], pattern, err));
     }

@@ -71,18 +71,18 @@ static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, in
     int target, in[3] = {logits, -1, -1};
     const mp_tensor *t = &w->model->tensors[logits];
     MP_ENSURE(t->rank >= 2, w->err, MP_INVALID,
-              "cross-entropy needs an output of rank 2 or more and '%s' has rank %d; choose --output or --loss mse", t->name,
+              "cross-entropy needs an output of rank 2 or more, but '%s' has rank %d; choose --output or --loss mse", t->name,
               t->rank);
     const int rank = t->rank, axis = rank == 3 ? 2 : 1;
     int64_t dims[MP_RANK_MAX], classes = t->dims[axis];
     MP_ENSURE(classes > 1, w->err, MP_INVALID,
-              "cross-entropy needs two classes or more and '%s' has %lld; choose --output or --loss mse", t->name,
+              "cross-entropy needs two classes or more, but '%s' has %lld; choose --output or --loss mse", t->name,
               (long long)classes);
     MP_ENSURE(!o->class_weights || (int64_t)o->n_class_weights == classes, w->err, MP_INVALID,
-              "%zu class weights are given, and '%s' has %lld classes", o->n_class_weights, t->name, (long long)classes);
+              "%zu class weights are given, but '%s' has %lld classes", o->n_class_weights, t->name, (long long)classes);
     bool any_weight = !o->class_weights;
     for (size_t k = 0; k < o->n_class_weights; k++) any_weight |= o->class_weights[k] != 0;
-    MP_ENSURE(any_weight, w->err, MP_INVALID, "all class weights are 0, so the loss has no terms; one has to be larger");
+    MP_ENSURE(any_weight, w->err, MP_INVALID, "all class weights are 0, so the loss has no terms; use a weight over 0");
     for (int d = 0; d < rank; d++)
         if (d != axis) dims[d < axis ? d : d - 1] = t->dims[d];
     const mp_dtype dtype = t->dtype;
@@ -112,7 +112,7 @@ static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_o
         const mp_dtype dtype = t->dtype;
         const int64_t places = t->rank ? t->dims[t->rank - 1] : 1, given = (int64_t)o->n_pos_weight;
         MP_ENSURE(given == 1 || given == places, w->err, MP_INVALID,
-                  "%lld weights of positives are given, and '%s' takes one, or %lld for its last dimension", (long long)given,
+                  "%lld weights of positives are given, but '%s' needs one, or %lld for its last dimension", (long long)given,
                   t->name, (long long)places);
         MP_CHECK(put_constant(w, dtype, 1, o->pos_weight, (int64_t)o->n_pos_weight, "weight of positives", &in[n++]));
     }
@@ -155,7 +155,7 @@ static mp_status put_cosine(const writer *w, int output, int target, int *loss)
     const mp_dtype dtype = t->dtype;
     const int of[3][2] = {{output, target}, {output, output}, {target, target}};
     int small, one, product, sums[3], squares, norm, cosine, distance;
-    MP_ENSURE(t->rank >= 1, w->err, MP_INVALID, "the cosine needs an output with rows and '%s' is a number", t->name);
+    MP_ENSURE(t->rank >= 1, w->err, MP_INVALID, "the cosine needs an output with rows, but '%s' is a number", t->name);
     MP_CHECK(put_number(w, dtype, 1e-12, "epsilon", &small));
     MP_CHECK(put_number(w, dtype, 1, "one", &one));
     for (int k = 0; k < 3; k++) {
@@ -218,17 +218,16 @@ static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error 
 {
     const bool classes = o->label_smoothing != 0 || o->ignore_index || o->class_weights;
     MP_ENSURE(!classes || loss == MP_LOSS_CROSS_ENTROPY, err, MP_INVALID,
-              "label smoothing, an ignored index and class weights are for the loss cross-entropy, and this is %s",
-              loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
-    MP_ENSURE(!o->pos_weight || loss == MP_LOSS_BCE, err, MP_INVALID,
-              "a weight of positives is for the loss bce, and this is %s",
-              loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
+              "label smoothing, an ignored index and class weights apply to --loss cross-entropy, not to %s",
+              loss == MP_LOSS_AUTO ? "the model's own loss" : mp_loss_name(loss));
+    MP_ENSURE(!o->pos_weight || loss == MP_LOSS_BCE, err, MP_INVALID, "a weight of positives applies to --loss bce, not to %s",
+              loss == MP_LOSS_AUTO ? "the model's own loss" : mp_loss_name(loss));
     MP_ENSURE(o->beta == 0 || loss == MP_LOSS_SMOOTH_L1 || loss == MP_LOSS_HUBER, err, MP_INVALID,
-              "beta is for the losses smooth-l1 and huber, and this is %s",
-              loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
+              "beta applies to --loss smooth-l1 and huber, not to %s",
+              loss == MP_LOSS_AUTO ? "the model's own loss" : mp_loss_name(loss));
     MP_ENSURE(o->label_smoothing >= 0 && o->label_smoothing <= 1, err, MP_INVALID,
-              "the label smoothing is %g, and it is a share between 0 and 1", o->label_smoothing);
-    MP_ENSURE(o->beta >= 0, err, MP_INVALID, "beta is %g, and it is a number over 0", o->beta);
+              "the label smoothing is %g, but it must be between 0 and 1", o->label_smoothing);
+    MP_ENSURE(o->beta >= 0, err, MP_INVALID, "beta is %g, but it must be over 0", o->beta);
     return MP_OK;
 }
 
@@ -248,7 +247,7 @@ static const char *not_taken(const mp_model *model, char text[320])
     }
     *text = 0;
     if (n)
-        snprintf(text, 320, "; not taken for parameters: %s%s (--train NAME makes one a parameter)", names,
+        snprintf(text, 320, "; these tensors are not parameters: %s%s (--train NAME makes a tensor a parameter)", names,
                  n > NAMES ? ", ..." : "");
     return text;
 }
@@ -267,11 +266,12 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     }
     if (options->output) {
         output = mp_model_find(model, options->output);
-        MP_ENSURE(output >= 0, err, MP_INVALID, "there is no tensor '%s' to put the loss on", options->output);
+        MP_ENSURE(output >= 0, err, MP_INVALID, "there is no tensor '%s' to compute the loss from; choose another --output",
+                  options->output);
         output = mp_model_resolve(model, output);
     } else if (options->loss != MP_LOSS_NONE && own >= 0) {
         MP_ENSURE(options->loss == MP_LOSS_AUTO, err, MP_INVALID,
-                  "the model has a loss of its own, '%s'; leave --loss out or name another --output", model->tensors[own].name);
+                  "the model already has the loss '%s'; omit --loss or name another --output", model->tensors[own].name);
         MP_CHECK(check_options(&options->loss_options, MP_LOSS_AUTO, err));
         *loss = own;
         goto cast;
@@ -283,8 +283,9 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
         MP_ENSURE(output >= 0, err, MP_INVALID, "no output of the model depends on a parameter, so there is nothing to train%s",
                   not_taken(model, others));
     }
-    MP_ENSURE(mp_dtype_is_float(model->tensors[output].dtype), err, MP_INVALID, "'%s' is of type %s, and a loss needs numbers",
-              model->tensors[output].name, mp_dtype_name(model->tensors[output].dtype));
+    MP_ENSURE(mp_dtype_is_float(model->tensors[output].dtype), err, MP_INVALID,
+              "'%s' has the type %s, but a loss needs floating-point numbers", model->tensors[output].name,
+              mp_dtype_name(model->tensors[output].dtype));
     MP_ENSURE(trained[output], err, MP_INVALID, "'%s' depends on no parameter, so there is nothing to train%s",
               model->tensors[output].name, not_taken(model, others));
     kind = options->loss;

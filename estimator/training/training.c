@@ -184,24 +184,24 @@ static mp_status mark_gradients(mp_builder *b, bool *reached)
         if (!reaches || op->op->gradient == MP_GRADIENT_NONE) continue;
         for (int o = 0; o < op->n_out; o++)
             MP_ENSURE(op->out[o] < 0 || !trained[op->out[o]] || mp_tensor_elements(&m->tensors[op->out[o]]), b->err, MP_PARSE,
-                      "'%s', which %s ('%s') makes, has no elements, and a parameter reaches the loss that way",
+                      "'%s', the output of %s ('%s'), has no elements, but a parameter reaches the loss through it",
                       m->tensors[op->out[o]].name, op->kind, op->name);
         for (int i = 0; i < op->n_in; i++) {
             if (op->in[i] < 0) continue;
             reached[op->in[i]] = true;
             depends |= trained[op->in[i]];
             MP_ENSURE(!trained[op->in[i]] || !(mp_builder_needs(b, op, i) & MP_UNBUILT), b->err, MP_UNSUPPORTED,
-                      "operator %s ('%s') has no gradient here for '%s', and a parameter reaches the loss that way", op->kind,
+                      "operator %s ('%s') has no gradient here for '%s', but a parameter reaches the loss through it", op->kind,
                       op->name, m->tensors[op->in[i]].name);
         }
         MP_ENSURE(!depends || op->op->gradient != MP_GRADIENT_REFUSED, b->err, MP_UNSUPPORTED,
-                  "operator %s ('%s') stands between a parameter and the loss and has no gradient here", op->kind, op->name);
+                  "operator %s ('%s') is between a parameter and the loss, but has no gradient here", op->kind, op->name);
     }
     for (size_t t = 0; t < m->n_tensors; t++) {
         trained[t] = trained[t] && reached[t];
         any |= trained[t] && m->tensors[t].role == MP_ROLE_PARAMETER;
     }
-    MP_ENSURE(any, b->err, MP_INVALID, "there is nothing to train: no parameter that is not frozen has a gradient");
+    MP_ENSURE(any, b->err, MP_INVALID, "there is nothing to train: no unfrozen parameter has a gradient");
     return MP_OK;
 }
 

@@ -224,7 +224,7 @@ mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n
                    .err = err};
     const int n = (int)graph->n_storages;
     size_t n_found = 0;
-    MP_ENSURE(offload->host || offload->disk, err, MP_INVALID, "the graph '%s' has nowhere to copy to", graph->name);
+    MP_ENSURE(offload->host || offload->disk, err, MP_INVALID, "the graph '%s' has no other tier to copy to", graph->name);
     MP_CHECK(add_place(&x, &(place){offload->host, "host", "the host", "copy out", "copy in", "copy", 0, 0, 0, 0}));
     MP_CHECK(add_place(
         &x, &(place){offload->disk, "disk", "disk", "disk write", "disk read", "disk", MP_DISK_BLOCK_BYTES, 0, 0, 0}));

@@ -54,7 +54,7 @@ static mp_status read_column(mp_columnar_file *c, const char *path, const mp_fee
     file->set.dims[0] = c->n_rows;
     take_shape(s, batch, &file->set);
     MP_ENSURE(mp_dtype_is_float(s->dtype) || !mp_dtype_is_float(file->set.dtype), err, MP_INVALID,
-              "'%s' takes whole numbers, and the column holds %s", s->name, mp_dtype_name(file->set.dtype));
+              "'%s' needs whole numbers, but the column contains %s", s->name, mp_dtype_name(file->set.dtype));
     return MP_OK;
 }
 
@@ -70,10 +70,10 @@ mp_status mp_columnar_read(const char *path, const char *folder, const mp_feed_s
     c->folder = folder;
     deal->n_samples = c->n_rows;
     const int64_t least = mp_deal_hand(deal, 0).n;
-    MP_ENSURE(c->n_rows >= batch && c->n_rows > 0, err, MP_INVALID, "the file has %lld rows, and a batch takes %lld",
+    MP_ENSURE(c->n_rows >= batch && c->n_rows > 0, err, MP_INVALID, "the file has %lld rows, but a batch needs %lld",
               (long long)c->n_rows, (long long)batch);
     MP_ENSURE(least >= batch && least > 0, err, MP_INVALID,
-              "of the file's %lld rows each of the %d micro-batches of a step is dealt %lld, and it takes %lld",
+              "the file's %lld rows give each of the %d micro-batches of a step %lld rows, but a micro-batch needs %lld",
               (long long)c->n_rows, deal->n_hands, (long long)least, (long long)batch);
     for (int hand = mp_deal_first(deal); hand < deal->n_hands; hand += deal->sharers) {
         const mp_range has = mp_deal_hand(deal, hand);
@@ -90,8 +90,7 @@ mp_status mp_columnar_check(const mp_feed_slot *s, const mp_sample_file *file, c
     int64_t per_row = 1, k = 0, n_ignored = 0;
     for (int d = 1; d < file->set.rank; d++) per_row *= file->set.dims[d];
     MP_ENSURE(file->form != MP_SAMPLE_SHARED, err, MP_INVALID,
-              "'%s' is given whole, and a column has a row for each sample: --data %s=FILE.npy gives it besides", s->name,
-              s->name);
+              "'%s' has no batch dimension, but a column has a row per sample; add --data %s=FILE.npy", s->name, s->name);
     for (int hand = deal->index; (s->n_values || s->ignores) && hand < deal->n_hands; hand += deal->sharers) {
         const mp_range has = mp_deal_hand(deal, hand);
         for (int64_t row = has.from; row < has.from + has.n; row++)
@@ -100,7 +99,7 @@ mp_status mp_columnar_check(const mp_feed_slot *s, const mp_sample_file *file, c
                 const bool is_ignored = s->ignores && value == (double)s->ignored;
                 n_ignored += is_ignored;
                 if (is_ignored || !s->n_values || (value >= 0 && value < (double)s->n_values)) continue;
-                return MP_FAIL(err, MP_INVALID, "row %lld of column '%s' has %g, and '%s' takes whole numbers from 0 to %lld",
+                return MP_FAIL(err, MP_INVALID, "row %lld of column '%s' is %g, but '%s' needs whole numbers from 0 to %lld",
                                (long long)row, s->name, value, s->name, (long long)s->n_values - 1);
             }
     }

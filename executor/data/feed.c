@@ -48,7 +48,7 @@ static mp_status check_range(const mp_feed_slot *s, const mp_dataset *d, int64_t
         const bool is_ignored = s->ignores && value == (double)s->ignored;
         n_ignored += is_ignored;
         if (is_ignored || !s->n_values || (value >= 0 && value < (double)s->n_values)) continue;
-        st = MP_FAIL(err, MP_INVALID, "element %lld is %g, and '%s' takes whole numbers from 0 to %lld", (long long)k, value,
+        st = MP_FAIL(err, MP_INVALID, "element %lld is %g, but '%s' needs whole numbers from 0 to %lld", (long long)k, value,
                      s->name, (long long)s->n_values - 1);
         mp_error_locate(err, path, 0, 0);
         return st;
@@ -65,11 +65,11 @@ static mp_status bind_file(mp_feed *f, size_t slot, const char *path, mp_error *
     MP_ABOUT(err, path);
     const mp_feed_slot *s = &f->slots[slot];
     mp_sample_file *file = &f->files[slot];
-    MP_ENSURE(!file->path, err, MP_INVALID, "'%s' has two files", s->name);
+    MP_ENSURE(!file->path, err, MP_INVALID, "'%s' has two files; give one --data per input", s->name);
     MP_CHECK(mp_dataset_open(path, &file->set, err));
     MP_ENSURE(file->path = mp_pool_text(f->pool, path, strlen(path)), err, MP_NOMEM, "out of memory");
     MP_ENSURE(mp_dtype_is_float(s->dtype) || !mp_dtype_is_float(file->set.dtype), err, MP_INVALID,
-              "'%s' takes whole numbers, and the file holds %s", s->name, mp_dtype_name(file->set.dtype));
+              "'%s' needs whole numbers, but the file contains %s", s->name, mp_dtype_name(file->set.dtype));
     return MP_OK;
 }
 
@@ -77,7 +77,7 @@ static mp_status bind_file(mp_feed *f, size_t slot, const char *path, mp_error *
 static mp_status settle_files(mp_feed *f, mp_error *err)
 {
     for (size_t k = 0; k < f->n; k++)
-        MP_ENSURE(f->files[k].path, err, MP_INVALID, "there is no data for '%s': --data %s=FILE", f->slots[k].name,
+        MP_ENSURE(f->files[k].path, err, MP_INVALID, "there is no data for '%s'; add --data %s=FILE", f->slots[k].name,
                   f->slots[k].name);
     MP_CHECK(mp_samples_settle(f->slots, f->n, f->files, &f->batch, &f->deal.n_samples, err));
     for (size_t k = 0; k < f->n; k++) {
@@ -102,22 +102,22 @@ static mp_status bind_text(mp_feed *f, const char *path, const char *vocabulary,
         const mp_feed_slot *s = &f->slots[k];
         const mp_feed_slot **role = s->is_target ? &target : &tokens;
         MP_ENSURE(!mp_dtype_is_float(s->dtype) && !*role, err, MP_INVALID,
-                  "a text gives one input of tokens and one target, and there is '%s' besides", s->name);
+                  "a text provides one input of tokens and one target, but the model also needs '%s'", s->name);
         *role = s;
     }
     MP_ENSURE(tokens && target, err, MP_INVALID,
-              "a text gives an input of tokens and a target, and the model lacks one of them");
+              "a text provides an input of tokens and a target, but the model lacks one of them");
     f->window = sample_elements(tokens);
     int64_t targets = sample_elements(target) * target->dims[0];
     MP_ENSURE(targets == f->window * tokens->dims[0], err, MP_INVALID,
-              "'%s' takes %lld tokens and '%s' %lld: a target for every token is needed", tokens->name,
+              "'%s' needs %lld tokens and '%s' %lld, but every token needs a target", tokens->name,
               (long long)(f->window * tokens->dims[0]), target->name, (long long)targets);
     MP_ENSURE(mp_samples_lie_alike(target, tokens), err, MP_INVALID,
-              "'%s' has other dimensions than '%s': which token a target is for is not known", target->name, tokens->name);
+              "'%s' has other dimensions than '%s', so tokens and targets cannot be matched", target->name, tokens->name);
     MP_CHECK(mp_dataset_open_text(path, vocabulary, &f->text, err));
     f->deal.n_samples = f->text.dims[0] - f->window;
     if (f->deal.n_samples < 1) {
-        st = MP_FAIL(err, MP_INVALID, "the text has %lld tokens, and a sample takes %lld", (long long)f->text.dims[0],
+        st = MP_FAIL(err, MP_INVALID, "the text has %lld tokens, but a sample needs %lld", (long long)f->text.dims[0],
                      (long long)f->window + 1);
         mp_error_locate(err, path, 0, 0);
         return st;
@@ -148,7 +148,7 @@ static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, 
         const char *equals = strchr(sources[k], '=');
         int slot = equals ? find_slot(f, sources[k], (size_t)(equals - sources[k])) : -1;
         if (mp_columnar_is_file(sources[k])) {
-            MP_ENSURE(!columns, err, MP_INVALID, "--data %s: the columns of another file are read already", sources[k]);
+            MP_ENSURE(!columns, err, MP_INVALID, "--data %s: only one file with columns is possible", sources[k]);
             columns = mp_pool_text(f->pool, sources[k], strlen(sources[k]));
             MP_ENSURE(columns, err, MP_NOMEM, "out of memory");
             files = true;
@@ -162,19 +162,19 @@ static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, 
         } else if (has_key(sources[k], "vocabulary")) {
             vocabulary = equals + 1;
         } else {
-            MP_ENSURE(false, err, MP_INVALID, "--data %s: the model has no data input of that name", sources[k]);
+            MP_ENSURE(false, err, MP_INVALID, "--data %s: the model has no data input with this name", sources[k]);
         }
     }
     MP_ENSURE((text != NULL) + files + synthetic <= 1, err, MP_INVALID,
-              "--data is synthetic, a text, or files, and not several of them");
+              "--data is synthetic, a text, or files; choose one of these");
     MP_ENSURE(text || !vocabulary, err, MP_INVALID, "--data vocabulary=FILE needs --data text=FILE");
     if (text) MP_CHECK(bind_text(f, text, vocabulary, err));
     if (columns) f->deal.n_hands = f->part.n * f->part.n_batches;
     if (columns) MP_CHECK(mp_columnar_read(columns, f->part.folder, f->slots, f->n, f->batch, &f->deal, f->files, err));
     if (files) MP_CHECK(settle_files(f, err));
     MP_ENSURE(!f->deal.n_samples || f->deal.n_samples >= f->batch, err, MP_INVALID,
-              "there are %lld samples, and a batch takes %lld", (long long)f->deal.n_samples, (long long)f->batch);
-    MP_ENSURE(f->deal.n_samples || !(files || text), err, MP_INVALID, "the files hold no samples");
+              "there are %lld samples, but a batch needs %lld", (long long)f->deal.n_samples, (long long)f->batch);
+    MP_ENSURE(f->deal.n_samples || !(files || text), err, MP_INVALID, "the files contain no samples");
     return MP_OK;
 }
 
@@ -203,7 +203,7 @@ mp_status mp_feed_open_part(const mp_feed_slot *slots, size_t n_slots, const cha
         f->slots[k].dims = dims;
         MP_ENSURE(slots[k].dtype == MP_DTYPE_FLOAT || slots[k].dtype == MP_DTYPE_INT64 || slots[k].dtype == MP_DTYPE_INT32 ||
                       slots[k].dtype == MP_DTYPE_BOOL,
-                  err, MP_UNSUPPORTED, "the input '%s' is of type %s, and float32, int64, int32 and bool can be fed",
+                  err, MP_UNSUPPORTED, "the input '%s' has the type %s, but only float32, int64, int32 and bool are supported",
                   slots[k].name, mp_dtype_name(slots[k].dtype));
     }
     f->batch = mp_samples_batch(f->slots, n_slots);

@@ -118,10 +118,10 @@ static mp_status check_external(const mp_parameter_source *s, mp_error *err)
         }
     }
     if (!n) return MP_OK;
-    return MP_FAIL(err, MP_PARSE,
-                   "the values of %zu tensor%s, '%s' first, are in other files, and '%s' is not there; --random-weights draws "
-                   "them",
-                   n, n == 1 ? "" : "s", name, file);
+    return MP_FAIL(
+        err, MP_PARSE,
+        "the values of %zu tensor%s, '%s' first, are in other files, but '%s' is missing; --random-weights draws random values",
+        n, n == 1 ? "" : "s", name, file);
 }
 
 mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, bool draws_missing,
@@ -156,8 +156,8 @@ static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_er
     mp_input_role role = {0};
     if (mp_dtype_is_integer(t->dtype)) MP_CHECK(mp_input_role_of(s->program->model, &s->consumers, tensor, &role, err));
     MP_ENSURE(!role.n_values || (last <= role.n_values && n == last), err, MP_INVALID,
-              "the file has no values for '%s', %" PRId64 " whole numbers that pick from %" PRId64
-              " rows: export it with its weights",
+              "the file has no values for '%s', %" PRId64 " indices into a table of %" PRId64
+              " rows; export the model with its weights",
               t->name, n, role.n_values);
     return MP_OK;
 }
@@ -177,8 +177,10 @@ static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err
         else if (to->dtype == MP_DTYPE_BOOL)
             ((uint8_t *)to->data)[k] = !causal || (k % last <= k / last % last) == (t->mask != MP_MASK_FUTURE);
         else
-            return MP_FAIL(err, MP_INVALID, "the file has no values for '%s' of type %s, and no rule gives them", t->name,
-                           mp_dtype_name(to->dtype));
+            return MP_FAIL(
+                err, MP_INVALID,
+                "the file has no values for '%s' of type %s, and memplan cannot draw them; export the model with its weights",
+                t->name, mp_dtype_name(to->dtype));
     }
     return MP_OK;
 }

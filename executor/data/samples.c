@@ -127,12 +127,12 @@ static const char *remedy(const mp_feed_slot *s, const mp_dataset *d, int64_t ba
     *text = 0;
     if ((rows && reorder(d, 1, rank, part, 0, order)) || reorder(d, 0, s->rank, s->dims, 0, order) ||
         (d->rank && reorder(d, 1, s->rank, s->dims, 0, order))) {
-        size_t n = (size_t)snprintf(text, 256, ": NumPy's transpose(");
+        size_t n = (size_t)snprintf(text, 256, "; NumPy's transpose(");
         for (int k = 0; k < d->rank; k++) n += (size_t)snprintf(text + n, 256 - n, "%s%d", k ? ", " : "", order[k]);
-        snprintf(text + n, 256 - n, ") of the array would fit");
+        snprintf(text + n, 256 - n, ") of the array fits");
     } else if (rows && elements(d->rank, d->dims, 1) == elements(rank, part, 0)) {
-        snprintf(text, 256, ": as many numbers, in an order that nothing tells; NumPy's reshape(-1%s%s) says which it is",
-                 rank ? ", " : "", shape_text(rank, part, ", ", shape));
+        snprintf(text, 256, "; if the order of the numbers is right, use NumPy's reshape(-1%s%s)", rank ? ", " : "",
+                 shape_text(rank, part, ", ", shape));
     }
     return text;
 }
@@ -144,10 +144,10 @@ static mp_status misfit(const mp_feed_slot *s, const mp_sample_file *file, int64
     int64_t part[MP_RANK_MAX];
     remedy(s, d, batch, more);
     if (has_rows(s, batch) && d->rank)
-        return MP_FAIL(err, MP_INVALID, "a sample of the file is %s, and '%s' takes %s%s",
+        return MP_FAIL(err, MP_INVALID, "a sample of the file is %s, but '%s' needs %s%s",
                        shape_text(d->rank - 1, d->dims + 1, " x ", has), s->name,
                        shape_text(sample_shape(s, batch, part), part, " x ", wanted), more);
-    return MP_FAIL(err, MP_INVALID, "the file is %s, and '%s', which is given whole, takes %s%s",
+    return MP_FAIL(err, MP_INVALID, "the file is %s, but '%s', which has no batch dimension, needs %s%s",
                    shape_text(d->rank, d->dims, " x ", has), s->name, shape_text(s->rank, s->dims, " x ", wanted), more);
 }
 
@@ -162,11 +162,11 @@ static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readin
         *at = k;
         files[k].form = r[k].stack >= 0 ? MP_SAMPLE_STACK : MP_SAMPLE_SHARED;
         MP_ENSURE(r[k].stack >= 0 || r[k].whole, err, MP_INVALID,
-                  "another file has whole inputs, one behind the other, so '%s' takes %s, once or as often", slots[k].name,
-                  shape_text(slots[k].rank, slots[k].dims, " x ", text));
+                  "another file is a stack of whole inputs, so '%s' needs %s, alone or as a stack of equal length",
+                  slots[k].name, shape_text(slots[k].rank, slots[k].dims, " x ", text));
         if (r[k].stack < 0) continue;
         if (first == n) first = k;
-        MP_ENSURE(r[k].stack == r[first].stack, err, MP_INVALID, "the file has %lld samples, and another one has %lld",
+        MP_ENSURE(r[k].stack == r[first].stack, err, MP_INVALID, "the file has %lld samples, but another file has %lld",
                   (long long)r[k].stack, (long long)r[first].stack);
         *n_samples = r[k].stack;
     }
@@ -186,14 +186,14 @@ static mp_status settle_rows(const mp_feed_slot *slots, size_t n, const readings
         if (r[k].rows < 0 && slots[k].rank && slots[k].dims[0] != 1) whole = k;
         if (r[k].rows < 0) continue;
         if (first == n) first = k;
-        MP_ENSURE(r[k].rows == r[first].rows, err, MP_INVALID, "the file has %lld samples, and another one has %lld",
+        MP_ENSURE(r[k].rows == r[first].rows, err, MP_INVALID, "the file has %lld samples, but another file has %lld",
                   (long long)r[k].rows, (long long)r[first].rows);
     }
     *n_samples = first < n ? r[first].rows : batch;
     if (whole == n) return MP_OK;
     *at = first;
     MP_ENSURE(*n_samples == batch, err, MP_INVALID,
-              "'%s' is given whole, so '%s' has to be, too: %lld rows and not %lld, or every input as a stack of whole ones",
+              "'%s' has no batch dimension, so '%s' needs %lld rows, not %lld; or give every input as a stack of whole inputs",
               slots[whole].name, slots[first].name, (long long)batch, (long long)*n_samples);
     return MP_OK;
 }
@@ -242,7 +242,7 @@ int64_t mp_sample_elements(const mp_feed_slot *slot, const mp_sample_file *file,
 mp_status mp_samples_all_ignored(const mp_feed_slot *s, int64_t n, mp_error *err)
 {
     return MP_FAIL(err, MP_INVALID,
-                   "all %lld labels of '%s' are %lld, which the loss ignores, so there is nothing to train on; --ignore-index "
-                   "names another label to ignore",
+                   "all %lld labels of '%s' are %lld, which the loss ignores, so there is nothing to train on; ignore another "
+                   "label with --ignore-index",
                    (long long)n, s->name, (long long)s->ignored);
 }

@@ -33,8 +33,8 @@ mp_array mp_array_channels_last(mp_dtype dtype, int rank, const int64_t *dims)
 mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp_error *err)
 {
     if (tensor->rank > MP_ARRAY_RANK)
-        return MP_FAIL(err, MP_UNSUPPORTED, "'%s' has %d dimensions, and %d are the most that can be run", tensor->name,
-                       tensor->rank, MP_ARRAY_RANK);
+        return MP_FAIL(err, MP_UNSUPPORTED, "'%s' has %d dimensions, but at most %d are supported", tensor->name, tensor->rank,
+                       MP_ARRAY_RANK);
     *out = tensor->stored.layout == MP_LAYOUT_CHANNELS_LAST ? mp_array_channels_last(dtype, tensor->rank, tensor->dims)
                                                             : mp_array_plain(dtype, tensor->rank, tensor->dims);
     out->packed = tensor->stored.packed;

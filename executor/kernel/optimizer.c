@@ -38,10 +38,10 @@ mp_status mp_hyper_check(const mp_hyper *h, mp_error *err)
     MP_ENSURE(h->momentum >= 0 && h->momentum < 1, err, MP_INVALID, "the momentum %g is not in [0, 1)", h->momentum);
     MP_ENSURE(h->beta1 >= 0 && h->beta1 < 1 && h->beta2 >= 0 && h->beta2 < 1, err, MP_INVALID,
               "the betas %g and %g are not in [0, 1)", h->beta1, h->beta2);
-    MP_ENSURE(h->epsilon > 0 && isfinite(h->epsilon), err, MP_INVALID, "epsilon is %g and has to be over 0", h->epsilon);
+    MP_ENSURE(h->epsilon > 0 && isfinite(h->epsilon), err, MP_INVALID, "epsilon is %g, but it must be over 0", h->epsilon);
     MP_ENSURE(h->weight_decay >= 0 && isfinite(h->weight_decay), err, MP_INVALID, "the weight decay %g is not a number >= 0",
               h->weight_decay);
-    MP_ENSURE(h->warmup_steps >= 0 && h->n_steps >= 0, err, MP_INVALID, "a schedule of a negative number of steps");
+    MP_ENSURE(h->warmup_steps >= 0 && h->n_steps >= 0, err, MP_INVALID, "the schedule has a negative number of steps");
     return MP_OK;
 }
 

@@ -47,7 +47,7 @@ mp_status mp_module_symbol(const char *name, const char *symbol, const char *wan
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     MP_ENSURE(module, err, MP_UNSUPPORTED, "%s: the %s cannot be loaded: %s", wanted, what, dlerror());
     *out = dlsym(module, symbol);
-    MP_ENSURE(*out, err, MP_UNSUPPORTED, "%s: '%s' is no module of this program", wanted, path);
+    MP_ENSURE(*out, err, MP_UNSUPPORTED, "%s: '%s' is not a module of this program", wanted, path);
     module = NULL;
     return MP_OK;
 }

@@ -96,9 +96,9 @@ static mp_status broadcast(mp_communicator *self, void *values, int64_t bytes, i
 
 static mp_status check_sum(mp_dtype dtype, int64_t n, mp_error *err)
 {
-    MP_ENSURE(dtype == MP_DTYPE_FLOAT, err, MP_UNSUPPORTED, "MPI sums fp32, and not %s: --reduce ordered does",
+    MP_ENSURE(dtype == MP_DTYPE_FLOAT, err, MP_UNSUPPORTED, "MPI cannot sum %s, only fp32; use --reduce ordered",
               mp_dtype_name(dtype));
-    MP_ENSURE(n <= INT_MAX, err, MP_UNSUPPORTED, "MPI sums no %lld numbers at once: --reduce ordered does", (long long)n);
+    MP_ENSURE(n <= INT_MAX, err, MP_UNSUPPORTED, "MPI cannot sum %lld numbers at once; use --reduce ordered", (long long)n);
     return MP_OK;
 }
 
@@ -143,7 +143,7 @@ static mp_status all_gather(mp_communicator *self, mp_dtype dtype, const void *f
     joined *m = self->context;
     MPI_Request request;
     const int64_t unit = mp_dtype_bits(dtype) / 8;
-    MP_ENSURE(n <= INT_MAX / unit, err, MP_UNSUPPORTED, "MPI gathers no %lld numbers at once: --reduce ordered does",
+    MP_ENSURE(n <= INT_MAX / unit, err, MP_UNSUPPORTED, "MPI cannot gather %lld numbers at once; use --reduce ordered",
               (long long)n);
     deal(m, n, unit);
     const bool is_in_place = (const char *)from == (char *)to + m->starts[self->rank];

@@ -60,7 +60,7 @@ static mp_status broadcast(mp_communicator *self, void *values, int64_t bytes, i
 static mp_status type_of(mp_dtype dtype, unsigned *type, mp_error *err)
 {
     MP_ENSURE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
-              "NCCL sums fp32 and bf16, and not %s: --reduce ordered does", mp_dtype_name(dtype));
+              "NCCL cannot sum %s, only fp32 and bf16; use --reduce ordered", mp_dtype_name(dtype));
     *type = dtype == MP_DTYPE_FLOAT ? MP_NCCL_FLOAT32 : MP_NCCL_BFLOAT16;
     return MP_OK;
 }
@@ -180,7 +180,7 @@ mp_status mp_module_devices(mp_communicator *world, const mp_backend *backend, m
     MP_OWNED joined *m = mp_alloc(1, sizeof *m);
     int version = 0;
     MP_ENSURE(m, err, MP_NOMEM, "out of memory");
-    MP_ENSURE(backend->stream && backend->side_begin, err, MP_UNSUPPORTED, "NCCL joins GPUs, and not --device %s",
+    MP_ENSURE(backend->stream && backend->side_begin, err, MP_UNSUPPORTED, "NCCL supports GPUs only, not --device %s",
               backend->name);
     m->backend = backend;
     m->base = (mp_communicator){.rank = world->rank,

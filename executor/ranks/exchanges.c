@@ -7,11 +7,11 @@
 static mp_status check_arrival(const mp_communicator *world, const mp_awaited *p, int64_t arrived, const char *what,
                                mp_error *err)
 {
-    static const char *const why = "it runs another version of this program, or another one";
+    static const char *const why = "it runs another program, or another version of this one";
     if (arrived != MP_MESSAGE_TOO_LONG)
         MP_ENSURE(p->bytes < 0 || arrived == p->bytes, err, MP_IO,
-                  "rank %d of %d has sent %lld bytes in %s, where there should be %lld: %s", p->peer, world->n,
-                  (long long)arrived, what, (long long)p->bytes, why);
+                  "rank %d of %d has sent %lld bytes in %s instead of %lld: %s", p->peer, world->n, (long long)arrived, what,
+                  (long long)p->bytes, why);
     else if (p->peer >= 0)
         return MP_FAIL(err, MP_IO, "rank %d of %d has sent more than the %lld bytes of %s: %s", p->peer, world->n,
                        (long long)p->bytes, what, why);
@@ -123,7 +123,8 @@ mp_status mp_communicator_meet(mp_communicator *world, mp_status own, void *word
     MP_CHECK(mp_communicator_exchange(world, &said, sizeof said, all, timeout, what, err));
     if (own != MP_OK) return own;
     for (int r = 0; r < world->n; r++)
-        MP_ENSURE(all[r].status == MP_OK, err, MP_IO, "rank %d of %d has failed in %s, and says why", r, world->n, what);
+        MP_ENSURE(all[r].status == MP_OK, err, MP_IO, "rank %d of %d has failed in %s; its own message gives the cause", r,
+                  world->n, what);
     if (bytes) __builtin_memcpy(word, all[0].word, (size_t)bytes);
     return MP_OK;
 }
@@ -147,8 +148,8 @@ static mp_status exchange_sizes(mp_communicator *world, const char *own, int64_t
     MP_CHECK(mp_communicator_exchange(world, &bytes, sizeof bytes, sizes, timeout, what, err));
     for (int r = 0; r < world->n; r++)
         MP_ENSURE(sizes[r] > 0 && sizes[r] <= MP_TEXT_BYTES, err, MP_IO,
-                  "rank %d of %d says that it sends %lld bytes in %s: from 1 to %d are allowed", r, world->n,
-                  (long long)sizes[r], what, MP_TEXT_BYTES);
+                  "rank %d of %d announces %lld bytes in %s, but only 1 to %d are allowed", r, world->n, (long long)sizes[r],
+                  what, MP_TEXT_BYTES);
     return MP_OK;
 }
 

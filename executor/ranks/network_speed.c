@@ -110,7 +110,7 @@ mp_status mp_network_slowest(const double *all, int n, double *slowest, mp_error
     *slowest = LEAST_SECONDS;
     for (int r = 0; r < n; r++) {
         MP_ENSURE(all[r] >= 0 && all[r] < MOST_SECONDS, err, MP_IO,
-                  "rank %d of %d has sent something else than the seconds of a collective", r, n);
+                  "rank %d of %d has sent a message other than the seconds of a collective", r, n);
         *slowest = fmax(*slowest, all[r]);
     }
     return MP_OK;
@@ -172,7 +172,7 @@ mp_status mp_network_measure(mp_communicator *world, const mp_backend *backend, 
 {
     MP_CLEARED_BY(probe_free)
     probe p = {.collectives = {.world = world, .backend = backend, .fast = fast, .timeout = timeout}};
-    MP_ENSURE(world->n > 1, err, MP_INVALID, "a network is between processes, and there is one: mpirun -n 2 memplan ...");
+    MP_ENSURE(world->n > 1, err, MP_INVALID, "measuring a network needs two processes or more; run mpirun -n 2 memplan ...");
     MP_CHECK(prepare(&p, err));
     double *all = mp_pool_alloc(p.pool, (size_t)world->n, sizeof *all);
     MP_ENSURE(all, err, MP_NOMEM, "out of memory");

@@ -49,11 +49,11 @@ mp_status mp_peers_check(const mp_peers *peers, int n, mp_error *err)
     for (int r = 0; r < n; r++) {
         const mp_peer *p = &peers->list[r];
         const bool is_known = is_name(p->program, sizeof p->program) && !strncmp(p->program, "memplan ", 8);
-        MP_ENSURE(is_known, err, MP_INVALID, "rank %d of %d is no %s: it says nothing that could be understood", r, n, own);
-        MP_ENSURE(!strcmp(p->program, own), err, MP_INVALID, "rank %d of %d runs %s, and rank %d %s", r, n, p->program,
+        MP_ENSURE(is_known, err, MP_INVALID, "rank %d of %d does not run %s: its first message has another format", r, n, own);
+        MP_ENSURE(!strcmp(p->program, own), err, MP_INVALID, "rank %d of %d runs %s, but rank %d runs %s", r, n, p->program,
                   peers->rank, own);
         MP_ENSURE(p->process > 0 && memchr(p->machine, 0, sizeof p->machine) && is_name(p->host, sizeof p->host), err,
-                  MP_INVALID, "rank %d of %d does not say which process on which machine it is", r, n);
+                  MP_INVALID, "rank %d of %d has not sent its process and machine", r, n);
     }
     return MP_OK;
 }
@@ -136,20 +136,21 @@ mp_status mp_patience_go_on(mp_patience *p, bool moved, int missing, const char 
     const mp_peers *peers = p->world->who;
     const int gone = first_in(peers, STATE_GONE), n = p->world->n;
     if (gone >= 0)
-        return MP_FAIL(err, MP_IO, "rank %d of %d has ended, process %lld on %s: it was waited for in %s", gone, n,
-                       (long long)peers->list[gone].process, peers->list[gone].host, what);
+        return MP_FAIL(err, MP_IO, "rank %d of %d has ended (process %lld on %s) while other ranks waited for it in %s", gone,
+                       n, (long long)peers->list[gone].process, peers->list[gone].host, what);
     const bool is_called_off = called_off && is_elsewhere(peers, missing);
     if (is_called_off && missing >= 0)
-        return MP_FAIL(err, MP_IO, "rank %d of %d, on %s, was waited for in %s when the launcher ended all ranks", missing, n,
-                       host_of(peers, missing), what);
-    MP_ENSURE(!is_called_off, err, MP_IO, "other ranks were waited for in %s when the launcher ended all of them", what);
+        return MP_FAIL(err, MP_IO, "the launcher ended all ranks while this rank waited for rank %d of %d, on %s, in %s",
+                       missing, n, host_of(peers, missing), what);
+    MP_ENSURE(!is_called_off, err, MP_IO, "the launcher ended all ranks while this rank waited for others in %s", what);
     if (now < p->moved_at + p->timeout) return MP_OK;
     const int stopped = first_in(peers, STATE_STOPPED);
     if (stopped >= 0)
-        return MP_FAIL(err, MP_IO, "rank %d of %d has been stopped, process %lld on %s: it was waited for in %s for %g s",
-                       stopped, n, (long long)peers->list[stopped].process, peers->list[stopped].host, what, p->timeout);
+        return MP_FAIL(err, MP_IO,
+                       "rank %d of %d has been stopped (process %lld on %s); other ranks waited for it in %s for %g s", stopped,
+                       n, (long long)peers->list[stopped].process, peers->list[stopped].host, what, p->timeout);
     if (missing >= 0)
-        return MP_FAIL(err, MP_IO, "rank %d of %d, on %s, gave no answer in %s for %g s", missing, n, host_of(peers, missing),
+        return MP_FAIL(err, MP_IO, "rank %d of %d, on %s, has not answered in %s for %g s", missing, n, host_of(peers, missing),
                        what, p->timeout);
-    return MP_FAIL(err, MP_IO, "a rank gave no answer in %s for %g s", what, p->timeout);
+    return MP_FAIL(err, MP_IO, "a rank has not answered in %s for %g s", what, p->timeout);
 }

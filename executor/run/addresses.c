@@ -95,11 +95,11 @@ static mp_status open_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     const mp_backend *b = a->program->backend;
     const char *name = a->program->graph->tiers[tier];
     if (!b->side_begin) return mp_tier_open(name, wanted->folder, bytes, wanted->locked, &a->tiers[tier], err);
-    MP_ENSURE(!wanted->folder, err, MP_UNSUPPORTED, "the %s backend copies to memory, and not to the folder %.300s", b->name,
+    MP_ENSURE(!wanted->folder, err, MP_UNSUPPORTED, "the %s backend copies to memory, not to the folder %.300s", b->name,
               wanted->folder);
     if (b->is_host || !b->pin) return mp_tier_open(name, NULL, bytes, wanted->locked, &a->tiers[tier], err);
     char *memory = b->pin(b, bytes);
-    MP_ENSURE(memory, err, MP_NOMEM, "there is no memory of %lld bytes for the tier '%.60s' that the device can reach",
+    MP_ENSURE(memory, err, MP_NOMEM, "there is no memory of %lld bytes for the tier '%.60s' that the device can access",
               (long long)bytes, name);
     memset(memory, 0, (size_t)bytes); /* storages that are always live start as zeros, as in memory from mp_tier_open */
     mp_tier_over(name, memory, bytes, &a->tiers[tier]);
@@ -131,7 +131,7 @@ static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     MP_ENSURE(mp_add(fixed, layout.arena_bytes, &bytes), err, MP_INVALID, "the tier '%.60s' has too many bytes",
               g->tiers[tier]);
     MP_ENSURE(!wanted->capacity_bytes || bytes <= wanted->capacity_bytes, err, MP_INFEASIBLE,
-              "the plan takes %lld bytes of the tier '%.60s'%s%s, of which there are %lld", (long long)bytes, g->tiers[tier],
+              "the plan needs %lld bytes of the tier '%.60s'%s%s, which has %lld", (long long)bytes, g->tiers[tier],
               wanted->folder ? " in " : "", wanted->folder ? wanted->folder : "", (long long)wanted->capacity_bytes);
     MP_CHECK(open_tier(a, tier, wanted, bytes, err));
     if (a->tiers[tier].memory) memset(a->tiers[tier].memory + fixed, MP_UNUSED_BYTE, (size_t)layout.arena_bytes);
@@ -152,11 +152,12 @@ static mp_status take_arena(mp_addresses *a, const mp_execution_options *options
         return MP_OK;
     }
     MP_ENSURE(!options->guards && a->arena_bytes <= options->arena_bytes, err, MP_INVALID,
-              "an arena of %lld bytes is needed, and one of %lld is lent", (long long)a->arena_bytes,
+              "an arena of %lld bytes is needed, but the given one has %lld", (long long)a->arena_bytes,
               (long long)options->arena_bytes);
     for (size_t s = 0; s < g->n_storages; s++)
         MP_ENSURE(!mp_storage_outlives_step(&g->storages[s]) || mp_storage_is_static(&g->storages[s]), err, MP_INVALID,
-                  "%s is carried to the next step in an arena that others use in between", mp_storage_label(g, (int)s).text);
+                  "%s is carried to the next step, but other trainings use the same arena in between",
+                  mp_storage_label(g, (int)s).text);
     a->arena = options->arena;
     return MP_OK;
 }
@@ -225,7 +226,7 @@ static mp_status check_on_device(const mp_graph *g, int node, const int *storage
 {
     for (size_t i = 0; i < n; i++)
         MP_ENSURE(g->storages[storages[i]].tier == MP_TIER_DEVICE, err, MP_UNSUPPORTED,
-                  "%s uses %s, which lies in the tier '%.60s'; only copies are made there", mp_node_label(g, node).text,
+                  "%s uses %s in the tier '%.60s', where only copies are possible", mp_node_label(g, node).text,
                   mp_storage_label(g, storages[i]).text, g->tiers[g->storages[storages[i]].tier]);
     return MP_OK;
 }
@@ -294,8 +295,9 @@ static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_ste
         MP_CHECK(check_on_device(g, step->node, f->writes, f->n_writes, err));
         return check_on_device(g, step->node, f->adds, f->n_adds, err);
     }
-    MP_ENSURE(f->n_reads == f->n_writes && !f->n_adds, err, MP_UNSUPPORTED, "%s is no copy: it reads %zu and writes %zu",
-              mp_node_label(g, step->node).text, f->n_reads, f->n_writes);
+    MP_ENSURE(f->n_reads == f->n_writes && !f->n_adds, err, MP_UNSUPPORTED,
+              "%s is not a copy: it reads %zu storages and writes %zu", mp_node_label(g, step->node).text, f->n_reads,
+              f->n_writes);
     MP_ENSURE(w->a->program->backend->is_host || w->a->program->backend->side_begin, err, MP_UNSUPPORTED,
               "the %s backend does not copy to other tiers", w->a->program->backend->name);
     MP_ENSURE(r->copies = mp_pool_alloc(w->pool, f->n_reads, sizeof *r->copies), err, MP_NOMEM, "out of memory");

@@ -135,7 +135,7 @@ mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_
          t++) /* sets the end time of a collective whose end was noticed while this rank waited for a later collective */
         if (c->at->steps[t].is_collective && c->times[t].begin > c->times[t].end) c->times[t].end = c->ranks.works[t].ended_at;
     MP_ENSURE(out_bytes == planned.out_bytes && in_bytes == planned.in_bytes, err, MP_REFUTED,
-              "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)out_bytes,
+              "%lld bytes were copied out and %lld back, but the plan has %lld and %lld", (long long)out_bytes,
               (long long)in_bytes, (long long)planned.out_bytes, (long long)planned.in_bytes);
     return MP_OK;
 }

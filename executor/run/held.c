@@ -45,7 +45,8 @@ mp_status mp_holders_of(const mp_program *p, mp_execution *e, bool all, mp_pool 
     for (size_t t = 0; t < n; t++)
         if (mp_is_held(p, e, (int)t)) own[t] = (unsigned char)mp_held_arrays(p, e, (int)t);
     *out = (mp_holders){(int)ranks, n, all ? lists : own};
-    return all ? mp_communicator_exchange(company.world, own, (int64_t)n, lists, company.timeout, "who holds what", err)
+    return all ? mp_communicator_exchange(company.world, own, (int64_t)n, lists, company.timeout,
+                                          "the exchange of parameter holders", err)
                : MP_OK;
 }
 
@@ -96,7 +97,7 @@ static void room_free(room *r)
 static mp_status take_room(const mp_program *p, int tensor, int64_t bytes, room *r, mp_error *err)
 {
     *r = (room){p->backend, p->backend->allocate(p->backend, bytes), bytes};
-    MP_ENSURE(r->data, err, MP_NOMEM, "there is no memory for the whole of '%s'", p->model->tensors[tensor].name);
+    MP_ENSURE(r->data, err, MP_NOMEM, "there is no memory for all elements of '%s'", p->model->tensors[tensor].name);
     return MP_OK;
 }
 
@@ -131,7 +132,7 @@ static mp_status read_parts(const mp_program *p, mp_execution *e, int tensor, co
     const bool wants = root < 0 || root == world->rank;
     if (root >= 0 && there.first != team.first) return MP_OK;
     MP_OWNED char *bytes = mp_alloc((size_t)(wants ? from->n : from->own.n) + 1, (size_t)element);
-    MP_ENSURE(bytes, err, MP_NOMEM, "there is no memory for the whole of '%s'", p->model->tensors[tensor].name);
+    MP_ENSURE(bytes, err, MP_NOMEM, "there is no memory for all elements of '%s'", p->model->tensors[tensor].name);
     const mp_piece piece = {.whole = bytes, .part = bytes + (wants ? from->own.from * element : 0), .n = from->n};
     mp_array own = bytes_at(from->array.data, &own_bytes), part = bytes_at(piece.part, &own_bytes);
     if (own_bytes) MP_CHECK(p->backend->download(p->backend, &own, &part, err));
@@ -163,7 +164,7 @@ static mp_status read_split(const mp_program *p, mp_execution *e, int tensor, in
     const mp_team team = mp_team_of(&p->mesh, MP_DIM_TP, world->rank), there = mp_team_of(&p->mesh, MP_DIM_TP, root);
     const int64_t n = mp_tensor_elements(t);
     MP_OWNED float *parts = mp_alloc((size_t)(team.n * n) + 1, sizeof *parts);
-    MP_ENSURE(parts, err, MP_NOMEM, "there is no memory for the whole of '%s'", t->name);
+    MP_ENSURE(parts, err, MP_NOMEM, "there is no memory for all elements of '%s'", t->name);
     mp_array own = mp_array_plain(MP_DTYPE_FLOAT, t->rank, t->dims);
     own.data = parts + team.index * n;
     const mp_piece piece = {.whole = (char *)parts, .part = own.data, .n = team.n * n};
@@ -215,7 +216,7 @@ mp_status mp_held_write(const mp_program *p, mp_execution *e, int tensor, int ar
     mp_array own = mp_array_plain(host->dtype, t->rank, t->dims);
     if (!t->part) return write_own(p, e, tensor, array, host, err);
     MP_OWNED void *part = own.data = mp_alloc((size_t)mp_array_bytes(&own) + 1, 1);
-    MP_ENSURE(part, err, MP_NOMEM, "there is no memory for the part of '%s'", t->name);
+    MP_ENSURE(part, err, MP_NOMEM, "there is no memory for this rank's part of '%s'", t->name);
     mp_part_take(t, mp_execution_place(e)->part_index, mp_dtype_bits(host->dtype) / 8, host->data, part);
     return write_own(p, e, tensor, array, &own, err);
 }

@@ -20,7 +20,7 @@ mp_status mp_addresses_check_guards(const mp_addresses *a, int t, mp_error *err)
         const mp_node *node = &a->program->graph->nodes[r->node];
         bool whole = !b->touched(b, from - a->guard_bytes, MP_UNUSED_BYTE, a->guard_bytes) &&
                      !b->touched(b, from + p->bytes, MP_UNUSED_BYTE, a->guard_bytes);
-        MP_ENSURE(whole, err, MP_REFUTED, "step %d, '%s' (%s), writes beside its %s of %lld bytes", t, node->name, node->op,
+        MP_ENSURE(whole, err, MP_REFUTED, "step %d, '%s' (%s), writes outside its %s of %lld bytes", t, node->name, node->op,
                   p->storage < 0 ? "workspace" : "operand", (long long)p->bytes);
     }
     return MP_OK;
@@ -114,7 +114,7 @@ static mp_status compare_parts(const mp_addresses *a, mp_communicator *world, do
     for (int r = 0; r < world->n; r++) {
         const int first = r % a->place.n_parts;
         MP_ENSURE(!memcmp(all + (size_t)r * sizeof hash, all + (size_t)first * sizeof hash, sizeof hash), err, MP_INVALID,
-                  "rank %d of %d has another part of the parameters than rank %d", r, world->n, first);
+                  "the parameters of rank %d of %d differ from the parameters of rank %d", r, world->n, first);
     }
     return MP_OK;
 }
@@ -157,7 +157,7 @@ static mp_status compare_tensors(const mp_addresses *a, unsigned kinds, mp_commu
             int first = 0;
             while (first < r && !(all[(size_t)first * n + t] && have_same(a, t, r, first))) first++;
             MP_ENSURE(!hash || hash == all[(size_t)first * n + t], err, MP_INVALID,
-                      "rank %d of %d has another '%s' than rank %d", r, world->n, model->tensors[t].name, first);
+                      "rank %d of %d holds other values of '%s' than rank %d", r, world->n, model->tensors[t].name, first);
         }
     return MP_OK;
 }

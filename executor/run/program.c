@@ -261,11 +261,12 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
     builder b = {.program = p};
     MP_ENSURE(p, err, MP_NOMEM, "out of memory");
     MP_ENSURE(options->rules == MP_RULES_EXECUTOR, err, MP_INVALID,
-              "a backend keeps what its own kernels read, so --rules pytorch is not for --device %s", backend->name);
+              "memplan's own kernels keep other tensors than PyTorch, so --rules pytorch cannot be used with --device %s",
+              backend->name);
     MP_ENSURE(options->optimizer != MP_OPTIMIZER_ADAMW_8BIT, err, MP_UNSUPPORTED,
               "no backend runs the optimizer adamw8bit; plan it for a profile, such as --device a100");
     MP_ENSURE(!options->amp, err, MP_UNSUPPORTED,
-              "no backend runs mixed precision as torch.autocast has it; plan it for a profile, such as --device a100");
+              "no backend runs mixed precision like torch.autocast; plan it for a profile, such as --device a100");
     *p = (mp_program){.backend = backend, .model = model, .options = *options, .mesh = mp_mesh_of_one()};
     MP_ENSURE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     MP_CHECK(backend->adapt(backend, model, options->dtype, err));

@@ -19,7 +19,7 @@ static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
     mp_error refusal = {0};
     size_t n = 0;
     forget(node);
-    MP_ENSURE(x.op, err, MP_INVALID, "'%s' is no operator's, and has an algorithm", of->name);
+    MP_ENSURE(x.op, err, MP_INVALID, "'%s' names an algorithm, but it belongs to no operator", of->name);
     node->algorithms = mp_pool_alloc(p->pool, of->n_alternatives, sizeof *node->algorithms);
     MP_ENSURE(node->algorithms, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < of->n_alternatives; k++) {
@@ -35,8 +35,9 @@ static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
                                  ? mp_call_prepare(p->backend, p->backend->kernel(p->backend, x.op), &x, call, &refusal)
                                  : MP_UNSUPPORTED;
         if (st == MP_UNSUPPORTED && drops) continue;
-        MP_ENSURE(st != MP_UNSUPPORTED, err, st, "the %s backend has no algorithm '%s' here for '%s' (%s); profile it again",
-                  p->backend->name, alternative.algorithm, of->name, of->op);
+        MP_ENSURE(st != MP_UNSUPPORTED, err, st,
+                  "the %s backend has no algorithm '%s' here for '%s' (%s); run 'memplan profile' again", p->backend->name,
+                  alternative.algorithm, of->name, of->op);
         MP_ENSURE(st == MP_OK, err, st, "%s", refusal.message);
         node->n_algorithms = ++n;
         MP_ENSURE(mp_round_up(call->workspace_bytes, p->backend->alignment, &alternative.workspace_bytes), err, MP_INVALID,

@@ -60,7 +60,7 @@ static mp_status share_values(const mp_program *p, const int *to, mp_error *err)
         const int storage = p->bindings->storage[t];
         if (x->role != MP_ROLE_PARAMETER || x->producer >= 0 || storage < 0 || to[storage] < 0) continue;
         MP_ENSURE(p->bindings->dtype[t] == p->options.dtype, err, MP_UNSUPPORTED,
-                  "'%s' is a frozen parameter of type %s, and shard=N shards parameters of type %s alone; use zero=2", x->name,
+                  "'%s' is a frozen parameter of type %s, but shard=N shards only parameters of type %s; use zero=2", x->name,
                   mp_dtype_name(p->bindings->dtype[t]), mp_dtype_name(p->options.dtype));
         const int64_t part = mp_rank_part(mp_stored_elements(x), p->mesh.size[MP_DIM_SHARD]);
         MP_CHECK(set_bytes(p, to[storage], part * (mp_dtype_bits(p->options.dtype) / 8), err));
@@ -164,10 +164,10 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
     const mp_mesh *m = &p->mesh;
     *out = (mp_rank_place){
         .n_data = 1, .data_stride = 1, .n_shards = 1, .n_parts = (int)m->size[MP_DIM_TP], .n_stages = 1, .stage_stride = 1};
-    MP_ENSURE(world || out->n_parts == 1, err, MP_INVALID, "one process by itself cannot run operators that %s splits",
+    MP_ENSURE(world || out->n_parts == 1, err, MP_INVALID, "a single process cannot run operators that the mesh %s splits",
               mp_mesh_write(m).text);
     if (!world) return MP_OK;
-    MP_ENSURE(mp_mesh_devices(m) == world->n, err, MP_INVALID, "the mesh %s has %lld ranks, and there %s %d process%s",
+    MP_ENSURE(mp_mesh_devices(m) == world->n, err, MP_INVALID, "the mesh %s needs %lld ranks, but there %s %d process%s",
               mp_mesh_write(m).text, (long long)mp_mesh_devices(m), world->n == 1 ? "is" : "are", world->n,
               world->n == 1 ? "" : "es");
     const mp_team parts = mp_team_of(m, MP_DIM_TP, world->rank), shards = mp_team_of(m, MP_DIM_SHARD, world->rank),
@@ -276,7 +276,7 @@ static mp_status refuse(const mp_program *p, const char *what, mp_error *err)
 
 static mp_status check_pipeline(const mp_program *p, mp_error *err)
 {
-    if (!p->stage) return refuse(p, "a network that is not cut", err);
+    if (!p->stage) return refuse(p, "a network without stages", err);
     if (!p->backend->is_host) return refuse(p, "pp on GPUs", err);
     if (p->fast_sums) return refuse(p, "--reduce fast with pp", err);
     return p->graph->n_tiers > 1 ? refuse(p, "--offload with pp", err) : MP_OK;

@@ -41,7 +41,7 @@ static bool has_own_positions(const mp_model *model, const mp_operator *op)
 static mp_status check_loss(const mp_model *model, const mp_operator *op, const mp_mesh *mesh, int loss, mp_error *err)
 {
     if (!has_own_positions(model, op) || model->tensors[op->out[0]].rank) return MP_OK;
-    return op->out[0] == loss ? MP_OK : refuse(op, mesh, "has some positions on each rank, and is not the loss itself", err);
+    return op->out[0] == loss ? MP_OK : refuse(op, mesh, "is split by positions over the ranks, but it is not the loss", err);
 }
 
 static mp_status check_operator(const mp_model *model, const mp_operator *op, const mp_mesh *mesh, int loss, mp_error *err)
@@ -59,7 +59,7 @@ static mp_status check_operator(const mp_model *model, const mp_operator *op, co
             return refuse(op, mesh, "has parts of different sizes", err);
         any |= part != NULL;
     }
-    if (any && is_any_of(op, drawn)) return refuse(op, mesh, "draws numbers for a part", err);
+    if (any && is_any_of(op, drawn)) return refuse(op, mesh, "draws random numbers for a part of a tensor", err);
     if (maker && !is_any_of(maker, sums)) return refuse(maker, mesh, "is summed over ranks", err);
     return check_loss(model, op, mesh, loss, err);
 }

@@ -140,7 +140,7 @@ static mp_status list_message(const mp_addresses *a, const mp_communicator *worl
     const int64_t element = m->is_sum ? mp_dtype_bits(p->options.dtype) / 8 : 1;
     char *room = m->is_ahead ? a->fixed + a->fixed_at[p->stage->outbox] : NULL;
     mp_piece *pieces;
-    MP_ENSURE(world->n > 1, err, MP_INVALID, "a stage of a pipeline does not run alone");
+    MP_ENSURE(world->n > 1, err, MP_INVALID, "a stage of a pipeline cannot run alone");
     w->own_tag = m->tag;
     MP_CHECK(add_leg(a, world, m->is_sum ? MP_REDUCE_SCATTER : MP_SEND, MP_DIM_PP, &a->steps[step], pool, w, &pieces, err));
     w->legs[0].team = team;
@@ -265,7 +265,7 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
                              .works = mp_pool_alloc(pool, n, sizeof *out->works),
                              .tickets = mp_pool_alloc(pool, n, sizeof *out->tickets)};
     MP_ENSURE(out->works && out->tickets, err, MP_NOMEM, "out of memory");
-    MP_ENSURE(out->collectives.world, err, MP_INVALID, "the devices of the ranks are not joined");
+    MP_ENSURE(out->collectives.world, err, MP_INVALID, "the devices of the ranks are not connected");
     out->ahead = out->collectives;
     for (size_t t = 0; t < n; t++)
         if (a->steps[t].is_collective) MP_CHECK(list(a, out, t, pool, err));

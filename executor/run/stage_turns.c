@@ -54,7 +54,7 @@ static mp_status slots_of(const mp_addresses *a, size_t turn_around, mp_pool *po
     if (!out->n_slots) return MP_OK;
     const int64_t room = stage->held < 0 ? 0 : a->program->graph->storages[stage->held].bytes;
     MP_ENSURE(out->n_slots * out->slot_bytes <= room, err, MP_INVALID,
-              "%d micro-batches wait, each keeps %lld bytes, and there is room for %lld in all", out->n_slots,
+              "%d micro-batches wait with %lld bytes each, but only %lld bytes are reserved for them", out->n_slots,
               (long long)out->slot_bytes, (long long)room);
     out->slots = a->fixed + a->fixed_at[stage->held];
     return MP_OK;

@@ -121,8 +121,8 @@ mp_status mp_copy_queue_issue(mp_copy_queue *q, const mp_copy *copy, int64_t *ti
     MP_ENSURE(copy->offset >= 0 && copy->bytes >= 0 && copy->bytes <= t->bytes && copy->offset <= t->bytes - copy->bytes, err,
               MP_INVALID, "'%.120s', %lld bytes at %lld, is not within the %lld bytes of %s", copy->label,
               (long long)copy->bytes, (long long)copy->offset, (long long)t->bytes, t->title);
-    MP_ENSURE(t->memory || copy->offset % MP_TIER_ALIGNMENT == 0, err, MP_INVALID, "'%.120s' is not at a multiple of %d in %s",
-              copy->label, MP_TIER_ALIGNMENT, t->title);
+    MP_ENSURE(t->memory || copy->offset % MP_TIER_ALIGNMENT == 0, err, MP_INVALID,
+              "the offset of '%.120s' is not a multiple of %d in %s", copy->label, MP_TIER_ALIGNMENT, t->title);
     pthread_mutex_lock(&q->lock);
     while (q->issued - q->ended == ROOM && !q->failed) pthread_cond_wait(&q->changed, &q->lock);
     q->copies[q->issued % ROOM] = *copy;

@@ -158,8 +158,8 @@ mp_status mp_link_measure_device(const mp_backend *backend, mp_link_speed *out, 
     MP_CLEARED_BY(end) device_link l = {.backend = backend};
     const mp_link_probe probe = {&l, time_copy, time_beside};
     l.memory = backend->allocate(backend, 2 * (int64_t)VECTOR + ROOM);
-    MP_ENSURE(l.memory, err, MP_NOMEM, "the device has no %d MiB free, with which copies are timed", (2 * VECTOR + ROOM) >> 20);
-    MP_ENSURE(l.pinned = backend->pin(backend, ROOM), err, MP_NOMEM, "no %d MiB of the host's memory can be pinned",
-              ROOM >> 20);
+    MP_ENSURE(l.memory, err, MP_NOMEM, "the device has less than %d MiB free, which timing of copies needs",
+              (2 * VECTOR + ROOM) >> 20);
+    MP_ENSURE(l.pinned = backend->pin(backend, ROOM), err, MP_NOMEM, "cannot pin %d MiB of host memory", ROOM >> 20);
     return mp_link_probe_all(&probe, out, err);
 }

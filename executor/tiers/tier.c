@@ -17,7 +17,8 @@
 static mp_status take_memory(mp_tier *t, bool locked, mp_error *err)
 {
     void *memory = mmap(NULL, (size_t)t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    MP_ENSURE(memory != MAP_FAILED, err, MP_NOMEM, "there are no %lld bytes of memory for %s", (long long)t->bytes, t->title);
+    MP_ENSURE(memory != MAP_FAILED, err, MP_NOMEM, "there is not enough memory for the %lld bytes of %s", (long long)t->bytes,
+              t->title);
     t->memory = memory;
     MP_ENSURE(!locked || mlock2(memory, (size_t)t->bytes, 0) == 0, err, MP_NOMEM,
               "the %lld bytes of memory of %s cannot be locked: %s", (long long)t->bytes, t->title, strerrordesc_np(errno));
@@ -48,8 +49,8 @@ static mp_status take_file(mp_tier *t, const char *folder, mp_error *err)
     MP_ENSURE(mp_round_up(t->bytes, MP_TIER_ALIGNMENT, &whole), err, MP_INVALID, "%lld bytes are too many for %s",
               (long long)t->bytes, t->title);
     t->file = open_file(t, folder);
-    MP_ENSURE(t->file >= 0, err, MP_IO, "no file can be made for %s: %s", t->title, strerrordesc_np(errno));
-    MP_ENSURE(mp_nameless_make_room(t->file, whole), err, MP_IO, "there is no room of %lld bytes for %s: %s", (long long)whole,
+    MP_ENSURE(t->file >= 0, err, MP_IO, "cannot create a file for %s: %s", t->title, strerrordesc_np(errno));
+    MP_ENSURE(mp_nameless_make_room(t->file, whole), err, MP_IO, "cannot reserve %lld bytes for %s: %s", (long long)whole,
               t->title, strerrordesc_np(errno));
     return MP_OK;
 }

@@ -152,7 +152,7 @@ static mp_status bring_together(examiner *e, int tensor, mp_error *err)
              host = mp_array_plain(MP_DTYPE_FLOAT, t->rank, t->dims);
     MP_OWNED void *values = whole.data = mp_alloc((size_t)mp_array_elements(&whole), sizeof(float));
     MP_OWNED void *own = host.data = mp_alloc((size_t)mp_tensor_elements(t), sizeof(float));
-    MP_ENSURE(values && own, err, MP_NOMEM, "there is no memory for the whole of '%s'", t->name);
+    MP_ENSURE(values && own, err, MP_NOMEM, "there is no memory for all elements of '%s'", t->name);
     MP_CHECK(take(e, tensor, mp_stored_elements(t) * (int64_t)sizeof(float), err));
     MP_CHECK(mp_held_read(p, e->execution, tensor, MP_HELD_VALUES, -1, &whole, err));
     mp_part_take(t, mp_execution_place(e->execution)->part_index, sizeof(float), whole.data, host.data);

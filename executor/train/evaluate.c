@@ -73,7 +73,7 @@ static mp_dtype computed_in(const evaluator *e, const mp_tensor *t)
 static mp_status know(evaluator *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->model->tensors[tensor];
-    MP_ENSURE(t->value && t->value->n == mp_tensor_elements(t), err, MP_INVALID, "nothing gives '%s' its values", t->name);
+    MP_ENSURE(t->value && t->value->n == mp_tensor_elements(t), err, MP_INVALID, "'%s' has no source of values", t->name);
     MP_CHECK(make_room(e, tensor, t->dtype, err));
     mp_array here = e->values[tensor];
     if (e->away) {
@@ -208,7 +208,7 @@ mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array 
     MP_ENSURE(e.last = mp_alloc(model->n_tensors + 1, sizeof *e.last), err, MP_NOMEM, "out of memory");
     MP_ENSURE(e.needed = mp_alloc(model->n_operators + 1, sizeof *e.needed), err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < n_wanted; k++)
-        MP_ENSURE(values[wanted[k]].data, err, MP_INVALID, "'%s' is wanted, and there is no memory for it",
+        MP_ENSURE(values[wanted[k]].data, err, MP_INVALID, "there is no memory for the requested tensor '%s'",
                   model->tensors[wanted[k]].name);
     find_needed(&e, wanted, n_wanted);
     for (size_t k = 0; k < model->n_operators; k++)

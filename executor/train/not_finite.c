@@ -164,7 +164,7 @@ static void tell(const repetition *r, mp_error *err)
         add_origin(r, first, "; first not finite", err);
         if (!first->is_nan && w->first_nan.node >= 0) add_origin(r, &w->first_nan, ", then", err);
     } else {
-        add(err, "; it did not come again when the steps were repeated");
+        add(err, "; it did not occur again when the steps were repeated");
     }
 }
 

@@ -63,7 +63,7 @@ mp_status mp_rank_reports_check(const mp_rank_report *reports, int n, mp_error *
             is_sound = is_sound && sent->n >= 0 && can_be(sent->n) && sent->bytes >= 0 && can_be(sent->bytes) &&
                        can_pass(sent->seconds);
         }
-        MP_ENSURE(is_sound, err, MP_IO, "rank %d of %d has sent something else than what it has measured", k, n);
+        MP_ENSURE(is_sound, err, MP_IO, "rank %d of %d has sent a message other than its measurements", k, n);
     }
     return MP_OK;
 }
@@ -74,6 +74,6 @@ mp_status mp_rank_reports_exchange(const mp_train_request *r, const mp_execution
     mp_communicator *world = r->execution.world;
     MP_ENSURE(report->ranks = mp_alloc((size_t)world->n, sizeof own), err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, report->ranks, mp_execution_ranks(e)->collectives.timeout,
-                                      "what the ranks have measured", err));
+                                      "the exchange of measurements", err));
     return mp_rank_reports_check(report->ranks, world->n, err);
 }

@@ -30,7 +30,8 @@ static mp_status list_operators(const finder *f, mp_company company, mp_error *e
     for (size_t k = 0; k < p->n_nodes; k++)
         if (mp_program_does(p, (int)k, MP_TASK_FORWARD)) own[mp_program_binding(p, (int)k)->op] = 1;
     const mp_piece piece = {(char *)f->runs, (char *)own, (int64_t)n * f->stages.n};
-    return mp_communicator_gather(company.world, &f->stages, -1, &piece, 1, company.timeout, "what each stage runs", err);
+    return mp_communicator_gather(company.world, &f->stages, -1, &piece, 1, company.timeout, "the exchange of stage programs",
+                                  err);
 }
 
 static bool *needs_of(const finder *f, int tensor, int stage)

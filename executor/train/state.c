@@ -144,13 +144,13 @@ static mp_status save_folder(const saving *s, const char *folder, int64_t step, 
     memcpy(name, save.name, sizeof name);
     MP_CHECK(meet(s, st, name, sizeof name, err));
     MP_ENSURE(*name && memchr(name, 0, sizeof name) && !strchr(name, '/'), err, MP_IO,
-              "rank 0 has sent something else than the name of the save");
+              "rank 0 has sent a message other than the name of the save");
     st = checksums ? write_part(s, folder, name, checksum, err) : MP_NO_MEMORY(err);
     MP_CHECK(meet(s, st, NULL, 0, err));
     MP_CHECK(mp_communicator_exchange(s->world, checksum, sizeof checksum, checksums,
                                       mp_execution_company(s->execution).timeout, "the checksums of a save", err));
     for (int k = 0; k < s->world->n; k++)
-        MP_ENSURE(!checksums[k][MP_CHECKSUM_TEXT - 1], err, MP_IO, "rank %d has sent something else than a checksum", k);
+        MP_ENSURE(!checksums[k][MP_CHECKSUM_TEXT - 1], err, MP_IO, "rank %d has sent a message other than a checksum", k);
     st = is_first ? commit(s, &save, checksums, err) : MP_OK;
     return meet(s, st, NULL, 0, err);
 }
@@ -189,9 +189,9 @@ mp_status mp_state_save(const char *path, const mp_program *p, mp_execution *e, 
 static mp_status match(const mp_checkpoint *file, const char *key, const char *wanted, mp_error *err)
 {
     const char *is = mp_checkpoint_metadatum(file, key);
-    if (!is) return MP_FAIL(err, MP_PARSE, "the file does not say its %s, so it is no saved training", key);
+    if (!is) return MP_FAIL(err, MP_PARSE, "the file does not name its %s, so it is not a saved training state", key);
     if (!strcmp(is, wanted)) return MP_OK;
-    return MP_FAIL(err, MP_PARSE, "the file was saved with the %s %.64s, and this is %s", key, is, wanted);
+    return MP_FAIL(err, MP_PARSE, "the file was saved with the %s %.64s, but this training has %s", key, is, wanted);
 }
 
 static mp_status restore(const mp_checkpoint *file, const mp_program *p, mp_execution *e, const item *i, mp_error *err)
@@ -237,7 +237,7 @@ mp_status mp_state_resume(const char *path, const mp_program *p, mp_execution *e
     MP_CHECK(match(file, "seed", seed, err));
     const char *text = mp_checkpoint_metadatum(file, "step");
     const int64_t at = text ? strtoll(text, &end, 10) : -1;
-    MP_ENSURE(at >= 0 && !*end, err, MP_PARSE, "the file does not say at which step it was saved");
+    MP_ENSURE(at >= 0 && !*end, err, MP_PARSE, "the file does not name the step at which it was saved");
     MP_CHECK(mp_holders_of(p, e, false, pool, &holders, err));
     MP_CHECK(list_items(p, &holders, 1, pool, &all, err));
     for (size_t k = 0; k < all.n; k++) MP_CHECK(restore(file, p, e, &all.list[k], err));

@@ -321,7 +321,7 @@ mp_status mp_train_turns(const mp_train_request *requests, size_t n, mp_turns *o
 {
     MP_CLEARED_BY(turns_clear) turns t = {.n = n};
     int64_t touched;
-    MP_ENSURE(n, err, MP_INVALID, "turns need trainings");
+    MP_ENSURE(n, err, MP_INVALID, "there are no trainings to alternate");
     MP_CHECK(start_turns(&t, requests, err));
     MP_CHECK(run_turns(&t, err));
     touched = t.backend->touched(t.backend, t.arena, MP_UNUSED_BYTE, t.report.arena_bytes);

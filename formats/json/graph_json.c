@@ -104,7 +104,7 @@ static mp_status read_list(struct reader *r, const mp_json_record *row, const ch
         int64_t id;
         MP_CHECK(mp_json_element_int(row, key, array, i, &id));
         int s = mp_ids_find(&r->ids, id);
-        if (s < 0) return mp_json_record_fail(row, "\"%s\" names storage %lld, which is not there", key, (long long)id);
+        if (s < 0) return mp_json_record_fail(row, "\"%s\" names storage %lld, which does not exist", key, (long long)id);
         if (r->seen[s] == r->n_lists && !strcmp(key, "reads")) continue;
         r->seen[s] = r->n_lists;
         (*list)[count++] = s;
@@ -130,7 +130,7 @@ static mp_status read_pairs(struct reader *r, const mp_json_record *row, const m
         MP_CHECK(mp_json_element_int(row, "in_place", pair, 1, &to));
         pairs[i] = (mp_in_place){mp_ids_find(&r->ids, from), mp_ids_find(&r->ids, to)};
         if (pairs[i].from < 0 || pairs[i].to < 0)
-            return mp_json_record_fail(row, "\"in_place\"[%zu] names a storage that is not there", i);
+            return mp_json_record_fail(row, "\"in_place\"[%zu] names a storage that does not exist", i);
     }
     for (size_t i = 0; i < n_inherited; i++)
         if (mp_pair_is_inherited(alternative, base->in_place[i])) pairs[n++] = base->in_place[i];
@@ -221,7 +221,7 @@ static mp_status read_forward_of(struct reader *r, const json_t *nodes)
         MP_CHECK(mp_json_get_int(&row, "forward_of", true, &id));
         r->graph->nodes[i].forward_of = mp_ids_find(&ids, id);
         if (r->graph->nodes[i].forward_of < 0)
-            MP_CHECK(mp_json_record_fail(&row, "\"forward_of\" names node %lld, which is not there", (long long)id));
+            MP_CHECK(mp_json_record_fail(&row, "\"forward_of\" names node %lld, which does not exist", (long long)id));
     }
     return MP_OK;
 }

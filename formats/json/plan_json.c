@@ -66,7 +66,7 @@ static mp_status refuse_hash(const struct reader *r, const mp_json_record *top, 
         used += (size_t)n;
     }
     json_decref(graph);
-    return MP_FAIL(r->err, MP_INVALID, "the plan is for the graph '%.60s' with hash %.60s, and this is '%.60s' with hash %s%s",
+    return MP_FAIL(r->err, MP_INVALID, "the plan is for the graph '%.60s' with hash %.60s, but this is '%.60s' with hash %s%s",
                    r->plan->graph_name, hash, r->graph->name, r->graph->hash, why);
 }
 

@@ -107,7 +107,7 @@ mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_opti
 mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
                                mp_error *err)
 {
-    MP_ENSURE(mp_round_up(alignment, graph->alignment, &alignment), err, MP_INVALID, "an alignment of %lld bytes",
-              (long long)alignment);
+    MP_ENSURE(mp_round_up(alignment, graph->alignment, &alignment), err, MP_INVALID,
+              "the alignment is %lld bytes, but it must be 1 or more", (long long)alignment);
     return lay_out_tier(graph, plan, tier, alignment, NULL, out, err);
 }

@@ -24,7 +24,7 @@ static mp_status make_circle(const mp_arena_half *half, int64_t delay, int64_t p
     const int64_t *starts = half->starts;
     for (size_t t = 0; t <= n_steps; t++)
         MP_ENSURE(starts[t] >= 0 && starts[t] <= period && (!t || starts[t] >= starts[t - 1]), err, MP_INVALID,
-                  "step %zu begins at %lld, which is before the one before it or after the period of %lld", t,
+                  "step %zu begins at %lld, which is before the previous step or after the period of %lld", t,
                   (long long)starts[t], (long long)period);
     c->n = n_steps + (starts[n_steps] < period);
     c->order = mp_pool_alloc(pool, c->n, sizeof *c->order);

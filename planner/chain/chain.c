@@ -210,7 +210,7 @@ mp_status mp_run_chain(mp_search *search, mp_error *err)
         for (int i = 0; i < n; i++) is_new &= memcmp(ends[i], ends[n], (size_t)boundaries->n * sizeof **ends) != 0;
         n += n_ends > 0 && is_new;
     }
-    MP_ENSURE(n > 0, err, MP_NOT_APPLICABLE, "%s is no chain: nothing cuts it in two", graph->name);
+    MP_ENSURE(n > 0, err, MP_NOT_APPLICABLE, "%s is not a chain: no tensor splits it into two parts", graph->name);
     for (int i = 0; i < n; i++) MP_CHECK(search_chain(search, boundaries, ends[i], (mp_search_moves(search) - 1) / n, err));
     return MP_OK;
 }

@@ -150,7 +150,7 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
     x->repeatable |= x->computes_again & mp_exact_one(v);
     for (size_t k = 0; k < node->n_alternatives; k++) {
         MP_ENSURE(alternatives_agree(r, v, &node->alternatives[k]), r->err, MP_NOT_APPLICABLE,
-                  "%s: its forms differ in the sums, carried gradients or parameters that they make",
+                  "%s: its alternatives write different sums, carried gradients or parameters",
                   mp_node_label(r->graph, v).text);
         read_alternative(r, v, (int)k, pairs, &alternatives[k]);
         out->always_read &= alternatives[k].reads;
@@ -159,7 +159,7 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
         if (alternatives[k].ticks < out->least_ticks && !alternatives[k].returns) out->least_ticks = alternatives[k].ticks;
     }
     MP_ENSURE(!(x->repeatable & mp_exact_one(v)) || !(out->writes & x->lasting), r->err, MP_NOT_APPLICABLE,
-              "%s can run again and makes a carried gradient", mp_node_label(r->graph, v).text);
+              "%s can be recomputed, but it writes a carried gradient", mp_node_label(r->graph, v).text);
     if (x->optional & mp_exact_one(v)) out->least_ticks = 0;
     x->least_ticks += out->least_ticks;
     return MP_OK;

@@ -229,7 +229,7 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
         m->n_places += graph->nodes[i].phase != MP_PHASE_UPDATE;
         backward |= graph->nodes[i].phase == MP_PHASE_BACKWARD;
     }
-    MP_ENSURE(backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    MP_ENSURE(backward, err, MP_NOT_APPLICABLE, "%s has no backward phase, so there is nothing to recompute", graph->name);
     m->n_stages = first ? n_stages : m->n_places;
     /* with too many stages of the integer programme, the arrays of column numbers would need more memory than the columns */
     MP_ENSURE((size_t)m->n_stages <= 64 * most_columns / (graph->n_nodes + graph->n_storages) + 1, err, MP_NOT_APPLICABLE,

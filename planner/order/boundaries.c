@@ -41,7 +41,8 @@ mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error
         if (graph->nodes[i].phase == MP_PHASE_FORWARD) b->node[b->n++] = (int)i;
         backward |= graph->nodes[i].phase == MP_PHASE_BACKWARD;
     }
-    MP_ENSURE(b->n > 0 && backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    MP_ENSURE(b->n > 0 && backward, err, MP_NOT_APPLICABLE, "%s has no backward phase, so there is nothing to recompute",
+              graph->name);
     find_lifetimes(b);
     *out = b;
     pool = NULL;

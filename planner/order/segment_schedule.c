@@ -104,7 +104,7 @@ static mp_status order_forward(schedule *x, mp_error *err)
         for (size_t k = 0; k < alternative->n_reads; k++) {
             const int s = alternative->reads[k], from = writer[s] - 1;
             const bool is_static = mp_storage_is_static(&graph->storages[s]);
-            MP_ENSURE(is_static || from >= 0, err, MP_NOT_APPLICABLE, "%s reads %s, which no forward node has made",
+            MP_ENSURE(is_static || from >= 0, err, MP_NOT_APPLICABLE, "%s reads %s, which no forward node produces",
                       graph->nodes[i].name, graph->storages[s].name);
             MP_ENSURE(from < 0 || x->rank[from] < x->rank[i], err, MP_INVALID, "%s reads %s from a later segment",
                       graph->nodes[i].name, graph->storages[s].name);
@@ -362,7 +362,7 @@ mp_status mp_segment_schedule(const mp_graph *graph, const int *segment, int n_s
     MP_CLEARED_BY(release) schedule x = {.graph = graph, .segment = segment, .n_segments = n_segments};
     bool any = false;
     for (size_t i = 0; i < graph->n_nodes; i++) any |= is_backward(&graph->nodes[i]);
-    MP_ENSURE(any, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    MP_ENSURE(any, err, MP_NOT_APPLICABLE, "%s has no backward phase, so there is nothing to recompute", graph->name);
     MP_ENSURE(n_segments >= 1, err, MP_INVALID, "a schedule of %d segments", n_segments);
     MP_ENSURE(allocate(&x, keep), err, MP_NOMEM, "out of memory for a schedule of %zu nodes", graph->n_nodes);
     MP_CHECK(order_forward(&x, err));

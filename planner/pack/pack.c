@@ -181,7 +181,7 @@ mp_status mp_pack_bound(const mp_pack_problem *problem, int64_t *bytes, mp_error
         if (events[k].size < 0)
             live += events[k].size;
         else
-            MP_ENSURE(mp_add(live, events[k].size, &live), err, MP_INVALID, "the sizes are more than can be counted");
+            MP_ENSURE(mp_add(live, events[k].size, &live), err, MP_INVALID, "the sum of the sizes is more than can be counted");
         if (live > most) most = live;
     }
     *bytes = most;
@@ -192,12 +192,13 @@ static mp_status check_alone(const mp_pack_problem *problem, size_t k, int64_t c
 {
     const mp_pack_item *item = &problem->items[k];
     MP_ENSURE(item->offset >= 0 && item->offset % item->alignment == 0, err, MP_REFUTED,
-              "item %zu lies at %lld, which is no multiple of %lld", k, (long long)item->offset, (long long)item->alignment);
-    MP_ENSURE(item->fixed < 0 || item->offset == item->fixed, err, MP_REFUTED, "item %zu lies at %lld instead of %lld", k,
-              (long long)item->offset, (long long)item->fixed);
+              "item %zu has the offset %lld, which is not a multiple of %lld", k, (long long)item->offset,
+              (long long)item->alignment);
+    MP_ENSURE(item->fixed < 0 || item->offset == item->fixed, err, MP_REFUTED, "item %zu has the offset %lld instead of %lld",
+              k, (long long)item->offset, (long long)item->fixed);
     for (int p = item->piece; p < item->piece + item->n_pieces; p++)
         MP_ENSURE(problem->pieces[p].size <= capacity && item->offset <= capacity - problem->pieces[p].size, err, MP_REFUTED,
-                  "item %zu at %lld ends above %lld", k, (long long)item->offset, (long long)capacity);
+                  "item %zu with the offset %lld ends above %lld", k, (long long)item->offset, (long long)capacity);
     return MP_OK;
 }
 

@@ -46,15 +46,15 @@ static mp_status check_item(const mp_pack_problem *problem, size_t k, int64_t *s
     MP_ENSURE(item->piece >= 0 && item->n_pieces > 0 && (size_t)item->piece + (size_t)item->n_pieces <= problem->n_pieces, err,
               MP_INVALID, "item %zu has no pieces", k);
     MP_ENSURE(item->alignment >= 1 && item->fixed >= -1, err, MP_INVALID,
-              "item %zu: the alignment has to be at least 1, the offset not below 0", k);
+              "item %zu: the alignment must be 1 or more, and the offset 0 or more", k);
     MP_ENSURE(item->fixed < 0 || item->fixed % item->alignment == 0, err, MP_INVALID,
-              "item %zu: offset %lld is no multiple of %lld", k, (long long)item->fixed, (long long)item->alignment);
+              "item %zu: the offset %lld is not a multiple of %lld", k, (long long)item->fixed, (long long)item->alignment);
     int64_t largest = 0;
     for (int p = 0; p < item->n_pieces; p++) {
         const mp_pack_piece *piece = &problem->pieces[item->piece + p];
         MP_ENSURE(piece->begin < piece->end && piece->size > 0 && (!p || piece[-1].end <= piece->begin), err, MP_INVALID,
-                  "item %zu: its life from %lld to %lld of %lld bytes", k, (long long)piece->begin, (long long)piece->end,
-                  (long long)piece->size);
+                  "item %zu: a lifetime from %lld to %lld with %lld bytes is invalid", k, (long long)piece->begin,
+                  (long long)piece->end, (long long)piece->size);
         if (piece->size > largest) largest = piece->size;
     }
     MP_ENSURE(mp_add(*sum, largest, sum) && mp_add(*sum, item->alignment, sum) &&

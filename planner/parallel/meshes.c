@@ -334,8 +334,8 @@ static mp_status search(hunt *x)
 {
     MP_CHECK(list_all(x));
     MP_ENSURE(x->found->n, x->err, MP_INVALID,
-              "no mesh of %lld devices multiplies out: given dimensions have to divide %lld, and ep the experts, the network "
-              "has to have a block for each stage, and the global batch of %lld has to be a multiple of dp times shard",
+              "no mesh of %lld devices is possible. Given dimensions must divide %lld, and ep the experts. Each stage needs a "
+              "block. The global batch of %lld must be a multiple of dp times shard",
               (long long)x->request->devices, (long long)x->request->devices, (long long)x->request->global_batch);
     qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_bound);
     for (size_t k = 0; k < x->found->n; k++) MP_CHECK(judge(x, &x->found->choices[k], limit_of(x)));

@@ -23,7 +23,7 @@ static mp_status take_begins(mp_pipeline *x, const int *begins, mp_error *err)
     for (int q = 0; q < x->n_stages; q++) {
         const bool ascends = q ? begins[q] > begins[q - 1] : begins[q] == 0;
         MP_ENSURE(ascends && begins[q] < x->n_blocks, err, MP_INVALID,
-                  "stages begin at ascending blocks, the first at 0, and %d is not one of %d blocks in that order", begins[q],
+                  "stages must begin at ascending blocks, the first at 0; block %d of %d breaks this order", begins[q],
                   x->n_blocks);
         x->begins[q] = begins[q];
     }
@@ -104,7 +104,7 @@ static mp_status check_flow(const mp_pipeline *x, mp_error *err)
             const bool is_forward = p >= 0 && g->nodes[p].phase == MP_PHASE_FORWARD;
             bool is_late = p >= 0 && x->stage[p] >= 0 && (is_forward ? x->stage[p] > x->stage[v] : x->stage[p] < x->stage[v]);
             for (int i = g->adders_start[s]; i < g->adders_start[s + 1]; i++) is_late |= x->stage[g->adders[i]] < x->stage[v];
-            MP_ENSURE(!is_late, err, MP_UNSUPPORTED, "%s of stage %d would wait for %s, which a stage makes later",
+            MP_ENSURE(!is_late, err, MP_UNSUPPORTED, "%s of stage %d waits for %s, which a later stage produces",
                       mp_node_label(g, v).text, x->stage[v], mp_storage_label(g, s).text);
         }
     }
@@ -142,7 +142,7 @@ mp_status mp_pipeline_new(const mp_pipeline_request *r, mp_pipeline **out, mp_er
                        .n_blocks = load->n_blocks,
                        .n_stages = r->shape.n_ranks * r->shape.n_chunks};
     MP_ENSURE(x->n_stages <= x->n_blocks, err, MP_INVALID,
-              "the network has %d block%s between which it could be cut, and %d stages are asked for", x->n_blocks,
+              "the network can be cut into %d block%s at most, but %d stages are requested; choose fewer stages", x->n_blocks,
               x->n_blocks == 1 ? "" : "s", x->n_stages);
     x->begins = mp_pool_alloc(pool, (size_t)x->n_stages + 1, sizeof *x->begins);
     x->stage = mp_pool_alloc(pool, r->graph->n_nodes, sizeof *x->stage);

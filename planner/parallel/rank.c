@@ -123,8 +123,8 @@ mp_status mp_rank_check(const mp_rank *rank, const mp_step *steps, size_t n, mp_
     MP_CHECK(mp_rank_held_bytes(rank, steps, n, bytes, err));
     for (int c = 0; c < rank->shape.n_chunks; c++)
         MP_ENSURE(bytes[c] <= rank->held_bytes[c], err, MP_REFUTED,
-                  "other micro-batches keep %lld bytes while one runs, and %lld are held for them", (long long)bytes[c],
-                  (long long)rank->held_bytes[c]);
+                  "the other micro-batches keep %lld bytes while one runs, but only %lld bytes are reserved for them",
+                  (long long)bytes[c], (long long)rank->held_bytes[c]);
     return MP_OK;
 }
 
@@ -163,13 +163,14 @@ mp_status mp_rank_hold(mp_rank *rank, const int64_t *bytes, mp_error *err)
     for (size_t c = 0; c < n; c++) {
         int64_t room;
         MP_ENSURE(mp_round_up(bytes[c], rank->graph->alignment, &room) && room < INT64_MAX / 4, err, MP_INVALID,
-                  "what waits is too large");
+                  "the stash of the waiting micro-batches is too large");
         more[c] = room - (rank->held_bytes[c] - held->bytes);
         rank->held_bytes[c] = room;
         if (bytes[c] < least) least = bytes[c];
     }
     held->payload_bytes = least;
-    MP_ENSURE(mp_round_up(least, rank->graph->alignment, &held->bytes), err, MP_INVALID, "what waits is too large");
+    MP_ENSURE(mp_round_up(least, rank->graph->alignment, &held->bytes), err, MP_INVALID,
+              "the stash of the waiting micro-batches is too large");
     for (size_t c = 0; c < n; c++) more[c] -= held->bytes;
     if (n > 1) widen(rank, more);
     return mp_graph_finish(rank->graph, err);

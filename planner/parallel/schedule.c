@@ -21,17 +21,15 @@ mp_status mp_schedule_check(const mp_pipeline_shape *s, mp_error *err)
 {
     const bool interleaves = s->schedule == MP_SCHEDULE_INTERLEAVED;
     MP_ENSURE(s->n_ranks >= 1 && s->n_chunks >= 1 && s->n_micro_batches >= 1, err, MP_INVALID,
-              "a pipeline has at least one stage, one chunk and one micro-batch");
+              "a pipeline needs at least one stage, one chunk and one micro-batch");
     MP_ENSURE(interleaves || s->n_chunks == 1, err, MP_INVALID,
-              "only the schedule interleaved gives a rank several chunks, and "
-              "%d are asked for under %s",
-              s->n_chunks, mp_schedule_name(s->schedule));
+              "only the schedule interleaved gives a rank several chunks, but %d are requested with %s", s->n_chunks,
+              mp_schedule_name(s->schedule));
     MP_ENSURE(!interleaves || s->n_chunks > 1, err, MP_INVALID,
-              "the schedule interleaved gives each rank at least two chunks of the network");
+              "the schedule interleaved needs at least two chunks of the network per rank");
     MP_ENSURE(
         !interleaves || s->n_micro_batches % s->n_ranks == 0, err, MP_INVALID,
-        "the schedule interleaved runs micro-batches in groups of as many as there are ranks, and %lld are not a multiple "
-        "of %d",
+        "the schedule interleaved needs a multiple of the number of ranks as micro-batches, but %lld is not a multiple of %d",
         (long long)s->n_micro_batches, s->n_ranks);
     return MP_OK;
 }

@@ -23,22 +23,22 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
     for (size_t t = 0; t < plan->n_steps; t++) {
         mp_step step = plan->steps[t];
         MP_ENSURE(step.node >= 0 && (size_t)step.node < graph->n_nodes, err, MP_REFUTED,
-                  "step %zu runs node number %d, which is not there", t, step.node);
+                  "step %zu runs node number %d, which does not exist", t, step.node);
         MP_ENSURE(step.alternative >= 0 && (size_t)step.alternative < graph->nodes[step.node].n_alternatives, err, MP_REFUTED,
                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, step.node).text, step.alternative);
         bool again = runs[step.node]++ > 0;
         const bool returns = graph->nodes[step.node].alternatives[step.alternative].returns;
         computed[step.node] += !returns;
-        MP_ENSURE(again || !returns, err, MP_REFUTED, "step %zu: %s returns what it has not computed yet", t,
+        MP_ENSURE(again || !returns, err, MP_REFUTED, "step %zu: %s returns a storage that it has not computed yet", t,
                   mp_node_label(graph, step.node).text);
         MP_ENSURE(!plan->recompute || plan->recompute[t] == again, err, MP_REFUTED,
                   "step %zu: run %zu of %s is marked %srecompute", t, runs[step.node], mp_node_label(graph, step.node).text,
-                  again ? "as no " : "as ");
+                  again ? "as not a " : "as ");
         if (!again) alternatives[step.node] = step.alternative;
         const mp_alternative *taken = graph->nodes[step.node].alternatives;
         MP_ENSURE(
             step.alternative == alternatives[step.node] || returns || !mp_node_has_algorithms(&graph->nodes[step.node]), err,
-            MP_REFUTED, "step %zu: %s runs with the algorithm '%s', and first ran with '%s'; one is for all its runs", t,
+            MP_REFUTED, "step %zu: %s runs with the algorithm '%s' after '%s'; all runs of a node need the same algorithm", t,
             mp_node_label(graph, step.node).text, taken[step.alternative].algorithm, taken[alternatives[step.node]].algorithm);
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -46,7 +46,7 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
         const bool is_optional = node->flags & MP_NODE_OPTIONAL;
         const bool repeatable = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE) && !is_optional;
         MP_ENSURE(runs[i] >= 1 || is_optional, err, MP_REFUTED, "%s never runs", mp_node_label(graph, (int)i).text);
-        MP_ENSURE(computed[i] <= 1 || repeatable, err, MP_REFUTED, "%s runs %zu times, and %s once",
+        MP_ENSURE(computed[i] <= 1 || repeatable, err, MP_REFUTED, "%s runs %zu times, but %s once",
                   mp_node_label(graph, (int)i).text, computed[i], is_optional ? "may run at most" : "must run");
     }
     return MP_OK;
@@ -80,7 +80,7 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
         if (graph->nodes[node].phase != MP_PHASE_UPDATE) continue;
         const bool brings_state = mp_copy_way_of(graph, node, plan->steps[t].alternative) == MP_COPY_IN;
         MP_ENSURE(graph->fuse != MP_FUSE_NONE || last_backward < t + 1 || brings_state, err, MP_REFUTED,
-                  "step %zu: %s updates before the end of backward, and the graph says fuse none", t,
+                  "step %zu: %s updates before the end of backward, but the graph has fuse none", t,
                   mp_node_label(graph, node).text);
         for (size_t i = 0; i < alternative->n_writes; i++) {
             int s = alternative->writes[i];
@@ -105,13 +105,13 @@ static mp_status check_waits(const mp_graph *graph, const mp_plan *plan, mp_erro
         const mp_step step = plan->steps[t];
         const int channel = graph->nodes[step.node].alternatives[step.alternative].channel;
         if (!step.until) continue;
-        MP_ENSURE(channel != MP_CHANNEL_COMPUTE, err, MP_REFUTED, "step %zu: %s is issued beside others, and runs on compute",
-                  t, mp_node_label(graph, step.node).text);
-        MP_ENSURE(step.until > (int)t, err, MP_REFUTED,
-                  "step %zu: %s runs on the %s until step %d, which does not come after it", t,
-                  mp_node_label(graph, step.node).text, graph->channels[channel], step.until);
+        MP_ENSURE(channel != MP_CHANNEL_COMPUTE, err, MP_REFUTED,
+                  "step %zu: %s is issued asynchronously, but it runs on the compute channel", t,
+                  mp_node_label(graph, step.node).text);
+        MP_ENSURE(step.until > (int)t, err, MP_REFUTED, "step %zu: %s runs on the %s until step %d, which is not a later step",
+                  t, mp_node_label(graph, step.node).text, graph->channels[channel], step.until);
         MP_ENSURE(step.until <= (int)plan->n_steps, err, MP_REFUTED,
-                  "step %zu: %s runs on the %s, and nothing waits for it: there are only %zu steps", t,
+                  "step %zu: %s runs on the %s, but no step waits for it: there are only %zu steps", t,
                   mp_node_label(graph, step.node).text, graph->channels[channel], plan->n_steps);
     }
     return MP_OK;
@@ -134,9 +134,10 @@ static mp_status refute_missing_free(const mp_graph *graph, const mp_replay *rep
 {
     const mp_instance *x = &replay->instances[instance];
     if (x->end == x->begin + 1)
-        return MP_FAIL(err, MP_REFUTED, "step %d does not free %s, which it makes and nothing reads before it is made again",
-                       x->begin, mp_storage_label(graph, x->storage).text);
-    return MP_FAIL(err, MP_REFUTED, "step %d does not free %s, which ends there", x->end - 1,
+        return MP_FAIL(err, MP_REFUTED,
+                       "step %d does not free %s, which it produces and no step reads before the next production", x->begin,
+                       mp_storage_label(graph, x->storage).text);
+    return MP_FAIL(err, MP_REFUTED, "step %d does not free %s, which ends in this step", x->end - 1,
                    mp_storage_label(graph, x->storage).text);
 }
 
@@ -151,13 +152,13 @@ static mp_status refute_free(const mp_graph *graph, const mp_plan *plan, const m
     if (next < replay->start[s + 1] && replay->instances[next].end <= t) return refute_missing_free(graph, replay, next, err);
     for (int k = replay->start[s]; k < replay->start[s + 1] && replay->instances[k].begin <= t; k++) at = &replay->instances[k];
     if (at && user >= 0 && user < at->end)
-        return MP_FAIL(err, MP_REFUTED,
-                       "step %d frees %s, which does not end there: step %d, %s, reads it, and nothing makes it again before",
-                       t, mp_storage_label(graph, s).text, user, mp_node_label(graph, plan->steps[user].node).text);
+        return MP_FAIL(err, MP_REFUTED, "step %d must not free %s: step %d, %s, reads it without a recomputation in between", t,
+                       mp_storage_label(graph, s).text, user, mp_node_label(graph, plan->steps[user].node).text);
     if (at && at->end <= t)
-        return MP_FAIL(err, MP_REFUTED, "step %d frees %s, which does not end there: it ended in step %d", t,
+        return MP_FAIL(err, MP_REFUTED, "step %d must not free %s: its last use is in step %d", t,
                        mp_storage_label(graph, s).text, at->end - 1);
-    return MP_FAIL(err, MP_REFUTED, "step %d frees %s, which does not end there", t, mp_storage_label(graph, s).text);
+    return MP_FAIL(err, MP_REFUTED, "step %d must not free %s: it does not end in this step", t,
+                   mp_storage_label(graph, s).text);
 }
 
 static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
@@ -170,7 +171,7 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
         for (int i = plan->frees_start[t]; i < plan->frees_start[t + 1]; i++) {
             int s = plan->frees[i];
             MP_ENSURE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
-                      "step %d frees storage number %d, which is not there", t, s);
+                      "step %d frees storage number %d, which does not exist", t, s);
             /* the plan lists frees by step, and the instances of a storage are sorted by step too, so one index per storage is
              * enough */
             if (next[s] == replay->start[s + 1] || replay->instances[next[s]].end != t + 1)
@@ -206,18 +207,18 @@ static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, c
     }
     for (size_t i = 0; i < plan->n_checkpoints; i++) {
         const int s = plan->checkpoints[i];
-        MP_ENSURE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED, "checkpoint %zu is no storage of the graph", i);
+        MP_ENSURE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED, "checkpoint %zu is not a storage of the graph", i);
         const char *name = graph->storages[s].name;
         const int which = name[0] ? mp_names_find(names, name) : s;
         MP_ENSURE(which >= 0 && counts[which].found, err, MP_REFUTED,
-                  "%s is listed as a checkpoint, and no backward node reads its first production",
+                  "%s is listed as a checkpoint, but no backward node reads its first production",
                   mp_storage_label(graph, s).text);
         MP_ENSURE(counts[which].listed++ < counts[which].found, err, MP_REFUTED, "%s is listed as a checkpoint twice",
                   mp_storage_label(graph, s).text);
     }
     for (int s = 0; s < (int)graph->n_storages; s++)
         MP_ENSURE(!counts[s].found || counts[s].listed, err, MP_REFUTED,
-                  "%s is kept from forward to backward, and missing among the checkpoints", mp_storage_label(graph, s).text);
+                  "%s is kept from forward to backward, but the list of checkpoints lacks it", mp_storage_label(graph, s).text);
     return MP_OK;
 }
 
@@ -316,11 +317,11 @@ static mp_status check_claims(const mp_graph *graph, const mp_plan *plan, const 
     MP_CHECK(check_checkpoints(graph, plan, replay, err));
     MP_CHECK(check_baseline(graph, plan, err));
     MP_ENSURE(plan->floor_bytes <= replay->peak_bytes, err, MP_REFUTED,
-              "the plan claims that nothing fits below %lld bytes, and itself fits into %lld", (long long)plan->floor_bytes,
+              "the plan claims that no plan needs less than %lld bytes, but it needs %lld itself", (long long)plan->floor_bytes,
               (long long)replay->peak_bytes);
     MP_ENSURE(!(plan->lower_bound_seconds > seconds * (1 + 1e-9)), err, MP_REFUTED,
-              "the plan claims that nothing takes less than %.17g seconds, and itself takes %.17g", plan->lower_bound_seconds,
-              seconds);
+              "the plan claims that no plan takes less than %.17g seconds, but it takes %.17g itself",
+              plan->lower_bound_seconds, seconds);
     if (plan->n_places) {
         MP_CHECK(mp_check_places(graph, plan, MP_TIER_DEVICE, replay, &arena_bytes, err));
         if (plan->arena_bytes >= 0) MP_CHECK(check_bytes("an arena_bytes", arena_bytes, plan->arena_bytes, err));
@@ -339,7 +340,7 @@ mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *er
 {
     MP_OWNED_BY(mp_replay_free) mp_replay *replay = NULL;
     MP_ENSURE(!plan->graph_hash[0] || !strcmp(plan->graph_hash, graph->hash), err, MP_INVALID,
-              "the plan is for the graph '%s' with hash %s, and this is '%s' with hash %s",
+              "the plan is for the graph '%s' with hash %s, but this is '%s' with hash %s",
               plan->graph_name ? plan->graph_name : "", plan->graph_hash, graph->name, graph->hash);
     MP_ENSURE(plan->n_steps < INT32_MAX, err, MP_REFUTED, "the plan's %zu steps are too many", plan->n_steps);
     MP_CHECK(check_runs(graph, plan, err));

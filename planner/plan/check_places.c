@@ -89,19 +89,19 @@ static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *
             continue;
         }
         MP_ENSURE(order == 0 || !is_shifted, err, MP_REFUTED,
-                  "the offset of %s says it begins in step %d; it begins in step %d", place_label(graph, plan, place).text,
-                  place->begin, needs[i].begin);
-        MP_ENSURE(order == 0, err, MP_REFUTED, "the offset of %s from step %d belongs to no instance, or stands twice",
+                  "the offset of %s claims that it begins in step %d; it begins in step %d",
+                  place_label(graph, plan, place).text, place->begin, needs[i].begin);
+        MP_ENSURE(order == 0, err, MP_REFUTED, "the offset of %s from step %d belongs to no instance, or is listed twice",
                   place_label(graph, plan, place).text, place->begin);
         int64_t bytes =
             place->storage < 0 ? replay->alternatives[place->begin]->workspace_bytes : graph->storages[place->storage].bytes;
         MP_ENSURE(place->end == needs[i].end, err, MP_REFUTED,
-                  "the offset of %s from step %d says it ends in step %d; it ends in step %d",
+                  "the offset of %s from step %d claims that it ends in step %d; it ends in step %d",
                   place_label(graph, plan, place).text, place->begin, place->end - 1, needs[i].end - 1);
-        MP_ENSURE(place->bytes == bytes, err, MP_REFUTED, "the offset of %s from step %d says %lld bytes; it has %lld",
+        MP_ENSURE(place->bytes == bytes, err, MP_REFUTED, "the offset of %s from step %d claims %lld bytes; it has %lld",
                   place_label(graph, plan, place).text, place->begin, (long long)place->bytes, (long long)bytes);
         MP_ENSURE(place->offset >= 0 && place->offset % alignment == 0, err, MP_REFUTED,
-                  "the offset %lld of %s from step %d is no multiple of %lld", (long long)place->offset,
+                  "the offset %lld of %s from step %d is not a multiple of %lld", (long long)place->offset,
                   place_label(graph, plan, place).text, place->begin, (long long)alignment);
         MP_ENSURE(place->offset <= INT64_MAX - bytes, err, MP_REFUTED, "the offset %lld of %s from step %d is too large",
                   (long long)place->offset, place_label(graph, plan, place).text, place->begin);
@@ -210,9 +210,9 @@ mp_status mp_check_places(const mp_graph *graph, const mp_plan *whole, int tier,
     for (size_t j = 0; j < n; j++) {
         const mp_place *p = &plan->places[j];
         MP_ENSURE(p->begin >= 0 && (size_t)p->begin < replay->n_steps, err, MP_REFUTED,
-                  "offset %zu begins in step %d, which is not there", j, p->begin);
+                  "offset %zu begins in step %d, which does not exist", j, p->begin);
         MP_ENSURE(p->storage >= -1 && p->storage < (int)graph->n_storages, err, MP_REFUTED,
-                  "offset %zu is of storage number %d, which is not there", j, p->storage);
+                  "offset %zu belongs to storage number %d, which does not exist", j, p->storage);
         places[j] = (struct life){p->storage, p->begin, p->end, (int)j};
     }
     MP_CHECK(list_needs(graph, tier, replay, &needs, &n_needs, err));

@@ -97,7 +97,7 @@ static mp_status use_next(const struct history *h, struct busy *busy, int *n, st
         if (x.step == use.step || (!changes && !x.changes)) continue;
         /* steps on one channel run one after the other, so they do not conflict */
         if (x.channel == channel && (!changes || mp_storage_is_static(&h->graph->storages[s]))) continue;
-        snprintf(why, sizeof why, ", which %s beside it %s; the wait for that is at step %d",
+        snprintf(why, sizeof why, ", which %s %s concurrently; the wait is at step %d",
                  x.channel == MP_CHANNEL_SECOND_STREAM ? "an update" : h->graph->channels[x.channel],
                  x.changes ? "changes" : "still reads", x.until);
         return refute(h, use.step, changes ? "changes" : "reads", s, why);
@@ -132,11 +132,11 @@ static mp_status replay_storage(struct history *h, int s)
         switch (h->uses[u].kind) {
         case READ:
             if (is_static && graph->writer[s] >= 0 && !produced && graph->nodes[h->steps[t].node].phase != MP_PHASE_UPDATE)
-                return refute(h, t, "reads", s, ", which nothing has produced");
+                return refute(h, t, "reads", s, ", which no earlier step has produced");
             if (is_static) continue;
             if (n_adders && n_added < n_adders && (produced || !storage->carried))
                 return refute(h, t, "reads", s, " before all nodes have added to it");
-            if (!now) return refute(h, t, "reads", s, ", which nothing has produced");
+            if (!now) return refute(h, t, "reads", s, ", which no earlier step has produced");
             if (graph->nodes[h->steps[t].node].phase == MP_PHASE_BACKWARD && (int)r->n_instances == n_before + 1)
                 r->checkpoint[s] = true;
             break;
@@ -282,8 +282,7 @@ static mp_status check_workspaces(const struct history *h)
     for (size_t t = 0; t < h->replay->n_steps; t++)
         if (h->steps[t].until &&
             (__builtin_add_overflow(total, h->replay->alternatives[t]->workspace_bytes, &total) || total > INT64_MAX / 4))
-            return MP_FAIL(h->err, MP_REFUTED, "step %zu: the steps that run beside others need more bytes than can be counted",
-                           t);
+            return MP_FAIL(h->err, MP_REFUTED, "step %zu: the concurrent steps need more bytes than can be counted", t);
     return MP_OK;
 }
 

@@ -108,8 +108,8 @@ mp_status mp_run_lower_set(mp_search *search, mp_error *err)
     for (size_t i = 0; i < n_nodes; i++) backward |= x.graph->nodes[i].phase == MP_PHASE_BACKWARD;
     MP_CHECK(mp_dag_build(x.graph, &dag, err));
     x.dag = dag;
-    MP_ENSURE(backward && x.dag->n_vertices > 0, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for",
-              x.graph->name);
+    MP_ENSURE(backward && x.dag->n_vertices > 0, err, MP_NOT_APPLICABLE,
+              "%s has no backward phase, so there is nothing to recompute", x.graph->name);
     int64_t *ticks = mp_pool_alloc(pool, (size_t)x.dag->n_vertices, sizeof *ticks);
     int64_t *needed_bytes = mp_pool_alloc(pool, (size_t)x.dag->n_vertices, sizeof *needed_bytes);
     x.segment = mp_pool_alloc(pool, n_nodes, sizeof *x.segment);

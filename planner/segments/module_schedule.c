@@ -87,7 +87,7 @@ mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, cons
         MP_CHECK(run_again(&x, all[t].node, err));
         MP_CHECK(push(&x, all[t].node, err));
     }
-    MP_ENSURE(any, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    MP_ENSURE(any, err, MP_NOT_APPLICABLE, "%s has no backward phase, so there is nothing to recompute", graph->name);
     return mp_updates_place(graph, x.steps, x.n, steps, n, err);
 }
 

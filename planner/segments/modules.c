@@ -318,7 +318,7 @@ static mp_status run(mp_search *search, mp_error *err)
     MP_CHECK(mp_modules_new(request->graph, &modules, err));
     x.modules = modules;
     const size_t n = (size_t)x.modules->n;
-    MP_ENSURE(n > 0, err, MP_NOT_APPLICABLE, "the operators of %s are in no modules: their names have no slashes",
+    MP_ENSURE(n > 0, err, MP_NOT_APPLICABLE, "the operators of %s belong to no module: their names contain no slashes",
               request->graph->name);
     x.chosen = mp_pool_alloc(pool, n, sizeof *x.chosen);
     x.trial = mp_pool_alloc(pool, n, sizeof *x.trial);
@@ -332,7 +332,7 @@ static mp_status run(mp_search *search, mp_error *err)
 }
 
 const mp_solver mp_modules_solver = {.name = "modules",
-                                     .summary = "which modules to wrap in torch.utils.checkpoint",
+                                     .summary = "the modules to wrap in torch.utils.checkpoint",
                                      .source = "",
                                      .run = run,
                                      .monotone = false,

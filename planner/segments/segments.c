@@ -44,7 +44,7 @@ static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_
 {
     for (size_t i = 0; i < n; i++) {
         const int s = checkpoints[i];
-        MP_ENSURE(s >= 0 && (size_t)s < b->graph->n_storages, err, MP_INVALID, "a checkpoint is no storage of %s",
+        MP_ENSURE(s >= 0 && (size_t)s < b->graph->n_storages, err, MP_INVALID, "a checkpoint is not a storage of %s",
                   b->graph->name);
         if (mp_storage_is_static(&b->graph->storages[s])) continue;
         MP_ENSURE(b->birth[s] >= 0, err, MP_INVALID, "the checkpoint %s is not computed by the forward pass",
@@ -233,7 +233,7 @@ mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     size_t n_steps = 0;
     MP_ENSURE(!graph->has_copies, err, MP_NOT_APPLICABLE,
-              "%s copies tensors, or exchanges them with other ranks, beside compute, and segments do not", graph->name);
+              "%s copies or exchanges tensors during computation, which the solver segments does not support", graph->name);
     MP_CHECK(mp_boundaries_new(graph, &boundaries, err));
     MP_CHECK(list_schedule(boundaries, checkpoints, n, &steps, &n_steps, err));
     MP_CHECK(mp_timeline_build(graph, steps, n_steps, &timeline, err));

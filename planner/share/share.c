@@ -57,23 +57,24 @@ static void keep_best(frontier *f)
 
 static mp_status check(const mp_share_request *r, mp_error *err)
 {
-    MP_ENSURE(r->n_jobs && r->capacity_bytes >= 0, err, MP_INVALID, "a split needs jobs, and a capacity");
+    MP_ENSURE(r->n_jobs && r->capacity_bytes >= 0, err, MP_INVALID, "a split needs jobs and a capacity");
     for (size_t i = 0; i < r->n_jobs; i++) {
         const mp_share_job *job = &r->jobs[i];
-        MP_ENSURE(job->n && job->n <= MP_SHARE_MOST_SUMS, err, MP_INVALID, "job %zu has %zu options", i + 1, job->n);
+        MP_ENSURE(job->n && job->n <= MP_SHARE_MOST_SUMS, err, MP_INVALID, "job %zu has %zu options, which is out of range",
+                  i + 1, job->n);
         const mp_share_option *o = job->options;
         MP_ENSURE(job->static_bytes >= 0 && o[0].bytes >= job->static_bytes && o[job->n - 1].ticks >= 0, err, MP_INVALID,
-                  "job %zu has an option of fewer than no bytes or ticks", i + 1);
+                  "job %zu has an option with fewer than 0 bytes or ticks", i + 1);
         for (size_t k = 1; k < job->n; k++)
             MP_ENSURE(o[k].bytes > o[k - 1].bytes && o[k].ticks < o[k - 1].ticks, err, MP_INVALID,
-                      "option %zu of job %zu has no more bytes, or no fewer ticks, than the one before", k + 1, i + 1);
+                      "option %zu of job %zu must have more bytes and fewer ticks than the previous option", k + 1, i + 1);
     }
     return MP_OK;
 }
 
 static mp_status too_large(mp_error *err)
 {
-    return MP_FAIL(err, MP_LIMIT, "bytes or ticks of the jobs together do not fit in 63 bits");
+    return MP_FAIL(err, MP_LIMIT, "the sum of the bytes or ticks of the jobs does not fit in 63 bits");
 }
 
 /* ---- jobs that run at the same time: their bytes add up. Depending on the goal, the sum or the maximum of their ticks is

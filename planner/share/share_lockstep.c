@@ -166,7 +166,7 @@ mp_status mp_share_offset_of(const mp_share_profile *first, const mp_share_profi
         extremes_of(both[j], &least[j], &most[j]);
     }
     const int64_t period = period_of(first);
-    MP_ENSURE(period == period_of(second), err, MP_INVALID, "the profiles are not equally long");
+    MP_ENSURE(period == period_of(second), err, MP_INVALID, "the profiles have different lengths");
     MP_ENSURE(second->n <= MP_SHARE_MOST_SUMS / first->n, err, MP_LIMIT, "the profiles have too many levels");
     MP_OWNED arc *arcs = mp_alloc(2 * first->n * second->n, sizeof *arcs);
     MP_ENSURE(arcs, err, MP_NOMEM, "out of memory for %zu pairs of levels", first->n * second->n);

@@ -17,7 +17,7 @@
 
 enum { INTERFACE = 1, MOST_NAME = 32, HOST = 1 };
 
-#define NO_HANDLE "there is no handle"
+#define NO_HANDLE "the handle is NULL"
 
 struct mp_planning {
     mp_error err;
@@ -97,7 +97,7 @@ static mp_status begin(mp_planning *planning, bool has_texts)
 {
     if (!planning) return MP_INVALID;
     mp_error *err = mp_planning_error(planning);
-    return has_texts ? MP_OK : MP_FAIL(err, MP_INVALID, "a text of the call is missing");
+    return has_texts ? MP_OK : MP_FAIL(err, MP_INVALID, "a text argument of the call is NULL");
 }
 
 /* Starts a function that changes the graph. Fails if the graph has been finished. */
@@ -113,7 +113,7 @@ static mp_status begin_node(mp_planning *planning, int node, bool has_texts, mp_
 {
     MP_CHECK(begin_change(planning, has_texts));
     if (node < 0 || (size_t)node >= planning->graph->n_nodes)
-        return MP_FAIL(&planning->err, MP_INVALID, "there is no node number %d", node);
+        return MP_FAIL(&planning->err, MP_INVALID, "node number %d does not exist", node);
     *out = &planning->graph->nodes[node];
     return MP_OK;
 }
@@ -167,7 +167,7 @@ int mp_planning_add_node(mp_planning *planning, const char *name, const char *op
 
 static mp_status connect_in_place(mp_planning *planning, mp_alternative *alternative, const int *storages, size_t n)
 {
-    if (n % 2) return MP_FAIL(&planning->err, MP_INVALID, "in-place pairs of %zu storages", n);
+    if (n % 2) return MP_FAIL(&planning->err, MP_INVALID, "in-place pairs need an even number of storages, not %zu", n);
     mp_in_place *pairs = mp_pool_alloc(planning->graph->pool, n / 2, sizeof *pairs);
     if (!pairs) return MP_NO_MEMORY(&planning->err);
     for (size_t i = 0; i < n / 2; i++) pairs[i] = (mp_in_place){storages[2 * i], storages[2 * i + 1]};
@@ -180,10 +180,10 @@ mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, 
 {
     mp_node *found;
     MP_CHECK(begin_node(planning, node, how, &found));
-    if (!storages && n) return MP_FAIL(&planning->err, MP_INVALID, "there is no list of %zu storages", n);
+    if (!storages && n) return MP_FAIL(&planning->err, MP_INVALID, "the list of %zu storages is NULL", n);
     for (size_t k = 0; k < n; k++)
         if (storages[k] < 0 || (size_t)storages[k] >= planning->graph->n_storages)
-            return MP_FAIL(&planning->err, MP_INVALID, "there is no storage number %d", storages[k]);
+            return MP_FAIL(&planning->err, MP_INVALID, "storage number %d does not exist", storages[k]);
     mp_alternative *a = found->alternatives;
     if (!strcmp(how, "in_place")) return connect_in_place(planning, a, storages, n);
     const struct {
@@ -199,7 +199,7 @@ mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, 
         *rows[k].n = n;
         return MP_OK;
     }
-    return MP_FAIL(&planning->err, MP_INVALID, "a node cannot have '%s'", how);
+    return MP_FAIL(&planning->err, MP_INVALID, "a node has no list '%s'; choose reads, writes, adds or in_place", how);
 }
 
 mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag)
@@ -271,15 +271,15 @@ mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t
     mp_status st = begin_search(planning);
     if (st != MP_OK) return st;
     mp_error *err = &planning->err;
-    MP_ENSURE(link && (storages || !n), err, MP_INVALID, "a link, or a list of %zu storages, is missing", n);
+    MP_ENSURE(link && (storages || !n), err, MP_INVALID, "the link, or the list of %zu storages, is NULL", n);
     const mp_link *row = link_of(link);
     MP_ENSURE(row, err, MP_INVALID, "there is no link '%s' to the host's memory", link);
-    MP_ENSURE(isfinite(bytes_per_second) && bytes_per_second >= 0, err, MP_INVALID, "a link has no rate of %g bytes a second",
-              bytes_per_second);
-    MP_ENSURE(planning->graph->n_tiers == 1, err, MP_INVALID, "the graph '%s' has copies", planning->graph->name);
+    MP_ENSURE(isfinite(bytes_per_second) && bytes_per_second >= 0, err, MP_INVALID,
+              "a link cannot have a rate of %g bytes per second", bytes_per_second);
+    MP_ENSURE(planning->graph->n_tiers == 1, err, MP_INVALID, "the graph '%s' already has copies", planning->graph->name);
     for (size_t k = 0; k < n; k++)
         MP_ENSURE(storages[k] >= 0 && (size_t)storages[k] < planning->graph->n_storages, err, MP_INVALID,
-                  "there is no storage number %d", storages[k]);
+                  "storage number %d does not exist", storages[k]);
     mp_link way = *row;
     if (bytes_per_second > 0) way.out_bytes_per_second = way.in_bytes_per_second = bytes_per_second;
     const int none = -1;
@@ -308,7 +308,7 @@ static mp_status set_fuse(mp_planning *planning, const char *value)
     const int fuse = mp_fuse_find(value);
     MP_CHECK(begin_change(planning, true));
     if (fuse != MP_FUSE_NONE && fuse != MP_FUSE_BACKWARD)
-        return MP_FAIL(&planning->err, MP_INVALID, "updates cannot be fused into '%s' here: there are 'none' and 'backward'",
+        return MP_FAIL(&planning->err, MP_INVALID, "updates cannot be fused into '%s' here; choose 'none' or 'backward'",
                        value);
     planning->graph->fuse = (mp_fuse)fuse;
     return MP_OK;
@@ -341,7 +341,7 @@ mp_status mp_planning_set(mp_planning *planning, const char *option, const char 
     else if (!strcmp(option, "host_bytes") && is_number)
         request->tier_bytes[HOST] = (int64_t)number;
     else
-        return MP_FAIL(&planning->err, MP_INVALID, "a search cannot have %s=%s", option, value);
+        return MP_FAIL(&planning->err, MP_INVALID, "the search option %s=%s is unknown or invalid", option, value);
     return MP_OK;
 }
 
@@ -370,7 +370,7 @@ static mp_status take_answer(mp_planning *planning, const mp_answer *answer, int
     }
     if (answer->plan) return MP_OK;
     return MP_FAIL(&planning->err, MP_INFEASIBLE,
-                   "no plan found within %lld bytes; the smallest found needs %lld, and none less than %lld",
+                   "no plan found within %lld bytes; the smallest plan found needs %lld, and no plan needs less than %lld",
                    (long long)budget_bytes, (long long)answer->smallest->peak_bytes, (long long)answer->floor_bytes);
 }
 
@@ -412,11 +412,11 @@ mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp
     MP_CHECK(begin_search(planning));
     mp_error *err = &planning->err;
     const mp_graph *graph = planning->graph;
-    if (!plan) return MP_FAIL(err, MP_INVALID, "there is no plan");
+    if (!plan) return MP_FAIL(err, MP_INVALID, "the plan is NULL");
     answer.floor_bytes = plan->floor_bytes;
     MP_CHECK(mp_plan_check(graph, plan, err));
     MP_CHECK(mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &own, err));
-    MP_ENSURE(fits_host(planning, own), err, MP_INVALID, "the plan has %lld bytes on the host",
+    MP_ENSURE(fits_host(planning, own), err, MP_INVALID, "the plan needs %lld bytes on the host, which is over the limit",
               (long long)own->tiers[HOST].peak_bytes);
     answer.stopped = own->cut_short = plan->cut_short;
     own->floor_bytes = plan->floor_bytes;

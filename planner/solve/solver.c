@@ -231,12 +231,13 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
                         .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
 
     MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", name);
-    MP_ENSURE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
+    MP_ENSURE(request->budget_bytes >= 0, err, MP_INVALID, "the budget is %lld bytes, but it must be 0 or more",
+              (long long)request->budget_bytes);
     MP_ENSURE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
-              "solver %s takes no list of checkpoints", solver->name);
+              "solver %s does not accept a list of checkpoints", solver->name);
     MP_ENSURE(graph->n_nodes > 0, err, MP_INVALID, "%s has no nodes", graph->name);
     MP_ENSURE(!solver->wants_copies || graph->has_copies, err, MP_NOT_APPLICABLE,
-              "solver %s copies tensors to another memory, and %s has none", solver->name, graph->name);
+              "solver %s copies tensors to another memory, but %s has none; add --offload", solver->name, graph->name);
     mp_bound_report_init(&search.first_report);
     mp_bound_report_init(&search.proof_report);
     mp_search_begin(&search);
@@ -287,7 +288,7 @@ static mp_status check_floor(mp_problem *problem, const mp_plan *plan, mp_error 
     if (plan->floor_bytes < 0) return MP_OK;
     MP_CHECK(mp_problem_floor(problem, &floor_bytes, NULL, err));
     MP_ENSURE(plan->floor_bytes <= floor_bytes, err, MP_REFUTED,
-              "the plan claims that nothing fits below %lld bytes; what is proved is %lld", (long long)plan->floor_bytes,
+              "the plan claims that no plan needs less than %lld bytes; the proved bound is %lld", (long long)plan->floor_bytes,
               (long long)floor_bytes);
     return MP_OK;
 }
@@ -337,8 +338,8 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
         proved = seconds_of(graph, ticks);
     }
     MP_ENSURE(plan->lower_bound_seconds <= proved * (1 + 1e-9), err, MP_REFUTED,
-              "the plan claims that nothing takes less than %.17g seconds; what is proved is %.17g", plan->lower_bound_seconds,
-              proved);
+              "the plan claims that no plan takes less than %.17g seconds; the proved bound is %.17g",
+              plan->lower_bound_seconds, proved);
     return MP_OK;
 }
 
@@ -348,7 +349,7 @@ mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool 
     const char *covers = plan->bound_covers ? plan->bound_covers : "";
     const bool keeps_order = !strcmp(covers, mp_bound_orders_text(MP_BOUND_THIS_ORDER));
     MP_ENSURE(!covers[0] || keeps_order || !strcmp(covers, mp_bound_orders_text(MP_BOUND_ANY_ORDER)), err, MP_REFUTED,
-              "the plan's bound covers \"%.60s\"; there are \"%s\" and \"%s\"", covers,
+              "the plan's bound covers \"%.60s\", but it must be \"%s\" or \"%s", covers,
               mp_bound_orders_text(MP_BOUND_ANY_ORDER), mp_bound_orders_text(MP_BOUND_THIS_ORDER));
     MP_CHECK(mp_problem_new(graph, &problem, err));
     MP_CHECK(check_floor(problem, plan, err));

@@ -233,7 +233,7 @@ mp_status mp_state_check_room(const mp_request *request, mp_error *err)
     const mp_graph *graph = request->graph;
     for (int m = 1; m < (int)graph->n_tiers; m++)
         MP_ENSURE(!request->tier_bytes[m] || mp_graph_static_bytes_in(graph, m) <= request->tier_bytes[m], err, MP_INVALID,
-                  "the optimizer state takes %lld bytes of the tier '%.60s', of which there are %lld",
+                  "the optimizer state needs %lld bytes of the tier '%.60s', which has %lld",
                   (long long)mp_graph_static_bytes_in(graph, m), graph->tiers[m], (long long)request->tier_bytes[m]);
     return MP_OK;
 }

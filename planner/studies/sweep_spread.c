@@ -91,7 +91,7 @@ mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points
     MP_OWNED_BY(mp_boundaries_free) mp_boundaries *boundaries = NULL;
     MP_ENSURE(most >= 2, err, MP_INVALID, "%zu points", most);
     MP_ENSURE(!graph->has_copies, err, MP_NOT_APPLICABLE,
-              "%s copies tensors, or exchanges them with other ranks, beside compute, and segments do not", graph->name);
+              "%s copies or exchanges tensors during computation, which the solver segments does not support", graph->name);
     MP_CHECK(mp_boundaries_new(graph, &boundaries, err));
     MP_OWNED bool *ends = mp_alloc((size_t)boundaries->n, sizeof *ends);
     MP_OWNED mp_spread_point *found = mp_alloc(most + 1, sizeof *found);

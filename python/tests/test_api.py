@@ -106,12 +106,12 @@ def test_batches_that_are_tried(least: int, step: int) -> None:
 def test_a_batch_of_one_that_cannot_be_trained_is_told() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
     with pytest.raises(
-        memplan.MemplanError, match=r"(?s)fit begins with a batch of 1; BatchNorm needs a larger least=.*more than 1 value"
+        memplan.MemplanError, match=r"(?s)fit starts with a batch of 1, but BatchNorm needs a larger least=.*more than 1 value"
     ):
         memplan.fit(model, lambda n: (torch.randn(n, 4),), "1MiB")
-    with pytest.raises(memplan.MemplanError, match=r"least=9 is above most=8"):
+    with pytest.raises(memplan.MemplanError, match=r"least=9 is larger than most=8"):
         memplan.fit(model, lambda n: (torch.randn(n, 4),), "1MiB", least=9, most=8)
-    with pytest.raises(memplan.MemplanError, match=r"step=0 is no batch"):
+    with pytest.raises(memplan.MemplanError, match=r"step=0 is not a batch"):
         memplan.fit(model, lambda n: (torch.randn(n, 4),), "1MiB", step=0)
 
 
@@ -187,7 +187,7 @@ def test_an_impossible_budget_is_our_exception_alone() -> None:
     torch._dynamo.reset()
     with pytest.raises(memplan.BudgetError, match=r"^a budget of"):
         torch.compile(model, backend="memplan", options={"budget": "1KiB"})(*inputs)
-    with pytest.raises(memplan.BudgetError, match="is no budget"):
+    with pytest.raises(memplan.BudgetError, match="is not a budget"):
         memplan.compile(networks.make("tied")[0], "a lot")(*networks.make("tied")[1])
     torch._dynamo.reset()
     with pytest.warns(memplan.FallbackWarning, match="it runs with the smallest"):

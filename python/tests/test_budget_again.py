@@ -190,7 +190,7 @@ def test_what_is_beside_a_step_is_planned_for_without_a_capture(captures: list[i
     model, inputs = networks.make("convolutions")
     eager = copy.deepcopy(model)
     memplan.compile(model, "min+60%")
-    with pytest.warns(memplan.FallbackWarning, match="the next step is planned with that"):
+    with pytest.warns(memplan.FallbackWarning, match="the next step is planned with this memory"):
         (model(*inputs) + model(*inputs)).backward()
     model.zero_grad()
     (model(*inputs) + model(*inputs)).backward()

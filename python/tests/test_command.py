@@ -68,14 +68,14 @@ def test_inputs_as_people_write_them() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "'nothing' is no input"),
-        ("8,3", "'8,3' is no input: inputs are written as in"),
-        ("(8,3), 4", "'4' is no input"),
-        ("(8,-3)", r"'-3' in \(8,-3\) is no size"),
-        ("(8) float33", "'float33' is no type"),
-        ("(8) float32 <4", "<4 is for whole numbers, and float32 are none"),
-        ("(8) <0", "no whole number <0"),
-        ("a=(8), (8)", r"\(8\) has no name and comes after a="),
+        ("", "'nothing' is not an input"),
+        ("8,3", "'8,3' is not an input: inputs are written like"),
+        ("(8,3), 4", "'4' is not an input"),
+        ("(8,-3)", r"'-3' in \(8,-3\) is not a size"),
+        ("(8) float33", "'float33' is not a PyTorch type"),
+        ("(8) float32 <4", "<4 applies to whole numbers only, not to float32"),
+        ("(8) <0", "<0 leaves no whole number"),
+        ("a=(8), (8)", r"\(8\) is positional, but it follows the named input a="),
     ],
 )
 def test_inputs_that_cannot_be_read(text: str, sentence: str) -> None:
@@ -113,12 +113,12 @@ def test_parameters_gradients_state_and_remedies(builds: Path, capsys: pytest.Ca
 def test_a_batch_begins_where_it_can_be_trained(builds: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["fit", "builds:normed", "--inputs", "(N,4)", "--budget", "20KiB", "--device", "a100"]
     assert main(asked) == 2
-    assert "--least begins with a larger one" in capsys.readouterr().err
+    assert "start with a larger N by --least" in capsys.readouterr().err
     assert main([*asked, "--least", "2", "--step", "3"]) == 0
     n = int(capsys.readouterr().out.split()[2])
     assert n > 2 and n % 3 == 2
     assert main([*asked, "--least", "0"]) == 1
-    assert "least=0 is no batch" in capsys.readouterr().err
+    assert "least=0 is not a batch" in capsys.readouterr().err
 
 
 def test_a_plan_and_its_files(builds: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,22 +146,26 @@ def test_the_largest_batch_is_fits(builds: Path, capsys: pytest.CaptureFixture[s
     [
         ("nosuch.module:build --inputs (2)", 2, "there is no module 'nosuch' in this folder"),
         ("builds.deeper:build --inputs (2)", 2, "there is no module 'builds.deeper'"),
-        ("builds --inputs (2)", 2, "'builds' names no model: package.module:build does"),
+        ("builds --inputs (2)", 2, "'builds' does not name a model; use package.module:build"),
         ("builds:tide --inputs (2)", 2, "builds has no 'tide'; it has 'tied'"),
-        ("builds:number --inputs (2)", 2, "builds:number is of type int, and neither"),
-        ("builds:torch.zeros.__class__.__name__.upper --inputs (2)", 2, "() gives a str, and no torch.nn.Module"),
+        ("builds:number --inputs (2)", 2, "builds:number has the type int, but it must be"),
+        (
+            "builds:torch.zeros.__class__.__name__.upper --inputs (2)",
+            2,
+            "() returns a str, but it must return a torch.nn.Module",
+        ),
         ("builds:fails --inputs (2)", 1, "fails() fails: ValueError: no weights here"),
         (
             "broken:build --inputs (2)",
             1,
             "broken cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this_name'",
         ),
-        ("builds:ByName --inputs (2,3)", 2, "the model does not take these inputs: TypeError: "),
-        ("builds:tied --inputs (2,3),(2,3)", 2, "the model does not take these inputs: RuntimeError: "),
+        ("builds:ByName --inputs (2,3)", 2, "the model does not accept these inputs: TypeError: "),
+        ("builds:tied --inputs (2,3),(2,3)", 2, "the model does not accept these inputs: RuntimeError: "),
         ("builds:tied --inputs (N,3)", 2, "an input has N in its shape"),
         ("builds:tied --inputs (2,3) --optimizer AdamX", 2, "torch.optim has no optimizer 'AdamX'"),
-        ("builds:tied --inputs (32,64),(32,64) --device h1000", 1, "'h1000' is no device that is known"),
-        ("builds:tied --inputs (32,64),(32,64) --budget lots", 1, "'lots' is no budget"),
+        ("builds:tied --inputs (32,64),(32,64) --device h1000", 1, "'h1000' is an unknown device"),
+        ("builds:tied --inputs (32,64),(32,64) --budget lots", 1, "'lots' is not a budget"),
     ],
 )
 def test_one_sentence_and_a_status(
@@ -178,4 +182,4 @@ def test_in_a_process_of_its_own(builds: Path) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.join(tests, "..", "src"), tests])}
     asked = [sys.executable, "-m", "memplan", "estimate", "builds:tied", "--inputs", "(6,3)", "--device", "h100"]
     done = subprocess.run(asked, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 2 and done.stdout == "" and "does not take these inputs" in done.stderr
+    assert done.returncode == 2 and done.stdout == "" and "does not accept these inputs" in done.stderr

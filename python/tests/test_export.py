@@ -127,9 +127,9 @@ def test_checkpoints_are_taken_out_again() -> None:
     eager_peak = peak_of_step(model, inputs)
     found.apply(model)
     assert peak_of_step(model, inputs) < 0.9 * eager_peak
-    with pytest.raises(memplan.MemplanError, match="are in a model already"):
+    with pytest.raises(memplan.MemplanError, match="are already in a model"):
         found.apply(model)
-    with pytest.raises(memplan.MemplanError, match="in this model already"):
+    with pytest.raises(memplan.MemplanError, match="this model already contains"):
         found.measure(model, inputs)
     with torch.no_grad():
         assert torch.equal(model.eval()(*inputs), copy.deepcopy(model)(*inputs))

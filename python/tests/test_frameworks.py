@@ -79,7 +79,7 @@ def fresh() -> None:
 
 def test_what_the_callback_counts_is_not_given_twice() -> None:
     for name in ("optimizer", "accumulate"):
-        with pytest.raises(memplan.MemplanError, match=f"{name}= is counted by the callback"):
+        with pytest.raises(memplan.MemplanError, match=f"the callback counts {name}= itself"):
             Counted("1GiB", {name: True})
 
 
@@ -326,5 +326,5 @@ class TestLightning:
         with pytest.raises(memplan.MemplanError, match="sharded by FSDP"):
             refuse(SimpleNamespace(strategy=SimpleNamespace(model=sharded)), module)
         module._compiler_ctx = {}
-        with pytest.raises(memplan.MemplanError, match="the plain module"):
+        with pytest.raises(memplan.MemplanError, match="pass the original module"):
             refuse(SimpleNamespace(strategy=SimpleNamespace(model=module)), module)

@@ -27,9 +27,9 @@ from memplan.plan.options import Options
     "given", [-5, True, None, float("nan"), 1.5, b"8GiB", [], "", "nan%", "-5%", "9" * 5000, "9" * 400 + "%"]
 )
 def test_what_is_no_budget_is_a_sentence(given: Any) -> None:
-    with pytest.raises(memplan.BudgetError, match="is no budget"):
+    with pytest.raises(memplan.BudgetError, match="is not a budget"):
         resolve(given, 1000, lambda: 100, lambda: 5)
-    with pytest.raises(memplan.MemplanError, match="is no number of bytes"):
+    with pytest.raises(memplan.MemplanError, match="is not a number of bytes"):
         only_bytes(given)
 
 
@@ -37,7 +37,7 @@ def test_what_is_no_budget_is_a_sentence(given: Any) -> None:
 def test_a_budget_beyond_all_counting_is_any(given: Any) -> None:
     assert resolve(given, 1000, lambda: 100, lambda: 5) == MOST_BYTES
     if isinstance(given, int):  # C would take (1 << 64) + 5 as 5
-        with pytest.raises(memplan.MemplanError, match="is no number of bytes"):
+        with pytest.raises(memplan.MemplanError, match="is not a number of bytes"):
             memplan.estimate(*networks.make("convolutions"), reserve=given)
 
 
@@ -127,10 +127,10 @@ def test_files_are_named_by_any_path(tmp_path: Path) -> None:
 def test_what_is_no_library_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Path(os.environ["MEMPLAN_LIBRARY"]).read_bytes()
     wrong: dict[str, str] = {
-        str(tmp_path): "is no file",
+        str(tmp_path): "is not a file",
         str(tmp_path / "none.so"): "No such file",
         "libm.so.6": "is too old for this package",
-        "/dev/zero": "is no file",
+        "/dev/zero": "is not a file",
         "x" * 5000: "cannot be loaded",
     }
     for name, text in {
@@ -141,9 +141,9 @@ def test_what_is_no_library_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mo
         "other": whole[:18] + b"?" * 99,
     }.items():
         (tmp_path / name).write_bytes(text)
-        wrong[str(tmp_path / name)] = "is cut off" if name == "cut" else "cannot be loaded"
+        wrong[str(tmp_path / name)] = "is truncated" if name == "cut" else "cannot be loaded"
     os.mkfifo(tmp_path / "pipe")
-    wrong[str(tmp_path / "pipe")] = "is no file"
+    wrong[str(tmp_path / "pipe")] = "is not a file"
     for path, sentence in wrong.items():
         monkeypatch.setenv("MEMPLAN_LIBRARY", path)
         with pytest.raises(memplan.errors.LibraryError, match=sentence):

@@ -132,7 +132,7 @@ def test_what_is_left_of_the_budget_is_used(monkeypatch: pytest.MonkeyPatch) -> 
 
 @needs_hook
 def test_what_does_not_come_within_the_budget_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.warns(memplan.FallbackWarning, match=r"over its budget of .* with Inductor, after 2 rounds"):
+    with pytest.warns(memplan.FallbackWarning, match=r"exceeds its budget of .* with Inductor, after 2 rounds"):
         report, _ = fitted(monkeypatch, [1 << 20] * 3, "floor+50%")
     assert report.measured_bytes > report.budget_bytes
 

@@ -290,13 +290,13 @@ def test_blocks_that_differ_are_captured_each() -> None:
 @pytest.mark.parametrize(
     "mesh, sentence",
     [
-        ({"shard": 2.0}, '"shard" is how many ranks there are, a whole number from 1 on, not 2.0'),
+        ({"shard": 2.0}, '"shard" is a number of ranks from 1, not 2.0'),
         ({"shard": True}, "not True"),
-        ({"dp": 0}, "a whole number from 1 on, not 0"),
-        ({"batch": 8}, "a mesh has no 'batch'"),
-        ({"tp": 8}, "tp_plan= says which"),
-        ({}, "a mesh is written as"),
-        (8, "a mesh is written as"),
+        ({"dp": 0}, "is a number of ranks from 1, not 0"),
+        ({"batch": 8}, "a mesh has no dimension 'batch'"),
+        ({"tp": 8}, "needs tp_plan="),
+        ({}, "a mesh must be written like"),
+        (8, "a mesh must be written like"),
     ],
 )
 def test_refused(mesh: Any, sentence: str) -> None:
@@ -308,10 +308,10 @@ def test_refused(mesh: Any, sentence: str) -> None:
 @pytest.mark.parametrize(
     "tp_plan, sentence",
     [
-        ({}, "tp_plan= splits no parameter of it"),
-        (lambda model, ranks: None, "tp_plan= splits no parameter of it"),
-        (lambda model, ranks: model.nowhere, "cannot be split by its tp_plan=: .*nowhere"),
-        ({"layers.0.up": 4}, "cannot be split by its tp_plan="),
+        ({}, "tp_plan= splits none of its parameters"),
+        (lambda model, ranks: None, "tp_plan= splits none of its parameters"),
+        (lambda model, ranks: model.nowhere, "tp_plan= cannot split this model: .*nowhere"),
+        ({"layers.0.up": 4}, "tp_plan= cannot split this model"),
     ],
 )
 def test_refused_plans_of_operators(tp_plan: Any, sentence: str) -> None:
@@ -321,9 +321,9 @@ def test_refused_plans_of_operators(tp_plan: Any, sentence: str) -> None:
 
 def test_refused_where_there_are_others() -> None:
     with fake_ranks(4):
-        with pytest.raises(memplan.MemplanError, match=r"a process group of 4 ranks \(fake\) is there already"):
+        with pytest.raises(memplan.MemplanError, match=r"already has a process group of 4 ranks \(fake\)"):
             on({"shard": 8}, Perceptron(), numbers(0, 0))
-        with pytest.raises(memplan.MemplanError, match="leave out mesh="):
+        with pytest.raises(memplan.MemplanError, match="omit mesh="):
             on({"shard": 4}, sharded(Perceptron), numbers(0, 0))
 
 
@@ -334,4 +334,4 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a rank of shard 4 (4 in all), 3 blocks gathered one at a time" in said
     assert "Sharded Param" in said and "on shard 8" in said
     assert main([*asked, "--mesh", "shard=four"]) == 2
-    assert "'shard=four' is no mesh" in capsys.readouterr().err
+    assert "'shard=four' is not a mesh" in capsys.readouterr().err

@@ -97,12 +97,12 @@ def advice(network: str, budget: str, **options: Any) -> str:
 
 def test_what_would_help_is_about_the_numbers() -> None:
     at_ease, tight = advice("convolutions", "100%"), advice("convolutions", "min")
-    assert "less memory: this plan takes" in at_ease and "less extra time" not in at_ease
+    assert "less memory: this plan needs" in at_ease and "less extra time" not in at_ease
     assert "less extra time" in tight and "less memory" not in tight
     assert "of the peak are parameters" in advice("tied", "100%", reserve="1GiB")
     with torch.device("meta"):
         wide = memplan.estimate(nn.Linear(2048, 2048), (torch.empty(1, 2048),), device="h100", budget="100%")
-    assert "memplan.TrainStep lets go of each" in "\n".join(what_would_help(wide.graph))
+    assert "memplan.TrainStep frees each gradient" in "\n".join(what_would_help(wide.graph))
     assert "memplan.TrainStep" not in at_ease
 
 

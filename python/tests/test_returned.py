@@ -66,7 +66,7 @@ def test_what_is_planned_is_the_most_of_what_was_seen() -> None:
         trained(model, step, x)
         planned.append(model.memplan.planned_bytes)
     assert planned[0] == planned[1] < planned[2] == planned[3] == model.memplan.graph.most_bytes
-    assert "is there until the end" not in str(model.memplan)
+    assert "live until the end" not in str(model.memplan)
 
 
 def test_the_report_says_what_was_let_go_of() -> None:
@@ -76,7 +76,7 @@ def test_the_report_says_what_was_let_go_of() -> None:
     loss.backward()
     logits = ROWS * WORDS * 4
     assert model.memplan.graph.most_bytes - model.memplan.planned_bytes == 2 * logits
-    assert "is there until the end" in str(model.memplan)
+    assert "live until the end" in str(model.memplan)
 
 
 def test_a_loss_alone_is_not_followed() -> None:

@@ -364,13 +364,13 @@ def test_without_a_plan_state_comes_for_one_update_after_the_other(monkeypatch: 
 
 
 def test_the_hosts_memory_is_too_small() -> None:
-    inputs, sentence = batch(), "the optimizer's state takes 216.00 KiB of the host's memory, and offload= is 200.00 KiB"
+    inputs, sentence = batch(), "the optimizer's state needs 216.00 KiB of host memory, but offload= is 200.00 KiB"
     pair = moved(offload="200KiB")
     with pytest.raises(memplan.MemplanError, match=sentence):
         pair.step(*inputs)
     assert not pair.ours.state
     pair.eager_step(*inputs)
-    with pytest.warns(memplan.FallbackWarning, match="state and what is held of earlier ones have 216.00 KiB"):
+    with pytest.warns(memplan.FallbackWarning, match="state and the buffers of earlier states use 216.00 KiB"):
         pair.ours.load_state_dict(copy.deepcopy(pair.theirs.state_dict()))
     with pytest.raises(memplan.MemplanError, match=sentence):
         pair.step(*inputs)
@@ -385,7 +385,7 @@ def test_refusals() -> None:
     model = wide(3)
     with pytest.raises(memplan.MemplanError, match="offload_state=True needs offload="):
         memplan.TrainStep(model, nn.functional.mse_loss, ADAM(model.parameters()), offload_state=True)
-    with pytest.raises(memplan.MemplanError, match="offload=0 is no memory"):
+    with pytest.raises(memplan.MemplanError, match="offload=0 provides no host memory"):
         memplan.TrainStep(model, nn.functional.mse_loss, ADAM(model.parameters()), offload=0)
     elsewhere = moved()
     weight = next(elsewhere.model.parameters())
@@ -396,5 +396,5 @@ def test_refusals() -> None:
 
 def test_no_state_is_large_enough() -> None:
     plain = moved(lambda p: torch.optim.SGD(p, lr=0.1))
-    with pytest.warns(memplan.FallbackWarning, match="offload_state=True moves nothing: no tensor of SGD's state"):
+    with pytest.warns(memplan.FallbackWarning, match="offload_state=True has no effect: no tensor of SGD's state"):
         plain.check(*batch())

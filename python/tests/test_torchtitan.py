@@ -160,9 +160,9 @@ said(lambda: plain(torch.ones(1, 2)))
 def test_what_the_eager_policy_does_not_plan_is_said() -> None:
     done = python("-c", REFUSED)
     starts = (
-        "these blocks are compiled",
-        "a loss in chunks",
-        "memplan's plans run in no CUDA graph",
+        "the compiler of these blocks",
+        "a chunked loss",
+        "memplan's plans cannot run in a CUDA graph",
         "memplan plans the step of",
     )
     said = [line.removeprefix("said: ") for line in done.stdout.splitlines() if line.startswith("said: ")]

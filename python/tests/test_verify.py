@@ -77,7 +77,7 @@ def test_what_has_the_captures_bits_is_named() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         report = memplan.estimate(nn.GRU(4, 4), (torch.randn(3, 2, 4),))
-    assert any("bits of the capture, not of eager: gru" in note for note in report.graph.notes)
+    assert any("the plan has the capture's bits, not eager's: gru" in note for note in report.graph.notes)
     report = memplan.estimate(nn.LSTM(4, 4), (torch.randn(3, 2, 4),))
     assert not any("bits of the capture" in note for note in report.graph.notes)
 
@@ -121,7 +121,7 @@ def told_by(model: nn.Module, *inputs: torch.Tensor) -> list[str]:
         warnings.simplefilter("always")
         loss = model(*inputs)
     loss.backward()
-    return [str(w.message) for w in told if "asks whether it is compiled" in str(w.message)]
+    return [str(w.message) for w in told if "tests whether it is compiled" in str(w.message)]
 
 
 def test_a_model_that_asks_whether_it_is_compiled_is_compared_with_eager() -> None:
@@ -159,7 +159,7 @@ def test_where_nobody_can_run_it_again_the_report_says_that_it_asks() -> None:
     model, x = Asking(1.0), torch.randn(3, 4)
     compiled = memplan.compile(lambda x: 2 * model(x), "100%", time_limit=0)
     assert told_by(compiled, x) == []
-    assert any("wherever these differ" in note for note in compiled.memplan.graph.notes)
+    assert any("where capture and eager differ" in note for note in compiled.memplan.graph.notes)
 
 
 def test_batch_normalization_on_a_gpu_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,18 +102,18 @@ refused() {
 }
 left_nothing() { [ -z "$(ls -A copies)$(ls -A others)" ]; }
 holds offload_train_no_folder refused 2 "'absent' is neither host nor an existing folder" --offload absent
-holds offload_train_no_file refused 1 "no file can be made for the tier 'disk' in /proc: " --offload /proc
-holds offload_train_too_few_bytes refused 1 "the plan takes [0-9]* bytes of the tier 'disk' in others, of which there are 1048576\$" --offload others:1MiB
+holds offload_train_no_file refused 1 "cannot create a file for the tier 'disk' in /proc: " --offload /proc
+holds offload_train_too_few_bytes refused 1 "the plan needs [0-9]* bytes of the tier 'disk' in others, which has 1048576\$" --offload others:1MiB
 holds offload_train_another_memory refused 2 'the plan is for the graph' --offload host
 holds offload_train_another_link refused 2 '.--link contradicts the plan' --link nvme4
-holds offload_train_no_room_for_state paged refused 1 "the plan takes [0-9]* bytes of the tier 'disk' in others, of which there are 4194304\$" --offload others:4MiB
+holds offload_train_no_room_for_state paged refused 1 "the plan needs [0-9]* bytes of the tier 'disk' in others, which has 4194304\$" --offload others:4MiB
 without_large_files() { (ulimit -f 1024; refused "$@"); }
-holds offload_train_no_large_files without_large_files 1 "there is no room of [0-9]* bytes for the tier 'disk' in copies: File too large\$"
-holds offload_train_no_large_files_of_state paged without_large_files 1 "there is no room of [0-9]* bytes for the tier 'disk' in copies: File too large\$"
+holds offload_train_no_large_files without_large_files 1 "cannot reserve [0-9]* bytes for the tier 'disk' in copies: File too large\$"
+holds offload_train_no_large_files_of_state paged without_large_files 1 "cannot reserve [0-9]* bytes for the tier 'disk' in copies: File too large\$"
 holds offload_train_full_disk sh -c "
     unshare -rm true 2> /dev/null || exit 0
     unshare -rm sh -c \"mount -t tmpfs -o size=2m none others && exec '$memplan' train fashion_cnn.onnx --plan copying.json --offload others --steps 2 --save offloaded.st\" 2> why.txt
-    test \$? = 1 && grep -q 'there is no room of [0-9]* bytes for the tier .disk. in others: No space left on device\$' why.txt && cmp offloaded.st untouched.st"
+    test \$? = 1 && grep -q 'cannot reserve [0-9]* bytes for the tier .disk. in others: No space left on device\$' why.txt && cmp offloaded.st untouched.st"
 # The folder goes while the training runs, and a training is killed in the middle of its copies.
 running() { # SIGNAL ARGUMENT...: trains, and when the first step is saved removes the folder or kills
     rm -f begun.st

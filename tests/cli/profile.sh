@@ -64,13 +64,13 @@ unlinked() { # STATUS SENTENCE ARGUMENT...
     [ $ended = "$status" ] && [ "$(wc -l < why.txt)" = 1 ] && grep -q "^memplan: .*$sentence" why.txt && [ ! -s out.txt ] && [ -z "$(ls -A linked)" ]
 }
 without_large_files_here() { (ulimit -f 1024; unlinked "$@"); }
-holds profile_link_no_folder unlinked 1 "no file can be made for the tier 'disk' in absent: No such file or directory\$" --link absent
-holds profile_link_no_file unlinked 1 "no file can be made for the tier 'disk' in /proc: " --link /proc
-holds profile_link_no_large_files without_large_files_here 1 "there is no room of 134217728 bytes for the tier 'disk' in linked: File too large\$" --link linked
+holds profile_link_no_folder unlinked 1 "cannot create a file for the tier 'disk' in absent: No such file or directory\$" --link absent
+holds profile_link_no_file unlinked 1 "cannot create a file for the tier 'disk' in /proc: " --link /proc
+holds profile_link_no_large_files without_large_files_here 1 "cannot reserve 134217728 bytes for the tier 'disk' in linked: File too large\$" --link linked
 holds profile_link_full_disk sh -c "
     unshare -rm true 2> /dev/null || exit 0
     unshare -rm sh -c \"mount -t tmpfs -o size=2m none linked && exec '$memplan' profile --link linked\" 2> why.txt
-    test \$? = 1 && grep -q 'there is no room of 134217728 bytes for the tier .disk. in linked: No space left on device\$' why.txt"
+    test \$? = 1 && grep -q 'cannot reserve 134217728 bytes for the tier .disk. in linked: No space left on device\$' why.txt"
 try profile_link_of_a_card profile --link host --device h100
 try profile_link_and_model profile bert.onnx --link host
 try profile_nothing profile

@@ -187,46 +187,46 @@ static const char *make_wrong(mp_graph *g, enum wrong wrong)
     switch (wrong) {
     case BASE_RETURNS:
         g->nodes[NODE_B].alternatives[0].returns = true;
-        return "and nothing has run before it";
+        return "but only later alternatives may";
     case RETURN_ADDS:
         back->adds = &ga, back->n_adds = 1;
-        return "adds to something";
+        return "writes no storage, adds to one";
     case RETURN_WRITES_ANOTHER:
         back->writes = &b;
-        return "and its base form does not write it";
+        return "but its first alternative does not write it";
     case RETURN_WRITES_NOTHING:
         back->n_writes = 0;
-        return "that returns writes nothing";
+        return "returning alternative of";
     case RETURN_NAMES_AN_ALGORITHM:
         back->algorithm = "x";
         return "names an algorithm";
     case OPTIONAL_BACKWARD:
         g->nodes[NODE_OUT].phase = MP_PHASE_BACKWARD;
-        return "is optional, and no forward node";
+        return "is optional, but only forward nodes";
     case OPTIONAL_WRITES_WHAT_LASTS:
         g->storages[STORE_AH].kind = MP_KIND_INPUT;
-        return "is optional, and writes";
+        return "is optional, but it writes";
     case OPTIONAL_RETURNS:
         g->nodes[NODE_A].flags |= MP_NODE_OPTIONAL;
-        return "is optional, and has a form that returns";
+        return "is optional, but it has a returning alternative";
     case NO_SUCH_TIER:
         g->storages[STORE_C].tier = 2;
-        return "lies in a tier that is not there";
+        return "is in a tier that does not exist";
     case NEGATIVE_TIER:
         g->storages[STORE_C].tier = -1;
-        return "lies in a tier that is not there";
+        return "is in a tier that does not exist";
     case NO_SUCH_CHANNEL:
         out->channel = 4;
-        return "runs on a channel that is not there";
+        return "runs on a channel that does not exist";
     case NEGATIVE_CHANNEL:
         out->channel = -1;
-        return "runs on a channel that is not there";
+        return "runs on a channel that does not exist";
     case PAIR_ACROSS_TIERS:
         out->in_place = &pair, out->n_in_place = 1;
-        return "leads from one tier to another";
+        return "storages in different tiers";
     default:
         g->nodes[NODE_F].alternatives[0].reads = &ah;
-        return "makes, and that is optional";
+        return "produces, an optional node";
     }
 }
 

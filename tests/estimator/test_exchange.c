@@ -493,7 +493,7 @@ TEST(what_has_no_exchange_is_refused)
     mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_NONE});
     mp_ranks ranks = ranks_of(1, 2, 3, 0);
     assert_int_equal(mp_graph_exchange(graph, &ranks, NULL, &err), MP_INVALID);
-    assert_non_null(strstr(err.message, "has no update: choose an optimizer"));
+    assert_non_null(strstr(err.message, "has no update; choose an optimizer"));
     mp_graph_free(graph);
     graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_NONE});
     err = (mp_error){0};

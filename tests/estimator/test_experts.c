@@ -214,7 +214,7 @@ static void refuse(const char *text, const char *mesh, const char *message)
 
 TEST(says_what_does_not_go)
 {
-    refuse(mlp, "dp=3,ep=3", "the mesh has ep=3, which does not divide the 4 experts of 'a' in h/op");
+    refuse(mlp, "dp=3,ep=3", "the mesh has ep=3, which does not divide the 4 experts of 'a' in h/op; choose a divisor");
     refuse("param w 16 16; MatMul x w -> h; Tanh h -> y; out y", "dp=2,ep=2",
-           "the mesh has ep=2, and the network has no experts: no product with a stack of matrices");
+           "the mesh has ep=2, but the network has no experts (products with a stack of matrices); omit ep");
 }

@@ -252,34 +252,34 @@ TEST(finish_refuses_what_is_no_training_graph)
         void (*spoil)(mp_graph *);
         const char *message;
     } cases[] = {
-        {storage_id, "storage id 1 stands twice"},
-        {node_id, "node id 0 stands twice"},
-        {unknown_storage, "node 1 (f1) reads a storage that is not there"},
+        {storage_id, "storage id 1 is listed twice"},
+        {node_id, "node id 0 is listed twice"},
+        {unknown_storage, "node 1 (f1) reads a storage that does not exist"},
         {two_producers, "storage 1 (a) is written by node 0 (f0) and by node 1 (f1)"},
         {written_sum, "storage 3 (d) is both written by node 1 (f1) and added to by node 3 (b1)"},
         {forward_adds, "node 1 (f1) is a forward node and adds to storage 3 (d), but only loss and backward nodes may add"},
-        {reads_and_writes, "node 1 (f1) reads and makes storage 2 (b), which is not always live"},
-        {reads_and_adds, "node 3 (b1) reads and makes storage 3 (d), which is not always live"},
+        {reads_and_writes, "node 1 (f1) reads and writes storage 2 (b), but only an always-live storage allows both"},
+        {reads_and_adds, "node 3 (b1) reads and writes storage 3 (d), but only an always-live storage allows both"},
         {twice_in_a_list, "node 0 (f0) reads storage 0 (x) twice"},
-        {negative_bytes, "storage 2 (b) has -1 bytes"},
+        {negative_bytes, "storage 2 (b) has -1 bytes, but a size must be 0 or more"},
         {too_many_bytes, "up to storage 1 (a) the storages add up to more bytes than can be counted"},
-        {negative_ticks, "node 1 (f1) takes -5 ticks"},
+        {negative_ticks, "node 1 (f1) takes -5 ticks, but the time must be 0 or more"},
         {too_many_ticks, "up to node 1 (f1) the nodes add up to more ticks than can be counted"},
-        {negative_workspace, "node 1 (f1) has a workspace of -1 bytes"},
-        {wrong_kind, "storage 1 (a) has no known kind"},
-        {wrong_phase, "node 1 (f1) has no known phase"},
-        {wrong_alignment, "the graph 'small' has the alignment 0"},
-        {wrong_tick, "the graph 'small' has a tick of 0 seconds"},
+        {negative_workspace, "node 1 (f1) has a workspace of -1 bytes, which is out of range"},
+        {wrong_kind, "storage 1 (a) has an unknown kind"},
+        {wrong_phase, "node 1 (f1) has an unknown phase"},
+        {wrong_alignment, "the graph 'small' has the alignment 0, but it must be 1 or more"},
+        {wrong_tick, "the graph 'small' has a tick of 0 seconds, but a tick must be over 0"},
         {carried_and_persistent, "storage 5 (g) is both carried and always live"},
-        {forward_of_a_loss, "node 3 (b1) belongs to a node that is no forward node"},
-        {pair_from_no_read, "node 1 (f1) has an in-place pair that does not lead from a read to a write"},
-        {pair_to_no_write, "node 1 (f1) has an in-place pair that does not lead from a read to a write"},
+        {forward_of_a_loss, "node 3 (b1) names a forward node that is not in the forward phase"},
+        {pair_from_no_read, "node 1 (f1) has an in-place pair that is not a read storage followed by a written storage"},
+        {pair_to_no_write, "node 1 (f1) has an in-place pair that is not a read storage followed by a written storage"},
         {pair_from_carried, "node 4 (b0) would overwrite storage 3 (d), which is carried"},
-        {alternative_adds_more, "an alternative of node 4 (b0) adds to storage 3 (d), and its base form does not"},
-        {nothing_produces, "node 1 (f1) reads storage 1 (a), which nothing produces"},
-        {only_an_alternative_produces, "node 1 (f1) reads storage 1 (a), which nothing produces"},
-        {wrong_order, "node 1 (f1) reads storage 1 (a) before node 0 (f0), which comes later, has made it"},
-        {half_a_sum, "node 4 (b0) reads storage 3 (d) before node 3 (b1), which comes later, has made it"},
+        {alternative_adds_more, "an alternative of node 4 (b0) adds to storage 3 (d), but its first alternative does not"},
+        {nothing_produces, "node 1 (f1) reads storage 1 (a), which no node produces"},
+        {only_an_alternative_produces, "node 1 (f1) reads storage 1 (a), which no node produces"},
+        {wrong_order, "node 1 (f1) reads storage 1 (a) before node 0 (f0), a later node, produces it"},
+        {half_a_sum, "node 4 (b0) reads storage 3 (d) before node 3 (b1), a later node, produces it"},
         {cycle, "node 0 (f0) is on a dependency cycle"},
         {cycle_through_a_sum, "node 3 (b1) is on a dependency cycle"},
     };
@@ -310,7 +310,7 @@ TEST(a_long_reversed_list_is_refused_at_once)
         n->alternatives[0].reads = mp_graph_list(g, &next, n->alternatives[0].n_reads = next < LENGTH);
     }
     assert_int_equal(mp_graph_finish(g, &err), MP_PARSE);
-    assert_string_equal(err.message, "node 0 reads storage 1 before node 1, which comes later, has made it");
+    assert_string_equal(err.message, "node 0 reads storage 1 before node 1, a later node, produces it");
     mp_graph_free(g);
 }
 

@@ -140,13 +140,14 @@ TEST(what_is_no_network_is_refused)
         const char *text, *message;
     } wrong[] = {
         {"", "there is no network ''"},
-        {"nvlink9", "there is no network 'nvlink9': 'memplan devices' lists them"},
+        {"nvlink9", "there is no network 'nvlink9'; 'memplan devices' lists the networks"},
         {"nvlink4+", "there is no network ''"},
         {"nvlink4+ib400+eth10", "there is no network 'ib400+eth10'"},
-        {"nvlink4+pcie", "'nvlink4+pcie' names two networks within nodes: one within nodes, and one between them are meant"},
+        {"nvlink4+pcie", "'nvlink4+pcie' names two networks within nodes; name one within nodes and one between nodes"},
         {"ib400+ib200", "'ib400+ib200' names two networks between nodes"},
-        {"ib400,slowdown=fast", "'slowdown=fast' of the network 'ib400,slowdown=fast' is no share of 0 to 10"},
-        {"ib400,slowdown=-1", "is no share"}};
+        {"ib400,slowdown=fast",
+         "'slowdown=fast' of the network 'ib400,slowdown=fast' is invalid; the slowdown must be from 0 to 10"},
+        {"ib400,slowdown=-1", "is invalid"}};
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         mp_interconnect network = small;
         mp_error err = {0};

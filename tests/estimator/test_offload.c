@@ -212,7 +212,7 @@ TEST(a_graph_is_offloaded_to_somewhere_once_and_in_countable_time)
     assert_int_equal(mp_graph_offload(g, &(mp_offload){.host = mp_link_row(0)}, NULL, &err), MP_PARSE);
     assert_non_null(strstr(err.message, "lists 'host' twice"));
     mp_graph_free(g);
-    refused(&(mp_offload){0}, MP_INVALID, "nowhere to copy to");
+    refused(&(mp_offload){0}, MP_INVALID, "no other tier to copy to");
     refused(&(mp_offload){.host = &slow}, MP_INVALID, "storage 0 (a) takes more ticks than can be counted");
 }
 

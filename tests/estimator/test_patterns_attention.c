@@ -287,18 +287,18 @@ TEST(what_stands_in_the_way_is_named)
         const char *text, *at, *kind, *why;
     } cases[] = {
         {K_TURNED "MatMul q kt -> s; Tanh s -> t; Softmax t -> p; MatMul p v -> y", "Tanh", "Tanh",
-         "stands between the product and the softmax"},
-        {"data s 2 3 5; Softmax s -> p; MatMul p v -> y", "s", "", "is no product of queries and keys"},
+         "is between the product and the softmax, where it is not supported"},
+        {"data s 2 3 5; Softmax s -> p; MatMul p v -> y", "s", "", "is not a product of queries and keys"},
         {K_TURNED "param b 3 5; MatMul q kt -> s; Add s b -> u; Softmax u -> p; MatMul p v -> y", "b", "",
          "is added to the scores and has a gradient"},
         {K_TURNED "param b 2 3 5; MatMul q kt -> s; Add b s -> u; Softmax u -> p; MatMul p v -> y", "b", "",
          "is added to the scores and has a gradient"},
         {K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y; out p", "MatMul", "MatMul",
-         "is not alone to read the probabilities or scores"},
+         "is not the only reader of the probabilities or scores"},
         {"data one 1 5 4; Transpose one -> kt perm=[0,2,1]; MatMul q kt -> s; Softmax s -> p; MatMul p v -> y", "MatMul",
-         "MatMul", "joins queries, keys and values of different batches or types"},
+         "MatMul", "has queries, keys and values of different batches or types"},
         {K_TURNED "Softmax q -> p; MatMul p kt -> s; Softmax s -> r; MatMul r v -> y", "q", "",
-         "is no product of queries and keys"},
+         "is not a product of queries and keys"},
         {K_TURNED "MatMul q kt -> s; Sigmoid s -> p; MatMul p v -> y", NULL, NULL, NULL},
         {K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y", NULL, NULL, NULL},
     };

@@ -13,41 +13,41 @@
 
 TEST(element_types_are_those_of_the_row)
 {
-    CHECK({"Tanh", 13, "int32[2]", "", "!'in0' is of int32, and has to be of floating-point numbers"},
-          {"Relu", 14, "bool[2]", "", "!is of bool, and has to be of numbers"},
-          {"And", 7, "bool[2] int64[2]", "", "!'in1' is of int64, and has to be of bool"},
-          {"BitwiseOr", 18, "float32[2] float32[2]", "", "!has to be of whole numbers"},
-          {"MatMulInteger", 10, "int32[2,2] int32[2,2]", "", "!has to be of 8-bit whole numbers"},
-          {"Gather", 13, "float32[5] float32[2]", "", "!'in1' is of float32, and has to be of int32 or int64"},
-          {"Transpose", 13, "string[2,3]", "", "!has to be of numbers or bool"},
-          {"Add", 14, "float32[2] float16[2]", "", "!'in1' is of float16, and 'in0' of float32"},
-          {"Sum", 13, "float32[2] float32[2] int64[2]", "", "!'in2' is of int64, and 'in0' of float32"},
-          {"Where", 16, "bool[2] float32[2] float64[2]", "", "!'in2' is of float64, and 'in1' of float32"},
+    CHECK({"Tanh", 13, "int32[2]", "", "!'in0' has the type int32, but the operator needs floating-point numbers"},
+          {"Relu", 14, "bool[2]", "", "!has the type bool, but the operator needs numbers"},
+          {"And", 7, "bool[2] int64[2]", "", "!'in1' has the type int64, but the operator needs bool"},
+          {"BitwiseOr", 18, "float32[2] float32[2]", "", "!the operator needs whole numbers"},
+          {"MatMulInteger", 10, "int32[2,2] int32[2,2]", "", "!the operator needs 8-bit whole numbers"},
+          {"Gather", 13, "float32[5] float32[2]", "", "!'in1' has the type float32, but the operator needs int32 or int64"},
+          {"Transpose", 13, "string[2,3]", "", "!the operator needs numbers or bool"},
+          {"Add", 14, "float32[2] float16[2]", "", "!'in1' has the type float16, but 'in0' has float32"},
+          {"Sum", 13, "float32[2] float32[2] int64[2]", "", "!'in2' has the type int64, but 'in0' has float32"},
+          {"Where", 16, "bool[2] float32[2] float64[2]", "", "!'in2' has the type float64, but 'in1' has float32"},
           {"Upsample", 9, "float32[1,1,2,2] float8e4m3fn[4]={1,1,2,2}", "",
-           "!'in1' is of float8e4m3fn, and has to be of floating"},
+           "!'in1' has the type float8e4m3fn, but the operator needs floating"},
           {"Pow", 15, "float32[2] int64[2]", "", "float32[2]"});
 }
 
 TEST(operands_that_are_numbers_or_lists)
 {
     CHECK({"Clip", 13, "float32[2,3] float32[] float32[1]", "", "float32[2,3]"},
-          {"Clip", 13, "float32[2,3] - float32[2]", "", "!'in2' [2] has to be a single number"},
-          {"Dropout", 13, "float32[2] float32[2]", "", "!'in1' [2] has to be a single number"},
-          {"CumSum", 14, "float32[2,3] int64[2]", "", "!has to be a single number"},
-          {"Slice", 13, "float32[4] int64[1,1]={0} int64[1]={2}", "", "!'in1' [1, 1] has to be a list"},
-          {"ReduceSum", 13, "float32[2,3] int64[1,1]={0}", "", "!has to be a list"},
-          {"OneHot", 11, "int64[3] int64[]={4} float32[3]", "", "!has to hold two values"});
+          {"Clip", 13, "float32[2,3] - float32[2]", "", "!'in2' [2] must be a single number"},
+          {"Dropout", 13, "float32[2] float32[2]", "", "!'in1' [2] must be a single number"},
+          {"CumSum", 14, "float32[2,3] int64[2]", "", "!must be a single number"},
+          {"Slice", 13, "float32[4] int64[1,1]={0} int64[1]={2}", "", "!'in1' [1, 1] must be a list"},
+          {"ReduceSum", 13, "float32[2,3] int64[1,1]={0}", "", "!must be a list"},
+          {"OneHot", 11, "int64[3] int64[]={4} float32[3]", "", "!must contain two values"});
 }
 
 TEST(ranks_and_sizes)
 {
-    CHECK({"Trilu", 14, "float32[3]", "", "!has 1 dimensions, and has to have 2 to "},
-          {"InstanceNormalization", 6, "float32[2,4] float32[4] float32[4]", "", "!has 2 dimensions, and has to have 3 to "},
+    CHECK({"Trilu", 14, "float32[3]", "", "!has 1 dimensions instead of 2 to "},
+          {"InstanceNormalization", 6, "float32[2,4] float32[4] float32[4]", "", "!has 2 dimensions instead of 3 to "},
           {"InstanceNormalization", 6, "float32[2,4,3] float32[1] float32[4]", "",
-           "!'in1' [1] has to have an element for each place along dimension 1 of 'in0' [2, 4, 3]"},
+           "!'in1' [1] must have one element per position along dimension 1 of 'in0' [2, 4, 3]"},
           {"InstanceNormalization", 6, "float32[2,4,3] float32[4] float32[4]", "", "float32[2,4,3]"},
-          {"PRelu", 16, "float32[2,3] float32[2]", "", "!'in1' [2] cannot be spread over 'in0' [2, 3]"},
-          {"PRelu", 16, "float32[3] float32[2,3]", "", "!cannot be spread over"},
+          {"PRelu", 16, "float32[2,3] float32[2]", "", "!'in1' [2] cannot be broadcast to 'in0' [2, 3]"},
+          {"PRelu", 16, "float32[3] float32[2,3]", "", "!cannot be broadcast to"},
           {"MatMul", 13, "float32[0,2,3] float32[3]", "", "!'in0' [0, 2, 3] has no elements"},
           {"Softmax", 13, "float32[0,3]", "", "!has no elements"},
           {"Concat", 13, "float32[0,3] float32[2,3]", "axis=0", "float32[2,3]"},
@@ -73,25 +73,25 @@ TEST(axes_are_there)
 
 TEST(attributes_are_in_range)
 {
-    CHECK({"LpNormalization", 1, "float32[2,3]", "p=3", "!p is 3, and has to be in 1 .. 2"},
+    CHECK({"LpNormalization", 1, "float32[2,3]", "p=3", "!p is 3, but it must be in 1 .. 2"},
           {"LRN", 13, "float32[1,3,2]", "size=0", "!size is 0"},
           {"LRN", 13, "float32[1,3,2]", "size=4611686018427387904", "!size is 4611686018427387904"},
           {"Split", 18, "float32[4]", "num_outputs=0", "!num_outputs is 0"},
           {"LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "layout=2", "!layout is 2"},
           {"GroupNormalization", 21, "float32[2,4,3] float32[4] float32[4]", "num_groups=3",
-           "!num_groups is 3, and it has to divide 4"},
+           "!num_groups is 3, but it must divide 4"},
           {"GroupNormalization", 21, "float32[2,4,3] float32[4] float32[4]", "num_groups=0", "!num_groups is 0"},
           {"GroupNormalization", 21, "float32[2,4,3] float32[4] float32[4]", "", "!num_groups is not given"},
           {"GroupNormalization", 21, "float32[2,4,3] float32[2] float32[2]", "num_groups=2",
            "!2 elements for 4 channels in 2 groups"},
           {"GroupNormalization", 18, "float32[2,4,3] float32[2] float32[2]", "num_groups=2", "float32[2,4,3]"},
-          {"GroupNormalization", 18, "float32[2,4,3] float32[2] float32[4]", "num_groups=2", "!differ in length"});
+          {"GroupNormalization", 18, "float32[2,4,3] float32[2] float32[4]", "num_groups=2", "!have different lengths"});
 }
 
 TEST(words_are_known)
 {
     CHECK({"Pad", 13, "float32[2,3] int64[4]={0,0,0,1}", "mode=mirror",
-           "!mode is 'mirror', and has to be one of: constant reflect"},
+           "!mode is 'mirror', but it must be one of: constant reflect"},
           {"Pad", 13, "float32[2,3] int64[4]={0,0,0,1}", "mode=edge", "float32[2,4]"},
           {"DepthToSpace", 13, "float32[1,4,1,1]", "blocksize=2 mode=DC", "!mode is 'DC'"}, /* a prefix of a valid mode */
           {"DepthToSpace", 13, "float32[1,4,1,1]", "blocksize=2 mode=CRD", "float32[1,1,2,2]"},
@@ -104,10 +104,12 @@ TEST(indices_reach_only_what_is_there)
           {"GatherElements", 13, "float32[2,3] int64[3,3]", "axis=1", "!are larger than 'in0' [2, 3] along dimension 0"},
           {"ScatterElements", 18, "float32[2,3] int64[1,3] float32[1,3]", "axis=1", "float32[2,3]"},
           {"ScatterElements", 18, "float32[2,3] int64[3,3] float32[3,3]", "axis=1", "!are larger than"},
-          {"ScatterElements", 18, "float32[2,3] int64[1,3] float32[1,2]", "axis=1", "!are [1, 2] and should be [1, 3]"},
-          {"ScatterElements", 18, "float32[2,3] int64[3] float32[3]", "", "!data of 2 dimensions, indices of 1"},
+          {"ScatterElements", 18, "float32[2,3] int64[1,3] float32[1,2]", "axis=1",
+           "!have the shape [1, 2], but they must have [1, 3]"},
+          {"ScatterElements", 18, "float32[2,3] int64[3] float32[3]", "",
+           "!data of 2 dimensions do not fit indices of 1 dimensions"},
           {"ScatterND", 18, "float32[4,3] int64[2,1] float32[2,3]", "", "float32[4,3]"},
-          {"ScatterND", 18, "float32[4,3] int64[2,1] float32[2,2]", "", "!are [2, 2] and should be [2, 3]"},
+          {"ScatterND", 18, "float32[4,3] int64[2,1] float32[2,2]", "", "!have the shape [2, 2], but they must have [2, 3]"},
           {"ScatterND", 18, "float32[4,3] int64[2,3] float32[2]", "", "!do not fit data of 2 dimensions"},
           {"GatherND", 13, "float32[2,3] int64[3,1]", "batch_dims=1", "!differ in batch dimension 0"});
 }

@@ -30,16 +30,16 @@ TEST(a_convolution_whose_operands_do_not_fit_is_refused)
 {
     CHECK(
         {"Conv", 11, "float32[1,3,8,8] float32[4,4,3,3]", "", "!has 3 channels"},
-        {"Conv", 11, "float32[1,4,8,8] float32[3,2,3,3]", "group=2", "!3 output channels do not divide into 2 groups"},
+        {"Conv", 11, "float32[1,4,8,8] float32[3,2,3,3]", "group=2", "!3 output channels cannot be split into 2 groups"},
         {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "group=0", "!group may not be 0"},
         {"Conv", 11, "float32[1,4,8,8] float32[4,4,3]", "", "!has 3 dimensions"},
         {"Conv", 11, "float32[4,8] float32[4,4]", "", "!has 2 dimensions instead of at least 3"},
-        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "kernel_shape=[3,5]", "!kernel_shape says 5 where the weight has 3"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "kernel_shape=[3,5]", "!kernel_shape is 5, but the weight has 3"},
         {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "strides=[2]", "!strides has 1 values instead of 2"},
         {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "strides=[0,1]", "!strides may not be 0"},
         {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "dilations=[1,-1]", "!dilations may not be -1"},
         {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "pads=[1,1]", "!pads has 2 values instead of 4"},
-        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "auto_pad=WHATEVER", "!auto_pad 'WHATEVER' is not known"},
+        {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "auto_pad=WHATEVER", "!auto_pad 'WHATEVER' is unknown"},
         {"Conv", 11, "float32[1,4,8,2] float32[4,4,3,3]", "", "!does not fit into 2"},
         {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3] float32[3]", "", "!has 3 elements for 4 output channels"},
         {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "pads=[9000000000000000000,0,9000000000000000000,0]",
@@ -49,23 +49,23 @@ TEST(a_convolution_whose_operands_do_not_fit_is_refused)
 
 TEST(a_transposed_convolution_turns_the_sizes_around)
 {
-    CHECK(
-        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "", "float32[1,2,5,5]"},
-        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2]", "float32[1,2,9,7]"},
-        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] output_padding=[1,1]", "float32[1,2,10,8]"},
-        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] output_shape=[10,8]", "float32[1,2,10,8]"},
-        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] pads=[1,2,1,2]", "float32[1,2,7,3]"},
-        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,1,2,2]", "dilations=[2,2]", "float32[1,1,5,5]"},
-        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "auto_pad=SAME_UPPER strides=[2,2]", "float32[1,2,6,6]"},
-        /* 2 * 4 + 1 is less than 3 * 4: padding never extends the output */
-        {"ConvTranspose", 11, "float32[1,1,3] float32[1,1,1]", "auto_pad=SAME_UPPER strides=[4]", "float32[1,1,9]"},
-        {"ConvTranspose", 11, "float32[2,8,5] float32[8,3,4] float32[12]", "group=4 strides=[2] pads=[1,1]",
-         "float32[2,12,10]"},
-        {"ConvTranspose", 11, "float32[1,6,3,3] float32[6,2,3,3]", "group=4", "!6 input channels do not divide into 4 groups"},
-        {"ConvTranspose", 11, "float32[1,4,3,3] float32[6,2,3,3]", "", "!has 4 channels"},
-        {"ConvTranspose", 11, "float32[1,1,1,1] float32[1,2,3,3]", "pads=[2,2,2,2]", "!no size"},
-        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "output_shape=[10]", "!output_shape has 1 values"},
-        {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "output_padding=[1]", "!output_padding has 1 values"});
+    CHECK({"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "", "float32[1,2,5,5]"},
+          {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2]", "float32[1,2,9,7]"},
+          {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] output_padding=[1,1]", "float32[1,2,10,8]"},
+          {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] output_shape=[10,8]", "float32[1,2,10,8]"},
+          {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] pads=[1,2,1,2]", "float32[1,2,7,3]"},
+          {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,1,2,2]", "dilations=[2,2]", "float32[1,1,5,5]"},
+          {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "auto_pad=SAME_UPPER strides=[2,2]", "float32[1,2,6,6]"},
+          /* 2 * 4 + 1 is less than 3 * 4: padding never extends the output */
+          {"ConvTranspose", 11, "float32[1,1,3] float32[1,1,1]", "auto_pad=SAME_UPPER strides=[4]", "float32[1,1,9]"},
+          {"ConvTranspose", 11, "float32[2,8,5] float32[8,3,4] float32[12]", "group=4 strides=[2] pads=[1,1]",
+           "float32[2,12,10]"},
+          {"ConvTranspose", 11, "float32[1,6,3,3] float32[6,2,3,3]", "group=4",
+           "!6 input channels cannot be split into 4 groups"},
+          {"ConvTranspose", 11, "float32[1,4,3,3] float32[6,2,3,3]", "", "!has 4 channels"},
+          {"ConvTranspose", 11, "float32[1,1,1,1] float32[1,2,3,3]", "pads=[2,2,2,2]", "!no size"},
+          {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "output_shape=[10]", "!output_shape has 1 values"},
+          {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "output_padding=[1]", "!output_padding has 1 values"});
 }
 
 TEST(pools_round_down_or_up_but_no_window_begins_in_the_padding)
@@ -123,8 +123,8 @@ TEST(images_are_put_together_from_columns)
           {"Col2Im", 18, "float32[1,4,5] int64[2]={6,6} int64[2]={2,2}", "dilations=[1,5]", "float32[1,1,6,6]"},
           {"Col2Im", 18, "float32[3,10,12] int64[3]={3,4,5} int64[3]={1,1,5}", "", "float32[3,2,3,4,5]"},
           {"Col2Im", 18, "float32[3,4,8] int64[1]={9} int64[1]={2}", "", "float32[3,2,9]"},
-          {"Col2Im", 18, "float32[1,5,6] int64[2]={5,5} int64[2]={1,5}", "", "!has 5 places in the image"},
-          {"Col2Im", 18, "float32[1,7,5] int64[2]={5,5} int64[2]={1,5}", "", "!7 rows do not divide into blocks of 5"},
+          {"Col2Im", 18, "float32[1,5,6] int64[2]={5,5} int64[2]={1,5}", "", "!has 5 positions in the image"},
+          {"Col2Im", 18, "float32[1,7,5] int64[2]={5,5} int64[2]={1,5}", "", "!7 rows cannot be split into blocks of 5"},
           {"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[2]={1,6}", "", "!does not fit into 5"},
           {"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[2]={0,5}", "", "!a block of 0"},
           {"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[1]={5}", "", "!a block of 1 dimensions"},
@@ -209,7 +209,7 @@ TEST(einsum_reads_its_equation)
           {"Einsum", 12, "float32[3,4] float32[5,6]", "equation=ij,jk->ik", "!'j' is 4 and 5"},
           {"Einsum", 12, "float32[3,4]", "equation=ijk->i", "!names 3 dimensions"},
           {"Einsum", 12, "float32[3,4]", "equation=ij->ijj", "!names 'j' twice"},
-          {"Einsum", 12, "float32[3,4]", "equation=ij->ik", "!'k', which no operand has"},
+          {"Einsum", 12, "float32[3,4]", "equation=ij->ik", "!'k', which no operand contains"},
           {"Einsum", 12, "float32[3,4]", "equation=ij,jk->ik", "!does not have 1 terms"},
           {"Einsum", 12, "float32[3,4] float32[4]", "equation=ij->i", "!does not have 2 terms"},
           {"Einsum", 12, "float32[3,4]", "equation=i.j->i", "!misplaced '.'"},
@@ -231,7 +231,7 @@ TEST(normalizations_give_their_statistics)
           {"memplan:BatchNormalizationAddRelu", 1, "float32[2,3,4] float32[3] float32[3] float32[3] float32[3] float32[2,3,4]",
            "", "float32[2,3,4]"},
           {"memplan:BatchNormalizationAddRelu", 1, "float32[2,3,4] float32[3] float32[3] float32[3] float32[3] float32[2,3,1]",
-           "", "!has not the shape of"},
+           "", "!must have the shape of"},
           {"BatchNormalization", 15, "float32[7] float32[1] float32[1] float32[1] float32[1]", "", "float32[7]"},
           {"BatchNormalization", 15, "float32[2,3,4,5] float32[3] float32[3] float32[4] float32[3]", "",
            "!has 4 elements for the 3 channels"},
@@ -275,10 +275,10 @@ TEST(recurrent_layers_know_directions_and_layouts)
           {"GRU", 14, "float32[2,5,3] float32[1,21,3] float32[1,21,7] - - float32[2,1,7]", "layout=1 direction=reverse",
            "float32[2,5,1,7] float32[2,1,7]"},
           {"RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "hidden_size=7", "float32[5,1,2,7] float32[1,2,7]"},
-          {"LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "hidden_size=8", "!should be [1, 32, 3]"},
-          {"GRU", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "", "!should be [1, 21, 3]"},
-          {"GRU", 14, "float32[5,2,3] float32[1,21,3] float32[1,21,7] float32[1,21]", "", "!should be [1, 42]"},
-          {"RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "direction=sideways", "!'sideways' is not known"});
+          {"LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "hidden_size=8", "!must have [1, 32, 3]"},
+          {"GRU", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "", "!must have [1, 21, 3]"},
+          {"GRU", 14, "float32[5,2,3] float32[1,21,3] float32[1,21,7] float32[1,21]", "", "!must have [1, 42]"},
+          {"RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "direction=sideways", "!'sideways' is unknown"});
 }
 
 TEST(losses_reduce_over_the_labels)
@@ -291,10 +291,10 @@ TEST(losses_reduce_over_the_labels)
           {"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[5]", "", "!have 5 along dimension 0"},
           {"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[4,1]", "", "!has 2 dimensions"},
           {"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[4] float32[9]", "", "!9 weights are given for 10 classes"},
-          {"NegativeLogLikelihoodLoss", 13, "float32[4,10] int64[4]", "reduction=max", "!reduction 'max' is not known"},
-          {"memplan:MeanSquaredError", 1, "float32[4,10] float32[10]", "", "!differ in shape"},
+          {"NegativeLogLikelihoodLoss", 13, "float32[4,10] int64[4]", "reduction=max", "!reduction 'max' is unknown"},
+          {"memplan:MeanSquaredError", 1, "float32[4,10] float32[10]", "", "!have different shapes"},
           {"memplan:HuberLoss", 1, "float32[4,10] float32[4,10]", "delta=0.5", "float32[]"},
-          {"memplan:HuberLoss", 1, "float32[4,10] float32[4,10]", "delta=0.0", "!has to be over 0"},
+          {"memplan:HuberLoss", 1, "float32[4,10] float32[4,10]", "delta=0.0", "!must be over 0"},
           {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[4,10] float32[4,10] float32[10]", "", "float32[]"},
           {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[4,10] float32[4,10] float32[1]", "", "float32[]"},
           {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[4,10] float32[4,10] float32[4]", "", "!4 weights are given"});
@@ -303,24 +303,25 @@ TEST(losses_reduce_over_the_labels)
 TEST(attention_takes_stacks_of_matrices_over_one_batch)
 {
 #define ATTENTION "memplan:ScaledDotProductAttention"
-    CHECK({ATTENTION, 1, "float32[2,3,7,4] float32[2,3,5,4] float32[2,3,5,6]", "", "float32[2,3,7,6]"},
-          {ATTENTION, 1, "bfloat16[7,4] bfloat16[4,5] bfloat16[5,6]", "transK=1", "bfloat16[7,6]"},
-          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[5]", "", "float32[2,7,6]"},
-          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] - bool[2,1,5]", "", "float32[2,7,6]"},
-          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[7,1] bool[7,5]", "", "float32[2,7,6]"},
-          {ATTENTION, 1, "float32[2,7,3,4] float32[5,4,2,3] float32[3,2,5,6] float32[2,1,1,5]",
-           "permQ=[0,2,1,3] permK=[2,3,1,0] permV=[1,0,2,3] transK=1 permY=[2,0,1,3]", "float32[7,2,3,6]"},
-          {ATTENTION, 1, "float32[2,7,3,4] float32[2,3,5,4] float32[2,3,5,6]", "", "!batch dimensions"},
-          {ATTENTION, 1, "float32[7,4] float32[5,4] float32[5,6]", "permV=[0,1,2]", "!permV is of 3 dimensions, not of 2"},
-          {ATTENTION, 1, "float32[7,4] float32[5,4] float32[5,6]", "permY=[1,1]", "!permY is no order of 2 dimensions"},
-          {ATTENTION, 1, "float32[7,4] float32[5,4] float32[5,6]", "permQ=[0,2]", "!permQ is no order of 2 dimensions"},
-          {ATTENTION, 1, "float32[2,7,4] float32[3,5,4] float32[2,5,6]", "", "!batch dimensions"},
-          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[1,5,6]", "", "!batch dimensions"},
-          {ATTENTION, 1, "float32[2,7,4] float32[5,4] float32[2,5,6]", "", "!has 2 dimensions instead of 3"},
-          {ATTENTION, 1, "float32[2,7,4] float32[2,4,5] float32[2,5,6]", "", "!have depth 4"},
-          {ATTENTION, 1, "float32[2,7,4] float32[2,4,5] float32[2,4,6]", "transK=1", "!5 keys"},
-          {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[7,4]", "", "!does not fit to scores [2, 7, 5]"},
-          {ATTENTION, 1, "float32[2,1,4] float32[2,5,4] float32[2,5,6] float32[7,5]", "", "!does not fit to scores [2, 1, 5]"});
+    CHECK(
+        {ATTENTION, 1, "float32[2,3,7,4] float32[2,3,5,4] float32[2,3,5,6]", "", "float32[2,3,7,6]"},
+        {ATTENTION, 1, "bfloat16[7,4] bfloat16[4,5] bfloat16[5,6]", "transK=1", "bfloat16[7,6]"},
+        {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[5]", "", "float32[2,7,6]"},
+        {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] - bool[2,1,5]", "", "float32[2,7,6]"},
+        {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[7,1] bool[7,5]", "", "float32[2,7,6]"},
+        {ATTENTION, 1, "float32[2,7,3,4] float32[5,4,2,3] float32[3,2,5,6] float32[2,1,1,5]",
+         "permQ=[0,2,1,3] permK=[2,3,1,0] permV=[1,0,2,3] transK=1 permY=[2,0,1,3]", "float32[7,2,3,6]"},
+        {ATTENTION, 1, "float32[2,7,3,4] float32[2,3,5,4] float32[2,3,5,6]", "", "!batch dimensions"},
+        {ATTENTION, 1, "float32[7,4] float32[5,4] float32[5,6]", "permV=[0,1,2]", "!permV has 3 dimensions instead of 2"},
+        {ATTENTION, 1, "float32[7,4] float32[5,4] float32[5,6]", "permY=[1,1]", "!permY is not a permutation of 2 dimensions"},
+        {ATTENTION, 1, "float32[7,4] float32[5,4] float32[5,6]", "permQ=[0,2]", "!permQ is not a permutation of 2 dimensions"},
+        {ATTENTION, 1, "float32[2,7,4] float32[3,5,4] float32[2,5,6]", "", "!batch dimensions"},
+        {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[1,5,6]", "", "!batch dimensions"},
+        {ATTENTION, 1, "float32[2,7,4] float32[5,4] float32[2,5,6]", "", "!has 2 dimensions instead of 3"},
+        {ATTENTION, 1, "float32[2,7,4] float32[2,4,5] float32[2,5,6]", "", "!have depth 4"},
+        {ATTENTION, 1, "float32[2,7,4] float32[2,4,5] float32[2,4,6]", "transK=1", "!5 keys"},
+        {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[7,4]", "", "!does not fit the scores [2, 7, 5]"},
+        {ATTENTION, 1, "float32[2,1,4] float32[2,5,4] float32[2,5,6] float32[7,5]", "", "!does not fit the scores [2, 1, 5]"});
 }
 
 /* cmocka compares no doubles; the values are whole numbers */

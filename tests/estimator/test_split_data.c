@@ -126,7 +126,7 @@ TEST(a_batch_that_cannot_be_shared_out_is_refused)
     assert_int_equal(mp_network_read("pcie+eth100", &ranks.network, NULL), MP_OK);
     assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
     assert_int_equal(mp_model_split(model, &ranks, &split, &err), MP_INVALID);
-    assert_non_null(strstr(err.message, "data=1 shares the batch out over 2 ranks, and 'image' has 9 samples"));
+    assert_non_null(strstr(err.message, "data=1 splits the batch over 2 ranks, but 'image' has 9 samples"));
     mp_split_free(&split);
     mp_model_free(model);
 }

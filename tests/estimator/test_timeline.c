@@ -147,8 +147,8 @@ TEST(orders_that_cannot_run_are_refused)
 {
     mp_graph *g = chain();
     expect(g, (const mp_step[]){{0, 0, 0}, {2, 0, 0}}, 2,
-           "step 1: node 2 (f2) reads storage 2 (b), which nothing has produced");
-    expect(g, (const mp_step[]){{7, 0, 0}}, 1, "step 0 names node number 7, which is not there");
+           "step 1: node 2 (f2) reads storage 2 (b), which no earlier step has produced");
+    expect(g, (const mp_step[]){{7, 0, 0}}, 1, "step 0 runs node number 7, which does not exist");
     expect(g, (const mp_step[]){{0, 1, 0}}, 1, "step 0: node 0 (f0) has no alternative 1");
     mp_graph_free(g);
 
@@ -192,13 +192,13 @@ TEST(what_is_asked_for_is_made_before_it_is_read)
     assert_int_equal(mp_timeline_build(g, right, 3, &tl, NULL), MP_OK);
     mp_timeline_free(tl);
     assert_int_equal(mp_timeline_build(g, wrong, 3, &tl, &err), MP_INVALID);
-    assert_non_null(strstr(err.message, "step 1: node 2 (f2) reads storage 2 (b), which nothing has produced"));
+    assert_non_null(strstr(err.message, "step 1: node 2 (f2) reads storage 2 (b), which no earlier step has produced"));
     assert_int_equal(mp_plan_new(g, "", right, 3, &plan, NULL), MP_OK);
     assert_int_equal(mp_plan_check(g, plan, NULL), MP_OK);
     memcpy(plan->steps, wrong, sizeof wrong);
     err = (mp_error){0};
     assert_int_equal(mp_plan_check(g, plan, &err), MP_REFUTED);
-    assert_non_null(strstr(err.message, "which nothing has produced"));
+    assert_non_null(strstr(err.message, "which no earlier step has produced"));
     mp_plan_free(plan);
     mp_graph_free(g);
 }

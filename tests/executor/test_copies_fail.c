@@ -113,10 +113,10 @@ TEST(what_cannot_be_executed_is_refused)
     mp_graph *g = t.program->graph;
     mp_execution_options options = {.hyper = mp_hyper_default(MP_OPTIMIZER_MOMENTUM)};
     options.tiers[1].capacity_bytes = plan->tiers[1].peak_bytes - 1;
-    assert_refused(&t, plan, &options, MP_INFEASIBLE, " bytes of the tier 'host', of which there are ");
+    assert_refused(&t, plan, &options, MP_INFEASIBLE, " bytes of the tier 'host', which has ");
     options.tiers[1] = (mp_tier_memory){.folder = "/no/such/folder"};
     assert_refused(&t, plan, &options, MP_IO,
-                   "no file can be made for the tier 'host' in /no/such/folder: No such file or directory");
+                   "cannot create a file for the tier 'host' in /no/such/folder: No such file or directory");
     options.tiers[1].folder = NULL;
     int another = -1;
     mp_alternative *back = copy_back(g, plan, &another);
@@ -130,7 +130,7 @@ TEST(what_cannot_be_executed_is_refused)
     for (size_t s = 0; s < g->n_storages; s++) {
         if (g->storages[s].kind != MP_KIND_PARAMETER) continue;
         g->storages[s].tier = 1;
-        assert_refused(&t, plan, &options, MP_UNSUPPORTED, " which lies in the tier 'host'; only copies are made there");
+        assert_refused(&t, plan, &options, MP_UNSUPPORTED, " in the tier 'host', where only copies are possible");
         break;
     }
     mp_plan_free(plan);

@@ -479,7 +479,7 @@ TEST(streams_copy_to_no_folder)
     streamed s = begin_streamed(deferring, 0, &(mp_execution_options){.hyper = options.hyper});
     mp_plan *plan = random_offload(s.t.program->graph, 1, s.plain->steps, s.plain->n_steps, bytes);
     assert_int_equal(mp_execution_new(s.t.program, plan, &options, &e, &err), MP_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "backend copies to memory, and not to the folder "));
+    assert_non_null(strstr(err.message, "backend copies to memory, not to the folder "));
     mp_plan_free(plan);
     end_streamed(&s);
 }

@@ -105,16 +105,16 @@ TEST(misfits_are_refused_before_training)
     npy[8] = 59;
     memcpy(npy + 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } \n", 59);
     memcpy(npy + 69, &number, 4);
-    misfit((const char *[]){image_file(N), label_file(N - 1, 0)}, 2, "6 samples, and another one has 7");
+    misfit((const char *[]){image_file(N), label_file(N - 1, 0)}, 2, "6 samples, but another file has 7");
     misfit((const char *[]){image_file(N), label_file(N, 10)}, 2,
-           "element 6 is 10, and 'label' takes whole numbers from 0 to 9");
-    misfit((const char *[]){image_file(2), label_file(2, 0)}, 2, "there are 2 samples, and a batch takes 3");
+           "element 6 is 10, but 'label' needs whole numbers from 0 to 9");
+    misfit((const char *[]){image_file(2), label_file(2, 0)}, 2, "there are 2 samples, but a batch needs 3");
     misfit((const char *[]){put("image", wide, sizeof wide), label_file(1, 0)}, 2,
-           "a sample of the file is 3, and 'image' takes 1 x 2");
-    misfit((const char *[]){put("label", npy, 73)}, 1, "takes whole numbers, and the file holds float32");
-    misfit((const char *[]){image_file(N)}, 1, "there is no data for 'label': --data label=FILE");
-    misfit((const char *[]){"picture=x.npy"}, 1, "no data input of that name");
-    misfit((const char *[]){image_file(N), "synthetic"}, 2, "not several of them");
+           "a sample of the file is 3, but 'image' needs 1 x 2");
+    misfit((const char *[]){put("label", npy, 73)}, 1, "needs whole numbers, but the file contains float32");
+    misfit((const char *[]){image_file(N)}, 1, "there is no data for 'label'; add --data label=FILE");
+    misfit((const char *[]){"picture=x.npy"}, 1, "no data input with this name");
+    misfit((const char *[]){image_file(N), "synthetic"}, 2, "choose one of these");
     misfit((const char *[]){"vocabulary=x"}, 1, "needs --data text=FILE");
 }
 
@@ -163,12 +163,12 @@ TEST(shapes_are_compared_and_not_only_sizes)
         {"5, 2, 3, 4", picture, 4, false, NULL},
         {"5, 2, 1, 3, 4", picture, 4, false, NULL},
         {"5, 3, 4, 2", picture, 4, false,
-         "a sample of the file is 3 x 4 x 2, and 'image' takes 2 x 3 x 4: NumPy's transpose(0, 3, 1, 2)"},
-        {"5, 3, 2, 4", picture, 4, false, "NumPy's transpose(0, 2, 1, 3) of the array would fit"},
-        {"2, 3, 4, 5", picture, 4, false, "NumPy's transpose(3, 0, 1, 2) of the array would fit"},
+         "a sample of the file is 3 x 4 x 2, but 'image' needs 2 x 3 x 4; NumPy's transpose(0, 3, 1, 2)"},
+        {"5, 3, 2, 4", picture, 4, false, "NumPy's transpose(0, 2, 1, 3) of the array fits"},
+        {"2, 3, 4, 5", picture, 4, false, "NumPy's transpose(3, 0, 1, 2) of the array fits"},
         {"5, 24", picture, 4, false,
-         "a sample of the file is 24, and 'image' takes 2 x 3 x 4: as many numbers, in an order that "
-         "nothing tells; NumPy's reshape(-1, 2, 3, 4)"},
+         "a sample of the file is 24, but 'image' needs 2 x 3 x 4; if the order of the numbers is right, "
+         "use NumPy's reshape(-1, 2, 3, 4)"},
         {"5, 2, 12", picture, 4, false, "NumPy's reshape(-1, 2, 3, 4)"},
         {"5, 24", list, 2, false, NULL}, /* a network that flattens images would accept these shapes: */
         {"5, 2, 3, 4", list, 2, false, NULL},
@@ -182,7 +182,7 @@ TEST(shapes_are_compared_and_not_only_sizes)
         {"5, 2, 3, 4", picture, 4, true, NULL},
         {"10, 3, 4", picture, 4, true, NULL}, /* rows one after the other */
         {"5, 3, 4, 2", picture, 4, true, "NumPy's transpose(0, 3, 1, 2)"},
-        {"120,", picture, 4, true, "takes 2 x 3 x 4"},
+        {"120,", picture, 4, true, "needs 2 x 3 x 4"},
         {"5, 4, 6", list, 2, true, NULL},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -265,11 +265,11 @@ TEST(a_graph_is_given_whole)
     static const struct {
         const char *edges, *nodes, *scale, *classes, *file, *why;
     } misfits[] = {
-        {"2, 3", "8, 2", "1, 2", "8,", "nodes", "'edges' is given whole, so 'nodes' has to be, too: 4 rows and not 8"},
-        {"3, 2", "4, 2", "1, 2", "4,", "edges", "the file is 3 x 2, and 'edges', which is given whole, takes 2 x 3"},
-        {"5, 2, 3", "4, 4, 2", "1, 2", "5, 4", "nodes", "the file has 4 samples, and another one has 5"},
-        {"5, 2, 3", "8, 2", "1, 2", "5, 4", "nodes", "another file has whole inputs, one behind the other"},
-        {"2, 3", "4, 2", "1, 2", "5,", "classes", "the file has 5 samples, and another one has 4"},
+        {"2, 3", "8, 2", "1, 2", "8,", "nodes", "'edges' has no batch dimension, so 'nodes' needs 4 rows, not 8"},
+        {"3, 2", "4, 2", "1, 2", "4,", "edges", "the file is 3 x 2, but 'edges', which has no batch dimension, needs 2 x 3"},
+        {"5, 2, 3", "4, 4, 2", "1, 2", "5, 4", "nodes", "the file has 4 samples, but another file has 5"},
+        {"5, 2, 3", "8, 2", "1, 2", "5, 4", "nodes", "another file is a stack of whole inputs"},
+        {"2, 3", "4, 2", "1, 2", "5,", "classes", "the file has 5 samples, but another file has 4"},
     };
     for (size_t k = 0; k < sizeof misfits / sizeof *misfits; k++) {
         err = (mp_error){0};

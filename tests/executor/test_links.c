@@ -245,7 +245,9 @@ TEST(a_device_that_has_no_memory_or_fails_is_named)
         c.n_taken = 2 - k;
         c.fails = true;
         assert_int_equal(mp_link_measure_device(&c.backend, &speed, &err), k < 2 ? MP_NOMEM : MP_IO);
-        assert_non_null(strstr(err.message, k == 0 ? "the device has no 384 MiB" : k == 1 ? "can be pinned" : "has failed"));
+        assert_non_null(strstr(err.message, k == 0   ? "the device has less than 384 MiB"
+                                            : k == 1 ? "cannot pin"
+                                                     : "has failed"));
         assert_int_equal(c.n_taken, 2 - k);
     }
 }

@@ -183,16 +183,15 @@ static void refused(mp_training_options options, const char *why)
 TEST(options_of_other_losses_are_refused)
 {
     const double weights[] = {1, 2, 3};
-    refused((mp_training_options){.loss = MP_LOSS_MSE, .loss_options.label_smoothing = 0.1}, "cross-entropy, and this is mse");
-    refused((mp_training_options){.loss = MP_LOSS_L1, .loss_options.ignore_index = (const int64_t[]){0}}, "this is l1");
-    refused((mp_training_options){.loss_options = {.pos_weight = weights, .n_pos_weight = 1}},
-            "bce, and this is cross-entropy");
-    refused((mp_training_options){.loss = MP_LOSS_BCE, .loss_options.beta = 1}, "huber, and this is bce");
-    refused((mp_training_options){.loss = MP_LOSS_NONE, .loss_options.beta = 1}, "this is none");
-    refused((mp_training_options){.loss_options.label_smoothing = 1.5}, "1.5, and it is a share between 0 and 1");
+    refused((mp_training_options){.loss = MP_LOSS_MSE, .loss_options.label_smoothing = 0.1}, "cross-entropy, not to mse");
+    refused((mp_training_options){.loss = MP_LOSS_L1, .loss_options.ignore_index = (const int64_t[]){0}}, "not to l1");
+    refused((mp_training_options){.loss_options = {.pos_weight = weights, .n_pos_weight = 1}}, "bce, not to cross-entropy");
+    refused((mp_training_options){.loss = MP_LOSS_BCE, .loss_options.beta = 1}, "huber, not to bce");
+    refused((mp_training_options){.loss = MP_LOSS_NONE, .loss_options.beta = 1}, "not to none");
+    refused((mp_training_options){.loss_options.label_smoothing = 1.5}, "1.5, but it must be between 0 and 1");
     refused((mp_training_options){.loss_options = {.class_weights = weights, .n_class_weights = 3}},
-            "3 class weights are given, and 'y' has 4 classes");
+            "3 class weights are given, but 'y' has 4 classes");
     refused((mp_training_options){.loss = MP_LOSS_BCE, .loss_options = {.pos_weight = weights, .n_pos_weight = 3}},
-            "3 weights of positives are given, and 'y' takes one, or 4");
+            "3 weights of positives are given, but 'y' needs one, or 4");
     refused((mp_training_options){.loss = MP_LOSS_HUBER, .loss_options.beta = -1}, "beta is -1");
 }

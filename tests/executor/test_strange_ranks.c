@@ -9,7 +9,7 @@
 #include "tests/cases/test.h"
 
 enum { RANKS = 3, MESSAGES = 4, ROOMS = 16, STRANGER = 1 };
-#define OTHER_VERSION "it runs another version of this program, or another one"
+#define OTHER_VERSION "it runs another program, or another version of this one"
 
 typedef struct message {
     const void *bytes;
@@ -144,20 +144,18 @@ TEST(who_joins_is_of_this_version_and_says_who_it_is)
         const char *sentence;
     } cases[] = {
         {{&good, sizeof good}, MP_OK, ""},
-        {{&good, sizeof good - 16},
-         MP_IO,
-         "rank 1 of 3 has sent 264 bytes in joining, where there should be 280: " OTHER_VERSION},
-        {{&good, 0}, MP_IO, "rank 1 of 3 has sent 0 bytes in joining, where there should be 280"},
-        {{noise, sizeof noise}, MP_IO, "rank 1 of 3 has sent 4096 bytes in joining, where there should be 280: " OTHER_VERSION},
-        {{noise, sizeof good}, MP_INVALID, "rank 1 of 3 is no memplan " MEMPLAN_VERSION ": it says nothing that could be"},
-        {{&newer, sizeof newer}, MP_INVALID, "rank 1 of 3 runs memplan 9.0.0, and rank 0 memplan " MEMPLAN_VERSION},
-        {{&none, sizeof none}, MP_INVALID, "rank 1 of 3 is no memplan"},
-        {{&other, sizeof other}, MP_INVALID, "rank 1 of 3 is no memplan"},
-        {{&unending, sizeof unending}, MP_INVALID, "rank 1 of 3 is no memplan"},
-        {{&zero, sizeof zero}, MP_INVALID, "rank 1 of 3 does not say which process on which machine it is"},
-        {{&endless, sizeof endless}, MP_INVALID, "rank 1 of 3 does not say which process"},
-        {{&painted, sizeof painted}, MP_INVALID, "rank 1 of 3 does not say which process"},
-        {{NULL, 0}, MP_IO, "rank 1 of 3, on an unknown machine, gave no answer in joining for 0.1 s"},
+        {{&good, sizeof good - 16}, MP_IO, "rank 1 of 3 has sent 264 bytes in joining instead of 280: " OTHER_VERSION},
+        {{&good, 0}, MP_IO, "rank 1 of 3 has sent 0 bytes in joining instead of 280"},
+        {{noise, sizeof noise}, MP_IO, "rank 1 of 3 has sent 4096 bytes in joining instead of 280: " OTHER_VERSION},
+        {{noise, sizeof good}, MP_INVALID, "rank 1 of 3 does not run memplan " MEMPLAN_VERSION ": its first message has"},
+        {{&newer, sizeof newer}, MP_INVALID, "rank 1 of 3 runs memplan 9.0.0, but rank 0 runs memplan " MEMPLAN_VERSION},
+        {{&none, sizeof none}, MP_INVALID, "rank 1 of 3 does not run memplan"},
+        {{&other, sizeof other}, MP_INVALID, "rank 1 of 3 does not run memplan"},
+        {{&unending, sizeof unending}, MP_INVALID, "rank 1 of 3 does not run memplan"},
+        {{&zero, sizeof zero}, MP_INVALID, "rank 1 of 3 has not sent its process and machine"},
+        {{&endless, sizeof endless}, MP_INVALID, "rank 1 of 3 has not sent its process"},
+        {{&painted, sizeof painted}, MP_INVALID, "rank 1 of 3 has not sent its process"},
+        {{NULL, 0}, MP_IO, "rank 1 of 3, on an unknown machine, has not answered in joining for 0.1 s"},
     };
     assert_int_equal(sizeof good, 280);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -194,11 +192,8 @@ TEST(facts_of_others_are_compared_if_they_are_as_many)
         const char *sentence;
     } cases[] = {
         {{noted, sizeof noted}, -1, MP_OK, ""},
-        {{noted, 16},
-         -1,
-         MP_IO,
-         "rank 1 of 3 has sent 16 bytes in the first comparison, where there should be 24: " OTHER_VERSION},
-        {{more, sizeof more}, -1, MP_IO, "rank 1 of 3 has sent 32 bytes in the first comparison, where there should be 24"},
+        {{noted, 16}, -1, MP_IO, "rank 1 of 3 has sent 16 bytes in the first comparison instead of 24: " OTHER_VERSION},
+        {{more, sizeof more}, -1, MP_IO, "rank 1 of 3 has sent 32 bytes in the first comparison instead of 24"},
         {{other, sizeof other}, 0, MP_INVALID, "rank 1 of 3 has another plan than rank 0"},
         {{other, sizeof other}, 1, MP_INVALID, "rank 1 of 3 has another set of data (--data) than rank 0"},
         {{other, sizeof other}, 2, MP_INVALID, "rank 1 of 3 has another set of training options than rank 0"},
@@ -249,10 +244,10 @@ TEST(a_collective_takes_what_it_awaits_and_nothing_else)
         const char *sentence; /* NULL: accepted */
     } cases[] = {
         {MP_REDUCE_SCATTER, false, 8, NULL},
-        {MP_REDUCE_SCATTER, false, 4, "rank 1 of 3 has sent 4 bytes in all-reduce 3, where there should be 8: " OTHER_VERSION},
+        {MP_REDUCE_SCATTER, false, 4, "rank 1 of 3 has sent 4 bytes in all-reduce 3 instead of 8: " OTHER_VERSION},
         {MP_REDUCE_SCATTER, false, 12, "rank 1 of 3 has sent more than the 8 bytes of all-reduce 3: " OTHER_VERSION},
         {MP_ALL_GATHER, false, 8, NULL},
-        {MP_ALL_GATHER, false, 0, "rank 1 of 3 has sent 0 bytes in all-reduce 3, where there should be 8"},
+        {MP_ALL_GATHER, false, 0, "rank 1 of 3 has sent 0 bytes in all-reduce 3 instead of 8"},
         {MP_ALL_GATHER, false, 16, "rank 1 of 3 has sent more than the 8 bytes of all-reduce 3"},
         {MP_ALL_REDUCE, true, 1 << 20, "a rank has sent more bytes than others in all-reduce 3: " OTHER_VERSION},
     };
@@ -285,12 +280,12 @@ TEST(texts_are_as_long_as_is_said_and_allowed)
     } cases[] = {
         {right, {"theirs", 6}, "rank 1 of 3 has sent no text in the trace"},
         {right, {"their", 6}, NULL},
-        {right, {"the", 4}, "rank 1 of 3 has sent 4 bytes in the trace, where there should be 6"},
-        {right, {"theirs and more", 16}, "rank 1 of 3 has sent 16 bytes in the trace, where there should be 6"},
-        {negative, {"their", 6}, "rank 1 of 3 says that it sends -6 bytes in the trace: from 1 to 268435456 are allowed"},
-        {zero, {"", 0}, "rank 1 of 3 says that it sends 0 bytes in the trace"},
-        {huge, {"their", 6}, "rank 1 of 3 says that it sends 9223372036854775799 bytes in the trace"},
-        {over, {"their", 6}, "rank 1 of 3 says that it sends 268435457 bytes in the trace"},
+        {right, {"the", 4}, "rank 1 of 3 has sent 4 bytes in the trace instead of 6"},
+        {right, {"theirs and more", 16}, "rank 1 of 3 has sent 16 bytes in the trace instead of 6"},
+        {negative, {"their", 6}, "rank 1 of 3 announces -6 bytes in the trace, but only 1 to 268435456 are allowed"},
+        {zero, {"", 0}, "rank 1 of 3 announces 0 bytes in the trace"},
+        {huge, {"their", 6}, "rank 1 of 3 announces 9223372036854775799 bytes in the trace"},
+        {over, {"their", 6}, "rank 1 of 3 announces 268435457 bytes in the trace"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
@@ -321,12 +316,12 @@ TEST(the_text_of_a_first_rank_is_as_long_as_is_said)
         const char *sentence; /* NULL: accepted */
     } cases[] = {
         {right, {"plan!", 6}, NULL},
-        {right, {"plan", 5}, "rank 0 of 3 has sent 5 bytes in the plan, where there should be 6: " OTHER_VERSION},
-        {right, {"plan! and more", 15}, "rank 0 of 3 has sent 15 bytes in the plan, where there should be 6"},
+        {right, {"plan", 5}, "rank 0 of 3 has sent 5 bytes in the plan instead of 6: " OTHER_VERSION},
+        {right, {"plan! and more", 15}, "rank 0 of 3 has sent 15 bytes in the plan instead of 6"},
         {right, {"plan!!", 6}, "rank 0 of 3 has sent no text in the plan"},
-        {huge, {"plan!", 6}, "rank 0 of 3 says that it sends 9223372036854775807 bytes in the plan"},
-        {negative, {"plan!", 6}, "rank 0 of 3 says that it sends -9223372036854775808 bytes in the plan"},
-        {right, {NULL, 0}, "rank 0 of 3, on an unknown machine, gave no answer in the plan for 0.1 s"},
+        {huge, {"plan!", 6}, "rank 0 of 3 announces 9223372036854775807 bytes in the plan"},
+        {negative, {"plan!", 6}, "rank 0 of 3 announces -9223372036854775808 bytes in the plan"},
+        {right, {NULL, 0}, "rank 0 of 3, on an unknown machine, has not answered in the plan for 0.1 s"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
@@ -377,7 +372,7 @@ TEST(reports_have_texts_that_end_and_figures_that_add_up)
     all[9].network_seconds = -1;
     for (int k = 0; k < 10; k++)
         fails(mp_rank_reports_check(&all[k], 1, &err), MP_IO, &err,
-              "rank 0 of 1 has sent something else than what it has measured");
+              "rank 0 of 1 has sent a message other than its measurements");
 }
 
 TEST(a_network_is_measured_in_seconds)
@@ -390,7 +385,7 @@ TEST(a_network_is_measured_in_seconds)
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         all[STRANGER] = wrong[k];
         fails(mp_network_slowest(all, RANKS, &slowest, &err), MP_IO, &err,
-              "rank 1 of 3 has sent something else than the seconds of a collective");
+              "rank 1 of 3 has sent a message other than the seconds of a collective");
     }
     memset(all, 0, sizeof all); /* a clock that does not advance; its difference is a divisor */
     assert_int_equal(mp_network_slowest(all, RANKS, &slowest, &err), MP_OK);

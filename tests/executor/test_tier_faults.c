@@ -102,11 +102,11 @@ static int is_refused(const char *in, int64_t bytes, bool locked, const char *se
 
 TEST(a_folder_that_is_not_there)
 {
-    assert_refused("/tmp/no/such/folder", BYTES, false, MP_IO, "no file can be made for the tier 'disk' in ",
+    assert_refused("/tmp/no/such/folder", BYTES, false, MP_IO, "cannot create a file for the tier 'disk' in ",
                    ": No such file or directory");
-    assert_refused("/proc/self/status", BYTES, false, MP_IO, "no file can be made for the tier 'disk' in ",
+    assert_refused("/proc/self/status", BYTES, false, MP_IO, "cannot create a file for the tier 'disk' in ",
                    ": Not a directory");
-    assert_refused("/proc", BYTES, false, MP_IO, "no file can be made for the tier 'disk' in ", ": No such file or directory");
+    assert_refused("/proc", BYTES, false, MP_IO, "cannot create a file for the tier 'disk' in ", ": No such file or directory");
     assert_refused(folder, INT64_MAX - 5, false, MP_INVALID, "9223372036854775802 bytes are too many for the tier 'disk' in ",
                    "");
 }
@@ -115,8 +115,7 @@ static int without_room_for_files(void)
 {
     char sentence[1024];
     if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){BYTES / 2, BYTES / 2}) != 0) return SKIPPED;
-    snprintf(sentence, sizeof sentence, "there is no room of %d bytes for the tier 'disk' in %s: File too large", BYTES,
-             folder);
+    snprintf(sentence, sizeof sentence, "cannot reserve %d bytes for the tier 'disk' in %s: File too large", BYTES, folder);
     return is_refused(folder, BYTES, false, sentence);
 }
 
@@ -126,8 +125,8 @@ static int on_a_small_disk(void)
     if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return SKIPPED;
     if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("disk", folder, "tmpfs", 0, "size=512k") != 0)
         return SKIPPED;
-    snprintf(sentence, sizeof sentence, "there is no room of %d bytes for the tier 'disk' in %s: No space left on device",
-             BYTES, folder);
+    snprintf(sentence, sizeof sentence, "cannot reserve %d bytes for the tier 'disk' in %s: No space left on device", BYTES,
+             folder);
     return is_refused(folder, BYTES, false, sentence) + (rmdir(folder) == 0);
 }
 
@@ -143,7 +142,8 @@ static int without_memory(void)
 {
     struct rlimit most = {INT64_C(1) << 34, INT64_C(1) << 34};
     if (setrlimit(RLIMIT_AS, &most) != 0) return SKIPPED;
-    return is_refused(NULL, INT64_C(1) << 40, false, "there are no 1099511627776 bytes of memory for the tier 'disk'");
+    return is_refused(NULL, INT64_C(1) << 40, false,
+                      "there is not enough memory for the 1099511627776 bytes of the tier 'disk'");
 }
 
 static int without_the_right_to_lock(void)
@@ -260,7 +260,7 @@ TEST(a_folder_that_vanishes_takes_nothing_along)
     assert_int_equal(rmdir(folder), 0); /* the folder is empty */
     assert_works(&tier);
     mp_tier_close(&tier);
-    assert_refused(folder, BYTES, false, MP_IO, "no file can be made for the tier 'disk' in ", ": No such file or directory");
+    assert_refused(folder, BYTES, false, MP_IO, "cannot create a file for the tier 'disk' in ", ": No such file or directory");
     assert_int_equal(mkdir(folder, 0700), 0);
 }
 

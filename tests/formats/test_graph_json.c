@@ -220,9 +220,9 @@ TEST(what_is_wrong_is_named)
         {NODE("\"op\":\"x\""), "nodes[0]: \"seconds\" is missing", 0, 0},
         {NODE("\"seconds\":1,\"workspace_bytes\":-1"), "nodes[0]: \"workspace_bytes\" is negative", 0, 0},
         {NODE("\"seconds\":1,\"in_place\":[[0]]"), "nodes[0]: \"in_place\"[0] is no pair", 0, 0},
-        {NODE("\"seconds\":1,\"in_place\":[[0,8]]"), "nodes[0]: \"in_place\"[0] names a storage that is not there", 0, 0},
-        {NODE("\"seconds\":1,\"adds\":[8]"), "nodes[0]: \"adds\" names storage 8, which is not there", 0, 0},
-        {NODE("\"seconds\":1,\"forward_of\":8"), "nodes[0]: \"forward_of\" names node 8, which is not there", 0, 0},
+        {NODE("\"seconds\":1,\"in_place\":[[0,8]]"), "nodes[0]: \"in_place\"[0] names a storage that does not exist", 0, 0},
+        {NODE("\"seconds\":1,\"adds\":[8]"), "nodes[0]: \"adds\" names storage 8, which does not exist", 0, 0},
+        {NODE("\"seconds\":1,\"forward_of\":8"), "nodes[0]: \"forward_of\" names node 8, which does not exist", 0, 0},
         {NODE("\"seconds\":1,\"alternatives\":[1]"), "nodes[0]: alternative 1 is no object", 0, 0},
         {NODE("\"seconds\":1,\"alternatives\":[{\"seconds\":-2}]"), "node 0: -2 seconds can't be counted", 0, 0},
         {GRAPH("\"tick_seconds\":-1," ROWS "[]"), "\"tick_seconds\" is -1", 0, 0},
@@ -231,10 +231,10 @@ TEST(what_is_wrong_is_named)
         {GRAPH("\"tick_seconds\":1e-30," ROWS "[{\"reads\":[],\"writes\":[],\"phase\":\"forward\",\"seconds\":4}]"),
          "4 seconds are too many ticks of 1e-30 seconds", 0, 0},
         {GRAPH(ROWS "[{\"reads\":[1],\"writes\":[1],\"phase\":\"forward\",\"seconds\":1}]"),
-         "node 0 reads and makes storage 1, which is not always live", 0, 0},
+         "node 0 reads and writes storage 1, but only an always-live storage allows both", 0, 0},
         {GRAPH(
              "\"storages\":[{\"id\":1,\"bytes\":4,\"kind\":\"input\"},{\"id\":1,\"bytes\":4,\"kind\":\"input\"}],\"nodes\":[]"),
-         "storage id 1 stands twice", 0, 0},
+         "storage id 1 is listed twice", 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mp_error err = {0};

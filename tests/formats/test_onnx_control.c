@@ -238,7 +238,7 @@ TEST(malformed_subgraphs_are_refused)
     onnx_text_refused(17, "input x float 2,3; If -> y @if then_branch { out x } else_branch { out x }; out y", MP_PARSE,
                       "If 'if',one input");
     onnx_text_refused(17, "input x float 2,3; ints yes 1,0; If yes -> y @if then_branch { out x } else_branch { out x }; out y",
-                      MP_PARSE, "If 'if',no single boolean");
+                      MP_PARSE, "If 'if',not a single boolean");
     onnx_text_refused(17, "input x float 2,3; Relu x -> y body { out x }; out y", MP_PARSE, "Relu,subgraph 'body'");
 #undef IF
 }

@@ -252,7 +252,7 @@ TEST(sequences_that_are_none_are_refused)
                   "'pick',position 'at',dynamic control flow"},
                  {"SequenceConstruct a -> s; SequenceAt s -> y @pick; out y", MP_PARSE, "'pick',lacks an input"},
                  {"SplitToSequence a at -> s @cut; out a", MP_UNSUPPORTED, "'cut',sizes 'at',dynamic control flow"},
-                 {"int zero 0; SplitToSequence a zero -> s @cut; out a", MP_PARSE, "'cut',no size"},
+                 {"int zero 0; SplitToSequence a zero -> s @cut; out a", MP_PARSE, "'cut',parts of size 0"},
                  {"ints odd 1,3; SplitToSequence a odd -> s @cut; out a", MP_PARSE, "Split,sizes"},
                  {"SplitToSequence a -> s @cut axis=1; out a", MP_PARSE, "'cut',axis"},
                  {"SequenceMap a -> y body { formal q; out q }; out y", MP_UNSUPPORTED, "SequenceMap (1)"},
@@ -284,21 +284,22 @@ TEST(malformed_loops_are_refused)
     static const char start[] = "int n 3; int one 1; ints a 1,2; ints b 1,2,3;";
     static const struct {
         const char *text, *words;
-    } cases[] = {{"Loop n - one -> y @l body { formal i c; out c i }; out y", "Loop 'l',has 3 inputs,its body has 2"},
-                 {"Loop n -> y @l body { formal i; out i i }; out y", "Loop 'l',has 1 inputs"},
-                 {"Loop n - - -> y @l body { formal i c v; out c v }; out y", "Loop 'l',lacks its input 2"},
-                 {"Loop n - one -> y @l body { formal i c v; out c }; out y", "l#,has 1 outputs"},
-                 {"Loop n - one -> y z @l body { formal i c v; out c v }; out y", "l#,has 2 outputs,2 given"},
-                 {"Loop n - one -> y @l body { formal i c i; out c i }; out y", "l#,two tensors,'i'"},
-                 {"Loop n - one -> y @l; out y", "Loop 'l',lacks its subgraph 'body'"},
-                 {"Loop a - one -> y @l body { formal i c v; out c v }; out y", "Loop 'l',trip count,no single number"},
-                 {"Scan a b -> y @s num_scan_inputs=2 body { formal p q; out p }; out y", "Scan 's',2 elements,3 of 'b'"},
-                 {"Scan a -> y @s body { formal p; out p }; out y", "Scan 's',of which it scans 0"},
-                 {"Scan a -> y @s num_scan_inputs=2 body { formal p; out p }; out y", "Scan 's',of which it scans 2"},
-                 {"Scan a -> y @s num_scan_inputs=1 scan_input_axes=[1] body { formal p; out p }; out y",
-                  "Scan 's',axis 1,1 dimensions"},
-                 {"Scan one -> y @s num_scan_inputs=1 body { formal p; out p }; out y", "Scan 's',axis 0,0 dimensions"},
-                 {"Scan a a -> y @s num_scan_inputs=1 body { formal p; out p }; out y", "Scan 's',its body has 1"}};
+    } cases[] = {
+        {"Loop n - one -> y @l body { formal i c; out c i }; out y", "Loop 'l',has 3 inputs,its body has 2"},
+        {"Loop n -> y @l body { formal i; out i i }; out y", "Loop 'l',has 1 inputs"},
+        {"Loop n - - -> y @l body { formal i c v; out c v }; out y", "Loop 'l',lacks its input 2"},
+        {"Loop n - one -> y @l body { formal i c v; out c }; out y", "l#,has 1 outputs"},
+        {"Loop n - one -> y z @l body { formal i c v; out c v }; out y", "l#,has 2 outputs,the operator has 2 outputs"},
+        {"Loop n - one -> y @l body { formal i c i; out c i }; out y", "l#,two tensors,'i'"},
+        {"Loop n - one -> y @l; out y", "Loop 'l',lacks its subgraph 'body'"},
+        {"Loop a - one -> y @l body { formal i c v; out c v }; out y", "Loop 'l',trip count,not a single number"},
+        {"Scan a b -> y @s num_scan_inputs=2 body { formal p q; out p }; out y", "Scan 's',2 elements,3 of 'b'"},
+        {"Scan a -> y @s body { formal p; out p }; out y", "Scan 's',of which it scans 0"},
+        {"Scan a -> y @s num_scan_inputs=2 body { formal p; out p }; out y", "Scan 's',of which it scans 2"},
+        {"Scan a -> y @s num_scan_inputs=1 scan_input_axes=[1] body { formal p; out p }; out y",
+         "Scan 's',axis 1,1 dimensions"},
+        {"Scan one -> y @s num_scan_inputs=1 body { formal p; out p }; out y", "Scan 's',axis 0,0 dimensions"},
+        {"Scan a a -> y @s num_scan_inputs=1 body { formal p; out p }; out y", "Scan 's',its body has 1"}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[1024];
         snprintf(text, sizeof text, "%s %s", start, cases[k].text);
@@ -312,7 +313,7 @@ TEST(huge_trip_counts_are_refused_with_the_number_needed)
     char text[1024];
     snprintf(text, sizeof text, "input x float 2; int n 30000; Loop n - x -> y @l %s", body);
     onnx_text_refused(17, text, MP_UNSUPPORTED,
-                      "Loop 'l',90000 operators,30000 iterations of 3,65536 that way (MP_UNROLLED_MAX)");
+                      "Loop 'l',90000 operators,30000 iterations of 3,65536 unrolled operators (MP_UNROLLED_MAX)");
     snprintf(text, sizeof text, "input x float 2; int n 9223372036854775807; Loop n - x -> y @l %s", body);
     onnx_text_refused(17, text, MP_UNSUPPORTED, "Loop 'l',iterations of 3,MP_UNROLLED_MAX");
     /* with a known condition; and an endless loop */

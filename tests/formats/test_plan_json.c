@@ -196,7 +196,7 @@ TEST(what_is_wrong_is_named)
     mp_plan *plan;
     assert_int_equal(read_text(PLAN("\"graph\":{\"name\":\"other\",\"hash\":\"0123\"}," STEPS), graph, &plan, &err),
                      MP_INVALID);
-    assert_non_null(strstr(err.message, "is for the graph 'other' with hash 0123, and this is 'two' with hash "));
+    assert_non_null(strstr(err.message, "is for the graph 'other' with hash 0123, but this is 'two' with hash "));
     /* and names the differing options among those that both have */
     err = (mp_error){0};
     graph->options = "{\"batch\":2,\"threads\":4,\"loss\":\"mse\",\"here\":1,\"device\":\"cpu\"}";

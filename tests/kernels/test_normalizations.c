@@ -139,7 +139,7 @@ TEST(other_types_beside_the_data_are_refused)
     const char *const kinds[] = {"BatchNormalization", "memplan:BatchNormalizationRelu"};
     for (int k = 0; k < (fuses() ? 2 : 1); k++) {
         const kernel_case c = {kinds[k], 1, "float32[2,3,4] float16[3] float16[3] float32[3] float32[3]", "", 1, 0, 0, 0, 0, 0};
-        kernel_check_refused(&c, "operands of such types");
+        kernel_check_refused(&c, "operands of these types");
     }
 }
 

@@ -200,7 +200,8 @@ TEST(one_algorithm_is_for_all_runs)
             steps[again].alternative ^= 1;
             assert_int_equal(mp_plan_new(graph, "test", steps, n, &plan, NULL), MP_OK);
             assert_int_equal(mp_plan_check(graph, plan, &err), MP_REFUTED);
-            if (!strstr(err.message, "runs with the algorithm '") || !strstr(err.message, "one is for all its runs"))
+            if (!strstr(err.message, "runs with the algorithm '") ||
+                !strstr(err.message, "all runs of a node need the same algorithm"))
                 fail_msg("%s", err.message);
             mp_plan_free(plan);
             n_refused++;
@@ -404,9 +405,9 @@ TEST(a_graph_has_them_all_alike_or_none)
     static const struct {
         void (*spoil)(mp_alternative *alternatives);
         const char *fault;
-    } cases[] = {{spoil_kinds, "forms with an algorithm and forms without one"},
+    } cases[] = {{spoil_kinds, "alternatives with an algorithm and alternatives without one"},
                  {spoil_names, "has the algorithm 'a' twice"},
-                 {spoil_reads, "differ in more than seconds and workspace"}};
+                 {spoil_reads, "may differ in seconds and workspace only"}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char path[64];
         mp_error err = {0};

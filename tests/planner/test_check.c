@@ -321,7 +321,7 @@ TEST(a_missing_part_has_a_sentence)
     assert_int_equal(mp_planning_replay(NULL, 100, NULL), MP_INVALID);
     mp_planning *p = chain(1, 100, 1), *open = mp_planning_new("open", 1);
     assert_int_equal(mp_planning_replay(p, 100, NULL), MP_INVALID);
-    assert_string_equal(mp_planning_message(p), "there is no plan");
+    assert_string_equal(mp_planning_message(p), "the plan is NULL");
     assert_int_equal(mp_planning_solve(p, INT64_MAX), MP_OK);
     assert_int_equal(mp_planning_replay(open, 100, mp_planning_plan(p)), MP_INVALID);
     assert_string_equal(mp_planning_message(open), "the graph is not finished");

@@ -362,16 +362,16 @@ TEST(the_checker_says_what_a_plan_with_copies_may_not_do)
     } cases[] = {
         {{{A, 0, 0}, {B, 0, 0}}, 2, NULL},
         {{{A, 0, 0}, {OUT, 0, 0}, {A, 1, 3}, {B, 0, 0}}, 4, NULL},
-        {{{A, 1, 0}, {B, 0, 0}}, 2, "step 0: node 0 returns what it has not computed yet"},
-        {{{A, 0, 0}, {OUT, 0, 0}, {OUT, 0, 0}, {B, 0, 0}}, 4, "node 2 runs 2 times, and may run at most once"},
-        {{{A, 0, 0}, {B, 0, 0}, {A, 0, 0}, {B, 0, 0}}, 4, "node 1 runs 2 times, and must run once"},
-        {{{A, 0, 2}, {B, 0, 0}}, 2, "step 0: node 0 is issued beside others, and runs on compute"},
+        {{{A, 1, 0}, {B, 0, 0}}, 2, "step 0: node 0 returns a storage that it has not computed yet"},
+        {{{A, 0, 0}, {OUT, 0, 0}, {OUT, 0, 0}, {B, 0, 0}}, 4, "node 2 runs 2 times, but may run at most once"},
+        {{{A, 0, 0}, {B, 0, 0}, {A, 0, 0}, {B, 0, 0}}, 4, "node 1 runs 2 times, but must run once"},
+        {{{A, 0, 2}, {B, 0, 0}}, 2, "step 0: node 0 is issued asynchronously, but it runs on the compute channel"},
         {{{A, 0, 0}, {A, 1, 3}, {B, 0, 0}},
          3,
-         "step 2: node 1 reads storage 1, which copy in beside it changes; the wait for that is at step 3"},
+         "step 2: node 1 reads storage 1, which copy in changes concurrently; the wait is at step 3"},
         {{{A, 0, 0}, {OUT, 0, 9}, {B, 0, 0}},
          3,
-         "step 1: node 2 runs on the copy out, and nothing waits for it: there are only 3 steps"},
+         "step 1: node 2 runs on the copy out, but no step waits for it: there are only 3 steps"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         mp_error err = {0};
@@ -397,7 +397,7 @@ TEST(the_checker_says_what_a_plan_with_copies_may_not_do)
     mp_free(plan->places);
     plan->places = places;
     assert_int_equal(mp_plan_check(graph, plan, &err), MP_REFUTED);
-    assert_string_equal(err.message, "the offset of storage 3 from step 1 belongs to no instance, or stands twice");
+    assert_string_equal(err.message, "the offset of storage 3 from step 1 belongs to no instance, or is listed twice");
     mp_plan_free(plan);
     mp_graph_free(graph);
 }
@@ -415,7 +415,7 @@ TEST(workspaces_that_overflow_are_refused)
     graph->storages[1].persistent = true; /* several steps of a channel may write a storage that is always live */
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
     assert_int_equal(mp_timeline_build(graph, steps, 7, &timeline, &err), MP_INVALID);
-    assert_string_equal(err.message, "step 2: the steps that run beside others need more bytes than can be counted");
+    assert_string_equal(err.message, "step 2: the concurrent steps need more bytes than can be counted");
     plan.steps = (mp_step *)steps;
     assert_int_equal(mp_plan_check(graph, &plan, &other), MP_REFUTED);
     assert_string_equal(other.message, err.message);

@@ -321,8 +321,8 @@ TEST(the_checker_sees_every_fault)
     expect_refuted(low, (mp_pack_item){1, 1, 4, -1, 4}, 16, "overlap at time 3");
     expect_refuted(low, (mp_pack_item){1, 1, 1, -1, 7}, 16, "overlap at time 3");
     expect_refuted((mp_pack_item){0, 1, 1, -1, 7}, (mp_pack_item){1, 1, 1, -1, 0}, 16, "overlap at time 3");
-    expect_refuted(low, (mp_pack_item){1, 1, 4, -1, 9}, 18, "no multiple of 4");
-    expect_refuted(low, (mp_pack_item){1, 1, 4, -1, -8}, 16, "no multiple");
+    expect_refuted(low, (mp_pack_item){1, 1, 4, -1, 9}, 18, "not a multiple of 4");
+    expect_refuted(low, (mp_pack_item){1, 1, 4, -1, -8}, 16, "not a multiple");
     expect_refuted(low, (mp_pack_item){1, 1, 4, 12, 8}, 16, "instead of 12");
     expect_refuted(low, (mp_pack_item){1, 1, 4, -1, 8}, 15, "above 15");
 }

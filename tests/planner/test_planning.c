@@ -155,7 +155,7 @@ TEST(a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it)
     assert_int_equal(node, 16);
     assert_int_equal(mp_planning_solve(p, 350), MP_INFEASIBLE);
     char wanted[64];
-    snprintf(wanted, sizeof wanted, "the smallest found needs %lld", (long long)mp_planning_number(p, "smallest_bytes"));
+    snprintf(wanted, sizeof wanted, "the smallest plan found needs %lld", (long long)mp_planning_number(p, "smallest_bytes"));
     assert_non_null(strstr(mp_planning_message(p), wanted));
     assert_int_equal(mp_planning_number(p, "planned_bytes"), -1);
     assert_int_equal(mp_planning_steps(p, holders, 8), 0);
@@ -238,7 +238,7 @@ TEST(without_a_handle_every_call_fails)
 {
     const int s = 0;
     int node = -1, list[1];
-    assert_string_equal(mp_planning_message(NULL), "there is no handle");
+    assert_string_equal(mp_planning_message(NULL), "the handle is NULL");
     assert_null(mp_planning_error(NULL));
     assert_string_equal(mp_planning_hash(NULL), "");
     assert_null(mp_planning_graph(NULL));
@@ -259,7 +259,7 @@ TEST(without_a_handle_every_call_fails)
 
 TEST(what_is_missing_or_out_of_range_has_a_sentence)
 {
-    const char *const missing = "a text of the call is missing";
+    const char *const missing = "a text argument of the call is NULL";
     mp_planning *p = mp_planning_new(NULL, 1);
     assert_int_equal(mp_planning_add_storage(p, NULL, "activation", 8), -1);
     assert_string_equal(mp_planning_message(p), missing);
@@ -281,12 +281,12 @@ TEST(what_is_missing_or_out_of_range_has_a_sentence)
         for (size_t k = 0; k < 4; k++) {
             char wanted[64];
             const int pair[] = {0, wrong[k]};
-            snprintf(wanted, sizeof wanted, "there is no storage number %d", wrong[k]);
+            snprintf(wanted, sizeof wanted, "storage number %d does not exist", wrong[k]);
             assert_int_equal(mp_planning_connect(p, 0, how[h], pair, 2), MP_INVALID);
             assert_string_equal(mp_planning_message(p), wanted);
         }
         assert_int_equal(mp_planning_connect(p, 0, how[h], NULL, 2), MP_INVALID);
-        assert_string_equal(mp_planning_message(p), "there is no list of 2 storages");
+        assert_string_equal(mp_planning_message(p), "the list of 2 storages is NULL");
         assert_int_equal(mp_planning_connect(p, 0, how[h], NULL, 0), MP_OK);
     }
     const int s = 0;
@@ -297,7 +297,7 @@ TEST(what_is_missing_or_out_of_range_has_a_sentence)
     assert_string_equal(mp_planning_message(p), "the graph is not finished");
     if (mp_planning_finish(p) != MP_OK) fail_msg("%s", mp_planning_message(p));
     assert_int_equal(mp_planning_take(p, 100, NULL), MP_INVALID);
-    assert_string_equal(mp_planning_message(p), "there is no plan");
+    assert_string_equal(mp_planning_message(p), "the plan is NULL");
     assert_int_equal(mp_planning_number(p, NULL), -1);
     assert_int_equal(mp_planning_solve(p, INT64_MIN), MP_INVALID);
     assert_int_equal(mp_planning_solve(p, INT64_MAX), MP_OK);
@@ -411,7 +411,7 @@ TEST(a_plan_may_copy_what_it_was_told_to)
     mp_plan *copied;
     assert_int_equal(mp_plan_new(mp_planning_graph(p), "", mp_planning_plan(p)->steps, n, &copied, NULL), MP_OK);
     assert_int_equal(mp_planning_take(p, keep_all, copied), MP_INVALID);
-    assert_string_equal(mp_planning_message(p), "the plan has 100 bytes on the host");
+    assert_string_equal(mp_planning_message(p), "the plan needs 100 bytes on the host, which is over the limit");
     mp_plan_free(copied);
     mp_planning_free(p);
 }
@@ -441,7 +441,7 @@ TEST(optimizer_state_that_is_listed_lives_on_the_host)
     assert_true(mp_planning_number(p, "static_bytes") == 120 && mp_planning_number(p, "keep_all_bytes") == 240);
     assert_int_equal(mp_planning_set(p, "host_bytes", "99"), MP_OK);
     assert_int_equal(mp_planning_solve(p, 240), MP_INVALID);
-    assert_non_null(strstr(mp_planning_message(p), "state takes 100 bytes of the tier 'host', of which there are 99"));
+    assert_non_null(strstr(mp_planning_message(p), "state needs 100 bytes of the tier 'host', which has 99"));
     assert_int_equal(mp_planning_set(p, "host_bytes", "100"), MP_OK);
     assert_int_equal(mp_planning_solve_smallest(p), MP_OK);
     assert_true(mp_planning_number(p, "planned_bytes") == 230 && mp_planning_number(p, "host_bytes") == 100);

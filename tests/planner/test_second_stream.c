@@ -123,17 +123,18 @@ TEST(what_an_update_uses_is_left_alone)
     mp_graph *g = chain();
     expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 3}, {B0, 0, 0}}, 3,
            "step 2: node 0 (b0) reads storage 0 (w), which an update on the second stream uses up to step 3",
-           "step 2: node 0 (b0) reads storage 0 (w), which an update beside it changes; the wait for that is at step 3");
+           "step 2: node 0 (b0) reads storage 0 (w), which an update changes concurrently; the wait is at step 3");
     g->nodes[B0].alternatives[0].n_reads = 0;
     expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 4}, {B1, 0, 0}, {B0, 0, 0}}, 4,
            "step 3: node 0 (b0) changes storage 1 (g), which an update on the second stream uses up to step 4",
-           "step 3: node 0 (b0) changes storage 1 (g), which an update beside it still reads; the wait for that is at step 4");
+           "step 3: node 0 (b0) changes storage 1 (g), which an update still reads concurrently; the wait is at "
+           "step 4");
     expect(g, (const mp_step[]){{B0, 0, 2}, {UPDATE, 0, 0}}, 2,
-           "step 0: node 0 (b0) is on compute, and only steps of another channel run beside it", NULL);
+           "step 0: node 0 (b0) is on the compute channel, where steps cannot run concurrently", NULL);
     expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 3}}, 2,
-           "step 1: node 1 (update) runs on the second stream, and no step after it waits for it", NULL);
+           "step 1: node 1 (update) runs on the second stream, but no later step waits for it", NULL);
     expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 1}, {B1, 0, 0}}, 3,
-           "step 1: node 1 (update) runs on the second stream, and no step after it waits for it", NULL);
+           "step 1: node 1 (update) runs on the second stream, but no later step waits for it", NULL);
     mp_graph_free(g);
 }
 

@@ -191,9 +191,8 @@ static void out_before_backward(mp_plan *plan)
 TEST(the_checker_sees_state_that_is_not_there_and_not_written_back)
 {
     refuted(not_out, "node 7 (s2 to the host) never runs");
-    refuted(not_awaited,
-            "changes storage 6 (s1 on the host), which copy in beside it still reads; the wait for that is at step 6");
-    refuted(out_before_backward, "updates before the end of backward, and the graph says fuse none");
+    refuted(not_awaited, "changes storage 6 (s1 on the host), which copy in still reads concurrently; the wait is at step 6");
+    refuted(out_before_backward, "updates before the end of backward, but the graph has fuse none");
 }
 
 /* ---- random graphs ---- */
@@ -360,10 +359,10 @@ static void read_twice(mp_graph *g)
 
 TEST(copies_of_state_come_last_and_are_between_a_tier_and_one_update)
 {
-    refused(node_behind, "copies state, and other nodes come after it in the list");
-    refused(workspace, "copies state, and has other forms or a workspace");
-    refused(not_at_home, "copies state, and not between another tier");
-    refused(read_twice, "copies state, and not between another tier");
+    refused(node_behind, "copies optimizer state, but other nodes follow it in the list");
+    refused(workspace, "copies optimizer state, so it may have neither other alternatives");
+    refused(not_at_home, "must copy optimizer state between an always-live storage");
+    refused(read_twice, "must copy optimizer state between an always-live storage");
 }
 
 TEST(memory_that_is_short_is_said_and_all_of_it_given_back)

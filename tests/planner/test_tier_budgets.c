@@ -51,13 +51,13 @@ static const char *spoil(mp_plan *plan, int how, int64_t alignment)
         return "an arena_bytes of tier 'host'";
     case 3:
         last->bytes++;
-        return "says";
+        return "claims";
     case 4:
         last->end++;
-        return "says it ends";
+        return "claims that it ends";
     case 5:
         last->offset += alignment - 1;
-        return alignment > 1 ? "is no multiple" : NULL;
+        return alignment > 1 ? "is not a multiple" : NULL;
     case 6:
         for (size_t k = 0; k + 1 < t->n_places; k++)
             if (t->places[k].begin < last->end && last->begin < t->places[k].end && t->places[k].begin + 1 < t->places[k].end) {

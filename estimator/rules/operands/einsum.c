@@ -113,7 +113,7 @@ static mp_status check_result(mp_infer *c, const mp_einsum *e)
     const int *labels = e->labels[e->n_operands];
     for (int k = 0; k < e->rank[e->n_operands]; k++) {
         char letter = labels[k] < MP_EINSUM_LETTERS ? letter_of(labels[k]) : '.';
-        MP_FIT(e->size[labels[k]] >= 0, "the result names '%c', which no operand has", letter);
+        MP_FIT(e->size[labels[k]] >= 0, "the result names '%c', which no operand contains", letter);
         MP_FIT(!seen[labels[k]], "the result names '%c' twice", letter);
         seen[labels[k]] = true;
     }
@@ -126,7 +126,7 @@ mp_status mp_einsum_read(mp_infer *c, mp_einsum *e)
     MP_FIT(equation, "the equation is missing");
     if (c->op->n_in < 1 || c->op->n_in > MP_EINSUM_OPERANDS)
         return mp_rule_raise(c, MP_UNSUPPORTED, __FILE__, __LINE__,
-                             "an equation over %d operands is not supported, only over 1 or 2", c->op->n_in);
+                             "an equation with %d operands is not supported, only with 1 or 2", c->op->n_in);
     e->n_operands = c->op->n_in;
     memset(e->size, -1, sizeof e->size);
 

@@ -17,7 +17,7 @@ mp_status mp_permutation_read(mp_infer *c, int permutation[MP_RANK_MAX])
     bool taken[MP_RANK_MAX] = {false};
     size_t n;
     const int64_t *perm = mp_operator_ints(c->op, "perm", &n);
-    MP_FIT(!perm || (int)n == rank, "a permutation of %zu dimensions for %d", n, rank);
+    MP_FIT(!perm || (int)n == rank, "a permutation of %zu dimensions does not fit %d dimensions", n, rank);
     for (int d = 0; d < rank; d++) {
         from[d] = rank - 1 - d;
         if (perm) MP_CHECK(mp_rule_axis(c, perm[d], rank, &from[d]));
@@ -88,7 +88,7 @@ mp_status mp_slice_read(mp_infer *c, mp_slice *slice, bool *known)
         int axis;
         MP_CHECK(mp_rule_axis(c, axes ? axes[k] : (int64_t)k, x->rank, &axis));
         MP_FIT(!cut[axis], "axis %d is named twice", axis);
-        MP_FIT(!steps || steps[k], "axis %d is walked in steps of 0", axis);
+        MP_FIT(!steps || steps[k], "axis %d has a step of 0", axis);
         slice_axis(slice, axis, x->dims[axis], starts[k], ends[k], steps ? steps[k] : 1);
         cut[axis] = true;
     }

@@ -33,7 +33,7 @@ mp_status mp_window_read(mp_infer *c, int n, const int64_t *kernel, mp_window *w
         bool stated = mp_operator_ints(c->op, "kernel_shape", &given) != NULL;
         for (int k = 0; k < n; k++) {
             MP_FIT(kernel[k] >= 1, "the weight has no elements along spatial dimension %d", k);
-            MP_FIT(!stated || w->kernel[k] == kernel[k], "kernel_shape says %" PRId64 " where the weight has %" PRId64,
+            MP_FIT(!stated || w->kernel[k] == kernel[k], "kernel_shape is %" PRId64 ", but the weight has %" PRId64,
                    w->kernel[k], kernel[k]);
             w->kernel[k] = kernel[k];
         }
@@ -51,7 +51,7 @@ mp_status mp_window_read(mp_infer *c, int n, const int64_t *kernel, mp_window *w
     } else if (!strcmp(auto_pad, "VALID")) {
         w->padding = MP_PADDING_VALID;
     } else {
-        MP_FIT(!strcmp(auto_pad, "NOTSET") || !*auto_pad, "auto_pad '%s' is not known", auto_pad);
+        MP_FIT(!strcmp(auto_pad, "NOTSET") || !*auto_pad, "auto_pad '%s' is unknown", auto_pad);
         MP_CHECK(read_sizes(c, "pads", 2 * count, 0, 0, pads));
         memcpy(w->begin, pads, count * sizeof *pads);
         memcpy(w->end, pads + count, count * sizeof *pads);
@@ -98,7 +98,7 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *w, const int64_t
         }
         fits = fits && mp_add(w->begin[k], w->end[k], &pads) && size >= pads;
         if (fits) size -= pads;
-        MP_FIT(fits, "no size along spatial dimension %d fits to %" PRId64 " windows and this padding", k, in[k]);
+        MP_FIT(fits, "no size along spatial dimension %d fits %" PRId64 " windows and this padding", k, in[k]);
         out[k] = size;
     }
     return MP_OK;
@@ -115,8 +115,8 @@ mp_status mp_columns_read(mp_infer *c, mp_columns *s, bool *known)
     if (image) MP_CHECK(mp_infer_integers(c, 2, &kernel, &n_kernel));
     *known = image && kernel;
     if (!*known) return MP_OK;
-    MP_FIT(n >= 1 && n + 2 <= MP_RANK_MAX, "an image of %zu dimensions", n);
-    MP_FIT(n == n_kernel, "a block of %zu dimensions for an image of %zu", n_kernel, n);
+    MP_FIT(n >= 1 && n + 2 <= MP_RANK_MAX, "an image of %zu dimensions is not supported", n);
+    MP_FIT(n == n_kernel, "a block of %zu dimensions does not fit an image of %zu dimensions", n_kernel, n);
     memset(s, 0, sizeof *s);
     s->n_taps = 1;
     for (size_t k = 0; k < n; k++) {
@@ -127,8 +127,8 @@ mp_status mp_columns_read(mp_infer *c, mp_columns *s, bool *known)
     MP_CHECK(mp_window_read(c, (int)n, kernel, &s->window));
     MP_CHECK(mp_window_slide(c, &s->window, s->image, s->stops));
     for (size_t k = 0; k < n; k++) MP_FIT(mp_multiply(n_stops, s->stops[k], &n_stops), "the image is too large");
-    MP_FIT(x->dims[1] % s->n_taps == 0, "%" PRId64 " rows do not divide into blocks of %" PRId64, x->dims[1], s->n_taps);
-    MP_FIT(x->dims[2] == n_stops, "the block has %" PRId64 " places in the image, and '%s' has %" PRId64 " columns", n_stops,
+    MP_FIT(x->dims[1] % s->n_taps == 0, "%" PRId64 " rows cannot be split into blocks of %" PRId64, x->dims[1], s->n_taps);
+    MP_FIT(x->dims[2] == n_stops, "the block has %" PRId64 " positions in the image, but '%s' has %" PRId64 " columns", n_stops,
            x->name, x->dims[2]);
     return MP_OK;
 }

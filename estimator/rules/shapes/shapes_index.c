@@ -29,7 +29,7 @@ static mp_status check_along_axis(mp_infer *c, const mp_tensor *x, const mp_tens
     int axis;
     char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
     MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", 0), x->rank, &axis));
-    MP_FIT(indices->rank == x->rank, "data of %d dimensions, indices of %d", x->rank, indices->rank);
+    MP_FIT(indices->rank == x->rank, "data of %d dimensions do not fit indices of %d dimensions", x->rank, indices->rank);
     for (int d = 0; d < x->rank; d++)
         MP_FIT(d == axis || indices->dims[d] <= x->dims[d], "the indices '%s' %s are larger than '%s' %s along dimension %d",
                indices->name, mp_rule_shape_text(indices->dims, indices->rank, own), x->name,
@@ -50,8 +50,8 @@ static mp_status check_updates(mp_infer *c, const int64_t *dims, int rank)
     const mp_tensor *updates = mp_infer_in(c, 2);
     char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
     MP_FIT(updates->rank == rank && !memcmp(updates->dims, dims, (size_t)rank * sizeof *dims),
-           "the updates '%s' are %s and should be %s", updates->name, mp_rule_shape_text(updates->dims, updates->rank, own),
-           mp_rule_shape_text(dims, rank, whole));
+           "the updates '%s' have the shape %s, but they must have %s", updates->name,
+           mp_rule_shape_text(updates->dims, updates->rank, own), mp_rule_shape_text(dims, rank, whole));
     return MP_OK;
 }
 
@@ -139,10 +139,10 @@ mp_status mp_shape_one_hot(mp_infer *c)
     int axis, rank = 0;
     int64_t dims[3 * MP_RANK_MAX], classes;
     MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), indices->rank + 1, &axis));
-    MP_FIT(mp_infer_in(c, 2)->dims[0] == 2, "'%s' has to hold two values, off and on", mp_infer_in(c, 2)->name);
+    MP_FIT(mp_infer_in(c, 2)->dims[0] == 2, "'%s' must contain two values, off and on", mp_infer_in(c, 2)->name);
     if (!depth) return mp_infer_defer(c, 0, dtype);
     MP_FIT(depth->n == 1 && (!depth->is_real || (depth->f[0] >= 0 && depth->f[0] < 1e15)),
-           "the depth is not one number of classes");
+           "the depth must be a single number of classes");
     classes = depth->is_real ? (int64_t)depth->f[0] : depth->i[0];
     append(dims, &rank, indices->dims, 0, axis);
     append(dims, &rank, &classes, 0, 1);

@@ -14,11 +14,11 @@ static mp_status reshape(mp_infer *c, const int64_t *target, size_t n)
     bool keep_zero = mp_operator_int(c->op, "allowzero", 0);
     int64_t dims[MP_RANK_MAX], left = mp_tensor_elements(x), fixed = 1;
     int open = -1;
-    MP_FIT(n <= MP_RANK_MAX, "a shape of %zu dimensions", n);
+    MP_FIT(n <= MP_RANK_MAX, "a shape of %zu dimensions is not supported", n);
     for (int d = 0; d < (int)n; d++) {
         dims[d] = target[d];
         if (dims[d] == 0 && !keep_zero) {
-            MP_FIT(d < x->rank, "dimension %d is to be kept, but the input has only %d", d, x->rank);
+            MP_FIT(d < x->rank, "the new shape keeps dimension %d, but the input has only %d", d, x->rank);
             dims[d] = x->dims[d];
         }
         MP_FIT(dims[d] >= -1 && (dims[d] != -1 || open < 0), "dimension %d may not be %" PRId64, d, dims[d]);
@@ -28,7 +28,7 @@ static mp_status reshape(mp_infer *c, const int64_t *target, size_t n)
             MP_FIT(mp_multiply(fixed, dims[d], &fixed), "more elements than can be counted");
     }
     if (open >= 0) {
-        MP_FIT(fixed > 0 && left % fixed == 0, "%" PRId64 " elements do not divide by %" PRId64, left, fixed);
+        MP_FIT(fixed > 0 && left % fixed == 0, "%" PRId64 " elements are not divisible by %" PRId64, left, fixed);
         dims[open] = left / fixed;
     } else {
         MP_FIT(fixed == left, "%" PRId64 " elements cannot become %" PRId64, left, fixed);
@@ -178,7 +178,7 @@ mp_status mp_shape_expand(mp_infer *c)
     MP_CHECK(mp_infer_integers(c, 1, &target, &n));
     if (!target) return mp_infer_defer(c, 0, x->dtype);
     MP_FIT(n <= MP_RANK_MAX && mp_rule_broadcast(x->dims, x->rank, target, (int)n, dims, &rank),
-           "the new shape does not broadcast with that of '%s'", x->name);
+           "the new shape does not broadcast with the shape of '%s'", x->name);
     return mp_infer_set(c, 0, x->dtype, rank, dims);
 }
 
@@ -194,11 +194,11 @@ mp_status mp_shape_tile(mp_infer *c)
     if (c->missing_value >= 0) return mp_infer_defer(c, 0, x->dtype);
     memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
     if (c->op->version < 6) {
-        MP_FIT(n == 1 && n_axis == 1, "one axis and how often to repeat it are needed");
+        MP_FIT(n == 1 && n_axis == 1, "one axis and its number of repetitions are needed");
         MP_CHECK(mp_rule_axis(c, axis_list[0], x->rank, &axis));
         MP_FIT(mp_multiply(dims[axis], repeats[0], &dims[axis]), "%" PRId64 " repetitions", repeats[0]);
     } else {
-        MP_FIT((int)n == x->rank, "%zu repetitions of %d dimensions", n, x->rank);
+        MP_FIT((int)n == x->rank, "%zu repetitions are given for %d dimensions", n, x->rank);
         for (int d = 0; d < x->rank; d++)
             MP_FIT(mp_multiply(dims[d], repeats[d], &dims[d]), "%" PRId64 " repetitions of dimension %d", repeats[d], d);
     }
@@ -214,13 +214,13 @@ static mp_status pad(mp_infer *c, const int64_t *pads, size_t n, const int64_t *
     int64_t dims[MP_RANK_MAX];
     int axis;
     if (!axes) n_axes = (size_t)x->rank;
-    MP_FIT(n_axes <= MP_RANK_MAX && n == 2 * n_axes, "%zu pads for %zu axes", n, n_axes);
+    MP_FIT(n_axes <= MP_RANK_MAX && n == 2 * n_axes, "%zu pads are given for %zu axes", n, n_axes);
     if (axes) MP_CHECK(mark_axes(c, axes, n_axes, x->rank, padded));
     memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
     for (size_t k = 0; k < n_axes; k++) {
         MP_CHECK(mp_rule_axis(c, axes ? axes[k] : (int64_t)k, x->rank, &axis));
         __int128 size = (__int128)dims[axis] + pads[k] + pads[n_axes + k];
-        MP_FIT(size >= 0 && size < INT64_MAX, "the pads leave nothing of axis %d, or too much", axis);
+        MP_FIT(size >= 0 && size < INT64_MAX, "the pads leave axis %d empty, or too large", axis);
         dims[axis] = (int64_t)size;
     }
     return mp_infer_set(c, 0, x->dtype, x->rank, dims);
@@ -246,7 +246,7 @@ mp_status mp_shape_blocks(mp_infer *c)
     MP_CHECK(mp_rule_input(c, 0, 4, 4, &x));
     MP_FIT(b >= 1 && mp_multiply(b, b, &area), "a block size of %" PRId64, b);
     const int64_t *d = x->dims;
-    MP_FIT(into_space ? d[1] % area == 0 : d[2] % b == 0 && d[3] % b == 0, "the input does not divide into blocks of %" PRId64,
+    MP_FIT(into_space ? d[1] % area == 0 : d[2] % b == 0 && d[3] % b == 0, "the input cannot be split into blocks of %" PRId64,
            b);
     int64_t dims[4] = {d[0], into_space ? d[1] / area : d[1], d[2] / b, d[3] / b};
     MP_FIT(into_space ? mp_multiply(d[2], b, &dims[2]) && mp_multiply(d[3], b, &dims[3]) : mp_multiply(d[1], area, &dims[1]),

@@ -75,9 +75,10 @@ static mp_status check_transpositions(mp_infer *c, int rank)
         uint64_t seen = 0;
         size_t n;
         const int64_t *perm = mp_operator_ints(c->op, name, &n);
-        MP_FIT(!perm || (int)n == rank, "%s is of %zu dimensions, not of %d", name, n, rank);
+        MP_FIT(!perm || (int)n == rank, "%s has %zu dimensions instead of %d", name, n, rank);
         for (size_t d = 0; d < n; d++) {
-            MP_FIT(perm[d] >= 0 && perm[d] < rank && !(seen >> perm[d] & 1), "%s is no order of %d dimensions", name, rank);
+            MP_FIT(perm[d] >= 0 && perm[d] < rank && !(seen >> perm[d] & 1), "%s is not a permutation of %d dimensions", name,
+                   rank);
             seen |= UINT64_C(1) << perm[d];
         }
     }
@@ -114,7 +115,7 @@ mp_status mp_shape_attention(mp_infer *c)
         MP_CHECK(mp_rule_input(c, i, 0, r, &mask));
         bool fits = mp_rule_broadcast(dims, r, mask->dims, mask->rank, together, &rank);
         for (int d = 0; fits && d < r; d++) fits = together[d] == dims[d];
-        MP_FIT(fits, "mask '%s' %s does not fit to scores %s", mask->name, mp_rule_shape_text(mask->dims, mask->rank, own),
+        MP_FIT(fits, "the mask '%s' %s does not fit the scores %s", mask->name, mp_rule_shape_text(mask->dims, mask->rank, own),
                mp_rule_shape_text(dims, r, whole));
     }
     dims[r - 1] = a.value_depth;
@@ -149,7 +150,7 @@ static mp_status check(mp_infer *c, int k, int rank, const int64_t *dims)
     char is[MP_SHAPE_TEXT], should_be[MP_SHAPE_TEXT];
     if (!mp_infer_in(c, k)) return MP_OK;
     MP_CHECK(mp_rule_input(c, k, rank, rank, &t));
-    MP_FIT(!memcmp(t->dims, dims, (size_t)rank * sizeof *dims), "'%s' is %s and should be %s", t->name,
+    MP_FIT(!memcmp(t->dims, dims, (size_t)rank * sizeof *dims), "'%s' has the shape %s, but it must have %s", t->name,
            mp_rule_shape_text(t->dims, rank, is), mp_rule_shape_text(dims, rank, should_be));
     return MP_OK;
 }
@@ -163,7 +164,7 @@ mp_status mp_shape_recurrent(mp_infer *c)
     MP_CHECK(mp_rule_input(c, 2, 3, 3, &t));
     const char *direction = mp_operator_text(c->op, "direction", "forward");
     bool both = !strcmp(direction, "bidirectional");
-    MP_FIT(both || !strcmp(direction, "forward") || !strcmp(direction, "reverse"), "direction '%s' is not known", direction);
+    MP_FIT(both || !strcmp(direction, "forward") || !strcmp(direction, "reverse"), "direction '%s' is unknown", direction);
 
     mp_recurrent r = mp_recurrent_read(c->model, c->op);
     int64_t n = both ? 2 : 1, hidden = mp_operator_int(c->op, "hidden_size", r.hidden), rows, biases;

@@ -79,8 +79,8 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
     for (int k = 5; k < c->op->n_in; k++) { /* if a normalization is fused with an addition, input 5 is added to its result and
                                                has the shape of the result */
         MP_CHECK(mp_rule_input(c, k, 1, MP_RANK_MAX, &t));
-        MP_FIT(mp_same_shape(t, x), "'%s' %s has not the shape of '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own),
-               x->name, mp_rule_shape_text(x->dims, x->rank, whole));
+        MP_FIT(mp_same_shape(t, x), "'%s' %s must have the shape of '%s' %s", t->name,
+               mp_rule_shape_text(t->dims, t->rank, own), x->name, mp_rule_shape_text(x->dims, x->rank, whole));
     }
     MP_CHECK(mp_infer_like(c, 0, x));
     for (int k = 1; k < c->op->n_out; k++) MP_CHECK(mp_infer_like(c, k, mean));
@@ -102,7 +102,7 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
         MP_CHECK(mp_rule_input(c, k, 0, x->rank, &t));
         bool fits = mp_rule_broadcast(x->dims, x->rank, t->dims, t->rank, dims, &rank);
         for (int d = 0; d < x->rank; d++) fits = fits && dims[d] == x->dims[d];
-        MP_FIT(fits, "'%s' %s does not fit to '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own), x->name,
+        MP_FIT(fits, "'%s' %s does not fit '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own), x->name,
                mp_rule_shape_text(x->dims, x->rank, whole));
     }
     MP_CHECK(mp_infer_set(c, 0, t->dtype, x->rank, x->dims));
@@ -122,12 +122,12 @@ mp_status mp_shape_group_normalization(mp_infer *c)
     const int64_t groups = mp_operator_int(c->op, "num_groups", 1);
     for (int k = 1; k < 3; k++) {
         MP_CHECK(mp_rule_input(c, k, 1, x->rank - 1, &t));
-        for (int d = 1; d < t->rank; d++) MP_FIT(t->dims[d] == 1, "'%s' has several elements for a channel", t->name);
+        for (int d = 1; d < t->rank; d++) MP_FIT(t->dims[d] == 1, "'%s' has several elements per channel", t->name);
         MP_FIT(t->dims[0] == x->dims[1] || (c->op->version < 21 && t->dims[0] == groups),
                "'%s' has %" PRId64 " elements for %" PRId64 " channels in %" PRId64 " groups", t->name, t->dims[0], x->dims[1],
                groups);
     }
-    MP_FIT(mp_infer_in(c, 1)->dims[0] == mp_infer_in(c, 2)->dims[0], "scale and bias differ in length");
+    MP_FIT(mp_infer_in(c, 1)->dims[0] == mp_infer_in(c, 2)->dims[0], "scale and bias have different lengths");
     return mp_infer_like(c, 0, x);
 }
 
@@ -150,7 +150,7 @@ mp_status mp_shape_loss(mp_infer *c)
     }
     const char *reduction = mp_operator_text(c->op, "reduction", "mean");
     bool none = !strcmp(reduction, "none");
-    MP_FIT(none || !strcmp(reduction, "mean") || !strcmp(reduction, "sum"), "reduction '%s' is not known", reduction);
+    MP_FIT(none || !strcmp(reduction, "mean") || !strcmp(reduction, "sum"), "reduction '%s' is unknown", reduction);
     MP_CHECK(mp_infer_set(c, 0, scores->dtype, none ? labels->rank : 0, labels->dims));
     return mp_infer_like(c, 1, scores); /* output 1 of the loss contains the logarithms of the probabilities */
 }
@@ -162,15 +162,15 @@ mp_status mp_shape_element_loss(mp_infer *c)
     MP_CHECK(mp_rule_input(c, 0, 0, MP_RANK_MAX, &x));
     MP_CHECK(mp_rule_input(c, 1, 0, MP_RANK_MAX, &target));
     MP_FIT(x->rank == target->rank && !memcmp(x->dims, target->dims, (size_t)x->rank * sizeof *x->dims),
-           "'%s' %s and its target '%s' %s differ in shape", x->name, mp_rule_shape_text(x->dims, x->rank, text[0]),
+           "'%s' %s and its target '%s' %s have different shapes", x->name, mp_rule_shape_text(x->dims, x->rank, text[0]),
            target->name, mp_rule_shape_text(target->dims, target->rank, text[1]));
     if (mp_infer_in(c, 2)) {
         MP_CHECK(mp_rule_input(c, 2, 1, 1, &weights));
         MP_FIT(weights->dims[0] == 1 || (x->rank && weights->dims[0] == x->dims[x->rank - 1]),
-               "%" PRId64 " weights are given for '%s' %s: one, or one for each place along the last dimension",
+               "%" PRId64 " weights are given for '%s' %s; give one, or one per position along the last dimension",
                weights->dims[0], x->name, mp_rule_shape_text(x->dims, x->rank, text[0]));
     }
-    MP_FIT(mp_operator_float(c->op, "delta", 1) > 0, "delta is %g, and it has to be over 0",
+    MP_FIT(mp_operator_float(c->op, "delta", 1) > 0, "delta is %g, but it must be over 0",
            mp_operator_float(c->op, "delta", 1));
     return mp_infer_set(c, 0, x->dtype, 0, NULL);
 }

@@ -29,7 +29,7 @@ static bool is_given(mp_infer *c, int k)
 static mp_status scaled(const mp_infer *c, int64_t size, double factor, int64_t *out)
 {
     float product = floorf((float)size * (float)factor);
-    MP_FIT(product >= 0 && product < 0x1p62f, "a factor of %g gives no size", factor);
+    MP_FIT(product >= 0 && product < 0x1p62f, "a factor of %g gives no valid size", factor);
     *out = (int64_t)product;
     return MP_OK;
 }
@@ -48,7 +48,7 @@ static mp_status resize_by_factors(mp_infer *c, int input, const mp_tensor *x, c
                corners->n, n);
     }
     for (int k = 0; k < n; k++) {
-        MP_FIT(factors->f[k] > 0, "a factor of %g gives no size", factors->f[k]);
+        MP_FIT(factors->f[k] > 0, "a factor of %g gives no valid size", factors->f[k]);
         double part = corners ? (float)corners->f[n + k] - (float)corners->f[k] : 1;
         MP_CHECK(scaled(c, x->dims[axes[k]], part * factors->f[k], &dims[axes[k]]));
     }
@@ -62,7 +62,7 @@ static mp_status resize_to_sizes(mp_infer *c, int input, const mp_tensor *x, con
     MP_FIT(sizes->n == n && !sizes->is_real, "%" PRId64 " sizes are given for %d axes", sizes->n, n);
     const char *policy = mp_operator_text(c->op, "keep_aspect_ratio_policy", "stretch");
     bool smallest = !strcmp(policy, "not_larger"), largest = !strcmp(policy, "not_smaller");
-    MP_FIT(smallest || largest || !strcmp(policy, "stretch"), "keep_aspect_ratio_policy '%s' is not known", policy);
+    MP_FIT(smallest || largest || !strcmp(policy, "stretch"), "keep_aspect_ratio_policy '%s' is unknown", policy);
     double factor = 0;
     for (int k = 0; k < n; k++) {
         MP_FIT(sizes->i[k] >= 0, "a size may not be %" PRId64, sizes->i[k]);

@@ -34,7 +34,7 @@ mp_status mp_shape_constant(mp_infer *c)
         int64_t n = (int64_t)a->n;
         return mp_infer_set(c, 0, forms[k].dtype, forms[k].rank, &n);
     }
-    return MP_FAIL(c->err, MP_UNSUPPORTED, "Constant '%s' holds neither a tensor nor numbers", c->op->name);
+    return MP_FAIL(c->err, MP_UNSUPPORTED, "Constant '%s' contains neither a tensor nor numbers", c->op->name);
 }
 
 mp_status mp_shape_constant_of_shape(mp_infer *c)
@@ -45,7 +45,7 @@ mp_status mp_shape_constant_of_shape(mp_infer *c)
     size_t rank;
     MP_CHECK(mp_infer_integers(c, 0, &dims, &rank));
     if (!dims) return mp_infer_defer(c, 0, dtype);
-    MP_FIT(rank <= MP_RANK_MAX, "a shape of %zu dimensions", rank);
+    MP_FIT(rank <= MP_RANK_MAX, "a shape of %zu dimensions is not supported", rank);
     return mp_infer_set(c, 0, dtype, (int)rank, dims);
 }
 
@@ -76,12 +76,12 @@ static mp_status range_length(mp_infer *c, const mp_value *start, const mp_value
     *n = 0;
     if (start->is_real) {
         double length = ceil((limit->f[0] - start->f[0]) / delta->f[0]);
-        MP_FIT(delta->f[0] != 0 && !isnan(length), "no range from %g to %g in steps of %g", start->f[0], limit->f[0],
-               delta->f[0]);
+        MP_FIT(delta->f[0] != 0 && !isnan(length), "a range from %g to %g in steps of %g is impossible", start->f[0],
+               limit->f[0], delta->f[0]);
         if (length > 0) *n = length < (double)most ? (int64_t)length : most;
         return MP_OK;
     }
-    MP_FIT(delta->i[0] != 0, "a range in steps of 0");
+    MP_FIT(delta->i[0] != 0, "a range in steps of 0 is impossible");
     __int128 way = (__int128)limit->i[0] - start->i[0], step = delta->i[0];
     if (step < 0) {
         way = -way;
@@ -100,7 +100,7 @@ mp_status mp_shape_range(mp_infer *c)
     for (int k = 0; k < 3; k++) {
         bounds[k] = mp_infer_value(c, k);
         if (!bounds[k]) return mp_infer_defer(c, 0, dtype);
-        MP_FIT(bounds[k]->n == 1 && bounds[k]->is_real == bounds[0]->is_real, "the bounds are not three numbers of one type");
+        MP_FIT(bounds[k]->n == 1 && bounds[k]->is_real == bounds[0]->is_real, "the bounds must be three numbers of one type");
     }
     MP_CHECK(range_length(c, bounds[0], bounds[1], bounds[2], &n));
     return mp_infer_set(c, 0, dtype, 1, &n);
@@ -150,6 +150,6 @@ mp_status mp_shape_window(mp_infer *c)
     MP_CHECK(dtype_attribute(c, "output_datatype", MP_DTYPE_FLOAT, &dtype));
     MP_CHECK(mp_infer_integers(c, 0, &size, &n));
     if (!size) return mp_infer_defer(c, 0, dtype);
-    MP_FIT(n == 1, "the size is not one number");
+    MP_FIT(n == 1, "the size must be a single number");
     return mp_infer_set(c, 0, dtype, 1, size);
 }

@@ -26,11 +26,11 @@ static mp_status read_operands(mp_infer *c, bool transposed, operands *o)
     int64_t n_in;
     if (transposed) {
         n_in = o->w->dims[0];
-        MP_FIT(n_in % o->group == 0, "%" PRId64 " input channels do not divide into %" PRId64 " groups", n_in, o->group);
+        MP_FIT(n_in % o->group == 0, "%" PRId64 " input channels cannot be split into %" PRId64 " groups", n_in, o->group);
         MP_FIT(mp_multiply(o->w->dims[1], o->group, &o->n_out), "too many channels");
     } else {
         o->n_out = o->w->dims[0];
-        MP_FIT(o->n_out % o->group == 0, "%" PRId64 " output channels do not divide into %" PRId64 " groups", o->n_out,
+        MP_FIT(o->n_out % o->group == 0, "%" PRId64 " output channels cannot be split into %" PRId64 " groups", o->n_out,
                o->group);
         MP_FIT(mp_multiply(o->w->dims[1], o->group, &n_in), "too many channels");
     }
@@ -173,7 +173,7 @@ mp_status mp_shape_max_roi_pool(mp_infer *c)
     MP_CHECK(mp_rule_input(c, 1, 2, 2, &rois));
     MP_FIT(rois->dims[1] == 5, "the regions '%s' have %" PRId64 " numbers each instead of 5", rois->name, rois->dims[1]);
     const int64_t *pooled = mp_operator_ints(c->op, "pooled_shape", &n);
-    MP_FIT(pooled && n == 2 && pooled[0] >= 1 && pooled[1] >= 1, "pooled_shape is not two sizes");
+    MP_FIT(pooled && n == 2 && pooled[0] >= 1 && pooled[1] >= 1, "pooled_shape must have two sizes");
     return mp_infer_set(c, 0, x->dtype, 4, (int64_t[]){rois->dims[0], x->dims[1], pooled[0], pooled[1]});
 }
 

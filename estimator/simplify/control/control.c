@@ -350,20 +350,20 @@ mp_status mp_control_if(mp_inference *w, int index)
     const mp_operator op = w->model->operators[index];
     const mp_region *branches[2];
     MP_ENSURE(op.n_in > 0 && op.in[0] >= 0 && mp_operator_explicit_inputs(w->model, &op) == 1, w->err, MP_PARSE,
-              "If '%s' has to have one input, its condition", op.name);
+              "If '%s' must have one input, its condition", op.name);
     for (int k = 0; k < 2; k++) {
         branches[k] = &w->model->regions[op.regions[k]];
         MP_ENSURE(branches[k]->n_formals == 0, w->err, MP_PARSE,
-                  "the subgraph '%s' of If '%s' has %d inputs, and a branch has none", branches[k]->prefix, op.name,
+                  "the subgraph '%s' of If '%s' has %d inputs, but a branch has none", branches[k]->prefix, op.name,
                   branches[k]->n_formals);
         MP_ENSURE(branches[k]->n_results == op.n_out, w->err, MP_PARSE,
-                  "the subgraph '%s' of If '%s' has %d outputs, and the operator has %d", branches[k]->prefix, op.name,
+                  "the subgraph '%s' of If '%s' has %d outputs, but the operator has %d", branches[k]->prefix, op.name,
                   branches[k]->n_results, op.n_out);
     }
     const mp_tensor *condition = &w->model->tensors[op.in[0]];
     if (!condition->value) return mp_inference_dynamic(w, &op, "its condition", op.in[0]);
     MP_ENSURE(condition->value->n == 1 && !condition->value->is_real, w->err, MP_PARSE,
-              "the condition of If '%s' is no single boolean", op.name);
+              "the condition of If '%s' is not a single boolean", op.name);
     const int chosen = condition->value->i[0] ? 0 : 1;
     const int *results = branches[chosen]->results;
     mp_control_drop(w, op.regions[1 - chosen]);

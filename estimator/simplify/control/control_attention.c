@@ -101,16 +101,16 @@ static mp_status check(const expansion *x)
         if (!has_input(x, k)) return refuse(x, MP_PARSE, "lacks its queries, keys or values");
     if (has_input(x, PAST_KEY) || has_input(x, PAST_VALUE) || has_input(x, LENGTHS))
         return refuse(x, MP_UNSUPPORTED,
-                      "reads keys and values of earlier calls, which training has not; export it without a cache");
+                      "reads keys and values of earlier calls, which do not exist in training; export it without a cache");
     if (op->n_out > SCORES && op->out[SCORES] >= 0)
-        return refuse(x, MP_UNSUPPORTED, "puts its scores out, and only the result is supported");
+        return refuse(x, MP_UNSUPPORTED, "has its scores as an output, but only the result is supported");
     if (mp_operator_int(op, "left_window_size", -1) >= 0 || mp_operator_int(op, "right_window_size", -1) >= 0)
         return refuse(x, MP_UNSUPPORTED, "has a sliding window; give the window as a mask");
     if (op->n_out < 1 || op->out[0] < 0) return refuse(x, MP_PARSE, "lacks its result");
     for (int k = 0; k < N_OPERANDS; k++) {
         const mp_tensor *t = tensor_of(x, op->in[k]), *q = tensor_of(x, op->in[0]);
         if (t->sequence || t->rank != q->rank || (t->rank != 3 && t->rank != RANK))
-            return refuse(x, MP_PARSE, "has queries, keys or values that have not three or four dimensions");
+            return refuse(x, MP_PARSE, "needs queries, keys and values that all have three or all have four dimensions");
         if (!mp_dtype_is_float(t->dtype) || t->dtype != q->dtype)
             return refuse(x, MP_UNSUPPORTED, "has queries, keys and values of different types");
     }
@@ -126,7 +126,7 @@ static mp_status split_heads(const expansion *x, int k, int *tensor)
     int apart = -1;
     *tensor = x->op.in[k];
     if (t.rank == RANK) return MP_OK;
-    if (heads < 1 || t.dims[2] % heads) return refuse(x, MP_PARSE, "has a width that its heads do not divide");
+    if (heads < 1 || t.dims[2] % heads) return refuse(x, MP_PARSE, "has a width that is not a multiple of its heads");
     const int64_t dims[RANK] = {t.dims[0], t.dims[1], heads, t.dims[2] / heads};
     *tensor = -1;
     MP_CHECK(reshape(x, x->op.in[k], dims, RANK, &apart));
@@ -203,7 +203,7 @@ static mp_status hide(const expansion *x, int *scores)
         const mp_tensor *t = tensor_of(x, mask);
         const int64_t columns = t->rank > 0 ? t->dims[t->rank - 1] : 1;
         if (columns != 1 && columns < s.dims[DEPTH])
-            return refuse(x, MP_UNSUPPORTED, "has a mask for fewer keys than there are; give one for all keys");
+            return refuse(x, MP_UNSUPPORTED, "has a mask for a part of the keys; give one for all keys");
     }
     if (mp_operator_int(&x->op, "is_causal", 0)) {
         MP_CHECK(positions(x, s.dims[ROWS], true, &column));
@@ -237,7 +237,7 @@ static mp_status normalize(const expansion *x, int *tensor)
     const int64_t precision = mp_operator_int(&x->op, "softmax_precision", x->dtype);
     int out = -1;
     if (precision <= 0 || precision >= MP_N_DTYPES || !mp_dtype_is_float((mp_dtype)precision))
-        return refuse(x, MP_PARSE, "has a softmax_precision that is no floating-point type");
+        return refuse(x, MP_PARSE, "has a softmax_precision that is not a floating-point type");
     MP_CHECK(cast(x, (mp_dtype)precision, tensor));
     const mp_operator_draft draft =
         mp_draft(is_safe ? "SafeSoftmax" : "Softmax", is_safe ? "memplan" : "", is_safe ? 1 : 13, tensor, 1, &axis, 1);

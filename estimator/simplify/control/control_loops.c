@@ -19,7 +19,7 @@ static mp_status check_count(const mp_inference *w, const mp_operator *op, int64
     if (needed <= MP_UNROLLED_MAX - w->n_unrolled) return MP_OK;
     return MP_FAIL(w->err, MP_UNSUPPORTED,
                    "unrolling %s '%s' takes %" PRId64 " operators (%" PRId64 " iterations of %" PRId64
-                   "), and a model may get at most %d that way (MP_UNROLLED_MAX)",
+                   "), but a model may contain at most %d unrolled operators (MP_UNROLLED_MAX)",
                    op->kind, op->name, needed, iterations, each, MP_UNROLLED_MAX);
 }
 
@@ -47,8 +47,8 @@ static mp_status start(mp_inference *w, int index, int n_carried, unrolling *u)
     *u =
         (unrolling){.op = *op, .region = op->regions[0], .n_carried = n_carried, .n_stacked = r->n_results - n_carried - first};
     MP_ENSURE(u->n_stacked >= 0 && op->n_out <= n_carried + u->n_stacked, w->err, MP_PARSE,
-              "the subgraph '%s' of %s '%s' has %d outputs, and %d values are carried on and %d given", r->prefix, op->kind,
-              op->name, r->n_results, n_carried, op->n_out);
+              "the subgraph '%s' of %s '%s' has %d outputs, but it carries %d values and the operator has %d outputs",
+              r->prefix, op->kind, op->name, r->n_results, n_carried, op->n_out);
     MP_ENSURE((u->actual = mp_alloc((size_t)r->n_formals, sizeof *u->actual)) &&
                   (u->results = mp_alloc((size_t)r->n_results, sizeof *u->results)),
               w->err, MP_NOMEM, "no memory to unroll '%s'", op->name);
@@ -85,7 +85,7 @@ static mp_status stack(mp_inference *w, const unrolling *u, int k, int64_t axis,
     const int n = (int)u->n_iterations;
     MP_OWNED int *items = mp_alloc((size_t)n, sizeof *items);
     MP_ENSURE(items, w->err, MP_NOMEM, "no memory to unroll '%s'", u->op.name);
-    MP_ENSURE(n > 0, w->err, MP_UNSUPPORTED, "%s '%s' runs no iteration, so the shape of what it stacks is not known",
+    MP_ENSURE(n > 0, w->err, MP_UNSUPPORTED, "%s '%s' runs no iteration, so the shape of its stacked outputs is unknown",
               u->op.kind, u->op.name);
     for (int i = 0; i < n; i++) items[backwards ? n - 1 - i : i] = u->items[i * u->n_stacked + k];
     return mp_control_join(w, items, n, axis, true, u->op.name, to, out);
@@ -96,7 +96,7 @@ static mp_status known_number(const mp_inference *w, const mp_operator *op, cons
 {
     const mp_value *value = w->model->tensors[tensor].value;
     if (!value) return mp_inference_dynamic(w, op, what, tensor);
-    MP_ENSURE(value->n == 1 && !value->is_real, w->err, MP_PARSE, "%s of %s '%s', '%s', is no single number", what, op->kind,
+    MP_ENSURE(value->n == 1 && !value->is_real, w->err, MP_PARSE, "%s of %s '%s', '%s', is not a single number", what, op->kind,
               op->name, w->model->tensors[tensor].name);
     *number = value->i[0];
     return MP_OK;
@@ -147,7 +147,7 @@ mp_status mp_control_loop(mp_inference *w, int index)
     MP_CLEARED_BY(end) unrolling u = {0};
     ending e;
     int made;
-    MP_ENSURE(n >= 2 && n_formals == n, w->err, MP_PARSE, "Loop '%s' has %d inputs, and its body has %d", op->name, n,
+    MP_ENSURE(n >= 2 && n_formals == n, w->err, MP_PARSE, "Loop '%s' has %d inputs, but its body has %d", op->name, n,
               n_formals);
     for (int k = 2; k < n; k++) MP_ENSURE(op->in[k] >= 0, w->err, MP_PARSE, "Loop '%s' lacks its input %d", op->name, k);
     MP_CHECK(start(w, index, n - 2, &u));
@@ -182,8 +182,8 @@ static int64_t entry(const mp_operator *op, const char *attribute, int k)
 
 static mp_status check_axis(const mp_inference *w, const mp_operator *op, int64_t axis, int rank, int *out)
 {
-    MP_ENSURE(axis >= -rank && axis < rank, w->err, MP_PARSE,
-              "Scan '%s' goes along axis %" PRId64 " of a tensor with %d dimensions", op->name, axis, rank);
+    MP_ENSURE(axis >= -rank && axis < rank, w->err, MP_PARSE, "Scan '%s' scans axis %" PRId64 " of a tensor with %d dimensions",
+              op->name, axis, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return MP_OK;
 }
@@ -199,21 +199,21 @@ static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int
     for (int pass = 0; pass < 2; pass++) {
         for (int k = 0; k < n; k++) {
             const mp_tensor *t = &w->model->tensors[inputs[k]];
-            MP_ENSURE(t->rank >= 0, w->err, MP_UNSUPPORTED, "Scan '%s' reads '%s', which is no tensor of known shape",
-                      u->op.name, t->name);
+            MP_ENSURE(t->rank >= 0, w->err, MP_UNSUPPORTED, "Scan '%s' reads '%s', whose shape is unknown", u->op.name,
+                      t->name);
             MP_CHECK(check_axis(w, &u->op, axes ? entry(&u->op, axes, k) : 0, t->rank, &axis));
             if (pass) {
                 MP_CHECK(mp_control_part(w, inputs[k], axis, NULL, *count, true, made + (size_t)k * (size_t)*count));
                 continue;
             }
             MP_ENSURE(!k || t->dims[axis] == size, w->err, MP_PARSE,
-                      "Scan '%s' goes over %" PRId64 " elements of one input and %" PRId64 " of '%s'", u->op.name, size,
-                      t->dims[axis], t->name);
+                      "Scan '%s' iterates over %" PRId64 " elements of one input, but over %" PRId64 " of '%s'", u->op.name,
+                      size, t->dims[axis], t->name);
             size = t->dims[axis];
         }
         if (pass) continue;
-        MP_ENSURE(size > 0, w->err, MP_UNSUPPORTED, "Scan '%s' runs no iteration, so the shape of what it stacks is not known",
-                  u->op.name);
+        MP_ENSURE(size > 0, w->err, MP_UNSUPPORTED,
+                  "Scan '%s' runs no iteration, so the shape of its stacked outputs is unknown", u->op.name);
         MP_CHECK(check_count(w, &u->op, size, each + n));
         *count = (int)size;
         MP_ENSURE(made = mp_alloc((size_t)n * (size_t)size, sizeof *made), w->err, MP_NOMEM, "no memory to unroll '%s'",
@@ -292,7 +292,7 @@ mp_status mp_control_scan(mp_inference *w, int index)
     const int n_formals = w->model->regions[op->regions[0]].n_formals;
     const int64_t n_scanned = mp_operator_int(op, "num_scan_inputs", 0);
     MP_ENSURE(n_scanned >= 1 && n_scanned <= n && n_formals == n, w->err, MP_PARSE,
-              "Scan '%s' has %d inputs, of which it scans %" PRId64 ", and its body has %d", op->name, n, n_scanned, n_formals);
+              "Scan '%s' has %d inputs, of which it scans %" PRId64 ", but its body has %d", op->name, n, n_scanned, n_formals);
     MP_ENSURE(!first || op->in[0] < 0, w->err, MP_UNSUPPORTED,
               "Scan '%s' has sequences of different lengths ('%s'), which is not supported", op->name,
               w->model->tensors[op->in[0]].name);

@@ -123,7 +123,8 @@ static mp_status position(const mp_inference *w, const mp_operator *op, int k, i
     int64_t number = otherwise;
     if (t) {
         if (!t->value) return mp_inference_dynamic(w, op, "its position", op->in[k]);
-        if (t->value->n != 1 || t->value->is_real) return refuse(w, op, MP_PARSE, "has a position that is no single integer");
+        if (t->value->n != 1 || t->value->is_real)
+            return refuse(w, op, MP_PARSE, "has a position that is not a single integer");
         number = t->value->i[0] < 0 ? t->value->i[0] + n : t->value->i[0];
     }
     if (number < 0 || number > last) return refuse(w, op, MP_PARSE, "has a position outside its sequence");
@@ -191,7 +192,7 @@ static mp_status count(mp_inference *w, const mp_operator *op, const mp_sequence
 static mp_status concatenate(mp_inference *w, const mp_operator *op, const mp_sequence *from)
 {
     int made;
-    if (!from->n) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "reads an empty sequence, so the shape of its output is not known"));
+    if (!from->n) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "reads an empty sequence, so the shape of its output is unknown"));
     return mp_control_join(w, from->items, from->n, mp_operator_int(op, "axis", 0), mp_operator_int(op, "new_axis", 0) != 0,
                            op->name, op->out[0], &made);
 }
@@ -203,15 +204,15 @@ static mp_status read_sizes(const mp_inference *w, const mp_operator *op, int64_
     const mp_value *value = split ? split->value : NULL;
     int64_t *list = NULL, each = 1, parts = length;
     if (split && !value) return mp_inference_dynamic(w, op, "its sizes", op->in[1]);
-    if (value && value->is_real) MP_CHECK(refuse(w, op, MP_PARSE, "has sizes that are no integers"));
+    if (value && value->is_real) MP_CHECK(refuse(w, op, MP_PARSE, "has sizes that are not integers"));
     if (value && split->rank == 0) {
         each = value->i[0];
-        if (each < 1) MP_CHECK(refuse(w, op, MP_PARSE, "has parts of no size"));
+        if (each < 1) MP_CHECK(refuse(w, op, MP_PARSE, "has parts of size 0"));
         parts = length / each + (length % each != 0);
     } else if (value) {
         parts = value->n;
     }
-    if (parts < 1) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "splits into no part"));
+    if (parts < 1) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "splits into 0 parts"));
     if (parts > MP_UNROLLED_MAX) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "splits into more parts than MP_UNROLLED_MAX"));
     MP_ENSURE(list = mp_alloc((size_t)parts, sizeof *list), w->err, MP_NOMEM, "no memory for %" PRId64 " parts", parts);
     for (int64_t k = 0; k < parts; k++)
@@ -229,9 +230,9 @@ static mp_status divide(mp_inference *w, const mp_operator *op, const mp_sequenc
     MP_OWNED int *parts = NULL;
     int n = 0;
     bool keeps = mp_operator_int(op, "keepdims", 1) != 0 || (op->n_in > 1 && op->in[1] >= 0);
-    if (!x || x->sequence || x->rank < 0) MP_CHECK(refuse(w, op, MP_PARSE, "reads no tensor"));
+    if (!x || x->sequence || x->rank < 0) MP_CHECK(refuse(w, op, MP_PARSE, "does not read a tensor"));
     if (axis < 0) axis += x->rank;
-    if (axis < 0 || axis >= x->rank) MP_CHECK(refuse(w, op, MP_PARSE, "splits along an axis that is not there"));
+    if (axis < 0 || axis >= x->rank) MP_CHECK(refuse(w, op, MP_PARSE, "splits along an axis that does not exist"));
     MP_CHECK(read_sizes(w, op, x->dims[axis], &sizes, &n));
     MP_ENSURE(parts = mp_alloc((size_t)n, sizeof *parts), w->err, MP_NOMEM, "no memory for %d parts", n);
     MP_CHECK(mp_control_part(w, op->in[0], (int)axis, sizes, n, !keeps, parts));
@@ -270,10 +271,10 @@ mp_status mp_sequence_resolve(mp_inference *w, int index)
     const mp_operator op = w->model->operators[index];
     const int kind = find(&op);
     const mp_tensor *first = mp_operator_in(w->model, &op, 0);
-    if (op.n_out != 1 || op.out[0] < 0) return refuse(w, &op, MP_PARSE, "has to have one output");
+    if (op.n_out != 1 || op.out[0] < 0) return refuse(w, &op, MP_PARSE, "must have one output");
     mp_inference_remove(w, index);
     if (first && !first->sequence && operators[kind].reads)
-        return refuse(w, &op, MP_PARSE, "reads a tensor where a sequence has to be");
+        return refuse(w, &op, MP_PARSE, "reads a tensor where a sequence is needed");
     for (int k = 0; k < operators[kind].n_least; k++)
         if (!mp_operator_in(w->model, &op, k)) return refuse(w, &op, MP_PARSE, "lacks an input");
     return operators[kind].resolve(w, &op, operators[kind].reads ? first->sequence : &nothing);

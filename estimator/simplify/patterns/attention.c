@@ -45,11 +45,12 @@ static bool gap_at(attention_gap *gap, int op, int tensor, const char *why)
 static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores, mp_attention_found *f, attention_gap *gap)
 {
     int index = mp_producer(r, scores);
-    if (index < 0) return gap_at(gap, -1, scores, "is no product of queries and keys");
+    if (index < 0) return gap_at(gap, -1, scores, "is not a product of queries and keys");
     const mp_operator *op = &r->model->operators[index];
     bool fused = !strcmp(op->kind, "FusedMatMul") && !strcmp(op->domain, "com.microsoft");
-    if (!fused && !mp_is_kind(op, "MatMul")) return gap_at(gap, index, -1, "stands between the product and the softmax");
-    gap_at(gap, index, -1, "multiplies operands of another form");
+    if (!fused && !mp_is_kind(op, "MatMul"))
+        return gap_at(gap, index, -1, "is between the product and the softmax, where it is not supported");
+    gap_at(gap, index, -1, "multiplies operands of an unsupported form");
     if (mp_operator_int(op, "transA", 0) || mp_operator_int(op, "transBatchA", 0) || mp_operator_int(op, "transBatchB", 0))
         return false;
     if (!mp_pattern_add(pattern, index)) return false;
@@ -97,7 +98,7 @@ static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, 
         scores = op->in[1 - added];
     }
     if (!match_choice(r, pattern, &scores, f))
-        return gap_at(gap, mp_producer(r, scores), -1, "replaces scores by more than one number");
+        return gap_at(gap, mp_producer(r, scores), -1, "masks scores with more than one number");
     return match_product(r, pattern, without_scale(r, pattern, scores, &f->scale), f, gap);
 }
 
@@ -173,10 +174,10 @@ static bool match_with(const mp_rewriter *r, int root, int added, const bool *ha
     if (!match_dropout(r, pattern, &tensor, &f->ratio)) return false;
     const mp_operator *softmax = match_softmax(r, pattern, tensor, f);
     if (!softmax || !is_along_last(r, softmax) || !match_scores(r, pattern, softmax->in[0], added, f, gap)) return false;
-    if (!fits(r, f)) return gap_at(gap, root, -1, "joins queries, keys and values of different batches or types");
+    if (!fits(r, f)) return gap_at(gap, root, -1, "has queries, keys and values of different batches or types");
     if (f->added >= 0 && has_gradient[f->added]) return gap_at(gap, -1, f->added, "is added to the scores and has a gradient");
     if (!mp_pattern_is_closed(r, pattern, root))
-        return gap_at(gap, root, -1, "is not alone to read the probabilities or scores");
+        return gap_at(gap, root, -1, "is not the only reader of the probabilities or scores");
     if (r->rules != MP_RULES_PYTORCH) return true;
     if (!is_of_pytorch(f)) return gap_at(gap, -1, -1, NULL);
     const int columns = read_by_columns(r, f);

@@ -23,7 +23,7 @@ static mp_status look(const mp_cuda_context *c, mp_error *err)
               "--device %s: the NVIDIA driver is for CUDA %d.%d, and this build needs %d.%d", c->label, driver / 1000,
               driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     MP_ENSURE(code != cudaErrorNoDevice && (code != cudaSuccess || n > 0), err, MP_UNSUPPORTED,
-              "--device %s: there is no NVIDIA GPU here", c->label);
+              "--device %s: there is no NVIDIA GPU on this machine", c->label);
     MP_ENSURE(code == cudaSuccess, err, MP_UNSUPPORTED, "--device %s: the GPU cannot be used: %s", c->label,
               cudaGetErrorString(code));
     MP_ENSURE(c->ordinal < n, err, MP_UNSUPPORTED, "--device %s: the NVIDIA GPUs here are cuda:0 to cuda:%d", c->label, n - 1);
@@ -43,7 +43,7 @@ static mp_status open_device(mp_cuda_context *c, mp_error *err)
                           .memory_bytes = (int64_t)p.totalGlobalMem};
     snprintf(d->name, sizeof d->name, "%.60s", p.name);
     MP_ENSURE(mp_cuda_has_code(), err, MP_UNSUPPORTED,
-              "--device %s: %s is of architecture %d.%d, for which this build has no code", c->label, d->name, p.major,
+              "--device %s: %s has the architecture %d.%d, for which this build contains no code", c->label, d->name, p.major,
               p.minor);
     MP_CHECK(mp_cuda_streams_open(&c->streams, err));
     d->stream = mp_cuda_stream();

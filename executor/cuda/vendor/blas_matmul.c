@@ -60,8 +60,7 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
 {
     mp_stack m = *s;
     mp_stack_straighten(&m);
-    MP_ENSURE(m.column_stride == 1 || m.row_stride == 1, err, MP_UNSUPPORTED,
-              "a matrix with neither rows nor columns side by side");
+    MP_ENSURE(m.column_stride == 1 || m.row_stride == 1, err, MP_UNSUPPORTED, "a matrix without contiguous rows or columns");
     *turned = m.column_stride != 1;
     int64_t inner = *turned ? m.rows : m.columns, outer = *turned ? m.columns : m.rows;
     int64_t leading = *turned ? m.column_stride : m.row_stride;
@@ -69,7 +68,7 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
     MP_CUBLAS(cublasLtMatrixLayoutCreate(out, type_of(s->dtype), (uint64_t)inner, (uint64_t)outer, leading), err);
     if (b->size > 1) {
         int32_t count = (int32_t)b->size;
-        MP_ENSURE(b->size <= INT32_MAX, err, MP_UNSUPPORTED, "a batch of so many matrices");
+        MP_ENSURE(b->size <= INT32_MAX, err, MP_UNSUPPORTED, "a batch of this many matrices");
         MP_CUBLAS(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), err);
         MP_CUBLAS(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &b->stride[operand],
                                                    sizeof b->stride[operand]),
@@ -163,7 +162,7 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
             strided = all[d];
             continue;
         }
-        MP_ENSURE(m->n_loops < MP_BLAS_LOOPS, err, MP_UNSUPPORTED, "so many batch dimensions");
+        MP_ENSURE(m->n_loops < MP_BLAS_LOOPS, err, MP_UNSUPPORTED, "this many batch dimensions");
         m->loops[m->n_loops] = all[d].size;
         for (int i = 0; i < 3; i++) m->strides[i][m->n_loops] = all[d].stride[i] * element;
         m->n_loops++;

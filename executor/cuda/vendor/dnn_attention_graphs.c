@@ -282,14 +282,14 @@ const char *mp_dnn_attention_refusal(const mp_attention_spec *f, size_t version)
 {
     if (version < OLDEST) return "this cuDNN is older than 9.10.2";
     if (version < OLDEST_WITH_ANY_COLUMNS && f->size.columns % TILE_COLUMNS)
-        return "cuDNN before 9.15.1 wants a multiple of 128 keys";
+        return "cuDNN before 9.15.1 needs a multiple of 128 keys";
     if (f->positions.dtype && !(f->fill <= (float)MP_ATTENTION_HIDES)) return "its mask of booleans does not hide scores";
-    if (f->safe && (f->added.dtype || f->positions.dtype)) return "its mask may hide all of a row, which then has to be zeros";
+    if (f->safe && (f->added.dtype || f->positions.dtype)) return "its mask may hide a whole row, whose result must then be 0";
     if (f->wants[MP_ATTENTION_ADDED]) return "its mask has a gradient";
     if (f->q.dtype != MP_DTYPE_BFLOAT16 || f->k.dtype != MP_DTYPE_BFLOAT16 || f->v.dtype != MP_DTYPE_BFLOAT16)
         return "its type is not bfloat16";
     if (f->q.n_batch > 2) return "it has more than two batch dimensions";
-    if (!is_depth(f->size.depth) || !is_depth(f->size.value_depth)) return "its depth is no multiple of 8 up to 128";
+    if (!is_depth(f->size.depth) || !is_depth(f->size.value_depth)) return "its depth is not a multiple of 8 up to 128";
     if (f->size.rows < 2 || f->size.columns < 2) return "it has a single query or key";
     if (!lies_well(&f->q) || !lies_well(&f->k) || !lies_well(&f->v) || !lies_well(&f->y))
         return "its rows are not 16 bytes apart, or a multiple of that";

@@ -145,7 +145,7 @@ static mp_status check_gradients(const mp_operands *x, const mp_copies *m, mp_er
         if ((d_in->dtype != MP_DTYPE_FLOAT && d_in->dtype != MP_DTYPE_BFLOAT16) ||
             (d_out->dtype && d_out->dtype != d_in->dtype))
             return MP_NO_KERNEL(x, err, "a gradient of this type");
-        if (p->box.rank > MP_ARRAY_RANK) return MP_NO_KERNEL(x, err, "a gradient over so many dimensions");
+        if (p->box.rank > MP_ARRAY_RANK) return MP_NO_KERNEL(x, err, "a gradient over this many dimensions");
     }
     return MP_OK;
 }
@@ -155,7 +155,7 @@ static mp_status check_operands(const mp_operands *x, mp_error *err)
     for (int o = 0; o < x->n_out; o++) {
         const mp_array *y = &x->out[o];
         if (!y->dtype) continue;
-        if (y->packed || mp_dtype_bits(y->dtype) < 8) return MP_NO_KERNEL(x, err, "an element type or layout like that");
+        if (y->packed || mp_dtype_bits(y->dtype) < 8) return MP_NO_KERNEL(x, err, "this element type or layout");
     }
     for (int i = 0; i < x->n_in; i++)
         if (x->in[i].packed) return MP_NO_KERNEL(x, err, "a packed operand");
@@ -174,7 +174,8 @@ mp_status mp_copies_prepare(const mp_operands *x, mp_call *call, const mp_copier
     MP_CHECK(rule(x, m, err));
     for (size_t k = 0; k < m->n_parts; k++)
         MP_ENSURE(!x->out[m->parts[k].out].dtype || x->in[m->parts[k].in].dtype == x->out[m->parts[k].out].dtype, err,
-                  MP_UNSUPPORTED, "%s ('%s'): another type in than out is not supported here", x->op->kind, x->op->name);
+                  MP_UNSUPPORTED, "%s ('%s'): different input and output types are not supported here", x->op->kind,
+                  x->op->name);
     if (!x->is_backward) return MP_OK;
     MP_CHECK(check_gradients(x, m, err));
     by->plan(x, m, call);

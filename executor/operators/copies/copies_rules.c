@@ -168,7 +168,7 @@ mp_status mp_copies_slice(const mp_operands *x, mp_copies *m, mp_error *err)
     bool known;
     mp_copies_part *p;
     MP_CHECK(mp_slice_read(&reader, &slice, &known));
-    if (!known) return MP_NO_KERNEL(x, err, "a slice whose bounds are computed while it runs");
+    if (!known) return MP_NO_KERNEL(x, err, "a slice whose bounds are known only at run time");
     MP_CHECK(new_part(m, 0, 0, &p, err));
     for (int d = 0; d < in->rank; d++) {
         /* for an axis with a single element the step is not used; it may be too large to be multiplied by a stride */
@@ -288,7 +288,7 @@ static mp_status read_pads(const mp_operands *x, int rank, int64_t *before, mp_e
     size_t n, n_axes = 0;
     MP_CHECK(mp_moved_integers(&reader, x->op->version < 2 ? "paddings" : "pads", 11, 1, &pads, &n));
     if (x->op->version >= 18) MP_CHECK(mp_infer_integers(&reader, 3, &axes, &n_axes));
-    if (reader.missing_value >= 0 || !pads) return MP_NO_KERNEL(x, err, "padding by an amount that is computed while it runs");
+    if (reader.missing_value >= 0 || !pads) return MP_NO_KERNEL(x, err, "padding by an amount that is known only at run time");
     for (int d = 0; d < rank; d++) before[d] = axes ? 0 : pads[d];
     for (size_t k = 0; axes && k < n_axes; k++) before[axes[k] < 0 ? axes[k] + rank : axes[k]] = pads[k];
     return MP_OK;

@@ -12,11 +12,11 @@ mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     const mp_array *k = diagonal_of(x), *a = &x->in[0];
     const mp_array *d = x->is_backward ? &x->d_in[0] : a;
-    if (a->rank < 2 || a->packed || x->out[0].packed) return MP_NO_KERNEL(x, err, "an operand like that");
+    if (a->rank < 2 || a->packed || x->out[0].packed) return MP_NO_KERNEL(x, err, "this operand");
     if (k && (k->dtype != MP_DTYPE_INT64 || (x->is_backward && !k->data)))
-        return MP_NO_KERNEL(x, err, "a diagonal that is computed while it runs");
+        return MP_NO_KERNEL(x, err, "a diagonal that is known only at run time");
     if (mp_dtype_bits(a->dtype) < 8 || (x->is_backward && !mp_is_real(d->dtype)))
-        return MP_NO_KERNEL(x, err, "an element type like that");
+        return MP_NO_KERNEL(x, err, "this element type");
     if (!mp_array_same_layout(a, &x->out[0])) return MP_NO_KERNEL(x, err, "a change of layout");
     MP_STATE(mp_trilu, s, call, err);
     call->adds = x->adds;

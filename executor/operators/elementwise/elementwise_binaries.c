@@ -267,7 +267,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     if (counts_ties(s, x)) call->workspace_bytes += 2 * s->slot_bytes;
     s->sums_at = (call->workspace_bytes + 63) / 64 * 64;
     if (sum_bytes) call->workspace_bytes = s->sums_at + sum_bytes;
-    if (n_wanted > 64) return MP_NO_KERNEL(x, err, "so many operands");
+    if (n_wanted > 64) return MP_NO_KERNEL(x, err, "this many operands");
     return MP_OK;
 }
 

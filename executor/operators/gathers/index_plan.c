@@ -36,7 +36,8 @@ static void grid_put(mp_grid *g, int64_t dim, int64_t stride)
 
 static mp_status check_counts(const mp_operands *x, const mp_row_entries *rows, mp_error *err)
 {
-    if (rows->n_rows > UINT32_MAX || rows->n_entries > UINT32_MAX) return MP_NO_KERNEL(x, err, "a table or list so long");
+    if (rows->n_rows > UINT32_MAX || rows->n_entries > UINT32_MAX)
+        return MP_NO_KERNEL(x, err, "a table or list of this length");
     return MP_OK;
 }
 

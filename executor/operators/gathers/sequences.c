@@ -25,8 +25,8 @@ mp_status mp_reverse_sequence_check(const mp_operands *x, mp_error *err)
     for (int64_t b = 0; b < mp_array_elements(lengths); b++) {
         int64_t length = mp_index_at(lengths, b);
         if (length < 0 || length > steps)
-            return MP_FAIL(err, MP_INVALID, "%s ('%s'): a sequence of %" PRId64 " steps where there are %" PRId64, x->op->kind,
-                           x->op->name, length, steps);
+            return MP_FAIL(err, MP_INVALID, "%s ('%s'): a sequence of %" PRId64 " steps exceeds the length %" PRId64,
+                           x->op->kind, x->op->name, length, steps);
     }
     return MP_OK;
 }

@@ -135,7 +135,7 @@ mp_status mp_normalization_types(const mp_operands *x, mp_error *err)
     for (int i = 1; i < x->n_in; i++) {
         const mp_dtype own = x->in[i].dtype, scale = x->in[1].dtype;
         if (own && (!mp_is_real(own) || own != (i < 3 ? scale : i < 5 ? x->in[3].dtype : type)))
-            return MP_NO_KERNEL(x, err, "operands of such types");
+            return MP_NO_KERNEL(x, err, "operands of these types");
     }
     return MP_OK;
 }
@@ -146,7 +146,7 @@ mp_status mp_normalization_read(const mp_operands *x, mp_normalization *out, mp_
     if (has_scale(x) && !mp_array_is_plain(&x->in[1])) return MP_NO_KERNEL(x, err, "a scale in this layout");
     if (x->n_in > 2 && x->in[2].dtype && !mp_array_same_layout(&x->in[1], &x->in[2]))
         return MP_NO_KERNEL(x, err, "a shift of another shape than the scale");
-    if (x->in[0].rank >= MP_ARRAY_RANK) return MP_NO_KERNEL(x, err, "so many dimensions");
+    if (x->in[0].rank >= MP_ARRAY_RANK) return MP_NO_KERNEL(x, err, "this many dimensions");
     *out = cut_rows(form_of(x->op), x);
     return MP_OK;
 }

@@ -49,8 +49,8 @@ mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, c
     mp_sliding s = {.n = x->rank - 2, .is_transposed = op->op->traits & MP_TRAIT_TRANSPOSED};
     s.groups = mp_operator_int(op, "group", 1);
     MP_CHECK(mp_window_read(&infer, s.n, weights->dims + 2, &window));
-    MP_ENSURE(read_pads(&s, op, &window, x, y), err, MP_UNSUPPORTED, "%s ('%s'): strides that reach so far are not supported",
-              op->kind, op->name);
+    MP_ENSURE(read_pads(&s, op, &window, x, y), err, MP_UNSUPPORTED,
+              "%s ('%s'): strides over this many elements are not supported", op->kind, op->name);
     *out = s;
     return MP_OK;
 }
@@ -72,7 +72,7 @@ mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp
         if (!global && w.padding == MP_PADDING_SAME) {
             int64_t all;
             MP_ENSURE(reach(y->dims[d + 2], w.stride[d], w.span[d], &all), err, MP_UNSUPPORTED,
-                      "%s ('%s'): strides that reach so far are not supported", op->kind, op->name);
+                      "%s ('%s'): strides over this many elements are not supported", op->kind, op->name);
             all -= x->dims[d + 2];
             if (all < 0) all = 0;
             s.begin[d] = lower ? all - all / 2 : all / 2;
@@ -106,7 +106,7 @@ mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err)
     MP_CHECK(mp_sliding_pool(x->model, x->op, a, y, row->is_global, &out->window, err));
     for (int d = 0; d < out->window.n; d++)
         if (!mp_multiply(out->n_taps, out->window.kernel[d], &out->n_taps) || out->n_taps > TAPS_MAX)
-            return MP_NO_KERNEL(x, err, "so large a window");
+            return MP_NO_KERNEL(x, err, "a window of this size");
     out->counts_pads = row->rule == MP_POOLING_AVERAGE && mp_operator_int(x->op, "count_include_pad", 0);
     out->backwards = mp_operator_int(x->op, "storage_order", 0);
     out->wide = row->is_global || out->n_taps > 256;

@@ -128,7 +128,7 @@ static mp_status prepare_known(const mp_operands *x, mp_call *call, mp_error *er
     mp_source s = mp_source_of(call, x);
     if (s.form != MP_SOURCE_VALUES) return MP_OK;
     const int64_t bytes = mp_array_bytes(&s.out);
-    if (bytes > LIST_BYTES) return MP_NO_KERNEL(x, err, "a constant so large");
+    if (bytes > LIST_BYTES) return MP_NO_KERNEL(x, err, "a constant of this size");
     MP_ENSURE(s.out.data = mp_alloc(1, (size_t)bytes + 1), err, MP_NOMEM, "out of memory");
     for (int64_t k = 0; k < mp_array_elements(&s.out); k++) mp_source_item(&s, k);
     mp_free(call->state);

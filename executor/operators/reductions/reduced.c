@@ -39,7 +39,7 @@ mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_
     for (int d = 0; d < rank; d++) reduced[d] = all;
     for (size_t k = 0; k < n; k++) {
         int64_t axis = axes[k] < 0 ? axes[k] + rank : axes[k];
-        if (axis < 0 || axis >= rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
+        if (axis < 0 || axis >= rank) return MP_NO_KERNEL(x, err, "an axis that does not exist");
         reduced[axis] = true;
     }
     return MP_OK;

@@ -9,7 +9,7 @@ mp_status mp_cumsum_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     if (!mp_elementwise_knows(x->in[0].dtype) || x->in[0].rank == 0) return MP_NO_KERNEL(x, err, "its type");
     int64_t axis = mp_load_whole(x->in[1].data, x->in[1].dtype, 0);
     if (axis < 0) axis += x->in[0].rank;
-    if (axis < 0 || axis >= x->in[0].rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
+    if (axis < 0 || axis >= x->in[0].rank) return MP_NO_KERNEL(x, err, "an axis that does not exist");
     MP_STATE(mp_cumsum, s, call, err);
     s->axis = (int)axis;
     s->exclusive = mp_operator_int(x->op, "exclusive", 0) != 0;

@@ -11,7 +11,7 @@ mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     if (!mp_elementwise_knows(in->dtype) || !values->dtype || !indices->dtype) return MP_NO_KERNEL(x, err, "its type");
     if (x->is_backward && !mp_is_real(in->dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (axis < 0) axis += in->rank;
-    if (axis < 0 || axis >= in->rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
+    if (axis < 0 || axis >= in->rank) return MP_NO_KERNEL(x, err, "an axis that does not exist");
     MP_STATE(mp_top, s, call, err);
     s->n_lines = 1;
     for (int d = 0; d < in->rank; d++) {

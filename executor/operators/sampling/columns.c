@@ -10,7 +10,7 @@ mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     bool known;
     if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
     MP_CHECK(mp_columns_read(&reader, &columns, &known));
-    if (!known) return MP_NO_KERNEL(x, err, "a size that is computed while it runs");
+    if (!known) return MP_NO_KERNEL(x, err, "a size that is known only at run time");
     MP_STATE(mp_col2im, s, call, err);
     call->adds = x->adds & MP_BIT(0);
     *s = (mp_col2im){.n = columns.window.n,

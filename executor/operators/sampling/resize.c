@@ -331,7 +331,7 @@ static mp_status read_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp
         resize own = r;
         if (still || axes[d].n_in == 0) own = (resize){.where = ASYMMETRIC, .how = NEAREST, .nearest = FLOOR};
         mp_status st = has_places(&axes[d]) ? axis_taps(&own, &axes[d], &taps[d], err) : MP_UNSUPPORTED;
-        if (st == MP_UNSUPPORTED) st = MP_NO_KERNEL(x, err, "an axis that long, or a scale like that,");
+        if (st == MP_UNSUPPORTED) st = MP_NO_KERNEL(x, err, "an axis of this length, or this scale,");
         if (st != MP_OK) return st;
     }
     return MP_OK;

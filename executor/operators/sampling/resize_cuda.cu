@@ -136,7 +136,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->run = run;
     MP_CHECK(mp_resizing_read(x, s, err));
     for (int d = 0; d < s->rank; d++) n += s->axis[d] >= 0;
-    if (n > RESIZED) return MP_NO_KERNEL(x, err, "resizing so many dimensions");
+    if (n > RESIZED) return MP_NO_KERNEL(x, err, "resizing this many dimensions");
     call->workspace_bytes = room_of(s);
     return MP_OK;
 }

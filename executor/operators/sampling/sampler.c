@@ -97,8 +97,8 @@ static mp_status check_images(const mp_operands *x, const mp_array *images, mp_e
     for (int64_t k = 0; k < x->in[1].dims[0]; k++) {
         int64_t image = mp_load_whole(images->data, images->dtype, k * images->strides[0]);
         if (image < 0 || image >= x->in[0].dims[0])
-            return MP_FAIL(err, MP_INVALID, "%s ('%s'): region %lld is of image %lld, and there are %lld", x->op->kind,
-                           x->op->name, (long long)k, (long long)image, (long long)x->in[0].dims[0]);
+            return MP_FAIL(err, MP_INVALID, "%s ('%s'): region %lld belongs to image %lld, but there are only %lld images",
+                           x->op->kind, x->op->name, (long long)k, (long long)image, (long long)x->in[0].dims[0]);
     }
     return MP_OK;
 }

@@ -109,7 +109,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->run = run;
     if (!mp_operands_wants(x, 0)) return MP_OK;
     const mp_row_entries rows = rows_of((const mp_sampler *)call->state, &x->d_in[0]);
-    if (rows.n_rows > UINT32_MAX || rows.n_entries > UINT32_MAX) return MP_NO_KERNEL(x, err, "so many points");
+    if (rows.n_rows > UINT32_MAX || rows.n_entries > UINT32_MAX) return MP_NO_KERNEL(x, err, "this many points");
     call->workspace_bytes = mp_aligned(rows.n_entries * (int64_t)sizeof(int64_t)) +
                             mp_aligned(rows.n_entries * (int64_t)sizeof(float)) + mp_cuda_rows_sort_room(&rows);
     return MP_OK;

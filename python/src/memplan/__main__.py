@@ -31,20 +31,24 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("model", metavar="MODULE:BUILD", help="what makes the model, as torchvision.models:resnet50")
+    shared.add_argument(
+        "model", metavar="MODULE:BUILD", help="function or class that builds the model, such as torchvision.models:resnet50"
+    )
     shared.add_argument("--inputs", required=True, help="'(8,3,224,224)'; '(N,128) int64 <50257, mask=(N,128) bool'")
-    shared.add_argument("--device", help="a device's name, as h100: the model is made on the meta device and runs nowhere")
-    shared.add_argument("--autocast", metavar="TYPE", help="of a region of torch.autocast around the model, as bfloat16")
-    shared.add_argument("--optimizer", metavar="NAME", help="of torch.optim, as AdamW: what it keeps is counted")
-    shared.add_argument("--accumulate", action="store_true", help="gradients of earlier batches are counted")
-    shared.add_argument("--reserve", default=0, metavar="BYTES", help="so much more is counted")
-    shared.add_argument("--offload", metavar="BYTES", help="so much of the host's memory is for copies")
-    shared.add_argument("--link", help="how fast copies are: pcie4, 24GB/s")
-    shared.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"), help="of the search")
-    shared.add_argument("--cache", metavar="DIR", help="keeps what operators cost; 'off': nothing is kept")
-    shared.add_argument("--mesh", metavar="dp=N,shard=N", help="of one rank of so many, which need not be there")
-    shared.add_argument("--precision", metavar="TYPE", help="of parameters that are gathered, as bfloat16")
-    shared.add_argument("--json", action="store_true", help="the report's numbers alone")
+    shared.add_argument(
+        "--device", help="device to plan for, such as h100; the model is built on the meta device and does not run"
+    )
+    shared.add_argument("--autocast", metavar="TYPE", help="torch.autocast type around the model, such as bfloat16")
+    shared.add_argument("--optimizer", metavar="NAME", help="optimizer of torch.optim, such as AdamW; its state is counted")
+    shared.add_argument("--accumulate", action="store_true", help="count the gradients of earlier batches")
+    shared.add_argument("--reserve", default=0, metavar="BYTES", help="additional bytes to count")
+    shared.add_argument("--offload", metavar="BYTES", help="bytes of host memory for copies")
+    shared.add_argument("--link", help="speed of copies: pcie4 or 24GB/s")
+    shared.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"), help="effort of the search")
+    shared.add_argument("--cache", metavar="DIR", help="folder for measured costs; 'off' disables the cache")
+    shared.add_argument("--mesh", metavar="dp=N,shard=N", help="estimate one rank of this mesh; the ranks need not exist")
+    shared.add_argument("--precision", metavar="TYPE", help="type of gathered parameters, such as bfloat16")
+    shared.add_argument("--json", action="store_true", help="print only the numbers of the report, as JSON")
 
     def command(name: str, help: str, budget: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, parents=[shared], help=help, description=help)
@@ -52,19 +56,19 @@ def parser() -> argparse.ArgumentParser:
         return made
 
     for name, help, budget in (
-        ("estimate", "what a step needs, and who holds it", "100%"),
-        ("plan", "a plan within a budget, and its files", "auto"),
+        ("estimate", "show the memory of a step and its holders", "100%"),
+        ("plan", "search a plan within a budget, and write its files", "auto"),
     ):
         made = command(name, help, budget)
-        made.add_argument("--batch", type=int, help="what N in the inputs stands for")
+        made.add_argument("--batch", type=int, help="value of N in the inputs")
         made.add_argument("--timeline", metavar="FILE.svg", help="memory over the step")
-    made.add_argument("--graph", metavar="FILE.json", help="the training graph, for the program memplan")
-    made.add_argument("--save", metavar="FILE.json", help="the plan, for the program memplan")
-    fit = command("fit", "the largest N whose step fits", "auto")
-    fit.add_argument("--overhead", type=float, default=0.2, help="extra time at most (%(default)s: a fifth)")
-    fit.add_argument("--least", type=int, default=1, help="the smallest N that is tried (%(default)s)")
-    fit.add_argument("--step", type=int, default=1, help="between the N that are tried (%(default)s)")
-    fit.add_argument("--most", type=int, default=1 << 16, help="the largest N that is tried (%(default)s)")
+    made.add_argument("--graph", metavar="FILE.json", help="training graph for the command memplan")
+    made.add_argument("--save", metavar="FILE.json", help="plan for the command memplan")
+    fit = command("fit", "find the largest N whose step fits", "auto")
+    fit.add_argument("--overhead", type=float, default=0.2, help="most extra time (%(default)s: a fifth)")
+    fit.add_argument("--least", type=int, default=1, help="smallest N to try (%(default)s)")
+    fit.add_argument("--step", type=int, default=1, help="step between the tried N (%(default)s)")
+    fit.add_argument("--most", type=int, default=1 << 16, help="largest N to try (%(default)s)")
     return top
 
 
@@ -83,7 +87,7 @@ def options_of(asked: argparse.Namespace, model: torch.nn.Module) -> dict[str, A
             options["optimizer"] = make(model.parameters())
         except (TypeError, ValueError) as error:
             # an optimizer may reject a model's parameters; for example, Muon accepts matrices only
-            raise UsageError(f"{asked.optimizer} does not take this model's parameters: {error}") from None
+            raise UsageError(f"{asked.optimizer} does not accept the parameters of this model: {error}") from None
     return options
 
 
@@ -117,9 +121,9 @@ def answer(asked: argparse.Namespace) -> Answer:
             report = memplan.estimate(model, args, kwargs=kwargs, budget=asked.budget, **options)
             return Answer("", report, model, options.get("optimizer"))
         if all(n is not None for i in inputs for n in i.shape):
-            raise UsageError("no input has N in its shape, the size that fit looks for: '(N,3,224,224)'")
+            raise UsageError("fit needs an input with N in its shape, such as '(N,3,224,224)'")
         if args and kwargs:
-            raise UsageError("fit takes inputs that all go by their place, or all by name")
+            raise UsageError("fit needs inputs that are either all positional or all named")
         which = 1 if kwargs else 0
         limits = {name: getattr(asked, name) for name in ("overhead", "least", "step", "most")}
         n, found = memplan.fit(model, lambda n: make_inputs(inputs, device, n)[which], asked.budget, **limits, **options)
@@ -127,12 +131,12 @@ def answer(asked: argparse.Namespace) -> Answer:
         raise
     except memplan.MemplanError as error:
         if (why := refusal(model, args, kwargs)) is not None:
-            begins = f" (N = {batch}; --least begins with a larger one)" if asked.command == "fit" else ""
-            raise UsageError(f"the model does not take these inputs: {why}{begins}") from None
+            begins = f" (N = {batch}; start with a larger N by --least)" if asked.command == "fit" else ""
+            raise UsageError(f"the model does not accept these inputs: {why}{begins}") from None
         raise error
     if found is None:
-        raise memplan.BudgetError(f"not even N = {asked.least} fits {asked.budget} at {asked.overhead:.0%} more time")
-    line = f"N = {n} is the largest that fits {asked.budget} at {asked.overhead:.0%} more time\n"
+        raise memplan.BudgetError(f"even N = {asked.least} does not fit {asked.budget} at {asked.overhead:.0%} extra time")
+    line = f"N = {n} is the largest that fits {asked.budget} at {asked.overhead:.0%} extra time\n"
     return Answer(line, found, model, options.get("optimizer"))
 
 

@@ -56,7 +56,7 @@ def backend_for(
 ) -> Backend:
     """Build a backend from compile's options. The budget includes reserve, optimizer state and accumulated gradients."""
     if kind is not Backend and options.get("offload") is not None:
-        raise MemplanError("offload= and inductor=True do not go together: Inductor orders copies as it likes")
+        raise MemplanError("offload= and inductor=True cannot be combined, because Inductor chooses the order of copies itself")
     accumulated = gradient_bytes(model) if accumulate else 0
     counted = only_bytes(reserve) + sum(optimizer_bytes(o) for o in optimizers if o is not None) + accumulated
     backend = kind(Options(budget, counted, **options), is_cut=not fullgraph, only_report=only_report)
@@ -131,8 +131,11 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
     def tell_of_others() -> None:
         """Warn that a compiler other than memplan captures the function. PyTorch runs this function during that capture."""
         if not torch.compiler.is_exporting() and (by := backend_now()) not in ("", NAME):
-            reason = f'another torch.compile (backend="{by}") captures the code that calls it; compile that code with memplan'
-            eagerly.say(reason, how="makes no plan of {}")
+            reason = (
+                f'another torch.compile (backend="{by}") captures the calling code; compile the calling code with'
+                " memplan instead"
+            )
+            eagerly.say(reason, how="does not plan {}")
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -285,7 +288,7 @@ def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
         vars(model)["memplan"] = backend.report
         return model
     if not callable(model):
-        raise MemplanError(f"memplan compiles modules and functions, and this is a {type(model).__name__}")
+        raise MemplanError(f"memplan compiles modules and functions, not a {type(model).__name__}")
     called = captured(model, backend, fullgraph)
     called.memplan = backend.report  # type: ignore[attr-defined]
     return called

@@ -31,7 +31,7 @@ def only_bytes(given: Budget) -> int:
     """Return an option that must be a number of bytes, for example "8GiB" and not "60%". Raises MemplanError."""
     known = read_bytes(given) if isinstance(given, str) else given
     if not isinstance(known, int) or isinstance(known, bool) or not 0 <= known <= MOST_BYTES:
-        raise MemplanError(f"{given!r} is no number of bytes")
+        raise MemplanError(f"{given!r} is not a number of bytes")
     return known
 
 
@@ -49,7 +49,7 @@ def read_link(given: str | float) -> tuple[str, float]:
         return (given, 0.0) if rate is None else ("", float(rate))
     if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 < given < MOST_BYTES:
         return "", float(given)
-    raise MemplanError(f"{given!r} is no link: write a name of `memplan devices`, '24GB/s' or bytes a second")
+    raise MemplanError(f"{given!r} is not a link; use a name of `memplan devices`, '24GB/s' or bytes per second")
 
 
 def is_smallest(budget: Budget) -> bool:
@@ -80,7 +80,7 @@ def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], a
         if m := re.fullmatch(r"\s*((?:min|floor)\s*\+)?\s*(\d{1,19}(?:\.\d{1,19})?)\s*%\s*", budget):
             base = min_bytes() if m[1] else 0
             return min(base + int(max(0, keep_all_bytes - base) * float(m[2]) / 100), MOST_BYTES)
-    raise BudgetError(f"{budget!r} is no budget: write bytes, '8GiB', '60%', 'min', 'min+50%' or 'auto'")
+    raise BudgetError(f"{budget!r} is not a budget; use bytes, '8GiB', '60%', 'min', 'min+50%' or 'auto'")
 
 
 def free_host_bytes() -> int:

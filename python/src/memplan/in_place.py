@@ -41,16 +41,16 @@ Capture = Callable[[Forward, "Backend", bool], Forward]
 def inner(model: Any) -> nn.Module | None:
     """Return the module to compile, which for DDP is the replicated module. Return None for a function. Raises MemplanError."""
     if isinstance(model, type) and issubclass(model, nn.Module):
-        raise MemplanError(f"{model.__name__} is a class: give memplan a module of it")
+        raise MemplanError(f"{model.__name__} is a class; pass an instance of it to memplan")
     found = model.module if is_replicated(model) else model
     if not isinstance(found, nn.Module):
         return None
     if inside(found) is not None:
         raise MemplanError(
-            "this is what torch.compile returned, for a backend of its own: give memplan the module inside, `_orig_mod`"
+            "this module was compiled by torch.compile for another backend; pass the original module, `_orig_mod`"
         )
     if isinstance(found, torch.jit.ScriptModule):
-        raise MemplanError("TorchScript cannot be captured: give memplan the module that was scripted or traced")
+        raise MemplanError("TorchScript cannot be captured; pass the module that was scripted or traced")
     return found
 
 
@@ -138,7 +138,7 @@ class InPlace:
         def forward(*args: Any, **kwargs: Any) -> Any:
             module = of_module()
             if module is None:
-                raise MemplanError("the module of this forward is gone: keep the module")
+                raise MemplanError("the module of this forward was deleted; keep a reference to it")
             if args and args[0] is module:
                 # accelerate binds the method a second time, so that the module is also the first argument
                 args = args[1:]
@@ -165,7 +165,7 @@ class InPlace:
             return call(module, args, kwargs)
         module = sys._getframe(1).f_locals.get("self")
         if not isinstance(module, nn.Module) or vars(module).get(COMPILED) is not self:
-            raise MemplanError("what compiles a module is called by the module alone")
+            raise MemplanError("only the module itself may call the object that compiles it")
         if module is not self.module():
             self._adopt(module)
             return module(*args, **kwargs)
@@ -209,7 +209,9 @@ class InPlace:
             vars(module).pop(name, None)
         vars(module).update(self.before)
         if is_replica(module):
-            sentence = "memplan does not plan replicas of DataParallel, which are made anew in each step: use DDP"
+            sentence = (
+                "memplan does not plan DataParallel, which creates new replicas in each step; use DistributedDataParallel"
+            )
             warnings.warn(sentence, FallbackWarning, stacklevel=5)
         else:
             (self if self.forward is None else self.fresh()).install(module)
@@ -243,8 +245,8 @@ def refuse_parts(module: nn.Module) -> None:
     """Raise MemplanError if FSDP2 shards submodules but not the module itself."""
     if any(isinstance(m, sharding.kind()) for m in module.modules()):
         raise MemplanError(
-            f"parts of this {type(module).__name__} are sharded by FSDP, and not the whole, whose parameters nobody would sum:"
-            " fully_shard(model) comes last"
+            f"FSDP shards parts of this {type(module).__name__}, but not the whole module, so the remaining"
+            " gradients would not be summed; call fully_shard(model) last"
         )
 
 
@@ -276,7 +278,7 @@ def uncompile(model: Any) -> Any:
     """Restore the model as it was before memplan.compile. Compiled submodules remain compiled."""
     module = inner(model)
     if module is None or (place := place_of(module)) is None:
-        raise MemplanError("this is no module that memplan has compiled")
+        raise MemplanError("memplan has not compiled this module")
     place.remove(module)
     vars(model).pop("memplan", None)
     return model

@@ -49,9 +49,9 @@ def fit(
     """
     for name, value in (("least", least), ("step", step), ("most", most)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise MemplanError(f"{name}={value!r} is no batch: write a whole number from 1 on")
+            raise MemplanError(f"{name}={value!r} is not a batch size; use a whole number from 1")
     if most < least:
-        raise MemplanError(f"least={least} is above most={most}: no batch lies between them")
+        raise MemplanError(f"least={least} is larger than most={most}, so there is no batch to try")
 
     options["other_sizes"] = OtherSizes()
 
@@ -68,9 +68,9 @@ def fit(
         except MemplanError as error:
             if batch > least or not str(error).startswith(CANNOT_CAPTURE):
                 raise
-            raise MemplanError(f"fit begins with a batch of {least}; BatchNorm needs a larger least=: {error}") from None
+            raise MemplanError(f"fit starts with a batch of {least}, but BatchNorm needs a larger least=: {error}") from None
         if math.isnan(report.overhead):
-            raise MemplanError("how much longer a step takes is not known on the meta device: name one (device='h100')")
+            raise MemplanError("extra time is unknown on the meta device; name a device (device='h100')")
         return report if report.overhead <= overhead else None
 
     n, best, next_one = 0, None, 1  # n: number of the largest batch size that fits (1 is `least`); best: its report

@@ -50,8 +50,8 @@ class Line:
         if told.best_seconds is None:
             self.say("searching for a plan", EVERY_SECONDS)
         else:
-            proved = "" if told.bound_seconds is None else f", none takes less than {in_time(told.bound_seconds)}"
-            self.say(f"searching, a step of {in_time(told.best_seconds)} so far{proved}", EVERY_SECONDS)
+            proved = "" if told.bound_seconds is None else f", no plan takes less than {in_time(told.bound_seconds)}"
+            self.say(f"searching, best step so far {in_time(told.best_seconds)}{proved}", EVERY_SECONDS)
 
     def end(self) -> None:
         if self.is_shown:

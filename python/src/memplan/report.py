@@ -47,7 +47,7 @@ EXPORTERS = {"torch": Exporter, "torch_remat": RematExporter}
 
 def exporter(by: str) -> type[Exporter]:
     if by not in EXPORTERS:
-        raise MemplanError(f"by= is {' or '.join(map(repr, EXPORTERS))}, not {by!r}")
+        raise MemplanError(f"by= must be {' or '.join(map(repr, EXPORTERS))}, not {by!r}")
     return EXPORTERS[by]
 
 

@@ -43,7 +43,7 @@ class StepBackend(Backend):
         step = StepGraph(joint, n_forward_outputs, self.updates)
         capture = StepCapture(step, static_indices, self.fuse, self.updates.name)
         if self.updates.states is not None and not capture.moved:
-            self.say(f"offload_state=True moves nothing: no tensor of {self.updates.name}'s state has {in_units(LEAST_BYTES)}")
+            self.say(f"offload_state=True has no effect: no tensor of {self.updates.name}'s state has {in_units(LEAST_BYTES)}")
         costs = {**self.costs_of(capture, step.updates), **step.costs()}
         return StepPlanner(capture, costs, self.outside_bytes(capture, frame_of_graph()), name)
 
@@ -94,10 +94,10 @@ class TrainStep:
         offload_state: bool = False,
     ) -> None:
         if fuse not in FUSE:
-            raise MemplanError(f"updates cannot be fused into {fuse!r}: there are 'backward' and 'after'")
+            raise MemplanError(f"updates cannot be fused into {fuse!r}; use 'backward' or 'after'")
         refuse_sharded(model, whole_steps=True)
         if offload_state and offload is None:
-            raise MemplanError("offload_state=True needs offload=, which says how much of the host's memory there is")
+            raise MemplanError("offload_state=True needs offload=, the bytes of host memory for it")
         self.optimizer = optimizer
         self.updates = Updates(optimizer)
         options = Options(budget, reserve, effort, time_limit, on_infeasible, progress, cache, offload=offload, link=link)
@@ -121,7 +121,7 @@ class TrainStep:
             with torch.enable_grad():
                 value = self.compiled(*args, **kwargs)
             if not isinstance(value, torch.Tensor):
-                raise MemplanError(f"a step ends in a loss, and this one in a {type(value).__name__}")
+                raise MemplanError(f"a step must end in a loss tensor, but it returns a {type(value).__name__}")
             if not self.updates.ran:
                 self._step_without_plan(value)
         note_step(self.optimizer)

@@ -205,6 +205,6 @@ def test_a_gradient_penalty_has_one_sentence_per_cause_and_model() -> None:
             maker.zero_grad()
             (-critic(maker(batch())).mean()).backward()
     said = [str(w.message) for w in caught if issubclass(w.category, memplan.FallbackWarning)]
-    causes = ("keeps", "keep", "taken outside", "no smaller plan", "create_graph", "are there already")
+    causes = ("keeps", "keep", "used outside", "no smaller plan", "create_graph", "already exist")
     assert 0 < len(said) <= 2 * (len(causes) - 1)
     assert sum("no smaller plan was found" in s for s in said) <= 2

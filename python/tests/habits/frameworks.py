@@ -13,7 +13,7 @@ from torch import nn
 from habits.trial import BUDGET, REFUSED, WARNS, WIDTH, Net, Scores, Trial, habit, pair
 
 FRAMEWORKS = "frameworks"
-ASKS = "asks whether it is compiled"
+ASKS = "tests whether it is compiled"
 HUGGING_FACE, LIGHTNING = ("transformers.trainer", "accelerate"), ("lightning.pytorch",)
 WORDS = 61
 
@@ -170,7 +170,7 @@ def smoothed(t: Trial) -> None:
     FRAMEWORKS,
     "`torch_compile=True` beside our callback",
     REFUSED,
-    "have the model compiled for another backend",
+    "compile the model for another backend",
     needs=HUGGING_FACE,
 )
 def compiled_by_others(t: Trial) -> None:
@@ -285,7 +285,7 @@ def metric_between_graphs(t: Trial) -> None:
     fitted(t, lightning_module(MeanMetric()), {"fullgraph": False})
 
 
-@habit(FRAMEWORKS, "Lightning, `automatic_optimization=False`", REFUSED, "memplan.compile each network", needs=LIGHTNING)
+@habit(FRAMEWORKS, "Lightning, `automatic_optimization=False`", REFUSED, "memplan.compile on each network", needs=LIGHTNING)
 def manual(t: Trial) -> None:
     module = lightning_module()
     module.automatic_optimization = False

@@ -86,7 +86,7 @@ class TwoHeads(Scores):
         return h, self.second(h)
 
 
-@habit(GRADIENTS, "two heads, a loss of both", WARNS, "are taken outside of it")
+@habit(GRADIENTS, "two heads, a loss of both", WARNS, "are used outside of the model")
 def both_heads(t: Trial) -> None:
     model = TwoHeads()
     a, b = t.compile(model)(pair()[0])
@@ -98,7 +98,7 @@ def both_heads(t: Trial) -> None:
     GRADIENTS,
     "an output that nobody used: its head's gradients are None",
     WARNS,
-    "are taken outside of it",
+    "are used outside of the model",
 )
 def unused_head(t: Trial) -> None:
     model = TwoHeads()
@@ -111,7 +111,7 @@ def unused_head(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(GRADIENTS, "heads that take turns", WARNS, "are taken outside of it")
+@habit(GRADIENTS, "heads that take turns", WARNS, "are used outside of the model")
 def heads_in_turns(t: Trial) -> None:
     model = TwoHeads()
     compiled = t.compile(model)

@@ -163,7 +163,7 @@ def function(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(MODEL, "a method other than forward, compiled as a function", WARNS, "are taken outside of it")
+@habit(MODEL, "a method other than forward, compiled as a function", WARNS, "are used outside of the model")
 def method(t: Trial) -> None:
     model = Net()
     features = t.compile(model.features)

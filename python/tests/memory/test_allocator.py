@@ -255,4 +255,4 @@ def test_settings_that_are_not_simulated_are_said(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync")
     model, inputs = networks.make("tied")
     report = memplan.estimate(model, inputs)
-    assert report.reserved_bytes is None and "not simulated with these settings" in str(report)
+    assert report.reserved_bytes is None and "cannot be simulated with these settings" in str(report)

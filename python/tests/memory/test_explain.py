@@ -105,7 +105,7 @@ def test_what_a_convolution_may_have_had_for_itself_is_said() -> None:
     known = [found["total"] + n for n in found["inside_is"]]
     assert known[0] == found["total"] < 0.9 * found["tracked"]
     assert min(abs(n - found["tracked"]) for n in known) <= 0.01 * found["tracked"]
-    assert f"and 0 B, 1.00 MiB or {found['inside'] / 2**20:.2f} MiB in none, inside of aten.convolution.default" in text
+    assert f"and 0 B, 1.00 MiB or {found['inside'] / 2**20:.2f} MiB in no tensor, inside of aten.convolution.default" in text
 
 
 @pytest.mark.parametrize(("case", "holder"), [("list", "`losses`, a list of 3"), ("sum", "`mean`")])
@@ -139,7 +139,7 @@ loss = network(x, y)
 
 @pytest.mark.parametrize(
     ("limit", "says"),
-    [(ALLOCATIONS, "network = memplan.compile(network, budget="), (ADDRESSES, "addresses are limited (ulimit -v)")],
+    [(ALLOCATIONS, "network = memplan.compile(network, budget="), (ADDRESSES, "the address space is limited (ulimit -v)")],
 )
 def test_one_line_is_enough_and_comes_behind_the_traceback(limit: str, says: str) -> None:
     done = run("-c", f"import torch, memplan\nfrom out_of_memory import Network\n{limit}{UNCAUGHT}")

@@ -129,7 +129,7 @@ def test_where_static_memory_alone_is_too_large_no_smaller_batch_is_suggested() 
     step = step_of(model, adam)
     assert step.static_bytes() == 4 * n_bytes + 4 * len(adam.param_groups[0]["params"])
     static = suggest(step, Room(3 * n_bytes, 0, 3 * n_bytes)).sentence
-    assert "no plan and no batch fits" in static and "gradients and the optimizer's state alone take" in static
+    assert "no plan and no batch fits" in static and "gradients and the optimizer's state alone need" in static
     assert "smaller batch" not in static and "LoRA" in static
     beside = suggest(step, Room(5 * n_bytes, 2 * n_bytes, 5 * n_bytes)).sentence
     assert "of others" in beside and "no batch fits" in beside
@@ -175,4 +175,4 @@ def test_an_explanation_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, cap
         watched._passes(MemoryError("not enough memory"))
         watched.remove()
     said = capsys.readouterr().err
-    assert "and no explanation: memory also ran out while memplan explained it" in said and "MemoryError:" not in said
+    assert "without an explanation: memory also ran out while memplan explained it" in said and "MemoryError:" not in said

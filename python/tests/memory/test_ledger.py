@@ -102,7 +102,7 @@ def test_what_is_beside_a_call_is_said_once_and_the_next_steps_are_planned_for_i
     compiled, peaks, said = trained(step)
     budget = compiled.memplan.budget_bytes
     assert max(peaks[:2]) > budget, "the first steps were within it: nothing is shown"
-    assert "beyond the budget of" in said[0] and "the next step is planned with that" in said[0]
+    assert "beyond the budget of" in said[0] and "the next step is planned with this memory" in said[0]
     assert len(said) == len(set(said)) <= 3
     assert peaks[-1] <= budget or "no smaller plan was found" in said[-1]
     assert step is three or peaks[-1] <= budget
@@ -151,7 +151,7 @@ def test_a_break_in_a_loop_beyond_its_budget_is_said() -> None:
     budget = 1200 * 1024
     _, peaks, said = trained(one, budget, Loop(), fullgraph=False)
     assert peaks[-1] > budget and "calls keep" in said[0] and "no smaller plan was found" in said[-1]
-    cut = said[0].partition("as PyTorch cuts the graph at ")[2].partition(":")
+    cut = said[0].partition("because PyTorch splits the graph at ")[2].partition(":")
     assert cut[0] == __file__, "the line is not named"
     with open(__file__, encoding="utf-8") as source:
         assert "graph_break()" in source.read().splitlines()[int(cut[2].partition(":")[0]) - 1]
@@ -212,7 +212,7 @@ def test_models_in_a_chain_are_planned_against_each_other() -> None:
         told += said_in(lambda: step_of(models, lambda h: h.square().mean(), x))
         kept.append(models[0].memplan.saved_bytes)
     first, second = (m.memplan for m in models)
-    assert "1 call keeps" in told[0] and "the next step is planned with that" in told[0]
+    assert "1 call keeps" in told[0] and "the next step is planned with this memory" in told[0]
     assert kept[-1] < kept[0] / 2
     assert first.saved_bytes + second.planned_bytes - second.graph.others_bytes <= second.budget_bytes
 
@@ -226,7 +226,9 @@ def test_a_loss_outside_is_measured_once_and_planned_for() -> None:
     compiled = memplan.compile(model, "min+30%")
     x, _ = pair(0, ROWS)
     told = said_in(lambda: step_of([compiled], entropy, x))
-    assert len(told) == 1 and "are taken outside of it" in told[0] and "the next step is planned with that" in told[0]
+    assert (
+        len(told) == 1 and "are used outside of the model" in told[0] and "the next step is planned with this memory" in told[0]
+    )
     assert said_in(lambda: step_of([compiled], entropy, x)) == []
     model.zero_grad()
     static = sum(p.numel() for p in model.parameters()) * 4 + x.numel() * 4
@@ -239,7 +241,7 @@ def test_a_loss_outside_is_measured_in_the_first_step_that_no_profiler_watches()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True):
         assert said_in(lambda: step_of([compiled], entropy, x)) == []
     told = said_in(lambda: step_of([compiled], entropy, x))
-    assert len(told) == 1 and "are taken outside of it" in told[0]
+    assert len(told) == 1 and "are used outside of the model" in told[0]
 
 
 def test_what_is_small_outside_is_not_said() -> None:

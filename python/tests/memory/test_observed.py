@@ -73,7 +73,7 @@ def test_fragments_are_counted_by_the_snapshot_of_the_allocator() -> None:
     assert reserved.is_fragmented(8 * MIB) and not reserved.is_fragmented(13 * MIB) and not reserved.is_fragmented(4 * MIB)
     assert (
         str(reserved)
-        == "reserved: 40.00 MiB, of which 28.00 MiB are given out and 12.00 MiB are fragments, the largest of 4.00 MiB"
+        == "reserved: 40.00 MiB, of which 28.00 MiB are allocated and 12.00 MiB are fragments, the largest of 4.00 MiB"
     )
     assert Reserved.of(snapshot_of(allocator), 1, 0).reserved_bytes == 0
     empty = SlowAllocator(Settings(), 100 * MIB)

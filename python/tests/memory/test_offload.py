@@ -191,9 +191,9 @@ def test_more_calls_than_the_host_has_room_for_are_told_of_once() -> None:
     model, inputs = make("unet")
     compiled = memplan.compile(model, "65%", offload="600KiB", effort="quick")
     waiting = [compiled(*inputs)]
-    with pytest.warns(memplan.FallbackWarning, match=r"beyond offload=600\.00 KiB, which is for one") as told:
+    with pytest.warns(memplan.FallbackWarning, match=r"over the offload=600\.00 KiB for a single one") as told:
         waiting += [compiled(*inputs), compiled(*inputs)]
-    assert sum("beyond offload" in str(w.message) for w in told) == 1
+    assert sum("over the offload=" in str(w.message) for w in told) == 1
     del waiting
 
 
@@ -289,19 +289,19 @@ def test_a_device_that_is_not_here_has_the_link_of_its_row() -> None:
         model, inputs = networks.UNet(), (torch.empty(2, 3, 32, 32), torch.empty(2, 32, 32, dtype=torch.int64))
     report = memplan.estimate(model, inputs, budget="75%", device="h100", link="350GB/s", **OFFLOAD)
     assert report.planned_bytes <= report.budget_bytes
-    with pytest.raises(memplan.MemplanError, match="on the meta device name one"):
+    with pytest.raises(memplan.MemplanError, match="needs a named device on the meta device"):
         memplan.estimate(model, inputs, budget="75%", **OFFLOAD)
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"offload": "many"}, "'many' is no number of bytes"),
-        ({"offload": 0}, "offload=0 is no memory of the host"),
-        ({"offload": True}, "True is no number of bytes"),
+        ({"offload": "many"}, "'many' is not a number of bytes"),
+        ({"offload": 0}, "offload=0 provides no host memory"),
+        ({"offload": True}, "True is not a number of bytes"),
         ({"offload": "1GiB", "link": "pcie99"}, "there is no link 'pcie99'"),
-        ({"offload": "1GiB", "link": -1}, "-1 is no link"),
-        ({"offload": "1GiB", "inductor": True}, "do not go together|inductor=True is refused, which needs a newer PyTorch"),
+        ({"offload": "1GiB", "link": -1}, "-1 is not a link"),
+        ({"offload": "1GiB", "inductor": True}, "cannot be combined|inductor=True is refused, which needs a newer PyTorch"),
     ],
 )
 def test_what_is_refused(options: dict[str, Any], sentence: str) -> None:

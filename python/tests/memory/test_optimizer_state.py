@@ -260,5 +260,5 @@ def test_a_large_model_takes_no_memory_and_runs_nothing() -> None:
 def test_a_step_that_needs_values_of_a_large_parameter_is_refused() -> None:
     with torch.device("meta"):
         model = nn.Linear(8192, 8192)
-    with pytest.raises(memplan.MemplanError, match=r"cannot be run without memory; .*reserve="):
+    with pytest.raises(memplan.MemplanError, match=r"cannot run on the meta device; .*reserve="):
         optimizer_bytes(Own(model.parameters(), by_norm))

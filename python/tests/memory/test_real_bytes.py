@@ -171,7 +171,7 @@ def test_the_gradient_that_an_input_has_is_counted() -> None:
     compiled = memplan.compile(model, "100%", cache="off", time_limit=1)
     compiled(x).square().mean().backward()
     model.zero_grad()
-    with pytest.warns(memplan.FallbackWarning, match="gradients of 64.00 KiB are there already"):
+    with pytest.warns(memplan.FallbackWarning, match="gradients of 64.00 KiB already exist"):
         compiled(x).square().mean().backward()
 
 
@@ -181,7 +181,7 @@ def test_the_gradient_that_a_frozen_parameter_has_is_counted() -> None:
     model[0].weight.grad = torch.zeros(128, 64)
     model[0].weight.requires_grad_(False)
     compiled = memplan.compile(model, "100%", cache="off", time_limit=1)
-    with pytest.warns(memplan.FallbackWarning, match="gradients of 32.00 KiB are there already"):
+    with pytest.warns(memplan.FallbackWarning, match="gradients of 32.00 KiB already exist"):
         compiled(x).square().mean().backward()
 
 

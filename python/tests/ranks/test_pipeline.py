@@ -229,7 +229,7 @@ def stages_of_replicas(_: int) -> None:
     fully_shard(sharded.layers[0], mesh=init_device_mesh("cpu", (1,)))
     for module, sentence in (
         (replica, "stage 0 is wrapped by Distributed"),
-        (sharded, "parts of stage 0 are sharded by fully_shard"),
+        (sharded, "fully_shard shards parts of stage 0"),
     ):
         stage = pipelining.PipelineStage(module, 0, 1, torch.device("cpu"))
         with pytest.raises(memplan.MemplanError, match=sentence):

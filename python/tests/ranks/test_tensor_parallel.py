@@ -297,7 +297,7 @@ class WithLoss(nn.Module):
 def functional(rank: int) -> None:
     check(lambda: seeded(Functional, rank), numbers)
     model = memplan.compile(seeded(Functional, rank), "min+10%", effort="quick")
-    with pytest.warns(memplan.FallbackWarning, match="taken outside of it.*: ranks have one plan, which stays"):
+    with pytest.warns(memplan.FallbackWarning, match="used outside of the model.*: the ranks keep their common plan"):
         (model(*numbers(0)) * torch.ones(1 << 20).exp()).sum().backward()
 
 
@@ -338,7 +338,7 @@ def context_of_pytorch(rank: int) -> None:
 def habits(rank: int) -> None:
     """What is said where it cannot be planned, or ranks do not agree."""
     model = memplan.compile(seeded(Functional, rank), "min+50%", effort="quick")
-    with pytest.raises(memplan.MemplanError, match=r"another one on rank 1 than on rank 0.*\[7, 32, 32\]"):
+    with pytest.raises(memplan.MemplanError, match=r"differs between rank 1 and rank 0.*\[7, 32, 32\]"):
         model(numbers(0)[0][: 8 - rank])
     eager, whole = seeded(Functional, rank), seeded(Functional, rank)
     step = memplan.TrainStep(whole, None, torch.optim.SGD(whole.parameters(), lr=0.1), "min")

@@ -95,7 +95,7 @@ def an_input_ends_a_capture(*_: Any) -> None:
 def who_asks_is_not_told_of(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not said(lambda: planned(Asks())(x_of()))
     monkeypatch.undo()
-    assert any("asks whether it is compiled" in s for s in said(lambda: planned(Asks())(x_of())))
+    assert any("tests whether it is compiled" in s for s in said(lambda: planned(Asks())(x_of())))
 
 
 @without(capture.COUNT)

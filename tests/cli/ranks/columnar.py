@@ -180,18 +180,18 @@ def misfits(folder: str) -> None:
         ({**good, "target": [*t[:3].tolist(), None, *t[4:].tolist()]}, "row 3 of column 'target' is null"),
         ({**good, "input": pa.array(holes, pa.list_(pa.float32()))}, "row 7 of column 'input' has a null"),
         ({**good, "input": pa.array(short, pa.list_(pa.float32()))}, "row 9 of column 'input' has a list of 5, and those before it have 12"),
-        ({**good, "input": lists(x[:, :11])}, "a sample of the file is 11, and 'input' takes 12"),
+        ({**good, "input": lists(x[:, :11])}, "a sample of the file is 11, but 'input' needs 12"),
         ({**good, "input": ["word"] * 12}, "column 'input' holds string: float32, float64, int32, int64, uint8 and lists of them can be read"),
         ({**good, "input": [{"a": 1.0, "b": 2.0}] * 12}, "column 'input' holds struct<a: double, b: double>"),
-        ({**good, "target": t.astype(np.float32)}, "'target' takes whole numbers, and the column holds float32"),
-        ({**good, "target": [*t[:10].tolist(), 5, 0]}, "row 10 of column 'target' has 5, and 'target' takes whole numbers from 0 to 4"),
-        ({name: values[:5] for name, values in good.items()}, "the file has 5 rows, and a batch takes 6"),
+        ({**good, "target": t.astype(np.float32)}, "'target' needs whole numbers, but the column contains float32"),
+        ({**good, "target": [*t[:10].tolist(), 5, 0]}, "row 10 of column 'target' is 5, but 'target' needs whole numbers from 0 to 4"),
+        ({name: values[:5] for name, values in good.items()}, "the file has 5 rows, but a batch needs 6"),
     ):
         said = refused("mlp", "--data", write(f"{folder}/x.parquet", columns, 5))
         assert f"{folder}/x.parquet: {sentence}" in said, (sentence, said)
     file = write(f"{folder}/x.parquet", good)
-    assert "of the file's 12 rows each of the 3 micro-batches of a step is dealt 4, and it takes 6" in refused("mlp", "--data", file, "--accumulate", "3")
-    assert "the columns of another file are read already" in refused("mlp", "--data", file, "--data", file)
+    assert "the file's 12 rows give each of the 3 micro-batches of a step 4 rows, but a micro-batch needs 6" in refused("mlp", "--data", file, "--accumulate", "3")
+    assert "only one file with columns is possible" in refused("mlp", "--data", file, "--data", file)
     with open(file, "rb") as f:
         contents = f.read()
     for broken in (b"", b"PAR1", contents[:-9], contents[: len(contents) // 2], b"x" * 1000, contents[:-8] + b"\xff\xff\xff\x7fPAR1"):
@@ -247,7 +247,7 @@ def main() -> None:
         if WHAT == "mutations":
             mutations(folder, int(sys.argv[3]))
         else:
-            {"as_arrays": as_arrays, "in_a_folder": in_a_folder, "dealt": dealt, "misfits": misfits}[WHAT](folder)
+            {"as_arrays": as_arrays, "in_a_folder": in_a_folder, "give each of": dealt, "misfits": misfits}[WHAT](folder)
 
 
 main()

@@ -36,7 +36,7 @@ ENDLESS = "1000000000"
 INDEX = "model.safetensors.index.json"
 SAVED = re.compile(r"^memplan: the training was interrupted after step (\d+): '.*' has parameters and state after it")
 REPORTED = re.compile(
-    r"^memplan: (stopped before it was done$|the launcher ends the ranks |the training was interrupted after step|rank \d: .* (has ended|was waited for|were waited for) )"
+    r"^memplan: (stopped before it was done$|the launcher ends the ranks |the training was interrupted after step|rank \d: .* (has ended|the launcher ended all ranks while) )"
 )
 
 

@@ -209,7 +209,7 @@ def ends_when_one_dies(command: list[str], n: int) -> None:
     begin = time.monotonic()
     _, said = job.communicate(timeout=60)
     assert time.monotonic() - begin < 10 and job.returncode != 0, said
-    assert re.search(rf"memplan: rank \d: .*rank \d of {n} has ended, process {killed} on .*: it was waited for in ", said), said
+    assert re.search(rf"memplan: rank \d: .*rank \d of {n} has ended \(process {killed} on .*\) while other ranks waited for it in ", said), said
 
 
 def last_child(job: subprocess.Popen, n: int) -> int:

@@ -159,7 +159,7 @@ def part_is_amiss() -> None:
                 before = sorted(os.listdir(state))
                 refused(state, says, "--resume", state, n=n)
                 assert sorted(os.listdir(state)) == before
-        refused(good, "the file was saved with the seed 0, and this is 1", "--resume", good, "--seed", "1")
+        refused(good, "the file was saved with the seed 0, but this training has 1", "--resume", good, "--seed", "1")
         with open(f"{folder}/file", "w") as file:
             file.write("old")
         refused(f"{folder}/file", "save into a folder, but this is a file", "--save", f"{folder}/file")

@@ -45,14 +45,14 @@ def refused() -> None:
     """All that a peer may be instead of a rank of this version."""
     from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, path
 
-    of_another = "it runs another version of this program, or another one"
+    of_another = "it runs another program, or another version of this one"
     cases = {
-        "short": (rf"rank 1 of 2 has sent 100 bytes in joining, where there should be {HELLO}: {of_another}", {1, 2}),
-        "long": (rf"rank 1 of 2 has sent {HELLO + 5000} bytes in joining, where there should be {HELLO}: {of_another}", {1, 2}),
-        "garbage": (r"rank 1 of 2 is no memplan [0-9.]+: it says nothing that could be understood", {2}),
-        "newer": (r"rank 1 of 2 runs memplan 99\.1, and rank 0 memplan [0-9.]+", {2}),
-        "short_later": (rf"rank 1 of 2 has sent 4 bytes in .*, where there should be [0-9]+: {of_another}", {1, 2}),
-        "long_later": (rf"rank 1 of 2 has sent {1 << 20} bytes in .*, where there should be [0-9]+: {of_another}", {1, 2}),
+        "short": (rf"rank 1 of 2 has sent 100 bytes in joining instead of {HELLO}: {of_another}", {1, 2}),
+        "long": (rf"rank 1 of 2 has sent {HELLO + 5000} bytes in joining instead of {HELLO}: {of_another}", {1, 2}),
+        "garbage": (r"rank 1 of 2 does not run memplan [0-9.]+: its first message has another format", {2}),
+        "newer": (r"rank 1 of 2 runs memplan 99\.1, but rank 0 runs memplan [0-9.]+", {2}),
+        "short_later": (rf"rank 1 of 2 has sent 4 bytes in .* instead of [0-9]+: {of_another}", {1, 2}),
+        "long_later": (rf"rank 1 of 2 has sent {1 << 20} bytes in .* instead of [0-9]+: {of_another}", {1, 2}),
     }
     for hello, (sentence, statuses) in cases.items():
         begin = time.monotonic()

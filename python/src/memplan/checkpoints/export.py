@@ -81,13 +81,13 @@ class Exporter:
         names = {name for name, _ in self.model.named_modules() if name.startswith(inside)}
         self.modules = {n: r for n, r in regions(graph.capture).items() if n in names}
         if not self.modules:
-            raise MemplanError("no operator of the plan is from a module of this model")
+            raise MemplanError("the plan contains no operator of a module of this model")
         self.coarse = CoarseStep(graph.capture, graph.costs, graph.static_bytes, self.modules)
 
     def keepable(self) -> Kept:
         """Return the forward operators whose results the plan saves and that selective checkpointing can keep."""
         if not hasattr(checkpointing, "create_selective_checkpoint_contexts"):
-            raise MemplanError("a policy needs PyTorch 2.5 or newer: there is no selective checkpointing before")
+            raise MemplanError("a policy needs PyTorch 2.5 or newer, because older versions have no selective checkpointing")
         eager = operators_of(eager_copy(self.model), self.inputs, self.kwargs)
         return may_be_kept(self.graph.capture, eager) & saved_by(self.graph.capture, self.graph.planning.steps())
 
@@ -110,7 +110,9 @@ class Exporter:
             return self.choose()
         if not best.fits:
             over = in_units(best.peak_bytes - budget)
-            sentence = f"no checkpoints were found with which an eager step fits {in_units(budget)}: the best are {over} over"
+            sentence = (
+                f"no checkpoints were found with which an eager step fits {in_units(budget)}; the best exceed it by {over}"
+            )
             warnings.warn(sentence, FallbackWarning, stacklevel=3)
         return best
 

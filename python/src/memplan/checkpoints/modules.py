@@ -131,7 +131,7 @@ def plain(model: Any) -> nn.Module:
     """Return the original module of a torch.compile result, or the module itself."""
     module = inside(model) or model
     if not isinstance(module, nn.Module):
-        raise MemplanError(f"checkpoints are put into a module, and this is a {type(module).__name__}")
+        raise MemplanError(f"checkpoints can be put into a module only, not into a {type(module).__name__}")
     return module
 
 
@@ -172,7 +172,7 @@ class Checkpoints:
     def apply(self, model: Any) -> None:
         """Insert the checkpoints into a model."""
         if self._applied:
-            raise MemplanError("these checkpoints are in a model already; remove() takes them out")
+            raise MemplanError("these checkpoints are already in a model; call remove() first")
         module = plain(model)
         for name in self.names:
             self._applied += self.put(module, name)
@@ -192,7 +192,7 @@ class Checkpoints:
     def measure(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> int:
         """Return the peak of an eager step on a copy of the model with these checkpoints, beyond the memory in use before."""
         if any(hasattr(m.forward, "is_checkpoint") for m in plain(model).modules()):
-            raise MemplanError("there are checkpoints in this model already; remove() takes them out")
+            raise MemplanError("this model already contains checkpoints; call remove() first")
         copied = eager_copy(plain(model))
         copied.zero_grad(set_to_none=True)
         own = dataclasses.replace(self, _applied=[])

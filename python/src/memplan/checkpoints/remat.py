@@ -27,7 +27,9 @@ def package() -> Any:
     try:
         import torch_remat
     except ImportError as error:
-        raise MemplanError(f"torch_remat is not there (pip install torch_remat, with PyTorch 2.10 or newer): {error}") from None
+        raise MemplanError(
+            f"torch_remat cannot be imported: {error} (pip install torch_remat; it needs PyTorch 2.10 or newer)"
+        ) from None
     return torch_remat
 
 

@@ -20,7 +20,7 @@ ITEM = re.compile(
     r"\s*(?:<\s*(?P<below>\d+))?"
     r"\s*(?:[,;]|$)"
 )
-AS_IN = "inputs are written as in '(8,3,224,224)', '(N,128) int64 <50257' or '(8,128) int64, mask=(8,128) bool'"
+AS_IN = "inputs are written like '(8,3,224,224)', '(N,128) int64 <50257' or '(8,128) int64, mask=(8,128) bool'"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Input:
         """Create the input with artificial values. Raises UsageError if the batch size is missing."""
         sizes = [n if n is not None else batch for n in self.shape]
         if any(n is None for n in sizes):
-            raise UsageError(f"an input has {BATCH} in its shape: say what it is with --batch, or ask for the largest with fit")
+            raise UsageError(f"an input has {BATCH} in its shape; set it with --batch, or find the largest with fit")
         shape = tuple(n for n in sizes if n is not None)
         if device.type == "meta":
             return torch.empty(shape, dtype=self.dtype, device=device)
@@ -49,7 +49,7 @@ def read_size(text: str, shape: str) -> int | None:
     if text == BATCH:
         return None
     if not text.isdecimal():
-        raise UsageError(f"{text!r} in ({shape}) is no size: sizes are whole numbers, or {BATCH} for the batch")
+        raise UsageError(f"{text!r} in ({shape}) is not a size; use whole numbers, or {BATCH} for the batch")
     return int(text)
 
 
@@ -60,19 +60,19 @@ def read_inputs(text: str) -> list[Input]:
     while at < len(text.rstrip()) or not found:
         item = ITEM.match(text, at)
         if item is None:
-            raise UsageError(f"{text[at:].strip() or 'nothing'!r} is no input: {AS_IN}")
+            raise UsageError(f"{text[at:].strip() or 'nothing'!r} is not an input: {AS_IN}")
         at = item.end()
         name, shape, dtype, below = item["name"] or "", item["shape"], item["dtype"], item["below"]
         sizes = tuple(read_size(size.strip(), shape) for size in shape.rstrip(", ").split(",") if shape.strip())
         kind = getattr(torch, dtype, None) if dtype else torch.int64 if below else torch.float32
         if not isinstance(kind, torch.dtype):
-            raise UsageError(f"{dtype!r} is no type of PyTorch's numbers, as float32, bfloat16, int64 and bool are")
+            raise UsageError(f"{dtype!r} is not a PyTorch type; use float32, bfloat16, int64 or bool, for example")
         if below and (kind.is_floating_point or kind.is_complex):
-            raise UsageError(f"<{below} is for whole numbers, and {dtype} are none")
+            raise UsageError(f"<{below} applies to whole numbers only, not to {dtype}")
         if below == "0":
-            raise UsageError("there is no whole number <0 that is drawn")
+            raise UsageError("<0 leaves no whole number to draw")
         if not name and found and found[-1].name:
-            raise UsageError(f"({shape}) has no name and comes after {found[-1].name}=, which has one")
+            raise UsageError(f"({shape}) is positional, but it follows the named input {found[-1].name}=")
         found.append(Input(name, sizes, kind, int(below or 2)))
     return found
 
@@ -83,7 +83,7 @@ def read_mesh(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, _, size = part.strip().partition("=")
         if not size.isdecimal():
-            raise UsageError(f"{text!r} is no mesh: write 'shard=64' or 'dp=2,shard=8'")
+            raise UsageError(f"{text!r} is not a mesh; use 'shard=64' or 'dp=2,shard=8'")
         found[name] = int(size)
     return found
 
@@ -97,7 +97,7 @@ def shard_options(precision: str | None) -> dict[str, Any]:
         return {}
     kind = getattr(torch, precision, None)
     if not isinstance(kind, torch.dtype):
-        raise UsageError(f"{precision!r} is no type of PyTorch's numbers, as bfloat16 is")
+        raise UsageError(f"{precision!r} is not a PyTorch type; use bfloat16, for example")
     from torch.distributed.fsdp import MixedPrecisionPolicy
 
     return {"mp_policy": MixedPrecisionPolicy(param_dtype=kind, reduce_dtype=torch.float32)}
@@ -107,7 +107,7 @@ def read_lower(name: str) -> torch.dtype:
     """Return the type of an autocast region by its name on the command line. Raises UsageError."""
     kind = getattr(torch, name, None)
     if kind not in LOWER:
-        raise UsageError(f"{name!r} is no type of autocast: write bfloat16 or float16")
+        raise UsageError(f"{name!r} is not a type of autocast; use bfloat16 or float16")
     assert isinstance(kind, torch.dtype)
     return kind
 

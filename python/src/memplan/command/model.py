@@ -28,7 +28,7 @@ def imported(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise UsageError(f"there is no module {error.name!r} in this folder or among what is installed") from None
+            raise UsageError(f"there is no module {error.name!r} in this folder or among the installed packages") from None
         raise MemplanError(f"{name} cannot be imported: {told(error)}") from None
     except Exception as error:
         raise MemplanError(f"{name} cannot be imported: {told(error)}") from None
@@ -46,7 +46,7 @@ def build(name: str, device: torch.device | None) -> torch.nn.Module:
     """Build the model, on this device if one is given. Raises UsageError and MemplanError."""
     of, _, what = name.partition(":")
     if not of or not what:
-        raise UsageError(f"{name!r} names no model: package.module:build does, as in torchvision.models:resnet50")
+        raise UsageError(f"{name!r} does not name a model; use package.module:build, such as torchvision.models:resnet50")
     found: Any = imported(of)
     for part in what.split("."):
         if not hasattr(found, part):
@@ -55,14 +55,16 @@ def build(name: str, device: torch.device | None) -> torch.nn.Module:
         found = getattr(found, part)
     if not isinstance(found, torch.nn.Module):
         if not callable(found):
-            raise UsageError(f"{name} is of type {type(found).__name__}, and neither a model nor a function that makes one")
+            raise UsageError(
+                f"{name} has the type {type(found).__name__}, but it must be a model or a function that builds one"
+            )
         try:
             with device or torch.device("cpu"):
                 found = found()
         except Exception as error:
             raise MemplanError(f"{what}() fails: {told(error)}") from None
     if not isinstance(found, torch.nn.Module):
-        raise UsageError(f"{what}() gives a {type(found).__name__}, and no torch.nn.Module")
+        raise UsageError(f"{what}() returns a {type(found).__name__}, but it must return a torch.nn.Module")
     return found.to(device) if device is not None else found
 
 

@@ -299,8 +299,8 @@ class Costs:
         """Return a sentence for the user for each operator that failed on artificial arguments."""
         failed = [node for node in nodes if node.op == "call_function" and describe(node) in self.failed] if self.failed else []
         return [
-            f"{name} cannot be run alone: its seconds are of the bytes that it moves, and memory that it takes beside its"
-            " results is not in the plan (reserve= counts it)"
+            f"{name} cannot be measured alone; its seconds are computed from the bytes that it moves, and its"
+            " workspace is not in the plan (count it with reserve=)"
             for name in dict.fromkeys(str(node.target) for node in failed)
         ]
 
@@ -319,8 +319,8 @@ def not_measured(nodes: Iterable[fx.Node]) -> list[str]:
     """Return a sentence for the user for each operator that memplan does not measure, or whose memory depends on values."""
     calls = [node for node in nodes if node.op == "call_function"]
     return depends_on_values(calls) + [
-        f"{name} is not PyTorch's: it runs once, as eager runs it, unless it is tagged as pure (torch.Tag.pointwise"
-        " or torch.Tag.core), and memory that it takes beside its results is not in the plan (reserve= counts it)"
+        f"{name} is a custom operator; it runs once, unless it is tagged as pure (torch.Tag.pointwise or"
+        " torch.Tag.core), and its workspace is not in the plan (count it with reserve=)"
         for name in dict.fromkeys(str(node.target) for node in calls if is_foreign(node))
     ]
 

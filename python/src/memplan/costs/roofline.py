@@ -29,7 +29,7 @@ class Device:
         self.name = name
         self.room_bytes = room_bytes(name) if isinstance(name, str) else -1
         if self.room_bytes < 0:
-            raise MemplanError(f"{name!r} is no device that is known: {', '.join(device_names())}")
+            raise MemplanError(f"{name!r} is an unknown device; choose one of {', '.join(device_names())}")
         self.is_gpu = name.lower() != "cpu"
         # whether the device has flash attention and runs attention in bf16
         self.has_flash = self.is_gpu and name.lower() not in BEFORE_AMPERE
@@ -40,8 +40,8 @@ class Device:
 
     def note(self) -> str:
         return (
-            f"seconds are of {self}'s peak rates, attention is its kernels'; memory that operators take beside their results is"
-            " not in the plan (reserve= counts it)"
+            f"the seconds are computed from peak rates of {self}; workspaces of operators, attention kernels"
+            " excepted, are not in the plan (count them with reserve=)"
         )
 
     def cost(self, node: fx.Node) -> Cost:

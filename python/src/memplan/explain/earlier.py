@@ -44,9 +44,9 @@ class Earlier:
     def __str__(self) -> str:
         who = "; held by " + ", ".join(self.holders) if self.holders else ""
         return (
-            f"{in_units(self.n_bytes)} are saved for backward by {self.n_calls} earlier calls, whose graphs are alive{who}\n"
-            "    what would have helped: keep loss.item() or loss.detach(), go back before the next call, or call under"
-            " torch.no_grad()"
+            f"{in_units(self.n_bytes)} are saved for backward by {self.n_calls} earlier calls, whose graphs are"
+            f" alive{who}\n    what would have helped: keep loss.item() or loss.detach(), run backward before the"
+            " next call, or call under torch.no_grad()"
         )
 
 

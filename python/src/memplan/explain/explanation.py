@@ -67,13 +67,15 @@ class Explanation:
         if self.inside[1] >= LEAST:
             *some, most = map(in_units, self.inside_is or [self.inside[1]])
             sizes = f"{', '.join(some)} or {most}" if some else f"up to {most}"
-            yield f"  and {sizes} in none, inside of {self.inside[0]}"
+            yield f"  and {sizes} in no tensor, inside of {self.inside[0]}"
         yield f"  {self.reserved or 'reserved and fragmented: not known on a CPU'}"
         yield from table("by kind", [(kind, account.total(kind)) for kind in KINDS], account.total())
         yield from table("by module", together(account.by(lambda p: p.where.module or named(p))), account.total())
         lines = account.by(lambda p: p.where.place if p.kind in OF_LINES else None)
         lines.pop(None, None)
-        yield from table("by line, of what forward and backward made", lines.items(), account.total(), "no line is known")
+        yield from table(
+            "by line, of the tensors that forward and backward created", lines.items(), account.total(), "no line is known"
+        )
         if self.earlier is not None:
             yield from ("", f"  {self.earlier}")
         if self.suggestion is not None:
@@ -130,7 +132,7 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
             suggestion = suggest(step, room(step, account, others, replay, reserved, inside[1] + (failure.tried_bytes or 0)))
     if suggestion is not None and addresses_are_limited():
         notes.append(
-            "addresses are limited (ulimit -v): what PyTorch's capture takes of them, some hundred MiB, is in no budget"
+            "the address space is limited (ulimit -v); PyTorch's capture needs some hundred MiB of it, which no budget counts"
         )
     account.forget()
     failure.forget()
@@ -150,8 +152,8 @@ def filled_by_others(account: Account) -> Suggestion | None:
     elsewhere = "move them to the host (.cpu())" if account.device.type != "cpu" else "write them to a file"
     return Suggestion(
         "",
-        f"{holder} holds {in_units(kept[holder])} that no plan of a step changes: {elsewhere}, or store a result of them"
-        " (a mean, .item())",
+        f"{holder} holds {in_units(kept[holder])} that no plan of a step changes; {elsewhere}, or store a result of"
+        " them (a mean, .item())",
     )
 
 
@@ -165,12 +167,14 @@ def of_failure(failure: Failure, last: Call | None) -> Call | None:
 
 def replayed(call: Call | None) -> tuple[Replay | None, list[str]]:
     if call is None:
-        return None, ["no call of a model was seen: nodes have the modules of the nearest parameters, and no lines"]
+        return None, ["no call of a model was observed, so nodes have the nearest parameters' modules and no lines"]
     try:
         return Replay.of(call), []
     except NotReplayed as error:
         said = str(error).splitlines()[0]
-        return None, [f"the call cannot be done again without memory ({said}): modules are those of the nearest parameters"]
+        return None, [
+            f"the call cannot be repeated without memory ({said}), so the modules are those of the nearest parameters"
+        ]
 
 
 def begun_calls(replay: Replay, nodes: dict[Any, int], failure: Failure) -> list[int]:

@@ -245,7 +245,7 @@ class Replay:
     def _run(self, target: Target | None, used: Iterable[int]) -> None:
         model = self.call.model()
         if model is None:
-            raise NotReplayed("the model is gone")
+            raise NotReplayed("the model was deleted")
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.enable_grad())
             stack.enter_context(torch.random.fork_rng(devices=[]))

@@ -43,7 +43,7 @@ class Reserved:
 
     def __str__(self) -> str:
         return (
-            f"reserved: {in_units(self.reserved_bytes)}, of which {in_units(self.allocated_bytes)} are given out and"
+            f"reserved: {in_units(self.reserved_bytes)}, of which {in_units(self.allocated_bytes)} are allocated and"
             f" {in_units(self.fragmented_bytes)} are fragments, the largest of {in_units(self.largest_bytes)}"
         )
 

@@ -232,7 +232,7 @@ def suggest(step: Step, room: Room) -> Suggestion:
     is the smallest plan that may fit.
     """
     if place_of(step.model) is not None:
-        return Suggestion("", "the model is compiled with a plan already: give it a smaller budget")
+        return Suggestion("", "the model already has a plan; give it a smaller budget")
     smallest: list[int] = []
     for takes_smallest in (False, True):
         for k, (report_for, line, ends) in enumerate(step.ways()):
@@ -244,14 +244,14 @@ def suggest(step: Step, room: Room) -> Suggestion:
                 smallest.append(max(0, error.smallest_bytes))
                 continue
             except Exception as error:
-                return Suggestion("", f"no plan could be made of this step: {str(error).splitlines()[0]}")
+                return Suggestion("", f"memplan could not plan this step: {str(error).splitlines()[0]}")
             may = f"; it may fit: there are {room}" if takes_smallest else ""
             said = "min" if takes_smallest else rounded(budget, False)
             return Suggestion(line(said, room.reserve_bytes), cost(report) + ends + may, report)
     if (static := step.static_bytes()) + room.reserve_bytes > max(room.available_bytes, room.below_bytes):
         return Suggestion("", f"no plan and no batch fits {room}: {static_sentence(step, static, room.reserve_bytes)}")
     of = f": the smallest takes {in_units(least)}" if (least := min(filter(None, smallest), default=0)) else ""
-    return Suggestion("", f"no plan of this step fits {room}{of}; a smaller batch takes less")
+    return Suggestion("", f"no plan of this step fits {room}{of}; a smaller batch needs less")
 
 
 def static_sentence(step: Step, static_bytes: int, reserve_bytes: int) -> str:
@@ -259,8 +259,9 @@ def static_sentence(step: Step, static_bytes: int, reserve_bytes: int) -> str:
     state = " and the optimizer's state" if step.optimizer is not None else ""
     beside = f" beside {in_units(reserve_bytes)} of others" if reserve_bytes else ""
     return (
-        f"parameters{state if step.fuses() else f', gradients{state}'} alone take {in_units(static_bytes)}{beside}. Freeze"
-        " parameters (LoRA), shard the model (FSDP2), take an optimizer with less state, or a smaller type"
+        f"parameters{state if step.fuses() else f', gradients{state}'} alone need {in_units(static_bytes)}{beside}."
+        " Freeze parameters (LoRA), shard the model (FSDP2), or choose an optimizer with less state or a smaller"
+        " type"
     )
 
 

@@ -135,7 +135,7 @@ class Watching:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             place = f" at {failure.place}" if failure.place else ""
             also = "memory also ran out while memplan explained it" if is_out_of_memory(error) else reason
-            sys.stderr.write(f"memplan: out of memory{place}, and no explanation: {also}\n")
+            sys.stderr.write(f"memplan: out of memory{place}, without an explanation: {also}\n")
         finally:
             # collects the replayed call, its capture and its exceptions, which refer to the user's propagating exception
             gc.collect()
@@ -151,7 +151,9 @@ def explained(failure: Failure, last: Call | None, reserved: Reserved | None) ->
             raise
     gc.collect()
     found = explain(failure, None, reserved)
-    found.notes = ["memory also ran out while memplan looked for lines and a plan: modules are those of the nearest parameters"]
+    found.notes = [
+        ("memory also ran out during memplan's search for lines and a plan, so the modules are those of the nearest parameters")
+    ]
     return found
 
 

@@ -24,7 +24,7 @@ class Counted:
 
     def __init__(self, budget: Budget, options: dict[str, Any]) -> None:
         if given := [name for name in COUNTED_HERE if name in options]:
-            raise MemplanError(f"{given[0]}= is counted by the callback itself, which knows the loop: leave it out")
+            raise MemplanError(f"the callback counts {given[0]}= itself, because it knows the training loop; omit this option")
         self.budget, self.options = budget, options
         self.report = Report()
         self.n_said = 0  # number of plans that the log already contains

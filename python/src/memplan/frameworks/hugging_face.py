@@ -60,8 +60,8 @@ class MemplanCallback(TrainerCallback):
         refuse(args)
         if args.label_smoothing_factor:
             warnings.warn(
-                "memplan: the Trainer smooths labels outside of the model, and what that loss takes is in no plan: reserve="
-                " counts it",
+                "memplan: the Trainer smooths labels outside of the model, so no plan contains the memory of that"
+                " loss; count it with reserve=",
                 FallbackWarning,
                 stacklevel=2,
             )
@@ -105,7 +105,7 @@ class Padded:
     def __call__(self, rows: Any) -> Any:
         batch = self.collate(rows)
         if "input_ids" not in batch or "attention_mask" not in batch:
-            raise MemplanError("buckets= are for batches of input_ids and attention_mask: without a mask, padding is read")
+            raise MemplanError("buckets= needs batches of input_ids and attention_mask; without a mask the model reads padding")
         now = batch["input_ids"].shape[1]
         more = self.length(now) - now
         for name, value in batch.items():
@@ -118,8 +118,8 @@ def refuse(args: TrainingArguments) -> None:
     """Raise MemplanError if another compiler or DeepSpeed handles the model."""
     if args.torch_compile:
         raise MemplanError(
-            "torch_compile, torch_compile_backend and torch_compile_mode have the model compiled for another backend, and"
-            " memplan would plan nothing: leave them out"
+            "torch_compile, torch_compile_backend and torch_compile_mode compile the model for another backend, so"
+            " memplan cannot plan it; omit these options"
         )
     if args.deepspeed:
-        raise MemplanError("memplan does not plan what DeepSpeed shards: leave the callback or DeepSpeed out")
+        raise MemplanError("memplan does not plan models sharded by DeepSpeed; omit the callback or DeepSpeed")

@@ -114,11 +114,13 @@ def refuse(trainer: Trainer, module: LightningModule) -> None:
     """Raise MemplanError for features that memplan cannot plan within a whole step."""
     if not module.automatic_optimization:
         raise MemplanError(
-            "a training_step that runs backward by itself (automatic_optimization=False) is no graph to plan: leave the"
-            " callback out, and memplan.compile each network of the module"
+            "memplan cannot plan a training_step that runs backward itself (automatic_optimization=False); omit the"
+            " callback, and call memplan.compile on each network of the module"
         )
     if getattr(module, "_compiler_ctx", None) is not None:
-        raise MemplanError("torch.compile has this module compiled for another backend: give the Trainer the plain module")
+        raise MemplanError(
+            "torch.compile has compiled this module for another backend; pass the original module to the Trainer"
+        )
     if "DeepSpeed" in type(trainer.strategy).__name__:
-        raise MemplanError("memplan does not plan what DeepSpeed shards: leave the callback or DeepSpeed out")
+        raise MemplanError("memplan does not plan models sharded by DeepSpeed; omit the callback or DeepSpeed")
     refuse_sharded(trainer.strategy.model, whole_steps=True)

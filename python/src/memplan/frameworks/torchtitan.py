@@ -40,10 +40,10 @@ class MemplanAC(ActivationCheckpointing):
     @dataclass(kw_only=True, slots=True)
     class Config(ActivationCheckpointing.Config):
         budget: str = "auto"
-        """What a step may take of one device, all in all: "70GiB", "60%" of keeping everything, "min+20%", "auto"."""
+        """Bytes of one device that a step may use: "70GiB", "60%" (of keeping everything), "min+20%" or "auto"."""
 
         reserve: str = "0"
-        """Of the budget, for what is beside the trainer's step."""
+        """Bytes of the budget for memory outside of the trainer's step."""
 
     def apply(self, model: nn.Module) -> None:
         """Let the trainer's step call the model together with the loss."""
@@ -55,8 +55,8 @@ class MemplanAC(ActivationCheckpointing):
         def forward(*args: Any, labels: Any = None, n_words: Any = None, **kwargs: Any) -> Any:
             if labels is None and torch.is_grad_enabled():
                 raise MemplanError(
-                    "memplan plans the step of torchtitan's own trainer, and this one calls the model in another way (in a"
-                    " pipeline, say): leave its policy out"
+                    "memplan plans the step of torchtitan's own trainer, but this trainer calls the model in"
+                    " another way, such as a pipeline; omit memplan's policy"
                 )
             made = own(*args, **kwargs)
             positions = {name: kwargs[name] for name in ("positions",) if name in kwargs}
@@ -77,13 +77,13 @@ def refuse(trainer: Trainer, model: nn.Module) -> None:
     """Raise MemplanError for features of the trainer that memplan cannot plan."""
     if any(vars(m).get(COMPILED) is not None for m in model.modules()):
         raise MemplanError(
-            "these blocks are compiled, and their compiler chooses what is computed again: leave --compile.enable out, or"
-            " take the graph trainer with the memory policy `memplan`"
+            "the compiler of these blocks chooses the recomputed tensors itself; omit --compile.enable, or use the"
+            " graph trainer with the memory policy `memplan`"
         )
     if isinstance(trainer.loss_fn, ChunkedLossWrapper):
-        raise MemplanError("a loss in chunks runs backward by itself, chunk by chunk, in no plan: take a plain loss")
+        raise MemplanError("a chunked loss runs backward itself, chunk by chunk, outside of any plan; use a plain loss")
     if trainer.device.type != "cpu" and not trainer.config.training.disable_cuda_graphs:
-        raise MemplanError("memplan's plans run in no CUDA graph: set --training.disable-cuda-graphs")
+        raise MemplanError("memplan's plans cannot run in a CUDA graph; set --training.disable-cuda-graphs")
 
 
 STEP = Trainer.forward_backward_step

@@ -71,13 +71,13 @@ class MemplanCompile(GraphTrainerCompileConfig):
     pass_pipeline: str = "memplan"
 
     memplan_budget: str = "auto"
-    """What a step may take of one device, all in all: "70GiB", "60%" of keeping everything, "min+20%", "auto"."""
+    """Bytes of one device that a step may use: "70GiB", "60%" (of keeping everything), "min+20%" or "auto"."""
 
     memplan_reserve: str = "0"
-    """Of the budget, for what is not in the graph: gradients of earlier micro-batches, buffers of communication."""
+    """Bytes of the budget for memory outside of the graph: accumulated gradients, communication buffers."""
 
     memplan_state_per_parameter: int = 2
-    """Values that the optimizer keeps for a trained parameter: Adam's two moments."""
+    """Values of optimizer state per trained parameter element; 2 for Adam's two moments."""
 
 
 def module_of(node: fx.Node) -> str:
@@ -303,7 +303,7 @@ class Policy:
             target -= n_bytes - budget
         if min_bytes() > budget:
             over = in_units(min_bytes() - budget)
-            sentence = f"no marks were found with which the step fits {in_units(budget)}: the best are {over} over"
+            sentence = f"no marks were found with which the step fits {in_units(budget)}; the best exceed it by {over}"
             warnings.warn(sentence, FallbackWarning, stacklevel=2)
         return self.smallest(), min_bytes(), budget
 
@@ -338,9 +338,7 @@ def mark(module: fx.GraphModule, example_inputs: Any = None, *, config: Any, beh
     given, together = config.compile, ALONE.joined(groups_in(module.graph))
     with together.planning(NAME, Options().wait_seconds()):
         calls = [str(n.target) for n in module.graph.nodes if n.op == "call_function"]
-        together.same(
-            {"the budget": [given.memplan_budget], "what is reserved": [given.memplan_reserve], "what it computes": calls}
-        )
+        together.same({"the budget": [given.memplan_budget], "its reserve": [given.memplan_reserve], "its operators": calls})
         again, sentence = together.of_first(planned(module, config, behind) if together.is_first() else ([], ""))
     for node, runs_again in zip((n for n in module.graph.nodes if may_be_marked(n)), again, strict=True):
         node.meta["recompute"] = AGAIN if runs_again else SAVE

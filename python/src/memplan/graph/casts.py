@@ -187,6 +187,6 @@ def noticing(run: Callable[..., Any], say: Callable[[], None]) -> Callable[..., 
 
 def inside_sentence(operators: list[str]) -> str:
     return (
-        f"backward() is called inside autocast, where eager computes {', '.join(operators)} in lower precision; the plan's is"
-        " eager's outside of autocast: call backward() behind the region, as PyTorch recommends"
+        f"backward() is called inside autocast, where eager computes {', '.join(operators)} in lower precision. The"
+        " plan computes as eager does outside of autocast. Call backward() after the region, as PyTorch recommends"
     )

@@ -69,7 +69,7 @@ def need_to_plan(graph: fx.Graph, is_for_calls: bool) -> None:
         return
     collectives.need_to_wait()
     if not is_for_calls:
-        raise NotPlannable("it has collectives, which memplan.compile plans, without inductor=True and no whole step")
+        raise NotPlannable("it has collectives, which only memplan.compile without inductor=True plans, not a whole step")
 
 
 def take_waits_out(graph: fx.Graph) -> None:

@@ -19,7 +19,7 @@ from memplan.torch_internals.modules import active_replica
 
 FIRST_BUCKET = 1 << 20  # size in bytes of DDP's first bucket
 OF_DEEPSPEED = "ds_id"  # attribute by which DeepSpeed marks parameters that it has sharded
-NO_OVERLAP = "gradients arrive together: DDP's communication begins when backward is done"
+NO_OVERLAP = "gradients are complete together: DDP communicates only after backward"
 
 
 def replicas() -> type[Any] | None:
@@ -61,15 +61,16 @@ def waiting_for_ranks(what: str) -> Iterator[None]:
         yield
     except RuntimeError as error:
         rank = torch.distributed.get_rank()
-        raise RankError(f"rank {rank} waited for the other ranks {what}, and has failed: {plainly(error)}") from error
+        raise RankError(f"rank {rank} failed while it waited for the other ranks {what}: {plainly(error)}") from error
 
 
 def refuse_cut() -> None:
     """Raise MemplanError if PyTorch is about to break the graph at DDP's buckets."""
     if active_replica() is not None and setting("optimize_ddp", False) not in (False, "no_optimization"):
         raise MemplanError(
-            "PyTorch cuts this graph at DDP's buckets, and a budget needs it whole: use memplan.compile(model) or set"
-            " torch._dynamo.config.optimize_ddp = False; gradients then arrive together, at the end of backward"
+            "PyTorch splits this graph at DDP's buckets, but a budget needs the whole graph. Use"
+            " memplan.compile(model), or set torch._dynamo.config.optimize_ddp = False. Then all gradients are"
+            " complete together, at the end of backward"
         )
 
 
@@ -82,16 +83,17 @@ def refuse_sharded(model: Any, whole_steps: bool = False) -> None:
         return
     if any(hasattr(p, OF_DEEPSPEED) for p in model.parameters()):
         raise MemplanError(
-            "this model's parameters are sharded by DeepSpeed (ZeRO-3), whose hooks are in no graph: no plan would hold; shard"
-            " it by fully_shard (FSDP2), which memplan.compile plans"
+            "DeepSpeed (ZeRO-3) shards the parameters of this model with hooks that no graph contains, so a plan"
+            " would be wrong; shard it with fully_shard (FSDP2), which memplan.compile plans"
         )
     for module in model.modules():
         if any(kind.__name__ == "FullyShardedDataParallel" for kind in type(module).__mro__):
             raise MemplanError(
-                "this model is sharded by FullyShardedDataParallel, whose hooks are in no graph: no plan would hold; shard it"
-                " by fully_shard (FSDP2), which memplan.compile plans"
+                "FullyShardedDataParallel shards this model with hooks that no graph contains, so a plan would be"
+                " wrong; shard it with fully_shard (FSDP2), which memplan.compile plans"
             )
         if whole_steps and any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
             raise MemplanError(
-                "this model is sharded by FSDP (fully_shard): memplan.compile(model) plans it, and no whole step"
+                "this model is sharded by FSDP (fully_shard); use memplan.compile(model), because memplan does not"
+                " plan its whole step"
             )

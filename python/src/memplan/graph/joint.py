@@ -41,7 +41,7 @@ def written_inputs(graph: fx.Graph, primals: list[fx.Node], n_forward_outputs: i
         return {k: by_description[str(i)] for k, i in inputs.items() if i is not None}
     metadata = metadata_of_callers()
     if metadata is None:
-        raise NotPlannable("this PyTorch does not say which inputs are written")
+        raise NotPlannable("this PyTorch version does not report the inputs that a graph writes")
     return {k: primals[i] for k, i in enumerate(metadata.mutated_inp_runtime_indices)}
 
 
@@ -74,7 +74,7 @@ def refuse(node: fx.Node) -> None:
     if node.op == "get_attr" or node.target is operator.getitem or is_number(node.meta.get("val")):
         return
     if node.op != "call_function" or not isinstance(node.target, OPERATOR):
-        raise NotPlannable(f"{node.name} calls {node.target}, which is no plain operator")
+        raise NotPlannable(f"{node.name} calls {node.target}, which is not a plain operator")
     if node.target.namespace in IN_PLACE:
         raise NotPlannable(f"{node.target} is a collective that writes into its argument")
     if is_mutating(node):

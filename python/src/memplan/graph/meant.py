@@ -23,22 +23,19 @@ from memplan.torch_internals.elsewhere import AWAY, gpu_is_there, placing_on
 # the type of an autocast region; True or False: with or without a region; None: the region around the call
 Region = torch.dtype | bool | None
 NOT_CUDNN = (
-    "{} is estimated with PyTorch's own kernels: cuDNN's, which a GPU runs, cannot be captured without one; they may keep"
-    " more bytes for backward (reserve= counts them)"
+    "{} is estimated with PyTorch's own kernels, because cuDNN's kernels cannot be captured without a GPU; cuDNN"
+    " may save more bytes for backward (count them with reserve=)"
 )
-NOT_SPLIT = (
-    "autocast is not estimated for a mesh whose ranks split operators (tp): estimate it with shard or dp, or leave"
-    " torch.autocast out"
-)
+NOT_SPLIT = "autocast cannot be estimated for a mesh with tp; estimate it with shard or dp, or omit torch.autocast"
 LOWER = (torch.float16, torch.bfloat16)
-NO_REGION = "the meta device has no autocast, and no device is named: name one (device='h100'), or leave torch.autocast out"
+NO_REGION = "the meta device has no autocast; name a device (device='h100'), or omit torch.autocast"
 
 
 def read_region(given: Region) -> Region:
     """Check the type of an autocast region. Raises MemplanError for other values."""
     if given is None or isinstance(given, bool) or given in LOWER:
         return given
-    raise MemplanError(f"autocast={given!r} is no type of autocast: write torch.bfloat16, torch.float16, True or False")
+    raise MemplanError(f"autocast={given!r} is not a type of autocast; use torch.bfloat16, torch.float16, True or False")
 
 
 def kind_of(is_gpu: bool) -> str:
@@ -93,14 +90,14 @@ class Meant:
 
     def _no_effect(self, kind: str) -> str:
         return (
-            f"torch.autocast({kind!r}) has no effect on {self.name}; autocast=torch.bfloat16 estimates in lower precision,"
-            " and autocast=False without"
+            f"torch.autocast({kind!r}) has no effect on {self.name}; estimate in lower precision with"
+            " autocast=torch.bfloat16, or without autocast by autocast=False"
         )
 
     def _switched_off(self, where: str, dtype: torch.dtype) -> str:
         return (
-            f"PyTorch has switched torch.autocast('cuda') {where} off, as there is no GPU here; the estimate is of"
-            f" {str(dtype).removeprefix('torch.')}, and autocast=False is one without"
+            f"PyTorch has disabled torch.autocast('cuda') {where}, because this machine has no GPU; memplan"
+            f" estimates {str(dtype).removeprefix('torch.')} (autocast=False estimates without autocast)"
         )
 
     def notes(self, graph: fx.Graph) -> list[str]:

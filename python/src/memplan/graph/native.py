@@ -135,7 +135,7 @@ def dropout_in_place(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
 
 def bernoulli_in_place(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
     if generator is not None:
-        raise RuntimeError("a generator of its own cannot be captured")
+        raise RuntimeError("an operator with its own random generator cannot be captured")
     return x.copy_(torch.ops.memplan.bernoulli.default(x.detach(), p))
 
 

@@ -45,7 +45,7 @@ def groups_of(module: nn.Module) -> list[int]:
     found = sharding.groups(module)
     for why in dict.fromkeys(group.refusal() for group in found):
         if why:
-            raise MemplanError(f"this model is sharded by FSDP with {why}; train it without memplan")
+            raise MemplanError(f"memplan does not plan this model, because FSDP shards it with {why}; train it without memplan")
     GROUPS.extend(found)
     return list(range(len(GROUPS) - len(found), len(GROUPS)))
 

@@ -55,9 +55,9 @@ class StepGraph:
         outputs = flat_outputs(joint.graph)
         self.gradients = outputs[n_forward_outputs:]
         if len(self.given_tangents) != 1 or self.given_tangents[0].meta["val"].numel() != 1:
-            raise NotPlannable("a step ends in one loss, a tensor of one element, and in nothing else")
+            raise NotPlannable("a step must end in a single loss, a tensor of one element, and return nothing else")
         if len(self.gradients) < len(self.primals):
-            raise NotPlannable("this PyTorch does not say which gradient is whose")
+            raise NotPlannable("this PyTorch version does not report the parameter of each gradient")
         self.trained = self._find_trained(updates)
         self.beside_on_host = updates.state_beside(t.parameter for t in self.trained)[1]
         self.updates: dict[fx.Node, Trained] = {}
@@ -188,7 +188,7 @@ class StepCapture(Capture):
         parameter, gradient = node.args
         changed = self.storages_of([parameter])
         if set(changed) & set(self.storages_of([*self.forward_outputs, *self.mutated])):
-            raise NotPlannable(f"{trained.node.name} is a parameter, and forward returns or writes it")
+            raise NotPlannable(f"{trained.node.name} is a parameter, but forward returns it or writes into it")
         for s in changed:
             self.storages[s].kind = "parameter"
         name = trained.node.name

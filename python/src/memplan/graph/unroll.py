@@ -95,7 +95,7 @@ def described(node: fx.Node) -> Any:
 
 def require(holds: bool, what: str) -> None:
     if not holds:
-        raise Unequal(f"its blocks are not equal in its graph: {what}")
+        raise Unequal(f"its blocks have different graphs: {what}")
 
 
 class Unrolled:
@@ -115,8 +115,8 @@ class Unrolled:
         self.inputs = {node: list(node.all_input_nodes) for node in self.nodes}
         f1, f2, b2, b1 = starts(self.nodes)
         self.forward, self.backward = Parts(f1, f2 - f1), Parts(b2, b1 - b2)
-        require(self.forward.length > 0 and self.backward.length > 0 and self.forward.end <= b2, "they are not in order")
-        require(self.backward.end <= len(self.nodes), "the last in backward has no end")
+        require(self.forward.length > 0 and self.backward.length > 0 and self.forward.end <= b2, "the blocks are not in order")
+        require(self.backward.end <= len(self.nodes), "the last block has no end in backward")
         for parts in (self.forward, self.backward):
             for k in range(parts.first, parts.second):
                 here, there = self.nodes[k], self.nodes[k + parts.length]

@@ -26,8 +26,8 @@ from memplan.torch_internals.modules import has_step_hooks
 from memplan.torch_internals.tensors import has_gradient_hooks
 
 NOT_ALONE = {
-    "LBFGS": "it needs the loss of several points in one step",
-    "SparseAdam": "it takes sparse gradients only",
+    "LBFGS": "it needs the loss at several points in one step",
+    "SparseAdam": "it accepts sparse gradients only",
 }
 
 
@@ -57,12 +57,12 @@ def alone(optimizer: torch.optim.Optimizer) -> Any:
 def refuse(optimizer: Any) -> None:
     """Raise MemplanError for optimizers whose step is not a sequence of independent updates."""
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise MemplanError(f"a {type(optimizer).__name__} is no torch.optim.Optimizer")
+        raise MemplanError(f"a {type(optimizer).__name__} is not a torch.optim.Optimizer")
     for base in type(optimizer).__mro__:
         if base.__name__ in NOT_ALONE:
             raise MemplanError(f"{base.__name__} cannot update one parameter at a time: {NOT_ALONE[base.__name__]}")
     if optimizer.defaults.get("differentiable"):
-        raise MemplanError("updates within a planned step are not differentiable")
+        raise MemplanError("differentiable=True cannot be used in a planned step")
 
 
 class Updates:
@@ -91,14 +91,16 @@ class Updates:
     def check(self) -> None:
         """Raise MemplanError if hooks or existing gradients require all gradients at one time."""
         if has_step_hooks(self.optimizer):
-            raise MemplanError("hooks of the optimizer's step cannot run: there is no moment at which all gradients are there")
+            raise MemplanError(
+                "hooks of the optimizer's step cannot run in a planned step, because its gradients never exist all at once"
+            )
         for _, parameter in self.parameters():
             if parameter.grad is not None:
                 raise MemplanError(
-                    "a parameter has a gradient already: a planned step makes its own; call zero_grad() before it"
+                    "a parameter already has a gradient, but a planned step computes its own; call zero_grad() before the step"
                 )
             if has_gradient_hooks(parameter):
-                raise MemplanError("hooks on a parameter's gradient cannot run within a planned step")
+                raise MemplanError("hooks on a parameter's gradient cannot run in a planned step")
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -148,7 +150,7 @@ class Updates:
             # the optimizer is called twice, because the first call creates the state
             workspaces = host_workspaces([single.step, single.step])
         if repr({**group, "params": None}) != before:
-            raise MemplanError(f"{self.name} counts in its groups, so it cannot update one parameter at a time")
+            raise MemplanError(f"{self.name} counts steps in its groups, so it cannot update one parameter at a time")
         seconds = fastest_seconds(single.step, like.device)
         stays, moved = self._parts(single.state[dummy])
         return UpdateCost(seconds, max(workspaces), stays, stays, moved)

@@ -74,7 +74,7 @@ def refuse_broken(path: str) -> None:
     if os.sep not in path or not os.path.exists(path):
         return  # for a name without a folder, the linker searches the library and reports an error
     if not os.path.isfile(path):
-        raise LibraryError(f"{path} is no file")
+        raise LibraryError(f"{path} is not a file")
     with open(path, "rb") as file:
         head = file.read(64)
         if len(head) < 64 or head[:6] != b"\x7fELF\2\1":
@@ -85,7 +85,7 @@ def refuse_broken(path: str) -> None:
     for at in range(0, len(table) - 39, max(size, 40)):
         kind, _, offset, _, _, n_bytes = struct.unpack_from("<IIQQQQ", table, at)
         if kind == LOADED and offset + n_bytes > os.path.getsize(path):
-            raise LibraryError(f"{path} is cut off: it has {os.path.getsize(path)} bytes and says {offset + n_bytes}")
+            raise LibraryError(f"{path} is truncated: it has {os.path.getsize(path)} bytes instead of {offset + n_bytes}")
 
 
 @functools.cache
@@ -110,7 +110,7 @@ def library() -> ctypes.CDLL:
             raise LibraryError(f"{path} has interface {interface}; this package needs {INTERFACE}")
         return found
     if os.environ.get("MEMPLAN_LIBRARY"):
-        raise LibraryError(f"what MEMPLAN_LIBRARY names cannot be loaded: {failures[0]}")
+        raise LibraryError(f"the library in MEMPLAN_LIBRARY cannot be loaded: {failures[0]}")
     raise LibraryError(
         "libmemplan.so is not found; install the package with pip, or name the library in MEMPLAN_LIBRARY: "
         + "; ".join(failures)

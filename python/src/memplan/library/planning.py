@@ -102,16 +102,16 @@ def within(value: Any, bits: int, what: str) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise MemplanError(f"{what} has to be a whole number, not {value!r}") from None
+        raise MemplanError(f"{what} must be a whole number, not {value!r}") from None
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise MemplanError(f"{what} is {number}, which does not go into {bits} bits")
+        raise MemplanError(f"{what} is {number}, which does not fit into {bits} bits")
     return number
 
 
 def text(value: str) -> bytes:
     """Encode a text for C. Raises MemplanError if the text contains a null character."""
     if "\0" in value:
-        raise MemplanError(f"{value!r} has a zero character in it")
+        raise MemplanError(f"{value!r} contains a null character")
     return value.encode(errors="backslashreplace")
 
 
@@ -120,9 +120,9 @@ def file_name(path: str | os.PathLike[str]) -> bytes:
     try:
         name = os.fsencode(path)
     except TypeError:
-        raise MemplanError(f"{path!r} is no path of a file") from None
+        raise MemplanError(f"{path!r} is not the path of a file") from None
     if b"\0" in name:
-        raise MemplanError(f"{path!r} has a zero character in it")
+        raise MemplanError(f"{path!r} contains a null character")
     return name
 
 
@@ -190,7 +190,7 @@ class Planning:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise MemplanError("a plan cannot be pickled: keep the model's state_dict, and compile again where it is loaded")
+        raise MemplanError("a plan cannot be pickled; save the model's state_dict, and compile the loaded model again")
 
     def _sentence(self) -> str:
         return str(self.library.mp_planning_message(self.handle).decode(errors="backslashreplace"))
@@ -323,7 +323,7 @@ class Planning:
         """Return a number by its name in planning.h. Raises MemplanError if it is unknown."""
         value = int(self.library.mp_planning_number(self.handle, text(name)))
         if value < 0:
-            raise MemplanError(self._sentence() or f"{name} is not known")
+            raise MemplanError(self._sentence() or f"{name} is unknown")
         return value
 
     def was_cut_short(self) -> bool:
@@ -380,7 +380,7 @@ class Planning:
         error = self.library.mp_planning_error(self.handle)
         plan = self.library.mp_planning_plan(self.handle)
         if plan is None:
-            raise BudgetError("there is no plan to save")
+            raise BudgetError("there is no plan to save; call the model first")
         graph = self._graph()
         self._must(self.library.mp_plan_write(plan, graph, name, error))
 

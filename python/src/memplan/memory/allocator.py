@@ -52,7 +52,7 @@ class Settings:
             try:
                 found = found._with(name, value)
             except ValueError:
-                raise NotSimulated(f"the allocator's setting {part!r} is not simulated") from None
+                raise NotSimulated(f"memplan does not simulate the allocator setting {part!r}") from None
         return found
 
     def _with(self, name: str, value: str) -> Settings:
@@ -181,7 +181,7 @@ class CachingAllocator:
             self._release_cached()
             block = self._more(pool, size)
         if block is None:
-            raise OutOfMemory(f"no room for {size} bytes beside {self.reserved_bytes} reserved ones of {self.limit}")
+            raise OutOfMemory(f"{size} bytes do not fit beside {self.reserved_bytes} reserved bytes within {self.limit} bytes")
         if self._splits(block, size):
             pool.add(block.cut(size))
         block.in_use = True

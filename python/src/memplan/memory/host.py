@@ -99,10 +99,10 @@ class Pool:
             is_first_over = self.leased_bytes > self.most_bytes and not self.is_over
             self.is_over = self.is_over or is_first_over
         if is_first_over:
-            who = "an optimizer's state and what is held of earlier ones" if is_exact else "calls that wait for their backward"
+            who = "an optimizer's state and the buffers of earlier states" if is_exact else "calls that wait for their backward"
             sentence = (
-                f"memplan: {who} have {in_units(self.leased_bytes)} of the host's memory, beyond"
-                f" offload={in_units(self.most_bytes)}, which is for one"
+                f"memplan: {who} use {in_units(self.leased_bytes)} of host memory, over the"
+                f" offload={in_units(self.most_bytes)} for a single one"
             )
             warnings.warn(sentence, FallbackWarning, stacklevel=2)
         return slab.tensor(self.returned.append)

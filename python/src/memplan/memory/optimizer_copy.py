@@ -108,7 +108,7 @@ class Copy:
         elif isinstance(value, torch.optim.Optimizer):
             made = self._optimizer(value)
         elif isinstance(value, nn.Module):
-            raise TypeError(f"it holds a {type(value).__name__}")
+            raise TypeError(f"its state contains a {type(value).__name__}")
         elif isinstance(value, (dict, list)):
             made = self._filled(value, instead)
         elif type(value) in (tuple, set, frozenset):

@@ -22,7 +22,7 @@ from memplan.torch_internals.dispatch import without_memory
 from memplan.torch_internals.sharding import here
 
 MOST_REAL_NUMBERS = 2**24  # maximum number of elements for a step on the CPU
-REMEDY = "leave optimizer= out and count its state with reserve="
+REMEDY = "omit optimizer=, and count its state with reserve="
 Gradient = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -86,7 +86,7 @@ def bytes_of_shapes(
             if own.numel() > MOST_REAL_NUMBERS:
                 name = type(optimizer).__name__
                 raise MemplanError(
-                    f"optimizer={name}: its step on {own.numel():,} numbers cannot be run without memory; {REMEDY}"
+                    f"optimizer={name}: its step on {own.numel():,} numbers cannot run on the meta device; {REMEDY}"
                 )
             key = (id(group), tuple(own.shape), own.dtype)
             if key not in known:
@@ -173,7 +173,7 @@ def need_no_arguments(optimizer: torch.optim.Optimizer) -> None:
     needed += [p for p in step.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if needed:
         words = ", ".join(p.name for p in needed)
-        raise MemplanError(f"optimizer={name}: its step needs {words}, so its state cannot be found before training; {REMEDY}")
+        raise MemplanError(f"optimizer={name}: its step needs {words}, so its state is unknown before training; {REMEDY}")
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

@@ -27,7 +27,7 @@ from memplan.graph.capture import allocated
 from memplan.graph.layouts import is_dense
 from memplan.memory.host import Pool, copy_back, finish, issue, pays, wait
 
-EXCHANGED = "a parameter was exchanged for another tensor: make a new TrainStep"
+EXCHANGED = "a parameter was replaced by another tensor; create a new TrainStep"
 Tensors = dict[str, torch.Tensor]  # the tensors of a parameter's state, by their names in the state
 
 
@@ -77,7 +77,7 @@ def require_room(n_bytes: int, pool: Pool, taken_bytes: int = 0) -> None:
     """Raise MemplanError if the host memory has no room for n_bytes of optimizer state."""
     if n_bytes > pool.most_bytes - taken_bytes:
         raise MemplanError(
-            f"the optimizer's state takes {in_units(n_bytes)} of the host's memory, and offload= is {in_units(pool.most_bytes)}"
+            f"the optimizer's state needs {in_units(n_bytes)} of host memory, but offload= is {in_units(pool.most_bytes)}"
         )
 
 
@@ -121,8 +121,8 @@ class States:
         for p, name, t in strangers:
             if t.device not in (p.device, torch.device("cpu")):
                 raise MemplanError(
-                    f"{name} of a parameter on {p.device} is on {t.device}: offload_state=True is for state that lives beside"
-                    " its parameter"
+                    f"{name} of a parameter on {p.device} is on {t.device}, but offload_state=True needs state on"
+                    " its parameter's device"
                 )
         del known, states
         while strangers:

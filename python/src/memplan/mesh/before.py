@@ -57,7 +57,7 @@ def estimate_sharded(model: Any, inputs: Sequence[Any], *, kwargs: dict[str, Any
     """Estimate a model that is on a fake process group already."""
 
     def again(mesh: Mesh) -> RankReport:
-        raise MemplanError(f"to see it on {mesh}, shard it on a fake process group of {mesh.n_ranks} ranks")
+        raise MemplanError(f"to estimate it on {mesh}, shard it on a fake process group of {mesh.n_ranks} ranks")
 
     found = of_rank(Placed(model), Mesh(), inputs, kwargs, again, **options)
     group = GROUPS[-1]

@@ -57,7 +57,7 @@ class Repeats:
                 if inside.startswith(name + "."):
                     found.setdefault((name, "nn_module_stack" not in node.meta), i)
         wanted = [(named[0], False), (named[1], False), (named[1], True), (named[0], True)]
-        require(all(key in found for key in wanted), f"{named[0]} and {named[1]} are not to be found")
+        require(all(key in found for key in wanted), f"{named[0]} and {named[1]} do not exist")
         return [found[key] for key in wanted]
 
     def unroll(self, joint: fx.GraphModule, n_forward_outputs: int, static: Any) -> list[int]:

@@ -42,15 +42,15 @@ class Mesh:
     def read(cls, given: Any) -> Mesh:
         """Read a mesh such as {"dp": 2, "shard": 8}. Raises MemplanError."""
         if not isinstance(given, Mapping) or not given:
-            raise MemplanError(f'a mesh is written as {{"dp": 2, "shard": 8}}, not {given!r}')
+            raise MemplanError(f'a mesh must be written like {{"dp": 2, "shard": 8}}, not {given!r}')
         for name, size in given.items():
             if name not in (REPLICAS, SHARDS, PARTS):
                 raise MemplanError(
-                    f'a mesh has no {name!r}: "{REPLICAS}" are replicas, "{SHARDS}" ranks with a part each, "{PARTS}" ranks'
-                    " that split operators"
+                    f'a mesh has no dimension {name!r}; use "{REPLICAS}" for replicas, "{SHARDS}" for ranks that'
+                    f' shard parameters and "{PARTS}" for ranks that split operators'
                 )
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise MemplanError(f'"{name}" is how many ranks there are, a whole number from 1 on, not {size!r}')
+                raise MemplanError(f'"{name}" is a number of ranks from 1, not {size!r}')
         return cls(given.get(REPLICAS, 1), given.get(SHARDS, 1), given.get(PARTS, 1))
 
     @property
@@ -77,12 +77,12 @@ def fake_ranks(n: int) -> Iterator[None]:
     """Make this process rank 0 of n ranks within the context. Raises MemplanError if another process group exists."""
     distributed = torch.distributed
     if not distributed.is_available():
-        raise MemplanError("this PyTorch is built without torch.distributed, and knows no mesh")
+        raise MemplanError("this PyTorch was built without torch.distributed, so it has no meshes")
     if distributed.is_initialized():
         if distributed.get_backend() != sharding.FAKE or distributed.get_world_size() != n:
             raise MemplanError(
-                f"a process group of {distributed.get_world_size()} ranks ({distributed.get_backend()}) is there already: a"
-                f" mesh of {n} ranks is estimated in a process without one"
+                f"this process already has a process group of {distributed.get_world_size()} ranks"
+                f" ({distributed.get_backend()}); estimate a mesh of {n} ranks in a process without one"
             )
         yield
         return
@@ -146,9 +146,9 @@ class Placed:
 def placed(model: Any, mesh: Mesh, tp_plan: Split, blocks: Blocks, options: Mapping[str, Any], is_short: bool) -> Placed:
     """Place a copy of the model on the mesh. Raises MemplanError. `is_short`: omit blocks that are equal to others."""
     if not isinstance(model, nn.Module):
-        raise MemplanError(f"a mesh is for modules, and this is a {type(model).__name__}")
+        raise MemplanError(f"only a module can be estimated on a mesh, not a {type(model).__name__}")
     if any(isinstance(m, sharding.kind()) for m in model.modules()):
-        raise MemplanError("this model is sharded already: its mesh is the one it was sharded on; leave out mesh=")
+        raise MemplanError("this model is already sharded on a mesh of its own; omit mesh=")
     made = eager_copy(model)
     names = {id(p): name for name, p in model.named_parameters()}
     found, left_out = Placed(made), shortened(made) if is_short else None
@@ -178,8 +178,8 @@ def split(model: nn.Module, ranks: Any, tp_plan: Split) -> None:
     """Split the model's operators by parallelize_module or by the user's function. Raises MemplanError."""
     if tp_plan is None:
         raise MemplanError(
-            f'"{PARTS}" splits operators, and tp_plan= says which: names of modules and how each is split, as for'
-            " parallelize_module, or a function that is given the model and the mesh"
+            f'"{PARTS}" splits operators and needs tp_plan=: the names of modules with their styles as for'
+            " parallelize_module, or a function of the model and the mesh"
         )
     from torch.distributed.tensor.parallel import parallelize_module
 
@@ -189,9 +189,11 @@ def split(model: nn.Module, ranks: Any, tp_plan: Split) -> None:
         else:
             parallelize_module(model, ranks[PARTS], dict(tp_plan))
     except (ValueError, TypeError, RuntimeError, NotImplementedError, AttributeError) as error:
-        raise MemplanError(f"this model cannot be split by its tp_plan=: {error}") from None
+        raise MemplanError(f"tp_plan= cannot split this model: {error}") from None
     if not any(hasattr(p, "placements") for p in model.parameters()):
-        raise MemplanError(f'this {type(model).__name__} is on a mesh with "{PARTS}", and tp_plan= splits no parameter of it')
+        raise MemplanError(
+            f'this {type(model).__name__} is on a mesh with "{PARTS}", but tp_plan= splits none of its parameters'
+        )
 
 
 def shard(model: nn.Module, ranks: Any, blocks: Blocks, options: Mapping[str, Any]) -> int:
@@ -206,5 +208,5 @@ def shard(model: nn.Module, ranks: Any, blocks: Blocks, options: Mapping[str, An
         for module in (*each, model):
             fully_shard(module, mesh=of_data, **options)
     except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
-        raise MemplanError(f"fully_shard does not take this model: {error}") from None
+        raise MemplanError(f"fully_shard does not accept this model: {error}") from None
     return len(each)

@@ -20,28 +20,29 @@ def what_would_help(graph: GraphReport) -> list[str]:
     gradients = sum(h.n_bytes for h in graph.holders if h.kind == "gradient")
     if graph.planned_bytes - graph.floor_bytes > WORTH_A_WORD * peak:
         found.append(
-            f"less memory: this plan takes {in_units(peak)}, and what no order of operators can do without is"
-            f' {in_units(graph.floor_bytes)}; budget="min" takes the smallest plan that is found'
+            f"less memory: this plan needs {in_units(peak)}, and no order of operators needs less than"
+            f' {in_units(graph.floor_bytes)}; budget="min" uses the smallest plan that is found'
         )
     if graph.overhead > 0 and not math.isnan(graph.proved_overhead):
         if graph.overhead - graph.proved_overhead < NEAR:
             found.append(
-                f"less extra time: only with more memory than {in_units(graph.budget_bytes)} or with copies"
-                f' (offload="32GiB"), as without them no plan within it takes less than {graph.proved_overhead:+.1%}'
+                f"less extra time: increase the memory over {in_units(graph.budget_bytes)}, or add copies"
+                ' (offload="32GiB"); within this budget, every plan without copies takes at least'
+                f" {graph.proved_overhead:+.1%}"
             )
         else:
             found.append(
-                f'less extra time: effort="thorough" may find it, as this plan takes {graph.overhead:+.1%}, and it is proved'
-                f" that none takes less than {graph.proved_overhead:+.1%}"
+                f'less extra time: try effort="thorough"; this plan takes {graph.overhead:+.1%}, and the proved'
+                f" bound is {graph.proved_overhead:+.1%}"
             )
     if gradients > WORTH_A_WORD * peak:
         found.append(
-            f"{in_units(gradients)} of the peak are gradients of parameters: memplan.TrainStep lets go of each as soon as its"
-            " parameter is updated"
+            f"{in_units(gradients)} of the peak are gradients of parameters; memplan.TrainStep frees each gradient"
+            " when its parameter is updated"
         )
     if graph.static_bytes > 0.5 * peak:
         found.append(
-            f"{in_units(graph.static_bytes)} of the peak are parameters, inputs and what is counted beside them, which no plan"
-            " changes: a smaller type of numbers, an optimizer that keeps less, or adapters do"
+            f"{in_units(graph.static_bytes)} of the peak are parameters, inputs and other counted memory, which no"
+            " plan changes; a smaller type, an optimizer with less state, or adapters reduce them"
         )
     return found

@@ -136,23 +136,24 @@ class GraphReport:
 
     def _reserved(self) -> str:
         if self.reserved_bytes is None:
-            return "what CUDA's allocator reserves is not simulated with these settings"
+            return "CUDA's allocator cannot be simulated with these settings"
         context = "" if self.context_bytes is None else f" ({in_units(self.context_bytes)} here)"
         return (
-            f"CUDA's allocator reserves {in_units(self.reserved_bytes)} for it; its context and libraries come on top{context}"
+            f"CUDA's allocator reserves {in_units(self.reserved_bytes)} for it; the CUDA context and libraries need"
+            f" additional memory{context}"
         )
 
     def _on_host(self) -> str:
         state = f" ({in_units(self.state_bytes)} are the optimizer's state)" if self.state_bytes else ""
         return (
-            f"{in_units(self.host_bytes)} of the host's memory{state}: {len(self.copied)} tensors are copied there,"
+            f"{in_units(self.host_bytes)} of host memory{state}: {len(self.copied)} tensors are copied,"
             f" {in_units(self.out_bytes)} out and {in_units(self.back_bytes)} back"
         )
 
     def _let_go(self) -> str:
         return (
-            f"{in_units(self.most_bytes)} where all that is returned, and its gradient, is there until the end, as the other"
-            " numbers here count it: steps so far have let go of some before"
+            f"{in_units(self.most_bytes)} if all returned values and their gradients live until the end, which the"
+            " other numbers assume; earlier steps have freed some of them before"
         )
 
     def __str__(self) -> str:

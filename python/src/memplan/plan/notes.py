@@ -10,8 +10,8 @@ from memplan.plan.other_sizes import REPLAYED
 if TYPE_CHECKING:
     from memplan.plan.planner import GraphPlanner
 
-MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
-CUT_SHORT = "its search was cut short (time_limit=, progress=): a longer one may find a quicker plan, another run another"
+MARKS_IGNORED = "memplan plans the marks of torch.utils.checkpoint like other operators"
+CUT_SHORT = "the search was cut short (time_limit=, progress=); a longer search may find a faster plan"
 
 
 def notes_of(planner: GraphPlanner) -> list[str]:

@@ -41,23 +41,23 @@ class Options:
         if self.device is not None and not isinstance(self.device, Device):
             self.device = Device(self.device)
         if read_region(self.autocast) is not None and self.device is None:
-            raise MemplanError("autocast= is for a device that is named (device='h100'): here torch.autocast says it")
+            raise MemplanError("autocast= needs a named device (device='h100'); without one, use torch.autocast")
         known = self.device
         self.meant = Meant(known.name, known.is_gpu, self.autocast) if known is not None else None
         if self.on_infeasible not in ON_INFEASIBLE:
-            raise MemplanError(f"on_infeasible is 'raise' or 'smallest', not {self.on_infeasible!r}")
+            raise MemplanError(f"on_infeasible is {self.on_infeasible!r}, but it must be 'raise' or 'smallest'")
         if self.progress is not None and not callable(self.progress):
-            raise MemplanError(f"progress is called during a search, and {self.progress!r} cannot be called")
+            raise MemplanError(f"progress must be a function, not {self.progress!r}")
         if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
-            raise MemplanError(f"timeout is the seconds that ranks wait for each other, more than none, not {self.timeout!r}")
+            raise MemplanError(f"timeout is {self.timeout!r}, but it must be a number of seconds over 0")
         if self.offload is not None and only_bytes(self.offload) == 0:
-            raise MemplanError("offload=0 is no memory of the host: leave it out")
+            raise MemplanError("offload=0 provides no host memory; omit it")
         if self.link is not None:
             read_link(self.link)
         try:
             self.kept = Cache(self.cache)
         except (TypeError, RuntimeError) as error:
-            raise MemplanError(f"{self.cache!r} is no folder for a cache: {error}") from None
+            raise MemplanError(f"{self.cache!r} cannot be the cache folder: {error}") from None
 
     def wait_seconds(self) -> float:
         """Return the seconds that ranks wait for each other during planning."""

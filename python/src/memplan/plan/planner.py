@@ -114,9 +114,9 @@ class GraphPlanner:
             return
         device = self.device()
         if device.type == "meta" and options.device is None:
-            raise MemplanError("offload= is for devices that are known: on the meta device name one (device='h100')")
+            raise MemplanError("offload= needs a named device on the meta device (device='h100')")
         if len(known := self.capture.devices()) > 1:
-            raise MemplanError(f"offload= is for a graph on one device, and {self.name} is on {' and '.join(map(str, known))}")
+            raise MemplanError(f"offload= needs a graph on one device, but {self.name} is on {' and '.join(map(str, known))}")
         self.host, self.host_bytes = Host(self.capture, device, pool), left
         self.static_keys |= self.host.keys()
         link, rate = read_link(options.link) if options.link is not None else ("", 0.0)
@@ -323,12 +323,12 @@ class GraphPlanner:
             return self._quicker(smallest, options)
         held = who_holds(*holders_at_peak(self.planning, self.capture), self.static_bytes)
         sentence = (
-            f"a budget of {in_units(budget)} ({budget} bytes) cannot be met by {self.name}: the smallest plan found needs"
-            f" {in_units(smallest.peak_bytes)} ({smallest.peak_bytes} bytes), {held}; no order of its operators"
-            f" needs less than {in_units(self.planning.number('floor_bytes'))}"
+            f"a budget of {in_units(budget)} ({budget} bytes) cannot be met by {self.name}: the smallest plan found"
+            f" needs {in_units(smallest.peak_bytes)} ({smallest.peak_bytes} bytes), {held}; no order of its"
+            f" operators needs less than {in_units(self.planning.number('floor_bytes'))}"
         )
         if options.on_infeasible == "smallest":
-            warnings.warn(sentence + "; it runs with the smallest", FallbackWarning, stacklevel=2)
+            warnings.warn(sentence + "; it runs with the smallest plan", FallbackWarning, stacklevel=2)
             return self._quicker(smallest, options)
         raise BudgetError(
             sentence,

@@ -108,17 +108,19 @@ class Asked:
             return
         if self.has_checkpoints:
             say(
-                f"{named} asks whether it is compiled, and torch.utils.checkpoint hides the tensors that eager keeps: whether"
-                " the plan has eager's bits is not known; verify=True compares them"
+                f"{named} tests whether it is compiled, and torch.utils.checkpoint hides the tensors that eager"
+                " saves, so the plan's bits may differ from eager's; compare them with verify=True"
             )
         if eager is not None and eager <= self.captured:
             return
         if eager is None:
-            note = f"bits of the capture, not of eager, wherever these differ: {named} asks whether it is compiled"
+            note = f"where capture and eager differ, the plan has the capture's bits: {named} tests whether it is compiled"
         else:
-            note = f"bits of the capture, not of eager: {named} asks whether it is compiled, and goes another way then"
+            note = (
+                f"the plan has the capture's bits, not eager's: {named} tests whether it is compiled, and runs other code then"
+            )
             n = (eager - self.captured).total()
-            say(f"{note}; {n} of {eager.total()} tensors that eager returns or keeps for backward are others")
+            say(f"{note}; {n} of {eager.total()} tensors that eager returns or saves for backward differ")
         for graph in report.graphs[-1:]:
             graph.notes.append(note)
 

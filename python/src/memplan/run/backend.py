@@ -49,17 +49,15 @@ from memplan.torch_internals.sharding import here
 
 COSTS = Costs()
 WRITTEN_ONCE = (
-    "buffers that change under torch.utils.checkpoint (running statistics) are written once per step; eager PyTorch writes"
-    " them again when it recomputes, so these buffers differ from its own"
+    "buffers that change under torch.utils.checkpoint (running statistics) are written once per step; eager PyTorch"
+    " writes them again when it recomputes, so its buffers differ"
 )
 NO_FURTHER = (
-    "PyTorch captures this code for no further sizes and numbers (torch._dynamo.config.recompile_limit, cache_size_limit in"
-    " old versions)"
+    "PyTorch captures this code for no further sizes (torch._dynamo.config.recompile_limit, cache_size_limit in old versions)"
 )
 NOTHING_RUNS = (
-    "nothing runs on the meta device, and no device is named (device='h100'): there are no seconds, what is recomputed is"
-    " chosen by the bytes that operators move, and memory that they take beside their results is not in the plan (reserve="
-    " counts it)"
+    "nothing runs on the meta device, and no device is named (device='h100'). memplan chooses recomputations by the bytes that"
+    " operators move, and predicts no seconds. Workspaces are not in the plan (count them with reserve=)"
 )
 
 
@@ -250,8 +248,9 @@ class Backend:
             self.is_for_others = True
         else:
             sentence = (
-                f"memplan plans {graph_name()}, and {NO_FURTHER}: they run without a plan, and where it is compiled by name"
-                " with fullgraph=True, PyTorch raises FailOnRecompileLimitHit (memplan.compile goes on eagerly)"
+                f"memplan plans {graph_name()}, and {NO_FURTHER}: further sizes run without a plan. If the code is"
+                " compiled by name with fullgraph=True, PyTorch raises FailOnRecompileLimitHit; memplan.compile"
+                " runs it eagerly instead"
             )
             warnings.warn(sentence, FallbackWarning, stacklevel=3)
 
@@ -275,7 +274,7 @@ class Backend:
             with self.together.planning(captured.name, self.options.wait_seconds()):
                 need_to_cut()
                 if self.is_for_others:
-                    raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
+                    raise NotPlannable(f"it serves all sizes without a plan, because {NO_FURTHER}")
                 static = captured.static_indices(joint.graph, **known)
                 if self.repeats is not None:
                     static = self.repeats.unroll(joint, num_fwd_outputs, static)
@@ -317,7 +316,10 @@ class Backend:
         if meant is None:
             return
         if not any(t.device.type == "meta" for t in map(here, tensors_of(list(inputs)))):
-            raise MemplanError(f"device={meant.name!r} is for models on the meta device: here operators are measured")
+            raise MemplanError(
+                f"device={meant.name!r} needs a model on the meta device; for a model on a real device, memplan measures"
+                " the operators"
+            )
         for sentence in meant.notes(graph):
             self.say(sentence)
 
@@ -350,7 +352,7 @@ class Backend:
         if (replica := active_replica()) is not None:
             graph.notes.append(captured.hand_over(emitted.backward.graph, bucket_caps(replica) if self.keeps_captures else []))
         if captured.others and self.options.meant is None:
-            graph.notes.append(f"bits of the capture, not of eager: {', '.join(captured.others)}")
+            graph.notes.append(f"the plan has the capture's bits, not eager's: {', '.join(captured.others)}")
         if self.only_report:
             self.estimated = planner
             raise Estimated

@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
 
 REFUSED_BY_EAGER = "eager PyTorch refuses this too; write into a clone"
-COMPUTED_AGAIN = "the plan computes again from it what eager PyTorch keeps; write after backward, or raise the budget"
+COMPUTED_AGAIN = "the plan recomputes from it a tensor that eager PyTorch saves; write after backward, or raise the budget"
 
 
 class Between:
@@ -110,7 +110,7 @@ def checking(reads: list[Read]) -> Callable[[Any], None]:
         for tensor, version, name, refusal in reads:
             if version_of(tensor) != version:
                 raise OverwrittenError(
-                    f"{name} has been modified by an inplace operation since forward, and backward reads it: {refusal}"
+                    f"{name} has been modified by an inplace operation since forward, but backward reads it: {refusal}"
                 )
         if not graph_is_kept():
             reads.clear()

@@ -21,7 +21,7 @@ BY_OPTIONS: dict[int, tuple[dict[str, Any], Backend]] = {}
 def options_from(given: dict[str, Any]) -> Options:
     names = {f.name for f in dataclasses.fields(Options)}
     if wrong := sorted(set(given) - names):
-        raise MemplanError(f"there is no option {wrong[0]!r}; there are {', '.join(sorted(names))} and report")
+        raise MemplanError(f"there is no option {wrong[0]!r}; use {', '.join(sorted(names))} or report")
     return Options(**given)
 
 
@@ -55,8 +55,9 @@ def while_frozen(run: Callable[..., Any], module: fx.GraphModule, inputs: Sequen
         is_freed = any(inputs[k].requires_grad for k in frozen) or any(p.requires_grad for p in frozen_inside)
         if is_freed and torch.is_grad_enabled():
             raise MemplanError(
-                "a parameter that was frozen when this was captured needs a gradient now, and PyTorch runs the capture on,"
-                " which has none: call torch.compiler.reset() where parameters are freed, or use memplan.compile"
+                "a parameter that was frozen at capture now requires a gradient, but PyTorch reuses the capture,"
+                " which computes none; call torch.compiler.reset() after unfreezing parameters, or use"
+                " memplan.compile"
             )
         return run(*inputs)
 

@@ -19,26 +19,28 @@ from memplan.torch_internals.modules import has_hooks_on_all
 
 TORCH, OURS = os.path.dirname(torch.__file__), os.path.dirname(memplan.errors.__file__)
 LINE = re.compile(r'File "([^"]+)", line (\d+)')
-SKIPPED = "PyTorch has captured nothing of it (torch.compiler.disable, or what it skips)"
+SKIPPED = "PyTorch has captured nothing of it (torch.compiler.disable, or code that PyTorch skips)"
 
 REMEDIES = {  # a remedy for each word that may occur in PyTorch's error message
-    "requires_grad": "call requires_grad_() before the model is called, and return or store x.detach() instead of a tensor x on"
-    " which forward calls it",
+    "requires_grad": "call requires_grad_() before the model is called; if forward calls it on a tensor x, return or store"
+    " x.detach() instead",
 }
 
 
 def beyond_capture() -> str | None:
     """Return the reason why the present call must not be captured, or None."""
     if transform := transform_now():
-        return f"it is called inside torch.func.{transform}, which no captured graph is for"
+        return f"it is called inside torch.func.{transform}, which no captured graph supports"
     if is_forward_mode():
-        return "it is called inside forward-mode differentiation, which no captured graph is for"
+        return "it is called inside forward-mode differentiation, which no captured graph supports"
     if mode := mode_now():
-        return f"it is called inside a mode ({mode}) that watches operators, which a captured graph would hide from it"
+        return f"it is called inside a mode ({mode}) that observes operators, but a captured graph would hide them"
     if is_jit_traced() or torch.compiler.is_dynamo_compiling() or is_symbolically_traced():
-        return "it is called while it is traced"
+        return "it is called while another tool traces it"
     if has_hooks_on_all():
-        return "there is a hook on all modules (torch.nn.modules.module.register_module_...), which no captured graph calls"
+        return (
+            "there is a hook on all modules (torch.nn.modules.module.register_module_...), which a captured graph does not call"
+        )
     return None
 
 
@@ -70,8 +72,9 @@ def reason_of(error: BaseException) -> str:
     """Return a sentence for the user on a failed capture."""
     if is_limit(error):
         return (
-            "PyTorch captures this code for no further sizes and numbers; those that it has are still planned"
-            " (torch._dynamo.config.recompile_limit and accumulated_recompile_limit, cache_size_limit in old versions)"
+            "PyTorch captures this code for no further sizes; the captured sizes are still planned"
+            " (torch._dynamo.config.recompile_limit and accumulated_recompile_limit, cache_size_limit in old"
+            " versions)"
         )
     where = line_of(error)
     inner = getattr(error, "inner_exception", None) or error

@@ -128,7 +128,10 @@ class Handing:
         self.now = threading.local()  # for each thread: the call whose backward is about to run
 
     def note(self) -> str:
-        return f"gradients are handed to DDP in {len(self.groups)} parts, each when it is complete: it sends them meanwhile"
+        return (
+            f"DDP receives the gradients in {len(self.groups)} parts, each when it is complete, and communicates them"
+            " during backward"
+        )
 
     def run_of(self, graph: fx.GraphModule) -> Run:
         """Return the first part, which AOTAutograd runs as backward."""

@@ -170,7 +170,7 @@ class Fitted:
         self.backend.report.graphs.append(best.graph)
         self.backend.report.measured_bytes = best.n_bytes
         if best.n_bytes > budget:
-            sentence = f"{best.graph.name} is {in_units(best.n_bytes - budget)} over its budget of {in_units(budget)}"
+            sentence = f"{best.graph.name} exceeds its budget of {in_units(budget)} by {in_units(best.n_bytes - budget)}"
             warnings.warn(f"{sentence} with Inductor, after {len(tries)} rounds", FallbackWarning, stacklevel=3)
         return best.run
 

@@ -56,9 +56,9 @@ class Learned:
         is_stuck = graph.waiting_bytes > self.most_kept.get(graph.frame, graph.waiting_bytes)
         can_learn = beside.learned_bytes > 0 or (beside.kept_less > 0 and not is_stuck)
         is_last = self.n_times == MOST_TIMES or not can_learn
-        ends = "no smaller plan was found" if is_last else "the next step is planned with that"
+        ends = "no smaller plan was found" if is_last else "the next step is planned with this memory"
         if is_shared:
-            ends = "ranks have one plan, which stays; a budget that is so much smaller leaves room for it"
+            ends = "the ranks keep their common plan; reduce the budget by this amount"
         causes = {NO_SMALLER} if is_last else {k for k, is_one in enumerate(beside.causes()) if is_one}
         if not causes <= self.causes:
             self.causes |= causes

@@ -100,16 +100,18 @@ class Beside:
         causes = []
         if self.call_bytes:
             calls = "1 call keeps" if self.n_calls == 1 else f"{self.n_calls} calls keep"
-            cut = f", as PyTorch cuts the graph at {', '.join(self.cuts[:MOST_CUTS])}" if self.cuts else ""
+            cut = f", because PyTorch splits the graph at {', '.join(self.cuts[:MOST_CUTS])}" if self.cuts else ""
             causes.append(f"{calls} {in_units(self.call_bytes)} for a backward that has not run{cut}")
         if self.outside_bytes:
-            causes.append(f"{in_units(self.outside_bytes)} are taken outside of it, by a loss, say, which is better inside")
+            causes.append(
+                f"{in_units(self.outside_bytes)} are used outside of the model, by a loss, say; move it into the model"
+            )
         if self.gradient_bytes:
-            causes.append(f"gradients of {in_units(self.gradient_bytes)} are there already")
-            ends += "; zero_grad(set_to_none=True) lets go of gradients, accumulate=True counts them from the start"
+            causes.append(f"gradients of {in_units(self.gradient_bytes)} already exist")
+            ends += "; zero_grad(set_to_none=True) frees gradients, and accumulate=True counts them from the start"
         return (
-            f"{graph.name} takes {in_units(graph.most_bytes + self.uncounted_bytes)} in this call, beyond the budget of"
-            f" {in_units(graph.budget_bytes)}, since {' and '.join(causes)}: {ends}"
+            f"{graph.name} needs {in_units(graph.most_bytes + self.uncounted_bytes)} in this call, beyond the budget"
+            f" of {in_units(graph.budget_bytes)}, because {' and '.join(causes)}: {ends}"
         )
 
 

@@ -19,20 +19,23 @@ from memplan.torch_internals.tensors import versions_of
 
 BITS = "so the bits may differ from eager's"
 PACKED = (
-    "torch.autograd.graph.saved_tensors_hooks around the call changes the tensors that a plan saves, which are not those that"
-    f" eager saves, {BITS}"
+    "torch.autograd.graph.saved_tensors_hooks around the call changes the saved tensors, but a plan saves other"
+    f" tensors than eager, {BITS}"
 )
 CACHED = (
-    f"torch.nn.utils.parametrize.cached around the call: eager computes a weight once for all calls, a plan in each, {BITS}"
+    "inside torch.nn.utils.parametrize.cached, eager computes a weight once for all calls, but a plan computes it"
+    f" in each call, {BITS}"
 )
 REGION = (
-    "a second call in one region of torch.autocast: eager casts each weight once for both calls, keeps the cast when the weight"
-    f" changes, and adds gradients in the lower precision; a plan casts in each call, {BITS}; enter the region anew for each"
-    " call to have eager's"
+    "this is a second call in one region of torch.autocast. Eager casts each weight once for both calls, and adds"
+    f" gradients in the lower precision. A plan casts in each call, {BITS}. For eager's bits, enter a new region for"
+    " each call"
 )
-GENERATES = f"forward is a generator, which is captured as a whole: gradients are added in another order, {BITS}"
-BOTH_WAYS = f"a bidirectional GRU is captured as single operators: gradients are added in another order, {BITS}"
-TRANSPOSED = f"the gradient of an output has another layout than the output, and a plan copies it into that layout, {BITS}"
+GENERATES = f"forward is a generator, which is captured as a whole, so gradients are added in another order, {BITS}"
+BOTH_WAYS = f"a bidirectional GRU is captured as single operators, so gradients are added in another order, {BITS}"
+TRANSPOSED = (
+    f"the gradient of an output has another layout than the output, and a plan copies it into the output's layout, {BITS}"
+)
 
 
 class Surroundings:

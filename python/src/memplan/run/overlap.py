@@ -48,8 +48,8 @@ def as_at_first(run: Callable[..., Any]) -> Callable[..., Any]:
             known.append(now)
         if now != known[0]:
             raise MemplanError(
-                "a model that writes into its inputs is called with inputs that share memory in another way than when it was"
-                " captured: give it clones"
+                "a model that writes into its inputs is called with inputs that share memory in another way than at"
+                " capture; pass clones"
             )
         return run(*inputs)
 

@@ -28,8 +28,8 @@ DEEPEST = 4  # maximum number of views that node_of follows from an output to th
 FURTHEST = {torch.float64: 1e-9, torch.float32: 1e-3}
 FURTHEST_OF_OTHERS = 0.1
 SENTENCE = (
-    "memplan: a gradient of a gradient (create_graph=True) needs {name} to be run once more eagerly, and {why}: call the"
-    " module that was compiled without memplan for this loss"
+    "memplan: a gradient of a gradient (create_graph=True) needs an eager run of {name}, but {why}; for this loss,"
+    " call the original module, without memplan"
 )
 
 
@@ -162,19 +162,20 @@ class Differentiable:
         Raises MemplanError on failure.
         """
         self.say(
-            f"a gradient of a gradient (create_graph=True) runs {self.name} eagerly: in this step once more, which sums in"
-            " another order, then from the start as long as that goes on; all its activations are kept, beyond plan and budget"
+            f"a gradient of a gradient (create_graph=True) runs {self.name} eagerly: in this step in addition, which"
+            " adds in another order, and in the next steps from the start. All its activations are kept, over plan"
+            " and budget"
         )
         self.is_expected = True
         inputs = call.inputs()
         if any(i is None and isinstance(k, weakref.ref) for i, k in zip(inputs, call.kept)):
-            self.refuse("an input is gone (a variable that has it until then keeps it)")
+            self.refuse("an input was deleted (keep a reference to it until then)")
         written = [k for k, info in enumerate(self.metadata.input_info) if info.mutates_data]
         if any(isinstance(inputs[k], torch.Tensor) and inputs[k].requires_grad for k in written):
             self.refuse("it writes into an input that requires a gradient")
         now = versions_of(inputs)
         if any(a != b for k, (a, b) in enumerate(zip(call.versions, now)) if k not in written):
-            self.refuse("one of its inputs or parameters was written into since")
+            self.refuse("one of its inputs or parameters has been modified since")
         again = [i.clone() if k in written else i for k, i in enumerate(inputs)]
         with contextlib.ExitStack() as stack:
             for context in [*self.ambient, drawing_from(call.drawn_from), torch.enable_grad()]:
@@ -182,14 +183,14 @@ class Differentiable:
             outputs = self.module(*again)
         tensors = [i for i in inputs if isinstance(i, torch.Tensor)]
         if len(tensors) != len(gradients):
-            self.refuse("its inputs are given twice")
+            self.refuse("it receives the same input twice")
         wanted = [t for t in tensors if t.requires_grad]
         pairs = [(o, g) for o, g in zip(self.returned(outputs), given) if g is not None and o is not None and o.requires_grad]
         found = torch.autograd.grad([o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True)
         by_input = {id(t): g for t, g in zip(wanted, found)}
         eager = [by_input.get(id(t)) for t in tensors]
         if any(g is not None and e is not None and far_apart(g.detach(), e.detach()) for g, e in zip(gradients, eager)):
-            self.refuse("that comes to other numbers: it reads what has changed since")
+            self.refuse("a second run computes other numbers, because it reads values that have changed since")
         return tuple(eager)
 
     def returned(self, outputs: Any) -> list[Any]:

@@ -22,9 +22,9 @@ from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import Hook
 
 NO_SYNC = (
-    "gradients of this step are summed in part (set_requires_all_reduce, or set_requires_gradient_sync of some modules), or"
-    " stay whole where that is not known of (parameters cut by tensor parallel, PyTorch before 2.15): such steps run as FSDP2"
-    " runs them, without a plan, and so does the one that then sums"
+    "FSDP2 runs this step without a plan, and also the next step that sums gradients. Its gradients are not fully"
+    " summed (set_requires_all_reduce, set_requires_gradient_sync of some modules), or stay unsharded in a case"
+    " that memplan cannot track (tensor parallel parameters, PyTorch before 2.15)"
 )
 
 
@@ -148,8 +148,8 @@ class KeptWhole(Sharded):
         self.together = ALONE
         if any(cut is not None for g in self.groups for cut in GROUPS[g].cuts):
             raise MemplanError(
-                "this stage of a pipeline is sharded by fully_shard, and tensor parallel has cut its parameters before: memplan"
-                " plans one of the two in a pipeline"
+                "tensor parallel and fully_shard both split this pipeline stage, but memplan plans only one of them"
+                " in a pipeline"
             )
         self.give_memory_back()
         self.parts = [weakref.ref(m) for m in module.modules() if isinstance(m, sharding.kind())]

@@ -41,7 +41,7 @@ T = TypeVar("T")
 TAG = 20451  # tag of memplan's messages in the process group
 ANSWER_SECONDS = 5.0  # seconds that a rank waits for an answer, beyond the time that the first rank waits for messages
 BROKEN_OFF_SECONDS = 5.0  # seconds for which Ctrl-C waits for the other ranks
-DONE = "that all have a plan"
+DONE = "the end of planning on all ranks"
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Together:
         self.groups = tuple(groups)
         # for each of the groups: a process group of the same ranks that sends messages from host memory
         self.talking: list[Any] = []
-        self.name, self.seconds = "what is planned", 0.0
+        self.name, self.seconds = "the model", 0.0
 
     def __bool__(self) -> bool:
         return bool(self.groups)
@@ -99,7 +99,7 @@ class Together:
             return
         is_broken_off = not isinstance(error, Exception)
         self.name, self.seconds = name, min(seconds, BROKEN_OFF_SECONDS) if is_broken_off else seconds
-        reason = (str(error).strip() or "no more is known").splitlines()[0]
+        reason = (str(error).strip() or "without a message").splitlines()[0]
         own = Word(torch.distributed.get_rank(), "", trouble=f"has raised {type(error).__name__}: {reason}")
         with contextlib.suppress(RankError) if is_broken_off else contextlib.nullcontext():
             self._answer_to(own, lambda _: None)
@@ -117,7 +117,7 @@ class Together:
     def same(self, values: dict[str, list[str]]) -> None:
         """Raise RankError on all ranks if a rank's lists differ from those of the first rank."""
         if self.groups:
-            self._decided("what it computes", (torch.distributed.get_rank(), values), self._compare)
+            self._decided("the comparison of graphs", (torch.distributed.get_rank(), values), self._compare)
 
     def _compare(self, all_values: Sequence[tuple[int, dict[str, list[str]]]]) -> None:
         (first, known), *others = all_values
@@ -126,8 +126,8 @@ class Together:
                 for a, b in zip_longest(here, other[what], fillvalue="nothing"):
                     if a != b:
                         raise MemplanError(
-                            f"{self.name} is another one on rank {rank} than on rank {first}, so that they would wait for each"
-                            f" other: {what} there: {b}, and on rank {first}: {a}"
+                            f"{self.name} differs between rank {rank} and rank {first}, so the ranks would wait for"
+                            f" each other: {what} on rank {rank}: {b}, and on rank {first}: {a}"
                         )
 
     def searched(
@@ -149,7 +149,7 @@ class Together:
         found, plan = False, b""
         if self.is_first() and (found := search()):
             plan = saved(save)
-        asked = torch.distributed.get_rank(), {"its graph and what is searched": list(known)}
+        asked = torch.distributed.get_rank(), {"its graph and its search": list(known)}
 
         def decide(values: Sequence[Any]) -> Any:
             self._compare([what for what, _ in values])
@@ -278,8 +278,8 @@ def wait(begin: Callable[[], Any], seconds: float) -> None:
         begin().wait(timedelta(seconds=seconds))
     except RuntimeError as error:
         if time.monotonic() - start >= 0.9 * seconds:
-            raise RankError(f"has not come within {seconds:g} seconds (timeout=)") from None
-        raise RankError(f"is gone: {plainly(error)}") from None
+            raise RankError(f"has not answered within {seconds:g} seconds (timeout=)") from None
+        raise RankError(f"has ended: {plainly(error)}") from None
 
 
 def saved(save: Callable[[str], None]) -> bytes:
@@ -329,7 +329,7 @@ def agreed(
     calls = [str(n.target) if differ or is_ours(n) else describe(n) for n in sources]
     said = {name: [text] for name, text in options.items()}
     said |= {"the sizes of its inputs": [str(list(t.shape)) for t in given], "their types": [str(t.dtype) for t in given]}
-    together.same({**said, "what it computes": calls})
+    together.same({**said, "its operators": calls})
     costs = dict(zip(costs, together.of_first(list(costs.values()), "seconds")))
     for node, cost in costs.items():
         capture.take_sizes(node, cost.result_bytes)

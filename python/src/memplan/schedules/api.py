@@ -174,13 +174,13 @@ def refuse_others_calls(index: int, module: torch.nn.Module) -> None:
     """Raise MemplanError if the schedule would gather or reduce tensors of a stage between planned calls."""
     if is_replicated(module):
         raise MemplanError(
-            f"stage {index} is wrapped by DistributedDataParallel, which memplan does not plan in a pipeline: leave it out, and"
-            " average gradients over its replicas behind schedule.step"
+            f"stage {index} is wrapped by DistributedDataParallel, which memplan does not plan in a pipeline; remove"
+            " the wrapper, and average gradients over the replicas after schedule.step"
         )
     if not isinstance(module, sharding.kind()) and any(isinstance(m, sharding.kind()) for m in module.modules()):
         raise MemplanError(
-            f"parts of stage {index} are sharded by fully_shard, and not the whole, whose gradients the schedule would not sum:"
-            " fully_shard(stage) comes last"
+            f"fully_shard shards parts of stage {index}, but not the whole stage, so the schedule would not sum the"
+            " remaining gradients; call fully_shard(stage) last"
         )
     if isinstance(module, sharding.kind()):
         sharding.FINALIZE.need()
@@ -211,4 +211,4 @@ def actions_of(schedule: Any, stages: Sequence[Any], n_parts: int) -> list[repla
         return replay.gpipe(stage.stage_index, n_parts)
     if kind == "Schedule1F1B":
         return replay.one_forward_one_backward(stage.stage_index, stage.num_stages, n_parts)
-    raise MemplanError(f"{kind} does not say in which order it runs its stages: memplan plans GPipe, 1F1B and lists of actions")
+    raise MemplanError(f"{kind} does not report the order of its stages; memplan plans GPipe, 1F1B and lists of actions")

@@ -352,7 +352,7 @@ class Rank:
                 f" flight: the smallest plans found need {in_units(least_bytes)} ({least_bytes} bytes)"
             )
             if options.on_infeasible == "smallest":
-                warnings.warn(sentence + "; they run with the smallest", FallbackWarning, stacklevel=2)
+                warnings.warn(sentence + "; they run with the smallest plans", FallbackWarning, stacklevel=2)
             else:
                 self.trouble = BudgetError(sentence, budget_bytes=budget, smallest_bytes=least_bytes)
                 if not self.defers:

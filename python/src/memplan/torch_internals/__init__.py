@@ -42,5 +42,5 @@ def probe() -> None:
     import torch
 
     if lost := [str(name) for name in missing() if name.lost]:
-        sentence = f"memplan does not know PyTorch {torch.__version__} well enough, which has no " + "; no ".join(lost)
+        sentence = f"memplan does not fully support PyTorch {torch.__version__}, which has no " + "; no ".join(lost)
         warnings.warn(sentence, FallbackWarning, stacklevel=3)

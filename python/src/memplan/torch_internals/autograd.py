@@ -308,7 +308,9 @@ def profiled(with_stack: bool = False) -> Iterator[Callable[[], Any]]:
         MemplanError: a profiler is running already.
     """
     if profiler_is_on():
-        raise MemplanError("a step cannot be measured inside torch.profiler, which would end: measure it before or after")
+        raise MemplanError(
+            "a step cannot be measured inside torch.profiler, because the measurement would end it; measure before or after"
+        )
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=with_stack) as profiler:
         yield lambda: profiler.profiler.kineto_results
 

@@ -94,7 +94,7 @@ def checked(gradient: torch.Tensor | None, edge: Edge) -> torch.Tensor | None:
     # the devices may differ if an input of the capture has replaced the user's tensor
     if gradient.device != metadata.device and metadata.device.type != "meta":
         if gradient.dim():
-            raise RuntimeError(f"a gradient is on {gradient.device}, and its tensor is on {metadata.device}")
+            raise RuntimeError(f"a gradient is on {gradient.device}, but its tensor is on {metadata.device}")
         gradient = gradient.to(metadata.device)
     return gradient
 
@@ -124,7 +124,7 @@ def gradients(
 ) -> tuple[torch.Tensor | None, ...]:
     """Compute gradients like torch.autograd.grad, by running the nodes in this thread."""
     if is_grads_batched or materialize_grads:
-        raise MemplanError("gradients of a batch of gradients are not computed for a device that is not here")
+        raise MemplanError("batched gradients cannot be computed for a device that this machine does not have")
     outputs, inputs = ([v] if isinstance(v, torch.Tensor) else list(v) for v in (outputs, inputs))
     given = [grad_outputs] if isinstance(grad_outputs, torch.Tensor) else list(grad_outputs or [None] * len(outputs))
     roots: list[Edge] = [tuple(get_gradient_edge(o))[:2] for o in outputs]  # type: ignore[misc]

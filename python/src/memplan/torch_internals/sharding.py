@@ -252,8 +252,8 @@ class ParameterGroup:
         for k, parameter in enumerate(self.known.fsdp_params):
             if k not in which and has_gradient(parameter):
                 raise MemplanError(
-                    f"the gradient of {self.names[k][0]} that earlier steps have kept would not be summed, as the step that"
-                    " sums has none for it; train this model without memplan"
+                    f"the gradient of {self.names[k][0]} that earlier steps accumulated would not be summed, because"
+                    " the summing step computes no gradient for it; train this model without memplan"
                 )
 
     def give_back(self) -> None:
@@ -286,20 +286,20 @@ class ParameterGroup:
         types = set(self.compute_types), {p.orig_dtype for p in known.fsdp_params}
         divides = factor not in (None, 1)
         reasons = {
-            "CPUOffloadPolicy: its shards lie in the host's memory, which no plan counts": (
+            "CPUOffloadPolicy, whose shards are in host memory, which no plan counts": (
                 known.device.type != "cpu" and any(p.offload_to_cpu for p in known.fsdp_params)
             ),
-            "a mesh some of whose dimensions are for something else (dp_mesh_dims)": (
+            "a mesh with dimensions for other purposes (dp_mesh_dims)": (
                 mesh_is_for_more and len(typed) < len(known.fsdp_params)
             ),
-            "gradients that are summed over other dimensions of its mesh, too (spmd_types)": (
+            "gradients that are also summed over other dimensions of its mesh (spmd_types)": (
                 any(p.may_reduce_grad_outside_dp for p in typed)
             ),
             "parameters of several types in one group": max(map(len, types)) > 1,
-            "collectives or hooks of its own": (
+            "custom collectives or hooks": (
                 known._all_reduce_hook is not None or any(c not in (*DEFAULT, "NoneType") for c in comms)
             ),
-            "sums that are divided in another way (set_gradient_divide_factor)": (
+            "another divisor of sums (set_gradient_divide_factor)": (
                 divides and (self.n_ranks == 1 or not (self.only_sums or factor == self.n_ranks))
             ),
         }
