@@ -7,9 +7,10 @@
 #include "cli/options/options.h"
 #include "executor/workload/workload.h"
 
-static mp_status no_model_options(const char *path, const options *o, mp_error *err)
+mp_status refuse_model_options(const char *path, const options *o, mp_error *err)
 {
     MP_ABOUT(err, path);
+    if (!mp_workload_is_graph(path)) return MP_OK;
     for (int k = 0; k < N_OPTIONS; k++)
         if (option_rows[k].key && option_given(o, (option_id)k))
             return MP_FAIL(err, MP_INVALID, "--%s applies to models, but the input is a training graph", option_rows[k].name);
@@ -39,7 +40,7 @@ static void print_new_notes(const options *o, const mp_workload *w)
 
 mp_status load_workload(const char *path, const options *o, mp_workload *out, mp_error *err)
 {
-    if (mp_workload_is_graph(path)) MP_CHECK(no_model_options(path, o, err));
+    MP_CHECK(refuse_model_options(path, o, err));
     const mp_status st = mp_workload_load(path, &o->model, out, err);
     print_new_notes(o, out);
     return st;
@@ -47,7 +48,7 @@ mp_status load_workload(const char *path, const options *o, mp_workload *out, mp
 
 mp_status load_workload_as_planned(const char *path, const char *plan_path, options *o, mp_workload *out, mp_error *err)
 {
-    if (mp_workload_is_graph(path)) MP_CHECK(no_model_options(path, o, err));
+    MP_CHECK(refuse_model_options(path, o, err));
     const mp_status st = mp_workload_load_as_planned(path, plan_path, &o->model, o->given, out, err);
     print_new_notes(o, out);
     return st;
@@ -55,7 +56,7 @@ mp_status load_workload_as_planned(const char *path, const char *plan_path, opti
 
 mp_status load_workload_with_plan(const char *path, const char *plan_path, options *o, mp_workload *out, mp_error *err)
 {
-    if (mp_workload_is_graph(path)) MP_CHECK(no_model_options(path, o, err));
+    MP_CHECK(refuse_model_options(path, o, err));
     const mp_status st = mp_workload_load_with_plan(path, plan_path, &o->model, o->given, out, err);
     print_new_notes(o, out);
     return st;

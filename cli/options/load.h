@@ -4,6 +4,8 @@
 #include "cli/options/options.h"
 #include "memplan/workload.h"
 
+/* MP_INVALID: the path names a graph file, and options for models were given. */
+mp_status refuse_model_options(const char *path, const options *o, mp_error *err);
 /* Loads the workload from a path with the settings of the options. Prints its notes, each kind once per process. MP_INVALID:
  * options for models were given with a graph file. Release with mp_workload_free on any status. Other errors as
  * mp_workload_load. */

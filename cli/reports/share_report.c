@@ -17,95 +17,43 @@
 #include "memplan/check.h"
 #include "memplan/plan_json.h"
 
-static const char *const way_texts[MP_N_SHARE_WAYS] = {"beside each other", "by turns", "in lock-step"};
-static const double TICK = 1e-9, GIB = 0x1p30;
-
-void sharing_free(sharing *s)
-{
-    for (size_t i = 0; s->jobs && i < s->n_jobs; i++) {
-        mp_share_plans_free(&s->jobs[i].plans);
-        mp_workload_free(&s->jobs[i].workload);
-    }
-    mp_free(s->jobs);
-    mp_share_lockstep_free(&s->lockstep);
-    mp_arena_pair_free(&s->arena);
-    for (int w = 0; w < MP_N_SHARE_WAYS; w++) {
-        mp_share_split_free(&s->ways[w].split);
-        mp_share_split_free(&s->ways[w].bound);
-    }
-}
-
-sharing_job *sharing_job_of(const sharing *s, size_t i)
-{
-    return &s->jobs[s->jobs[i].as];
-}
-
-static int64_t processes(mp_share_way way, size_t n_jobs)
-{
-    return way == MP_SHARE_BESIDE ? (int64_t)n_jobs : 1;
-}
-
-int64_t sharing_capacity(const sharing *s, mp_share_way way, size_t n_jobs)
-{
-    const int64_t left = s->room.memory_bytes - processes(way, n_jobs) * s->room.reserve_bytes;
-    return left > 0 ? left : 0;
-}
-
-mp_share_goal sharing_goal(const sharing *s, mp_share_way way)
-{
-    return way == MP_SHARE_TURNS ? MP_SHARE_TOTAL : s->goal;
-}
+static const char *const way_texts[MP_N_SHARE_WAYS] = {"beside each other", "by turns"};
+static const double TICK = MP_SHARING_TICK, GIB = 0x1p30;
 
 /* ---- functions for the answer as text and as JSON ---- */
 
 /* Returns the bytes of the card that a way of sharing uses, reserves included. */
-static int64_t with_reserves(const sharing *s, mp_share_way way, int64_t bytes)
+static int64_t with_reserves(const mp_sharing *s, mp_share_way way, int64_t bytes)
 {
-    return bytes + processes(way, s->n_jobs) * s->room.reserve_bytes;
+    return bytes + mp_sharing_processes(way, s->n_jobs) * s->room.reserve_bytes;
 }
 
-static int64_t keep_all_ticks(const sharing *s)
+static int64_t keep_all_ticks(const mp_sharing *s)
 {
     int64_t total = 0, longest = 0;
     for (size_t i = 0; i < s->n_jobs; i++) {
-        const int64_t ticks = sharing_job_of(s, i)->plans.keep_all_ticks;
+        const int64_t ticks = mp_sharing_job_of(s, i)->plans.keep_all_ticks;
         total += ticks;
         longest = ticks > longest ? ticks : longest;
     }
-    return sharing_goal(s, s->way) == MP_SHARE_TOTAL ? total : longest;
+    return mp_sharing_goal(s, s->way) == MP_SHARE_TOTAL ? total : longest;
 }
 
-static const mp_share_option *option_of(const sharing *s, mp_share_way way, size_t job)
+static const mp_share_option *option_of(const mp_sharing *s, mp_share_way way, size_t job)
 {
-    const size_t *chosen = s->ways[way].split.chosen;
-    const size_t k = way == MP_SHARE_LOCKSTEP ? s->lockstep.pairs[chosen[0]][job] : chosen[job];
-    return &sharing_job_of(s, job)->plans.options[k];
-}
-
-/* Returns the fixed offset in time between the steps of two jobs in lock-step. NULL: the jobs do not fit in lock-step, or there
- * are not two jobs. */
-static const mp_share_offset *offset_of(const sharing *s, mp_share_way way)
-{
-    const mp_share_split *x = &s->ways[way].split;
-    return way == MP_SHARE_LOCKSTEP && x->fits ? &s->lockstep.offsets[x->chosen[0]] : NULL;
-}
-
-/* True if a way of sharing is possible for these jobs. Lock-step requires two jobs with equal numbers of steps. */
-static bool is_for(const sharing *s, mp_share_way way)
-{
-    return way != MP_SHARE_LOCKSTEP || s->lockstep.n;
+    return &mp_sharing_job_of(s, job)->plans.options[s->ways[way].split.chosen[job]];
 }
 
 /* True if memory limits for MPS are useful: the jobs fit on the card, and the card is not the CPU. */
-static bool has_limits(const sharing *s)
+static bool has_limits(const mp_sharing *s)
 {
-    const mp_program *program = sharing_job_of(s, 0)->workload.program;
+    const mp_program *program = mp_sharing_job_of(s, 0)->workload.program;
     return s->ways[s->way].split.fits && !(program && program->backend->is_host);
 }
 
 /* Returns the memory limit of a process for MPS, in MiB. If jobs run at the same time, the process is that of job number `job`.
  * If jobs run by turns, it is the process that all jobs share. */
-static int64_t limit_mib(const sharing *s, size_t job)
+static int64_t limit_mib(const mp_sharing *s, size_t job)
 {
     const int64_t mib = 1024 * 1024;
     const int64_t bytes = s->way == MP_SHARE_BESIDE ? option_of(s, s->way, job)->bytes : s->ways[s->way].split.bytes;
@@ -114,19 +62,13 @@ static int64_t limit_mib(const sharing *s, size_t job)
 
 /* ---- plan files ---- */
 
-mp_status sharing_write_plans(const sharing *s, const char *name, mp_error *err)
+mp_status sharing_write_plans(const mp_sharing *s, const char *name, mp_error *err)
 {
     const size_t *chosen = s->ways[s->way].split.chosen;
     for (size_t i = 0; i < s->n_jobs; i++) {
-        const sharing_job *job = sharing_job_of(s, i);
-        const bool is_locked = s->way == MP_SHARE_LOCKSTEP;
-        mp_plan plan = *job->plans.plans[is_locked ? s->lockstep.pairs[chosen[0]][i] : chosen[i]];
-        if (is_locked) {
-            plan.places = s->arena.layouts[i].places;
-            plan.n_places = s->arena.layouts[i].n_places;
-            plan.arena_bytes = s->arena.layouts[i].arena_bytes;
-        }
-        plan.budget_bytes = is_locked ? plan.static_bytes + s->arena.arena_bytes : mp_plan_need(&plan);
+        const mp_sharing_job *job = mp_sharing_job_of(s, i);
+        mp_plan plan = *job->plans.plans[chosen[i]];
+        plan.budget_bytes = mp_plan_need(&plan);
         MP_CHECK(mp_plan_check(job->workload.graph, &plan, err));
         MP_CHECK(mp_plan_write(&plan, job->workload.graph, output_part(name, "job", (int)i + 1), err));
     }
@@ -136,37 +78,37 @@ mp_status sharing_write_plans(const sharing *s, const char *name, mp_error *err)
 /* ---- as text ---- */
 
 /* Returns "a", "a and b" or "a, b and c" for the first n jobs. */
-static const char *names_text(const sharing *s, size_t n)
+static const char *names_text(const mp_sharing *s, size_t n)
 {
     const char *text = "";
     for (size_t i = 0; i < n; i++)
-        text = mp_text("%s%s%s", text, !i ? "" : i + 1 < n ? "; " : " and ", sharing_job_of(s, i)->workload.title);
+        text = mp_text("%s%s%s", text, !i ? "" : i + 1 < n ? "; " : " and ", mp_sharing_job_of(s, i)->workload.title);
     return text;
 }
 
 /* Returns the program that trains all jobs, as ", in PyTorch"; "" if the jobs are trained by different programs. */
-static const char *program_of(const sharing *s)
+static const char *program_of(const mp_sharing *s)
 {
-    const char *program = workload_program(&sharing_job_of(s, 0)->workload);
+    const char *program = workload_program(&mp_sharing_job_of(s, 0)->workload);
     for (size_t i = 1; i < s->n_jobs; i++)
-        if (strcmp(workload_program(&sharing_job_of(s, i)->workload), program) != 0) return "";
+        if (strcmp(workload_program(&mp_sharing_job_of(s, i)->workload), program) != 0) return "";
     return *program ? mp_text("%s,", program) : "";
 }
 
-static const char *card_text(const sharing *s)
+static const char *card_text(const mp_sharing *s)
 {
     if (!*s->room.name) return mp_text("%s", mp_bytes_text(s->room.memory_bytes));
     return mp_text("the %s of %s", mp_bytes_text(s->room.memory_bytes), s->room.name);
 }
 
-static const char *bound_text(const sharing_way *w)
+static const char *bound_text(const mp_sharing_way *w)
 {
     return !w->bound.fits ? "-" : seconds_text((double)w->bound.ticks * TICK);
 }
 
-static void print_verdict(const sharing *s, const options *o)
+static void print_verdict(const mp_sharing *s, const options *o)
 {
-    const sharing_way *w = &s->ways[s->way];
+    const mp_sharing_way *w = &s->ways[s->way];
     const char *color = o->talk.color, *within = card_text(s), *how = way_texts[s->way];
     if (w->split.fits) {
         const char *time = seconds_text((double)w->split.ticks * TICK);
@@ -174,42 +116,43 @@ static void print_verdict(const sharing *s, const options *o)
         const char *bound = w->split.ticks <= w->bound.ticks ? "and no split takes less"
                                                              : mp_text("and no split takes less than %s", bound_text(w));
         screen_verdict(color, SCREEN_GOOD, "%s%s in %s, %s: %s %s (%s), %s.", names_text(s, s->n_jobs), program_of(s), within,
-                       how, sharing_goal(s, s->way) == MP_SHARE_TOTAL ? "all of it in" : "the longest in", time, extra, bound);
+                       how, mp_sharing_goal(s, s->way) == MP_SHARE_TOTAL ? "all of it in" : "the longest in", time, extra,
+                       bound);
         return;
     }
     const int64_t need = with_reserves(s, s->way, w->split.least_bytes);
     screen_verdict(color, w->bound.fits ? SCREEN_OPEN : SCREEN_BAD,
                    "%s%s in %s, %s: job %zu (%s) cannot join%s; all of them need %s, %s more than there is.",
                    names_text(s, s->n_jobs), program_of(s), within, how, w->refused + 1,
-                   sharing_job_of(s, w->refused)->workload.title, w->bound.fits ? ", as far as was found" : "",
+                   mp_sharing_job_of(s, w->refused)->workload.title, w->bound.fits ? ", as far as was found" : "",
                    mp_bytes_text(need), mp_bytes_text(need - s->room.memory_bytes));
 }
 
 /* Prints the line of job i with its budget. If the jobs do not fit, prints the memory of the job's smallest plan instead. */
-static void print_job(const sharing *s, size_t i, bool verbose)
+static void print_job(const mp_sharing *s, size_t i, bool verbose)
 {
-    const sharing_way *w = &s->ways[s->way];
-    const mp_share_plans *p = &sharing_job_of(s, i)->plans;
+    const mp_sharing_way *w = &s->ways[s->way];
+    const mp_share_plans *p = &mp_sharing_job_of(s, i)->plans;
     const mp_share_option *o = w->split.fits ? option_of(s, s->way, i) : &p->options[0];
     const char *exact = verbose ? mp_text("  %s bytes", count_text(o->bytes)) : "";
     screen_row("  %2zu  %11s  %11s  %11s  %9s  %9s  %s%s", i + 1, mp_bytes_text(o->bytes), mp_bytes_text(p->static_bytes),
                mp_bytes_text(p->keep_all_bytes), extra_text((double)o->ticks, (double)p->keep_all_ticks),
-               seconds_text((double)o->ticks * TICK), sharing_job_of(s, i)->workload.title, exact);
+               seconds_text((double)o->ticks * TICK), mp_sharing_job_of(s, i)->workload.title, exact);
 }
 
 /* Prints the peaks of the jobs' keep-all under the other rules (PyTorch's or memplan's). */
-static void print_others(const sharing *s)
+static void print_others(const mp_sharing *s)
 {
     const char *list = "", *name = "", *option = "";
     for (size_t i = 0; i < s->n_jobs; i++) {
-        const mp_other_rules *other = &sharing_job_of(s, i)->other;
+        const mp_other_rules *other = &mp_sharing_job_of(s, i)->other;
         if (other->is_known) name = other_rules_name(other), option = other_rules_option(other);
         list = mp_text("%s%s%s", list, *list ? ", " : "", other->is_known ? mp_bytes_text(other->peak_bytes) : "not known");
     }
     if (*name) screen_text(2, "  %s keep all takes %s (%s)", name, list, option);
 }
 
-static void print_jobs(const sharing *s, const options *o)
+static void print_jobs(const mp_sharing *s, const options *o)
 {
     screen_row("  %2s  %11s  %11s  %11s  %9s  %9s", "", s->ways[s->way].split.fits ? "budget" : "smallest", "always live",
                "keep all", "extra", "time");
@@ -219,24 +162,12 @@ static void print_jobs(const sharing *s, const options *o)
     print_others(s);
 }
 
-/* Prints the offset in time between the steps of two jobs in lock-step. */
-static void print_offset(const sharing *s)
-{
-    const mp_share_offset *x = offset_of(s, s->way);
-    if (!x) return;
-    screen_text(2,
-                "  step for step, job 2 begins %s after job 1: both have %s at most, %s in one arena, and no offset goes below "
-                "%s",
-                seconds_text((double)x->ticks * TICK), mp_bytes_text(x->peak_bytes), mp_bytes_text(s->ways[s->way].split.bytes),
-                mp_bytes_text(x->bound_bytes));
-}
-
 /* Prints the price of memory in seconds per GiB. Also prints how much more memory the next faster split requires. */
-static void print_price(const sharing *s)
+static void print_price(const mp_sharing *s)
 {
-    const sharing_way *w = &s->ways[s->way];
+    const mp_sharing_way *w = &s->ways[s->way];
     const mp_share_split *x = &w->split;
-    const char *more = mp_bytes_text(x->next_bytes - sharing_capacity(s, s->way, s->n_jobs));
+    const char *more = mp_bytes_text(x->next_bytes - mp_sharing_capacity(s, s->way, s->n_jobs));
     putchar('\n');
     if (x->next_bytes < 0) {
         screen_text(0, "More memory is worth nothing.");
@@ -248,14 +179,13 @@ static void print_price(const sharing *s)
                 seconds_text((double)x->next_ticks * TICK));
 }
 
-static void print_ways(const sharing *s)
+static void print_ways(const mp_sharing *s)
 {
     putchar('\n');
     screen_row("  %-18s  %11s  %11s  %9s  %9s", "", "at least", "takes", "time", "bound");
     for (int k = 0; k < MP_N_SHARE_WAYS; k++) {
         const mp_share_way way = (mp_share_way)k;
         const mp_share_split *x = &s->ways[way].split;
-        if (!is_for(s, way)) continue;
         const char *least = s->is_searched ? mp_bytes_text(with_reserves(s, way, x->least_bytes)) : "-";
         if (x->fits)
             screen_row("  %-18s  %11s  %11s  %9s  %9s", way_texts[way], least, mp_bytes_text(with_reserves(s, way, x->bytes)),
@@ -265,22 +195,21 @@ static void print_ways(const sharing *s)
     }
 }
 
-static void print_limits(const sharing *s)
+static void print_limits(const mp_sharing *s)
 {
-    const size_t n = (size_t)processes(s->way, s->n_jobs);
+    const size_t n = (size_t)mp_sharing_processes(s->way, s->n_jobs);
     puts("\nUnder MPS:");
     for (size_t i = 0; i < n; i++)
         screen_row("  export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"0=%lldM\"  # %s", (long long)limit_mib(s, i),
-                   n == 1 ? "all jobs" : sharing_job_of(s, i)->workload.title);
+                   n == 1 ? "all jobs" : mp_sharing_job_of(s, i)->workload.title);
 }
 
-void print_sharing(const sharing *s, const options *o)
+void print_sharing(const mp_sharing *s, const options *o)
 {
     print_verdict(s, o);
     if (o->talk.quiet) return;
     putchar('\n');
     print_jobs(s, o);
-    print_offset(s);
     if (s->ways[s->way].split.fits) print_price(s);
     print_ways(s);
     if (!s->is_searched)
@@ -302,11 +231,11 @@ static json_t *options_json(const mp_share_option *options, size_t n)
     return list;
 }
 
-static json_t *jobs_json(const sharing *s)
+static json_t *jobs_json(const mp_sharing *s)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < s->n_jobs; i++) {
-        const sharing_job *j = sharing_job_of(s, i);
+        const mp_sharing_job *j = mp_sharing_job_of(s, i);
         const mp_share_plans *p = &j->plans;
         const int64_t batch = mp_workload_batch(&j->workload);
         const char *name = j->workload.graph->name;
@@ -323,7 +252,7 @@ static json_t *jobs_json(const sharing *s)
     return list;
 }
 
-static json_t *budgets_json(const sharing *s, mp_share_way way)
+static json_t *budgets_json(const mp_sharing *s, mp_share_way way)
 {
     if (!s->ways[way].split.fits) return json_null();
     json_t *list = json_array();
@@ -331,20 +260,18 @@ static json_t *budgets_json(const sharing *s, mp_share_way way)
     return list;
 }
 
-static json_t *ways_json(const sharing *s)
+static json_t *ways_json(const mp_sharing *s)
 {
     json_t *list = json_array();
     for (int k = 0; k < MP_N_SHARE_WAYS; k++) {
         const mp_share_way way = (mp_share_way)k;
-        const sharing_way *w = &s->ways[way];
+        const mp_sharing_way *w = &s->ways[way];
         const mp_share_split *x = &w->split;
-        const mp_share_offset *offset = offset_of(s, way);
-        if (!is_for(s, way)) continue;
         const bool has_next = x->fits && x->next_bytes >= 0;
         const double price = x->fits ? (double)x->price_ticks / (double)x->price_bytes * GIB * TICK : 0;
         json_t *one =
             json_pack("{s:s, s:b, s:I, s:o, s:o, s:o, s:o, s:o}", "mode", mp_share_way_name(way), "fits", (int)x->fits,
-                      "capacity_bytes", (json_int_t)sharing_capacity(s, way, s->n_jobs), "smallest_bytes",
+                      "capacity_bytes", (json_int_t)mp_sharing_capacity(s, way, s->n_jobs), "smallest_bytes",
                       mp_json_integer_if(s->is_searched, x->least_bytes), "bytes", mp_json_integer_if(x->fits, x->bytes),
                       "seconds", mp_json_real_if(x->fits, (double)x->ticks * TICK), "bound_seconds",
                       mp_json_real_if(w->bound.fits, (double)w->bound.ticks * TICK), "budgets", budgets_json(s, way));
@@ -354,25 +281,21 @@ static json_t *ways_json(const sharing *s)
         mp_json_set(&one, "price_bound_seconds", mp_json_real_if(x->fits, (double)x->hull_ticks * TICK));
         mp_json_set(&one, "next_bytes", mp_json_integer_if(has_next, x->next_bytes));
         mp_json_set(&one, "next_seconds", mp_json_real_if(has_next, (double)x->next_ticks * TICK));
-        mp_json_set(&one, "offset_seconds", mp_json_real_if(offset, offset ? (double)offset->ticks * TICK : 0));
-        mp_json_set(&one, "offset_bound_bytes", mp_json_integer_if(offset, offset ? offset->bound_bytes : 0));
-        mp_json_set(&one, "live_bytes", mp_json_integer_if(offset, offset ? offset->peak_bytes : 0));
-        mp_json_set(&one, "arena_bytes", mp_json_integer_if(offset, s->arena.arena_bytes));
         mp_json_append(&list, one);
     }
     return list;
 }
 
-static json_t *limits_json(const sharing *s)
+static json_t *limits_json(const mp_sharing *s)
 {
     if (!has_limits(s)) return json_null();
     json_t *list = json_array();
-    for (size_t i = 0; i < (size_t)processes(s->way, s->n_jobs); i++)
+    for (size_t i = 0; i < (size_t)mp_sharing_processes(s->way, s->n_jobs); i++)
         mp_json_append(&list, json_string(mp_text("0=%lldM", (long long)limit_mib(s, i))));
     return list;
 }
 
-mp_status print_sharing_json(const sharing *s, json_t *run, mp_error *err)
+mp_status print_sharing_json(const mp_sharing *s, json_t *run, mp_error *err)
 {
     return answer_in_json("share",
                           json_pack("{s:s, s:I, s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "device", s->room.name,

@@ -58,31 +58,3 @@ typedef struct mp_tier_layout {
  * that are live at the same time share no block. Workspaces are on the device. On an error *out is unchanged. */
 mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
                                mp_error *err);
-
-/* ---- two plans that share one arena ---- */
-
-/* A plan with the start times of its steps: step t starts at starts[t], in ticks of a common clock. starts[n_steps] is the end
- * of the plan. */
-typedef struct mp_arena_half {
-    const mp_graph *graph;
-    const mp_plan *plan;
-    const int64_t *starts;
-} mp_arena_half;
-
-typedef struct mp_arena_pair {
-    mp_tier_layout layouts[2]; /* per plan: the places of its items in the common arena, and the end of its highest item */
-    int64_t arena_bytes;       /* the size of the common arena, in bytes */
-    int64_t bound_bytes;       /* proved lower bound on the size of a common arena at this delay, in bytes */
-} mp_arena_pair;
-
-/* Lays out one device arena for two plans that run concurrently and repeat with a common period; the second plan is delayed.
- * Items that are live at the same time do not overlap. They also do not overlap if the steps run one by one in the order of
- * their start times. If the arena exceeds `capacity_bytes`, a longer exact search follows (`capacity_bytes` 0: never). The
- * plans are unchanged. Each plan passes mp_plan_check with its places in the common arena. On MP_OK release *out with
- * mp_arena_pair_free. Deterministic. Cost as mp_arena_layout for the items of both plans.
- *
- * MP_INVALID: start times descend or exceed the period; the delay is outside the period; neither graph's alignment is a
- * multiple of the other graph's. MP_NOMEM. */
-mp_status mp_arena_layout_pair(const mp_arena_half halves[2], int64_t period, int64_t delay, int64_t capacity_bytes,
-                               mp_arena_pair *out, mp_error *err);
-void mp_arena_pair_free(mp_arena_pair *pair); /* a zeroed struct is allowed */

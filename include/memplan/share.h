@@ -21,7 +21,7 @@
  */
 #pragma once
 
-#include "memplan/arena.h"
+#include "memplan/plan.h"
 #include "memplan/solver.h"
 
 /* An option of a job: the bytes that a plan requires, and its ticks. */
@@ -35,11 +35,9 @@ typedef struct mp_share_job {
     int64_t static_bytes; /* static bytes of the job: the part of every option's bytes that stays live while other jobs run */
 } mp_share_job;
 
-/* The ways to share a card. For lock-step, mp_share_lockstep_of first combines two jobs into one; the request then contains
- * the combined job. */
-typedef enum mp_share_way { MP_SHARE_BESIDE, MP_SHARE_TURNS, MP_SHARE_LOCKSTEP, MP_N_SHARE_WAYS } mp_share_way;
+typedef enum mp_share_way { MP_SHARE_BESIDE, MP_SHARE_TURNS, MP_N_SHARE_WAYS } mp_share_way;
 typedef enum mp_share_goal { MP_SHARE_TOTAL, MP_SHARE_LONGEST, MP_N_SHARE_GOALS } mp_share_goal;
-const char *mp_share_way_name(mp_share_way way);    /* "beside", "turns", "lockstep" */
+const char *mp_share_way_name(mp_share_way way);    /* "beside", "turns" */
 const char *mp_share_goal_name(mp_share_goal goal); /* "total", "longest" */
 
 typedef struct mp_share_request {
@@ -132,72 +130,3 @@ mp_status mp_share_plans_more(const mp_share_plans_request *request, mp_share_pl
  * mp_share_plans_of; after an error *plans is still valid. */
 mp_status mp_share_plans_add(const mp_share_plans_request *request, int64_t budget_bytes, mp_share_plans *plans, mp_error *err);
 void mp_share_plans_free(mp_share_plans *plans); /* releases the plans and bounds, not the struct; a zeroed struct is allowed */
-
-/* ---- lock-step: two jobs run at once. A time offset between their training steps aligns the memory peaks of one job with
- * the valleys of the other job ---- */
-
-/* A level: an interval of a memory profile in which the live bytes are constant. */
-typedef struct mp_share_level {
-    int64_t ticks, bytes;
-} mp_share_level;
-
-/* A memory profile: the live bytes of a training step over time, static bytes included. */
-typedef struct mp_share_profile {
-    size_t n;               /* number of levels of the profile, at least 1 */
-    mp_share_level *levels; /* levels in order of time; each lasts at least one tick */
-} mp_share_profile;
-
-enum { MP_SHARE_LEVELS = 128 };
-
-/* Derives the memory profile of a plan. A tick of the profile lasts unit_seconds (0: the graph's tick). If there are more
- * than MP_SHARE_LEVELS levels, neighbouring levels are merged in pairs and receive the larger bytes. So the profile never
- * has fewer bytes than the plan. On MP_OK release *out with mp_share_profile_free. Errors as mp_timeline_build and
- * mp_makespan. */
-mp_status mp_share_profile_of(const mp_graph *graph, const mp_plan *plan, double unit_seconds, mp_share_profile *out,
-                              mp_error *err);
-void mp_share_profile_free(
-    mp_share_profile *profile); /* releases the levels of a profile, not the struct; a zeroed struct is allowed */
-
-typedef struct mp_share_offset {
-    int64_t ticks; /* delay of the second job's training step after the first job's, in ticks */
-    int64_t
-        peak_bytes; /* the peak of both jobs together if the second is delayed by `ticks`; no other delay has a smaller peak */
-    int64_t bound_bytes; /* lower bound on the peak at any delay: the peak of one job plus the minimum of the other job */
-} mp_share_offset;
-
-/* Finds the delay in whole ticks that minimises the common peak of two training steps that repeat with one period. The
- * result is exact. Method: for a limit on the peak, each pair of levels whose sum exceeds the limit forbids the delays at
- * which the two levels overlap. The limit is bisected. Among equally good delays the smallest is returned. MP_INVALID: the
- * profiles have different lengths, or a level has no ticks. MP_LIMIT: more than MP_SHARE_MOST_SUMS pairs of levels.
- * MP_NOMEM. O(p log p + p log bytes) for p pairs of levels. */
-mp_status mp_share_offset_of(const mp_share_profile *first, const mp_share_profile *second, mp_share_offset *out,
-                             mp_error *err);
-
-/* A job that combines two jobs in lock-step. Each of its options is a pair of options of the two jobs. */
-typedef struct mp_share_lockstep {
-    size_t n;
-    mp_share_option *options; /* bytes: the peak of the pair at its best delay. ticks: the total or the longest time of the
-                                 pair, according to the goal */
-    size_t (*pairs)[2];       /* per option: the index of the first job's option and of the second job's option */
-    mp_share_offset *offsets; /* per option */
-} mp_share_lockstep;
-
-/* Combines two jobs in lock-step. Tries all pairs of their options, each with its best delay, and drops a pair if another
- * pair has fewer bytes and ticks. If the training steps differ in length, the job with the shorter step waits at its end for
- * the other job. profiles[j][k] is the profile of option k of jobs[j]. On MP_OK release *out with mp_share_lockstep_free.
- * Errors as mp_share_offset_of. */
-mp_status mp_share_lockstep_of(const mp_share_job jobs[2], const mp_share_profile *const profiles[2], mp_share_goal goal,
-                               mp_share_lockstep *out, mp_error *err);
-/* Like mp_share_lockstep_of, but the jobs contain lower bounds instead of options. While one job is at the peak of its
- * bound, the other job holds at least its static bytes. */
-mp_status mp_share_lockstep_bound(const mp_share_job jobs[2], mp_share_goal goal, mp_share_lockstep *out, mp_error *err);
-void mp_share_lockstep_free(mp_share_lockstep *lockstep); /* a zeroed struct is allowed */
-
-/* Finds the fastest pair of plans that fits in capacity_bytes with one common arena. Candidates are the options of *lockstep
- * whose live bytes fit. If the arena of a candidate exceeds the capacity, the option is removed from *lockstep. The bytes of
- * the resulting pair are updated to include its arena, and *out receives the offsets. If no pair fits, *out has no places,
- * and *lockstep keeps only the pair with the fewest bytes, including its arena. plans[j] are the plans that belong to the
- * options of job j. On MP_OK release *out with mp_arena_pair_free. Cost and errors as mp_arena_layout_pair for each pair
- * tried. */
-mp_status mp_share_lockstep_place(const mp_graph *const graphs[2], const mp_share_plans *const plans[2], double unit_seconds,
-                                  int64_t capacity_bytes, mp_share_lockstep *lockstep, mp_arena_pair *out, mp_error *err);

@@ -267,7 +267,7 @@ void mp_share_split_free(mp_share_split *split)
 
 const char *mp_share_way_name(mp_share_way way)
 {
-    static const char *const names[MP_N_SHARE_WAYS] = {"beside", "turns", "lockstep"};
+    static const char *const names[MP_N_SHARE_WAYS] = {"beside", "turns"};
     return names[way];
 }
 

@@ -57,15 +57,6 @@ static mp_status arena_layout_tier(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, layout, mp_arena_layout_tier(w->graph, w->plan, MP_TIER_DEVICE, 64, &layout, err), mp_free(layout.places));
 }
 
-static mp_status arena_layout_pair(public_world *w, mp_error *err)
-{
-    int64_t starts[64] = {0};
-    for (size_t t = 0; t < w->plan->n_steps; t++) starts[t + 1] = starts[t] + 1;
-    const mp_arena_half half = {w->graph, w->plan, starts}, halves[] = {half, half};
-    mp_arena_pair pair;
-    PUBLIC_OUTPUT(w, pair, mp_arena_layout_pair(halves, 70, 2, 0, &pair, err), mp_arena_pair_free(&pair));
-}
-
 static mp_status arena_bound(public_world *w, mp_error *err)
 {
     int64_t bytes;
@@ -454,7 +445,6 @@ const public_call public_graphs[] = {{"mp_arena_layout", arena_layout},
                                      {"mp_arena_pack", arena_pack},
                                      {"mp_arena_bound", arena_bound},
                                      {"mp_arena_layout_tier", arena_layout_tier},
-                                     {"mp_arena_layout_pair", arena_layout_pair},
                                      {"mp_solve", solve},
                                      {"mp_solve_with_arena", solve_with_arena},
                                      {"mp_smallest_plan", smallest_plan},

@@ -243,62 +243,6 @@ static mp_share_plans_request share_request_of(const public_world *w)
     return (mp_share_plans_request){.graph = w->graph, .solver = "segments", .n_budgets = 2, .moves = 5};
 }
 
-static mp_status share_profile_of(public_world *w, mp_error *err)
-{
-    mp_share_profile profile;
-    PUBLIC_OUTPUT(w, profile, mp_share_profile_of(w->graph, w->plan, 0, &profile, err), mp_share_profile_free(&profile));
-}
-
-static mp_status share_offset_of(public_world *w, mp_error *err)
-{
-    mp_share_level levels[] = {{1, 2}, {2, 1}};
-    const mp_share_profile profile = {.levels = levels, .n = 2};
-    mp_share_offset offset;
-    PUBLIC_OUTPUT(w, offset, mp_share_offset_of(&profile, &profile, &offset, err), PUBLIC_NOTHING);
-}
-
-/* Runs two jobs in lockstep, by their profiles or by their bytes. */
-static mp_status locked(public_world *w, bool bounds, mp_error *err)
-{
-    mp_share_level levels[] = {{1, 2}, {2, 1}};
-    const mp_share_profile profile = {.levels = levels, .n = 2}, *const profiles[] = {&profile, &profile};
-    const mp_share_option option = {2, 3};
-    const mp_share_job jobs[] = {{.options = &option, .n = 1}, {.options = &option, .n = 1}};
-    mp_share_lockstep lockstep;
-    mp_status st;
-    public_mark(&lockstep, sizeof lockstep);
-    if (bounds)
-        PUBLIC_LIMITED(w, st, mp_share_lockstep_bound(jobs, MP_SHARE_TOTAL, &lockstep, err));
-    else
-        PUBLIC_LIMITED(w, st, mp_share_lockstep_of(jobs, profiles, MP_SHARE_LONGEST, &lockstep, err));
-    if (st != MP_OK) public_is_marked(&lockstep, sizeof lockstep);
-    if (st == MP_OK) mp_share_lockstep_free(&lockstep);
-    return st;
-}
-
-static mp_status share_lockstep_of(public_world *w, mp_error *err)
-{
-    return locked(w, false, err);
-}
-
-static mp_status share_lockstep_bound(public_world *w, mp_error *err)
-{
-    return locked(w, true, err);
-}
-
-static mp_status share_lockstep_place(public_world *w, mp_error *err)
-{
-    mp_plan *plans[] = {w->plan};
-    mp_share_option option = {w->plan->peak_bytes, 3};
-    size_t one[1][2] = {{0, 0}};
-    mp_share_offset offset = {.ticks = 1};
-    mp_share_lockstep lockstep = {.n = 1, .options = &option, .pairs = one, .offsets = &offset};
-    const mp_share_plans found = {.n = 1, .plans = plans}, *const both[] = {&found, &found};
-    const mp_graph *const graphs[] = {w->graph, w->graph};
-    mp_arena_pair pair;
-    PUBLIC_OUTPUT(w, pair, mp_share_lockstep_place(graphs, both, 0, 1 << 20, &lockstep, &pair, err), mp_arena_pair_free(&pair));
-}
-
 static mp_status share_plans_of(public_world *w, mp_error *err)
 {
     const mp_share_plans_request request = share_request_of(w);
@@ -459,11 +403,6 @@ const public_call public_models[] = {{"mp_communicator_open", communicator_open}
                                      {"mp_communicator_agree", communicator_agree},
                                      {"mp_model_simplify", simplify},
                                      {"mp_share_split_of", share_split_of},
-                                     {"mp_share_profile_of", share_profile_of},
-                                     {"mp_share_offset_of", share_offset_of},
-                                     {"mp_share_lockstep_of", share_lockstep_of},
-                                     {"mp_share_lockstep_bound", share_lockstep_bound},
-                                     {"mp_share_lockstep_place", share_lockstep_place},
                                      {"mp_share_plans_of", share_plans_of},
                                      {"mp_share_plans_keep_all", share_plans_keep_all},
                                      {"mp_share_plans_more", share_plans_more},

@@ -192,13 +192,10 @@
     X(mp_answer_free(&answer))                                                                           \
     X(mp_summary_free(&summary))                                                                         \
     X(mp_sweep_free(&sweep))                                                                             \
-    X(mp_arena_pair_free(&(mp_arena_pair){0}))                                                           \
     X(mp_share_split_free(&split))                                                                       \
     X(mp_share_plans_free(&plans))                                                                       \
     X(mp_report_free(&report))                                                                           \
     X(mp_turns_free(&turns))                                                                             \
-    X(mp_share_profile_free(&profile))                                                                   \
-    X(mp_share_lockstep_free(&lockstep))                                                                 \
     X(mp_pack_table_free(&table))                                                                        \
     X(mp_feed_free(t.feed))                                                                              \
     X(mp_parameter_source_free(t.source))                                                                \
@@ -260,8 +257,6 @@ void public_call_without(public_world *w)
     mp_sweep sweep;
     mp_share_split split = {0};
     mp_turns turns = {0};
-    mp_share_profile profile = {0};
-    mp_share_lockstep lockstep = {0};
     mp_share_plans plans = {0};
     mp_report report;
     mp_pack_table table;

@@ -2,11 +2,6 @@
 small='--memory 26MiB --reserve 1MiB --effort quick --rules memplan'
 try share share mlp.onnx fashion_cnn.onnx --batch 64 $small
 try share_turns share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode turns
-try share_lockstep share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode lockstep
-try share_lockstep_longest share fashion_cnn.onnx fashion_cnn.onnx --batch 64 --memory 40MiB --reserve 1MiB --effort quick --mode lockstep --goal longest
-try share_lockstep_three share chain.json chain.json chain.json --memory 1KiB --mode lockstep
-try share_lockstep_steps share chain.json chain.json --memory 1KiB --mode lockstep --steps 1,2
-try share_lockstep_refused share chain.json chain.json --memory 0.4KiB --mode lockstep -q
 # nothing is searched for where everything fits: this took over a minute
 holds share_does_not_search_where_all_fits sh -c "
     timeout 20 '$memplan' share gpt2 bert-base --batch 4 --memory 80GiB --json > fits.json && python3 -c \"
@@ -28,24 +23,20 @@ holds share_agrees_with_plan sh -c "
     python3 -c \"import json; way = json.load(open('split.json'))['ways'][0]; print(*way['budgets'])\" > budgets.txt
     read a b < budgets.txt
     '$memplan' plan mlp.onnx --batch 64 --budget \$a -q && '$memplan' plan fashion_cnn.onnx --batch 64 --budget \$b -q"
-# -o: a plan of each job that check takes, with its part of the card; in lock-step both lie in one arena
+# -o: a plan of each job that check takes, with its part of the card
 holds share_writes_plans sh -c "
-    for mode in beside turns lockstep; do
+    for mode in beside turns; do
         '$memplan' share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode \$mode -o \$mode.json --json > \$mode.answer &&
         '$memplan' check mlp.onnx \$mode.job1.json && '$memplan' check fashion_cnn.onnx \$mode.job2.json || exit 1
     done
     python3 -c \"
 import json
 read = lambda name: json.load(open(name))
-for mode, place in (('beside', 0), ('turns', 1), ('lockstep', 2)):
+for mode, place in (('beside', 0), ('turns', 1)):
     way, plans = read(mode + '.answer')['ways'][place], [read(f'{mode}.job{job}.json') for job in (1, 2)]
     needs = [plan['static_bytes'] + plan['arena_bytes'] for plan in plans]
     assert all(need <= plan['budget_bytes'] for need, plan in zip(needs, plans))
-    if mode == 'lockstep':
-        assert max(plan['arena_bytes'] for plan in plans) == way['arena_bytes'] < sum(need for need in needs), way
-        assert way['bytes'] == way['arena_bytes'] + sum(plan['static_bytes'] for plan in plans) <= way['capacity_bytes'], way
-    else:
-        assert needs == way['budgets'], (needs, way)\""
+    assert needs == way['budgets'], (needs, way)\""
 try share_output_standard share mlp.onnx fashion_cnn.onnx --batch 64 $small -o -
 try share_usage_one share mlp.onnx
 try share_usage_steps share mlp.onnx mlp.onnx --steps 1,0
