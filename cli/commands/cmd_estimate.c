@@ -237,6 +237,15 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
 }
 
 /* With -v: prints where the numbers of the answer come from, such as the rules and measured costs. */
+/* Prints the passes from the model to the graph, in execution order. */
+static void print_passes(const mp_workload *w)
+{
+    const char *const *passes = mp_workload_passes(w);
+    const char *list = *passes;
+    for (size_t k = 1; list && passes[k]; k++) list = mp_text("%s, %s", list, passes[k]);
+    if (list) screen_text(2, "Passes: %s.", list);
+}
+
 static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
     if (e->workload.model) report_roles(e->workload.model, &o->model);
@@ -247,6 +256,7 @@ static mp_status print_details(const options *o, const estimate *e, mp_error *er
         print("Sequences cut into chunks: %d recurrent layer%s, %d chunks (--chunk-steps)\n", cut->n_layers,
               cut->n_layers == 1 ? "" : "s", cut->n_chunks);
     report_attention_form(&e->workload.details->attention);
+    print_passes(&e->workload);
     return MP_OK;
 }
 

@@ -183,16 +183,16 @@ mp_status mp_pipeline_smallest_budget(const char *path, const mp_workload_option
     MP_CHECK(mp_workload_pipeline(o, &x.shape, err));
     const int64_t most =
         round_up(peak_bytes + peak_bytes / 2); /* the smallest plan, with its arena, may exceed keep-all's peak */
-    *bytes = most;
-    MP_CHECK(bisect(&x, &fullest, bytes, err));
-    for (int k = 0; k < LOWER && !x.is_stopped && *bytes < most; k++) {
-        const int64_t lower = *bytes - *bytes / STEP;
+    int64_t found = most;
+    MP_CHECK(bisect(&x, &fullest, &found, err));
+    for (int k = 0; k < LOWER && !x.is_stopped && found < most; k++) {
+        const int64_t lower = found - found / STEP;
         bool fits;
         if (request->time_limit > 0) break; /* the time is for the plans of all ranks */
         MP_CHECK(plan_all(&x, fullest, lower, &fits, err));
         if (!fits) break;
-        *bytes = lower;
+        found = lower;
     }
-    *bytes = x.is_stopped || *bytes == most ? -1 : *bytes;
+    *bytes = x.is_stopped || found == most ? -1 : found;
     return MP_OK;
 }

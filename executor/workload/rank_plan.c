@@ -260,7 +260,6 @@ mp_status mp_workload_plan(mp_workload *w, const mp_request *request, bool with_
     MP_CLEARED_BY(rank_search_clear) rank_search x = {0};
     const mp_step *steps;
     const mp_timeline *keep_all;
-    *out = NULL;
     if (!w->rank.shape.n_ranks) return plan_alone(w, request, with_offsets, out, err);
     MP_CHECK(mp_problem_keep_all(w->problem, &steps, &keep_all, err));
     MP_CHECK(start(&x, w, request, with_offsets, err));
@@ -275,7 +274,9 @@ mp_status mp_workload_plan(mp_workload *w, const mp_request *request, bool with_
         MP_CHECK(remember(&x, plan, err));
     }
     MP_CHECK(search(&x, &rank, err));
-    return x.best ? take_best(&x, out, err) : MP_OK;
+    if (x.best) return take_best(&x, out, err);
+    *out = NULL;
+    return MP_OK;
 }
 
 mp_status mp_workload_smallest(mp_workload *w, const mp_request *request, bool with_offsets, int64_t *bytes, mp_error *err)

@@ -156,6 +156,14 @@ static mp_status load_stage_program(public_world *w, mp_error *err)
 
 /* ---- plans ---- */
 
+static mp_status pipeline_smallest_budget(public_world *w, mp_error *err)
+{
+    const mp_workload_options o = of_stage();
+    const mp_request request = {.solver = "segments", .moves = 5};
+    int64_t bytes;
+    PUBLIC_OUTPUT(w, bytes, mp_pipeline_smallest_budget("gpt2", &o, &request, false, 1 << 20, &bytes, err), PUBLIC_NOTHING);
+}
+
 /* Writes keep-all of a workload as a plan file. */
 static void write_plan(const public_world *w, const char *path, const mp_workload_options *o)
 {
@@ -210,6 +218,35 @@ static mp_workload stage_with_plan(void)
     MUST(mp_problem_keep_all(workload.problem, &steps, &keep_all, NULL));
     MUST(mp_plan_new(workload.graph, "test", steps, workload.graph->n_nodes, &workload.plan, NULL));
     return workload;
+}
+
+static const mp_request quick = {.budget_bytes = 1 << 20, .solver = "segments", .moves = 5};
+
+static mp_status plan_workload(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    const mp_workload_options o = of_stage();
+    mp_plan *plan;
+    MUST(mp_workload_load("gpt2", &o, &workload, NULL));
+    PUBLIC_OUTPUT(w, plan, mp_workload_plan(&workload, &quick, true, &plan, err), mp_plan_free(plan));
+}
+
+static mp_status smallest(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    const mp_workload_options o = of_stage();
+    int64_t bytes;
+    MUST(mp_workload_load("gpt2", &o, &workload, NULL));
+    PUBLIC_OUTPUT(w, bytes, mp_workload_smallest(&workload, &quick, false, &bytes, err), PUBLIC_NOTHING);
+}
+
+static mp_status floor_of_workload(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    const mp_workload_options o = of_stage();
+    int64_t bytes;
+    MUST(mp_workload_load("gpt2", &o, &workload, NULL));
+    PUBLIC_OUTPUT(w, bytes, mp_workload_floor(&workload, &bytes, err), PUBLIC_NOTHING);
 }
 
 static mp_status checkpoints(public_world *w, mp_error *err)
@@ -291,6 +328,10 @@ const public_call public_workloads[] = {{"mp_workload_load", load},
                                         {"mp_workload_load, program of pp", load_stage_program},
                                         {"mp_workload_load_as_planned", load_as_planned},
                                         {"mp_workload_load_with_plan", load_with_plan},
+                                        {"mp_pipeline_smallest_budget", pipeline_smallest_budget},
+                                        {"mp_workload_plan", plan_workload},
+                                        {"mp_workload_smallest", smallest},
+                                        {"mp_workload_floor", floor_of_workload},
                                         {"mp_workload_checkpoints", checkpoints},
                                         {"mp_workload_agree", agree},
                                         {"mp_workload_agree_on_data", agree_on_data},
