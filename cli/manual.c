@@ -22,16 +22,62 @@
     "Graphviz's "                                                                                                            \
     "DOT (.dot, .gv). PLAN is a file that `memplan plan -o` wrote."
 
-/* True for options that shape the training graph. All commands with a model accept them, so the reference describes them once
- * for all commands. */
+/* True for options about the model: they shape the training graph, or every command with a model accepts them. The reference
+ * describes them once for all commands. */
 static bool is_shared(const mp_option_row *row)
 {
-    return row->key != NULL;
+    return row->key || row->commands == option_rows[OPT_DIM].commands;
 }
 
 static bool has_page(const command *c)
 {
     return c->max_operands >= 0;
+}
+
+/* The sections of the page of commands. An option is described in the section of each command that accepts it, or once at the
+ * end of the page. */
+typedef enum section { OF_COMMAND, OF_MODEL, OF_SEVERAL } section;
+
+static section section_of(const mp_option_row *row)
+{
+    if (is_shared(row)) return OF_MODEL;
+    switch (row - option_rows) {
+    case OPT_BUDGET:
+    case OPT_RESERVE:
+    case OPT_SOLVER:
+    case OPT_SEED:
+    case OPT_MOVES:
+    case OPT_TIME_LIMIT:
+    case OPT_EFFORT:
+    case OPT_KEEP_ORDER:
+    case OPT_SECOND_STREAM:
+    case OPT_PLAN:
+    case OPT_PICTURE:
+    case OPT_FORMAT:
+    case OPT_OUT:
+    case OPT_LIST:
+    case OPT_QUIET:
+    case OPT_VERBOSE:
+    case OPT_NO_PROGRESS:
+    case OPT_COLOR:
+    case OPT_JSON:
+        return OF_SEVERAL;
+    default:
+        return OF_COMMAND;
+    }
+}
+
+/* True for commands that read a model and accept the options about it. */
+static bool has_model(const command *c)
+{
+    return help_takes(c, &option_rows[OPT_DIM]);
+}
+
+static bool has_shared(const command *c)
+{
+    bool any = false;
+    for (int k = 0; k < N_OPTIONS; k++) any |= section_of(&option_rows[k]) == OF_SEVERAL && help_takes(c, &option_rows[k]);
+    return any;
 }
 
 /* ---- Markdown ---- */
@@ -43,19 +89,33 @@ static void escaped(FILE *to, const char *text)
     for (; *text; text++) fprintf(to, strchr("*<_[", *text) ? "\\%c" : "%c", *text);
 }
 
+/* For an option described once for all commands: prints which commands accept it, or which do not if these are fewer. Commands
+ * without a model do not count for options about the model, and commands without --mesh not for options of a mesh. */
+static void print_commands(FILE *to, const mp_option_row *row)
+{
+    const section which = section_of(row);
+    const bool of_mesh = !strncmp(row->help, "with --mesh", strlen("with --mesh"));
+    size_t n = 0;
+    for (int takes = which == OF_SEVERAL && row != &option_rows[OPT_JSON], k = 0; which != OF_COMMAND && k < N_COMMANDS; k++) {
+        const command *c = &commands[k];
+        if (!has_page(c) || help_takes(c, row) != takes) continue;
+        if (which == OF_MODEL && !has_model(c)) continue;
+        if (of_mesh && !help_takes(c, &option_rows[OPT_MESH])) continue;
+        fprintf(to, "%s`%s`", n++ ? ", " : takes ? "; for " : "; not for ", c->name);
+    }
+}
+
 /* Prints one option as a list item. Returns false if out of memory. */
 static bool markdown_option(const mp_option_row *row)
 {
     char *text = NULL;
-    size_t size, n = 0;
+    size_t size;
     FILE *to = open_memstream(&text, &size);
     if (!to) return false;
     fprintf(to, "* `%s%s%s%s`: ", option_dashes(row), row->name, row->argument ? " " : "", row->argument ? row->argument : "");
     escaped(to, row->help);
     fputs(help_choices(row, "`"), to);
-    for (size_t k = 0; is_shared(row) && k < N_COMMANDS; k++)
-        if (help_takes(&commands[k], &option_rows[OPT_DIM]) && !help_takes(&commands[k], row))
-            fprintf(to, "%s`%s`", n++ ? ", " : "; not for ", commands[k].name);
+    print_commands(to, row);
     fputs(row->for_experiments ? " (for experiments)" : "", to);
     bool ok = !fclose(to);
     if (ok) help_wrap(stdout, text, 2, 0, COLUMNS);
@@ -63,15 +123,15 @@ static bool markdown_option(const mp_option_row *row)
     return ok;
 }
 
-/* Prints the options that only command c accepts, or with c NULL the options that many commands accept. Options for experiments
- * are printed last. */
-static bool markdown_options(const command *c)
+/* Prints the options of a section: of command c, or with c NULL of all commands. Options for experiments are printed last. */
+static bool markdown_options(const command *c, section which)
 {
     bool ok = true, any = false;
     for (int last = 0; last < 2; last++)
         for (int k = 0; ok && k < N_OPTIONS; k++) {
             const mp_option_row *row = &option_rows[k];
-            if (k == OPT_HELP || row->for_experiments != last || is_shared(row) != !c || (c && !help_takes(c, row))) continue;
+            if (k == OPT_HELP || row->for_experiments != last || (c && !help_takes(c, row))) continue;
+            if (section_of(row) != which) continue;
             any = true;
             ok = markdown_option(row);
         }
@@ -79,13 +139,21 @@ static bool markdown_options(const command *c)
     return ok;
 }
 
+/* False for commands that the table of commands describes completely: without operands and options of their own. */
+static bool has_section(const command *c)
+{
+    return has_page(c) && (c->max_operands > 0 || strchr(c->example, '-'));
+}
+
 static bool markdown_command(const command *c)
 {
     bool options = help_takes(c, &option_rows[OPT_HELP]) && c->max_operands != 0;
     printf("## %s\n\n    memplan %s%s%s%s\n\n%c%s.\n\n", c->name, c->name, *c->operands ? " " : "", c->operands,
            options ? " [OPTION...]" : "", toupper((unsigned char)*c->summary), c->summary + 1);
-    bool ok = markdown_options(c);
-    if (help_takes(c, &option_rows[OPT_DIM])) puts("Also the [options about the model](#options-about-the-model).\n");
+    bool ok = markdown_options(c, OF_COMMAND);
+    const char *model = has_model(c) ? "[options about the model](#options-about-the-model)" : "";
+    const char *several = has_shared(c) ? "[shared options](#options-of-several-commands)" : "";
+    if (*model || *several) printf("See also %s%s%s.\n\n", model, *model && *several ? ", " : "", several);
     printf("Example: `%s`\n\n", c->example);
     return ok;
 }
@@ -93,24 +161,36 @@ static bool markdown_command(const command *c)
 static bool markdown(void)
 {
     puts("# Commands\n\n"
-         "Made by `make docs` from the tables of commands and options; `man memplan-plan`, say, has the same after\n"
-         "`make install`, and `memplan help plan` without it.\n\n"
+         "For users of the command line. `make docs` makes this page from the tables of commands and options. After\n"
+         "`make install`, manual pages such as `man memplan-plan` have the same text. `memplan help plan` needs no "
+         "installation.\n\n"
          "| command | what it does |\n|---|---|");
     for (size_t k = 0; k < N_COMMANDS; k++)
-        if (has_page(&commands[k])) printf("| [`%s`](#%s) | %s |\n", commands[k].name, commands[k].name, commands[k].summary);
-    puts("\nMODEL is an ONNX file, the name of a known network (`memplan models`), or a training graph: one that `memplan\n"
-         "graph` wrote (its name ends in `.json`), or one in Graphviz's DOT (`.dot`, `.gv`; see [formats](formats.md)). "
-         "Answers go\n"
-         "to standard output, everything else to standard error, as `memplan: FILE:LINE:COL: sentence`. Every command takes\n"
-         "`--help`.\n\n"
-         "Exit status: 0, done; 1, the answer is no (the budget cannot be met, the plan does not hold), or the system failed\n"
-         "(memory, disk); 2, bad usage or bad input; 3, the answer is not known (no plan was found, and it is not proved that\n"
-         "there is none); 130, stopped by Ctrl-C before there was an answer, 143, by SIGTERM.\n");
+        if (has_section(&commands[k]))
+            printf("| [`%s`](#%s) | %s |\n", commands[k].name, commands[k].name, commands[k].summary);
+        else if (has_page(&commands[k]))
+            printf("| `%s` | %s |\n", commands[k].name, commands[k].summary);
+    puts(
+        "\nMODEL is an ONNX file, the name of a known network (`memplan models`), or a file with a training graph. A graph "
+        "file is\n"
+        "in JSON (`.json`, written by `memplan graph`) or in Graphviz's DOT (`.dot`, `.gv`; see [formats](formats.md)). "
+        "Answers\n"
+        "go to standard output, everything else to standard error, as `memplan: FILE:LINE:COL: sentence`. Every command takes\n"
+        "`--help`.\n\n"
+        "| exit status | meaning |\n|---|---|\n"
+        "| 0 | done |\n"
+        "| 1 | the answer is no (no plan can fit the budget, the plan does not hold), or the system failed (memory, disk) |\n"
+        "| 2 | wrong usage or wrong input |\n"
+        "| 3 | the answer is unknown: no plan was found, without a proof that there is none |\n"
+        "| 130, 143 | stopped by Ctrl-C or by SIGTERM before there was an answer |\n");
     bool ok = true;
     for (size_t k = 0; ok && k < N_COMMANDS; k++)
-        if (has_page(&commands[k])) ok = markdown_command(&commands[k]);
+        if (has_section(&commands[k])) ok = markdown_command(&commands[k]);
     puts("## Options about the model\n");
-    return ok && markdown_options(NULL);
+    ok = ok && markdown_options(NULL, OF_MODEL);
+    puts("## Options of several commands\n");
+    ok = ok && markdown_options(NULL, OF_SEVERAL);
+    return ok;
 }
 
 /* ---- the JSON schema of the `options` object in graph and plan files ---- */

@@ -19,7 +19,7 @@ FOLDERS = {"planner": "tests/bench/tables", "pytorch": "python/bench/tables"}
 HEAD = """# Scorecard
 
 For developers and for readers who compare memplan with other programs: measured results, one per line. `make docs`
-computes this page from CSV files in `tests/bench/tables` and `python/bench/tables`. `make check` compares them.
+computes this page from CSV files in `tests/bench/tables` and `python/bench/tables`.
 [BENCHMARKS.md](../../BENCHMARKS.md) explains the experiments and shows rows of the tables.
 
 Extra time is in % of a step without recomputation. A gap is the extra time of a plan minus a proved lower bound on it.

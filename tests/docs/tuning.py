@@ -20,11 +20,12 @@ The constants trade the quality of plans and bounds for time and memory. A large
 longer, unless its text says otherwise. Every value yields plans that pass the checker. A change can select other
 plans, so it changes golden outputs and the tables of [BENCHMARKS.md](../../BENCHMARKS.md).
 
-N is the value. % means percent of moves. A bracket names the table in `tests/bench/tables` that set the value, and the
-commit whose message has the figures (`git show`). "prototype" is an earlier program. Constants without a bracket were
-never measured alone.
+An entry has the form `NAME=N`: meaning (origin). N is the value. The origin is the table in `tests/bench/tables` that
+set the value, or the commit whose message has the figures (`git show`). Constants without an origin were never measured
+alone. "%" means percent of moves, "part of a step" a fraction of the time of a step of keep-all.
 
-To try a value, change the row, build, and run `make bench`. Runs with `--seed 1`, `2`, ... show the random spread.
+To try a value, change its row in `tuning.def`, build, and run `make bench`. Runs with `--seed 1`, `2`, ... show the
+random spread.
 """
 
 
@@ -42,7 +43,8 @@ def page() -> str:
         for source in re.findall(r"(\w+)\.csv", origin):
             if not (ROOT / f"tests/bench/tables/{source}.csv").exists():
                 raise SystemExit(f"tuning: {TABLE}:{n}: there is no table {source}.csv")
-        text = f"`{name}` = {value}: {meaning}" + (f" ({origin})" if origin else "")
+        measured = ", ".join(source for source in origin.split(", ") if "prototype" not in source)
+        text = f"`{name}={value}`: {meaning}" + (f" ({measured})" if measured else "")
         parts.append("\n".join(textwrap.wrap(text, 118, initial_indent="* ", subsequent_indent="  ", break_on_hyphens=False)))
         parts.append("\n")
     return "".join(parts)

@@ -123,11 +123,14 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def table(habits: Iterable[Habit]) -> str:
-    """The rows as docs/reference/habits.md has them."""
-    lines, group = ["| | habit | | the sentence says |", "|---|---|---|---|"], ""
+    """The tables as docs/reference/habits.md has them: one per group."""
+    lines: list[str] = []
+    group = ""
     for h in sorted(habits, key=lambda h: GROUPS.index(h.group)):
-        lines.append(f"| {h.group if h.group != group else ''} | {h.what} | {h.outcome} | {h.sentence} |")
-        group = h.group
+        if h.group != group:
+            lines += [""] * bool(lines) + [f"| habit ({h.group}) | result |", "|-|-|"]
+            group = h.group
+        lines.append(f"| {h.what} | {h.outcome}" + (f': "{h.sentence}"' if h.sentence else "") + " |")
     return "\n".join(lines) + "\n"
 
 
