@@ -232,7 +232,7 @@ static void draw_levels(const mp_plan *plan, double arena, double budget, mp_can
     if (budget >= 0)
         draw_level(
             canvas, frame, mp_byte_scale_y(scale, budget), MP_COLOR_LIMIT, false, true,
-            (const char *const[]){"budget, less", "always there:", mp_bytes_text(plan->budget_bytes - plan->static_bytes)}, 3);
+            (const char *const[]){"budget less", "static memory:", mp_bytes_text(plan->budget_bytes - plan->static_bytes)}, 3);
 }
 
 mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
@@ -258,7 +258,7 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
     scale = mp_byte_scale_choose(0, fmax(arena, budget), 0, map.low, map.high);
     mp_canvas_text(canvas, frame->left, title_y, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "Address map");
     mp_canvas_text(canvas, frame->left + 108, title_y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED,
-                   mp_text("the arena of %s%s%s, without what is always there: lifetime across, address upwards",
+                   mp_text("the arena of %s%s%s, without static memory: lifetime across, address upwards",
                            mp_bytes_text((int64_t)arena), plan->peak_bytes < 0 ? "" : ", ",
                            plan->peak_bytes < 0 ? "" : mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan))));
     mp_byte_scale_grid(&scale, canvas, frame->left, frame->right);

@@ -106,7 +106,7 @@ static void draw_legend(const picture *p, double y, bool lines)
     for (size_t k = 0; k < p->columns->n; k++) used[MP_LAYER_WORKSPACE] |= p->columns->columns[k].bytes[MP_LAYER_WORKSPACE] > 0;
     for (int k = 0; k < MP_N_LAYERS; k++)
         if (used[k]) draw_key(p, &x, &y, mp_layer_name((mp_layer)k), mp_layer_color((mp_layer)k), false, false);
-    if (p->saves && lines) draw_key(p, &x, &y, "keep everything, on its own clock", MP_COLOR_MUTED, true, true);
+    if (p->saves && lines) draw_key(p, &x, &y, "keep everything, with its own steps", MP_COLOR_MUTED, true, true);
     if (p->charts[MP_TIER_DEVICE].budget_bytes < MP_NO_LIMIT && lines)
         draw_key(p, &x, &y, "budget", MP_COLOR_LIMIT, true, false);
 }
@@ -153,7 +153,7 @@ static mp_status draw_tier(const picture *p, const mp_timeline_chart *chart)
     const mp_frame axis = {.left = LEFT, .right = RIGHT, .low = chart->frame.low - 3};
     const char *name = mp_canvas_shorten(p->columns->graph->tiers[chart->tier], 14, true, 300);
     const char *about =
-        peak ? mp_text("what is live there over the same steps, at most %s", mp_bytes_text(peak)) : "nothing is live there";
+        peak ? mp_text("live bytes over the same steps, at most %s", mp_bytes_text(peak)) : "no live bytes";
     const int64_t budget = p->plan ? p->plan->tiers[chart->tier].budget_bytes : MP_NO_LIMIT;
     if (budget < MP_NO_LIMIT) about = mp_text("%s" DOT "budget %s", about, mp_bytes_text(budget));
     mp_canvas_text(p->canvas, LEFT, chart->frame.high + 4, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, name);

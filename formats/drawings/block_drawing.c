@@ -21,7 +21,7 @@ enum {
 
 static const struct {
     const char *color, *text;
-} fates[MP_N_FATES] = {[MP_FATE_NONE] = {MP_COLOR_STATIC, "always there"},
+} fates[MP_N_FATES] = {[MP_FATE_NONE] = {MP_COLOR_STATIC, "static"},
                        [MP_FATE_FORWARD_ONLY] = {MP_COLOR_FORWARD_ONLY, "forward only"},
                        [MP_FATE_RECOMPUTED] = {MP_COLOR_RECOMPUTED, "recomputed"},
                        [MP_FATE_KEPT] = {MP_COLOR_KEPT, "kept"},

@@ -18,7 +18,7 @@ enum { TOOLTIPS_MAX = 2000 };
 static size_t write_legend(const mp_block_facts *facts, const mp_placement *placed, mp_legend_row *rows)
 {
     static const char *const names[] = {
-        "kept for backward: ", "copied and brought back: ", "made again: ", "forward only: ", "always there"};
+        "kept for backward: ", "copied and brought back: ", "recomputed: ", "forward only: ", "static"};
     size_t n = 0;
     for (size_t k = 0; k < MP_N_FATES; k++) {
         if (!facts->total.bytes[mp_fate_order[k]]) continue;
@@ -27,10 +27,8 @@ static size_t write_legend(const mp_block_facts *facts, const mp_placement *plac
                                  mp_fate_order[k] == MP_FATE_NONE ? "" : mp_bytes_text(facts->total.bytes[mp_fate_order[k]]));
     }
     if (facts->total.n_checkpoints)
-        rows[n++] = (mp_legend_row){.color = MP_COLOR_PAPER,
-                                    .bold = true,
-                                    .text = mp_text("its output is a checkpoint (%zu: those to set and those kept as ever)",
-                                                    facts->total.n_checkpoints)};
+        rows[n++] = (mp_legend_row){
+            .color = MP_COLOR_PAPER, .bold = true, .text = mp_text("output is a checkpoint (%zu)", facts->total.n_checkpoints)};
     for (size_t k = 0; k < placed->n_wires; k++) {
         if (placed->wires[k].end != MP_WIRE_TRUNK) continue;
         rows[n++] =

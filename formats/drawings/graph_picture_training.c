@@ -390,10 +390,10 @@ static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_requ
         {{.color = MP_COLOR_KEPT, .text = "kept for backward"}, false},
         {{.color = MP_COLOR_FORWARD_ONLY, .text = "dropped at its last use"}, false},
         {{.color = MP_COLOR_GRADIENT, .text = "backward: gradients"}, false},
-        {{.color = MP_COLOR_STATIC, .text = "always there"}, false},
+        {{.color = MP_COLOR_STATIC, .text = "static"}, false},
         {{.color = MP_COLOR_COPIED, .text = "copied and brought back"}, !planned || !planned->bytes[MP_FATE_COPIED]},
-        {{.color = MP_COLOR_RECOMPUTED, .text = "computed again"}, !planned || !panels[2].present[AGAIN]},
-        {{.color = MP_COLOR_PAPER, .bold = true, .text = "its output is a checkpoint"}, !planned || !planned->n_checkpoints}};
+        {{.color = MP_COLOR_RECOMPUTED, .text = "recomputed"}, !planned || !panels[2].present[AGAIN]},
+        {{.color = MP_COLOR_PAPER, .bold = true, .text = "output is a checkpoint"}, !planned || !planned->n_checkpoints}};
     mp_legend_row legend[sizeof all / sizeof *all];
     size_t n_legend = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)

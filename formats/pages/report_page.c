@@ -262,11 +262,11 @@ static void put_summary(mp_text_builder *out, const mp_report_request *request, 
     if (request->plan) put_tile(out, mp_bytes_text(c->keep_all->peak_bytes), "peak with everything kept");
     if (request->plan && request->plan->budget_bytes < MP_NO_LIMIT)
         put_tile(out, mp_bytes_text(request->plan->budget_bytes), "budget");
-    put_tile(out, mp_bytes_text(c->timeline->static_bytes), "always there: parameters, optimizer, batch");
-    put_tile(out, mp_bytes_text(request->floor_bytes), "floor: no order of steps takes less");
+    put_tile(out, mp_bytes_text(c->timeline->static_bytes), "static: parameters, optimizer, batch");
+    put_tile(out, mp_bytes_text(request->floor_bytes), "floor: no schedule needs less");
     if (request->plan && c->plain_ticks > 0) {
         put_tile(out, mp_text("%+.1f %%", 100 * ((double)c->timeline->ticks / (double)c->plain_ticks - 1)), "extra time");
-        put_tile(out, mp_text("%zu", c->n_activity[MP_ACTIVITY_RECOMPUTE]), "operators run again");
+        put_tile(out, mp_text("%zu", c->n_activity[MP_ACTIVITY_RECOMPUTE]), "recomputed operators");
         put_tile(out, mp_text("%zu", request->plan->n_checkpoints), "checkpoints");
     }
     for (size_t m = MP_TIER_DEVICE + 1; m < c->graph->n_tiers; m++) {
@@ -278,9 +278,23 @@ static void put_summary(mp_text_builder *out, const mp_report_request *request, 
     mp_text_put(out, "</div>\n");
 }
 
+/* The columns of bytes in the table of modules. The column of copies is shown only if the plan has copies. */
+static const struct {
+    mp_fate fate;
+    const char *title;
+} columns[] = {{MP_FATE_KEPT, "kept"},
+               {MP_FATE_COPIED, "copied"},
+               {MP_FATE_RECOMPUTED, "recomputed"},
+               {MP_FATE_FORWARD_ONLY, "forward only"}};
+enum { N_COLUMNS = sizeof columns / sizeof *columns };
+
+static bool has_column(const mp_block_facts *facts, size_t column)
+{
+    return columns[column].fate != MP_FATE_COPIED || facts->total.bytes[MP_FATE_COPIED] > 0;
+}
+
 static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t k)
 {
-    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY};
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
     const double total = (double)mp_block_bytes(fact);
@@ -297,22 +311,26 @@ static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t
     mp_text_put(out, "</td><td>");
     put_html(out, block->subtitle);
     mp_text_put(out, "</td><td><div class=\"share\">");
-    for (size_t i = 0; i < sizeof order / sizeof *order && total > 0; i++)
-        if (fact->bytes[order[i]] > 0)
-            mp_text_format(out, "<i style=\"width:%.2f%%;background:%s\"></i>", 100 * (double)fact->bytes[order[i]] / total,
-                           mp_fate_color(order[i]));
+    for (size_t i = 0; i < N_COLUMNS && total > 0; i++)
+        if (fact->bytes[columns[i].fate] > 0)
+            mp_text_format(out, "<i style=\"width:%.2f%%;background:%s\"></i>",
+                           100 * (double)fact->bytes[columns[i].fate] / total, mp_fate_color(columns[i].fate));
     mp_text_put(out, "</div></td>");
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        mp_text_format(out, "<td class=\"n\">%s</td>", fact->bytes[order[i]] ? mp_bytes_text(fact->bytes[order[i]]) : "");
+    for (size_t i = 0; i < N_COLUMNS; i++)
+        if (has_column(facts, i))
+            mp_text_format(out, "<td class=\"n\">%s</td>",
+                           fact->bytes[columns[i].fate] ? mp_bytes_text(fact->bytes[columns[i].fate]) : "");
     if (facts->plan) mp_text_format(out, "<td class=\"n\">%zu</td>", fact->n_checkpoints);
     mp_text_put(out, "</tr>\n");
 }
 
 static void put_modules(mp_text_builder *out, const mp_block_facts *facts)
 {
-    mp_text_put(out, "<h2>Modules</h2>\n<p>what the forward pass of each produces, and what becomes of it; equal modules in a "
-                     "row are one line</p>\n<div class=\"scroll\"><table id=\"modules\"><tr><th>module</th><th></th><th></th>"
-                     "<th class=\"n\">kept</th><th class=\"n\">made again</th><th class=\"n\">forward only</th>");
+    mp_text_put(out,
+                "<h2>Modules</h2>\n<p>bytes that forward computes in each module; equal consecutive modules share a row</p>\n"
+                "<div class=\"scroll\"><table id=\"modules\"><tr><th>module</th><th></th><th></th>");
+    for (size_t k = 0; k < N_COLUMNS; k++)
+        if (has_column(facts, k)) mp_text_format(out, "<th class=\"n\">%s</th>", columns[k].title);
     mp_text_put(out, facts->plan ? "<th class=\"n\">checkpoints</th></tr>\n" : "</tr>\n");
     for (size_t k = 0; k < facts->blocks->n; k++) put_module(out, facts, k);
     mp_text_put(out, "</table></div>\n");
@@ -321,8 +339,8 @@ static void put_modules(mp_text_builder *out, const mp_block_facts *facts)
 static void put_checkpoints(mp_text_builder *out, const mp_graph *graph, const mp_plan *plan)
 {
     mp_label label;
-    mp_text_put(out, "<h2>Checkpoints</h2>\n<p>tensors of the forward pass that are kept for backward; what else backward "
-                     "needs is made again</p>\n<div class=\"scroll\"><table id=\"checkpoints\">\n");
+    mp_text_put(out, "<h2>Checkpoints</h2>\n<p>forward tensors that are kept for backward; backward recomputes the other "
+                     "tensors that it reads</p>\n<div class=\"scroll\"><table id=\"checkpoints\">\n");
     for (size_t k = 0; k < plan->n_checkpoints; k++) {
         const int s = plan->checkpoints[k];
         mp_text_put(out, "<tr><td class=\"name\">");

@@ -25,7 +25,7 @@ each analyse make "$jobs" analyse
 each faults env FAULTS=all PARTS="inputs faults" tests/cli.sh "$build"
 each kills env -C "$build/tests/cli-work" "$PWD/tests/cli/kills.py" "$(realpath "$build")/memplan" 50
 each rank-copies sh -c "make $jobs SAN=1 CUDA=0 build/san/memplan build/san/memplan_mpi.so &&
-    python3 -B tests/cli/ranks/copied_ranks.py build/san/memplan all"
+    python3 -B tests/cli/ranks/copied_ranks.py build/san/memplan all $logs/rank-copies.md"
 each rank-interrupts env -C "$build/tests/cli-work" python3 -B "$PWD/tests/cli/ranks/interrupts.py" "$(realpath "$build")/memplan" 40
 each fuzz make "$jobs" SECONDS="${SECONDS:-30}" fuzz
 exit $failed

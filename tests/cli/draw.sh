@@ -4,7 +4,7 @@ for ending in svg png pdf dot; do holds "draw_$ending" sh -c "
     cmp once.$ending twice.$ending && test -s once.$ending"; done
 try draw draw mlp.onnx --plan plan.json --depth 1 -o draw.svg
 holds draw_shows_checkpoints_and_colours sh -c "
-    grep -q 'its output is a checkpoint' draw.svg && grep -q '>made again: ' draw.svg && grep -q '>kept for backward: ' draw.svg && grep -q '>up<' draw.svg"
+    grep -q 'output is a checkpoint' draw.svg && grep -q '>recomputed: ' draw.svg && grep -q '>kept for backward: ' draw.svg && grep -q '>up<' draw.svg"
 try draw_training draw mlp.onnx --plan plan.json --training -o training.svg
 holds draw_training_shows_three sh -c "
     grep -q '>forward<' training.svg && grep -q '>forward and backward<' training.svg && grep -q '>as planned<' training.svg &&

@@ -11,7 +11,7 @@ try plan_graph plan chain.json --budget 350 --solver lower-set
 try plan_copies plan copies.json --budget 17 -o copied.json
 try check_copies check copies.json copied.json
 holds copies_are_drawn sh -c "'$memplan' timeline copies.json --plan copied.json -o copied.svg && grep -q '>copy in<' copied.svg && grep -q '>host<' copied.svg &&
-    '$memplan' report copies.json --plan copied.json -o copied.html && '$memplan' draw copies.json -o copies.svg"
+    '$memplan' report copies.json --plan copied.json -o copied.html && grep -q '>copied</th>' copied.html && '$memplan' draw copies.json -o copies.svg"
 holds copies_are_traced sh -c "'$memplan' timeline copies.json --plan copied.json -o trace.json && grep -q 'copy out' trace.json && '$memplan' timeline copies.json -o kept.json &&
     { ! command -v python3 > /dev/null || { python3 -B '$root/tests/cli/trace.py' trace.json copied.json && python3 -B '$root/tests/cli/trace.py' kept.json; }; }"
 try plan_copies_anneal plan copies.json --budget 17 --solver anneal

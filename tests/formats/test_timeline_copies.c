@@ -184,7 +184,7 @@ static void labels_are_readable(const mp_timeline_columns *c, uint64_t seed)
             if (a->left < b->right && b->left < a->right && a->low < b->high && b->low < a->high)
                 fail_msg("seed %d: '%s' covers '%s'", (int)seed, a->text, b->text);
         }
-        tier_panels += !strncmp(a->text, "what is live there", 18);
+        tier_panels += !strncmp(a->text, "live bytes over the", 19);
     }
     full_legends += full && plan->budget_bytes < MP_NO_LIMIT;
     pictures++;

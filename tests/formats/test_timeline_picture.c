@@ -325,7 +325,7 @@ TEST(labels_stand_clear_of_a_break)
     assert_true(find_text(text, ">peak ", &x, &peak));
     assert_true(peak + 19 < low - 2 || peak - 12 > high + 2); /* both lines of text are completely outside the mark */
     assert_true(find_text(text, ">keep everything: ", &x, &all));
-    assert_true(find_text(text, ">keep everything, on its own clock", &x, &legend));
+    assert_true(find_text(text, ">keep everything, with its own steps", &x, &legend));
     const double first = all < peak ? all : peak;
     assert_true(first > legend + 16 && first < legend + 70);
     free(text);

@@ -101,7 +101,7 @@ static void assert_planned_and_drawn(const char *solver)
                                          "forklift: shelve (forward)&#10;a&#10;issued in step ",
                                          "forklift: make (forward)&#10;a&#10;issued in step ",
                                          ">shelf<",
-                                         ">what is live there over the same steps, at most 8 B",
+                                         ">live bytes over the same steps, at most 8 B",
                                          ">peak 8 B at<",
                                          ">9 B<"}; /* next to the line of the shelf's budget */
     assert_says(path, pieces, sizeof pieces / sizeof *pieces);

@@ -68,6 +68,8 @@
   holds(drawn.length === D.curves.filter(each => each.points.length).length, 'a line for each searcher');
   holds(document.querySelectorAll('#curve circle:not(.own)').length === points, 'a dot for each plan');
   holds(!document.querySelector('#curve') || document.querySelectorAll('#curve .own').length === (D.plan_percent === null ? 0 : 1), 'a dot for the plan of the page');
+  const base = Math.max(...[...document.querySelectorAll('#curve line')].map(l => +l.getAttribute('y2')));
+  holds([...document.querySelectorAll('#curve circle')].every(c => +c.getAttribute('cy') <= base + 0.01), 'every plan is within the axes');
   holds(!document.querySelector('#curve') || drawn.length > 0 || D.plan_percent !== null, 'the curve is there');
 
   holds([0, 512, 1024].map(b => tick(b, 512, 1024)).join() === '0.0,0.5,1.0' && tick(1024, 1024, 1024) === '1', 'numbers of an axis have the same decimals');
