@@ -16,7 +16,7 @@ holds draw_files_have_the_heading_as_title sh -c "grep -q '<title>.*: .* instead
 holds draw_heading_names_the_step sh -c "'$memplan' draw gpt2 --batch 8 --dim layers=2 --micro-batches 4 --amp bf16 --mesh pp=2 --rank 1 --device h100 -o named_step.svg &&
     grep -q '<title>gpt2, batch 8, layers 2, pp=2, rank 1, fp32, amp bf16, h100' named_step.svg"
 holds draw_graph_file "$memplan" draw graph.json --plan plan.json -o graph.svg
-holds draw_training_names_no_colour_in_vain sh -c "grep -q '>computed again<' training.svg && ! grep -q '>computed again<' two.svg"
+holds draw_training_names_no_colour_in_vain sh -c "grep -q '>recomputed<' training.svg && ! grep -q '>recomputed<' two.svg"
 # A graph with labels and edges, which Graphviz itself lays out.
 holds draw_dot_is_a_graph sh -c "'$memplan' draw resnet50.onnx --batch 2 -o graph.dot && grep -q 'label=.layer1.0.n12 operators' graph.dot &&
     test \$(grep -c ' -> ' graph.dot) -ge 14 && ! grep -q '_background\|pos=' graph.dot"
