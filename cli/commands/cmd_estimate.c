@@ -43,7 +43,7 @@ typedef struct estimate {
     size_t n_cuts;
     bool has_updates; /* true: --fuse was given */
     update_comparison updates;
-    savings savings;
+    mp_savings savings;
     mp_device_room room; /* memory of the device named by --device; its name is "" if --device was not given */
     mp_other_rules other;
     const options *asked; /* the options of the command */
@@ -94,7 +94,8 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     if (e->has_updates) MP_CHECK(compare_updates(o, &e->updates, err));
     if (!o->output.csv && (!o->talk.quiet || o->talk.json || *e->room.name))
         MP_CHECK(mp_other_rules_of(&o->model, &e->workload, &e->other, err));
-    if (!o->talk.quiet && !o->output.csv) MP_CHECK(savings_find(o, &e->workload, e->timeline->peak_bytes, &e->savings, err));
+    if (!o->talk.quiet && !o->output.csv)
+        MP_CHECK(mp_savings_find(&o->model, &e->workload, e->timeline->peak_bytes, &e->savings, err));
     return MP_OK;
 }
 
@@ -294,7 +295,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->talk.verbose);
     const size_t rows = o->output.top ? (size_t)o->output.top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
     MP_CHECK(report_modules(graph, sum, rows, o->output.sort, err));
-    report_savings(&e->savings, all ? SAVINGS_MAX : *e->room.name ? 4 : 5);
+    report_savings(&e->savings, all ? MP_SAVINGS_MAX : *e->room.name ? 4 : 5);
     if (e->has_updates) print_update_comparison(&e->updates);
     if (o->talk.verbose)
         MP_CHECK(print_details(o, e, err));

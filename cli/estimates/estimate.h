@@ -5,34 +5,16 @@
 #include <jansson.h>
 
 #include "cli/options/options.h"
+#include "executor/workload/savings.h"
 #include "executor/workload/workload.h"
 #include "memplan/summary.h"
 #include "memplan/update_effect.h"
 
-/* ---- savings: memory with other options for the same model. Each is built, and measured with everything kept ---- */
+/* ---- savings: memory with other options for the same model ---- */
 
-enum { SAVINGS_MAX = 7 };
-
-typedef struct saving {
-    char what[64];      /* the option as a user would write it: "--optimizer sgd" */
-    int64_t peak_bytes; /* peak bytes of keep-all with this option */
-    /* ticks of a training step with this option; -1: the time is not comparable, because the step computes other results */
-    int64_t ticks;
-} saving;
-
-typedef struct savings {
-    int64_t peak_bytes, ticks; /* peak bytes and ticks of keep-all with the user's options */
-    size_t n;
-    saving rows[SAVINGS_MAX];
-} savings;
-
-/* Computes the savings of options that the user did not give: updates within backward, SGD without state, bf16, autocast, half
- * the batch, LoRA adapters on the products of attention, and recomputed segments between evenly spread checkpoints. Skips
- * options that are impossible for the model or the device. MP_NOMEM, or a failure to build the graph. */
-mp_status savings_find(const options *o, const mp_workload *s, int64_t peak_bytes, savings *out, mp_error *err);
 /* Prints the largest savings, at most `most` lines. */
-void report_savings(const savings *s, size_t most);
-json_t *savings_json(const savings *s);
+void report_savings(const mp_savings *s, size_t most);
+json_t *savings_json(const mp_savings *s);
 
 /* ---- modes of --fuse: memory if optimizer updates run after, within or before the other nodes ---- */
 

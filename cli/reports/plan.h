@@ -12,6 +12,7 @@
 #include "memplan/floor.h"
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
+#include "planner/plan/checkpoints.h"
 #include "planner/solve/worth.h"
 
 typedef struct outcome {
@@ -121,19 +122,6 @@ void print_bound_explanation(const outcome *out);
 json_t *bound_json(const outcome *out);
 
 /* ---- checkpoints that a user sets by hand in order to follow a plan ---- */
-
-/* The checkpoints that a user sets to follow a plan. Two kinds of forward tensors are checkpoints: tensors from which a
- * recomputation starts, and tensors that are kept for backward although their inputs are recomputed. Other tensors that are
- * kept need no checkpoint, because their neighbours are not recomputed. */
-typedef struct checkpoints_to_set {
-    size_t n_recomputed; /* number of steps of the plan that are recomputations */
-    size_t n, n_beside;  /* number of checkpoints to be set; number of other tensors that are kept for backward */
-    int *storages;       /* the checkpoints to be set, in the order of their production */
-} checkpoints_to_set;
-
-/* Finds the checkpoints of a plan. On MP_OK release with checkpoints_free. MP_NOMEM. O(list lengths of the steps). */
-mp_status checkpoints_find(const mp_graph *graph, const mp_plan *plan, checkpoints_to_set *out, mp_error *err);
-void checkpoints_free(checkpoints_to_set *set);
 
 /* Prints the checkpoints in at most `rows` lines. With --list, prints the names of all checkpoints and of all recomputed
  * operators. */

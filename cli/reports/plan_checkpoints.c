@@ -1,5 +1,4 @@
-/* plan_checkpoints.c - finds the checkpoints that a user must set in order to follow a plan, in one pass over the plan's
- * steps. */
+/* plan_checkpoints.c - prints the checkpoints that a user must set in order to follow a plan. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -8,79 +7,6 @@
 #include "cli/reports/tensor_rows.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
-
-/* Facts about a storage, one bit each. MADE: it was produced. MADE_AGAIN: it was produced again. STARTS: a recomputation starts
- * from it. KEPT: it is kept for backward. BEHIND: it is computed from recomputed storages. */
-enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
-
-/* True if storage s is an activation. A storage that is produced on a channel other than compute is a gathered parameter and no
- * activation. */
-static bool is_activation(const mp_graph *graph, int s)
-{
-    const int producer = graph->producer[s];
-    const mp_kind kind = graph->storages[s].kind;
-    return !mp_storage_is_static(&graph->storages[s]) && graph->storages[s].tier == MP_TIER_DEVICE && kind != MP_KIND_SAVED &&
-           producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD &&
-           graph->nodes[producer].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM;
-}
-
-/* Marks with BEHIND the storages that are computed from a recomputed storage, directly or through storages that are neither
- * kept nor recomputed. */
-static void mark_behind(const mp_graph *graph, unsigned char *seen)
-{
-    for (size_t k = 0; k < graph->n_nodes; k++) {
-        const mp_alternative *a = &graph->nodes[k].alternatives[0];
-        bool behind = false;
-        for (size_t r = 0; r < a->n_reads && !behind; r++) {
-            const unsigned char read = seen[a->reads[r]];
-            behind = read & MADE_AGAIN || (read & BEHIND && !(read & (KEPT | STARTS)));
-        }
-        for (size_t w = 0; w < a->n_writes && behind; w++) seen[a->writes[w]] |= BEHIND;
-    }
-}
-
-mp_status checkpoints_find(const mp_graph *graph, const mp_plan *plan, checkpoints_to_set *out, mp_error *err)
-{
-    MP_OWNED unsigned char *seen = mp_alloc(graph->n_storages, sizeof *seen);
-    MP_CLEARED_BY(checkpoints_free)
-    checkpoints_to_set found = {.storages = mp_alloc(graph->n_storages, sizeof *found.storages)};
-    MP_ENSURE(seen && found.storages, err, MP_NOMEM, "%zu storages", graph->n_storages);
-    for (size_t t = 0; t < plan->n_steps; t++) {
-        const mp_step *step = &plan->steps[t];
-        const mp_node *node = &graph->nodes[step->node];
-        const mp_alternative *a = &node->alternatives[step->alternative];
-        const bool again = plan->recompute && plan->recompute[t] && !a->returns;
-        found.n_recomputed += again;
-        for (size_t k = 0; k < a->n_reads; k++) {
-            unsigned char *s = &seen[a->reads[k]];
-            if (*s & MADE_AGAIN) continue;
-            if (again && *s & MADE) *s |= STARTS;
-            if (node->phase == MP_PHASE_BACKWARD && *s & MADE) *s |= KEPT;
-        }
-        for (size_t k = 0; k < a->n_writes; k++) seen[a->writes[k]] |= again ? MADE | MADE_AGAIN : MADE;
-    }
-    mark_behind(graph, seen);
-    for (size_t k = 0; k < graph->n_nodes; k++) {
-        const mp_alternative *a = &graph->nodes[k].alternatives[0];
-        for (size_t w = 0; w < a->n_writes; w++) {
-            const int s = a->writes[w];
-            if (!is_activation(graph, s) || !(seen[s] & (STARTS | KEPT))) continue;
-            if (seen[s] & (STARTS | BEHIND))
-                found.storages[found.n++] = s;
-            else
-                found.n_beside++;
-        }
-    }
-    *out = found;
-    found = (checkpoints_to_set){0};
-    return MP_OK;
-}
-
-void checkpoints_free(checkpoints_to_set *set)
-{
-    mp_free(set->storages);
-    *set = (checkpoints_to_set){0};
-}
 
 /* With --list: prints the names of the recomputed operators, in the order of their first recomputation. */
 static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, size_t n_runs, mp_error *err)
@@ -106,9 +32,9 @@ static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, siz
 mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t rows, mp_error *err)
 {
     const mp_graph *graph = out->workload->graph;
-    MP_CLEARED_BY(checkpoints_free) checkpoints_to_set set = {0};
+    MP_CLEARED_BY(mp_checkpoints_free) mp_checkpoints_to_set set = {0};
     MP_OWNED const char **names = NULL;
-    MP_CHECK(checkpoints_find(graph, plan, &set, err));
+    MP_CHECK(mp_checkpoints_find(graph, plan, &set, err));
     MP_ENSURE(names = mp_alloc(set.n, sizeof *names), err, MP_NOMEM, "%zu names", set.n);
     for (size_t k = 0; k < set.n; k++) names[k] = mp_plan_checkpoint_name(&graph->storages[set.storages[k]]);
     if (!set.n_recomputed) {
@@ -126,8 +52,8 @@ mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t row
 
 mp_status checkpoints_to_set_json(const mp_graph *graph, const mp_plan *plan, json_t **json, mp_error *err)
 {
-    MP_CLEARED_BY(checkpoints_free) checkpoints_to_set set = {0};
-    MP_CHECK(checkpoints_find(graph, plan, &set, err));
+    MP_CLEARED_BY(mp_checkpoints_free) mp_checkpoints_to_set set = {0};
+    MP_CHECK(mp_checkpoints_find(graph, plan, &set, err));
     json_t *list = json_array();
     for (size_t k = 0; k < set.n; k++)
         mp_json_append(&list, mp_json_text(mp_plan_checkpoint_name(&graph->storages[set.storages[k]])));
