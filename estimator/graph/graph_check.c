@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/graph_check_algorithms.h"
 #include "memplan/timeline.h"
 
 /* Checks whether keep-all can run; if not, whether a dependency cycle is the reason. A storage is available after its
@@ -289,37 +290,6 @@ static mp_status check_alternative(struct checker *c, int node, mp_alternative *
     return MP_OK;
 }
 
-static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
-{
-    return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
-}
-
-/* True if two alternatives have the same reads, writes, adds and in-place pairs. */
-static bool alike(const mp_alternative *a, const mp_alternative *b)
-{
-    return same_list(a->reads, a->n_reads, b->reads, b->n_reads) && same_list(a->writes, a->n_writes, b->writes, b->n_writes) &&
-           same_list(a->adds, a->n_adds, b->adds, b->n_adds) && a->n_in_place == b->n_in_place &&
-           (!a->n_in_place || !memcmp(a->in_place, b->in_place, a->n_in_place * sizeof *a->in_place));
-}
-
-static mp_status check_algorithms(struct checker *c, int i)
-{
-    const mp_node *node = &c->graph->nodes[i];
-    for (size_t k = 0; k < node->n_alternatives; k++) {
-        const mp_alternative *alternative = &node->alternatives[k];
-        if (alternative->returns) continue;
-        MP_ENSURE(!alternative->algorithm == !node->alternatives[0].algorithm, c->err, MP_PARSE,
-                  "%s has alternatives with an algorithm and alternatives without one", mp_node_label(c->graph, i).text);
-        MP_ENSURE(!alternative->algorithm || alike(alternative, &node->alternatives[0]), c->err, MP_PARSE,
-                  "the algorithms of %s may differ in seconds and workspace only", mp_node_label(c->graph, i).text);
-        for (size_t j = 0; alternative->algorithm && j < k; j++)
-            MP_ENSURE(node->alternatives[j].returns || strcmp(alternative->algorithm, node->alternatives[j].algorithm) != 0,
-                      c->err, MP_PARSE, "%s has the algorithm '%s' twice", mp_node_label(c->graph, i).text,
-                      alternative->algorithm);
-    }
-    return MP_OK;
-}
-
 static mp_status check_nodes(struct checker *c)
 {
     mp_graph *graph = c->graph;
@@ -337,7 +307,7 @@ static mp_status check_nodes(struct checker *c)
             MP_CHECK(check_alternative(c, i, &node->alternatives[k], k == 0));
             if (node->alternatives[k].ticks > slowest) slowest = node->alternatives[k].ticks;
         }
-        MP_CHECK(check_algorithms(c, i));
+        MP_CHECK(mp_graph_check_algorithms(graph, i, c->err));
         MP_CHECK(check_optional(c, i));
         for (size_t k = 0; k < node->alternatives[0].n_adds; k++) c->base_adds[node->alternatives[0].adds[k]] = false;
         MP_ENSURE(mp_add(ticks, slowest, &ticks) && ticks <= most_ticks, c->err, MP_PARSE,
