@@ -12,7 +12,7 @@ from torch import fx
 from memplan.errors import NotPlannable
 from memplan.graph.operators import draws, is_mutating
 from memplan.graph.overwriting import fill_with_zeros
-from memplan.graph.sizes import is_number
+from memplan.graph.sizes import has_unknown_sizes, is_number
 from memplan.torch_internals.capture import metadata_of_callers
 from memplan.torch_internals.collectives import IN_PLACE
 from memplan.torch_internals.dispatch import OPERATOR, schema_of
@@ -127,7 +127,11 @@ def order_formulas(graph: fx.Graph) -> None:
 
     * to its first reader, if all its arguments live longer anyway;
     * to the last other reader of its arguments, if its result is smaller than the arguments that nobody reads afterwards.
+
+    A graph with symbolic sizes has no plan and remains unchanged, because a comparison of sizes would fix them.
     """
+    if has_unknown_sizes(graph):
+        return
     fill_with_zeros(graph)
     place = {node: (k, 0) for k, node in enumerate(graph.nodes)}  # ascending in the order of the nodes
     movable = [node for node in graph.nodes if may_move(node)]
