@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/names.h"
+#include "estimator/base/quantities.h"
 
 #define DEVICE(name, title, fp32, tf32, fp16, bf16, bandwidth, launch, memory, reserve, cache, alignment, link) \
     {name,                                                                                                      \
@@ -91,6 +92,51 @@ const mp_link *mp_link_find(const char *name)
     for (size_t k = 0; k < mp_link_count(); k++)
         if (mp_names_are_alike(links[k].name, name)) return &links[k];
     return NULL;
+}
+
+/* Parses a rate such as "24GB/s" into bytes/s. The text has `n` bytes. */
+static bool read_rate(const char *text, size_t n, double *rate)
+{
+    enum { RATE_MAX = 40 };
+    char amount[RATE_MAX];
+    const char *why;
+    int64_t bytes;
+    bool bare;
+    if (n < 3 || n >= sizeof amount || strncmp(text + n - 2, "/s", 2) != 0) return false;
+    memcpy(amount, text, n - 2);
+    amount[n - 2] = '\0';
+    if (!mp_bytes_parse(amount, &bytes, &bare, &why) || bytes <= 0) return false;
+    *rate = (double)bytes;
+    return true;
+}
+
+static bool read_rates(const char *text, mp_link *link)
+{
+    const size_t n = strcspn(text, ",");
+    if (!read_rate(text, n, &link->out_bytes_per_second)) return false;
+    link->in_bytes_per_second = link->out_bytes_per_second;
+    if (!text[n]) return true;
+    const char *in = text + n + 1, *latency = in + strcspn(in, ","), *end;
+    double microseconds;
+    int64_t exact;
+    if (!*latency || !read_rate(in, (size_t)(latency - in), &link->in_bytes_per_second) ||
+        !mp_number_parse(latency + 1, &end, &microseconds, &exact))
+        return false;
+    link->latency_seconds = microseconds / 1e6;
+    link->is_shared = !strcmp(end, "us,turns");
+    return link->latency_seconds < 1e6 && (link->is_shared || !strcmp(end, "us"));
+}
+
+bool mp_link_parse(const char *text, const mp_link *usual, mp_link *out)
+{
+    const mp_device *device = mp_device_find(text);
+    const mp_link *named = mp_link_find(text);
+    mp_link rates = usual ? *usual : links[0];
+    if (!named && !device) device = mp_device_of_card(text);
+    if (device && device->link) named = mp_link_find(device->link);
+    if (!named && !read_rates(text, &rates)) return false;
+    *out = named ? *named : rates;
+    return true;
 }
 
 mp_link mp_link_beyond(const mp_link *near, const mp_link *far)

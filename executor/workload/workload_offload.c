@@ -12,8 +12,6 @@
 #include "formats/base/text.h"
 #include "memplan/training.h"
 
-enum { RATE_MAX = 40 };
-
 /* The tier to which one --offload option copies. */
 typedef struct destination {
     bool is_host;
@@ -22,53 +20,20 @@ typedef struct destination {
     int64_t bytes; /* size limit of the tier in bytes; 0: no limit */
 } destination;
 
-/* Parses a rate such as "24GB/s" and returns bytes/s. The text has `n` bytes. */
-static bool read_rate(const char *text, size_t n, double *rate)
-{
-    char bytes[RATE_MAX];
-    const char *why = NULL;
-    mp_budget b;
-    if (n < 3 || n >= sizeof bytes || strncmp(text + n - 2, "/s", 2) != 0) return false;
-    memcpy(bytes, text, n - 2);
-    bytes[n - 2] = '\0';
-    if (!mp_budget_parse(bytes, &b, &why) || b.kind != MP_BUDGET_BYTES || b.bytes <= 0) return false;
-    *rate = (double)b.bytes;
-    return true;
-}
-
-/* Parses a link: either one rate for both directions, "24GB/s", or the text that 'profile --link' prints,
- * "5.1GB/s,4.9GB/s,12us,turns". */
-static bool read_link(const char *text, mp_link *link)
-{
-    const size_t n = strcspn(text, ",");
-    if (!read_rate(text, n, &link->out_bytes_per_second)) return false;
-    link->in_bytes_per_second = link->out_bytes_per_second;
-    if (!text[n]) return true;
-    const char *in = text + n + 1, *latency = in + strcspn(in, ",");
-    char *end;
-    if (!*latency || !read_rate(in, (size_t)(latency - in), &link->in_bytes_per_second)) return false;
-    link->latency_seconds = strtod(latency + 1, &end) / 1e6;
-    link->is_shared = !strcmp(end, "us,turns");
-    return link->latency_seconds >= 0 && link->latency_seconds < 1e6 && (link->is_shared || !strcmp(end, "us"));
-}
-
 /* Finds the link for the k-th --offload: the k-th --link, or if there is none the usual link of the device. */
 static mp_status find_link(const mp_workload_options *o, size_t k, const char *usual, const mp_own_device *device,
                            destination *out, mp_error *err)
 {
     const char *text = k < o->link.n ? o->link.items[k] : NULL;
-    const mp_link *named = text ? mp_link_find(text) : NULL, *row = named ? named : usual ? mp_link_find(usual) : NULL;
-    out->link =
-        /* a rate in --link states no latency, so the latency is that of the usual link, or else of the first link of the
-         * table */
-        row ? *row : *mp_link_row(0);
+    const mp_link *row = usual ? mp_link_find(usual) : NULL;
+    if (row) out->link = *row;
     MP_ENSURE(row || text, err, MP_INVALID, "--offload: no copy rate is known for %s; state it with --link 24GB/s",
               device->profile.name);
-    MP_ENSURE(!text || named || read_link(text, &out->link), err, MP_INVALID,
+    MP_ENSURE(!text || mp_link_parse(text, row, &out->link), err, MP_INVALID,
               "--link: '%s' is unknown; use a link of 'memplan devices', a rate like 24GB/s, or a rate printed by 'memplan "
               "profile --link'",
               text);
-    out->rate = text && !named && !strchr(text, ',') ? out->link.out_bytes_per_second : 0;
+    out->rate = text && strchr(text, '/') && !strchr(text, ',') ? out->link.out_bytes_per_second : 0;
     return MP_OK;
 }
 

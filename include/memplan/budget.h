@@ -7,6 +7,8 @@
  *     device                       all memory of the device minus its reserve.
  *     auto                         the free memory of the device minus its reserve.
  *
+ * Blanks at the ends, around "+" and before a unit or "%" have no meaning.
+ *
  *     // given: const mp_timeline *keep_all; const mp_plan *smallest; mp_request *request; mp_error *err
  *     mp_budget budget;
  *     const char *why;

@@ -75,8 +75,8 @@ mp_status mp_planning_finish(mp_planning *planning);
 /* Allows plans to offload these n storages of the finished graph to host memory, as mp_graph_offload does, but without a
  * minimum size. Optimizer state in the list moves to the host and is copied to the device only for its update. The bytes of
  * this state no longer count in "static_bytes". Numbers of nodes and storages do not change, and neither does the memory
- * that keep-all requires. `link` is a link or a device of `memplan devices`, or the card name that the driver reports. For a
- * device or card, its link to host memory is used. If bytes_per_second is not 0, it replaces the link's rates. Call once.
+ * that keep-all requires. `link` is a link, a device, the card name that the driver reports, or the rates of a link
+ * (mp_link_parse). If bytes_per_second is not 0, it replaces the link's rates. Call once.
  * MP_INVALID: unknown link or storage, an invalid rate, or a graph that is not finished or already has copies. After
  * MP_NOMEM the handle can only be freed. O(graph + n^2). */
 mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second);
@@ -159,6 +159,19 @@ double mp_planning_roofline(const char *device, const char *dtype, double flops,
 /* Returns the bytes of a device's memory that a training step can use: all memory except the reserve for the card, its
  * driver and libraries. -1: unknown device. O(devices). */
 int64_t mp_planning_room(const char *device);
+
+/* Returns the part of this memory that is reserved for the card, its driver and libraries, in bytes. `device` is a device, or
+ * the card name that the driver reports. -1: unknown device. O(devices). */
+int64_t mp_planning_reserve(const char *device);
+
+/* Parses a budget as users write it (budget.h). Returns its kind: "bytes", "peak" (per cent of keep-all), "min" (the smallest
+ * plan and a part of the way to keep-all), "auto" or "device"; NULL: the text is not a budget. *bytes becomes the bytes of the
+ * budget, given keep-all's peak and the memory of the smallest plan; -1 for "auto" and "device". O(length). */
+const char *mp_planning_budget(const char *text, int64_t keep_all_bytes, int64_t smallest_bytes, int64_t *bytes);
+
+/* Returns the rate in bytes per second of the text of a link with one rate for both directions, such as "24GB/s"; 0: the text
+ * is another link (mp_link_parse), with rates of its own; -1: it is not a link. O(devices). */
+double mp_planning_link_rate(const char *link);
 
 /* Returns the name of the usual network between devices of this type, such as "nvlink4+ib400" (networks.def). NULL: unknown
  * device. */

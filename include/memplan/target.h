@@ -66,6 +66,14 @@ mp_device mp_device_at_tf32(const mp_device *device);
 size_t mp_link_count(void);
 const mp_link *mp_link_row(size_t k); /* k < mp_link_count() */
 const mp_link *mp_link_find(const char *name);
+/* Parses a link as users write it. Returns false for other texts.
+ *
+ * - "pcie4": a link of devices.def. "h100", "NVIDIA A100-SXM4-80GB": the link of this device or card to host memory.
+ * - "24GB/s": this rate in both directions. Latency and sharing are those of `usual`; NULL: of the first link of devices.def.
+ * - "5.1GB/s,4.9GB/s,12us,turns": rates out and in, latency; "turns" if both directions share the rate.
+ *
+ * Rates are bytes as in budget.h, followed by "/s". O(length + devices). */
+bool mp_link_parse(const char *text, const mp_link *usual, mp_link *out);
 /* Returns a link that represents two links in series, such as device to host (`near`) and host to disk (`far`). Its rate per
  * direction is the slower rate; its latency is the sum of both latencies. */
 mp_link mp_link_beyond(const mp_link *near, const mp_link *far);

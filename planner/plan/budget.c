@@ -11,11 +11,18 @@ bool mp_budget_is_of_device(const mp_budget *b)
     return b->kind == MP_BUDGET_FREE || b->kind == MP_BUDGET_DEVICE;
 }
 
-bool mp_budget_parse(const char *text, mp_budget *out, const char **why)
+static const char *skip_blanks(const char *text)
+{
+    return text + strspn(text, " ");
+}
+
+/* Parses a budget without blanks at its ends. */
+static bool read_budget(const char *text, mp_budget *out, const char **why)
 {
     const size_t word = !strncmp(text, "min", 3) ? 3 : !strncmp(text, "floor", 5) ? 5 : 0;
-    const bool above = word && text[word] == '+';
-    const char *number = above ? text + word + 1 : text, *end;
+    const char *plus = skip_blanks(text + word);
+    const bool above = word && *plus == '+';
+    const char *number = above ? skip_blanks(plus + 1) : text, *end;
     size_t length = strlen(number);
     int64_t exact;
     *out = (mp_budget){.kind = !strcmp(text, "auto")     ? MP_BUDGET_FREE
@@ -27,18 +34,35 @@ bool mp_budget_parse(const char *text, mp_budget *out, const char **why)
         if (!above) {
             bool bare = false;
             const bool read = mp_bytes_parse(text, &out->bytes, &bare, why);
-            if (bare) out->bare = text;
+            if (bare) out->bare = text; /* which mp_budget_parse replaces by the caller's text */
             return read;
         }
         *why = "needs a percentage behind it, like min+50%";
         return false;
     }
     out->kind = above ? MP_BUDGET_ABOVE_MIN : MP_BUDGET_OF_PEAK;
-    if (!mp_number_parse(number, &end, &out->percent, &exact) || strcmp(end, "%") || out->percent > 1e6) {
+    if (!mp_number_parse(number, &end, &out->percent, &exact) || strcmp(skip_blanks(end), "%") || out->percent > 1e6) {
         *why = "is not a percentage";
         return false;
     }
     return true;
+}
+
+bool mp_budget_parse(const char *text, mp_budget *out, const char **why)
+{
+    char trimmed[128];
+    const char *begin = skip_blanks(text);
+    size_t n = strlen(begin);
+    while (n && begin[n - 1] == ' ') n--;
+    if (n >= sizeof trimmed) {
+        *why = "is too long for a budget";
+        return false;
+    }
+    memcpy(trimmed, begin, n);
+    trimmed[n] = 0;
+    const bool read = read_budget(trimmed, out, why);
+    if (out->bare) out->bare = begin;
+    return read;
 }
 
 int64_t mp_budget_resolve(const mp_budget *b, int64_t peak_bytes, int64_t smallest_bytes)

@@ -259,28 +259,20 @@ static mp_status begin_search(mp_planning *planning)
     return MP_FAIL(&planning->err, MP_INVALID, "the graph is not finished");
 }
 
-static const mp_link *link_of(const char *name)
-{
-    const mp_device *device = mp_device_find(name);
-    if (!device) device = mp_device_of_card(name);
-    return device ? device->link ? mp_link_find(device->link) : NULL : mp_link_find(name);
-}
-
 mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second)
 {
     mp_status st = begin_search(planning);
     if (st != MP_OK) return st;
     mp_error *err = &planning->err;
     MP_ENSURE(link && (storages || !n), err, MP_INVALID, "the link, or the list of %zu storages, is NULL", n);
-    const mp_link *row = link_of(link);
-    MP_ENSURE(row, err, MP_INVALID, "there is no link '%s' to the host's memory", link);
+    mp_link way;
+    MP_ENSURE(mp_link_parse(link, NULL, &way), err, MP_INVALID, "there is no link '%s' to the host's memory", link);
     MP_ENSURE(isfinite(bytes_per_second) && bytes_per_second >= 0, err, MP_INVALID,
               "a link cannot have a rate of %g bytes per second", bytes_per_second);
     MP_ENSURE(planning->graph->n_tiers == 1, err, MP_INVALID, "the graph '%s' already has copies", planning->graph->name);
     for (size_t k = 0; k < n; k++)
         MP_ENSURE(storages[k] >= 0 && (size_t)storages[k] < planning->graph->n_storages, err, MP_INVALID,
                   "storage number %d does not exist", storages[k]);
-    mp_link way = *row;
     if (bytes_per_second > 0) way.out_bytes_per_second = way.in_bytes_per_second = bytes_per_second;
     const int none = -1;
     const mp_offload offload = {

@@ -1,7 +1,9 @@
-/* planning_devices.c - returns facts about devices that are known by name. These functions need no handle. */
+/* planning_devices.c - returns facts about devices that are known by name, and reads budgets and links as users write them.
+ * These functions need no handle. */
 #include <string.h>
 
 #include "estimator/training/target.h"
+#include "memplan/budget.h"
 #include "memplan/planning.h"
 #include "memplan/ranks/network.h"
 #include "memplan/target.h"
@@ -29,6 +31,34 @@ int64_t mp_planning_room(const char *device)
 {
     const mp_device *row = device ? mp_device_find(device) : NULL;
     return row ? row->memory_bytes - row->reserve_bytes : -1;
+}
+
+int64_t mp_planning_reserve(const char *device)
+{
+    const mp_device *row = device ? mp_device_find(device) : NULL;
+    if (!row && device) row = mp_device_of_card(device);
+    return row ? row->reserve_bytes : -1;
+}
+
+const char *mp_planning_budget(const char *text, int64_t keep_all_bytes, int64_t smallest_bytes, int64_t *bytes)
+{
+    static const char *const names[] = {[MP_BUDGET_BYTES] = "bytes",
+                                        [MP_BUDGET_OF_PEAK] = "peak",
+                                        [MP_BUDGET_ABOVE_MIN] = "min",
+                                        [MP_BUDGET_FREE] = "auto",
+                                        [MP_BUDGET_DEVICE] = "device"};
+    const char *why;
+    mp_budget b;
+    if (!text || !bytes || !mp_budget_parse(text, &b, &why)) return NULL;
+    *bytes = mp_budget_is_of_device(&b) ? -1 : mp_budget_resolve(&b, keep_all_bytes, smallest_bytes);
+    return names[b.kind];
+}
+
+double mp_planning_link_rate(const char *link)
+{
+    mp_link read;
+    if (!link || !mp_link_parse(link, NULL, &read)) return -1;
+    return strchr(link, '/') && !strchr(link, ',') ? read.out_bytes_per_second : 0;
 }
 
 const char *mp_planning_network(const char *device)

@@ -20,7 +20,7 @@ from against_eager import assert_like_eager
 from torch import nn
 
 import memplan
-from memplan.budget import in_units, read_bytes, resolve
+from memplan.budget import in_units, read_bytes, read_link, resolve
 from memplan.library.planning import Planning, Progress
 from memplan.plan.planner import GraphPlanner
 
@@ -202,20 +202,30 @@ def test_a_budget_from_the_free_memory() -> None:
     assert compiled.memplan.budget_bytes > compiled.memplan.keep_all_bytes == compiled.memplan.planned_bytes
 
 
-@pytest.mark.parametrize(
-    ("text", "n_bytes"), [("8GiB", 8 << 30), ("1.5 MiB", 3 << 19), ("2kB", 2000), ("77", 77), ("60%", None), ("8 Gi", None)]
-)
-def test_bytes_as_people_write_them(text: str, n_bytes: int | None) -> None:
-    assert read_bytes(text) == n_bytes
+def test_texts_mean_the_bytes_of_the_table_of_the_command_line() -> None:
+    """Check texts of budgets and links against the table that the tests of the C library read."""
+    table = Path(__file__).parents[2] / "tests" / "oracles" / "budgets.csv"
+    for row in table.read_text("ascii").splitlines():
+        text, kind, number = row.split(";")
+        n_bytes = int(number)
+        if kind == "link":
+            assert read_link(text) == (("", float(n_bytes)) if n_bytes > 0 else (text, 0.0)), row
+        elif kind == "none":
+            with pytest.raises(memplan.BudgetError):
+                resolve(text, 1000, lambda: 200, lambda whole: 5)
+        else:
+            expected = {"auto": 5, "device": 6}.get(kind, n_bytes)
+            assert resolve(text, 1000, lambda: 200, lambda whole: 6 if whole else 5) == expected, row
+        assert read_bytes(text) == (n_bytes if kind == "bytes" else None) or kind == "link", row
 
 
 def test_budgets_as_people_write_them() -> None:
     def ask(budget: Any) -> int:
-        return resolve(budget, 1000, lambda: 200, lambda: 5)
+        return resolve(budget, 1000, lambda: 200, lambda whole: 6 if whole else 5)
 
-    assert [ask(b) for b in (7, "60%", "floor + 50%", "floor+0%", "auto", "1KiB")] == [7, 600, 600, 200, 5, 1024]
+    assert [ask(b) for b in (7, "60%", "floor + 50%", "floor+0%", "auto", "1KiB", "device")] == [7, 600, 600, 200, 5, 1024, 6]
     assert [ask(b) for b in ("min", " floor ", "min+50%", "min + 0%", "floor+100%")] == [200, 200, 600, 200, 1000]
-    assert resolve("min+50%", 1000, lambda: 1200, lambda: 5) == 1200  # what is saved may not be worth what it takes
+    assert resolve("min+50%", 1000, lambda: 1200, lambda whole: 5) == 1200  # what is saved may not be worth what it takes
     for wrong in ("", "60", "-1", "60%%", "min+", "min50%", "floors", None, True):
         if wrong != "60":
             with pytest.raises(memplan.BudgetError):

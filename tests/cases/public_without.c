@@ -139,6 +139,9 @@
     X(mp_planning_device(0))                                                                             \
     X(mp_planning_roofline("h100", "float16", 1, 1))                                                     \
     X(mp_planning_room("h100"))                                                                          \
+    X(mp_planning_reserve("h100"))                                                                       \
+    X(mp_planning_budget("60%", 2, 1, &between[0]))                                                      \
+    X(mp_planning_link_rate("24GB/s"))                                                                   \
     X(mp_planning_network("h100"))                                                                       \
     X(mp_planning_collective("h100", "all-reduce", 8, 1, 1))                                             \
     X(mp_planning_flag(handle, node, "once"))                                                            \
@@ -165,6 +168,7 @@
     X(mp_link_count())                                                                                   \
     X(mp_link_row(0))                                                                                    \
     X(mp_link_find("PCIe 4"))                                                                            \
+    X(mp_link_parse("24GB/s", NULL, &link))                                                              \
     X(mp_link_beyond(mp_link_row(0), mp_link_row(1)))                                                    \
     X(mp_roofline(mp_device_row(0)))                                                                     \
     X(mp_step_end(w->plan->steps, 0))                                                                    \
@@ -268,6 +272,7 @@ void public_call_without(public_world *w)
     char hash[33];
     size_t n;
     mp_budget budget;
+    mp_link link;
     const char *why;
     mp_workload_options settings = mp_workload_defaults();
     mp_workload workload;

@@ -1,9 +1,8 @@
-"""Reading budgets (bytes, "8GiB", "60%", "min", "min+50%", "auto") and counting the bytes of a model."""
+"""Reading budgets (bytes, "8GiB", "60%", "min", "min+50%", "auto", "device") and counting the bytes of a model."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,20 +10,20 @@ import torch
 
 from memplan.errors import BudgetError, MemplanError
 from memplan.graph.capture import storage_bytes, storage_key
+from memplan.library.planning import room_bytes
+from memplan.library.quantities import link_rate, parse_budget, reserve_bytes
 from memplan.torch_internals.sharding import here
 
 Budget = int | str
 
-UNITS = {"": 1, "B": 1}
-UNITS |= {f"{p}iB": 1024**k for k, p in enumerate("KMGT", 1)} | {f"{p}B": 1000**k for k, p in enumerate("kMGT", 1)}
 MOST_BYTES = 2**63 - 1  # the largest number of bytes that the planner can represent
-AUTO_SHARE = 0.9  # share of the free memory that "auto" uses; the rest is for memory that plans do not count
+OTHER_RESERVE = 0.1  # share of the free memory that is reserved on a device without a profile, and in host memory
 
 
 def read_bytes(text: str) -> int | None:
-    """Return the bytes of "8GiB", "2.5 MB" or "1000", at most MOST_BYTES. Return None for other text."""
-    m = re.fullmatch(r"\s*(\d{1,19}(?:\.\d{1,19})?)\s*([kKMGT]?i?B?)\s*", text)
-    return min(round(float(m[1]) * UNITS[m[2]]), MOST_BYTES) if m and m[2] in UNITS else None
+    """Return the bytes of "8GiB", "2.5 MB", "16e9" or "1000". Return None for other text."""
+    kind, n_bytes = parse_budget(text)
+    return n_bytes if kind == "bytes" else None
 
 
 def only_bytes(given: Budget) -> int:
@@ -36,17 +35,17 @@ def only_bytes(given: Budget) -> int:
 
 
 def read_link(given: str | float) -> tuple[str, float]:
-    """Read the bandwidth of a link: "pcie4", "24GB/s" or bytes per second.
+    """Read a link: "pcie4", "24GB/s", "5.1GB/s,4.9GB/s,12us,turns" or bytes per second.
 
     Returns:
-        (name, 0.0) for a named link, or ("", bytes per second in each direction).
+        (text, 0.0) for a link with rates of its own, or ("", bytes per second in each direction).
 
     Raises:
         MemplanError: the bandwidth is not positive.
     """
     if isinstance(given, str):
-        rate = read_bytes(given.removesuffix("/s")) if given.endswith("/s") else None
-        return (given, 0.0) if rate is None else ("", float(rate))
+        rate = link_rate(given)
+        return ("", rate) if rate > 0 else (given, 0.0)  # the search refuses an unknown name
     if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 < given < MOST_BYTES:
         return "", float(given)
     raise MemplanError(f"{given!r} is not a link; use a name of `memplan devices`, '24GB/s' or bytes per second")
@@ -54,11 +53,11 @@ def read_link(given: str | float) -> tuple[str, float]:
 
 def is_smallest(budget: Budget) -> bool:
     """Whether the budget is "min" or "floor", the peak of the smallest plan."""
-    return isinstance(budget, str) and re.fullmatch(r"\s*(min|floor)\s*", budget) is not None
+    return isinstance(budget, str) and parse_budget(budget, 10**15) == ("min", 0)
 
 
-def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], auto_bytes: Callable[[], int]) -> int:
-    """Return the budget in bytes.
+def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], room_bytes: Callable[[bool], int]) -> int:
+    """Return the budget in bytes. Texts have the grammar of the command line (`memplan/budget.h`).
 
     "floor" means the same as "min": the peak of the smallest plan found. The certified floor is not used, because no plan may
     reach it.
@@ -66,21 +65,33 @@ def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], a
     Args:
         keep_all_bytes: the peak without recomputation.
         min_bytes: returns the peak of the smallest plan found.
-        auto_bytes: returns the budget for "auto".
+        room_bytes: returns the budget for "device" if its argument is true, else for "auto".
     """
     if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
         return min(budget, MOST_BYTES)
     if isinstance(budget, str):
-        if budget == "auto":
-            return auto_bytes()
-        if (plain := read_bytes(budget)) is not None:
-            return plain
-        if is_smallest(budget):
-            return min_bytes()
-        if m := re.fullmatch(r"\s*((?:min|floor)\s*\+)?\s*(\d{1,19}(?:\.\d{1,19})?)\s*%\s*", budget):
-            base = min_bytes() if m[1] else 0
-            return min(base + int(max(0, keep_all_bytes - base) * float(m[2]) / 100), MOST_BYTES)
-    raise BudgetError(f"{budget!r} is not a budget; use bytes, '8GiB', '60%', 'min', 'min+50%' or 'auto'")
+        kind, n_bytes = parse_budget(budget, keep_all_bytes)
+        if kind in ("auto", "device"):
+            return room_bytes(kind == "device")
+        if kind == "min":
+            return parse_budget(budget, keep_all_bytes, min_bytes())[1]
+        if kind:
+            return n_bytes
+    raise BudgetError(f"{budget!r} is not a budget; use bytes, '8GiB', '60%', 'min', 'min+50%', 'auto' or 'device'")
+
+
+def device_bytes(device: torch.device, whole: bool) -> int:
+    """Return the memory of a device without its reserve: all memory if `whole`, else the free memory.
+
+    The reserve is that of the card's profile. For cards without a profile, and for free host memory, it is OTHER_RESERVE.
+    """
+    if device.type == "cuda":
+        free, everything = torch.cuda.mem_get_info(device)
+        free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        reserve = reserve_bytes(torch.cuda.get_device_name(device))
+        memory = everything if whole else free
+        return max(0, memory - (reserve if reserve >= 0 else int(OTHER_RESERVE * memory)))
+    return room_bytes("cpu") if whole else int((1 - OTHER_RESERVE) * free_host_bytes())
 
 
 def free_host_bytes() -> int:

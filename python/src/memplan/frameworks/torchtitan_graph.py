@@ -292,7 +292,7 @@ class Policy:
         """Return marks, the peak of their step, and the budget. If no step fits, warn and return the smallest."""
         keep_all = self.peak_bytes({})
         min_bytes = functools.cache(lambda: self.peak_bytes(self.smallest()))
-        target = budget = resolve(wanted, keep_all, min_bytes, lambda: self.planner.auto_bytes(None))
+        target = budget = resolve(wanted, keep_all, min_bytes, lambda whole: self.planner.auto_bytes(None, whole))
         if keep_all <= budget:
             return {}, keep_all, budget
         for _ in range(ROUNDS):

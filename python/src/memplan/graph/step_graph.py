@@ -249,6 +249,6 @@ class StepPlanner(GraphPlanner):
         graph.host_bytes = emitted.host_bytes + self.capture.step.beside_on_host
         return graph
 
-    def auto_bytes(self, meant: Device | None) -> int:
-        """Return the budget for "auto". Optimizer state that does not exist yet is subtracted from the free memory."""
-        return super().auto_bytes(meant) - sum(t.cost.missing_bytes for t in self.capture.step.trained)
+    def auto_bytes(self, meant: Device | None, whole: bool = False) -> int:
+        """Return the budget for "auto" or "device", without optimizer state that does not exist yet."""
+        return super().auto_bytes(meant, whole) - sum(t.cost.missing_bytes for t in self.capture.step.trained)

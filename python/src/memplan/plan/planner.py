@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.budget import AUTO_SHARE, free_host_bytes, in_units, is_smallest, read_link, resolve
+from memplan.budget import device_bytes, in_units, is_smallest, read_link, resolve
 from memplan.costs.cache import replace_file
 from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
@@ -186,21 +186,15 @@ class GraphPlanner:
         nodes = [n for n in self.held if isinstance(n, fx.Node) and keys_of([n]) & keys]
         return [self.capture.storages[s] for s in self.capture.storages_of(nodes)]
 
-    def auto_bytes(self, meant: Device | None) -> int:
+    def auto_bytes(self, meant: Device | None, whole: bool = False) -> int:
         """Return the memory for budget "auto": free memory plus the graph's static storages, on the rank with the least.
 
-        With `device=`, return the memory of the named device that a step may use.
+        With `device=`, return the memory of the named device that a step may use. `whole`: the memory for budget "device".
         """
-        return meant.room_bytes if meant is not None else min(self.together.of_all(self._free_bytes()))
-
-    def _free_bytes(self) -> int:
-        device = self.device()
-        if device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(device)
-            free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        else:
-            free = free_host_bytes()
-        return self.static_bytes + int(AUTO_SHARE * free)
+        if meant is not None:
+            return meant.room_bytes
+        own = device_bytes(self.device(), whole) + (0 if whole else self.static_bytes)
+        return min(self.together.of_all(own))
 
     def device(self) -> torch.device:
         for node in self.capture.primals:
@@ -217,7 +211,9 @@ class GraphPlanner:
         self.ready(options)
         self.was_cut_short = False
         keep_all = self.planning.number("keep_all_bytes")
-        budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), lambda: self.auto_bytes(options.device))
+        budget = resolve(
+            options.budget, keep_all, lambda: self._least_bytes(options), lambda whole: self.auto_bytes(options.device, whole)
+        )
         # the budget "min" needs no search within a budget, because only the smallest plan fits
         found = None if is_smallest(options.budget) else self.within(budget, options)
         found = found or self._smallest(budget, options, is_first)

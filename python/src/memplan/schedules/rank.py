@@ -199,11 +199,12 @@ class Rank:
             smallest[:] = smallest or [self._least(stages, everything, options)]
             return self.peak_bytes(smallest[0])
 
-        def free() -> int:
+        def room(whole: bool) -> int:
             first = everything[stages[0].index].planner
-            return self.static() + first.auto_bytes(options.device) - first.static_bytes
+            n_bytes = first.auto_bytes(options.device, whole)
+            return n_bytes if whole else self.static() + n_bytes - first.static_bytes
 
-        budget = self.budget_bytes = resolve(options.budget, self.keep_all_bytes, least, free)
+        budget = self.budget_bytes = resolve(options.budget, self.keep_all_bytes, least, room)
         found: Plans | None = everything
         if self.keep_all_bytes > budget:
             found = self._within(stages, budget, everything, options)

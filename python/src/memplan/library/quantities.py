@@ -1,0 +1,30 @@
+"""Budgets and links as users write them, parsed by the library, and reserves of cards."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_int64
+
+from memplan.library.calls import library
+from memplan.library.planning import text
+
+
+def parse_budget(given: str, keep_all_bytes: int = 0, smallest_bytes: int = 0) -> tuple[str, int]:
+    """Return the kind of a budget ("bytes", "peak", "min", "auto" or "device") and its bytes.
+
+    The bytes are -1 for "auto" and "device". The kind is "" if the text is not a budget.
+    """
+    n_bytes = c_int64(-1)
+    if "\0" in given:
+        return "", -1
+    kind = library().mp_planning_budget(text(given), keep_all_bytes, smallest_bytes, byref(n_bytes))
+    return (kind.decode() if kind else ""), n_bytes.value
+
+
+def link_rate(link: str) -> float:
+    """Return the bytes per second of a link such as "24GB/s", 0 for a link with rates of its own, -1 if it is not a link."""
+    return float(library().mp_planning_link_rate(text(link)))
+
+
+def reserve_bytes(device: str) -> int:
+    """Return the bytes that a device or card needs for its driver and libraries; -1 for an unknown card."""
+    return int(library().mp_planning_reserve(text(device)))
