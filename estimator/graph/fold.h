@@ -11,7 +11,7 @@
  * it. MP_NOMEM. O(graph). */
 mp_status mp_state_fold(const mp_graph *graph, mp_graph **out, mp_error *err);
 /* Computes the ticks of the training step as the user wrote it: everything is kept, and nothing is recomputed or copied.
- * Waits for the network count. This time is the baseline of all extra time. Errors as mp_timeline_build. */
+ * The time includes waits for the network. It is the baseline of all extra time. Errors as mp_timeline_build. */
 mp_status mp_plain_ticks(const mp_graph *graph, int64_t *ticks, mp_error *err);
 /* Removes the steps of all nodes for which is_out is true, and returns the number of remaining steps. `at` is scratch space
  * for n + 1 numbers. O(n). */

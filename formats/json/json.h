@@ -43,10 +43,11 @@ typedef struct mp_json_record {
     mp_error *err;
 } mp_json_record;
 
-/* Returns element number i of an array as a row. MP_PARSE: the element is not an object. */
+/* Returns element number i of an array, which must be an object, for mp_json_get_int and the other readers of its fields.
+ * MP_PARSE: the element is not an object. */
 mp_status mp_json_record_at(const json_t *array, const char *name, size_t i, mp_json_record *out, mp_error *err);
-/* Read a field of a row. If the field is missing or null, *value is unchanged. MP_PARSE: a required field is missing, or the
- * field has another type. Texts and arrays are valid as long as the document that contains the row. */
+/* Read a field of an object. If the field is missing or null, *value is unchanged. MP_PARSE: a required field is missing, or
+ * the field has another type. Texts and arrays are valid as long as the document that contains the row. */
 mp_status mp_json_get_int(const mp_json_record *row, const char *key, bool required, int64_t *value);
 mp_status mp_json_get_real(const mp_json_record *row, const char *key, bool required, double *value);
 mp_status mp_json_get_flag(const mp_json_record *row, const char *key, bool *value);

@@ -90,7 +90,8 @@ typedef struct mp_copier {
     void (*plan)(const mp_operands *x, const mp_copies *m, mp_call *call);
 } mp_copier;
 
-/* Describes the operator by its rule. The description (mp_copies) becomes the call's state. The copier `by` runs the call.
+/* Describes which boxes the operator copies, as its row in the table of copy operators states. The description (mp_copies)
+ * becomes the call's state. The copier `by` runs the call.
  * MP_UNSUPPORTED: the type, layout or rank of an operand is not supported; MP_NOMEM. */
 mp_status mp_copies_prepare(const mp_operands *x, mp_call *call, const mp_copier *by, mp_error *err);
 /* True if backward must write the gradient of the input that part `p` (a box to copy) reads. */

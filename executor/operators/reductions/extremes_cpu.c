@@ -14,9 +14,9 @@ enum { LINES = 64 };
  * 1 in both dimensions, so row k begins at element k. A work item is up to LINES lines of a row. */
 typedef struct extremes {
     mp_array from, to;
-    int64_t length, step; /* number of elements of a line, and their stride */
-    int64_t n_lines, apart, to_apart,
-        n_blocks; /* number of lines in a row; strides between lines in `from` and `to`; number of work items per row */
+    int64_t length, step;                       /* number of elements of a line, and their stride */
+    int64_t n_lines, apart, to_apart, n_blocks; /* number of lines along the second dimension; strides between them in `from`
+                                                   and `to`; number of work items for these lines */
     bool smallest, last;
 } extremes;
 

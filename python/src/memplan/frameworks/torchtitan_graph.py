@@ -254,7 +254,7 @@ class Policy:
         return {n: AGAIN if n in again and not kept & set(self.capture.storages_of([n])) else SAVE for n in marked}
 
     def marked(self, marks: Marks) -> fx.GraphModule:
-        """Apply torchtitan's recomputation pass with these marks to a copy."""
+        """Copy the graph and apply torchtitan's recomputation pass to the copy, with these marks (save, recompute) on its nodes."""
         copy, copies = copy_of(self.module)
         for node, cost in self.costs.items():
             copies[node].meta[WORKSPACE] = cost.workspace_bytes

@@ -116,9 +116,10 @@ def begins(variable: Any, translator: Any, wanted: Sequence[Any]) -> bool:
 
 
 def compiled_from_beginning(compile: Compile, module: fx.GraphModule, inputs: list[Any]) -> Run:
-    """Compile a captured graph. Inputs that begin to require a gradient require it during compilation and calls.
+    """Compile a captured graph whose program calls `requires_grad_()` on some of its inputs.
 
-    Between compilation and calls the inputs are restored, because PyTorch compares the inputs of later calls with them.
+    These inputs require a gradient during compilation and in each call. After compilation the flag is reset, because PyTorch
+    compares the inputs of later calls with the inputs as they were before the first call.
     """
     given = [n for n in module.graph.nodes if n.op == "placeholder"]
     begin = [k for k, node in enumerate(given) if node.meta.get(BEGINS)]
