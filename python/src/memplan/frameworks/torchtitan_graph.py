@@ -254,7 +254,7 @@ class Policy:
         return {n: AGAIN if n in again and not kept & set(self.capture.storages_of([n])) else SAVE for n in marked}
 
     def marked(self, marks: Marks) -> fx.GraphModule:
-        """Copy the graph and apply torchtitan's recomputation pass to the copy, with these marks (save, recompute) on its nodes."""
+        """Copy the graph and run torchtitan's recomputation pass on the copy, with these marks (save, recompute)."""
         copy, copies = copy_of(self.module)
         for node, cost in self.costs.items():
             copies[node].meta[WORKSPACE] = cost.workspace_bytes
