@@ -34,6 +34,10 @@ says "no order of steps needs less than 3000" ./check_graph "$here/examples/bran
 says "evict-late: peak 6000 bytes, 9.80 % more time" ./searcher "$here/examples/branch.dot" 6000
 says "of 59048960 bytes" ./plan_model "$here/examples/mlp4.onnx" 1024 96 plan.json
 says "plan.json holds" "$prefix/bin/memplan" check "$here/examples/mlp4.onnx" plan.json --batch 1024
+says "rank 1: gpt2, batch 8" ./rank_plan gpt2 layers=4 8 dp=2,pp=2 4GiB
+says "rank0.json holds" "$prefix/bin/memplan" check gpt2 rank0.json
+says "rank1.json holds" "$prefix/bin/memplan" check gpt2 rank1.json
+says "rank 0 has no plan within 67108864 bytes" ./rank_plan gpt2 layers=4 8 dp=2,pp=2 64MiB
 says "step 2: loss" ./train_plan "$here/examples/fashion_cnn.onnx" 16 9000000 2
 
 for schema in "$here"/docs/reference/schemas/*.json; do

@@ -90,6 +90,25 @@ def arrows_between_folders(tree: Tree) -> Iterator[Violation]:
 
 
 @rule
+def cli_asks_the_public(tree: Tree) -> Iterator[Violation]:
+    """The command line includes public headers of the planner only: what C programs cannot call, it does not call."""
+    for source in tree.sources.values():
+        for include in source.includes:
+            if source.path.startswith("cli/") and not include.foreign and include.path.startswith("planner/"):
+                yield Violation(source.path, include.line, "cli_asks_the_public", f"{include.path} is a private header")
+
+
+@rule
+def meshes_read_once(tree: Tree) -> Iterator[Violation]:
+    """A mesh is parsed where options and files are read. Elsewhere it is a struct."""
+    for source in tree.sources.values():
+        if source.path.split("/")[0] in tables.ROOMS and not within(source.path, tables.MESH_READERS):
+            for m in re.finditer(r"\bmp_mesh_read\w*\(", source.bare):
+                line = source.line_of(m.start())
+                yield Violation(source.path, line, "meshes_read_once", "parses a mesh again: pass the mp_mesh")
+
+
+@rule
 def public_headers(tree: Tree) -> Iterator[Violation]:
     """A public header includes public ones only, and belongs to a folder of the library; memplan.h has them all."""
     everything = tree.sources.get("include/memplan/memplan.h")

@@ -58,6 +58,12 @@ BREACHES: list[tuple[str, str, dict[str, str]]] = [
         {PLAN_H: '\n#include "planner/late/late.h"\n', "planner/late/late.h": "", ROOMS: "planner/late  last\n"},
     ),
     ("arrows_between_rooms", "a room includes one above it", {WORD_C: '\n#include "planner/planner.h"\n'}),
+    (
+        "cli_asks_the_public",
+        "a command includes a private header of the planner",
+        {"cli/new.c": '\n#include "planner/plan/plan.h"\n', ROOMS: "cli  commands\n"},
+    ),
+    ("meshes_read_once", "a plan parses its mesh again", {PLAN_C: call('mp_mesh_read("dp=2", &mesh, err)')}),
     ("python_files", "a file of the package opens with no sentence", {"python/src/memplan/new.py": ""}),
     ("folders_listed", "a folder is not in the table", {"planner/new/new.h": ""}),
     ("folders_listed", "the table has an empty folder", {ROOMS: "planner/gone  nothing\n"}),
