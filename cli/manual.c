@@ -48,6 +48,7 @@ static section section_of(const mp_option_row *row)
     case OPT_SEED:
     case OPT_MOVES:
     case OPT_TIME_LIMIT:
+    case OPT_TIMEOUT:
     case OPT_EFFORT:
     case OPT_KEEP_ORDER:
     case OPT_SECOND_STREAM:
@@ -89,22 +90,6 @@ static void escaped(FILE *to, const char *text)
     for (; *text; text++) fprintf(to, strchr("*<_[", *text) ? "\\%c" : "%c", *text);
 }
 
-/* For an option described once for all commands: prints which commands accept it, or which do not if these are fewer. Commands
- * without a model do not count for options about the model, and commands without --mesh not for options of a mesh. */
-static void print_commands(FILE *to, const mp_option_row *row)
-{
-    const section which = section_of(row);
-    const bool of_mesh = !strncmp(row->help, "with --mesh", strlen("with --mesh"));
-    size_t n = 0;
-    for (int takes = which == OF_SEVERAL && row != &option_rows[OPT_JSON], k = 0; which != OF_COMMAND && k < N_COMMANDS; k++) {
-        const command *c = &commands[k];
-        if (!has_page(c) || help_takes(c, row) != takes) continue;
-        if (which == OF_MODEL && !has_model(c)) continue;
-        if (of_mesh && !help_takes(c, &option_rows[OPT_MESH])) continue;
-        fprintf(to, "%s`%s`", n++ ? ", " : takes ? "; for " : "; not for ", c->name);
-    }
-}
-
 /* Prints one option as a list item. Returns false if out of memory. */
 static bool markdown_option(const mp_option_row *row)
 {
@@ -115,7 +100,6 @@ static bool markdown_option(const mp_option_row *row)
     fprintf(to, "* `%s%s%s%s`: ", option_dashes(row), row->name, row->argument ? " " : "", row->argument ? row->argument : "");
     escaped(to, row->help);
     fputs(help_choices(row, "`"), to);
-    print_commands(to, row);
     fputs(row->for_experiments ? " (for experiments)" : "", to);
     bool ok = !fclose(to);
     if (ok) help_wrap(stdout, text, 2, 0, COLUMNS);
@@ -148,13 +132,13 @@ static bool has_section(const command *c)
 static bool markdown_command(const command *c)
 {
     bool options = help_takes(c, &option_rows[OPT_HELP]) && c->max_operands != 0;
-    printf("## %s\n\n    memplan %s%s%s%s\n\n%c%s.\n\n", c->name, c->name, *c->operands ? " " : "", c->operands,
-           options ? " [OPTION...]" : "", toupper((unsigned char)*c->summary), c->summary + 1);
+    printf("## %s\n\n    memplan %s%s%s%s\n    %s\n\n", c->name, c->name, *c->operands ? " " : "", c->operands,
+           options ? " [OPTION...]" : "", c->example);
     bool ok = markdown_options(c, OF_COMMAND);
-    const char *model = has_model(c) ? "[options about the model](#options-about-the-model)" : "";
-    const char *several = has_shared(c) ? "[shared options](#options-of-several-commands)" : "";
-    if (*model || *several) printf("See also %s%s%s.\n\n", model, *model && *several ? ", " : "", several);
-    printf("Example: `%s`\n\n", c->example);
+    if (has_model(c))
+        puts("[More options](#options-about-the-model).\n");
+    else if (has_shared(c))
+        puts("[More options](#options-of-several-commands).\n");
     return ok;
 }
 
@@ -186,7 +170,7 @@ static bool markdown(void)
     bool ok = true;
     for (size_t k = 0; ok && k < N_COMMANDS; k++)
         if (has_section(&commands[k])) ok = markdown_command(&commands[k]);
-    puts("## Options about the model\n");
+    puts("## Options about the model\n\n`memplan help COMMAND` lists the options that COMMAND accepts.\n");
     ok = ok && markdown_options(NULL, OF_MODEL);
     puts("## Options of several commands\n");
     ok = ok && markdown_options(NULL, OF_SEVERAL);

@@ -123,14 +123,14 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def table(habits: Iterable[Habit]) -> str:
-    """The tables as docs/reference/habits.md has them: one per group."""
+    """The lists as docs/reference/habits.md has them: one per group."""
     lines: list[str] = []
     group = ""
     for h in sorted(habits, key=lambda h: GROUPS.index(h.group)):
         if h.group != group:
-            lines += [""] * bool(lines) + [f"| habit ({h.group}) | result |", "|-|-|"]
+            lines += [""] * bool(lines) + [f"## {h.group[0].upper()}{h.group[1:]}", ""]
             group = h.group
-        lines.append(f"| {h.what} | {h.outcome}" + (f': "{h.sentence}"' if h.sentence else "") + " |")
+        lines.append(f"* {h.what}: {h.outcome}" + (f', "{h.sentence}"' if h.sentence else ""))
     return "\n".join(lines) + "\n"
 
 
