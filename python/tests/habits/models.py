@@ -80,7 +80,7 @@ def embedded(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(MODEL, "a hook that calls `requires_grad_()` on what a frozen embedding returns")
+@habit(MODEL, "a hook that calls `requires_grad_()` on the output of a frozen embedding")
 def hooked_to_require(t: Trial) -> None:
     model = Words()
     model.words.requires_grad_(False)
@@ -216,7 +216,7 @@ def names(t: Trial) -> None:
     t.keep("layers", torch.tensor([len(n) for n, _ in compiled.named_modules()]))
 
 
-@habit(MODEL, "forward hooks that read what layers return")
+@habit(MODEL, "forward hooks that read the outputs of layers")
 def forward_hooks(t: Trial) -> None:
     model = Net()
     seen: list[torch.Tensor] = []
