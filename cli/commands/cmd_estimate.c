@@ -180,7 +180,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
     mp_json_set(&json, "savings", savings_json(&e->savings));
     mp_json_set(&json, "other_rules", other_rules_json(&e->other));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
-    if (mp_mesh_devices(&o->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(&e->workload));
+    if (mp_mesh_devices(&o->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(&e->workload, &e->workload.traffic));
     return json;
 }
 
@@ -291,7 +291,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
                 seconds_text((double)sum->forward_ticks * graph->tick_seconds),
                 seconds_text((double)sum->backward_ticks * graph->tick_seconds), device ? " (" : "",
                 device ? device->title : "", device ? ")" : "");
-    print_rank_traffic(&e->workload);
+    print_rank_traffic(&e->workload, &e->workload.traffic);
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->talk.verbose);
     const size_t rows = o->output.top ? (size_t)o->output.top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
     MP_CHECK(report_modules(graph, sum, rows, o->output.sort, err));

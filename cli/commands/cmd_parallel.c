@@ -44,8 +44,7 @@ typedef struct question {
 
 /* Builds the graph of one rank of a mesh. This graph does not sum gradients over ranks, because gradients first accumulate over
  * micro-batches. */
-static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
-                          mp_error *err)
+static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
 {
     question *q = data;
     options o = *q->asked;
@@ -66,7 +65,6 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     MP_ENSURE(!mesh->data || s.details->split.part_bytes < s.details->split.whole_bytes, err, MP_UNSUPPORTED,
               "this network has no weight that is worth splitting beside a split batch");
-    *sent_bytes = s.traffic.sent_bytes;
     *out = mp_workload_take_graph(&s);
     return MP_OK;
 }
@@ -148,9 +146,7 @@ static void count_flops(question *q, const mp_meshes *found)
     const int64_t batches[] = {1, found->choices->micro_batch};
     for (size_t k = 0; found->n_best && k < 2 && q->rate.flops <= 0; k++) {
         MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
-        int64_t sent_bytes;
-        if (graph_of(q, &one, batches[k], &graph, &sent_bytes, NULL) == MP_OK)
-            q->rate.flops = mesh_rate_flops(graph) / (double)batches[k];
+        if (graph_of(q, &one, batches[k], &graph, NULL) == MP_OK) q->rate.flops = mesh_rate_flops(graph) / (double)batches[k];
     }
 }
 

@@ -121,6 +121,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     const mp_plan *plan = out->answer.plan;
     int64_t segments_peak, segments_ticks;
     bool segments;
+    mp_rank_traffic sent;
     print_verdict(out);
     if (out->asked->talk.quiet) return MP_OK;
     MP_CHECK(on_segments(graph, plan, &segments, &segments_peak, &segments_ticks, err));
@@ -143,7 +144,8 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     MP_CHECK(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
     MP_CHECK(print_plan_offload(out, plan, err));
-    print_rank_traffic(out->workload);
+    MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
+    print_rank_traffic(out->workload, &sent);
     report_attention(out->workload->program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
@@ -175,6 +177,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     double base = (double)out->plain_ticks;
     int64_t peak, ticks;
     bool segments;
+    mp_rank_traffic sent;
     MP_OWNED_BY(json_decref) json_t *json = NULL;
     MP_CHECK(on_segments(graph, plan, &segments, &peak, &ticks, err));
     json = mp_plan_header_json(plan, graph);
@@ -192,7 +195,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     if (out->has_second_stream)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
     MP_CHECK(offload_json(out, plan, &json, err));
-    if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload));
+    MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
+    if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload, &sent));
     attention_json(out->workload->program, &json);
     if (out->answer.plan) MP_CHECK(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));

@@ -108,6 +108,16 @@ int *mp_graph_list(mp_graph *graph, const int *storages, size_t n)
     return copy;
 }
 
+const mp_collective_record *mp_graph_collective(mp_graph *graph, const mp_collective_record *record)
+{
+    mp_collective_record *copy = mp_pool_alloc(graph->pool, 1, sizeof *copy);
+    if (!copy) return NULL;
+    *copy = *record;
+    if (record->wholes) copy->wholes = mp_graph_list(graph, record->wholes, record->n_moved);
+    if (record->parts) copy->parts = mp_graph_list(graph, record->parts, record->n_moved);
+    return (copy->wholes || !record->wholes) && (copy->parts || !record->parts) ? copy : NULL;
+}
+
 static mp_label label(const char *what, int64_t id, const char *name)
 {
     mp_label l;

@@ -42,7 +42,6 @@ typedef struct mp_bucket {
 typedef struct mp_exchange {
     mp_graph *graph;
     const mp_ranks *ranks;
-    mp_rank_traffic traffic;
     mp_pool *pool;
     int64_t bucket_bytes, next_id; /* next_id: id that the next added storage gets */
     int zero, channel, n_storages; /* n_storages: number of storages of the original graph */

@@ -11,6 +11,7 @@
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "estimator/parallel/buckets.h"
+#include "estimator/parallel/collective.h"
 
 /* Returns the bytes of one rank's shard of a storage whose total size is `bytes`. */
 static int64_t part(const mp_exchange *x, int64_t bytes, bool is_spread)
@@ -80,7 +81,7 @@ static mp_status copy_node(mp_exchange *x, const mp_node *old, mp_node **out)
 /* Appends the node of a collective. It reads x->reads[0..n_reads). It writes x->writes[0..n_writes), or with `adds` adds to
  * them. */
 static mp_status add_collective(mp_exchange *x, const char *what, const char *op, int64_t number, mp_phase phase,
-                                double seconds, size_t n_reads, size_t n_writes, bool adds, mp_node **out)
+                                const mp_collective_record *record, size_t n_reads, size_t n_writes, bool adds, mp_node **out)
 {
     mp_node *node;
     MP_CHECK(mp_graph_node(x->graph, &node, x->err));
@@ -95,20 +96,12 @@ static mp_status add_collective(mp_exchange *x, const char *what, const char *op
     *(adds ? &a->n_adds : &a->n_writes) = n_writes;
     *(adds ? &a->adds : &a->writes) = mp_graph_list(x->graph, x->writes, n_writes);
     a->channel = x->channel;
-    a->ticks = (int64_t)(seconds / x->graph->tick_seconds + 0.5);
-    MP_ENSURE(node->name && a->reads && *(adds ? &a->adds : &a->writes), x->err, MP_NOMEM, "out of memory for the graph '%s'",
-              x->graph->name);
-    x->traffic.n_collectives++;
-    x->traffic.seconds += seconds;
+    a->ticks = (int64_t)(mp_collective_record_seconds(record) / x->graph->tick_seconds + 0.5);
+    node->collective = mp_graph_collective(x->graph, record);
+    MP_ENSURE(node->name && node->collective && a->reads && *(adds ? &a->adds : &a->writes), x->err, MP_NOMEM,
+              "out of memory for the graph '%s'", x->graph->name);
     *out = node;
     return MP_OK;
-}
-
-static double seconds_of(mp_exchange *x, mp_collective collective, mp_rank_group group, int64_t bytes)
-{
-    const bool is_served = x->ranks->algorithm == MP_ALGORITHM_SERVER && collective == MP_ALL_REDUCE;
-    x->traffic.sent_bytes += is_served ? (group.n - 1) * bytes : mp_collective_sent_bytes(collective, group.n, bytes);
-    return mp_collective_seconds(&x->ranks->network, collective, x->ranks->algorithm, group, bytes);
 }
 
 /* Adds a storage of 0 bytes that the reduction of an always-live gradient writes. The update reads this storage, so it waits
@@ -139,19 +132,21 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     mp_node *node;
     const mp_rank_group shards = mp_exchange_group(x, MP_DIM_SHARD, b->is_spread),
                         replicas = mp_exchange_group(x, MP_DIM_DP, b->is_spread);
-    double seconds = 0;
+    const bool is_apart = b->zero >= 2;
+    mp_collective_record r = {.once = b->zero < 2, .member = -1, .n_moved = b->n, .wholes = x->reads};
     for (size_t j = 0; j < b->n; j++) {
         const mp_exchanged *p = &x->parameters[x->by_completion[b->first + j]];
         x->reads[j] = p->gradient;
         x->writes[j] = p->reduced;
     }
     const int64_t left = part(x, b->bytes, b->is_spread);
-    if (b->zero) seconds += seconds_of(x, MP_REDUCE_SCATTER, shards, b->bytes);
-    if (replicas.n > 1) seconds += seconds_of(x, MP_ALL_REDUCE, replicas, left);
-    if (b->is_part) seconds += seconds_of(x, MP_ALL_REDUCE, mp_mesh_group(&x->ranks->mesh, MP_DIM_TP), left);
-    const bool is_apart = b->zero >= 2;
+    const mp_rank_group parts = mp_mesh_group(&x->ranks->mesh, MP_DIM_TP);
+    if (is_apart) r.parts = x->writes;
+    if (b->zero) mp_collective_add(&r, x->ranks, MP_REDUCE_SCATTER, MP_DIM_SHARD, shards, b->bytes);
+    if (replicas.n > 1) mp_collective_add(&r, x->ranks, MP_ALL_REDUCE, MP_DIM_DP, replicas, left);
+    if (b->is_part) mp_collective_add(&r, x->ranks, MP_ALL_REDUCE, MP_DIM_TP, parts, left);
     MP_CHECK(add_collective(x, b->zero ? "reduce-scatter" : "all-reduce", b->zero ? "ReduceScatter" : "AllReduce", (int64_t)k,
-                            MP_PHASE_BACKWARD, seconds, is_apart ? b->n : 0, b->n, !is_apart || b->is_staged, &node));
+                            MP_PHASE_BACKWARD, &r, is_apart ? b->n : 0, b->n, !is_apart || b->is_staged, &node));
     MP_CHECK(let_wait(x, b, node->alternatives));
     if (x->ranks->rules == MP_RULES_PYTORCH && b->zero) node->alternatives->workspace_bytes = b->bytes;
     if (x->ranks->rules == MP_RULES_PYTORCH &&
@@ -172,14 +167,16 @@ static mp_status add_gather(mp_exchange *x, const mp_bucket *b, mp_phase phase)
     const bool is_again = phase == MP_PHASE_BACKWARD;
     const int *order = is_again ? x->by_use_again : phase == MP_PHASE_FORWARD ? x->by_use : x->by_completion;
     const size_t k = is_again ? x->n_gathered + (size_t)(b - x->again) : (size_t)(b - x->gathered);
+    mp_collective_record r = {
+        .once = phase == MP_PHASE_UPDATE, .member = -1, .n_moved = b->n, .wholes = x->writes, .parts = x->reads};
     mp_node *node;
     for (size_t j = 0; j < b->n; j++) {
         const mp_exchanged *p = &x->parameters[order[b->first + j]];
         x->reads[j] = p->shard;
         x->writes[j] = is_again ? p->again : p->value;
     }
-    const double seconds = seconds_of(x, MP_ALL_GATHER, mp_exchange_group(x, MP_DIM_SHARD, b->is_spread), b->bytes);
-    MP_CHECK(add_collective(x, "all-gather", "AllGather", (int64_t)k, phase, seconds, b->n, b->n, false, &node));
+    mp_collective_add(&r, x->ranks, MP_ALL_GATHER, MP_DIM_SHARD, mp_exchange_group(x, MP_DIM_SHARD, b->is_spread), b->bytes);
+    MP_CHECK(add_collective(x, "all-gather", "AllGather", (int64_t)k, phase, &r, b->n, b->n, false, &node));
     if (x->ranks->rules == MP_RULES_PYTORCH) node->alternatives->workspace_bytes = b->bytes;
     return MP_OK;
 }
@@ -264,12 +261,15 @@ static mp_status list_reader(mp_exchange *x, mp_node *node)
 }
 
 /* If ranks keep only shards of a gradient, changes the sum over pipeline stages to sum this rank's shard. */
-static mp_status sum_parts(mp_exchange *x, mp_alternative *a)
+static mp_status sum_parts(mp_exchange *x, mp_node *node)
 {
+    mp_alternative *a = node->alternatives;
     const mp_exchanged *p = a->n_adds == 1 && is_gradient(x, a->adds[0]) ? &x->parameters[x->of_storage[a->adds[0]]] : NULL;
     if (!p || !p->is_staged || a->channel != x->channel) return MP_OK;
-    a->adds = mp_graph_list(x->graph, &p->reduced, 1);
-    MP_ENSURE(a->adds, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    mp_collective_record record = *node->collective;
+    record.wholes = a->adds = mp_graph_list(x->graph, &p->reduced, 1);
+    node->collective = mp_graph_collective(x->graph, &record);
+    MP_ENSURE(a->adds && node->collective, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
     return MP_OK;
 }
 
@@ -299,7 +299,7 @@ static mp_status list_node(mp_exchange *x, const mp_node *old)
 {
     mp_node *node;
     MP_CHECK(copy_node(x, old, &node));
-    MP_CHECK(sum_parts(x, node->alternatives));
+    MP_CHECK(sum_parts(x, node));
     if (old->phase == MP_PHASE_UPDATE) return old->alternatives->n_reads ? list_reader(x, node) : MP_OK;
     if (x->n_again && old->phase == MP_PHASE_BACKWARD) MP_CHECK(read_again(x, node));
     return write_as_sum(x, node);
@@ -335,15 +335,14 @@ static mp_status list_nodes(mp_exchange *x, int *number)
     return MP_OK;
 }
 
-mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traffic *traffic, mp_error *err)
+mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_error *err)
 {
     MP_OWNED int *number = mp_alloc(graph->n_nodes, sizeof *number);
     MP_ENSURE(number, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
-    return mp_graph_exchange_numbered(graph, ranks, number, traffic, err);
+    return mp_graph_exchange_numbered(graph, ranks, number, err);
 }
 
-mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int *number, mp_rank_traffic *traffic,
-                                     mp_error *err)
+mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int *number, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_exchange x = {.graph = graph,
@@ -353,7 +352,6 @@ mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int
                      .zero = ranks->mesh.zero,
                      .n_storages = (int)graph->n_storages,
                      .err = err};
-    if (traffic) *traffic = (mp_rank_traffic){0};
     for (int k = 0; k < (int)graph->n_nodes; k++) number[k] = k;
     if (!mp_exchange_any(&x)) return MP_OK;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
@@ -363,7 +361,5 @@ mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int
     for (size_t k = 0; k < x.n_parameters; k++)
         if (x.parameters[k].zero) MP_CHECK(share_out(&x, &x.parameters[k]));
     MP_CHECK(list_nodes(&x, number));
-    MP_CHECK(mp_graph_finish(graph, err));
-    if (traffic) *traffic = x.traffic;
-    return MP_OK;
+    return mp_graph_finish(graph, err);
 }

@@ -73,15 +73,25 @@ mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *
  * Called by mp_model_split. MP_NOMEM. O(operands). */
 mp_status mp_split_mark_sums(mp_model *model, mp_error *err);
 
-/* Adds the time of communication to the cost of a node. For an exchange operator the time replaces *cost. For a loss or
- * shared statistics it is added to *cost. Also adds the exchange to *traffic. O(rank). */
-void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp_rank_traffic *traffic);
+/* Bytes that each rank sends to every other rank per position, if the classes of a loss are split: the largest score, the sum
+ * of exponentials and the score of the target (mp_class_part of the executor). */
+enum { MP_CLASS_PART_BYTES = 16 };
+/* Returns the number of ranks over which the classes of a loss are split; 1: not split, or not a loss over classes. */
+int64_t mp_class_loss_ranks(const mp_model *model, const mp_operator *op);
+/* Returns the number of ranks over which the positions (targets) of a scalar loss over classes are split; 1: not split. */
+int64_t mp_class_loss_sharers(const mp_model *model, const mp_operator *op);
+/* True if the weights of positions are known only at run time, because classes have weights or targets can be ignored. The
+ * ranks that share the positions then exchange the sums of their weights. */
+bool mp_class_loss_is_counted(const mp_operator *op);
+
+/* Sets the record of the collectives of a node, and adds their seconds to the cost. For a collective operator the seconds
+ * replace those of the cost; for a loss or shared statistics they are added. O(rank). */
+void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost);
 
 /* A target that computes exchanges between ranks with the rates of the network, and all other nodes with target `own`.
  * mp_target_of_split returns it; `space` holds its state and must outlive it. */
 typedef struct mp_split_target {
     const mp_target *own;
     const mp_ranks *ranks;
-    mp_rank_traffic traffic; /* sum over all nodes whose cost the target has computed */
 } mp_split_target;
 mp_target mp_target_of_split(mp_split_target *space);

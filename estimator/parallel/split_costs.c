@@ -1,5 +1,9 @@
-/* split_costs.c - computes the time of the exchanges between the ranks of a split model. */
+/* split_costs.c - records the collectives of the operators of a split model, and computes their time. */
 #include "estimator/parallel/split.h"
+
+#include <string.h>
+
+#include "estimator/parallel/collective.h"
 #include "estimator/parallel/statistics.h"
 #include "estimator/training/target.h"
 
@@ -11,48 +15,78 @@ static int64_t whole_bytes(const mp_work *work)
     return (n > of_y ? n : of_y) * mp_dtype_bits(work->bindings->dtype[work->op->out[0]]) / 8;
 }
 
-void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp_rank_traffic *traffic)
+int64_t mp_class_loss_ranks(const mp_model *model, const mp_operator *op)
 {
-    const mp_crossing crossing = work->op ? work->op->op->crosses[work->phase == MP_PHASE_BACKWARD] : MP_CROSSES_NOTHING;
-    const mp_rank_group of_tp = mp_mesh_group(&ranks->mesh, MP_DIM_TP);
-    if (crossing != MP_CROSSES_NOTHING) {
-        static const mp_collective collectives[] = {[MP_CROSSES_ALL_REDUCE] = MP_ALL_REDUCE,
-                                                    [MP_CROSSES_ALL_GATHER] = MP_ALL_GATHER,
-                                                    [MP_CROSSES_REDUCE_SCATTER] = MP_REDUCE_SCATTER,
-                                                    [MP_CROSSES_ALL_TO_ALL] = MP_ALL_TO_ALL};
-        const bool is_of_experts = crossing == MP_CROSSES_ALL_TO_ALL;
-        const mp_rank_group group = is_of_experts ? mp_mesh_group(&ranks->mesh, MP_DIM_EP) : of_tp;
-        const int64_t bytes = whole_bytes(work);
-        cost->seconds = mp_collective_seconds(&ranks->network, collectives[crossing], ranks->algorithm, group, bytes);
-        traffic->n_collectives++;
-        traffic->seconds += cost->seconds;
-        traffic->sent_bytes += mp_collective_sent_bytes(collectives[crossing], group.n, bytes);
+    const mp_tensor_part *part = op->op->traits & MP_TRAIT_CLASSES ? model->tensors[op->in[0]].part : NULL;
+    return part && part->dim == 1 ? part->ranks : 1;
+}
+
+int64_t mp_class_loss_sharers(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor_part *part = op->op->traits & MP_TRAIT_CLASSES ? model->tensors[op->in[0]].part : NULL;
+    return part && part->dim != 1 && !model->tensors[op->out[0]].rank ? part->ranks : 1;
+}
+
+bool mp_class_loss_is_counted(const mp_operator *op)
+{
+    const bool is_mean = !strcmp(mp_operator_text(op, "reduction", "mean"), "mean");
+    return is_mean && (mp_operator_attribute(op, "ignore_index") || (op->n_in > 2 && op->in[2] >= 0));
+}
+
+/* Adds the collectives of a loss over classes. memplan's executor gathers the largest score, the sum of exponentials and the
+ * score of the target in one collective. PyTorch reduces each of them as a float. */
+static void add_class_loss(const mp_ranks *ranks, const mp_work *work, mp_collective_record *r)
+{
+    const bool is_executor = ranks->rules == MP_RULES_EXECUTOR;
+    const mp_rank_group tp = mp_mesh_group(&ranks->mesh, MP_DIM_TP);
+    const int64_t sharers = mp_class_loss_sharers(work->model, work->op);
+    const mp_tensor *scores = mp_operator_in(work->model, work->op, 0);
+    const int64_t lines = mp_tensor_elements(scores) / (scores->rank > 1 && scores->dims[1] ? scores->dims[1] : 1);
+    if (sharers > 1 && is_executor && mp_class_loss_is_counted(work->op)) {
+        r->element_bytes = sizeof(double);
+        mp_collective_add(r, ranks, MP_ALL_GATHER, MP_DIM_TP, tp, sharers * r->element_bytes);
+    }
+    if (mp_class_loss_ranks(work->model, work->op) == 1 || work->phase == MP_PHASE_BACKWARD) return;
+    r->element_bytes = is_executor ? MP_CLASS_PART_BYTES : (int64_t)sizeof(float);
+    if (is_executor) {
+        mp_collective_add(r, ranks, MP_ALL_GATHER, MP_DIM_TP, tp, tp.n * lines * MP_CLASS_PART_BYTES);
         return;
     }
-    const int64_t statistics = work->op ? mp_statistics_bytes(work->model, work->op) : 0;
+    for (int k = 0; k < 3; k++) mp_collective_add(r, ranks, MP_ALL_REDUCE, MP_DIM_TP, tp, lines * r->element_bytes);
+}
+
+void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost)
+{
+    static const mp_collective kinds[] = {[MP_CROSSES_ALL_REDUCE] = MP_ALL_REDUCE,
+                                          [MP_CROSSES_ALL_GATHER] = MP_ALL_GATHER,
+                                          [MP_CROSSES_REDUCE_SCATTER] = MP_REDUCE_SCATTER,
+                                          [MP_CROSSES_ALL_TO_ALL] = MP_ALL_TO_ALL};
+    mp_collective_record *r = &cost->collective;
+    *r = (mp_collective_record){.member = -1};
+    if (!work->op) return;
+    const mp_crossing crossing = work->op->op->crosses[work->phase == MP_PHASE_BACKWARD];
+    if (crossing != MP_CROSSES_NOTHING) {
+        const mp_dim dim = crossing == MP_CROSSES_ALL_TO_ALL ? MP_DIM_EP : MP_DIM_TP;
+        r->element_bytes = mp_dtype_bits(work->bindings->dtype[work->op->out[0]]) / 8;
+        mp_collective_add(r, ranks, kinds[crossing], dim, mp_mesh_group(&ranks->mesh, dim), whole_bytes(work));
+        cost->seconds = r->legs[0].seconds;
+        return;
+    }
+    const int64_t statistics = mp_statistics_bytes(work->model, work->op);
     if (statistics) {
         const mp_rank_group sharers = mp_statistics_group(&ranks->mesh);
-        const double seconds = mp_collective_seconds(&ranks->network, MP_ALL_GATHER, ranks->algorithm, sharers, statistics);
-        cost->seconds += seconds;
-        traffic->n_collectives++;
-        traffic->seconds += seconds;
-        traffic->sent_bytes += mp_collective_sent_bytes(MP_ALL_GATHER, sharers.n, statistics);
+        r->element_bytes = statistics / sharers.n;
+        mp_collective_add(r, ranks, MP_ALL_GATHER, MP_DIM_DP, sharers, statistics);
     }
-    const mp_tensor *scores =
-        work->op && work->op->op->traits & MP_TRAIT_CLASSES ? mp_operator_in(work->model, work->op, 0) : NULL;
-    if (scores && scores->part && scores->part->dim == 1 && work->phase == MP_PHASE_LOSS) {
-        /* values that ranks exchange per label: the largest score, the sum of exponentials, and the score of the target */
-        const int64_t lines = mp_tensor_elements(scores) / (scores->dims[1] ? scores->dims[1] : 1);
-        cost->seconds +=
-            3 * mp_collective_seconds(&ranks->network, MP_ALL_REDUCE, ranks->algorithm, of_tp, lines * (int64_t)sizeof(float));
-    }
+    if (work->op->op->traits & MP_TRAIT_CLASSES) add_class_loss(ranks, work, r);
+    cost->seconds += mp_collective_record_seconds(r);
 }
 
 static mp_status cost_of_split(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
 {
     mp_split_target *x = target->details;
     MP_CHECK(x->own->cost(x->own, work, cost, err));
-    mp_split_cost(x->ranks, work, cost, &x->traffic);
+    mp_split_cost(x->ranks, work, cost);
     return MP_OK;
 }
 

@@ -114,7 +114,7 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
                           int forward_of, double flops, int64_t unmoved_bytes, int *index)
 {
     mp_node *node;
-    mp_cost cost;
+    mp_cost cost = {0};
     mp_graph *g = b->graph;
     mp_bindings *bound = b->bindings;
     mp_work work = {.model = b->model,
@@ -149,6 +149,10 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
     for (size_t k = 0; k < alternative->n_in_place; k++)
         alternative->in_place[k] = (mp_in_place){b->pairs.items[2 * k], b->pairs.items[2 * k + 1]};
     b->reads.n = b->writes.n = b->adds.n = b->pairs.n = 0;
+    if (cost.collective.n_legs) {
+        node->collective = mp_graph_collective(g, &cost.collective);
+        MP_ENSURE(node->collective, b->err, MP_NOMEM, "out of memory");
+    }
     if (index) *index = (int)g->n_nodes - 1;
     return MP_OK;
 }

@@ -20,6 +20,7 @@ struct mp_work {
 struct mp_cost {
     double seconds;
     int64_t workspace_bytes;
+    mp_collective_record collective; /* n_legs 0: the node exchanges no data */
 };
 
 /* Returns the seconds of one node on a device by the roofline model. */

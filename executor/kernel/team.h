@@ -8,13 +8,8 @@
  * runs. Rank 1 holds the second and the fourth run: elements 3, 4, 5 and 9, 10, 11. */
 #pragma once
 
+#include "estimator/parallel/ranges.h"
 #include "executor/kernel/array.h"
-
-/* Returns the number of elements in a rank's part of n elements. Parts at the end may be smaller. */
-static inline int64_t mp_rank_part(int64_t n, int64_t ranks)
-{
-    return n / ranks + (n % ranks != 0);
-}
 
 /* Returns the workspace bytes for a sum over ranks of n elements. The workspace receives, from each other rank, that rank's
  * values for the part that this rank sums. */

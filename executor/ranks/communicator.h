@@ -76,13 +76,3 @@ typedef mp_status mp_module_join(mp_communicator **out, mp_error *err);
  * rank must have opened its backend. */
 typedef mp_status mp_module_join_devices(mp_communicator *world, const mp_backend *backend, mp_communicator **out,
                                          mp_error *err);
-
-/* A range of elements of a tensor: the n elements from `from` on, for example a rank's part. */
-typedef struct mp_range {
-    int64_t from, n;
-} mp_range;
-static inline mp_range mp_range_of(int64_t n, int64_t ranks, int64_t rank)
-{
-    const int64_t part = mp_rank_part(n, ranks), from = part * rank;
-    return (mp_range){from, from >= n ? 0 : n - from < part ? n - from : part};
-}

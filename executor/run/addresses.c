@@ -361,13 +361,11 @@ static mp_status list_addresses(const walker *w, const int *storages, size_t n, 
 static mp_status ready_collective(const walker *w, int workspace, mp_ready_step *r, mp_error *err)
 {
     const mp_addresses *a = w->a;
-    const mp_stage_message *m = mp_program_message(a->program, r->node);
-    const mp_moved moved =
-        m ? (mp_moved){m->n_storages, m->storages, NULL} : mp_program_moved(&a->program->graph->nodes[r->node]);
-    r->n_moved = moved.n;
+    const mp_collective_record *moved = a->program->graph->nodes[r->node].collective;
+    r->n_moved = moved->n_moved;
     if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
-    MP_CHECK(list_addresses(w, moved.wholes, r->n_moved, &r->wholes, err));
-    return moved.parts ? list_addresses(w, moved.parts, r->n_moved, &r->parts, err) : MP_OK;
+    MP_CHECK(list_addresses(w, moved->wholes, r->n_moved, &r->wholes, err));
+    return moved->parts ? list_addresses(w, moved->parts, r->n_moved, &r->parts, err) : MP_OK;
 }
 
 /* Lists the entries of places[] whose guard bytes are checked after a step: the step's workspace and operands. */

@@ -44,7 +44,7 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
     for (size_t t = 0; t < n; t++) {
         const bool update = mp_ready_step_does(&a->steps[t], a->program, MP_TASK_UPDATE),
                    transfer = a->steps[t].is_copy || a->steps[t].is_collective;
-        const bool is_sum = a->steps[t].is_collective && mp_program_runs_once(a->program, steps[t].node);
+        const bool is_sum = a->steps[t].is_collective && a->program->graph->nodes[steps[t].node].collective->once;
         const bool issued = transfer || (two_streams && mp_step_is_issued(steps[t]));
         const int channel = issued ? mp_addresses_alternative(a, (int)t)->channel : MP_CHANNEL_COMPUTE;
         const int end = transfer && in_order ? (int)t + 1 : mp_step_end(steps, (int)t);

@@ -148,7 +148,7 @@ void mp_channels_replay(mp_channels *c, bool updates)
     c->before = c->issued;
     for (size_t t = 0; t < c->at->plan->n_steps; t++) {
         const mp_ready_step *r = &c->at->steps[t];
-        if (r->is_collective && (updates || !mp_program_runs_once(c->at->program, r->node)))
+        if (r->is_collective && (updates || !c->at->program->graph->nodes[r->node].collective->once))
             mp_collectives_repeat(&c->ranks.collectives, &c->ranks.works[t]);
     }
 }

@@ -81,7 +81,7 @@ bool mp_program_lacks(const mp_program *program, int tensor);
 /* Inserts the collectives of dp and shard into the graph (mp_graph_exchange) and into the calls, and sets their workspaces.
  * `fast`: sums use the order of the network library. Must be called before any other function adds nodes to the graph. Errors:
  * as mp_graph_exchange. */
-mp_status mp_program_exchange(mp_program *program, const mp_ranks *ranks, bool fast, mp_rank_traffic *traffic, mp_error *err);
+mp_status mp_program_exchange(mp_program *program, const mp_ranks *ranks, bool fast, mp_error *err);
 /* The position of a process in the mesh of ranks. For a single process, all sizes are 1. */
 typedef struct mp_rank_place {
     int n_data, data_index; /* number of ranks with different samples (dp x shard), and this rank's index among them */
@@ -95,25 +95,14 @@ typedef struct mp_rank_place {
 mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *world, mp_rank_place *out, mp_error *err);
 /* True if the network library computes the sums over a dimension of the mesh, in its own order. */
 bool mp_program_sums_fast(const mp_program *program, mp_dim dim);
-/* The tensors that a collective sums or gathers: whole tensors, and this rank's parts. parts NULL: the parts are inside the
- * whole tensors. */
-typedef struct mp_moved {
-    size_t n;
-    const int *wholes, *parts;
-} mp_moved;
-mp_moved mp_program_moved(const mp_node *node);
 /* True for a gather of parameters in forward. Gathered parameters are the same for all micro-batches. */
 bool mp_program_gathers(const mp_program *program, int node);
 /* Returns the storage of this rank's part of a parameter that is gathered in forward; -1: the parameter is not gathered.
  * O(nodes). */
 int mp_program_part(const mp_program *program, int storage);
-/* True if a collective sums gradients that are split over the ranks of tp. O(tensors). */
-bool mp_program_sums_parts(const mp_program *program, const mp_node *node);
-/* True for a collective that runs once per step and not in every pass: a gradient sum, unless each rank accumulates its part of
- * the sum per pass; and all collectives after updates. */
-bool mp_program_runs_once(const mp_program *program, int node);
-/* Returns the bytes that a rank sends in a step of a plan, except for repeated gathers (stage_gathers.h). O(steps). */
-int64_t mp_program_sent_bytes(const mp_program *program, const mp_plan *plan, const mp_rank_place *place);
+/* Computes the bytes that a rank sends in a training step of a plan. MP_NOMEM. O(gathers * steps). */
+mp_status mp_program_sent_bytes(const mp_program *program, const mp_plan *plan, const mp_rank_place *place, int64_t *bytes,
+                                mp_error *err);
 /* Fails with MP_UNSUPPORTED if memplan can plan a program for this mesh, but cannot run it. */
 mp_status mp_program_check_ranks(const mp_program *program, mp_error *err);
 

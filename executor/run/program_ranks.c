@@ -1,14 +1,12 @@
 /* program_ranks.c - turns a program into the program of one rank: inserts collectives with their workspaces among the calls. */
 #include <string.h>
 
+#include "estimator/parallel/collective.h"
 #include "estimator/parallel/exchange.h"
-#include "estimator/parallel/statistics.h"
-#include "executor/operators/losses/losses.h"
 #include "executor/ranks/collectives.h"
 #include "executor/run/node_list.h"
 #include "executor/run/program.h"
 #include "executor/run/program_nodes.h"
-#include "executor/run/program_split.h"
 #include "executor/run/stage.h"
 
 /* Returns the number of elements of a storage of parameters or gradients. */
@@ -45,9 +43,9 @@ int mp_program_part(const mp_program *p, int storage)
 {
     for (int k = 0; k < (int)p->n_nodes; k++) {
         if (!mp_program_gathers(p, k)) continue;
-        const mp_moved moved = mp_program_moved(&p->graph->nodes[k]);
-        for (size_t j = 0; j < moved.n; j++)
-            if (moved.wholes[j] == storage) return moved.parts[j];
+        const mp_collective_record *r = p->graph->nodes[k].collective;
+        for (size_t j = 0; j < r->n_moved; j++)
+            if (r->wholes[j] == storage) return r->parts[j];
     }
     return -1;
 }
@@ -77,8 +75,8 @@ static mp_status share_updates(const mp_program *p, mp_error *err)
     memset(to, -1, g->n_storages * sizeof *to);
     for (size_t k = 0; k < p->n_nodes; k++) {
         if (!mp_program_does(p, (int)k, MP_TASK_COLLECTIVE) || mp_program_message(p, (int)k)) continue;
-        const mp_moved moved = mp_program_moved(&g->nodes[k]);
-        for (size_t j = 0; moved.parts && j < moved.n; j++) to[moved.wholes[j]] = moved.parts[j];
+        const mp_collective_record *r = g->nodes[k].collective;
+        for (size_t j = 0; r->parts && j < r->n_moved; j++) to[r->wholes[j]] = r->parts[j];
     }
     for (size_t k = 0; k < p->n_nodes; k++)
         if (mp_program_does(p, (int)k, MP_TASK_UPDATE)) MP_CHECK(share_update(p, &p->bindings->nodes[k], to, err));
@@ -90,26 +88,11 @@ bool mp_program_sums_fast(const mp_program *p, mp_dim dim)
     return p->fast_sums && p->mesh.size[dim] == mp_mesh_devices(&p->mesh);
 }
 
-mp_moved mp_program_moved(const mp_node *node)
-{
-    const mp_alternative *a = node->alternatives;
-    if (node->phase != MP_PHASE_BACKWARD) return (mp_moved){a->n_reads, a->writes, a->reads};
-    if (!a->n_reads) return (mp_moved){a->n_adds, a->adds, NULL};
-    return (mp_moved){a->n_reads, a->reads, a->n_adds ? a->adds : a->writes};
-}
-
 bool mp_program_gathers(const mp_program *p, int node)
 {
-    return mp_program_does(p, node, MP_TASK_COLLECTIVE) && !mp_program_message(p, node) &&
-           p->graph->nodes[node].phase == MP_PHASE_FORWARD;
-}
-
-bool mp_program_sums_parts(const mp_program *p, const mp_node *node)
-{
-    const int *wholes = mp_program_moved(node).wholes;
-    for (size_t t = 0; node->phase == MP_PHASE_BACKWARD && t < p->model->n_tensors; t++)
-        if (p->model->tensors[t].is_summed && p->bindings->gradient[t] == wholes[0]) return true;
-    return false;
+    const mp_node *n = &p->graph->nodes[node];
+    return mp_program_does(p, node, MP_TASK_COLLECTIVE) && n->collective && n->collective->legs[0].kind == MP_ALL_GATHER &&
+           n->phase == MP_PHASE_FORWARD;
 }
 
 /* Sets the workspace of a gradient sum. The sum has one leg per dimension of the mesh: first over `shard`, then this rank's
@@ -119,16 +102,16 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
     mp_alternative *a = node->alternatives;
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8, shards = p->mesh.size[MP_DIM_SHARD];
     const mp_dim dims[] = {MP_DIM_SHARD, MP_DIM_DP, MP_DIM_TP};
-    const mp_moved moved = mp_program_moved(node);
+    const mp_collective_record *r = node->collective;
     int64_t most = 0;
     if (mp_program_message(p, (int)(node - p->graph->nodes))) return MP_OK; /* the pipeline has set its workspace already */
     /* a gather needs no workspace, because it receives directly into its outputs */
-    if (node->phase != MP_PHASE_BACKWARD) return MP_OK;
-    for (int d = 0; d < (mp_program_sums_parts(p, node) ? 3 : 2); d++) {
+    if (r->legs[0].kind == MP_ALL_GATHER) return MP_OK;
+    for (int d = 0; d < (mp_collective_leg_over(r, MP_DIM_TP) ? 3 : 2); d++) {
         int64_t bytes = 0;
         if (!p->mesh.zero && mp_program_sums_fast(p, dims[d])) continue;
-        for (size_t k = 0; k < moved.n; k++) {
-            const int64_t n = elements_of(p, moved.wholes[k]);
+        for (size_t k = 0; k < r->n_moved; k++) {
+            const int64_t n = elements_of(p, r->wholes[k]);
             bytes += mp_leg_workspace(MP_REDUCE_SCATTER, mp_program_sums_fast(p, dims[d]), p->mesh.size[dims[d]],
                                       (d ? mp_rank_part(n, shards) : n) * (p->has_server ? p->mesh.size[dims[d]] : 1), element);
         }
@@ -139,7 +122,7 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
     return MP_OK;
 }
 
-mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, mp_rank_traffic *traffic, mp_error *err)
+mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, mp_error *err)
 {
     p->mesh = ranks->mesh;
     MP_OWNED int *number = mp_alloc(p->n_nodes, sizeof *number);
@@ -147,10 +130,9 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     p->fast_sums = fast;
     p->has_server = ranks->algorithm == MP_ALGORITHM_SERVER;
     p->shares_statistics = ranks->shares_statistics;
-    MP_CHECK(mp_graph_exchange_numbered(p->graph, ranks, number, traffic, err));
+    MP_CHECK(mp_graph_exchange_numbered(p->graph, ranks, number, err));
     const bool exchanges = p->graph->n_nodes != p->n_nodes;
     if (exchanges) MP_CHECK(mp_node_list_renumber(p, number, p->graph->n_nodes, err));
-    if (traffic) mp_program_split_traffic(p, ranks, traffic);
     if (!exchanges) return MP_OK;
     if (p->mesh.zero) MP_CHECK(share_updates(p, err));
     if (p->mesh.zero >= 2) MP_CHECK(mp_stage_sum_parts(p, err));
@@ -184,89 +166,22 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
     return MP_OK;
 }
 
-/* scattered returns the bytes that one of `ranks` ranks sends for n bytes in a reduce-scatter, gathered the same for an
- * all-gather. */
-static int64_t scattered(int64_t n, int64_t ranks, int64_t rank)
+mp_status mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp_rank_place *place, int64_t *bytes,
+                                mp_error *err)
 {
-    return n - mp_range_of(n, ranks, rank).n;
-}
-
-static int64_t gathered(int64_t n, int64_t ranks, int64_t rank)
-{
-    return (ranks - 1) * mp_range_of(n, ranks, rank).n;
-}
-
-/* Returns the bytes that one of `ranks` ranks sends in an all-reduce of n bytes. With a server, rank 0 receives all gradients
- * and sends the sums to all ranks. */
-static int64_t summed(const mp_program *p, int64_t n, int64_t ranks, int64_t rank)
-{
-    if (p->has_server) return ranks == 1 ? 0 : rank ? n : (ranks - 1) * n;
-    return scattered(n, ranks, rank) + gathered(n, ranks, rank);
-}
-
-/* Returns the bytes that a rank sends in one run of a collective node. */
-static int64_t sent_for(const mp_program *p, const mp_node *node, const mp_rank_place *place)
-{
-    const int64_t *size = p->mesh.size, shards = size[MP_DIM_SHARD];
     /* with the library's own sums, the bytes are those of a ring all-reduce, equal on all ranks */
-    const bool is_fast = p->fast_sums;
-    const int64_t shard = is_fast ? 0 : place->shard_index, replica = is_fast ? 0 : place->data_index / place->n_shards;
-    const bool gathers = node->phase != MP_PHASE_BACKWARD, is_of_parts = mp_program_sums_parts(p, node);
-    const mp_moved moved = mp_program_moved(node);
-    int64_t elements = 0;
-    for (size_t k = 0; k < moved.n; k++) {
-        const int64_t n = elements_of(p, moved.wholes[k]), part = mp_range_of(n, shards, shard).n;
-        elements +=
-            gathers ? gathered(n, shards, shard) : scattered(n, shards, shard) + summed(p, part, size[MP_DIM_DP], replica);
-        if (is_of_parts) elements += summed(p, part, size[MP_DIM_TP], place->part_index);
-    }
-    return elements * (mp_dtype_bits(p->options.dtype) / 8);
-}
-
-/* Returns the bytes that a rank sends while an operator or its gradient runs. */
-static int64_t sent_by_operator(const mp_program *p, const mp_binding *b, int rank)
-{
-    const mp_operator *op = &p->model->operators[b->op];
-    const int64_t sharers = mp_statistics_group(&p->mesh).n, statistics = mp_statistics_bytes(p->model, op);
-    if (statistics) return (sharers - 1) * (statistics / sharers);
-    const bool is_backward = b->task == MP_TASK_BACKWARD;
-    const int64_t ranks = p->mesh.size[MP_DIM_TP];
-    const mp_tensor *x = &p->model->tensors[op->in[0]], *y = &p->model->tensors[op->out[0]];
-    const int64_t n = mp_tensor_elements(x), of_y = mp_tensor_elements(y), whole = n > of_y ? n : of_y;
-    const int64_t element = mp_dtype_bits(p->bindings->dtype[op->out[0]]) / 8;
-    switch (op->op->crosses[is_backward]) {
-    case MP_CROSSES_ALL_REDUCE:
-        return element * summed(p, whole, ranks, rank);
-    case MP_CROSSES_ALL_GATHER:
-        return element * gathered(whole, ranks, rank);
-    case MP_CROSSES_REDUCE_SCATTER:
-        return element * scattered(whole, ranks, rank);
-    default:
-        return op->op->traits & MP_TRAIT_CLASSES ? mp_class_loss_sent_bytes(p->model, op, is_backward) : 0;
-    }
-}
-
-bool mp_program_runs_once(const mp_program *p, int node)
-{
-    const mp_stage_message *m = mp_program_message(p, node);
-    if (m) return m->is_sum;
-    const mp_phase phase = p->graph->nodes[node].phase;
-    return phase == MP_PHASE_BACKWARD ? p->mesh.zero < 2 : phase != MP_PHASE_FORWARD;
-}
-
-int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp_rank_place *place)
-{
-    int64_t once = mp_stage_sent_bytes(p), each = 0;
-    for (size_t t = 0; t < plan->n_steps; t++) {
-        const int node = plan->steps[t].node;
-        if (mp_copy_way_of(p->graph, node, plan->steps[t].alternative) != MP_COPY_NONE)
-            continue; /* a copy between tiers sends nothing to other ranks */
-        const mp_binding *b = mp_program_binding(p, node);
-        if (b->task == MP_TASK_COLLECTIVE && !b->message)
-            *(mp_program_runs_once(p, node) ? &once : &each) += sent_for(p, &p->graph->nodes[node], place);
-        if (b->op >= 0 && mp_mesh_devices(&p->mesh) > 1) each += sent_by_operator(p, b, place->part_index);
-    }
-    return once + each * (p->options.accumulate > 1 ? p->options.accumulate : 1);
+    const mp_traffic_rank rank = {.index = {[MP_DIM_TP] = place->part_index,
+                                            [MP_DIM_SHARD] = p->fast_sums ? 0 : place->shard_index,
+                                            [MP_DIM_DP] = p->fast_sums ? 0 : place->data_index / place->n_shards},
+                                  .element_bytes = mp_dtype_bits(p->options.dtype) / 8};
+    const mp_pipeline_shape shape = p->stage ? p->stage->shape : (mp_pipeline_shape){0};
+    const int passes = p->options.accumulate > 1 ? p->options.accumulate : 1;
+    mp_rank_traffic traffic;
+    mp_traffic_of(p->graph, plan->steps, plan->n_steps, passes, &rank, &traffic);
+    MP_CHECK(mp_rank_add_repeated(p->graph, &shape, p->stage ? p->stage->index : 0, plan->steps, plan->n_steps, &rank, &traffic,
+                                  err));
+    *bytes = traffic.sent_bytes;
+    return MP_OK;
 }
 
 static mp_status refuse(const mp_program *p, const char *what, mp_error *err)

@@ -117,41 +117,26 @@ mp_status mp_program_split(mp_program *p, mp_error *err)
     return MP_OK;
 }
 
-/* Adds the seconds of a node's exchanges to *cost, and the traffic to *sent. */
-static void price(const mp_program *p, const mp_ranks *ranks, size_t node, mp_cost *cost, mp_rank_traffic *sent)
-{
-    const mp_binding *b = mp_program_binding(p, (int)node);
-    const mp_work work = {.model = p->model,
-                          .op = b->op < 0 ? NULL : &p->model->operators[b->op],
-                          .phase = p->graph->nodes[node].phase,
-                          .binding = b,
-                          .bindings = p->bindings};
-    mp_split_cost(ranks, &work, cost, sent);
-}
-
 mp_status mp_program_price_split(mp_program *p, const mp_ranks *ranks, mp_error *err)
 {
     mp_graph *g = p->graph;
-    mp_rank_traffic sent = {0};
     if (ranks->mesh.size[MP_DIM_TP] == 1 && !ranks->shares_statistics) return MP_OK;
     for (size_t k = 0; k < p->n_nodes; k++) {
+        const mp_binding *b = mp_program_binding(p, (int)k);
+        const mp_work work = {.model = p->model,
+                              .op = b->op < 0 ? NULL : &p->model->operators[b->op],
+                              .phase = g->nodes[k].phase,
+                              .binding = b,
+                              .bindings = p->bindings};
         mp_alternative *a = g->nodes[k].alternatives;
         const int64_t before = a->ticks;
         mp_cost cost = {.seconds = (double)before * g->tick_seconds};
-        price(p, ranks, k, &cost, &sent);
+        mp_split_cost(ranks, &work, &cost);
         const int64_t more = llround(cost.seconds / g->tick_seconds) - before;
         for (size_t f = 0; f < g->nodes[k].n_alternatives; f++) a[f].ticks += more;
+        if (!cost.collective.n_legs) continue;
+        g->nodes[k].collective = mp_graph_collective(g, &cost.collective);
+        if (!g->nodes[k].collective) return MP_NO_MEMORY(err);
     }
     return mp_graph_hash(g, g->hash, err);
-}
-
-void mp_program_split_traffic(const mp_program *p, const mp_ranks *ranks, mp_rank_traffic *traffic)
-{
-    const int64_t times = p->stage ? p->stage->shape.n_micro_batches : 1;
-    mp_rank_traffic sent = {0};
-    mp_cost ignored = {0};
-    for (size_t k = 0; k < p->n_nodes; k++) price(p, ranks, k, &ignored, &sent);
-    traffic->n_collectives += sent.n_collectives * (size_t)times;
-    traffic->sent_bytes += sent.sent_bytes * times;
-    traffic->seconds += sent.seconds * (double)times;
 }

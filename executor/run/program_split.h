@@ -13,8 +13,5 @@ mp_status mp_program_split(mp_program *program, mp_error *err);
 /* Sets out[k] for each operator k of the model: true if it has a bias that only the first rank adds. O(slots). */
 void mp_split_list_added_once(const mp_program *program, bool *out);
 /* Operators that are split over ranks exchange data while they run. Adds the network seconds of these exchanges to the nodes'
- * costs. Must run before the program is cut into stages. MP_NOMEM. O(nodes). */
+ * costs, and records the collectives in the nodes. Must run before the program is cut into stages. MP_NOMEM. O(nodes). */
 mp_status mp_program_price_split(mp_program *program, const mp_ranks *ranks, mp_error *err);
-/* Adds the bytes that split operators exchange during one training step to *traffic. A pipeline stage runs its operators once
- * per micro-batch, so the bytes are multiplied by the number of micro-batches. O(nodes). */
-void mp_program_split_traffic(const mp_program *program, const mp_ranks *ranks, mp_rank_traffic *traffic);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "estimator/parallel/collective.h"
 #include "estimator/parallel/statistics.h"
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
@@ -39,7 +40,7 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
 {
     const mp_program *p = a->program;
     const mp_ready_step *r = &a->steps[step];
-    const int *wholes = mp_program_moved(&p->graph->nodes[r->node]).wholes;
+    const int *wholes = p->graph->nodes[r->node].collective->wholes;
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
     mp_piece *pieces;
     MP_CHECK(add_leg(a, world, kind, dim, r, pool, w, &pieces, err));
@@ -111,7 +112,7 @@ static mp_status list_sum(const mp_addresses *a, const mp_rank_channel *c, size_
 {
     const mp_program *p = a->program;
     const mp_communicator *world = c->collectives.world;
-    const bool is_of_parts = mp_program_sums_parts(p, &p->graph->nodes[a->steps[step].node]),
+    const bool is_of_parts = mp_collective_leg_over(p->graph->nodes[a->steps[step].node].collective, MP_DIM_TP),
                goes_on = p->mesh.size[MP_DIM_DP] > 1 || is_of_parts,
                in_place = goes_on && p->options.accumulate > 1 &&
                           p->mesh.zero >= 2; /* the gradient of the current micro-batch is summed in place; the accumulated
@@ -165,16 +166,12 @@ static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t st
     const mp_communicator *world = c->collectives.world;
     const mp_node *node = &a->program->graph->nodes[a->steps[step].node];
     const mp_stage_message *message = mp_program_message(a->program, a->steps[step].node);
-    *w = (mp_collective_work){.name = node->name,
-                              .kind = message                            ? message->is_sum ? MP_ALL_REDUCE : MP_SEND
-                                      : node->phase != MP_PHASE_BACKWARD ? MP_ALL_GATHER
-                                      : a->program->mesh.zero            ? MP_REDUCE_SCATTER
-                                                                         : MP_ALL_REDUCE};
+    *w = (mp_collective_work){.name = node->name, .kind = node->collective->legs[0].kind};
     if (message) {
         MP_CHECK(list_message(a, world, message, step, pool, w, err));
         return take_requests(w, pool, err);
     }
-    if (node->phase != MP_PHASE_BACKWARD) {
+    if (w->kind == MP_ALL_GATHER) {
         MP_CHECK(add_wholes(a, world, MP_ALL_GATHER, MP_DIM_SHARD, false, step, pool, w, err));
         return take_requests(w, pool, err);
     }

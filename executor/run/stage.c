@@ -42,27 +42,6 @@ static mp_status find_holders(const cutter *c, int parameter, mp_stage_message *
     return MP_OK;
 }
 
-/* Sorts storages by their numbers in the graph of the whole network. All stages know these numbers, so sender and receiver use
- * the same order. */
-static void sort(const cutter *c, int *storages, size_t n)
-{
-    const int *whole = c->rank->whole_storage;
-    for (size_t k = 1; k < n; k++)
-        for (size_t i = k; i && whole[storages[i - 1]] > whole[storages[i]]; i--) {
-            const int other = storages[i];
-            storages[i] = storages[i - 1];
-            storages[i - 1] = other;
-        }
-}
-
-/* Appends the storages of `list` that the graph of the whole network contains. The pipeline added all other storages only to
- * order nodes; they are not sent. */
-static void append(const cutter *c, const int *list, size_t n, int *storages, size_t *n_out)
-{
-    for (size_t k = 0; k < n; k++)
-        if (c->rank->whole_storage[list[k]] >= 0) storages[(*n_out)++] = list[k];
-}
-
 /* Sets the workspace of a node that sums a gradient over n stages. The workspace holds the bytes that the node receives. */
 static mp_status take_room(const mp_program *p, mp_node *node, int64_t n, int64_t payload_bytes, mp_error *err)
 {
@@ -90,7 +69,7 @@ mp_status mp_stage_sum_parts(mp_program *p, mp_error *err)
         const int k = p->stage ? mp_program_binding(p, (int)v)->message : 0;
         mp_stage_message *m = k ? &p->stage->messages[k - 1] : NULL;
         if (!m || !m->is_sum) continue;
-        m->storages = p->graph->nodes[v].alternatives->adds;
+        m->storages = p->graph->nodes[v].collective->wholes;
         MP_CHECK(take_room(p, &p->graph->nodes[v], m->n, p->graph->storages[m->storages[0]].payload_bytes, err));
     }
     return MP_OK;
@@ -99,18 +78,11 @@ mp_status mp_stage_sum_parts(mp_program *p, mp_error *err)
 static mp_status describe(const cutter *c, int v, mp_stage_message *m)
 {
     mp_node *node = &c->rank->graph->nodes[v];
-    const mp_alternative *a = node->alternatives;
+    const mp_collective_record *r = node->collective;
     const int own = c->stage->index;
-    const bool is_backward = node->phase != MP_PHASE_FORWARD;
-    int *storages = mp_pool_alloc(c->program->pool, a->n_reads + a->n_writes + a->n_adds, sizeof *storages);
-    if (!storages) return MP_NO_MEMORY(c->err);
-    *m = (mp_stage_message){.storages = storages, .n = 2, .stride = is_backward ? -1 : 1};
-    append(c, a->reads, a->n_reads, storages, &m->n_storages);
-    const bool sends = m->n_storages;
-    append(c, a->writes, a->n_writes, storages, &m->n_storages);
-    append(c, a->adds, a->n_adds, storages, &m->n_storages);
-    if (c->rank->graph->storages[storages[0]].kind == MP_KIND_GRADIENT) return describe_sum(c, node, m);
-    sort(c, storages, m->n_storages);
+    const bool is_backward = node->phase != MP_PHASE_FORWARD, sends = !r->receives;
+    *m = (mp_stage_message){.n_storages = r->n_moved, .storages = r->wholes, .n = 2, .stride = is_backward ? -1 : 1};
+    if (r->legs[0].kind == MP_ALL_REDUCE) return describe_sum(c, node, m);
     m->is_ahead = sends && !is_backward;
     m->first = sends ? own : own - m->stride;
     m->tag = is_backward ? TAG_BACKWARD : TAG_FORWARD;
@@ -122,7 +94,7 @@ static mp_status describe_messages(const cutter *c)
 {
     mp_program_stage *stage = c->stage;
     for (size_t v = 0; v < c->rank->n_nodes; v++) {
-        if (c->rank->whole_node[v] >= 0) continue;
+        if (!c->rank->graph->nodes[v].collective || c->rank->whole_node[v] >= 0) continue;
         MP_CHECK(describe(c, (int)v, &stage->messages[stage->n_messages++]));
         c->program->bindings->nodes[v].message = (int)stage->n_messages;
     }
@@ -133,25 +105,6 @@ const mp_stage_message *mp_program_message(const mp_program *p, int node)
 {
     const int k = p->stage && mp_program_has_node(p, node) ? mp_program_binding(p, node)->message : 0;
     return k ? &p->stage->messages[k - 1] : NULL;
-}
-
-int64_t mp_stage_sent_bytes(const mp_program *p)
-{
-    const mp_program_stage *s = p->stage;
-    const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
-    int64_t sent = 0;
-    for (size_t k = 0; s && k < s->n_messages; k++) {
-        const mp_stage_message *m = &s->messages[k];
-        for (size_t i = 0; i < m->n_storages; i++) {
-            const int64_t bytes = p->graph->storages[m->storages[i]].payload_bytes, n = bytes / element;
-            const int64_t own = mp_range_of(n, m->n, (s->index - m->first) / m->stride).n;
-            if (m->is_sum)
-                sent += (n - own + (m->n - 1) * own) * element;
-            else if (m->first == s->index)
-                sent += bytes * s->shape.n_micro_batches;
-        }
-    }
-    return sent;
 }
 
 /* ---- renumbering for the stage ---- */

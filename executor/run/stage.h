@@ -15,7 +15,7 @@ typedef struct mp_stage_message {
     int first, stride, n; /* the stages first, first + stride, ... (n of them); in a transfer, stage `first` sends */
     int tag; /* all stages that take part in the message use this tag to match it, because ranks may issue messages in different
                 orders */
-    size_t n_storages; /* the storages whose contents the message carries, in the same order on sender and receiver */
+    size_t n_storages; /* the storages whose contents the message carries, from the node's record of collectives */
     const int *storages;
 } mp_stage_message;
 
@@ -38,5 +38,3 @@ mp_status mp_program_cut(mp_program *program, const mp_pipeline *pipeline, int i
 mp_status mp_stage_sum_parts(mp_program *program, mp_error *err);
 /* Returns the message that a node sends, receives or sums between stages; NULL: none. */
 const mp_stage_message *mp_program_message(const mp_program *program, int node);
-/* Returns the bytes that a rank sends to other stages in a step. O(messages). */
-int64_t mp_stage_sent_bytes(const mp_program *program);

@@ -17,14 +17,14 @@ static mp_status take_kept(const mp_rank_channel *c, size_t turn_around, size_t 
                            mp_error *err)
 {
     const mp_addresses *a = c->at;
-    const mp_moved moved = mp_program_moved(&a->program->graph->nodes[a->steps[step].node]);
-    mp_piece *pieces = mp_pool_alloc(pool, moved.n, sizeof *pieces);
+    const mp_collective_record *r = a->program->graph->nodes[a->steps[step].node].collective;
+    mp_piece *pieces = mp_pool_alloc(pool, r->n_moved, sizeof *pieces);
     if (!pieces) return MP_NO_MEMORY(err);
     *out = c->works[step];
     out->legs[0].n_pieces = 0;
     out->legs[0].pieces = pieces;
-    for (size_t k = 0; k < moved.n; k++)
-        if (mp_stage_keeps(a->plan, turn_around, step, moved.wholes[k]))
+    for (size_t k = 0; k < r->n_moved; k++)
+        if (mp_stage_keeps(a->plan, turn_around, step, r->wholes[k]))
             pieces[out->legs[0].n_pieces++] = c->works[step].legs[0].pieces[k];
     out->requests = mp_pool_alloc(pool, mp_work_requests(out), sizeof *out->requests);
     return out->requests ? MP_OK : MP_NO_MEMORY(err);
@@ -48,25 +48,4 @@ mp_status mp_stage_gathers_run(mp_rank_channel *c, mp_error *err)
     int64_t last = 0;
     for (size_t k = 0; k < c->n_again; k++) MP_CHECK(mp_collectives_issue(&c->collectives, &c->again[k], &last, err));
     return mp_collectives_wait(&c->collectives, last, err);
-}
-
-mp_status mp_stage_gathers_sent(const mp_program *p, const mp_plan *plan, const mp_rank_place *place, int64_t *bytes,
-                                mp_error *err)
-{
-    const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
-    size_t turn_around;
-    *bytes = 0;
-    if (!p->stage) return MP_OK;
-    MP_CHECK(mp_rank_turn_around(p->graph, plan->steps, plan->n_steps, &turn_around, err));
-    const int64_t times = mp_schedule_in_flight(&p->stage->shape, p->stage->index) - 1, others = place->n_shards - 1;
-    for (size_t t = 0; t < turn_around; t++) {
-        if (!mp_program_gathers(p, plan->steps[t].node)) continue;
-        const mp_moved moved = mp_program_moved(&p->graph->nodes[plan->steps[t].node]);
-        for (size_t k = 0; k < moved.n; k++) {
-            const int64_t n = p->graph->storages[moved.wholes[k]].payload_bytes / element;
-            if (mp_stage_keeps(plan, turn_around, t, moved.wholes[k]))
-                *bytes += times * others * element * mp_range_of(n, place->n_shards, place->shard_index).n;
-        }
-    }
-    return MP_OK;
 }

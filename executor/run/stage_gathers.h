@@ -17,7 +17,3 @@ bool mp_stage_keeps(const mp_plan *plan, size_t turn_around, size_t step, int st
 mp_status mp_stage_gathers_of(mp_rank_channel *channel, size_t turn_around, mp_pool *pool, mp_error *err);
 /* Runs the repeated gathers and waits for them. Errors: as mp_collectives_run. */
 mp_status mp_stage_gathers_run(mp_rank_channel *channel, mp_error *err);
-/* Computes the bytes that a rank sends for repeated gathers in a step; 0 if the program runs a whole network. MP_NOMEM.
- * O(gathers x places). */
-mp_status mp_stage_gathers_sent(const mp_program *program, const mp_plan *plan, const mp_rank_place *place, int64_t *bytes,
-                                mp_error *err);

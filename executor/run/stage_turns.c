@@ -11,9 +11,9 @@ enum { BLOCK = 4096 }; /* bytes that one iteration of a loop exchanges between a
 static bool is_gathered(const mp_addresses *a, const mp_place *p)
 {
     const int node = a->plan->steps[p->begin].node;
-    const mp_moved moved = mp_program_moved(&a->program->graph->nodes[node]);
-    for (size_t k = 0; mp_program_gathers(a->program, node) && k < moved.n; k++)
-        if (moved.wholes[k] == p->storage) return true;
+    const mp_collective_record *r = a->program->graph->nodes[node].collective;
+    for (size_t k = 0; mp_program_gathers(a->program, node) && k < r->n_moved; k++)
+        if (r->wholes[k] == p->storage) return true;
     return false;
 }
 

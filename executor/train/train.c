@@ -1,6 +1,5 @@
 /* train.c - the training loop: loads batches, runs steps, measures losses and seconds, and saves states. */
 #include "memplan/train.h"
-#include "executor/run/stage_gathers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -197,9 +196,9 @@ static mp_status finish(training *t, mp_status st, mp_error *err)
         report->n_ranks = mp_communicator_size(r->execution.world);
         report->sent_bytes = mp_rank_channel_sent_bytes(mp_execution_ranks(e));
         const mp_rank_place *place = mp_execution_place(e);
-        int64_t again;
-        MP_CHECK(mp_stage_gathers_sent(r->program, r->plan, place, &again, err));
-        report->planned_sent_bytes = (int64_t)report->n_losses * (mp_program_sent_bytes(r->program, r->plan, place) + again);
+        int64_t sent;
+        MP_CHECK(mp_program_sent_bytes(r->program, r->plan, place, &sent, err));
+        report->planned_sent_bytes = (int64_t)report->n_losses * sent;
     }
     if (look_at_device(r->program->backend, &report->device_bytes, &report->device_is_shared, err) != MP_OK) st = MP_IO;
     report->next_batch_bytes = t->filler.prefetch ? mp_prefetch_device_bytes(t->filler.prefetch) : 0;

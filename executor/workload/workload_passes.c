@@ -255,9 +255,7 @@ static mp_status build_graph(building *b, mp_error *err)
     const mp_target own = mp_roofline(b->o->tf32 ? &rounding : &b->device.profile);
     mp_split_target split = {.own = &own, .ranks = &w->ranks};
     const mp_target target = mp_target_of_split(&split);
-    MP_CHECK(mp_training_graph(w->model, &b->wanted, b->loss, &target, &w->graph, err));
-    w->traffic = split.traffic;
-    return MP_OK;
+    return mp_training_graph(w->model, &b->wanted, b->loss, &target, &w->graph, err);
 }
 
 static bool has_costs(const building *b)
@@ -300,15 +298,8 @@ static bool sums(const building *b)
 static mp_status add_collectives(building *b, mp_error *err)
 {
     mp_workload *w = b->w;
-    mp_rank_traffic shared;
-    if (w->program)
-        MP_CHECK(mp_program_exchange(w->program, &w->ranks, b->o->reduce && !strcmp(b->o->reduce, "fast"), &shared, err));
-    else
-        MP_CHECK(mp_graph_exchange(w->graph, &w->ranks, &shared, err));
-    w->traffic.n_collectives += shared.n_collectives;
-    w->traffic.sent_bytes += shared.sent_bytes;
-    w->traffic.seconds += shared.seconds;
-    return MP_OK;
+    if (!w->program) return mp_graph_exchange(w->graph, &w->ranks, err);
+    return mp_program_exchange(w->program, &w->ranks, b->o->reduce && !strcmp(b->o->reduce, "fast"), err);
 }
 
 static bool is_stage(const building *b)
@@ -354,6 +345,19 @@ static const struct pass {
               {"stash", is_stage, hold},
               {"copies", copies, add_copies}};
 
+mp_status mp_workload_traffic(const mp_workload *w, const mp_step *steps, size_t n, mp_rank_traffic *out, mp_error *err)
+{
+    mp_traffic_of(w->graph, steps, n, w->n_passes ? w->n_passes : 1, NULL, out);
+    return mp_rank_add_repeated(w->graph, &w->rank.shape, w->rank.rank, steps, n, NULL, out, err);
+}
+
+static mp_status count_traffic(mp_workload *w, mp_error *err)
+{
+    MP_OWNED mp_step *steps = mp_alloc(w->graph->n_nodes, sizeof *steps);
+    if (!steps) return MP_NO_MEMORY(err);
+    return mp_workload_traffic(w, steps, mp_keep_all(w->graph, steps), &w->traffic, err);
+}
+
 mp_status mp_workload_build(mp_workload *w, const mp_workload_options *o, const mp_pipeline_shape *pipeline, mp_error *err)
 {
     MP_CLEARED_BY(building_clear) building b = {.w = w, .o = o, .pipeline = pipeline, .loss = -1};
@@ -362,5 +366,6 @@ mp_status mp_workload_build(mp_workload *w, const mp_workload_options *o, const 
         MP_CHECK(passes[k].run(&b, err));
         w->details->passes[w->details->n_passes++] = passes[k].name;
     }
-    return MP_OK;
+    w->n_passes = b.wanted.accumulate > 1 ? b.wanted.accumulate : 1;
+    return count_traffic(w, err);
 }

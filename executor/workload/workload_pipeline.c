@@ -86,33 +86,6 @@ static int64_t memory_of(const mp_workload_options *o, const mp_device *device)
     return device->memory_bytes > reserve ? device->memory_bytes - reserve : 0;
 }
 
-/* Returns the ticks in which the ranks of tp exchange data. */
-static int64_t exchange_ticks(const mp_graph *graph)
-{
-    static const char *const ops[] = {"AllReduce", "Replicate", "AllGather", "Assemble", "ReduceScatter", "TakePart"};
-    int64_t ticks = 0;
-    for (size_t v = 0; v < graph->n_nodes; v++)
-        for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
-            if (graph->nodes[v].alternatives->channel == MP_CHANNEL_COMPUTE && !strcmp(graph->nodes[v].op, ops[k]))
-                ticks += graph->nodes[v].alternatives->ticks;
-    return ticks;
-}
-
-/* Computes the bytes that this rank sends in a step: its share of the bytes of the whole graph for all micro-batches, and the
- * bytes sent between stages. */
-static void share_traffic(mp_workload *s, int64_t whole_ticks)
-{
-    const double share = whole_ticks ? (double)exchange_ticks(s->graph) / (double)whole_ticks : 0;
-    const int64_t m = s->rank.shape.n_micro_batches;
-    mp_rank_traffic *t = &s->traffic;
-    *t = (mp_rank_traffic){.n_collectives = (size_t)((double)t->n_collectives * share + 0.5) * (size_t)m,
-                           .sent_bytes = (int64_t)((double)t->sent_bytes * share + 0.5) * m,
-                           .seconds = t->seconds * share * (double)m};
-    t->n_collectives += s->rank.traffic.n_collectives;
-    t->sent_bytes += s->rank.traffic.sent_bytes;
-    t->seconds += s->rank.traffic.seconds;
-}
-
 mp_status mp_workload_cut(const mp_workload_options *o, const mp_pipeline_shape *shape, const mp_device *device, mp_workload *s,
                           mp_error *err)
 {
@@ -132,7 +105,6 @@ mp_status mp_workload_cut(const mp_workload_options *o, const mp_pipeline_shape 
     MP_CHECK(mp_pipeline_new(&request, &pipeline, err));
     memcpy(s->begins, pipeline->begins, (size_t)n * sizeof *s->begins);
     s->n_blocks = pipeline->n_blocks;
-    const int64_t whole_ticks = exchange_ticks(s->graph);
     if (s->program) {
         MP_CHECK(mp_program_cut(s->program, pipeline, rank, &s->rank, err));
     } else {
@@ -140,7 +112,6 @@ mp_status mp_workload_cut(const mp_workload_options *o, const mp_pipeline_shape 
         mp_graph_free(s->graph);
     }
     s->graph = s->rank.graph;
-    share_traffic(s, whole_ticks);
     return MP_OK;
 }
 

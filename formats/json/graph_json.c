@@ -11,6 +11,7 @@
 #include "estimator/graph/liveness.h"
 #include "formats/base/ids.h"
 #include "formats/base/ticks.h"
+#include "formats/json/collective_json.h"
 #include "formats/json/json.h"
 
 static const struct {
@@ -28,6 +29,7 @@ struct reader {
     size_t n_lists;
     double *seconds; /* seconds of all alternatives of all nodes, in file order */
     size_t n_seconds, seconds_capacity;
+    int64_t sent_total; /* as in mp_collective_read */
     mp_error *err;
 };
 
@@ -192,6 +194,7 @@ static mp_status read_node(struct reader *r, const mp_json_record *row)
     node->phase = (mp_phase)found;
     MP_CHECK(mp_json_get_real(row, "flops", false, &node->flops));
     MP_CHECK(read_flags(row, &node->flags));
+    MP_CHECK(mp_collective_read(r->graph, row, &r->sent_total, node));
     MP_CHECK(mp_json_get_array(row, "alternatives", false, &listed));
     size_t n = json_array_size(listed) + 1, first = r->n_seconds;
     mp_alternative *alternatives = mp_pool_alloc(r->graph->pool, n, sizeof *alternatives);
@@ -446,6 +449,7 @@ static json_t *node_json(const mp_graph *graph, const mp_node *node)
     set_alternative(&row, graph, &node->alternatives[0], NULL);
     if (node->forward_of >= 0) mp_json_set(&row, "forward_of", json_integer(graph->nodes[node->forward_of].id));
     if (node->flags) mp_json_set(&row, "flags", flags_json(node));
+    if (node->collective) mp_json_set(&row, "collective", mp_collective_json(node->collective));
     if (node->n_alternatives > 1) mp_json_set(&row, "alternatives", alternatives_json(graph, node));
     return row;
 }

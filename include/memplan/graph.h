@@ -15,6 +15,7 @@
 
 #include "memplan/error.h"
 #include "memplan/memory.h"
+#include "memplan/ranks/collective.h"
 
 #define MP_KIND_LIST(X)                                                                \
     X(PARAMETER, "parameter", true)                                                    \
@@ -104,6 +105,8 @@ typedef struct mp_node {
     mp_alternative *alternatives; /* A node has either only algorithms (and returning alternatives), or no algorithms.
                                      Algorithms of a node differ in ticks and workspace only. All runs of a node in a plan use
                                      the same algorithm, because algorithms round differently. */
+    const mp_collective_record
+        *collective; /* the data that a run exchanges with other ranks; NULL: none. Not part of the hash */
 } mp_node;
 
 typedef struct mp_graph {
@@ -152,6 +155,8 @@ mp_status mp_graph_channel(mp_graph *graph, const char *name, int *number, mp_er
 mp_status mp_graph_tier(mp_graph *graph, const char *name, int *number, mp_error *err);
 /* Copies a list of n storage indices into the graph's memory pool. NULL: out of memory. */
 int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
+/* Copies a record of collectives, with its lists, into the graph's memory pool. NULL: out of memory. */
+const mp_collective_record *mp_graph_collective(mp_graph *graph, const mp_collective_record *record);
 
 /* Checks the structure of the graph, then derives producer, writer, adders, readers and hash. The checks:
  *

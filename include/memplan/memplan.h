@@ -96,6 +96,7 @@ extern "C" {
 #include "memplan/planning.h"
 #include "memplan/problem.h"
 #include "memplan/program.h"
+#include "memplan/ranks/collective.h"
 #include "memplan/ranks/communicator.h"
 #include "memplan/ranks/exchange.h"
 #include "memplan/ranks/mesh.h"

@@ -105,9 +105,10 @@ typedef struct mp_workload {
                                                  mp_execution_options */
     char *folder;                             /* folder of the tier "disk"; NULL: none */
     mp_ranks ranks;                           /* the mesh and its network; without a mesh, a single device */
-    mp_rank_traffic traffic;                  /* bytes that the rank sends in keep-all */
-    mp_rank rank;          /* the pipeline rank whose graph is `graph`; shape.n_ranks is 0 if there is no pipeline */
-    int n_blocks, *begins; /* of a pipeline: number of blocks of the network; per stage, its first block */
+    int64_t n_passes;        /* number of micro-batches of a training step: of gradient accumulation, or of a pipeline */
+    mp_rank_traffic traffic; /* data that the rank sends in a training step of keep-all */
+    mp_rank rank;            /* the pipeline rank whose graph is `graph`; shape.n_ranks is 0 if there is no pipeline */
+    int n_blocks, *begins;   /* of a pipeline: number of blocks of the network; per stage, its first block */
     size_t n_notes;
     mp_note *notes;                      /* warnings, in the order in which they were found; also set if loading failed */
     struct mp_workload_details *details; /* the reports of the passes; private */
@@ -141,6 +142,9 @@ mp_graph *mp_workload_take_graph(mp_workload *w);
 bool mp_workload_is_graph(const char *path);
 /* Returns the rules for which the graph was built: those in its options, otherwise the rules of memplan's executor. */
 mp_rules mp_workload_rules(const mp_workload *w);
+/* Computes the data that the workload's rank sends in a training step whose micro-batches each run steps[0..n), as the mean
+ * over the ranks of each collective. MP_NOMEM. O(gathers * n). */
+mp_status mp_workload_traffic(const mp_workload *w, const mp_step *steps, size_t n, mp_rank_traffic *out, mp_error *err);
 /* Returns the number of samples in a batch of the data inputs; 0 if unknown. */
 int64_t mp_workload_batch(const mp_workload *w);
 /* Finds the storages of a comma-separated list of tensor or storage names. If simplification replaced a tensor, uses the

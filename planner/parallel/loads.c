@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "memplan/timeline.h"
 #include "memplan/training.h"
 #include "planner/chain/chain.h"
 
@@ -48,9 +49,12 @@ static void add_node(mp_load *load, const mp_chain *chain, int node, int *reader
 {
     const mp_node *n = &chain->graph->nodes[node];
     mp_block_load *block = chain->block[node] >= 0 ? &load->blocks[chain->block[node]] : NULL;
+    mp_rank_traffic sent;
     if (!block || n->phase == MP_PHASE_UPDATE) return;
     *(n->phase == MP_PHASE_FORWARD ? &block->forward_ticks : &block->backward_ticks) += n->alternatives[0].ticks;
     block->largest_bytes = larger(block->largest_bytes, bytes_of_node(chain->graph, n));
+    mp_traffic_of(chain->graph, &(mp_step){.node = node}, 1, 1, NULL, &sent);
+    block->sent_bytes += sent.sent_bytes;
     if (!mp_makes_weights_alone(chain->graph, n)) return;
     block->weights_ticks += n->alternatives[0].ticks;
     add_waiting(load, chain, node, reader);

@@ -24,6 +24,7 @@ typedef struct mp_block_load {
     /* part of backward_ticks: backward nodes that only compute weight gradients, and so may be postponed (ZB-H1) */
     int64_t weights_ticks;
     int64_t weights_bytes;        /* bytes of one micro-batch that the postponed nodes read, each storage once */
+    int64_t sent_bytes;           /* bytes of one micro-batch that the operators of the block send to other ranks */
     int64_t output_bytes;         /* bytes of the block's output, which the next block reads */
     int64_t movable_output_bytes; /* part of output_bytes that may be offloaded to the host, in n_movable_outputs copies */
     int n_movable_outputs;
@@ -47,7 +48,6 @@ typedef struct mp_parameter_load {
 typedef struct mp_load {
     mp_pool *pool; /* owns the arrays */
     double tick_seconds;
-    int64_t sent_bytes;  /* bytes of one micro-batch that operators send to other ranks; set by the caller */
     int64_t other_bytes; /* static bytes other than parameters, gradients and optimizer state: batch, buffers, constants */
     int n_blocks;
     mp_block_load *blocks;

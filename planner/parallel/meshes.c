@@ -77,17 +77,13 @@ static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, int merge,
     if (!at->loads[merge]) {
         MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
         mp_error refused = {0};
-        int64_t sent_bytes = 0;
-        const mp_status st = x->request->graph(x->request->data, mesh, batch, &graph, &sent_bytes, &refused);
+        const mp_status st = x->request->graph(x->request->data, mesh, batch, &graph, &refused);
         const bool is_over = st == MP_UNSUPPORTED || st == MP_INVALID;
         at->is_refused = is_over && (tp > 1 || batch > 1 || e > 0);
         if (at->is_refused) return MP_OK;
         if (st != MP_OK && x->err) *x->err = refused;
         MP_CHECK(st);
-        for (int k = merge; k < (merge ? MERGES : 1); k++) {
-            MP_CHECK(mp_load_of(graph, 1 << k, &at->loads[k], x->err));
-            at->loads[k]->sent_bytes = sent_bytes;
-        }
+        for (int k = merge; k < (merge ? MERGES : 1); k++) MP_CHECK(mp_load_of(graph, 1 << k, &at->loads[k], x->err));
     }
     *out = at->loads[merge];
     return MP_OK;

@@ -10,6 +10,7 @@
 #include "estimator/base/memory.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
+#include "estimator/parallel/collective.h"
 #include "memplan/ranks/pipeline.h"
 #include "planner/parallel/pipeline_flow.h"
 
@@ -148,7 +149,9 @@ static mp_status copy_node(builder *b, int chunk, int v)
     if (from->source) node->source = mp_pool_text(pool, from->source, strlen(from->source));
     node->forward_of = from->forward_of >= 0 ? number[from->forward_of] : -1;
     mp_alternative *alternatives = node->alternatives = mp_pool_alloc(pool, from->n_alternatives, sizeof *alternatives);
-    if (!node->name || !node->op || !alternatives || (from->source && !node->source)) return MP_NO_MEMORY(b->err);
+    if (from->collective) node->collective = mp_graph_collective(b->graph, from->collective);
+    if (!node->name || !node->op || !alternatives || (from->source && !node->source) || (from->collective && !node->collective))
+        return MP_NO_MEMORY(b->err);
     for (size_t f = 0; f < from->n_alternatives; f++)
         MP_CHECK(copy_alternative(b, chunk, from, &from->alternatives[f], &alternatives[f]));
     return MP_OK;
@@ -158,8 +161,8 @@ static mp_status copy_node(builder *b, int chunk, int v)
 
 /* Appends a node on the network channel that may run only once. It reads b->list[0..n_reads). It writes b->more[0..n_writes),
  * or adds to them if `adds` is true. */
-static mp_status add_network_node(builder *b, const char *op, const char *name, mp_phase phase, double seconds, size_t n_reads,
-                                  size_t n_writes, bool adds)
+static mp_status add_network_node(builder *b, const char *op, const char *name, mp_phase phase,
+                                  const mp_collective_record *record, size_t n_reads, size_t n_writes, bool adds)
 {
     mp_node *node;
     MP_CHECK(append_node(b, -1, &node));
@@ -169,7 +172,8 @@ static mp_status add_network_node(builder *b, const char *op, const char *name, 
     mp_node_forbid_rerun(node);
     mp_alternative *a = node->alternatives;
     a->channel = b->channel;
-    a->ticks = (int64_t)(seconds / b->graph->tick_seconds + 0.5);
+    a->ticks = (int64_t)(mp_collective_record_seconds(record) / b->graph->tick_seconds + 0.5);
+    if (record->n_legs && !(node->collective = mp_graph_collective(b->graph, record))) return MP_NO_MEMORY(b->err);
     a->n_reads = n_reads;
     a->reads = mp_graph_list(b->graph, b->list, n_reads);
     *(adds ? &a->n_adds : &a->n_writes) = n_writes;
@@ -232,26 +236,24 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
         const bool is_sum = !sends && adds_here(b, chunk, s);
         if (is_sum) memmove(&b->more[n_sums + 1], &b->more[n_sums], (n - n_sums) * sizeof *b->more);
         b->more[is_sum ? n_sums++ : n] = here;
-        n++;
+        b->list[n++] = here;
         bytes += g->storages[s].payload_bytes;
         room += g->storages[s].bytes;
     }
     if (!n) return MP_OK;
-    const double seconds =
-        mp_collective_seconds(&b->x->ranks->network, MP_SEND, b->x->ranks->algorithm, neighbours(b, q), bytes);
+    mp_collective_record record = {.receives = !sends, .member = -1, .element_bytes = 1, .n_moved = n};
+    mp_collective_add(&record, b->x->ranks, MP_SEND, MP_DIM_PP, neighbours(b, q), bytes);
     snprintf(name, sizeof name, "%s%s %s stage %d", sends ? "send" : "receive", is_backward ? " gradients" : "",
              sends ? "to" : "from", sends == is_backward ? q : q + 1);
+    /* in the order of the whole graph, which sender and receiver both know */
+    record.wholes = mp_graph_list(b->graph, b->list, n);
+    if (!record.wholes) return MP_NO_MEMORY(b->err);
     if (sends) {
-        memcpy(b->list, b->more, n * sizeof *b->list);
         MP_CHECK(add_token(b, name, &b->sent[2 * chunk + is_backward]));
         b->more[0] = b->sent[2 * chunk + is_backward];
         if (is_backward) b->summed = b->more[0];
         if (b->x->is_run && !is_backward) MP_CHECK(add_outbox(b, q, room));
-        const int64_t times = b->x->shape.n_micro_batches;
-        b->out->traffic.n_collectives += (size_t)times;
-        b->out->traffic.sent_bytes += times * bytes;
-        b->out->traffic.seconds += (double)times * seconds;
-        return add_network_node(b, "Send", name, phase, seconds, n, 1, false);
+        return add_network_node(b, "Send", name, phase, &record, n, 1, false);
     }
     size_t n_reads = 0;
     const int before[] = {is_backward ? b->sent[2 * chunk]
@@ -264,7 +266,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
         MP_CHECK(add_token(b, name, &b->summed));
         b->more[n++] = b->summed;
     }
-    MP_CHECK(add_network_node(b, "Receive", name, phase, seconds, n_reads, n, n_sums == n));
+    MP_CHECK(add_network_node(b, "Receive", name, phase, &record, n_reads, n, n_sums == n));
     if (!n_sums || n_sums == n) return MP_OK;
     mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives; /* sums first, then plain writes */
     a->adds = a->writes;
@@ -288,7 +290,7 @@ static mp_status add_turn(builder *b, int chunk, int q)
     if (!n) return MP_OK;
     MP_CHECK(add_token(b, "backward", &b->out->turn));
     b->more[0] = b->out->turn;
-    MP_CHECK(add_network_node(b, "Turn", "end of backward", MP_PHASE_BACKWARD, 0, n, 1, false));
+    MP_CHECK(add_network_node(b, "Turn", "end of backward", MP_PHASE_BACKWARD, &(mp_collective_record){0}, n, 1, false));
     b->graph->nodes[b->graph->n_nodes - 1].alternatives->channel = MP_CHANNEL_COMPUTE;
     return MP_OK;
 }
@@ -318,23 +320,21 @@ static mp_status add_sums(builder *b)
     for (int s = 0; s < (int)g->n_storages; s++) {
         const int parameter = b->flow->summed[s];
         if (parameter < 0 || b->of_rank[parameter] < 0) continue;
-        const int n = b->flow->holders[parameter];
+        const int n = b->flow->holders[parameter], first = b->flow->first[parameter];
+        const int distance = (b->flow->last[parameter] - first) / (n - 1);
         mp_rank_group group = mp_mesh_group(mesh, MP_DIM_PP);
         group.n = n;
-        group.stride *= (b->flow->last[parameter] - b->flow->first[parameter]) / (n - 1);
+        group.stride *= distance;
         const int64_t shares = mesh->zero >= 2 ? mesh->size[MP_DIM_SHARD] : 1; /* parts after the reduce-scatter */
         const int64_t bytes = (g->storages[s].payload_bytes + shares - 1) / shares;
-        const double seconds =
-            mp_collective_seconds(&b->x->ranks->network, MP_ALL_REDUCE, b->x->ranks->algorithm, group, bytes);
+        mp_collective_record record = {.once = true, .member = (b->rank - first) / distance, .n_moved = 1, .wholes = b->more};
+        mp_collective_add(&record, b->x->ranks, MP_ALL_REDUCE, MP_DIM_PP, group, bytes);
         mp_label label;
         char name[192];
         snprintf(name, sizeof name, "sum over stages of %s", mp_storage_title(g, s, &label));
         MP_CHECK(storage_of(b, 0, s, &b->more[0]));
         b->list[0] = b->summed;
-        MP_CHECK(add_network_node(b, "AllReduce", name, MP_PHASE_BACKWARD, seconds, b->summed >= 0, 1, true));
-        b->out->traffic.n_collectives++;
-        b->out->traffic.sent_bytes += mp_collective_sent_bytes(MP_ALL_REDUCE, n, bytes);
-        b->out->traffic.seconds += seconds;
+        MP_CHECK(add_network_node(b, "AllReduce", name, MP_PHASE_BACKWARD, &record, b->summed >= 0, 1, true));
         const bool is_awaited = g->storages[s].persistent && mp_update_order_of(g).after_readers;
         int token;
         MP_CHECK(add_token(b, name, &token));

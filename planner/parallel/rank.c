@@ -4,6 +4,7 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/graph/liveness.h"
+#include "estimator/parallel/collective.h"
 #include "memplan/makespan.h"
 #include "memplan/ranks/rank.h"
 #include "planner/parallel/loads.h"
@@ -128,6 +129,62 @@ mp_status mp_rank_check(const mp_rank *rank, const mp_step *steps, size_t n, mp_
     return MP_OK;
 }
 
+/* True if a step from `at` on reads the storage that step t wrote, and no step in between writes it. */
+static bool reads_later(const mp_graph *g, const mp_step *steps, size_t n, size_t t, size_t at, int storage)
+{
+    for (size_t u = t + 1; u < n; u++) {
+        const mp_alternative *a = &g->nodes[steps[u].node].alternatives[steps[u].alternative];
+        for (size_t k = 0; u >= at && k < a->n_reads; k++)
+            if (a->reads[k] == storage) return true;
+        for (size_t k = 0; k < a->n_writes; k++)
+            if (a->writes[k] == storage) return false;
+    }
+    return false;
+}
+
+/* Returns the gather of a step before the turn-around, restricted to the parameters that later steps read. `kept` is scratch.
+ */
+static mp_collective_record gather_again(const mp_graph *g, const mp_step *steps, size_t n, size_t t, size_t at, int *kept)
+{
+    const mp_node *node = &g->nodes[steps[t].node];
+    mp_collective_record again = {0};
+    if (!node->collective || node->phase != MP_PHASE_FORWARD || node->collective->legs[0].kind != MP_ALL_GATHER) return again;
+    if (node->alternatives->channel == MP_CHANNEL_COMPUTE) return again; /* tp gathers an activation of one micro-batch */
+    again = *node->collective;
+    again.wholes = kept;
+    again.n_moved = 0;
+    const int64_t all = again.legs[0].bytes;
+    int64_t bytes = 0;
+    for (size_t k = 0; k < node->collective->n_moved; k++) {
+        const int s = node->collective->wholes[k];
+        if (!reads_later(g, steps, n, t, at, s)) continue;
+        kept[again.n_moved++] = s;
+        bytes += g->storages[s].payload_bytes;
+    }
+    again.legs[0].bytes = bytes;
+    again.legs[0].seconds *= all > 0 ? (double)bytes / (double)all : 0;
+    return again;
+}
+
+mp_status mp_rank_add_repeated(const mp_graph *graph, const mp_pipeline_shape *shape, int rank, const mp_step *steps, size_t n,
+                               const mp_traffic_rank *position, mp_rank_traffic *traffic, mp_error *err)
+{
+    size_t at;
+    if (!shape->n_ranks) return MP_OK;
+    MP_OWNED int *kept = mp_alloc(graph->n_storages, sizeof *kept);
+    if (!kept) return MP_NO_MEMORY(err);
+    MP_CHECK(mp_rank_turn_around(graph, steps, n, &at, err));
+    const int64_t times = mp_schedule_in_flight(shape, rank) - 1;
+    for (size_t t = 0; t < at; t++) {
+        const mp_collective_record again = gather_again(graph, steps, n, t, at, kept);
+        if (!again.n_moved) continue;
+        traffic->n_collectives += (size_t)times;
+        traffic->sent_bytes += times * mp_collective_record_sent(graph, &again, position);
+        traffic->seconds += (double)times * mp_collective_record_seconds(&again);
+    }
+    return MP_OK;
+}
+
 /* Returns the chunk to which the storages of a node belong; -1: the node uses no data of a micro-batch. */
 static int chunk_of(const mp_rank *rank, const mp_alternative *a)
 {
@@ -178,11 +235,10 @@ mp_status mp_rank_hold(mp_rank *rank, const int64_t *bytes, mp_error *err)
 
 /* ---- seconds ---- */
 
-/* True if a node sends or receives data of a micro-batch over the network. Copies to other tiers are not included. */
-static bool is_transfer(const mp_rank *rank, const mp_node *node)
+/* True if a node sends data of a micro-batch to a neighbouring stage, or receives it from one. */
+static bool is_transfer(const mp_node *node)
 {
-    if (mp_copy_way_of(rank->graph, (int)(node - rank->graph->nodes), 0) != MP_COPY_NONE) return false;
-    return node->alternatives->channel > MP_CHANNEL_SECOND_STREAM && chunk_of(rank, node->alternatives) >= 0;
+    return node->collective && node->collective->legs[0].kind == MP_SEND;
 }
 
 /* True if a node only computes weight gradients. If the schedule postpones weight gradients, true for exactly the postponed
@@ -196,14 +252,10 @@ static bool is_of_weights(const mp_rank *rank, const mp_node *node)
     return false;
 }
 
-/* True if a node sums gradients of parameters over ranks once per training step, after all micro-batches. (A node that sums
- * once per micro-batch reads the activation gradient that it scatters.) */
-static bool is_sum_of_step(const mp_rank *rank, const mp_node *node)
+/* True if a node sums gradients of parameters over ranks once per training step, after all micro-batches. */
+static bool is_sum_of_step(const mp_node *node)
 {
-    const mp_alternative *a = node->alternatives;
-    for (size_t k = 0; k < a->n_reads; k++)
-        if (rank->graph->storages[a->reads[k]].kind == MP_KIND_ACTIVATION_GRADIENT) return false;
-    return a->channel > MP_CHANNEL_SECOND_STREAM && a->n_adds && chunk_of(rank, a) < 0;
+    return node->collective && node->collective->once && node->collective->legs[0].kind != MP_ALL_GATHER;
 }
 
 /* Copies the graph and sets the ticks of sends and receives to zero. Their time is counted between stages instead. */
@@ -216,7 +268,7 @@ static mp_status without_transfers(const mp_rank *rank, mp_pool *pool, mp_graph 
     if (!out->nodes || !none) return MP_NO_MEMORY(err);
     memcpy(out->nodes, g->nodes, g->n_nodes * sizeof *out->nodes);
     for (size_t v = 0; v < g->n_nodes; v++) {
-        if (!is_transfer(rank, &g->nodes[v])) continue;
+        if (!is_transfer(&g->nodes[v])) continue;
         none[v] = *g->nodes[v].alternatives;
         none[v].ticks = 0;
         out->nodes[v].alternatives = &none[v];
@@ -230,7 +282,8 @@ static double send_seconds(const mp_rank *rank, int chunk)
     const mp_graph *g = rank->graph;
     for (size_t v = 0; v < g->n_nodes; v++) {
         const mp_alternative *a = g->nodes[v].alternatives;
-        const bool sends = is_transfer(rank, &g->nodes[v]) && g->nodes[v].phase == MP_PHASE_FORWARD && a->n_reads;
+        const bool sends =
+            is_transfer(&g->nodes[v]) && g->nodes[v].phase == MP_PHASE_FORWARD && !g->nodes[v].collective->receives;
         if (sends && chunk_of(rank, a) == chunk) return (double)a->ticks * g->tick_seconds;
     }
     return 0;
@@ -257,7 +310,7 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
             continue; /* an issued node runs parallel to compute, so compute spends its time at the step that waits for it */
         const double took = (double)(ends[t] - clock) * tick;
         clock = ends[t];
-        if (node->phase == MP_PHASE_UPDATE || is_sum_of_step(rank, node))
+        if (node->phase == MP_PHASE_UPDATE || is_sum_of_step(node))
             s->tail += took;
         else if (node->phase == MP_PHASE_FORWARD && !has_run[steps[t].node])
             s->forward += took;

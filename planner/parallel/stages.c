@@ -126,13 +126,12 @@ static double time_stage(const mp_player *x, mp_stage *stage)
     return stage->update_seconds;
 }
 
-/* Returns the bytes that the operators of a stage send per micro-batch. They are the stage's share of the network's total, in
- * proportion to ticks. */
+/* Returns the bytes that the operators of a stage send per micro-batch. */
 static int64_t sent_by_operators(const mp_load *load, const mp_stage *stage)
 {
-    const int64_t all = ticks_of(load, 0, load->n_blocks);
-    if (!all) return 0;
-    return (int64_t)((double)load->sent_bytes * (double)ticks_of(load, stage->begin, stage->end) / (double)all + 0.5);
+    int64_t bytes = 0;
+    for (int b = stage->begin; b < stage->end; b++) bytes += load->blocks[b].sent_bytes;
+    return bytes;
 }
 
 /* Adds the seconds in which ranks sum the gradients and gather the parameters of one group (common, or experts). *last: seconds

@@ -260,7 +260,7 @@ static mp_status graph_exchange(public_world *w, mp_error *err)
     const mp_ranks ranks = ranks_of("dp=2,shard=2");
     mp_graph *graph = random_graph(7, 4, MP_FUSE_BACKWARD, false);
     mp_status st;
-    PUBLIC_LIMITED(w, st, mp_graph_exchange(graph, &ranks, NULL, err));
+    PUBLIC_LIMITED(w, st, mp_graph_exchange(graph, &ranks, err));
     mp_graph_free(graph);
     return st;
 }
@@ -347,6 +347,15 @@ static mp_status rank_turn_around(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, at, mp_rank_turn_around(c.rank.graph, c.steps, c.n, &at, err), PUBLIC_NOTHING);
 }
 
+static mp_status rank_add_repeated(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
+    mp_rank_traffic sent = {0};
+    cut_whole(&c);
+    PUBLIC_OUTPUT(w, sent, mp_rank_add_repeated(c.rank.graph, &c.rank.shape, 0, c.steps, c.n, NULL, &sent, err),
+                  PUBLIC_NOTHING);
+}
+
 static mp_status rank_hold(public_world *w, mp_error *err)
 {
     MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
@@ -376,10 +385,9 @@ static mp_status rank_seconds(public_world *w, mp_error *err)
     return st;
 }
 
-static mp_status rank_graph(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
-                            mp_error *err)
+static mp_status rank_graph(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
 {
-    (void)data, (void)sent_bytes;
+    (void)data;
     return chain_graph(4, 8 * micro_batch, 16 / mesh->size[MP_DIM_TP], true, out, err);
 }
 
@@ -398,6 +406,7 @@ const public_call public_ranks[] = {{"mp_graph_exchange", graph_exchange},
                                     {"mp_pipeline_new", pipeline_new},
                                     {"mp_pipeline_rank_graph", pipeline_rank_graph},
                                     {"mp_rank_turn_around", rank_turn_around},
+                                    {"mp_rank_add_repeated", rank_add_repeated},
                                     {"mp_rank_held_bytes", rank_held_bytes},
                                     {"mp_rank_hold", rank_hold},
                                     {"mp_rank_check", rank_check},

@@ -242,6 +242,18 @@ static mp_status graph_list(public_world *w, mp_error *err)
     return list ? MP_OK : MP_NO_MEMORY(err);
 }
 
+static mp_status graph_collective(public_world *w, mp_error *err)
+{
+    mp_graph *graph;
+    static const int storages[20000];
+    const mp_collective_record record = {.n_moved = sizeof storages / sizeof *storages, .wholes = storages};
+    const mp_collective_record *copy;
+    MUST(mp_graph_new("record", &graph, NULL));
+    PUBLIC_LIMITED(w, copy, mp_graph_collective(graph, &record));
+    mp_graph_free(graph);
+    return copy ? MP_OK : MP_NO_MEMORY(err);
+}
+
 static mp_status graph_finish(public_world *w, mp_error *err)
 {
     mp_graph *graph;
@@ -461,6 +473,7 @@ const public_call public_graphs[] = {{"mp_arena_layout", arena_layout},
                                      {"mp_graph_storage", graph_storage},
                                      {"mp_graph_node", graph_node},
                                      {"mp_graph_list", graph_list},
+                                     {"mp_graph_collective", graph_collective},
                                      {"mp_graph_finish", graph_finish},
                                      {"mp_pack_solve", pack_solve},
                                      {"mp_pack_minimize", pack_minimize},

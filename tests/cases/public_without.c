@@ -111,6 +111,7 @@
     X(mp_graph_static_bytes(w->graph))                                                                   \
     X(mp_graph_static_bytes_in(w->graph, 0))                                                             \
     X(mp_graph_tier_alignment(w->graph, 0))                                                              \
+    X(mp_traffic_of(w->graph, NULL, 0, 1, NULL, &sent))                                                  \
     X(mp_graph_n_required(w->graph))                                                                     \
     X(mp_graph_dot_is("a.dot"))                                                                          \
     X(mp_dtype_name(MP_DTYPE_INT4))                                                                      \
@@ -253,6 +254,7 @@ void public_call_without(public_world *w)
     const mp_pipeline_shape shape = {MP_SCHEDULE_1F1B, 2, 1, 2};
     mp_turn of_rank[4];
     mp_rank rank = {0};
+    mp_rank_traffic sent;
     mp_answer answer;
     mp_problem *problem;
     mp_timeline *timeline;

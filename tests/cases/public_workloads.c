@@ -231,6 +231,19 @@ static mp_status plan_workload(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, plan, mp_workload_plan(&workload, &quick, true, &plan, err), mp_plan_free(plan));
 }
 
+static mp_status traffic(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    const mp_workload_options o = of_stage();
+    mp_rank_traffic sent;
+    MUST(mp_workload_load("gpt2", &o, &workload, NULL));
+    MP_OWNED mp_step *steps = mp_alloc(workload.graph->n_nodes, sizeof *steps);
+    const size_t n = mp_keep_all(workload.graph, steps);
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_workload_traffic(&workload, steps, n, &sent, err));
+    return st;
+}
+
 static mp_status smallest(public_world *w, mp_error *err)
 {
     MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
@@ -330,6 +343,7 @@ const public_call public_workloads[] = {{"mp_workload_load", load},
                                         {"mp_workload_load_with_plan", load_with_plan},
                                         {"mp_pipeline_smallest_budget", pipeline_smallest_budget},
                                         {"mp_workload_plan", plan_workload},
+                                        {"mp_workload_traffic", traffic},
                                         {"mp_workload_smallest", smallest},
                                         {"mp_workload_floor", floor_of_workload},
                                         {"mp_workload_checkpoints", checkpoints},

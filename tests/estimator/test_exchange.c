@@ -8,6 +8,7 @@
 #include "memplan/training.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
+#include "tests/cases/traffic.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 #include "tests/oracles/same_timeline.h"
@@ -47,10 +48,8 @@ static mp_graph *graph_of(const char *text, mp_training_options options)
 static mp_rank_traffic exchanged(mp_graph *graph, const mp_ranks *ranks)
 {
     mp_error err = {0};
-    mp_rank_traffic traffic;
-    if (mp_graph_exchange(graph, ranks, &traffic, &err) != MP_OK)
-        fail_msg("%s: %s", mp_mesh_write(&ranks->mesh).text, err.message);
-    return traffic;
+    if (mp_graph_exchange(graph, ranks, &err) != MP_OK) fail_msg("%s: %s", mp_mesh_write(&ranks->mesh).text, err.message);
+    return traffic_of_keep_all(graph);
 }
 
 static int64_t payload(const mp_graph *graph, mp_kind kind)
@@ -492,14 +491,14 @@ TEST(what_has_no_exchange_is_refused)
     mp_error err = {0};
     mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_NONE});
     mp_ranks ranks = ranks_of(1, 2, 3, 0);
-    assert_int_equal(mp_graph_exchange(graph, &ranks, NULL, &err), MP_INVALID);
+    assert_int_equal(mp_graph_exchange(graph, &ranks, &err), MP_INVALID);
     assert_non_null(strstr(err.message, "has no update; choose an optimizer"));
     mp_graph_free(graph);
     graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_NONE});
     err = (mp_error){0};
     ranks = ranks_of(2, 1, 0, 0); /* gradients are summed even without an optimizer */
     assert_int_equal(exchanged(graph, &ranks).n_collectives, 1);
-    assert_int_equal(mp_graph_exchange(graph, &ranks, NULL, &err), MP_PARSE); /* a second exchange is refused */
+    assert_int_equal(mp_graph_exchange(graph, &ranks, &err), MP_PARSE); /* a second exchange is refused */
     assert_non_null(strstr(err.message, "network"));
     mp_graph_free(graph);
 }

@@ -9,6 +9,7 @@
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
+#include "tests/cases/traffic.h"
 #include "tests/oracles/random_graph.h"
 
 enum { EXPERTS = 4, TOKENS = 6, WIDTH = 16, INNER = 32 };
@@ -141,8 +142,9 @@ static mp_graph *graph_of(const char *text, const mp_ranks *ranks, mp_rank_traff
         mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
         mp_model_spread_experts(model, &ranks->mesh, &err) != MP_OK ||
         mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK ||
-        mp_graph_exchange(graph, ranks, traffic, &err) != MP_OK)
+        mp_graph_exchange(graph, ranks, &err) != MP_OK)
         fail_msg("%s", err.message);
+    *traffic = traffic_of_keep_all(graph);
     mp_model_free(model);
     return graph;
 }

@@ -5,6 +5,7 @@
 #include "memplan/memplan.h"
 #include "memplan/simplify.h"
 #include "tests/cases/test.h"
+#include "tests/cases/traffic.h"
 
 /* The model and graph of one rank. */
 typedef struct rank_case {
@@ -38,7 +39,7 @@ static rank_case rank_of_model(mp_model *model, const char *mesh, mp_rules rules
     if (mp_training_graph(model, &options, loss, &target, &r.graph, &err) != MP_OK ||
         mp_summarize(r.graph, rules, &summary, &err) != MP_OK)
         fail_msg("%s", err.message);
-    r.traffic = space.traffic;
+    r.traffic = traffic_of_keep_all(r.graph);
     r.saved_bytes = summary.saved_activation_bytes;
     mp_summary_free(&summary);
     return r;

@@ -38,7 +38,7 @@ static int make_sharing_rank(mp_program *p, const char *mesh, bool fast, bool sh
     int n = 0;
     assert_int_equal(mp_mesh_read(mesh, &ranks.mesh, &err), MP_OK);
     assert_int_equal(mp_network_read("sockets", &ranks.network, &err), MP_OK);
-    if (mp_program_exchange(p, &ranks, fast, NULL, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_program_exchange(p, &ranks, fast, &err) != MP_OK) fail_msg("%s", err.message);
     for (size_t k = 0; k < p->n_nodes; k++) n += p->bindings->nodes[k].task == MP_TASK_COLLECTIVE;
     return n;
 }
@@ -147,7 +147,9 @@ static int64_t sent_by(const training_case *t, const mp_plan *plan)
     const int shards = (int)t->program->mesh.size[MP_DIM_SHARD], replicas = (int)t->program->mesh.size[MP_DIM_DP];
     const mp_rank_place first = {
         .n_data = shards * replicas, .data_stride = 1, .n_shards = shards, .n_parts = 1, .n_stages = 1, .stage_stride = 1};
-    return mp_program_sent_bytes(t->program, plan, &first);
+    int64_t bytes;
+    assert_int_equal(mp_program_sent_bytes(t->program, plan, &first, &bytes, NULL), MP_OK);
+    return bytes;
 }
 
 static const struct {

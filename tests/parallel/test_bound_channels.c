@@ -82,7 +82,7 @@ TEST(no_order_takes_less)
             ranks.network.inside.latency_seconds =
                 graph->tick_seconds * (double)(seed % 4) / 8; /* as slow as the graph's compute */
             ranks.network.inside.bytes_per_second = 16 / graph->tick_seconds;
-            assert_int_equal(mp_graph_exchange(graph, &ranks, NULL, NULL), MP_OK);
+            assert_int_equal(mp_graph_exchange(graph, &ranks, NULL), MP_OK);
             const mp_bound any = bound_of(graph, true), kept = bound_of(graph, false);
             assert_true(any.ticks <= kept.ticks);
             int64_t least = INT64_MAX;

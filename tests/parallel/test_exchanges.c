@@ -16,13 +16,12 @@ TEST(experts_are_shared_out_among_ranks_that_have_the_same)
                  {"shard=8,zero=1,ep=4", {8, 2}, {1, 1}},
                  {"dp=4,shard=2,ep=4", {2, 1}, {4, 2}}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        mp_block_load block = {.forward_ticks = 1, .backward_ticks = 1, .n_options = 1};
+        mp_block_load block = {.forward_ticks = 1, .backward_ticks = 1, .sent_bytes = 48, .n_options = 1};
         mp_parameter_load parameters[2];
         for (int j = 0; j < 2; j++)
             parameters[j] = (mp_parameter_load){
                 .widened = 1, .value_bytes = 640, .gradient_bytes = 640, .state_bytes = 3840, .is_spread = j == 1};
-        const mp_load load = {
-            .tick_seconds = 1, .sent_bytes = 48, .n_blocks = 1, .blocks = &block, .n_parameters = 2, .parameters = parameters};
+        const mp_load load = {.tick_seconds = 1, .n_blocks = 1, .blocks = &block, .n_parameters = 2, .parameters = parameters};
         mp_ranks ranks = {.bucket_bytes = 1 << 20};
         mp_stage stage;
         mp_mesh_choice played = {.stages = &stage};
@@ -34,7 +33,7 @@ TEST(experts_are_shared_out_among_ranks_that_have_the_same)
         const mp_step_request step = {
             .load = &load, .ranks = &ranks, .n_chunks = 1, .n_micro_batches = 1, .memory_bytes = INT64_C(1) << 40};
         assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
-        int64_t values = 0, gradients = 0, state = 0, sent = load.sent_bytes;
+        int64_t values = 0, gradients = 0, state = 0, sent = block.sent_bytes;
         for (int j = 0; j < 2; j++) {
             const int64_t n = cases[k].shards[j], pieces = zero == 3 ? 3 : 2; /* rings: one more gather for backward */
             values += 640 / (zero == 3 ? n : 1);

@@ -6,9 +6,8 @@
 enum { LAYERS = 6, BYTES = 1 << 20 };
 
 /* Builds a chain whose tensors are split over tp. */
-static mp_status build(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes, mp_error *err)
+static mp_status build(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
 {
-    (void)sent_bytes;
     const int64_t tp = mesh->size[MP_DIM_TP];
     int *n_built = data;
     ++*n_built;
@@ -18,10 +17,8 @@ static mp_status build(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_
 }
 
 /* Builds a chain of four experts. */
-static mp_status build_experts(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
-                               mp_error *err)
+static mp_status build_experts(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
 {
-    (void)sent_bytes;
     const int64_t tp = mesh->size[MP_DIM_TP], ep = mesh->size[MP_DIM_EP];
     int *n_built = data;
     ++*n_built;
@@ -49,9 +46,8 @@ static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice 
     mp_ranks ranks = request->ranks;
     bool fits = false;
     int n_built = 0;
-    int64_t sent_bytes;
     ranks.mesh = c->mesh;
-    assert_int_equal(request->graph(&n_built, &c->mesh, c->micro_batch, &graph, &sent_bytes, NULL), MP_OK);
+    assert_int_equal(request->graph(&n_built, &c->mesh, c->micro_batch, &graph, NULL), MP_OK);
     for (int merged = 1; merged <= 8 && !fits; merged *= 2) {
         MP_OWNED_BY(mp_load_free) mp_load *load = NULL;
         assert_int_equal(mp_load_of(graph, merged, &load, NULL), MP_OK);

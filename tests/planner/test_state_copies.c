@@ -304,7 +304,7 @@ TEST(with_collectives_beside_compute_no_claim_is_over_what_a_plan_takes)
             assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
             ranks.network.inside.latency_seconds = g->tick_seconds * (double)(seed % 4) / 8;
             ranks.network.inside.bytes_per_second = 16 / g->tick_seconds;
-            assert_int_equal(mp_graph_exchange(g, &ranks, NULL, NULL), MP_OK);
+            assert_int_equal(mp_graph_exchange(g, &ranks, NULL), MP_OK);
             mp_step *steps = mp_alloc(3 * g->n_nodes, sizeof *steps);
             simulation plain = simulate(g, steps, mp_keep_all(g, steps)); /* includes the waits for the network */
             move_states(g, &link, seed % 3 == 0, &n);

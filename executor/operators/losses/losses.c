@@ -1,7 +1,12 @@
 /* losses.c - reads the parameters of a loss, and computes the gradients of a loss over elements. */
 #include "executor/operators/losses/losses.h"
 
+#include <assert.h>
 #include <string.h>
+
+#include "estimator/parallel/split.h"
+
+static_assert(sizeof(mp_class_part) == MP_CLASS_PART_BYTES, "the record of a loss over classes states the bytes that are sent");
 
 #define KIND(kind, is) {kind, is},
 static const struct row {
@@ -51,26 +56,6 @@ mp_status mp_element_loss_backward(const mp_call *call, const mp_operands *x, mp
     return MP_OK;
 }
 
-int64_t mp_class_loss_ranks(const mp_model *model, const mp_operator *op)
-{
-    const mp_tensor_part *part = op->op->traits & MP_TRAIT_CLASSES ? model->tensors[op->in[0]].part : NULL;
-    return part && part->dim == 1 ? part->ranks : 1;
-}
-
-/* Returns the number of ranks over which the positions (targets) of a scalar loss are split. */
-static int64_t sharers_of(const mp_model *model, const mp_operator *op)
-{
-    const mp_tensor_part *part = op->op->traits & MP_TRAIT_CLASSES ? model->tensors[op->in[0]].part : NULL;
-    return part && part->dim != 1 && !model->tensors[op->out[0]].rank ? part->ranks : 1;
-}
-
-/* True if the weights of positions are known only at run time, because classes have weights or targets can be ignored. */
-static bool is_counted(const mp_operator *op)
-{
-    const bool is_mean = !strcmp(mp_operator_text(op, "reduction", "mean"), "mean");
-    return is_mean && (mp_operator_attribute(op, "ignore_index") || (op->n_in > 2 && op->in[2] >= 0));
-}
-
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err)
 {
     const char *reduction = mp_operator_text(x->op, "reduction", "mean");
@@ -86,16 +71,7 @@ mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error 
     out->smoothing = out->softmax ? mp_operator_float(x->op, "label_smoothing", 0) : 0;
     out->lines = mp_lines_of(a, 2);
     out->ranks = mp_class_loss_ranks(x->model, x->op);
-    out->sharers = sharers_of(x->model, x->op);
-    out->is_counted = is_counted(x->op);
+    out->sharers = mp_class_loss_sharers(x->model, x->op);
+    out->is_counted = mp_class_loss_is_counted(x->op);
     return MP_OK;
-}
-
-int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op, bool is_backward)
-{
-    const int64_t ranks = mp_class_loss_ranks(model, op), sharers = sharers_of(model, op);
-    const mp_tensor *scores = &model->tensors[op->in[0]];
-    if (sharers > 1) return is_counted(op) ? (sharers - 1) * (int64_t)sizeof(double) : 0;
-    if (ranks == 1 || is_backward) return 0;
-    return (ranks - 1) * (mp_tensor_elements(scores) / scores->dims[1]) * (int64_t)sizeof(mp_class_part);
 }

@@ -124,12 +124,6 @@ typedef struct mp_class_part {
     float score;   /* score of the target class, if this rank holds that class */
 } mp_class_part;
 
-/* Returns the number of ranks over which the classes are split; 1: not split. */
-int64_t mp_class_loss_ranks(const mp_model *model, const mp_operator *op);
-/* Returns the bytes that a rank sends for a loss that is split over ranks, in forward or backward. If the positions of a mean
- * are split, a rank's loss is the contribution of its positions to the mean. */
-int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op, bool is_backward);
-
 /* Reads the parameters of a loss over classes. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, or the output of the
  * loss is not row-major. */
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);

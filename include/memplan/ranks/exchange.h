@@ -22,8 +22,7 @@
  *
  *     // given: mp_graph *graph; mp_mesh mesh; mp_interconnect network; mp_error *err
  *     const mp_ranks ranks = {.mesh = mesh, .network = network};
- *     mp_rank_traffic traffic;
- *     MP_CHECK(mp_graph_exchange(graph, &ranks, &traffic, err));
+ *     MP_CHECK(mp_graph_exchange(graph, &ranks, err));
  */
 #pragma once
 
@@ -47,17 +46,9 @@ typedef struct mp_ranks {
     bool runs; /* true: the executor will run the graph. tp then makes equal shards, and only splits that the kernels support */
 } mp_ranks;
 
-/* The data that one rank sends in a training step without recomputation (keep-all). Collectives use a ring or a parameter
- * server. */
-typedef struct mp_rank_traffic {
-    size_t n_collectives;
-    int64_t sent_bytes;
-    double seconds; /* sum of the seconds of all collectives, as if none overlapped with compute */
-} mp_rank_traffic;
-
 /* Adds the collectives of dp and shard to a finished training graph, and finishes it again. If the mesh has pp, the graph
  * already has the channel "network"; otherwise this function adds it. Partial gradients of tp ranks (is_part) are also
  * summed over tp, in separate buckets. Node numbers change, storage numbers do not. If dp and shard are 1 and there are no
- * partial gradients, the graph is unchanged. *traffic may be NULL. MP_INVALID: shard without an optimizer. MP_PARSE: the
+ * partial gradients, the graph is unchanged. MP_INVALID: shard without an optimizer. MP_PARSE: the
  * mesh has no pp, but the graph has the channel. MP_NOMEM. After an error the graph can only be released. O(graph). */
-mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traffic *traffic, mp_error *err);
+mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_error *err);

@@ -97,10 +97,9 @@ typedef struct mp_meshes_request {
     const mp_mesh *explained; /* a mesh that is simulated even if it is rejected; NULL: none */
     mp_host host;             /* host memory for offloaded tensors, the link to it, and limits for offloading */
     bool shares_apart; /* true: `graph` builds a different graph for zero=3, in which ranks gather parameters in 16 bits */
-    /* Builds the training graph of one rank for a micro-batch, split over tp. *sent_bytes is the number of bytes that its
-     * operators send to other ranks. MP_UNSUPPORTED, MP_INVALID: the search skips this split. */
-    mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
-                       mp_error *err);
+    /* Builds the training graph of one rank for a micro-batch, split over tp, with the records of the collectives of
+     * its operators. MP_UNSUPPORTED, MP_INVALID: the search skips this split. */
+    mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err);
     void *data;
 } mp_meshes_request;
 

@@ -41,13 +41,18 @@ typedef struct mp_rank {
     int *whole_node;    /* per node: its index in the graph of the whole network; -1: the node was added for the pipeline */
     int *whole_storage; /* per storage: its index in the graph of the whole network; -1: the storage was added for the pipeline
                          */
-    mp_rank_traffic traffic; /* bytes and seconds per training step of sends between stages, and of sums over pipeline ranks */
 } mp_rank;
 void mp_rank_free(mp_rank *rank);
 
 /* Finds the step after which a micro-batch can wait for its backward pass. All forward nodes that run before the first loss
  * or backward step have then run. *at is the index of the next step. MP_NOMEM. O(nodes + n). */
 mp_status mp_rank_turn_around(const mp_graph *graph, const mp_step *steps, size_t n, size_t *at, mp_error *err);
+/* Adds the gathers of sharded parameters (zero=3) that a pipeline rank repeats to *traffic. Gathered parameters are not copied
+ * into the stash. A backward that follows the backward of another micro-batch therefore gathers again the parameters that it
+ * reads from the forward pass. `position` as in mp_traffic_of. Adds nothing if shape->n_ranks is 0 (no pipeline). MP_NOMEM.
+ * O(gathers * n). */
+mp_status mp_rank_add_repeated(const mp_graph *graph, const mp_pipeline_shape *shape, int rank, const mp_step *steps, size_t n,
+                               const mp_traffic_rank *position, mp_rank_traffic *traffic, mp_error *err);
 /* Computes per chunk the bytes that waiting micro-batches hold if every micro-batch runs steps[0..n). MP_NOMEM. Other errors
  * as mp_timeline_build. */
 mp_status mp_rank_held_bytes(const mp_rank *rank, const mp_step *steps, size_t n, int64_t *bytes, mp_error *err);

@@ -1,0 +1,100 @@
+/* collective.c - builds the records of collectives, and computes the traffic of a training step from them. */
+#include "estimator/parallel/collective.h"
+
+#include "memplan/timeline.h"
+
+void mp_collective_add(mp_collective_record *record, const mp_ranks *ranks, mp_collective kind, mp_dim dim, mp_rank_group group,
+                       int64_t bytes)
+{
+    record->legs[record->n_legs++] =
+        (mp_collective_leg){.kind = kind,
+                            .dim = dim,
+                            .n_ranks = group.n,
+                            .bytes = bytes,
+                            .seconds = mp_collective_seconds(&ranks->network, kind, ranks->algorithm, group, bytes)};
+    record->has_server = ranks->algorithm == MP_ALGORITHM_SERVER;
+}
+
+double mp_collective_record_seconds(const mp_collective_record *record)
+{
+    double seconds = 0;
+    for (size_t k = 0; k < record->n_legs; k++) seconds += record->legs[k].seconds;
+    return seconds;
+}
+
+const mp_collective_leg *mp_collective_leg_over(const mp_collective_record *record, mp_dim dim)
+{
+    for (size_t k = 0; record && k < record->n_legs; k++)
+        if (record->legs[k].dim == dim) return &record->legs[k];
+    return NULL;
+}
+
+/* Returns the bytes that a rank sends on average in one run of a record. */
+static int64_t mean_sent(const mp_collective_record *r)
+{
+    int64_t bytes = 0;
+    for (size_t k = 0; k < r->n_legs; k++) {
+        const mp_collective_leg *leg = &r->legs[k];
+        const bool is_served = r->has_server && leg->kind == MP_ALL_REDUCE;
+        bytes += is_served ? (leg->n_ranks - 1) * leg->bytes : mp_collective_sent_bytes(leg->kind, leg->n_ranks, leg->bytes);
+    }
+    return bytes;
+}
+
+/* Returns the elements that member `index` of a leg sends for a tensor of n elements. */
+static int64_t elements_sent(const mp_collective_record *r, const mp_collective_leg *leg, int64_t n, int64_t index)
+{
+    const int64_t own = mp_range_of(n, leg->n_ranks, index).n, others = leg->n_ranks - 1;
+    if (!others) return 0;
+    switch (leg->kind) {
+    case MP_ALL_REDUCE:
+        if (r->has_server) return index ? n : others * n;
+        return n - own + others * own;
+    case MP_REDUCE_SCATTER:
+    case MP_ALL_TO_ALL:
+        return n - own;
+    case MP_ALL_GATHER:
+        return others * own;
+    default:
+        return n;
+    }
+}
+
+/* Returns the bytes that a rank sends in one run of a record, for one tensor of n elements. */
+static int64_t tensor_sent(const mp_collective_record *r, int64_t n, int64_t element_bytes, const mp_traffic_rank *rank)
+{
+    int64_t elements = 0;
+    for (size_t k = 0; k < r->n_legs; k++) {
+        const mp_collective_leg *leg = &r->legs[k];
+        const int64_t index = r->member < 0 ? rank->index[leg->dim] : r->member;
+        elements += elements_sent(r, leg, n, index);
+        if (leg->kind == MP_REDUCE_SCATTER) n = mp_range_of(n, leg->n_ranks, index).n;
+    }
+    return elements * element_bytes;
+}
+
+int64_t mp_collective_record_sent(const mp_graph *graph, const mp_collective_record *r, const mp_traffic_rank *rank)
+{
+    if (r->receives) return 0;
+    if (!rank) return mean_sent(r);
+    const int64_t element = r->element_bytes ? r->element_bytes : rank->element_bytes;
+    int64_t bytes = 0;
+    if (!r->wholes) return tensor_sent(r, r->legs[0].bytes / element, element, rank);
+    for (size_t k = 0; k < r->n_moved; k++)
+        bytes += tensor_sent(r, graph->storages[r->wholes[k]].payload_bytes / element, element, rank);
+    return bytes;
+}
+
+void mp_traffic_of(const mp_graph *graph, const mp_step *steps, size_t n, int64_t n_passes, const mp_traffic_rank *rank,
+                   mp_rank_traffic *out)
+{
+    *out = (mp_rank_traffic){0};
+    for (size_t t = 0; t < n; t++) {
+        const mp_collective_record *r = graph->nodes[steps[t].node].collective;
+        if (!r || r->receives || mp_copy_way_of(graph, steps[t].node, steps[t].alternative) != MP_COPY_NONE) continue;
+        const int64_t times = r->once ? 1 : n_passes;
+        out->n_collectives += (size_t)times;
+        out->sent_bytes += times * mp_collective_record_sent(graph, r, rank);
+        out->seconds += (double)times * mp_collective_record_seconds(r);
+    }
+}
