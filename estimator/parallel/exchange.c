@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "estimator/graph/collective.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "estimator/parallel/buckets.h"
-#include "estimator/parallel/collective.h"
 
 /* Returns the bytes of one rank's shard of a storage whose total size is `bytes`. */
 static int64_t part(const mp_exchange *x, int64_t bytes, bool is_spread)
@@ -142,9 +142,11 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     const int64_t left = part(x, b->bytes, b->is_spread);
     const mp_rank_group parts = mp_mesh_group(&x->ranks->mesh, MP_DIM_TP);
     if (is_apart) r.parts = x->writes;
-    if (b->zero) mp_collective_add(&r, x->ranks, MP_REDUCE_SCATTER, MP_DIM_SHARD, shards, b->bytes);
-    if (replicas.n > 1) mp_collective_add(&r, x->ranks, MP_ALL_REDUCE, MP_DIM_DP, replicas, left);
-    if (b->is_part) mp_collective_add(&r, x->ranks, MP_ALL_REDUCE, MP_DIM_TP, parts, left);
+    if (b->zero)
+        mp_collective_add(&r, &x->ranks->network, x->ranks->algorithm, MP_REDUCE_SCATTER, MP_DIM_SHARD, shards, b->bytes);
+    if (replicas.n > 1)
+        mp_collective_add(&r, &x->ranks->network, x->ranks->algorithm, MP_ALL_REDUCE, MP_DIM_DP, replicas, left);
+    if (b->is_part) mp_collective_add(&r, &x->ranks->network, x->ranks->algorithm, MP_ALL_REDUCE, MP_DIM_TP, parts, left);
     MP_CHECK(add_collective(x, b->zero ? "reduce-scatter" : "all-reduce", b->zero ? "ReduceScatter" : "AllReduce", (int64_t)k,
                             MP_PHASE_BACKWARD, &r, is_apart ? b->n : 0, b->n, !is_apart || b->is_staged, &node));
     MP_CHECK(let_wait(x, b, node->alternatives));
@@ -175,7 +177,8 @@ static mp_status add_gather(mp_exchange *x, const mp_bucket *b, mp_phase phase)
         x->reads[j] = p->shard;
         x->writes[j] = is_again ? p->again : p->value;
     }
-    mp_collective_add(&r, x->ranks, MP_ALL_GATHER, MP_DIM_SHARD, mp_exchange_group(x, MP_DIM_SHARD, b->is_spread), b->bytes);
+    mp_collective_add(&r, &x->ranks->network, x->ranks->algorithm, MP_ALL_GATHER, MP_DIM_SHARD,
+                      mp_exchange_group(x, MP_DIM_SHARD, b->is_spread), b->bytes);
     MP_CHECK(add_collective(x, "all-gather", "AllGather", (int64_t)k, phase, &r, b->n, b->n, false, &node));
     if (x->ranks->rules == MP_RULES_PYTORCH) node->alternatives->workspace_bytes = b->bytes;
     return MP_OK;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "estimator/parallel/collective.h"
+#include "estimator/graph/collective.h"
 #include "estimator/parallel/statistics.h"
 #include "estimator/training/target.h"
 
@@ -44,15 +44,17 @@ static void add_class_loss(const mp_ranks *ranks, const mp_work *work, mp_collec
     const int64_t lines = mp_tensor_elements(scores) / (scores->rank > 1 && scores->dims[1] ? scores->dims[1] : 1);
     if (sharers > 1 && is_executor && mp_class_loss_is_counted(work->op)) {
         r->element_bytes = sizeof(double);
-        mp_collective_add(r, ranks, MP_ALL_GATHER, MP_DIM_TP, tp, sharers * r->element_bytes);
+        mp_collective_add(r, &ranks->network, ranks->algorithm, MP_ALL_GATHER, MP_DIM_TP, tp, sharers * r->element_bytes);
     }
     if (mp_class_loss_ranks(work->model, work->op) == 1 || work->phase == MP_PHASE_BACKWARD) return;
     r->element_bytes = is_executor ? MP_CLASS_PART_BYTES : (int64_t)sizeof(float);
     if (is_executor) {
-        mp_collective_add(r, ranks, MP_ALL_GATHER, MP_DIM_TP, tp, tp.n * lines * MP_CLASS_PART_BYTES);
+        mp_collective_add(r, &ranks->network, ranks->algorithm, MP_ALL_GATHER, MP_DIM_TP, tp,
+                          tp.n * lines * MP_CLASS_PART_BYTES);
         return;
     }
-    for (int k = 0; k < 3; k++) mp_collective_add(r, ranks, MP_ALL_REDUCE, MP_DIM_TP, tp, lines * r->element_bytes);
+    for (int k = 0; k < 3; k++)
+        mp_collective_add(r, &ranks->network, ranks->algorithm, MP_ALL_REDUCE, MP_DIM_TP, tp, lines * r->element_bytes);
 }
 
 void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost)
@@ -68,7 +70,8 @@ void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost)
     if (crossing != MP_CROSSES_NOTHING) {
         const mp_dim dim = crossing == MP_CROSSES_ALL_TO_ALL ? MP_DIM_EP : MP_DIM_TP;
         r->element_bytes = mp_dtype_bits(work->bindings->dtype[work->op->out[0]]) / 8;
-        mp_collective_add(r, ranks, kinds[crossing], dim, mp_mesh_group(&ranks->mesh, dim), whole_bytes(work));
+        mp_collective_add(r, &ranks->network, ranks->algorithm, kinds[crossing], dim, mp_mesh_group(&ranks->mesh, dim),
+                          whole_bytes(work));
         cost->seconds = r->legs[0].seconds;
         return;
     }
@@ -76,7 +79,7 @@ void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost)
     if (statistics) {
         const mp_rank_group sharers = mp_statistics_group(&ranks->mesh);
         r->element_bytes = statistics / sharers.n;
-        mp_collective_add(r, ranks, MP_ALL_GATHER, MP_DIM_DP, sharers, statistics);
+        mp_collective_add(r, &ranks->network, ranks->algorithm, MP_ALL_GATHER, MP_DIM_DP, sharers, statistics);
     }
     if (work->op->op->traits & MP_TRAIT_CLASSES) add_class_loss(ranks, work, r);
     cost->seconds += mp_collective_record_seconds(r);

@@ -8,7 +8,7 @@
  * runs. Rank 1 holds the second and the fourth run: elements 3, 4, 5 and 9, 10, 11. */
 #pragma once
 
-#include "estimator/parallel/ranges.h"
+#include "estimator/network/ranges.h"
 #include "executor/kernel/array.h"
 
 /* Returns the workspace bytes for a sum over ranks of n elements. The workspace receives, from each other rank, that rank's

@@ -1,7 +1,7 @@
 /* program_ranks.c - turns a program into the program of one rank: inserts collectives with their workspaces among the calls. */
 #include <string.h>
 
-#include "estimator/parallel/collective.h"
+#include "estimator/graph/collective.h"
 #include "estimator/parallel/exchange.h"
 #include "executor/ranks/collectives.h"
 #include "executor/run/node_list.h"

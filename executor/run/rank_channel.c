@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "estimator/parallel/collective.h"
+#include "estimator/graph/collective.h"
 #include "estimator/parallel/statistics.h"
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/collective.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
-#include "estimator/parallel/collective.h"
 #include "memplan/ranks/pipeline.h"
 #include "planner/parallel/pipeline_flow.h"
 
@@ -242,7 +242,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
     }
     if (!n) return MP_OK;
     mp_collective_record record = {.receives = !sends, .member = -1, .element_bytes = 1, .n_moved = n};
-    mp_collective_add(&record, b->x->ranks, MP_SEND, MP_DIM_PP, neighbours(b, q), bytes);
+    mp_collective_add(&record, &b->x->ranks->network, b->x->ranks->algorithm, MP_SEND, MP_DIM_PP, neighbours(b, q), bytes);
     snprintf(name, sizeof name, "%s%s %s stage %d", sends ? "send" : "receive", is_backward ? " gradients" : "",
              sends ? "to" : "from", sends == is_backward ? q : q + 1);
     /* in the order of the whole graph, which sender and receiver both know */
@@ -328,7 +328,7 @@ static mp_status add_sums(builder *b)
         const int64_t shares = mesh->zero >= 2 ? mesh->size[MP_DIM_SHARD] : 1; /* parts after the reduce-scatter */
         const int64_t bytes = (g->storages[s].payload_bytes + shares - 1) / shares;
         mp_collective_record record = {.once = true, .member = (b->rank - first) / distance, .n_moved = 1, .wholes = b->more};
-        mp_collective_add(&record, b->x->ranks, MP_ALL_REDUCE, MP_DIM_PP, group, bytes);
+        mp_collective_add(&record, &b->x->ranks->network, b->x->ranks->algorithm, MP_ALL_REDUCE, MP_DIM_PP, group, bytes);
         mp_label label;
         char name[192];
         snprintf(name, sizeof name, "sum over stages of %s", mp_storage_title(g, s, &label));

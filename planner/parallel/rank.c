@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/collective.h"
 #include "estimator/graph/liveness.h"
-#include "estimator/parallel/collective.h"
 #include "memplan/makespan.h"
 #include "memplan/ranks/rank.h"
 #include "planner/parallel/loads.h"

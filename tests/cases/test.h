@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+#include "memplan/timeline.h"
+
 #define TEST(name)                                                  \
     static void name(void **state);                                 \
     __attribute__((constructor)) static void name##_is_listed(void) \
@@ -28,6 +30,17 @@
         test_list(#name, name);                                     \
     }                                                               \
     static void name(void **state __attribute__((unused)))
+
+/* Returns the traffic of a rank if nothing is recomputed. */
+static inline mp_rank_traffic traffic_of_keep_all(const mp_graph *graph)
+{
+    mp_rank_traffic traffic;
+    mp_step *steps = calloc(graph->n_nodes + 1, sizeof *steps);
+    if (!steps) abort();
+    mp_traffic_of(graph, steps, mp_keep_all(graph, steps), 1, NULL, &traffic);
+    free(steps);
+    return traffic;
+}
 
 /* Adds a test to the list that the program's main runs. */
 void test_list(const char *name, CMUnitTestFunction function);

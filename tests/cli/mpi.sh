@@ -21,6 +21,9 @@ else
     for what in cut_short of_stages none_is_found; do
         holds "mpi_one_plan_$what" python3 -B "$root/tests/cli/ranks/one_plan.py" "$memplan" $what
     done
+    for what in everywhere recomputed by_block; do
+        holds "mpi_sent_bytes_$what" python3 -B "$root/tests/cli/ranks/sent_bytes.py" "$memplan" $what
+    done
     holds mpi_copied python3 -B "$root/tests/cli/ranks/copied_ranks.py" "$memplan" some
     for what in without_a_mesh lines_are_whole; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/alone_ranks.py" "$memplan" $what

@@ -8,7 +8,6 @@
 #include "memplan/training.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
-#include "tests/cases/traffic.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 #include "tests/oracles/same_timeline.h"

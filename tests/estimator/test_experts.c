@@ -9,7 +9,6 @@
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
-#include "tests/cases/traffic.h"
 #include "tests/oracles/random_graph.h"
 
 enum { EXPERTS = 4, TOKENS = 6, WIDTH = 16, INNER = 32 };

@@ -5,7 +5,6 @@
 #include "memplan/memplan.h"
 #include "memplan/simplify.h"
 #include "tests/cases/test.h"
-#include "tests/cases/traffic.h"
 
 /* The model and graph of one rank. */
 typedef struct rank_case {

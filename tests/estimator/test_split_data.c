@@ -8,7 +8,6 @@
 #include "memplan/simplify.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
-#include "tests/cases/traffic.h"
 
 typedef struct rank_case {
     mp_model *model;

@@ -15,7 +15,7 @@ MP_NAMED(algorithm, "auto", "ring", "tree", "two-levels", "server")
 #define ACROSS(name, title, rate, latency) {name, title, 0, (rate)*1e9, (latency)*1e-6},
 #define USUAL(device, network)
 static const mp_fabric fabrics[] = {
-#include "estimator/parallel/networks.def"
+#include "estimator/network/networks.def"
 };
 #undef INSIDE
 #undef ACROSS
@@ -25,7 +25,7 @@ static const mp_fabric fabrics[] = {
 #define ACROSS(...)
 #define USUAL(device, network) {device, network},
 static const char *const usual[][2] = {
-#include "estimator/parallel/networks.def"
+#include "estimator/network/networks.def"
 };
 #undef INSIDE
 #undef ACROSS

@@ -1,18 +1,18 @@
 /* collective.c - builds the records of collectives, and computes the traffic of a training step from them. */
-#include "estimator/parallel/collective.h"
+#include "estimator/graph/collective.h"
 
 #include "memplan/timeline.h"
 
-void mp_collective_add(mp_collective_record *record, const mp_ranks *ranks, mp_collective kind, mp_dim dim, mp_rank_group group,
-                       int64_t bytes)
+void mp_collective_add(mp_collective_record *record, const mp_interconnect *network, mp_algorithm algorithm, mp_collective kind,
+                       mp_dim dim, mp_rank_group group, int64_t bytes)
 {
     record->legs[record->n_legs++] =
         (mp_collective_leg){.kind = kind,
                             .dim = dim,
                             .n_ranks = group.n,
                             .bytes = bytes,
-                            .seconds = mp_collective_seconds(&ranks->network, kind, ranks->algorithm, group, bytes)};
-    record->has_server = ranks->algorithm == MP_ALGORITHM_SERVER;
+                            .seconds = mp_collective_seconds(network, kind, algorithm, group, bytes)};
+    record->has_server = algorithm == MP_ALGORITHM_SERVER;
 }
 
 double mp_collective_record_seconds(const mp_collective_record *record)

@@ -1,12 +1,12 @@
 /* collective.h - builds the records of collectives (memplan/ranks/collective.h). */
 #pragma once
 
-#include "estimator/parallel/ranges.h"
-#include "memplan/ranks/exchange.h"
+#include "estimator/network/ranges.h"
+#include "memplan/graph.h"
 
-/* Appends a leg to a record, with its seconds on the network of the ranks. The record must have room for the leg. O(1). */
-void mp_collective_add(mp_collective_record *record, const mp_ranks *ranks, mp_collective kind, mp_dim dim, mp_rank_group group,
-                       int64_t bytes);
+/* Appends a leg to a record, with its seconds on a network. The record must have room for the leg. O(1). */
+void mp_collective_add(mp_collective_record *record, const mp_interconnect *network, mp_algorithm algorithm, mp_collective kind,
+                       mp_dim dim, mp_rank_group group, int64_t bytes);
 /* Returns the bytes that a rank sends in one run of a record: exactly, or with rank NULL the mean over the ranks. 0 for a
  * record of a receive. O(n_moved). */
 int64_t mp_collective_record_sent(const mp_graph *graph, const mp_collective_record *record, const mp_traffic_rank *rank);
