@@ -1,5 +1,5 @@
-/* collective_json.h - the record of a node's collectives (memplan/ranks/collective.h) in a graph file. The lists of storages are
- * not written: the executor, which needs them, builds its graphs itself. */
+/* collective_json.h - the record of a node's collectives (memplan/ranks/collective.h) in a graph file. The lists of storages
+ * are not written: the executor, which needs them, builds its graphs itself. */
 #pragma once
 
 #include "formats/json/json.h"

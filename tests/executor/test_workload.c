@@ -107,7 +107,7 @@ static mp_status build(const setting *s, char hash[33], mp_error *err)
         MP_CHECK(mp_pipeline_rank_graph(pipeline, *s->rank - '0', &rank, err));
         made = rank.graph;
     }
-    MP_CHECK(mp_graph_exchange(made, &ranks, NULL, err));
+    MP_CHECK(mp_graph_exchange(made, &ranks, err));
     if (s->rank) {
         mp_step steps[4096];
         int64_t held;

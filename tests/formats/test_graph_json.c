@@ -177,6 +177,38 @@ TEST(ticks_lose_nothing)
     }
 }
 
+#define LEG(kind, dim, ranks, bytes)                                                                                 \
+    NODE("\"seconds\":1,\"collective\":{\"legs\":[{\"kind\":\"" kind "\",\"dimension\":\"" dim "\",\"ranks\":" ranks \
+         ",\"bytes\":" bytes "}]}")
+
+/* dp=2,shard=4,zero=1 with 4,000 bytes of gradients: the reduce-scatter sends 3,000 bytes, the all-reduce of a part 1,000. The
+ * record returns from a file, and is not part of the hash. */
+TEST(a_record_of_collectives_comes_back)
+{
+    mp_graph *g, *plain, *again;
+    mp_rank_traffic sent;
+    const mp_step step = {0};
+    assert_int_equal(read_text(NODE("\"seconds\":1,\"collective\":{\"once\":true,\"legs\":[{\"kind\":\"reduce-scatter\","
+                                    "\"dimension\":\"shard\",\"ranks\":4,\"bytes\":4000,\"seconds\":0.5},{\"kind\":"
+                                    "\"all-reduce\",\"dimension\":\"dp\",\"ranks\":2,\"bytes\":1000}]}"),
+                               &g, NULL),
+                     MP_OK);
+    assert_int_equal(read_text(NODE("\"seconds\":1"), &plain, NULL), MP_OK);
+    assert_string_equal(g->hash, plain->hash);
+    assert_null(plain->nodes->collective);
+    assert_int_equal(mp_graph_write(g, in_folder("a.json"), NULL), MP_OK);
+    assert_int_equal(mp_graph_read(in_folder("a.json"), &again, NULL), MP_OK);
+    for (int n_passes = 1; n_passes <= 3; n_passes += 2) { /* once per training step */
+        mp_traffic_of(again, &step, 1, n_passes, NULL, &sent);
+        assert_int_equal(sent.sent_bytes, 3000 + 1000);
+        assert_int_equal(sent.n_collectives, 1);
+        assert_true(fabs(sent.seconds - 0.5) < 1e-12);
+    }
+    mp_graph_free(again);
+    mp_graph_free(plain);
+    mp_graph_free(g);
+}
+
 TEST(what_is_wrong_is_named)
 {
     static const struct {
@@ -223,6 +255,13 @@ TEST(what_is_wrong_is_named)
         {NODE("\"seconds\":1,\"in_place\":[[0,8]]"), "nodes[0]: \"in_place\"[0] names a storage that does not exist", 0, 0},
         {NODE("\"seconds\":1,\"adds\":[8]"), "nodes[0]: \"adds\" names storage 8, which does not exist", 0, 0},
         {NODE("\"seconds\":1,\"forward_of\":8"), "nodes[0]: \"forward_of\" names node 8, which does not exist", 0, 0},
+        {NODE("\"seconds\":1,\"collective\":{\"legs\":[]}"), "nodes[0]: \"legs\" has 0 elements, not 1 to 3", 0, 0},
+        {LEG("gossip", "tp", "2", "8"), "nodes[0]: \"kind\" is the unknown \"gossip\"", 0, 0},
+        {LEG("send", "cp", "2", "8"), "nodes[0]: \"dimension\" is the unknown \"cp\"", 0, 0},
+        {LEG("send", "pp", "0", "8"), "nodes[0]: a collective has 0 ranks, 8 bytes and 0 seconds", 0, 0},
+        {LEG("all-reduce", "dp", "4611686018427387904", "8"), "nodes[0]: the collectives up to here have too many bytes", 0, 0},
+        {LEG("all-reduce", "dp", "65536", "4611686018427387904"), "nodes[0]: the collectives up to here have too many bytes", 0,
+         0},
         {NODE("\"seconds\":1,\"alternatives\":[1]"), "nodes[0]: alternative 1 is no object", 0, 0},
         {NODE("\"seconds\":1,\"alternatives\":[{\"seconds\":-2}]"), "node 0: -2 seconds can't be counted", 0, 0},
         {GRAPH("\"tick_seconds\":-1," ROWS "[]"), "\"tick_seconds\" is -1", 0, 0},

@@ -60,7 +60,7 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
 KINDS_ALLOWED = ("estimator/rules", "estimator/simplify", "estimator/model/ops.c", "formats/onnx", "tests")
 
 # Where a mesh is parsed: its grammar, the options of the command line, and the options of graph and plan files.
-MESH_READERS = ("estimator/parallel", "cli/options", "executor/workload/options_json.c")
+MESH_READERS = ("estimator/network", "cli/options", "executor/workload/options_json.c")
 
 # Where the rules of liveness are stated, and where graphs and plans are made, read, written and judged.
 LIVENESS_HOMES = ("estimator/graph", "estimator/training", "formats/json")
