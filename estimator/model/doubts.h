@@ -15,6 +15,7 @@ typedef enum mp_doubt_kind {
                           tensors */
     MP_DOUBT_FOLDED,   /* the tensor has a name given by PyTorch's older exporter and is not read as a weight: constant folding
                           may have computed it */
+    MP_DOUBT_RESIZED,  /* the exporter computed the tensor from parameters, which may have other numbers of elements */
     MP_DOUBT_MISSING,  /* parameters of the exported program that the file does not contain */
     MP_DOUBT_COPIED,   /* copies of a parameter that the file also contains; the parameter counts twice */
     MP_DOUBT_ADOPTED,  /* stored as Constant operators but trained, because fewer weights are stored as initializers */

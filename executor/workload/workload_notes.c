@@ -88,6 +88,9 @@ void mp_note_weights(mp_workload *w)
         [MP_DOUBT_FOLDED] = {"tensor", "named by the exporter: each may be a parameter, or computed from parameters or "
                                        "buffers, and the number of parameters may be wrong; export with "
                                        "do_constant_folding=False"},
+        [MP_DOUBT_RESIZED] = {"tensor", "computed by the exporter from parameters that may have another size, as weight "
+                                        "normalization and slices do: the number of parameters may be wrong; export with "
+                                        "optimize=False"},
         [MP_DOUBT_MISSING] = {"parameter",
                               "of the exported program not in the file: the exporter merges equal or tied tensors and "
                               "drops unused ones; export with optimize=False"},

@@ -169,8 +169,9 @@ typedef struct mp_onnx_origins {
     bool is_unsigned;   /* true if PyTorch's newer exporter wrote the file and a later tool removed the signature */
 } mp_onnx_origins;
 
-/* True if a convolution's filter has a name that the exporter makes for folded results. *is_norm: the bias has such a name too,
- * so a batch normalization was folded. Otherwise the filter was computed, as by weight normalization. O(1). */
+/* True if a convolution's filter, or the weight of a Gemm, has a name that the exporter makes for folded results. *is_norm: the
+ * bias of the convolution has such a name too, so a batch normalization was folded. Otherwise the weight was computed, as by
+ * weight normalization. O(1). */
 bool mp_onnx_has_folded_filter(const mp_model *model, const mp_operator *op, bool *is_norm);
 
 /* Reads the metadata that PyTorch's newer exporter writes: the program's inputs by kind
@@ -237,6 +238,9 @@ bool mp_onnx_names_table(const char *name);
 bool mp_onnx_names_statistic(const char *name);
 /* True if PyTorch's newer exporter generates such names for stored results: "val_162", "zeros_like", "unsqueeze_3". */
 bool mp_onnx_names_result(const char *name);
+/* True for names that the newer exporter gives to results of the listed operators, such as "slice_1". The list is separated by
+ * blanks. */
+bool mp_onnx_names_result_of(const char *name, const char *operators);
 /* True if PyTorch's older exporter generates such names for results of constant folding: "onnx::Add_12". With `numbers` also
  * "12", which releases before 1.11 write. */
 bool mp_onnx_names_folded(const char *name, bool numbers);

@@ -74,7 +74,8 @@ static mp_status separate(separator *s, mp_operator *op)
 }
 
 /* Separates a merged tensor whose name the exporter generated, unless the module that reads it has a tensor of its own
- * already. */
+ * already. In one call, a module reads several merged vectors only if they are parts of one bias, such as those of query, key
+ * and value. The exporter transposes matrices for each use, so several of them may be one weight. */
 static mp_status separate_for_module(separator *s, mp_operator *op)
 {
     const char *module, *key, *own;
@@ -84,6 +85,7 @@ static mp_status separate_for_module(separator *s, mp_operator *op)
     if (kept < 0) MP_CHECK(keep(s, key, op->in[0]));
     length = module_of(s, op->out[0], &module);
     MP_CHECK(find_kept(s, op->in[0], module, length, &own, &kept));
+    if (kept >= 0 && s->model->tensors[op->in[0]].rank == 1) return separate(s, op);
     if (kept < 0) MP_CHECK(find_kept(s, op->in[0], module, without_call(module, length), &key, &kept));
     if (kept >= 0) {
         op->in[0] = kept;

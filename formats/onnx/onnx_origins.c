@@ -99,8 +99,36 @@ static mp_status read_signature(reader *r, const char *text)
     return MP_OK;
 }
 
+/* The tensors from which a tensor was computed. */
+typedef struct folded {
+    int parameters, buffers; /* numbers of parameters and buffers among them, if the file has a signature */
+    bool moves, maps;        /* whether all operators that the exporter has evaluated only move elements, and whether all
+                                either move elements or compute each element from one element */
+} folded;
+
+/* Processes the name of a result that the exporter has evaluated. "val_3" is a result of the exporter's own operators. */
+static void take_result(folded *f, const char *name)
+{
+    static const char moves[] =
+        "val t transpose permute view _unsafe_view reshape flatten unflatten unsqueeze squeeze alias "
+        "clone detach contiguous _to_copy lift_fresh_copy cat concat stack split split_with_sizes chunk "
+        "unbind getitem flip roll swapaxes movedim numpy_T mT zeros scalar_tensor_default";
+    static const char maps[] = "neg exp log abs sign sqrt rsqrt reciprocal square pow mul div add sub rsub sigmoid tanh relu "
+                               "softplus softmax clamp tril triu";
+    const bool is_move = mp_onnx_names_result_of(name, moves);
+    f->moves &= is_move;
+    f->maps &= is_move || mp_onnx_names_result_of(name, maps);
+}
+
+/* True if the parameters may have another number of elements than the tensor: if it was sliced or expanded, or computed from
+ * several tensors, as weight normalization does. */
+static bool is_resized(const folded *f)
+{
+    return f->parameters && !f->moves && !(f->maps && f->parameters + f->buffers == 1);
+}
+
 /* Processes the name of one tensor from which a floating-point tensor was computed. */
-static mp_status take_source(reader *r, int tensor, const char *name)
+static mp_status take_source(reader *r, int tensor, const char *name, folded *f)
 {
     const int said = mp_names_find(r->signature, name), at = mp_model_find(r->model, name);
     const mp_tensor *t = &r->model->tensors[tensor];
@@ -110,6 +138,9 @@ static mp_status take_source(reader *r, int tensor, const char *name)
     const bool is_state =
         !is_written && !mp_onnx_names_result(name) && !mp_onnx_names_table(name) && !mp_onnx_names_statistic(name);
     MP_ENSURE(mp_names_set(r->sources, name, 1), r->err, MP_NOMEM, "no memory for the file's metadata");
+    f->parameters += said == MP_ONNX_ORIGIN_PARAMETER;
+    f->buffers += said == MP_ONNX_ORIGIN_BUFFER;
+    if (said < 0) take_result(f, name);
     if (r->is_signed ? said != MP_ONNX_ORIGIN_PARAMETER : !is_state) return MP_OK;
     r->of[tensor] = r->is_signed ? MP_ONNX_ORIGIN_OF_PARAMETERS : MP_ONNX_ORIGIN_OF_STATE;
     if (at < 0 || r->model->tensors[at].producer >= 0 || r->model->tensors[at].rank < 0) return MP_OK;
@@ -125,11 +156,14 @@ static mp_status read_folded(reader *r, int tensor, const char *text)
     size_t length;
     if (t->producer >= 0 || t->rank < 0 || !mp_dtype_is_float(t->dtype)) return MP_OK;
     r->of[tensor] = MP_ONNX_ORIGIN_OF_CONSTANTS;
+    folded f = {.moves = true, .maps = true};
+    take_result(&f, t->name);
     for (const char *name; (name = quoted(text, end, &length)); text = name + length + 1) {
         const char *copy = mp_pool_text(r->pool, name, length);
         MP_ENSURE(copy, r->err, MP_NOMEM, "no memory for the file's metadata");
-        MP_CHECK(take_source(r, tensor, copy));
+        MP_CHECK(take_source(r, tensor, copy, &f));
     }
+    if (is_resized(&f)) return mp_model_doubt(r->model, MP_DOUBT_RESIZED, t->name, mp_tensor_elements(t), r->err);
     if (r->of[tensor] != MP_ONNX_ORIGIN_OF_STATE) return MP_OK;
     return mp_model_doubt(r->model, MP_DOUBT_UNSIGNED, t->name, mp_tensor_elements(t), r->err);
 }
@@ -170,20 +204,25 @@ static mp_status kind_beside(const reader *r, const char *name, const char *last
     return MP_OK;
 }
 
-/* True for names that the older exporter gives to folded operands of a convolution: "onnx::Conv_497". */
-static bool is_of_folded_operand(const mp_model *model, int tensor)
+/* True for names that the older exporter gives to folded operands of such an operator: "onnx::Conv_497". */
+static bool is_of_folded_operand(const mp_model *model, int tensor, const char *kind)
 {
-    static const char prefix[] = "onnx::Conv";
-    return tensor >= 0 && !strncmp(model->tensors[tensor].name, prefix, sizeof prefix - 1);
+    static const char prefix[] = "onnx::";
+    const size_t length = sizeof prefix - 1;
+    const char *name = tensor >= 0 ? model->tensors[tensor].name : "";
+    return !strncmp(name, prefix, length) && !strncmp(name + length, kind, strlen(kind));
 }
 
 bool mp_onnx_has_folded_filter(const mp_model *model, const mp_operator *op, bool *is_norm)
 {
     enum { FILTER = 1, BIAS = 2, LEAST_RANK = 3 };
-    if (strncmp(op->kind, "Conv", 4) || op->n_in <= FILTER || !is_of_folded_operand(model, op->in[FILTER])) return false;
+    const bool is_product = !strcmp(op->kind, "Gemm"); /* it reads a weight as the program stores it, unless it is computed */
+    const char *kind = is_product ? "Gemm" : "Conv";
+    *is_norm = false;
+    if (strncmp(op->kind, kind, 4) || op->n_in <= FILTER || !is_of_folded_operand(model, op->in[FILTER], kind)) return false;
     const mp_tensor *filter = &model->tensors[op->in[FILTER]];
-    *is_norm = op->n_in > BIAS && is_of_folded_operand(model, op->in[BIAS]);
-    return filter->role == MP_ROLE_CONSTANT && mp_dtype_is_float(filter->dtype) && filter->rank >= LEAST_RANK;
+    *is_norm = !is_product && op->n_in > BIAS && is_of_folded_operand(model, op->in[BIAS], kind);
+    return filter->role == MP_ROLE_CONSTANT && mp_dtype_is_float(filter->dtype) && (is_product || filter->rank >= LEAST_RANK);
 }
 
 /* True for names of biases that the newer exporter makes when it folds a normalization: "conv.weight_bias". */

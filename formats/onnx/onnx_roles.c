@@ -324,7 +324,7 @@ static mp_status doubt_folded(mp_model *model, const mp_onnx_use *uses, mp_error
         if (!mp_onnx_names_folded(t->name, numbers) || is_unfolded_vector(t) || mp_onnx_is_sines(t)) continue;
         MP_CHECK(mp_model_doubt(model, MP_DOUBT_FOLDED, t->name, mp_tensor_elements(t), err));
     }
-    /* convolutions whose filter the exporter has computed: by weight normalization, or by a reshape */
+    /* operators whose weight the exporter has computed: by weight normalization, or by a reshape */
     for (size_t k = 0; k < model->n_operators; k++) {
         bool is_norm;
         if (!mp_onnx_has_folded_filter(model, &model->operators[k], &is_norm) || is_norm) continue;

@@ -99,14 +99,17 @@ bool mp_onnx_is_state_dictionary(const mp_model *model)
     return entries_within;
 }
 
-/* Compares two names, ignoring a number at the end of the first. */
-bool mp_onnx_names_result(const char *name)
+bool mp_onnx_names_result_of(const char *name, const char *operators)
 {
-    name = own_part(name);
     size_t length = strlen(name);
     while (length && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
     if (length < strlen(name) && length && name[length - 1] == '_') length--;
-    return is_one_of(name, length, results);
+    return is_one_of(name, length, operators);
+}
+
+bool mp_onnx_names_result(const char *name)
+{
+    return mp_onnx_names_result_of(own_part(name), results);
 }
 
 static bool has(const mp_model *model, const char *stem, size_t length, const char *entry)

@@ -72,6 +72,39 @@ TEST(transposed_weights_belong_to_the_module_that_reads_them)
     }
 }
 
+/* The exporter takes the biases of query, key and value out of one zero vector. A module's second call reads the same ones. */
+TEST(merged_parts_of_a_bias_count_once_per_use_in_a_call)
+{
+    static const struct {
+        const char *names[4];
+        int biases;
+    } rows[] = {{{"/Add", "/Add_1", "/Add_2", "/Add_3"}, 4},
+                {{"/a/Add", "/a/Add_1", "/b/Add", "/b/Add_1"}, 4},
+                {{"/a/Add", "/a/Add_1", "/a_1/Add", "/a_1/Add_1"}, 2}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        int n = 0;
+        onnx_builder b;
+        onnx_start(&b);
+        onnx_input(&b, "h0", FLOAT, "2,4");
+        onnx_initializer(&b, "l.bias", FLOAT, "4");
+        for (int k = 0; k < 4; k++) {
+            char in[40], out[40];
+            snprintf(out, sizeof out, "onnx::Add_%d", k + 1);
+            onnx_node(&b, "Identity", "", "l.bias", out);
+            snprintf(in, sizeof in, "h%d,onnx::Add_%d", k, k + 1);
+            snprintf(out, sizeof out, "h%d", k + 1);
+            onnx_node(&b, "Add", rows[r].names[k], in, out);
+        }
+        onnx_node(&b, "Add", "/l/Add", "h4,l.bias", "y");
+        onnx_output(&b, "y", FLOAT, "");
+        mp_model *model = onnx_load(&b, &(mp_onnx_options){0});
+        for (size_t k = 0; k < model->n_tensors; k++) n += model->tensors[k].role == MP_ROLE_PARAMETER;
+        if (n != rows[r].biases + 1) fail_msg("%s: %d biases, not %d", rows[r].names[0], n, rows[r].biases + 1);
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}
+
 /* In files of the newer exporter, batch normalization reads its bias as the running mean. */
 TEST(statistics_are_no_parameters)
 {

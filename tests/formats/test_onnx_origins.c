@@ -223,6 +223,68 @@ TEST(computed_filters_are_no_folded_normalizations)
     }
 }
 
+/* A linear layer stores its weight as the product reads it. A product of a computed weight has a generated name. */
+TEST(computed_weights_of_products_are_doubted)
+{
+    static const char *const names[] = {"onnx::Gemm_7", "l.weight"};
+    for (int k = 0; k < 2; k++) {
+        onnx_builder b;
+        onnx_start(&b);
+        onnx_input(&b, "onnx::Gemm_0", FLOAT, "2,4");
+        onnx_initializer(&b, names[k], FLOAT, "3,4");
+        onnx_initializer(&b, "l.bias", FLOAT, "3");
+        char operands[64];
+        snprintf(operands, sizeof operands, "onnx::Gemm_0,%s,l.bias", names[k]);
+        Onnx__NodeProto *node = onnx_node(&b, "Gemm", "", operands, "y");
+        onnx_int(&b, node, "transB", 1);
+        onnx_output(&b, "y", FLOAT, "");
+        mp_model *model = load(&b, 0);
+        assert_int_equal(model->doubts[MP_DOUBT_FOLDED].n, k == 0);
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}
+
+/* Weight normalization, slices and copies along a dimension change the number of elements; transposes do not. */
+TEST(tensors_computed_from_parameters_of_another_size_are_doubted)
+{
+    static const struct {
+        const char *name, *from;
+        bool is_doubted;
+    } rows[] = {{"mul", "['div', 'linalg_vector_norm', 'l.g', 'l.v', 'val_0', 'val_1']", true},
+                {"slice_1", "['l.v', 'val_0', 'val_1']", true},
+                {"val_13", "['slice_1', 'val_0', 'l.v']", true},
+                {"expand", "['l.g', 'val_1']", true},
+                {"index_2", "['arange', 'l.v', 'val_4']", true},
+                {"add", "['l.a', 'l.g']", true},
+                {"mul_1", "['l.v', 'l.mask']", true},
+                {"val_0", "['l.v']", false},
+                {"permute", "['l.v']", false},
+                {"neg", "['exp', 'l.v']", false},
+                {"mul_2", "['l.v', 'val_2']", false},
+                {"val_3", "['cat', 'l.v', 'l.a']", false},
+                {"mul_3", "['l.mask', 'val_1']", false}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        onnx_builder b;
+        onnx_start(&b);
+        onnx_input(&b, "x", FLOAT, "2,4");
+        onnx_initializer(&b, rows[k].name, FLOAT, "4,4");
+        note(&b, &b.graph.base, 16, signature_key,
+             "p_g: PARAMETER target='l.g'\np_v: PARAMETER target='l.v'\np_a: PARAMETER target='l.a'\n"
+             "b_m: BUFFER target='l.mask' persistent=True\n");
+        note_value(&b, rows[k].name, "4,4", folded_key, rows[k].from);
+        char operands[32];
+        snprintf(operands, sizeof operands, "x,%s", rows[k].name);
+        onnx_node(&b, "MatMul", "", operands, "y");
+        onnx_output(&b, "y", FLOAT, "");
+        mp_model *model = load(&b, 0);
+        if (model->doubts[MP_DOUBT_RESIZED].n != rows[k].is_doubted) fail_msg("%s of %s", rows[k].name, rows[k].from);
+        if (rows[k].is_doubted) assert_int_equal(model->doubts[MP_DOUBT_RESIZED].elements, 16);
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}
+
 /* Below operator set 18 there is no signature, and no bias if all shifts are zero. The optimizer's metadata list the applied
  * rules. */
 TEST(folded_normalizations_are_counted_by_the_rules_of_the_optimizer)
