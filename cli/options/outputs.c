@@ -86,7 +86,8 @@ static int spare_inputs(const options *o)
     return EXIT_DONE;
 }
 
-/* If the output is JSON or a table, refuses names for -o with the extension of a picture or of another input format. */
+/* If the output is JSON or a table, refuses names for -o with the extension of a picture, or of a file that memplan reads
+ * (.onnx, .dot, .gv). */
 static int spare_endings(const options *o)
 {
     static const char *const others[] = {".onnx", ".dot", ".gv", ".svg", ".png", ".pdf", ".html"};

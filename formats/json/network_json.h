@@ -10,9 +10,10 @@ typedef struct mp_network_row {
     double seconds;
 } mp_network_row;
 
-/* Reads a network from a file. MP_PARSE: the file has no level, more than two, or two of the same kind, or a field is
+/* Reads an interconnect between devices from a file. A level is a kind of link: within a node, or between nodes. MP_PARSE:
+ * the file has no level, more than two, or two of the same kind, or a field is
  * missing or not a positive number. */
 mp_status mp_network_json_read(const char *path, mp_interconnect *out, mp_error *err);
-/* Writes a network that has the single level `level` to a file. `how` describes the measurement. MP_IO, MP_NOMEM. */
+/* Writes an interconnect that has the single level `level` to a file. `how` describes the measurement. MP_IO, MP_NOMEM. */
 mp_status mp_network_json_write(const char *path, const mp_fabric *level, const char *how, const mp_network_row *rows, size_t n,
                                 mp_error *err);

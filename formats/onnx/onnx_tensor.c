@@ -162,8 +162,8 @@ static bool has_values(mp_dtype dtype)
     }
 }
 
-/* Reads the elements of a tensor. *out is NULL if the elements are not in the file, if the scan removed them, or if they are
- * not numbers. */
+/* Reads the elements of a tensor. *out is NULL if the elements are not in the file, if the check before parsing (onnx/scan)
+ * removed them, or if they are not numbers. */
 static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, const char *name, mp_dtype dtype, int64_t n,
                               mp_value **out, mp_error *err)
 {

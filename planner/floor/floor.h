@@ -34,7 +34,7 @@ typedef struct mp_floor_cut {
     struct mp_floor_life *lives;
     int64_t work; /* work of all minimum cuts so far: visited vertices, arcs and storages */
     char *side;   /* scratch arrays of one call, from this field on */
-    int *vertex;  /* per vertex of the order: its vertex in the network; -1: none */
+    int *vertex;  /* per vertex of the precedence order: its vertex in the flow network of the minimum cut; -1: none */
     int *touched; /* per storage: 1 + the last node passed as `running` that uses it */
     size_t n_arcs, from_capacity, to_capacity, bytes_capacity, n_vertices, supply_capacity, drain_capacity;
     int *from, *to;

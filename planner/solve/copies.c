@@ -25,7 +25,7 @@ typedef struct search {
     int64_t ticks, peak_bytes; /* makespan and peak bytes of the steps in `best` */
     mp_error *err;
     /* per step of the plan, used while all copies are moved at once: */
-    int64_t *live_bytes; /* bytes live at the step, including storages that are live longer because of moves */
+    int64_t *live_bytes; /* bytes live at the step, if all copies are issued as early and awaited as late as in the attempt */
     int *begin, *wait;   /* for a copy: the step before which it begins; the step that waits for it */
     /* linked lists of copies. first, per step: the first copy that begins before it. next, per copy: the next copy with the
      * same begin; -1: none */

@@ -52,7 +52,7 @@ def read_link(given: str | float) -> tuple[str, float]:
 
 
 def is_smallest(budget: Budget) -> bool:
-    """Whether the budget is "min" or "floor", the peak of the smallest plan."""
+    """Whether the budget is "min" or its synonym "floor". Both mean the peak of the smallest plan that is found."""
     return isinstance(budget, str) and parse_budget(budget, 10**15) == ("min", 0)
 
 
