@@ -173,8 +173,9 @@ static mp_status read_keys(json_t *object, mp_text_builder *out, const char **at
     {
         *at = key;
         if (!strcmp(key, "format") || !strcmp(key, "version") || !strcmp(key, "like")) continue;
-        why = "is neither a number nor a short text";
-        MP_ENSURE(value_text(value, text) && make_change(&device, key, text, &why), err, MP_PARSE, "\"%.48s\" %s", key, why);
+        MP_ENSURE(value_text(value, text), err, MP_PARSE,
+                  "\"%.48s\" is neither a number nor a text of at most %d bytes without , and =", key, CHANGE_MAX - 1);
+        MP_ENSURE(make_change(&device, key, text, &why), err, MP_PARSE, "\"%.48s\" %s", key, why);
         mp_text_format(out, ",%s=%s", key, text);
     }
     return MP_OK;
