@@ -62,10 +62,11 @@ static bool runs_split(const building *b)
 {
     mp_workload_details *d = b->w->details;
     const mp_mesh *mesh = &b->w->ranks.mesh;
-    if (mesh->size[MP_DIM_TP] == 1) return true;
-    if (!b->backend->is_host)
-        (void)MP_FAIL(&d->not_run, MP_UNSUPPORTED, "tp on GPUs can be planned but not trained yet (mesh %s)",
-                      mp_mesh_write(mesh).text);
+    const bool has_experts = mesh->size[MP_DIM_EP] > 1;
+    if (!has_experts && mesh->size[MP_DIM_TP] == 1) return true;
+    if (has_experts || !b->backend->is_host)
+        (void)MP_FAIL(&d->not_run, MP_UNSUPPORTED, "%s can be planned but not trained yet (mesh %s)",
+                      has_experts ? "ep" : "tp on GPUs", mp_mesh_write(mesh).text);
     else if (d->split.misdealt_for)
         (void)MP_FAIL(&d->not_run, MP_UNSUPPORTED,
                       "'%s' reads a tensor that is split differently; this can be planned but not trained yet (mesh %s)",

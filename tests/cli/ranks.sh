@@ -40,6 +40,7 @@ try ranks_experts estimate gpt2 $small --mesh dp=4,ep=3
 try ranks_experts_across estimate gpt2 $small --mesh dp=3,shard=4,ep=6
 try ranks_no_experts estimate gpt2 $small --mesh dp=4,ep=4
 try ranks_experts_share estimate mixtral-8x7b $mixed --mesh dp=3,ep=3
+holds ranks_experts_on_the_cpu "$memplan" estimate mixtral-8x7b ${mixed% --device h100} --mesh dp=2,ep=2 --device cpu
 try ranks_many estimate gpt2 $small --mesh dp=4294967296,tp=4294967296
 try ranks_no_network estimate gpt2 $small --mesh dp=2 --network token-ring
 try ranks_two_networks estimate gpt2 $small --mesh dp=2 --network ib200+ib400

@@ -191,6 +191,7 @@ def some(runs: Runs) -> None:
         runs.add(case)
     for copies in ("host", "host and state"):
         runs.add(Case("pp=2", copies, 4), "refused")
+    runs.add(Case("dp=2,ep=2", network=tuple(EXPERTS)), "refused")
 
 
 def everything(runs: Runs) -> None:
