@@ -293,19 +293,17 @@ static void print_verdict(const question *q, const mp_meshes *found)
 /* For the mesh named by --explain: prints its fastest choice, the reason why the mesh is not the best, and its stages. */
 static int explain(const question *q, const mp_meshes *found)
 {
-    mp_error err = {0};
-    mp_mesh mesh;
+    const mp_mesh *mesh = &q->explained;
     const mp_mesh_choice *shown = NULL;
-    if (mp_mesh_read(q->asked->search.explain, &mesh, &err) != MP_OK) return input_failed(&err);
     for (size_t k = 0; k < found->n && !shown; k++) {
         const mp_mesh_choice *c = &found->choices[k];
-        if (!memcmp(c->mesh.size, mesh.size, sizeof mesh.size) && c->mesh.zero == mesh.zero && c->mesh.data == mesh.data)
+        if (!memcmp(c->mesh.size, mesh->size, sizeof mesh->size) && c->mesh.zero == mesh->zero && c->mesh.data == mesh->data)
             shown = c;
     }
     if (!shown)
         return usage_error("--explain: '%s' is not among the tried meshes of %s devices", q->asked->search.explain,
                            count_text(q->request.devices));
-    screen_text(2, "%s with %lld x %lld: %s.", mp_mesh_write(&mesh).text, (long long)shown->micro_batch,
+    screen_text(2, "%s with %lld x %lld: %s.", mp_mesh_write(mesh).text, (long long)shown->micro_batch,
                 (long long)shown->n_micro_batches, mesh_reason_text(shown, found->choices, q->within));
     if (shown->stages) mesh_print_stages(shown, q->request.host.link);
     return EXIT_DONE;
