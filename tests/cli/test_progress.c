@@ -46,6 +46,7 @@ TEST(a_search_that_heeds_it_may_take_its_time)
 TEST(a_plan_is_not_lost)
 {
     progress p;
+    interrupt_forget(); /* a requested stop holds for all searches of a command */
     progress_start(&p, &asked, 1, 2);
     assert_true(progress_show(&(mp_progress){.best_ticks = 7}, &p));
     assert_true(progress_next(&p, "2 of 2"));
@@ -81,6 +82,7 @@ TEST(where_no_terminal_is_a_line_is_added_now_and_then)
 {
     options talks = {.command = CMD_FIT, .talk.shows_progress = true}, silent = {.command = CMD_FIT}, quiet = talks;
     quiet.talk.quiet = true;
+    interrupt_forget();
     assert_string_equal(written(&talks, 0, "batch 3"), "");
     assert_string_equal(written(&talks, 15, "batch 3"), "memplan: progress: batch 3  15 s\n");
     assert_string_equal(written(&silent, 1e4, "batch 3"), "");

@@ -400,7 +400,7 @@ TEST(sizes_that_do_not_fit_are_refused)
                  {"gpt2", "layers", 10001, 1, 0, "10000"},
                  {"llama3-8b", "layers", 1, 1, 131073, "131072"},
                  {"vit-base", "layers", 1, 1, INT64_MAX, "131072"},
-                 {"llama3-8b", "key-value-heads", 5, 1, 0, "5 pairs"},
+                 {"llama3-8b", "key-value-heads", 5, 1, 0, "32 heads are not a multiple of 5"},
                  {"llama3-8b", "width", 32 * 3, 1, 0, "3 is odd"},
                  {"llama3-8b", "head-width", 3, 1, 0, "3 is odd"},
                  {"gpt2", "head-width", -1, 1, 0, "head-width=-1"},

@@ -293,7 +293,7 @@ TEST(a_plan_is_drawn_in_its_colours)
         assert_int_equal(again, strstr(text, ">again<") != NULL);
         mp_free(text);
         text = drawn(&request, false);
-        assert_int_equal(plan->n_checkpoints > 0, strstr(text, "its output is a checkpoint") != NULL);
+        assert_int_equal(plan->n_checkpoints > 0, strstr(text, "output is a checkpoint") != NULL);
         mp_free(text);
         mp_plan_free(plan);
         mp_free(steps);
