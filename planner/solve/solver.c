@@ -349,7 +349,7 @@ mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool 
     const char *covers = plan->bound_covers ? plan->bound_covers : "";
     const bool keeps_order = !strcmp(covers, mp_bound_orders_text(MP_BOUND_THIS_ORDER));
     MP_ENSURE(!covers[0] || keeps_order || !strcmp(covers, mp_bound_orders_text(MP_BOUND_ANY_ORDER)), err, MP_REFUTED,
-              "the plan's bound covers \"%.60s\", but it must be \"%s\" or \"%s", covers,
+              "the plan's bound covers \"%.60s\", but it must be \"%s\" or \"%s\"", covers,
               mp_bound_orders_text(MP_BOUND_ANY_ORDER), mp_bound_orders_text(MP_BOUND_THIS_ORDER));
     MP_CHECK(mp_problem_new(graph, &problem, err));
     MP_CHECK(check_floor(problem, plan, err));
