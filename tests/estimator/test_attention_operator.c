@@ -173,13 +173,14 @@ TEST(what_training_cannot_have_is_refused)
         attention_row row;
         const char *operands, *results, *words;
         mp_status status;
-    } refusals[] = {{{.heads = 2, .key_heads = 2}, "q,k,v,,k,v", "y", "attend,earlier calls", MP_UNSUPPORTED},
-                    {{.heads = 2, .key_heads = 2}, "q,k,v,,,,q", "y", "attend,earlier calls", MP_UNSUPPORTED},
-                    {{.heads = 2, .key_heads = 2}, "q,k,v", "y,,,scores", "attend,scores", MP_UNSUPPORTED},
-                    {{.heads = 2, .key_heads = 2, .scale = -1}, "q,k,v", "y", "attend,negative", MP_UNSUPPORTED},
-                    {{.heads = 2, .key_heads = 2, .mask = "3,2"}, "q,k,v,mask", "y", "attend,a part of the keys", MP_UNSUPPORTED},
-                    {{.heads = 3, .key_heads = 2}, "q,k,v", "y", "attend,shapes", MP_PARSE},
-                    {{.heads = 2, .key_heads = 2}, "q,k", "y", "attend,lacks", MP_PARSE}};
+    } refusals[] = {
+        {{.heads = 2, .key_heads = 2}, "q,k,v,,k,v", "y", "attend,earlier calls", MP_UNSUPPORTED},
+        {{.heads = 2, .key_heads = 2}, "q,k,v,,,,q", "y", "attend,earlier calls", MP_UNSUPPORTED},
+        {{.heads = 2, .key_heads = 2}, "q,k,v", "y,,,scores", "attend,scores", MP_UNSUPPORTED},
+        {{.heads = 2, .key_heads = 2, .scale = -1}, "q,k,v", "y", "attend,negative", MP_UNSUPPORTED},
+        {{.heads = 2, .key_heads = 2, .mask = "3,2"}, "q,k,v,mask", "y", "attend,a part of the keys", MP_UNSUPPORTED},
+        {{.heads = 3, .key_heads = 2}, "q,k,v", "y", "attend,shapes", MP_PARSE},
+        {{.heads = 2, .key_heads = 2}, "q,k", "y", "attend,lacks", MP_PARSE}};
     for (size_t n = 0; n < sizeof refusals / sizeof *refusals; n++) {
         onnx_builder b;
         start(&b, &refusals[n].row, refusals[n].operands, refusals[n].results);
