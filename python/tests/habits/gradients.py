@@ -121,7 +121,7 @@ def heads_in_turns(t: Trial) -> None:
         t.keep_state(model)
 
 
-@habit(GRADIENTS, "the output written between forward and backward")
+@habit(GRADIENTS, "the output written between forward and backward", WARNS, "are used outside of the model")
 def output_written(t: Trial) -> None:
     model = Scores()
     x, y = pair()
