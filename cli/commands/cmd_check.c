@@ -11,7 +11,7 @@
 #include "cli/options/outputs.h"
 #include "cli/reports/report.h"
 #include "executor/workload/workload.h"
-#include "executor/workload/workload_pipeline.h"
+#include "executor/workload/workload_mesh.h"
 #include "formats/base/text.h"
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"

@@ -10,7 +10,6 @@
 #include "cli/options/load.h"
 #include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
-#include "cli/reports/other_rules_text.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"

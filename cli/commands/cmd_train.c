@@ -24,7 +24,7 @@
 #include "executor/data/inputs.h"
 #include "executor/run/execution.h"
 #include "executor/workload/workload.h"
-#include "executor/workload/workload_pipeline.h"
+#include "executor/workload/workload_mesh.h"
 #include "formats/base/file.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/arena.h"

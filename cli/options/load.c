@@ -1,7 +1,7 @@
 /* load.c - loads the workload of a command, and prints its notes on standard error. */
 #include "cli/options/load.h"
 
-#include <stdatomic.h>
+#include <string.h>
 
 #include "cli/messages/messages.h"
 #include "cli/options/options.h"
@@ -19,13 +19,13 @@ mp_status refuse_model_options(const char *path, const options *o, mp_error *err
 
 void print_notes(const mp_workload *w, size_t first)
 {
-    static atomic_bool said[MP_N_NOTE_KINDS];
+    static const char *told[MP_N_NOTE_KINDS]; /* per kind: path of the model whose notes were printed last */
     bool is_new[MP_N_NOTE_KINDS];
-    for (int k = 0; k < MP_N_NOTE_KINDS; k++) is_new[k] = !atomic_load(&said[k]);
+    for (int k = 0; k < MP_N_NOTE_KINDS; k++) is_new[k] = !told[k] || strcmp(told[k], w->path) != 0;
     for (size_t k = first; k < w->n_notes; k++) {
         const mp_note *note = &w->notes[k];
         if (is_new[note->kind] || note->kind == MP_NOTE_CHECKPOINT) complain("%s", note->text);
-        atomic_store(&said[note->kind], true);
+        told[note->kind] = w->path;
     }
 }
 
@@ -34,7 +34,7 @@ static void print_new_notes(const options *o, const mp_workload *w)
 {
     size_t n = 0;
     while (n < w->n_notes && !(o->model.adopted && w->notes[n].kind == MP_NOTE_GUESSES)) n++;
-    const mp_workload shown = {.notes = w->notes, .n_notes = n}; /* the guesses are the last note */
+    const mp_workload shown = {.path = w->path, .notes = w->notes, .n_notes = n}; /* the guesses are the last note */
     if (!o->talk.hides_notes) print_notes(&shown, 0);
 }
 

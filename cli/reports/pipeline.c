@@ -11,7 +11,7 @@
 #include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
 #include "executor/workload/workload.h"
-#include "executor/workload/workload_pipeline.h"
+#include "executor/workload/workload_mesh.h"
 #include "formats/json/json.h"
 
 mp_status pipeline_asked(const options *o, bool *out, mp_error *err)

@@ -7,7 +7,6 @@
 #include "cli/options/load.h"
 #include "cli/options/options.h"
 #include "cli/options/picture_file.h"
-#include "cli/reports/other_rules_text.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/report.h"
 #include "formats/base/text.h"

@@ -1,7 +1,6 @@
 /* plan_outcome.c - prints the parts of a plan's report: budget, table rows, arena and peak. */
 #include "cli/options/load.h"
 #include "cli/options/options.h"
-#include "cli/reports/other_rules_text.h"
 #include "cli/reports/plan.h"
 #include "memplan/budget.h"
 

@@ -1,7 +1,5 @@
 /* plan_report.c - prints a plan, as text (at most 24 lines without -v and --list) and as JSON. */
-#include "cli/reports/other_rules_text.h"
 #include "cli/reports/plan.h"
-#include "cli/reports/rank_traffic.h"
 
 #include <stdio.h>
 #include <string.h>

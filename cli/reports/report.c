@@ -1,5 +1,5 @@
-/* report.c - prints the storages that are live at the peak, static memory by kind, names of nodes, and the kernels that compute
- * attention. */
+/* report.c - prints parts that several commands share: the storages that are live at the peak, static memory by kind, names of
+ * nodes, the kernels that compute attention, the data that a rank sends, and the peak under the other rules. */
 #include "cli/reports/report.h"
 
 #include <stdio.h>
@@ -185,4 +185,57 @@ json_t *attention_form_json(const mp_attention_report *form)
     if (!form->n_missed) return json_pack("{si si}", "recognised", form->n, "written_out", 0);
     return json_pack("{si si s{ss ss ss ss}}", "recognised", form->n, "written_out", form->n_missed, "first", "product",
                      form->missed, "at", form->breaks, "op", form->kind, "why", form->why);
+}
+
+/* ---- the data that a rank sends ---- */
+
+void print_rank_traffic(const mp_workload *s, const mp_rank_traffic *sent)
+{
+    const int64_t n = mp_mesh_devices(&s->ranks.mesh);
+    const mp_split *split = &s->details->split;
+    if (n <= 1) return;
+    const bool is_one = sent->n_collectives == 1;
+    screen_text(2, "One rank of %s: %s. In a step it sends %s in %s collective%s, which take%s %s%s.", count_text(n),
+                mp_mesh_write(&s->ranks.mesh).text, mp_bytes_text(sent->sent_bytes), count_text((int64_t)sent->n_collectives),
+                is_one ? "" : "s", is_one ? "s" : "", seconds_text(sent->seconds), is_one ? "" : " one after the other");
+    if (s->ranks.network.slowdown > 0)
+        screen_text(2,
+                    "By the stated rate, computing during collectives takes %.3g %% longer. This adds up to %s per step, which "
+                    "is not in its times.",
+                    100 * s->ranks.network.slowdown, seconds_text(s->ranks.network.slowdown * sent->seconds));
+    if (split->n_gathered)
+        screen_text(2, "%s tensors are gathered for operators that are not split, first for '%s'.",
+                    count_text((int64_t)split->n_gathered), split->gathered_for);
+}
+
+json_t *rank_traffic_json(const mp_workload *s, const mp_rank_traffic *sent)
+{
+    const int64_t n = mp_mesh_devices(&s->ranks.mesh);
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:I}", "mesh", mp_mesh_write(&s->ranks.mesh).text, "devices", (json_int_t)n,
+                     "collectives", (json_int_t)sent->n_collectives, "sent_bytes", (json_int_t)sent->sent_bytes,
+                     "collective_seconds", sent->seconds, "gathered_tensors", (json_int_t)s->details->split.n_gathered);
+}
+
+/* ---- the other rules ---- */
+
+const char *other_rules_name(const mp_other_rules *other)
+{
+    return other->rules == MP_RULES_PYTORCH ? "in PyTorch" : "in memplan";
+}
+
+const char *other_rules_text(const mp_other_rules *other, int64_t peak_bytes)
+{
+    if (!other->is_known || other->peak_bytes == peak_bytes) return "";
+    return mp_text(", %s %s", mp_bytes_text(other->peak_bytes), other_rules_name(other));
+}
+
+const char *other_rules_option(const mp_other_rules *other)
+{
+    return other->rules == MP_RULES_PYTORCH ? "--rules pytorch" : "--rules executor";
+}
+
+json_t *other_rules_json(const mp_other_rules *other)
+{
+    if (!other->is_known) return json_null();
+    return json_pack("{s:s, s:I}", "rules", mp_rules_name(other->rules), "peak_bytes", (json_int_t)other->peak_bytes);
 }

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "executor/workload/other_rules.h"
 #include "executor/workload/workload.h"
 #include "memplan/program.h"
 #include "memplan/second_stream.h"
@@ -44,3 +45,22 @@ void attention_json(const mp_program *program, json_t **json);
 void report_attention_form(const mp_attention_report *form);
 /* Returns the counts that report_attention_form prints as a new JSON reference; NULL if out of memory. */
 json_t *attention_form_json(const mp_attention_report *form);
+
+/* Prints the number of ranks and the bytes that the workload's rank sends in a training step. Prints nothing for a single
+ * rank. */
+void print_rank_traffic(const mp_workload *s, const mp_rank_traffic *sent);
+/* Returns the numbers of print_rank_traffic as a new JSON reference; NULL if out of memory. */
+json_t *rank_traffic_json(const mp_workload *s, const mp_rank_traffic *sent);
+
+/* ---- the peak of keep-all under the other rules: PyTorch's or those of memplan's executor ---- */
+
+/* Returns the peak under the other rules as ", 7.62 GiB in memplan", which mp_text allocates. Returns "" if the peak is
+ * unknown or equal to peak_bytes. */
+const char *other_rules_text(const mp_other_rules *other, int64_t peak_bytes);
+/* Return the program of the other rules, "in PyTorch" or "in memplan", and the option that selects these rules: "--rules
+ * pytorch". */
+const char *other_rules_name(const mp_other_rules *other);
+const char *other_rules_option(const mp_other_rules *other);
+/* Returns the peak under the other rules, {"rules": "pytorch", "peak_bytes": N}, as a new reference. JSON null: unknown. NULL:
+ * out of memory. */
+json_t *other_rules_json(const mp_other_rules *other);

@@ -11,7 +11,6 @@
 #include "cli/options/load.h"
 #include "cli/options/options.h"
 #include "cli/options/outputs.h"
-#include "cli/reports/other_rules_text.h"
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
 #include "memplan/check.h"

@@ -11,10 +11,11 @@
 #include "cli/messages/launcher.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/rank_interrupt.h"
-#include "cli/options/agreed.h"
 #include "cli/options/options.h"
+#include "estimator/base/memory.h"
 #include "executor/ranks/exchanges.h"
-#include "executor/workload/workload_pipeline.h"
+#include "executor/workload/workload_mesh.h"
+#include "formats/base/text.h"
 #include "memplan/ranks/workload_ranks.h"
 
 enum { JOIN_SECONDS = 60 };
@@ -115,6 +116,49 @@ mp_status train_end_together(const options *o, ranks *r, mp_status own, bool rea
     return r->all_failed && own == MP_OK ? MP_IO : own;
 }
 
+/* Returns the value of an option as text, which mp_text allocates. */
+static const char *value_text(const options *o, const mp_option_row *row)
+{
+    const void *field = (const char *)o + row->offset;
+    switch (row->kind) {
+    case MP_VALUE_FLAG:
+    case MP_VALUE_OFF:
+        return *(const bool *)field ? "yes" : "no";
+    case MP_VALUE_TEXT:
+    case MP_VALUE_CHOICE:
+        return *(const char *const *)field ? *(const char *const *)field : "";
+    case MP_VALUE_COUNT:
+    case MP_VALUE_BYTES:
+        return mp_text("%lld", (long long)*(const int64_t *)field);
+    case MP_VALUE_PERCENT:
+    case MP_VALUE_POSITIVE:
+        return mp_text("%.17g", *(const double *)field);
+    case MP_VALUE_LIST:
+    case MP_VALUE_BINDING:
+    case MP_VALUE_MESH:
+        break; /* options of these kinds are part of the graph, so no row of the option table marks them with `agrees` */
+    }
+    return "";
+}
+
+/* Writes one fact per option that the table marks with `agrees` to facts[0..N_OPTIONS): its name and its value as text, which
+ * `pool` owns. MP_NOMEM. */
+static mp_status option_facts(const options *o, mp_pool *pool, mp_fact *facts, size_t *n, mp_error *err)
+{
+    *n = 0;
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const mp_option_row *row = &option_rows[k];
+        if (row->agrees == MP_AGREES_NOT || !(row->commands >> o->command & 1)) continue;
+        const char *value = row->agrees == MP_AGREES_VALUE ? value_text(o, row) : option_given(o, (option_id)k) ? "yes" : "no";
+        const char *name = mp_text("value of --%s", row->name);
+        const char *kept = mp_pool_text(pool, value, strlen(value));
+        facts[*n] = (mp_fact){mp_pool_text(pool, name, strlen(name)), kept, kept ? strlen(kept) : 0};
+        MP_ENSURE(kept && facts[*n].name, err, MP_NOMEM, "out of memory");
+        ++*n;
+    }
+    return MP_OK;
+}
+
 mp_status train_agree(const options *o, const train_outcome *t, ranks *r, mp_error *err)
 {
     const double timeout = o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS;
@@ -123,7 +167,7 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, mp_err
     size_t n;
     if (!r->world) return MP_OK;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory");
-    MP_CHECK(options_facts(o, pool, facts, &n, err));
+    MP_CHECK(option_facts(o, pool, facts, &n, err));
     r->compares = true;
     MP_CHECK(mp_workload_agree(&t->workload, r->world, facts, n, timeout, err));
     r->compares = false;

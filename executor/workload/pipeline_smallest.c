@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "executor/workload/workload.h"
-#include "executor/workload/workload_pipeline.h"
+#include "executor/workload/workload_mesh.h"
 #include "memplan/floor.h"
 #include "memplan/ranks/rank_plan.h"
 

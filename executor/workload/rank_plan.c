@@ -15,7 +15,7 @@
 
 #include "estimator/base/clock.h"
 #include "executor/workload/workload.h"
-#include "executor/workload/workload_pipeline.h"
+#include "executor/workload/workload_mesh.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"

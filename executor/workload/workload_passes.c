@@ -16,7 +16,6 @@
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
 #include "executor/workload/workload_offload.h"
-#include "executor/workload/workload_pipeline.h"
 #include "formats/base/nearest.h"
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"

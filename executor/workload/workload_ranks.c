@@ -7,7 +7,7 @@
 #include "executor/run/rank_results.h"
 #include "executor/run/stage.h"
 #include "executor/workload/workload.h"
-#include "executor/workload/workload_pipeline.h"
+#include "executor/workload/workload_mesh.h"
 #include "formats/base/text.h"
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"

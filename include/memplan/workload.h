@@ -116,8 +116,8 @@ typedef struct mp_workload {
 
 /* Loads the workload from a path. A name ending in .json, .dot or .gv is a training graph. Any other name is a model: an ONNX
  * file, or a network that memplan knows by this name. "-" is standard input, which must be a file that can be read twice.
- * Release with mp_workload_free on any status. MP_INVALID: settings for models were given with a graph file, or contradict each
- * other. Other errors as mp_onnx_read and mp_training_graph. O(model + graph). */
+ * Release with mp_workload_free on any status. MP_INVALID: settings contradict each other. For a graph file the
+ * settings are ignored. Other errors as mp_onnx_read and mp_training_graph. O(model + graph). */
 mp_status mp_workload_load(const char *path, const mp_workload_options *o, mp_workload *out, mp_error *err);
 void mp_workload_free(mp_workload *w);
 

@@ -15,7 +15,7 @@
 #include "memplan/target.h"
 #include "memplan/training.h"
 
-enum { INTERFACE = 1, MOST_NAME = 32, HOST = 1 };
+enum { MOST_NAME = 32, HOST = 1 };
 
 #define NO_HANDLE "the handle is NULL"
 
@@ -33,11 +33,6 @@ struct mp_planning {
     mp_answer answer;
     bool has_answer;
 };
-
-int mp_planning_interface(void)
-{
-    return INTERFACE;
-}
 
 mp_planning *mp_planning_new(const char *name, double tick_seconds)
 {
@@ -417,6 +412,16 @@ mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp
     *(own->peak_bytes <= budget_bytes ? &answer.plan : &answer.smallest) = own;
     own = NULL;
     return take_answer(planning, &answer, budget_bytes);
+}
+
+mp_status mp_planning_replay(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *replayed = NULL;
+    /* without a plan or a finished graph this call fails, and its error names the missing part */
+    if (!planning || !plan || !planning->is_finished) return mp_planning_take(planning, budget_bytes, NULL);
+    MP_CHECK(mp_plan_new(planning->graph, plan->solver, plan->steps, plan->n_steps, &replayed, mp_planning_error(planning)));
+    replayed->cut_short = plan->cut_short;
+    return mp_planning_take(planning, budget_bytes, replayed);
 }
 
 static int64_t floor_of(mp_planning *planning)

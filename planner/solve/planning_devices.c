@@ -1,5 +1,5 @@
-/* planning_devices.c - returns facts about devices that are known by name, and reads budgets and links as users write them.
- * These functions need no handle. */
+/* planning_devices.c - functions that need no handle: the version of the interface, facts about devices that are known by name,
+ * and budgets and links as users write them. */
 #include <string.h>
 
 #include "estimator/training/target.h"
@@ -7,6 +7,13 @@
 #include "memplan/planning.h"
 #include "memplan/ranks/network.h"
 #include "memplan/target.h"
+
+enum { INTERFACE = 1 };
+
+int mp_planning_interface(void)
+{
+    return INTERFACE;
+}
 
 const char *mp_planning_device(size_t k)
 {

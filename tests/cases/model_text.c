@@ -2,6 +2,7 @@
 #include "tests/cases/model_text.h"
 
 #include "estimator/simplify/infer.h"
+#include "memplan/simplify.h"
 #include "tests/cases/test.h"
 
 enum { WORDS_MAX = 64 };
@@ -138,4 +139,20 @@ const char *model_kinds(const mp_model *model)
         if (!model->operators[k].removed)
             n += (size_t)snprintf(kinds + n, sizeof kinds - n, "%s%s", n ? " " : "", model->operators[k].kind);
     return kinds;
+}
+
+mp_graph *model_text_graph(const char *text, mp_training_options options)
+{
+    mp_error err = {0};
+    mp_model *model = model_text(text);
+    const mp_target target = mp_roofline(mp_device_find("h100"));
+    mp_graph *graph = NULL;
+    int loss;
+    options.loss = MP_LOSS_MSE;
+    if (mp_model_simplify(model, options.rules, true, NULL, &err) != MP_OK ||
+        mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
+        mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK)
+        fail_msg("%s: %s", text, err.message);
+    mp_model_free(model);
+    return graph;
 }

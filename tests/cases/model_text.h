@@ -10,7 +10,10 @@
 #pragma once
 
 #include "estimator/model/model.h"
+#include "memplan/training.h"
 
 mp_model *model_text(const char *text);
+/* Returns the training graph of a model text on an h100: simplified, with the mean squared error as its loss. */
+mp_graph *model_text_graph(const char *text, mp_training_options options);
 /* Returns the kinds of the operators in order, separated by blanks: "Mul Gelu". Valid until the next call. */
 const char *model_kinds(const mp_model *model);

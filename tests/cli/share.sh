@@ -46,6 +46,10 @@ try share_usage_memory share mlp.onnx mlp.onnx --memory 60%
 try share_usage_unit share mlp.onnx mlp.onnx --memory 16
 try share_usage_mode share mlp.onnx mlp.onnx --mode besides
 try share_usage_goal share mlp.onnx mlp.onnx --goal total,longest
+# the doubts about each job's file are printed, not only those about the first
+holds share_notes_of_each_job sh -c "
+    '$memplan' share hf_gpt2.dynamo.onnx hf_opt.dynamo.onnx --memory 1GiB -q 2> notes.txt
+    grep -q 'hf_gpt2.dynamo.onnx: warning' notes.txt && grep -q 'hf_opt.dynamo.onnx: warning' notes.txt"
 try share_unknown_card share chain.json chain.json
 try share_absent share mlp.onnx absent.onnx --batch 4
 try share_graph_options share chain.json chain.json --batch 4 --memory 1KiB

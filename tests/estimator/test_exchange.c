@@ -29,19 +29,8 @@ static mp_ranks ranks_of(int64_t dp, int64_t shard, int zero, int64_t bucket_byt
 
 static mp_graph *graph_of(const char *text, mp_training_options options)
 {
-    mp_error err = {0};
-    mp_model *model = model_text(text);
-    const mp_target target = mp_roofline(mp_device_find("h100"));
-    mp_graph *graph = NULL;
-    int loss;
     if (!options.dtype) options.dtype = MP_DTYPE_BFLOAT16;
-    options.loss = MP_LOSS_MSE;
-    if (mp_model_simplify(model, options.rules, true, NULL, &err) != MP_OK ||
-        mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
-        mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK)
-        fail_msg("%s", err.message);
-    mp_model_free(model);
-    return graph;
+    return model_text_graph(text, options);
 }
 
 static mp_rank_traffic exchanged(mp_graph *graph, const mp_ranks *ranks)

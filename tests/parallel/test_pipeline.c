@@ -17,19 +17,8 @@ enum { CHUNKS_MAX = 2, RANKS_MAX = 4 };
 
 static mp_graph *graph_of(const char *text)
 {
-    mp_error err = {0};
-    mp_model *model = model_text(text);
-    const mp_target target = mp_roofline(mp_device_find("h100"));
-    const mp_training_options options = {
-        .loss = MP_LOSS_MSE, .dtype = MP_DTYPE_FLOAT, .optimizer = MP_OPTIMIZER_ADAMW, .accumulate = 2};
-    mp_graph *graph = NULL;
-    int loss;
-    if (mp_model_simplify(model, options.rules, true, NULL, &err) != MP_OK ||
-        mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
-        mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK)
-        fail_msg("%s: %s", text, err.message);
-    mp_model_free(model);
-    return graph;
+    return model_text_graph(text,
+                            (mp_training_options){.dtype = MP_DTYPE_FLOAT, .optimizer = MP_OPTIMIZER_ADAMW, .accumulate = 2});
 }
 
 /* Returns layers of random widths, some with a residual. In every second network, the last layer reuses the first weight. */

@@ -14,23 +14,6 @@ static const char tied[] = "data x 8 16; param v 16 16; param w 16 16; param a 1
                            "Tanh x3 -> y3; MatMul y3 b -> x4; Tanh x4 -> y4; MatMul y4 w -> x5; Tanh x5 -> y5; "
                            "MatMul y5 v -> x6; Tanh x6 -> y6; out y6";
 
-static mp_graph *tied_graph(void)
-{
-    mp_error err = {0};
-    mp_model *model = model_text(tied);
-    const mp_target target = mp_roofline(mp_device_find("h100"));
-    const mp_training_options options = {
-        .loss = MP_LOSS_MSE, .dtype = MP_DTYPE_FLOAT, .optimizer = MP_OPTIMIZER_ADAMW, .accumulate = 2};
-    mp_graph *graph = NULL;
-    int loss;
-    if (mp_model_simplify(model, options.rules, true, NULL, &err) != MP_OK ||
-        mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
-        mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK)
-        fail_msg("%s", err.message);
-    mp_model_free(model);
-    return graph;
-}
-
 static bool starts_with(const mp_node *node, const char *text)
 {
     return !strncmp(node->name, text, strlen(text));
@@ -80,7 +63,9 @@ TEST(sums_over_stages_wait_for_the_gradients_sent_to_earlier_stages)
         for (int is_run = 0; is_run < 2; is_run++) {
             mp_error err = {0};
             mp_ranks ranks = {.bucket_bytes = 0};
-            MP_OWNED_BY(mp_graph_free) mp_graph *whole = tied_graph();
+            MP_OWNED_BY(mp_graph_free)
+            mp_graph *whole = model_text_graph(
+                tied, (mp_training_options){.dtype = MP_DTYPE_FLOAT, .optimizer = MP_OPTIMIZER_ADAMW, .accumulate = 2});
             MP_OWNED_BY(mp_pipeline_free) mp_pipeline *pipeline = NULL;
             assert_int_equal(mp_mesh_read("dp=1", &ranks.mesh, NULL), MP_OK);
             assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
