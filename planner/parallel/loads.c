@@ -32,7 +32,7 @@ bool mp_makes_weights_alone(const mp_graph *graph, const mp_node *node)
     return node->phase == MP_PHASE_BACKWARD && a->n_writes + a->n_adds > 0;
 }
 
-/* For a node that computes weight gradients: adds the bytes of a micro-batch that it reads to weights_bytes of its block. Each
+/* For a node that computes weight gradients: adds the non-static bytes that the node reads to weights_bytes of its block. Each
  * storage counts once per block. `reader`, per storage: 1 + the last block that read it. */
 static void add_waiting(mp_load *load, const mp_chain *chain, int node, int *reader)
 {
@@ -72,8 +72,8 @@ static void add_outputs(mp_load *load, const mp_chain *chain)
     }
 }
 
-/* Converts the options of block k, as found by the searcher `chain`, to kept bytes and recomputation. The output of the block
- * counts as kept in every option. */
+/* Fills the recomputation options of block k from the options that the searcher `chain` found. In every option the bytes of the
+ * block's output count as kept. */
 static void add_options(const mp_chain *chain, int k, mp_block_load *block)
 {
     const mp_chain_block *of = &chain->blocks[k];
@@ -107,7 +107,7 @@ static void place_parameter(const mp_chain *chain, int storage, mp_parameter_loa
     }
 }
 
-/* Adds the bytes of the parameter, the gradient and the optimizer state of one update. */
+/* Appends the load of the parameter that an update node changes: the bytes of its value, gradient and optimizer state. */
 static void add_update(mp_load *load, const mp_chain *chain, const mp_node *update)
 {
     const mp_graph *graph = chain->graph;
@@ -129,8 +129,8 @@ static void add_update(mp_load *load, const mp_chain *chain, const mp_node *upda
     if (p.first >= 0) load->parameters[load->n_parameters++] = p;
 }
 
-/* Adds the frozen parameters. They are sharded like other parameters, but have no gradient and no optimizer state. `mark` is
- * scratch, one entry per storage, all zero on entry. */
+/* Appends the loads of the frozen parameters. Frozen parameters are sharded like others, but have no gradient and no optimizer
+ * state. `mark` is scratch, one entry per storage, all zero on entry. */
 static void add_frozen(mp_load *load, const mp_chain *chain, int *mark)
 {
     const mp_graph *graph = chain->graph;
@@ -166,7 +166,7 @@ static mp_status fill(mp_load *load, const mp_chain *chain, mp_error *err)
         add_options(chain, k, &load->blocks[k]);
     }
     for (size_t k = 0; k < load->n_parameters; k++) shared += load->parameters[k].value_bytes + load->parameters[k].state_bytes;
-    /* `shared` contains no gradients. So gradients that live beyond a step remain in other_bytes */
+    /* static gradients live beyond a step; they count in other_bytes, because only values and optimizer state are subtracted */
     for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_kind_is_static(graph->storages[s].kind)) load->other_bytes += graph->storages[s].bytes;
     load->other_bytes -= shared;

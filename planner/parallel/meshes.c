@@ -20,7 +20,7 @@ enum {
     SPREADS = 8,
     MOST_CHUNKS = 8,
     MERGES = 4
-}; /* BATCHES and SPREADS: the number of values that are tried. Micro-batch sizes and sizes of ep are powers of two */
+}; /* BATCHES, SPREADS: most micro-batch sizes and most sizes of ep that are tried; both sizes are powers of two */
 
 /* A slot: the measured loads of a network for one split (tp, ep, ...) and one micro-batch size. */
 typedef struct slot {
@@ -39,8 +39,8 @@ typedef struct hunt {
     const mp_meshes_request *request;
     mp_meshes *found;
     size_t capacity;
-    /* the slots by five indices. First: 1 if zero=3 and the parameters are sharded apart, else 0. Then: data (0 or 1); tp; log2
-     * of ep; log2 of the samples per rank */
+    /* the slots, by five indices: 1 if zero=3 and the request's shares_apart is set, else 0; the mesh's `data` (0 or 1); tp;
+     * log2 of ep; log2 of the samples per rank */
     slot slots[2][2][TP_MOST + 1][SPREADS][BATCHES];
     int64_t most_ep;           /* largest size of ep that is tried; larger sizes do not divide the number of experts */
     mesh_time times[BEST * 4]; /* the fastest meshes so far, by ascending seconds */
@@ -305,8 +305,8 @@ static int by_mesh(const void *a, const void *b)
     return by_bound(a, b);
 }
 
-/* Considers each mesh with a simulated choice, and the mesh of --explain. Simulates all choices of the mesh that may be its
- * fastest. */
+/* For each mesh with a simulated choice, and for the mesh of --explain: simulates all further choices that may be the fastest
+ * of this mesh. */
 static mp_status complete(hunt *x)
 {
     mp_mesh_choice *choices = x->found->choices, *end = choices + x->found->n;

@@ -245,7 +245,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
     mp_collective_add(&record, &b->x->ranks->network, b->x->ranks->algorithm, MP_SEND, MP_DIM_PP, neighbours(b, q), bytes);
     snprintf(name, sizeof name, "%s%s %s stage %d", sends ? "send" : "receive", is_backward ? " gradients" : "",
              sends ? "to" : "from", sends == is_backward ? q : q + 1);
-    /* in the order of the whole graph, which sender and receiver both know */
+    /* the storages are sent in the order of the whole graph, so that sender and receiver use the same order */
     record.wholes = mp_graph_list(b->graph, b->list, n);
     if (!record.wholes) return MP_NO_MEMORY(b->err);
     if (sends) {
@@ -262,7 +262,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
                           is_backward && chunk + 1 < b->x->shape.n_chunks ? b->sent[2 * chunk + 3] : -1};
     for (int k = 0; k < 2; k++)
         if (before[k] >= 0) b->list[n_reads++] = before[k];
-    if (is_backward && !q) { /* rank 0 must receive before its all-reduces, because the other ranks send before theirs */
+    if (is_backward && !q) { /* on rank 0 the all-reduces wait for this receive; on the other ranks they wait for the send */
         MP_CHECK(add_token(b, name, &b->summed));
         b->more[n++] = b->summed;
     }
@@ -338,8 +338,7 @@ static mp_status add_sums(builder *b)
         const bool is_awaited = g->storages[s].persistent && mp_update_order_of(g).after_readers;
         int token;
         MP_CHECK(add_token(b, name, &token));
-        if (is_awaited)
-            b->token[s] = token; /* a read of a static storage waits for no writer, so the token orders the update */
+        if (is_awaited) b->token[s] = token; /* the update reads this token to wait for the all-reduce */
         b->summed = token;
         mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
         a->n_writes = 1;
@@ -376,7 +375,8 @@ static mp_status add_stage(builder *b, int chunk, bool is_backward)
     return MP_OK;
 }
 
-/* True if the rank holds a parameter that this node updates. *is_of_all: it updates none, like the node of the global norm. */
+/* True if an update node runs on the rank. It then updates a parameter of the rank, or no parameter (*is_of_all; global norm).
+ */
 static bool updates_here(const builder *b, const mp_node *node, bool *is_of_all)
 {
     const mp_alternative *a = node->alternatives;
@@ -413,7 +413,7 @@ static mp_status add_updates(builder *b)
     return MP_OK;
 }
 
-/* Adds the storage for the stash, which holds other micro-batches in flight, if there are any. mp_rank_hold sets its size. */
+/* Adds a storage for the stash, if several micro-batches can be in flight at once. mp_rank_hold sets the storage's size. */
 static mp_status add_held(builder *b)
 {
     MP_OWNED mp_kept *one = mp_alloc((size_t)b->x->shape.n_chunks, sizeof *one);

@@ -67,8 +67,8 @@ typedef struct mp_away_updates {
     int64_t largest_bytes; /* most bytes of copied state that are on the device at the same time */
 } mp_away_updates;
 
-/* Returns the bytes of a parameter's optimizer state that a rank offloads to the host, if it offloads state; 0 if they are too
- * few. */
+/* Returns the bytes of a parameter's optimizer state that a rank can offload to the host; 0 if the host takes no optimizer
+ * state, or if the bytes are too few for a copy. */
 int64_t mp_player_movable_state(const mp_step_request *r, const mp_parameter_load *p);
 /* Simulates the updates of the parameters that a stage reads. The state of one parameter is copied while other parameters are
  * updated. The device holds at most room_bytes of copied state, and at most three times the largest state of a parameter.

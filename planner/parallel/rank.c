@@ -80,7 +80,7 @@ static size_t turn_of(const mp_rank *rank, const mp_step *steps, size_t n)
     return n;
 }
 
-/* True if one of these steps reads an input of the network. */
+/* True if one of the n steps reads an input of the network. */
 static bool reads_batch(const mp_graph *g, const mp_step *steps, size_t n)
 {
     for (size_t t = 0; t < n; t++) {
@@ -142,14 +142,16 @@ static bool reads_later(const mp_graph *g, const mp_step *steps, size_t n, size_
     return false;
 }
 
-/* Returns the gather of a step before the turn-around, restricted to the parameters that later steps read. `kept` is scratch.
- */
+/* Returns the gather of step t, restricted to the parameters that steps from `at` on still read. `at` is the first step of
+ * backward; t is before it. n_moved is 0 if step t gathers no such parameter. The result refers to `kept`. */
 static mp_collective_record gather_again(const mp_graph *g, const mp_step *steps, size_t n, size_t t, size_t at, int *kept)
 {
     const mp_node *node = &g->nodes[steps[t].node];
     mp_collective_record again = {0};
     if (!node->collective || node->phase != MP_PHASE_FORWARD || node->collective->legs[0].kind != MP_ALL_GATHER) return again;
-    if (node->alternatives->channel == MP_CHANNEL_COMPUTE) return again; /* tp gathers an activation of one micro-batch */
+    if (node->alternatives->channel == MP_CHANNEL_COMPUTE)
+        return again; /* a gather on the compute channel is one of tp: it gathers an activation of one micro-batch, and no
+                         parameters */
     again = *node->collective;
     again.wholes = kept;
     again.n_moved = 0;
@@ -307,7 +309,8 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
         const int chunk = chunk_of(rank, a);
         mp_stage_seconds *s = &seconds[chunk < 0 ? 0 : chunk];
         if (mp_step_is_issued(steps[t]) && a->channel > MP_CHANNEL_SECOND_STREAM)
-            continue; /* an issued node runs parallel to compute, so compute spends its time at the step that waits for it */
+            continue; /* an issued transfer runs parallel to compute; if compute must wait, the wait counts at the step `until`
+                       */
         const double took = (double)(ends[t] - clock) * tick;
         clock = ends[t];
         if (node->phase == MP_PHASE_UPDATE || is_sum_of_step(node))

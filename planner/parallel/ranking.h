@@ -7,7 +7,6 @@
 bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b);
 
 /* Moves up to n_best choices to the front of found->choices and marks them as best. On entry the simulated choices precede all
- * others and ascend in seconds. `alike` is a fraction of a step's seconds. If it is above 0, the first ranks contain only the
- * fastest choice of each mesh, before a second choice of any mesh. Meshes slower than the fastest by at most `alike` are ranked
- * by simplicity. O(choices^2). */
+ * others and ascend in seconds. If `alike` is above 0, the fastest choices of all meshes precede the second choice of any mesh.
+ * Meshes that are slower than the fastest mesh by at most the fraction `alike` are ranked by simplicity. O(choices^2). */
 void mp_meshes_rank(mp_meshes *found, size_t n_best, double alike);

@@ -231,7 +231,7 @@ typedef struct step {
     const mp_player *x;
     mp_pipeline_shape shape;
     int n;          /* number of stages */
-    mp_stage *held; /* a copy of the stages with memory and without seconds */
+    mp_stage *held; /* a copy of the stages whose memory is computed, but whose seconds are not */
     mp_stage *tried;
     mp_stage_seconds *seconds;
 } step;

@@ -14,7 +14,7 @@ bool mp_graph_has_algorithms(const mp_graph *graph);
 
 /* Sets the algorithm of every step whose node has several. It uses the fastest algorithms with which the peak is within the
  * budget. If there are none, it uses the fastest algorithms among those with the lowest peak. *least_bytes (may be NULL) is
- * this lowest peak in bytes. MP_INVALID: the steps cannot run. MP_NOMEM. As mp_timeline_build. */
+ * this lowest peak in bytes. MP_INVALID: the steps cannot run. MP_NOMEM. Takes as long as mp_timeline_build. */
 mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, int64_t budget_bytes, int64_t *least_bytes,
                                mp_error *err);
 

@@ -47,8 +47,8 @@ static void replace(mp_plan **to, mp_plan **from)
     *from = NULL;
 }
 
-/* A later round may find no plan, but a smallest plan that is smaller than the last plan. This smallest plan becomes the plan
- * of the round, because it may fit with its arena. */
+/* If a later round found no plan within its budget, but its smallest plan has a lower peak than the last plan, that smallest
+ * plan becomes the plan of the round. It may fit with its arena. */
 static void step_down(const mp_plan *last, mp_answer *later)
 {
     if (later->plan || !last || later->smallest->peak_bytes >= last->peak_bytes) return;
@@ -74,8 +74,8 @@ static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_v
     return n_in_vain < 2 || next < plan->floor_bytes ? plan->peak_bytes + free_bytes : next;
 }
 
-/* True if another round is not worth its time, although a plan fits with its arena. The plan takes hardly longer than the plan
- * that exceeded the budget, or needs almost the budget of the next round. */
+/* True if another round can hardly find a better plan than `fits`. This plan takes hardly longer than least_ticks, the ticks of
+ * the first round's plan, or its peak almost equals the budget of the next round. */
 static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes)
 {
     enum { OF_TIME = 1000, OF_BYTES = 1000 };
@@ -114,7 +114,8 @@ static double deadline(const rounds *r, bool is_last)
     return limit <= 0 ? 0 : now + (is_last || share * limit < left ? share * limit : left);
 }
 
-/* Calls mp_smallest_plan with an arena in any case, because the budgets of rounds refer to arenas. */
+/* Calls mp_smallest_plan so that the plan gets an arena, whether or not the caller asks for one: the user's budget limits
+ * arenas. */
 static mp_status smallest_with_arena(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err)
 {
     (void)with_arena;
@@ -188,7 +189,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         }
         MP_CHECK(lay_out(request, later.plan, deadline(&r, false), err));
         const bool does_fit = mp_request_fits_plan(request, later.plan);
-        /* the plan is within the device's budget, and exceeds only the budget of another tier */
+        /* true: the plan is within the device's budget, and exceeds only the budget of another tier */
         const bool is_beside = !does_fit && mp_plan_need(later.plan) <= budget;
         mp_request_lower_tiers(request, later.plan, round == most - 2, r.now.tier_bytes);
         if (!does_fit && !fits && request->time_limit > 0) n_in_vain++;

@@ -182,9 +182,9 @@ static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t aw
     }
 }
 
-/* Proves a bound on plans of at most `ticks` ticks. A first bound shows that some ticks of recomputation run after the node at
- * which the deciding interval begins. So less time remains before this node and before its ancestors, and fewer bytes can be
- * away while they run. Further rounds use this to raise the bound. */
+/* Proves a bound on plans of at most `ticks` ticks. A first bound is proved for an interval between two nodes, and shows that
+ * some ticks of recomputation run after the interval's first node. So less time remains before this node and before its
+ * ancestors, and fewer bytes can be away while they run. Further rounds use this to raise the bound. */
 static mp_status prove(proof *x, int64_t ticks, int effort, mp_bound *out, mp_error *err)
 {
     MP_OWNED_BY(mp_problem_free) mp_problem *first = NULL;
@@ -238,7 +238,8 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     }
     out->ticks = least;
     out->infeasible = false;
-    out->from = out->to = -1; /* the interval's nodes are numbered as in the graph without copies, so they are not reported */
+    out->from = out->to =
+        -1; /* the nodes of the bound's interval are not reported, because their numbers refer to the graph without copies */
     return MP_OK;
 }
 
@@ -281,7 +282,7 @@ mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int6
     for (int m = 1; m < (int)graph->n_tiers; m++) {
         /* bytes that all tiers other than the device must hold together at some moment of the step */
         int64_t away = least_bytes - budget_bytes;
-        /* minus the most bytes that these tiers can hold without tier m */
+        /* the other tiers can hold at most their budgets; the rest must be in tier m */
         for (int other = 1; other < (int)graph->n_tiers && away > 0; other++)
             if (other != m) away -= tier_bytes[other] ? tier_bytes[other] : away;
         if (away > floor_bytes[m]) floor_bytes[m] = away;

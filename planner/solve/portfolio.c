@@ -31,7 +31,8 @@ mp_status mp_run_none(mp_search *search, mp_error *err)
     for (size_t t = 0; t < n_all; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
     if (n == n_all || mp_update_order_of(graph).keeps_inputs) return MP_OK;
-    /* `until` of a step refers to positions before the updates were removed, so all steps are set to run in order */
+    /* the field `until` of a step is a position in the list that contained the updates, so it is no longer valid: all steps are
+     * set to run in order */
     mp_steps_issue(steps, 0, (int)n, 0);
     MP_CHECK(mp_updates_place(graph, steps, n, &fused, &n, err));
     return mp_search_offer(search, fused, n, NULL, NULL, err);

@@ -77,7 +77,8 @@ static mp_status place_group(search *x, int first, int end, int64_t clock)
     x->effect.update_ticks += ticks;
     x->effect.n_updates += (size_t)(end - first);
     for (; until < x->n && passed < start + ticks; until++)
-        /* other updates may be on the second stream themselves, so their time does not hide these updates */
+        /* only the ticks of other nodes than updates count: those updates may be on the second stream, too, and then do not
+         * hide this group */
         if (!is_update(x, until)) passed += alternative_at(x, until)->ticks;
     if (passed > start) MP_CHECK(latest_within(x, first, end, until, &until));
     passed = clock;

@@ -101,9 +101,9 @@ bool mp_request_is_bounded(const mp_request *request)
     return request->wants_bound && request->budget_bytes < MP_NO_LIMIT;
 }
 
-/* The effort for the bound that is proved before the search, and the effort for all bounds of the search. If the request has
- * `on_offer`, the sequence of offers must be reproducible, so the thread must not end the search early. In this case the whole
- * bound is proved before the search. */
+/* before: the effort for the bound that is proved before the search. most: the effort for the bound that the thread proves
+ * during the search. If the request has `on_offer`, the sequence of offers must be reproducible, so the thread must not end the
+ * search early. In this case the whole bound is proved before the search. */
 typedef struct bound_efforts {
     int before, most;
 } bound_efforts;
@@ -153,7 +153,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
         MP_CHECK(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
                                    search->best.ticks, search->best.solver, err));
     if (!mp_request_is_bounded(search->request)) return MP_OK;
-    /* a higher lower bound would not change the answer */
+    /* true: the thread's bound, which is higher, would not change the answer */
     const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks;
     found->bound = is_needless ? search->known : search->proved;
     if (!search->request->explains_bound) return MP_OK;

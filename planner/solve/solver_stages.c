@@ -62,8 +62,8 @@ static int64_t best_ticks(const stages *x)
     return best < chosen ? best : chosen;
 }
 
-/* Replaces the best plan by the new plan if the new one is better. It then sets *plan to NULL. Of equally good plans, the older
- * one remains. */
+/* If the new plan *plan is better than the best plan, replaces the best plan by it and sets *plan to NULL. Of equally good
+ * plans, the older one remains. */
 static void hand_on(stages *x, mp_plan **plan)
 {
     const bool does_fit = fits(x->request, *plan), did = fits(x->request, x->best);

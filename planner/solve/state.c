@@ -146,7 +146,8 @@ static void write_all(placing *x)
         if (next < end && next->at == t) append_copies(x, next++, false);
     }
     x->from[x->n] = x->at[x->n] = x->n_all;
-    /* the step stays issued. It could not run in order, because some step before its wait would read its output */
+    /* an issued step stays issued. It may read a storage that an earlier issued step of its channel still writes, and a step
+     * that runs in order must not */
     for (int t = 0; t < x->n; t++)
         if (mp_step_is_issued(x->steps[t])) mp_steps_issue(x->all, x->at[t], x->at[t] + 1, x->from[mp_step_end(x->steps, t)]);
     for (int t = 0; t < x->n_all; t++) {

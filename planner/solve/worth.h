@@ -20,6 +20,6 @@ mp_status mp_worth_of(const mp_request *request, const mp_plan *plan, mp_worth *
 /* For a request that has no plan because the budget of `tier` is too small: finds a larger budget for this tier with which a
  * plan exists. The other budgets of the request are not changed. *bytes exceeds least_bytes and is the smallest sufficient
  * budget that a few searches find (MP_ENOUGH_ROUNDS). *bytes 0: no plan was found, even without a limit on the tier. If the
- * request has a start plan, the searches begin there, and all except the first only refine it. As mp_solve. */
+ * request has a start plan, the searches begin there, and all except the first only refine it. Errors as mp_solve. */
 mp_status mp_tier_enough(const mp_request *request, int tier, int64_t least_bytes, bool with_arena, int64_t *bytes,
                          mp_error *err);
