@@ -51,7 +51,8 @@ static round round_of(int kind)
 typedef struct annealing {
     mp_search *search;
     mp_anneal_walk walks[WALKS];
-    /* the order from which the next round starts: the best plan; while no plan is known, the order with the smallest peak */
+    /* the order from which the next round starts: the order of the best plan, or the order with the smallest peak as long as no
+     * plan is known */
     mp_anneal_order best;
     int64_t least_bytes; /* peak bytes of the order with the smallest peak, without static bytes */
     atomic_bool stop;
@@ -99,8 +100,9 @@ static bool is_large(const mp_request *request)
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* True if another round is not worth its time, because the best plan is close to the bound. The distance must be below a
- * thousandth of a step's time, and below a thirtieth of the plan's extra time. Always false for small graphs. */
+/* True if another round is not worth its time, because the best plan is close to the bound. The distance between plan and bound
+ * must be at most a thousandth of the bound, and at most a thirtieth of the plan's ticks beyond one run of each node. Always
+ * false for small graphs. */
 static bool is_close(mp_search *search)
 {
     const int64_t ticks = mp_search_best_ticks(search);

@@ -34,7 +34,7 @@ typedef struct mp_anneal_walk {
      * part, and the walk ends early if its order remains far over the budget */
     bool is_apart;
     bool ends_at_first; /* true: the walk ends as soon as it finds an order within the budget */
-    bool leads;         /* true for the one walk that asks the search whether to stop, for all walks */
+    bool leads;         /* true: this walk is the only one that asks the search whether to stop; if so, it ends all walks */
     double from, end;   /* the walk's begin and end, as fractions (0 to 1) of the search's time limit */
     atomic_bool *stop;
     uint64_t seed;

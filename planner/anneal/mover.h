@@ -27,7 +27,7 @@ typedef struct mp_mover {
     int64_t ticks_limit; /* a move is abandoned if the resulting order would take more ticks than this limit */
     /* ticks of the runs that the current move will insert: their positions are reserved, but they are not in the order yet */
     int64_t pending_ticks;
-    bool is_stuck;     /* set to true by the walk if the order has exceeded the memory budget for many moves in a row */
+    bool is_stuck;     /* set by the walk; true: the order has exceeded the memory budget for many moves in a row */
     bool has_given_up; /* true: the current move has been abandoned: it exceeded ticks_limit, or one of its changes failed */
 } mp_mover;
 

@@ -33,8 +33,8 @@ static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position
 }
 
 /* Issues a copy of a storage right after its producer, unless the order contains this copy. Inserts a wait for the copy before
- * the run *wait. If the copy ends later, *wait is usually set to the first run after its end. Returns false if the copy would
- * end after the run `reader`. */
+ * the run *wait. If the copy ends after *wait begins, *wait is usually changed to the first run that begins after the copy's
+ * end. Returns false if the copy would end after the run `reader`. */
 static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader, queued *queue)
 {
     mp_runs *x = m->runs;
@@ -119,7 +119,7 @@ bool mp_move_copy_instead(mp_mover *m)
     const int s = r.does->n_writes ? r.does->writes[mp_mover_below(m, (int)r.does->n_writes)] : -1;
     const int before = s < 0 ? -1 : mp_run_list_find(x, &x->producers[s], r.position) - 1;
     if (before < 0) return false;
-    /* between this position and the position of `run`, no run reads the storage */
+    /* the end of the storage's previous instance: between this position and the position of `run`, no run reads the storage */
     const int position = mp_lifetime_end(x, s, before);
     /* the recomputation is removed before the copies are inserted, because copies cannot hide behind its ticks */
     mp_mover_drop(m, run);

@@ -88,7 +88,7 @@ typedef enum mp_arena_rule {
 } mp_arena_rule;
 
 typedef struct mp_arena_placer mp_arena_placer;
-/* Returns NULL if out of memory. The problem must outlive the placer. */
+/* Creates a placer for the items of a problem, which must outlive the placer. Returns NULL if out of memory. */
 mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem);
 void mp_arena_placer_free(mp_arena_placer *placer); /* NULL is allowed */
 MP_OWNER(mp_arena_placer_free, mp_arena_placer)

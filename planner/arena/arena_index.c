@@ -167,8 +167,9 @@ static int by_offset(const void *a, const void *b)
     return (x->piece > y->piece) - (x->piece < y->piece);
 }
 
-/* Recomputes the heights up to which memory is full, for pieces of at least `size`. Gaps smaller than that count as full. After
- * the first few calls it uses half of `size`, so that it is called rarely. */
+/* Recomputes the heights up to which memory is full, for pieces of at least `size`. Smaller gaps count as full. After
+ * MP_ARENA_EXACT_REFILLS calls, only gaps below half of `size` count as full. The heights are then valid for smaller pieces
+ * too, so fewer calls are needed. */
 static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 {
     x->slack = x->n_refills++ < MP_ARENA_EXACT_REFILLS ? size - 1 : (size - 1) / 2;

@@ -28,7 +28,8 @@ typedef struct mp_bound_states {
     int64_t *keys; /* scratch of mp_bound_states_drop_dominated */
 } mp_bound_states;
 
-/* Release with mp_bound_states_clear, also after an error. MP_NOMEM. O(most * words). */
+/* Creates an empty table for up to `most` live-in sets of `words` 64-bit words each. Release with mp_bound_states_clear, also
+ * after an error. MP_NOMEM. O(most * words). */
 mp_status mp_bound_states_init(mp_bound_states *t, int most, int words, mp_error *err);
 void mp_bound_states_clear(mp_bound_states *t);
 void mp_bound_states_empty(mp_bound_states *t);
@@ -67,8 +68,8 @@ typedef struct mp_bound_reruns {
     uint64_t *needed; /* per boundary: the storages, by rank, that are read by nodes between this boundary and the next one */
 } mp_bound_reruns;
 
-/* Release with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes /
- * 64). */
+/* Computes the table for the n boundaries. Release with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM.
+ * O(n * graph + n * ranks * nodes / 64). */
 mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
                                int n, mp_error *err);
 void mp_bound_reruns_clear(mp_bound_reruns *m);

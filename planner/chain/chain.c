@@ -191,8 +191,8 @@ static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries
     return MP_OK;
 }
 
-/* Chains that end blocks at cut tensors, and chains that end blocks at seams, each get half of the moves. This does not depend
- * on the budget. */
+/* The searcher tries two chains, one with blocks that end at cut tensors and one with blocks that end at seams. Each gets half
+ * of the moves, for every budget. */
 mp_status mp_run_chain(mp_search *search, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();

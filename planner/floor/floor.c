@@ -95,7 +95,8 @@ static mp_status again(struct search *x, size_t n, int j, int producer, int64_t 
     return MP_OK;
 }
 
-/* Returns the smallest level_bytes of all positions after the first n nodes of `over`, up to node j. */
+/* Returns the least live bytes (x->cut->level_bytes) of all positions of the sequence after the first n nodes of `over` and up
+ * to node j. */
 static int64_t least_level(const struct search *x, size_t n, int j)
 {
     int last = -1;
@@ -259,7 +260,8 @@ typedef struct runs {
     bool any_run;
 } runs;
 
-/* True if there may be a schedule in which the in-place pair applies at such a run: `from` ends at the run, and `to` begins. */
+/* True if the in-place pair can apply at a run of the node in some schedule: p.from then ends at the run, and p.to begins
+ * there. */
 static bool may_apply(const void *data, mp_in_place p)
 {
     const runs *x = data;

@@ -120,7 +120,8 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     int node;
     bool done = false;
     MP_CHECK(build_model(&x, err));
-    /* runs only if the user chose `ilp`; in `auto`, other searchers have already found plans to start from */
+    /* lower-set runs first only if the user chose `ilp`; in `auto`, other searchers have already found plans from which GLPK
+     * can start */
     if (request->solver && !strcmp(request->solver, start.name)) MP_CHECK(mp_search_delegate(search, &start, 1, err));
     if (x.graph == mp_problem_graph(request->problem)) MP_CHECK(mp_problem_floor(request->problem, &low, NULL, err));
     /* the relaxed graph (algorithms.h) may have another floor than the request's graph, so its floor is computed separately */

@@ -34,8 +34,9 @@ typedef struct mp_ilp_column {
     mp_ilp_kind kind;
     int stage;
     int place;   /* set for RUN, USED, IN_PLACE */
-    int storage; /* set for RESIDENT, USED and IN_PLACE; for IN_PLACE it is the storage whose memory is taken over */
-    int to;      /* set for IN_PLACE: the storage that takes over the memory */
+    int storage; /* the column's storage, for RESIDENT, USED and IN_PLACE; for IN_PLACE the storage whose memory is taken over
+                  */
+    int to;      /* for IN_PLACE: the storage that takes over the memory */
 } mp_ilp_column;
 
 /* A constraint: the sum of coefficient * column is at most `bound`. If `memory` is set, the sum is at most budget - static

@@ -95,8 +95,8 @@ static bool certainly_ends(const parting *p, const mp_node *node)
     return is_read && node->n_alternatives == 1;
 }
 
-/* Copies a list of storages of the whole graph to the part, without the storages that are not in the part. Appends storage
- * `more` of the part (-1: none). */
+/* Converts a list of storages of the whole graph to the part's numbers, and omits storages outside of the part. Appends the
+ * part's storage `more` (-1: none). */
 static mp_status copy_list(const parting *p, const int *list, size_t n, int more, int **out, size_t *n_out, mp_error *err)
 {
     MP_ENSURE(*out = mp_pool_alloc(p->part->graph->pool, n + 1, sizeof **out), err, MP_NOMEM, "no memory for a part of %s",

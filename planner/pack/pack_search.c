@@ -231,8 +231,9 @@ static bool count_node(mp_pack_search *x)
 
 static bool fill(mp_pack_search *x, int from, int to);
 
-/* Filled separately: ranges of sections between two times that the lifetime of no unplaced box crosses. Fills all such ranges
- * except the last, which is returned as sections [*from, *to). The returned range is empty if all boxes are placed. */
+/* Divides the sections [*from, *to) at the times that the lifetime of no unplaced box crosses, because the ranges in between
+ * are independent. Places the boxes of all ranges except the last. Sets [*from, *to) to the last range, which is empty if all
+ * boxes are placed. */
 static bool fill_parts(mp_pack_search *x, int *from, int *to)
 {
     const mp_pack_state *s = x->state;

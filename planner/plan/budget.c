@@ -34,7 +34,7 @@ static bool read_budget(const char *text, mp_budget *out, const char **why)
         if (!above) {
             bool bare = false;
             const bool read = mp_bytes_parse(text, &out->bytes, &bare, why);
-            if (bare) out->bare = text; /* which mp_budget_parse replaces by the caller's text */
+            if (bare) out->bare = text; /* mp_budget_parse replaces this pointer to its own copy by the caller's text */
             return read;
         }
         *why = "needs a percentage behind it, like min+50%";

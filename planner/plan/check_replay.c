@@ -113,7 +113,8 @@ static mp_status replay_storage(struct history *h, int s)
     const mp_graph *graph = h->graph;
     const mp_storage *storage = &graph->storages[s];
     mp_replay *r = h->replay;
-    /* false while the only instance is the gradient that the previous training step has carried in */
+    /* produced: a step has written the storage or added to it; a gradient carried in from the previous training step does not
+     * count */
     bool is_static = mp_storage_is_static(storage), produced = false;
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
     mp_instance *now = NULL; /* the instance of the storage that is live now; NULL: none */

@@ -20,6 +20,6 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
 
 /* Returns the relaxed graph, for searchers that do not choose algorithms. In the relaxed graph, every algorithm of a node has
  * the ticks of the node's fastest algorithm and the workspace of the smallest. So a bound for the relaxed graph is a bound for
- * the original graph. A plan that does not fit in the relaxed graph does not fit in the original graph either. As
- * mp_variant_of. */
+ * the original graph. A plan that does not fit in the relaxed graph does not fit in the original graph either. Release and
+ * errors as mp_variant_of. */
 mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_variant *out, mp_error *err);

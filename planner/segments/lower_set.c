@@ -28,8 +28,8 @@ typedef struct lower_set {
     } * tried;
 } lower_set;
 
-/* Returns the element of `tried` for a sequence of lower sets, added if missing. Its peak_bytes is >= 0 if the schedule of the
- * sequence was offered before. */
+/* Returns the element of `tried` for a sequence of lower sets. Adds the element, with peak_bytes -1, if it is missing. If the
+ * schedule of the sequence was offered before, peak_bytes is its peak. */
 static struct tried *note(lower_set *x, const mp_lower_sets *sets, const int *sequence, int n)
 {
     const size_t n_words = (size_t)sets->n_words;

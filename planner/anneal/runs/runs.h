@@ -47,7 +47,7 @@ typedef enum mp_change_kind {
     MP_RELEASED,
     MP_TURNED_ON,
     MP_TURNED_OFF,
-    MP_SHIFTED_LEFT, /* MP_SHIFTED_...: all runs at positions [begin, end) were moved by one position */
+    MP_SHIFTED_LEFT, /* MP_SHIFTED_LEFT, MP_SHIFTED_RIGHT: all runs at positions [begin, end) were moved by one position */
     MP_SHIFTED_RIGHT
 } mp_change_kind;
 

@@ -217,8 +217,8 @@ static bool is_needed_after(const mp_bound_interval *x, const mp_certain_life *l
     return life->stays;
 }
 
-/* Returns the bytes of the storages in a list that no other sum counts. Omitted are static storages, storages that are live at
- * the start in any case, and storages that the node always reads. */
+/* Adds up the bytes of the storages in a list of the start node. Omits static storages, storages that are live at the start in
+ * any case, and recomputable storages that the node reads in every alternative. */
 static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 {
     const mp_precedence *o = x->order;

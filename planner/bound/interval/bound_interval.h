@@ -52,7 +52,7 @@ typedef struct mp_bound_interval {
     /* per storage: it also represents a second storage, which is produced from it, because a node of the interval reads one of
      * the two */
     bool *covers_two;
-    /* the caller may set these fields, which are all false at first: */
+    /* the caller may set the four fields below; at first barred is false everywhere and the others are NULL */
     bool *barred; /* per storage: true if only labellings in which the storage is not live at the start are allowed */
     /* in scaled ticks per storage: cost of being live at the start; reward for being available at the end; NULL: all 0 */
     const int64_t *live_multiplier, *reward;
