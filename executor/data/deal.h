@@ -18,7 +18,7 @@
 typedef struct mp_deal {
     int64_t n_samples;
     int index, sharers; /* sharers: number of ranks that share the samples; index: index of this rank among them */
-    int n_hands;        /* number of hands: a multiple of `sharers`, or 1, so that every batch draws from all samples */
+    int n_hands;        /* number of hands. 1: every batch draws from all samples; otherwise a multiple of `sharers` */
 } mp_deal;
 
 /* Returns the number of this rank's first hand. */

@@ -38,8 +38,8 @@ typedef struct mp_feed_slot {
  *     may have any shape with as many numbers. A target may have several rows for each sample: (S, T) or (S*T) for targets of
  *     N*T positions. All files of samples must have the same number of samples.
  *   - the input itself, the same in every batch, if its first dimension is 1 or is not the batch size. If an input's first
- *     dimension is neither (such as the edges of a graph), no file contains samples. All files then have the shapes of their
- *     inputs.
+ *     dimension is neither 1 nor the batch size (such as the edges of a graph), no file contains samples. All files then have
+ *     the shapes of their inputs.
  *   - whole inputs, one per batch, along an additional first dimension: (G, 50, 16) with (G, 2, 200). Other files may then
  *     contain the input itself.
  *

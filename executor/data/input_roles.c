@@ -32,8 +32,10 @@ typedef struct walk {
     /* Results of the trace. For each role: index of the operator that decides it; -1: none. */
     int target, index, length, mask, angle, factor, added;
     int64_t n_classes, n_rows, n_steps;
-    double open, factor_open; /* open, factor_open: values of the input with which the mask masks nothing */
-    bool named_positions;     /* true: the name of an indexed table indicates that its rows are positions */
+    /* values of the input with which the mask masks nothing. open: for masks that replace or lower elements; factor_open: for
+     * masks that are multiplied */
+    double open, factor_open;
+    bool named_positions; /* true: the name of an indexed table indicates that its rows are positions */
     mp_error *err;
 } walk;
 

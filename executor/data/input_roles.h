@@ -11,9 +11,9 @@
  *   2. index along an axis of a tensor, directly or after arithmetic (x + 2, 64 x): integers below the axis's size; ids, or
  *      positions if the name of the input or of the table says so
  *   3. number of time steps to read: a length, set to all time steps
- *   4. selects elements that a single number replaces, or adds a very negative number: a mask, left open
+ *   4. selects elements that a single number replaces, or adds a very negative number: a mask, whose values mask nothing
  *   5. integers that become an angle (rotary and sinusoid tables): positions
- *   6. integers that multiply activations: a mask, left open
+ *   6. integers that multiply activations: a mask, whose values mask nothing
  *   7. a name like a mask: a mask; integers with a name like positions become positions already before rule 3
  *   8. otherwise: plain numbers */
 #pragma once
@@ -25,7 +25,7 @@ typedef enum mp_input_kind {
     MP_INPUT_TARGET,    /* target of the loss: classes in [0, n_values), or, if n_values is 0, plain numbers */
     MP_INPUT_IDS,       /* ids, such as token numbers: integers in [0, n_values) */
     MP_INPUT_POSITIONS, /* positions: 0, 1, 2 ... along the last dimension, in [0, n_values) if n_values is not 0 */
-    /* numbers of time steps: all elements are `fixed`, the number of all time steps; valid are [0, n_values) */
+    /* numbers of time steps: all elements are `fixed`, the number of all time steps; values in [0, n_values) are valid */
     MP_INPUT_LENGTHS,
     MP_INPUT_MASK /* a mask: all elements are `fixed`, the value that masks nothing */
 } mp_input_kind;

@@ -15,8 +15,9 @@
 typedef enum mp_mode {
     /* training: dropout drops elements; batch normalization uses the batch's statistics and updates the running statistics */
     MP_MODE_TRAIN,
-    MP_MODE_EVALUATE,  /* evaluation: dropout passes values through; batch normalization uses the running statistics */
-    MP_MODE_AS_WRITTEN /* as the operator's own attributes and inputs state (used for ONNX's conformance cases) */
+    MP_MODE_EVALUATE, /* evaluation: dropout passes values through; batch normalization uses the running statistics */
+    /* dropout and batch normalization follow the operator's own attributes and inputs (used for ONNX's conformance cases) */
+    MP_MODE_AS_WRITTEN
 } mp_mode;
 
 /* Parameters of one pass through the network. */
@@ -146,7 +147,7 @@ const mp_kernel *mp_kernel_find(const mp_kernel *const *tables, size_t n, const 
  * gradients that the kernel cannot accumulate itself. MP_UNSUPPORTED: the message names the operator; MP_NOMEM. */
 mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, const mp_operands *x, mp_call *call,
                           mp_error *err);
-/* Runs a prepared call on its backend, and accumulates the gradients in x->adds. These must be a subset of the `adds` at
- * preparation. */
+/* Runs a prepared call on its backend, and accumulates the gradients in x->adds. x->adds must be a subset of the `adds` with
+ * which the call was prepared. */
 mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, mp_error *err);
 void mp_call_release(mp_call *call); /* Releases a call; does nothing if the call is empty. */

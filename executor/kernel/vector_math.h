@@ -24,8 +24,9 @@ MP_INLINE float mp_exp(float x)
     y = y * x + 1.6666665459e-1f;
     y = y * x + 5.0000001201e-1f;
     y = y * x * x + x + 1;
-    float power =
-        n + (0x1.8p23f + 127); /* the low bits are the exponent n + 127; a conversion to int would be undefined for a NaN */
+    /* the low bits of `power` are the integer n + 127, the exponent of the result. A conversion of n to int would be undefined
+     * for a NaN */
+    float power = n + (0x1.8p23f + 127);
     uint32_t bits;
     memcpy(&bits, &power, sizeof bits);
     bits <<= 23;

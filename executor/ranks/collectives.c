@@ -175,8 +175,8 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
     w->n_requests = 0;
     if (world->begin_group) MP_CHECK(world->begin_group(world, err));
     const mp_status st = begin_pieces(c, w, &w->legs[w->leg], err);
-    const mp_status ended = world->end_group ? world->end_group(world, st == MP_OK ? err : NULL)
-                                             : MP_OK; /* the library's group of messages must be ended also after a failure */
+    /* the library's group of messages must be ended also if a message failed to start */
+    const mp_status ended = world->end_group ? world->end_group(world, st == MP_OK ? err : NULL) : MP_OK;
     return st == MP_OK ? ended : st;
 }
 

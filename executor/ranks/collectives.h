@@ -39,14 +39,15 @@ typedef struct mp_piece {
 } mp_piece;
 
 typedef struct mp_leg {
-    mp_collective kind; /* MP_ALL_REDUCE (fast only), MP_REDUCE_SCATTER, MP_ALL_GATHER; MP_SEND: whole tensors, from a team's
-                           rank 0 to rank 1 */
+    /* the operation: MP_ALL_REDUCE (only with c->fast), MP_REDUCE_SCATTER or MP_ALL_GATHER; MP_SEND: rank 0 of the team sends
+     * whole tensors to rank 1 */
+    mp_collective kind;
     mp_team team;
     mp_dtype dtype;
     size_t n_pieces;
     const mp_piece *pieces;
     bool adds_up;    /* true: if the collective has `adds` set, the sums of this leg are added to the values in the parts */
-    bool is_ordered; /* true: sums in the order of the ranks, even if c->fast is set */
+    bool is_ordered; /* true: the leg sums in the order of the ranks, even if c->fast is set */
     bool has_server; /* true: the first rank's part is the whole of each tensor, and the other parts are empty */
     char *workspace;
 } mp_leg;
@@ -56,7 +57,7 @@ enum { MP_LEGS = 6 };
 typedef struct mp_collective_work mp_collective_work;
 struct mp_collective_work {
     const char *name;   /* name of the collective in messages, such as "all-reduce 3" */
-    mp_collective kind; /* the collective in the plan, which may consist of several legs */
+    mp_collective kind; /* kind of the collective in the plan; its legs may have other kinds */
     size_t n_legs;
     mp_leg legs[MP_LEGS];
     bool adds; /* set by the caller before each issue. true: sums are added to the parts instead of overwriting them */
@@ -84,8 +85,8 @@ typedef struct mp_collectives {
     bool fast;
     double timeout; /* seconds without progress after which a wait fails */
     int64_t issued, sent_bytes;
-    double busy_since, busy_seconds;  /* seconds with at least one collective in progress. The end of a collective is noticed
-                                         only when this rank tests it */
+    /* seconds with at least one collective in progress, until this rank notices the end of the last one by a test */
+    double busy_since, busy_seconds;
     double wait_seconds;              /* the part of busy_seconds in which this rank waited and computed nothing */
     mp_collective_work *first, *last; /* collectives in progress, in the order of issue */
 } mp_collectives;

@@ -22,7 +22,8 @@ static mp_status check_arrival(const mp_communicator *world, const mp_awaited *p
 
 mp_status mp_awaited_test(mp_communicator *world, mp_awaited *p, bool *done, const char *what, mp_error *err)
 {
-    int64_t arrived = p->bytes; /* starts as the expected length, which remains if the library does not report the real one */
+    /* initialized with the expected length, which remains if the library does not report the length of the received message */
+    int64_t arrived = p->bytes;
     *done = false;
     if (p->to) {
         MP_CHECK(world->probe(world, p->peer, MP_TAG_OF_EXCHANGES, &arrived, err));

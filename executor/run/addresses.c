@@ -16,8 +16,8 @@ bool mp_ready_step_does(const mp_ready_step *r, const mp_program *p, mp_task tas
     return !r->is_copy && mp_program_does(p, r->node, task);
 }
 
-/* Lays out all instances one after the other, in the order of the plan's list, with guard bytes between them. Both instances
- * of a carried gradient have the same offset. */
+/* Lays out all instances one after the other, in the order of the plan's list of instances, with guard bytes between them.
+ * Both instances of a carried gradient have the same offset. */
 static mp_status spread_out(mp_addresses *a, mp_error *err)
 {
     const mp_graph *g = a->program->graph;

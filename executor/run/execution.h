@@ -82,8 +82,8 @@ const mp_rank_channel *mp_execution_ranks(
 /* Returns the bytes copied between the arena and the stash of waiting micro-batches, in both directions. */
 int64_t mp_execution_set_aside_bytes(const mp_execution *execution);
 const mp_rank_place *mp_execution_place(const mp_execution *execution);
-/* The other ranks of a process: a communicator of all ranks or of a single process, and the seconds after which a silent
- * rank counts as failed. */
+/* The connection of a process to the other ranks: a communicator (with one process, it has a single rank), and the seconds
+ * after which a silent rank counts as failed. */
 typedef struct mp_company {
     mp_communicator *world;
     double timeout;

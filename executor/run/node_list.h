@@ -1,4 +1,5 @@
-/* node_list.h - renumbers the nodes of a program after its graph has got other nodes, and moves their calls and bindings. */
+/* node_list.h - gives the nodes of a program new indices after nodes of its graph were added, removed or reordered, and moves
+ * their calls and bindings. */
 #pragma once
 
 #include "executor/run/program.h"

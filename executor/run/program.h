@@ -30,7 +30,8 @@ typedef struct mp_constant {
 
 typedef struct mp_program_algorithm {
     mp_call call;
-    bool is_deterministic; /* true: the same bits in every run. Known only for algorithms that the backend lists */
+    /* true: the algorithm computes the same bits in every run. Set only for algorithms that the backend lists */
+    bool is_deterministic;
 } mp_program_algorithm;
 
 typedef struct mp_program_node {

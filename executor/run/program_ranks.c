@@ -28,9 +28,9 @@ static mp_status set_bytes(const mp_program *p, int storage, int64_t bytes, mp_e
 static mp_status share_update(const mp_program *p, mp_binding *b, const int *to, mp_error *err)
 {
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8, n = mp_stored_elements(&p->model->tensors[b->parameter]);
+    /* arrays: number of arrays of optimizer state: the moments, and for 16-bit parameters the master copy */
     const int64_t part = mp_rank_part(n, p->mesh.size[MP_DIM_SHARD]),
-                  arrays = mp_optimizer_moments(p->options.optimizer) +
-                           (element < (int64_t)sizeof(float)); /* the moments, and for 16-bit parameters the master copy */
+                  arrays = mp_optimizer_moments(p->options.optimizer) + (element < (int64_t)sizeof(float));
     if (to[b->source] >= 0) b->source = to[b->source];
     if (to[b->target] >= 0) b->target = to[b->target];
     MP_CHECK(set_bytes(p, b->target, part * element, err));
@@ -104,7 +104,8 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
     const mp_dim dims[] = {MP_DIM_SHARD, MP_DIM_DP, MP_DIM_TP};
     const mp_collective_record *r = node->collective;
     int64_t most = 0;
-    if (mp_program_message(p, (int)(node - p->graph->nodes))) return MP_OK; /* the pipeline has set its workspace already */
+    /* the workspace of this node was set when the stage was cut (stage.c) */
+    if (mp_program_message(p, (int)(node - p->graph->nodes))) return MP_OK;
     /* a gather needs no workspace, because it receives directly into its outputs */
     if (r->legs[0].kind == MP_ALL_GATHER) return MP_OK;
     for (int d = 0; d < (mp_collective_leg_over(r, MP_DIM_TP) ? 3 : 2); d++) {

@@ -33,8 +33,8 @@ static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp
     return MP_OK;
 }
 
-/* Adds a leg over whole tensors, one piece per tensor. This rank's parts are separate storages. With `in_place`, or if the
- * step has no separate storages, the parts are inside the whole tensors. */
+/* Adds a leg over whole tensors, one piece per tensor. With `in_place`, or if the step has no separate storages for parts,
+ * this rank's part of a piece is inside the whole tensor. Otherwise it is the separate storage. */
 static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, bool in_place,
                             size_t step, mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -54,8 +54,8 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
     return MP_OK;
 }
 
-/* Lists this rank's parts, which the previous leg computed. This leg splits each part again, over the ranks of another
- * dimension. */
+/* Adds a leg over the parts that the previous leg computed on this rank. The new leg splits each of these parts again, over
+ * the ranks of another dimension. */
 static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, size_t step,
                            mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -88,8 +88,8 @@ static mp_status add_sum(const mp_addresses *a, const mp_rank_channel *c, mp_dim
     return MP_OK;
 }
 
-/* Moves this rank's part of each sum from the whole gradient to the separate storage of the part: a copy in the first pass of
- * a step, an addition later. */
+/* Moves this rank's part of each summed gradient from the whole gradient to the separate storage of the part. The first pass
+ * of a step copies the part; later passes add it. */
 static mp_status keep_sums(const mp_addresses *a, const mp_communicator *world, size_t step, mp_pool *pool,
                            mp_collective_work *w, mp_error *err)
 {
@@ -240,8 +240,8 @@ static mp_status open_teams(const mp_program *p, mp_rank_channel *out, mp_pool *
     const mp_communicator *world = out->collectives.world;
     const int rank = world->rank;
     out->crossing = (mp_collective_work){.name = "an exchange of operators", .n_legs = 1};
-    out->crossing.legs[0] =
-        (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* a leg over all ranks, so that the requests of any team fit */
+    /* the leg spans all ranks, so its list of requests is long enough for an exchange in any team */
+    out->crossing.legs[0] = (mp_leg){.team = {.n = world->n}, .n_pieces = 1};
     open_team(out, mp_team_of(&p->mesh, MP_DIM_TP, rank), &out->of_parts);
     if (p->shares_statistics) open_team(out, mp_team_among(mp_statistics_group(&p->mesh), rank), &out->of_samples);
     return take_requests(&out->crossing, pool, err);
@@ -280,7 +280,8 @@ static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_mess
     for (size_t k = 0; k < r->n_moved; k++)
         b->copy(b, c->works[step].legs[0].pieces[k].whole, r->wholes[k],
                 c->at->program->graph->storages[m->storages[k]].payload_bytes);
-    /* a wait for this step's ticket then also waits for all messages that were issued earlier */
+    /* the step's ticket is that of the last collective issued before: a wait for the step waits for the earlier collectives,
+     * but not for this activation */
     c->tickets[step] = c->collectives.issued;
     return mp_collectives_issue(&c->ahead, &c->works[step], &ticket, err);
 }

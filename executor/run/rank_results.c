@@ -39,7 +39,7 @@ mp_status mp_rank_losses(const mp_addresses *a, mp_communicator *world, double t
                          double *sum, mp_error *err)
 {
     const mp_rank_place *place = &a->place;
-    /* the first rank of the last stage, because only the last stage computes the loss */
+    /* number of the first rank of the last stage; only the last stage computes the loss */
     const int first = (place->n_stages - 1) * place->stage_stride;
     const int64_t bytes = (int64_t)(n * sizeof *own);
     if (world)

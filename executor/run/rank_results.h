@@ -9,8 +9,8 @@ mp_status mp_ranks_agree(mp_communicator *world, int block, const mp_fact *facts
 /* Returns the loss, given the sum of the values of all tp ranks. Each value is either a part of the loss, or the mean over the
  * rank's positions. */
 double mp_loss_of_sum(const mp_program *program, double sum);
-/* Adds the losses of a step: pass by pass, and within a pass rank by rank, over n passes and all ranks with data. `own` holds
- * this rank's losses, which count only if it computes the loss. `all` has room for the losses of all ranks. MP_IO: a rank has
- * ended or did not answer. */
+/* Adds the losses of a step over n passes and over all ranks with different samples: pass by pass, and within a pass rank by
+ * rank. `own` holds this rank's losses, which count only if it computes the loss. `all` has room for the losses of all ranks.
+ * MP_IO: a rank has ended or did not answer. */
 mp_status mp_rank_losses(const mp_addresses *addresses, mp_communicator *world, double timeout, const float *own, size_t n,
                          float *all, double *sum, mp_error *err);

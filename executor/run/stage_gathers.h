@@ -3,8 +3,8 @@
  *
  * Gathered parameters are the same for all micro-batches. They are therefore not copied into the stash like activations
  * (stage_turns.h). A later gather restores them at the same address. A backward overwrites this memory. If the next turn is a
- * forward, its own steps gather them. If the next turn is another backward, the gathers are repeated before that turn. The
- * number of repetitions in a training step equals the number of slots in the stash. */
+ * forward, its own steps gather the parameters again. If the next turn is another backward, the gathers are repeated before
+ * that turn. The number of repetitions in a training step equals the number of slots in the stash. */
 #pragma once
 
 #include "executor/run/rank_channel.h"

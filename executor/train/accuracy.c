@@ -75,8 +75,8 @@ static void find_best(const mp_array *scores, int64_t first, int64_t inner, int6
 
 /* Adds the number of correct labels of a batch to *count: labels whose class has the highest score. Scores are row-major
  * floats, and dimension 1 is the class. If several classes share the highest score, the first one counts. Labels that the loss
- * ignores are not counted. `classes`: the ranks over which the classes are split, in order; all have the same labels and get
- * the same counts. NULL: this rank has all classes. */
+ * ignores are not counted. `classes`: the ranks over which the classes are split, in order; these ranks have the same labels
+ * and get the same counts. NULL: this rank has all classes. */
 static mp_status count_right(const mp_array *scores, const mp_array *labels, const mp_kernel_team *classes, labels_count *count,
                              mp_error *err)
 {

@@ -100,9 +100,8 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
         if (!r->watching) continue;
         MP_CHECK(find_bad(r->execution, &r->watch, &bad, err));
         ended = bad >= 0 || !isfinite(loss) || r->has_fault || r->watch.first_nan.node >= 0;
-        if (!ended)
-            r->watch.first.node =
-                -1; /* -1: all parameters are finite after the step, so an infinity inside the step is no failure */
+        /* after the step all parameters are finite, so an infinity inside the step was no failure: its origin is discarded */
+        if (!ended) r->watch.first.node = -1;
     }
     if (!(r->watch.first.node >= 0 || r->has_fault)) MP_CHECK(mp_execution_flush(r->execution, err));
     return MP_OK;

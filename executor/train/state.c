@@ -205,7 +205,8 @@ static mp_status restore(const mp_checkpoint *file, const mp_program *p, mp_exec
     MP_ENSURE(same, err, MP_PARSE, "'%s' has another type or shape in the file", i->name);
     MP_OWNED float *values = host.data = mp_alloc((size_t)mp_array_elements(&host), sizeof *values);
     MP_ENSURE(values, err, MP_NOMEM, "there is no memory for '%s'", i->name);
-    memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host)); /* copied, because the data in the file may be unaligned */
+    /* the values are copied, because the data in the file may be unaligned */
+    memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host));
     return mp_held_write(p, e, i->tensor, i->array, &host, err);
 }
 

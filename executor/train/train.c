@@ -328,7 +328,7 @@ mp_status mp_train_turns(const mp_train_request *requests, size_t n, mp_turns *o
     for (size_t i = 0; i < n; i++) {
         MP_CHECK(finish(&t.trainings[i], MP_OK, err));
         hand_out(&t.trainings[i], MP_OK, &t.report.reports[t.report.n++], err);
-        /* -1 means unknown: the trainings share one arena, so no training's share can be measured */
+        /* unknown: the trainings share one arena, so the bytes that one training has used in it cannot be measured */
         t.report.reports[i].measured_arena_bytes = -1;
     }
     *out = t.report;

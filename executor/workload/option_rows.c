@@ -45,7 +45,8 @@ const char *mp_choice_taken(const mp_option_row *row, const char *value)
     return row->also && row->also(value) ? value : NULL;
 }
 
-/* the rows name their fields as members of `model`, as in the struct of the command line */
+/* options.def writes each field as a member of `model`; this struct has such a member, so that offsets of the fields can be
+ * computed */
 typedef struct holder {
     mp_workload_options model;
 } holder;

@@ -26,7 +26,7 @@ typedef enum mp_value_kind {
 typedef enum mp_agreement { MP_AGREES_NOT, MP_AGREES_VALUE, MP_AGREES_PRESENCE } mp_agreement;
 
 typedef struct mp_option_row {
-    const char *name; /* "batch"; on the command line a name of a single letter has one dash */
+    const char *name; /* name of the option, such as "batch"; on the command line, a name of a single letter has one dash */
     mp_value_kind kind;
     size_t offset;                   /* offset of the field in mp_workload_options, or in the command line's struct */
     unsigned commands;               /* for the command line: bit k: command k accepts the option */
@@ -39,7 +39,9 @@ typedef struct mp_option_row {
     bool (*also)(const char *name);  /* CHOICE: returns true for other values that are accepted; may be NULL */
     /* CHOICE: text for error messages, which describes the values that the function `also` accepts */
     const char *others;
-    mp_agreement agrees;  /* ranks must have the same value, or all or none of them must give the option */
+    /* for ranks of one training. MP_AGREES_VALUE: all must have the same value; MP_AGREES_PRESENCE: all or none must give the
+     * option */
+    mp_agreement agrees;
     bool is_output;       /* true, for TEXT: the value is the name of a file that the command writes */
     bool for_experiments; /* true: an option only for tests and benchmarks, which help lists last */
     const char *help;

@@ -178,7 +178,8 @@ mp_status mp_workload_options_adopt(mp_workload_options *o, const bool *given, j
         const mp_option_row *row = &mp_workload_option_rows[k];
         json_t *value = row->key ? json_object_get(source, row->key) : NULL;
         if (!value) continue;
-        if (k == MP_OPTION_OFFLOAD && o->trains && given && given[k]) continue; /* the folder may differ on this machine */
+        /* the given folder is not compared with the plan's, because the folder may differ on the machine that trains */
+        if (k == MP_OPTION_OFFLOAD && o->trains && given && given[k]) continue;
         if (given && given[k]) {
             if (is_same(json_object_get(own, row->key), value)) continue;
             MP_ENSURE(text = mp_json_print(value, 0), err, MP_NOMEM, "the options");

@@ -7,8 +7,8 @@
 
 /* Returns the options that shape a graph as a JSON object, in the order of the table; NULL if out of memory. */
 json_t *mp_workload_options_json(const mp_workload_options *o);
-/* Sets the options that are not given from `source`, the `options` object of a graph. *o keeps `source` alive, and owns the
- * lists that replace its own. given NULL: no option is given. Otherwise given[k] says that option k is given; it must then
- * equal the one of `source`. MP_INVALID: a given option contradicts `source`. MP_PARSE: `source` is not an object of such
+/* Takes each option that is not given from `source`, the `options` object of a graph. *o keeps a reference to `source`, and
+ * owns the lists that it takes from there. given[k]: option k is given; its value must then equal the value in `source`. given
+ * NULL: no option is given. MP_INVALID: a given option contradicts `source`. MP_PARSE: `source` is not an object of such
  * options. */
 mp_status mp_workload_options_adopt(mp_workload_options *o, const bool *given, json_t *source, mp_error *err);

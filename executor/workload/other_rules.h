@@ -4,8 +4,8 @@
 
 #include "memplan/workload.h"
 
-/* Most nodes of a graph that is built again with other settings or rules for a comparison. Larger graphs take seconds to build.
- */
+/* Maximum number of nodes of a graph that is built again with other settings or rules for a comparison. Larger graphs take
+ * seconds to build. */
 enum { MP_WORKLOAD_TRIED_NODES = 20000 };
 
 typedef struct mp_other_rules {

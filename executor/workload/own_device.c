@@ -13,7 +13,7 @@
 #include "formats/json/json.h"
 #include "memplan/budget.h"
 
-enum { CHANGE_MAX = 64 }; /* most bytes of the text of one value */
+enum { CHANGE_MAX = 64 }; /* maximum number of bytes in the text of one value */
 
 typedef struct change {
     const char *key;

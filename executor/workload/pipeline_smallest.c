@@ -121,8 +121,8 @@ static mp_status need_of_rank(smallest_search *x, int rank, int64_t budget_bytes
     return add_need(x, rank, &s, *bytes, err);
 }
 
-/* Returns in *bytes the memory of the rank that needs most, and in *fullest this rank. Ends at the first rank that does not
- * fit. */
+/* Computes the memory of every rank. Returns in *bytes the largest of these numbers, and in *fullest the rank that has it.
+ * Ends at the first rank that does not fit. */
 static mp_status need_of_all(smallest_search *x, int64_t budget_bytes, int *fullest, int64_t *bytes, mp_error *err)
 {
     const int first = *fullest, n = x->shape.n_ranks;
@@ -188,7 +188,8 @@ mp_status mp_pipeline_smallest_budget(const char *path, const mp_workload_option
     for (int k = 0; k < LOWER && !x.is_stopped && found < most; k++) {
         const int64_t lower = found - found / STEP;
         bool fits;
-        if (request->time_limit > 0) break; /* the time is for the plans of all ranks */
+        /* a time limit covers the plans of all ranks, so no time is spent on smaller budgets */
+        if (request->time_limit > 0) break;
         MP_CHECK(plan_all(&x, fullest, lower, &fits, err));
         if (!fits) break;
         found = lower;

@@ -73,7 +73,8 @@ static int64_t guess_for(const rank_search *x)
     return guess;
 }
 
-/* Builds the plan of these steps with exactly the stash that they need, x->found. */
+/* Builds *out, a plan with the steps of `plan` whose stash has exactly the bytes that these steps need. Stores these bytes in
+ * x->found, per chunk. */
 static mp_status settle(rank_search *x, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *made = NULL;
@@ -181,7 +182,8 @@ static mp_status find_smallest(rank_search *x, mp_plan **out, mp_error *err)
     return settle(x, smallest, out, err);
 }
 
-/* Takes the smallest plan if it fits with its stash. So every budget from mp_workload_smallest on has a plan. */
+/* Uses the smallest plan as the result if it fits with its stash. Therefore every budget from mp_workload_smallest on has a
+ * plan. */
 static mp_status try_smallest(rank_search *x, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -199,7 +201,7 @@ static mp_status search(rank_search *x, const keep_all_rank *rank, mp_error *err
     int64_t guess = fits || !high ? high : first_guess(x, high, rank->in_flight, rank->peak_bytes);
     for (int k = 0; k < GUESSES && !x->is_stopped; k++) {
         MP_CHECK(search_with(x, guess, &needed, err));
-        /* the search ends: the rank needs no stash, or keep-all fits and nothing has to be recomputed */
+        /* the search ends if the rank needs no stash, or if keep-all fits and nothing has to be recomputed */
         if (!high || (fits && x->best)) break;
         if (needed > guess)
             low = guess;
@@ -266,8 +268,8 @@ mp_status mp_workload_plan(mp_workload *w, const mp_request *request, bool with_
     const keep_all_rank rank = {.held_bytes = mp_rank_most_held(&w->rank),
                                 .in_flight = mp_schedule_in_flight(&w->rank.shape, w->rank.rank),
                                 .peak_bytes = keep_all->peak_bytes};
-    /* keep-all fits, so it is the first plan. A plan in which compute waits less may be faster, even if it keeps
-     * more bytes */
+    /* keep-all fits, so it is the first plan. A plan that copies or recomputes may still be faster, because compute may wait
+     * less */
     if (rank.peak_bytes <= x.budget_bytes) {
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
         MP_CHECK(mp_plan_new(w->graph, "none", steps, keep_all->n_steps, &plan, err));

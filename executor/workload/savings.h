@@ -1,4 +1,5 @@
-/* savings.h - the memory of a workload with other settings: each is built, and measured with everything kept. */
+/* savings.h - the memory that a workload needs with other settings. For each setting, the graph is built and measured with
+ * everything kept. */
 #pragma once
 
 #include "memplan/workload.h"

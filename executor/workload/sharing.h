@@ -17,11 +17,12 @@ typedef struct mp_sharing_job {
     size_t as;
 } mp_sharing_job;
 
-/* One way of sharing the card: at once or by turns. Its bytes are those of the jobs, without reserves. */
+/* One way of sharing the card: all jobs at once, or by turns. The struct's numbers of bytes exclude reserves. */
 typedef struct mp_sharing_way {
     mp_share_split split;
     mp_share_split
-        /* the split of the jobs' lower bounds: no split takes less time. If this split does not fit, no split fits */
+        /* the split computed from lower bounds instead of plans: no split of the plans takes less time. If it does not fit, no
+         * split of the plans fits */
         bound;
     size_t refused; /* index of the first job that does not fit together with all jobs before it; n_jobs: all jobs fit */
 } mp_sharing_way;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The data for the trainings of all jobs: sources of parameters, data feeds and requests. */
+/* The inputs for the trainings of all jobs: sources of parameters, data feeds and requests. */
 typedef struct sources {
     size_t n;
     mp_parameter_source **parameters;

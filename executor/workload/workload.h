@@ -23,9 +23,10 @@ typedef struct mp_workload_details {
     mp_inference_form inference; /* signs of an inference graph, counted before simplification */
     json_t *options;             /* the `options` object of the graph; NULL: not loaded */
     mp_split split;              /* the split of the model over the ranks of tp */
-    mp_error not_run;            /* why no program can run the split model; MP_OK: a program can, or none is needed */
+    /* the reason why no program can run the split model; MP_OK: a program can run it, or no program is needed */
+    mp_error not_run;
     const char *passes[MP_MOST_PASSES + 1];
     size_t n_passes, notes_capacity;
-    bool lacks_notes; /* there was no memory for a note */
+    bool lacks_notes; /* true: memory for a note could not be allocated, so the note is missing */
     mp_pool *pool;    /* owns the texts of the notes */
 } mp_workload_details;

@@ -45,8 +45,8 @@ int64_t mp_room_bytes(const mp_device_room *room);
 /* Returns the text "the 40.00 GiB of a100 less 1.25 GiB reserve", which mp_text allocates. */
 const char *mp_room_text(const mp_device_room *room);
 
-/* Computes the bytes of a budget, given the two ends of its range. For a device budget *room is the memory used for it;
- * otherwise *room is as from mp_room_of_workload. MP_INVALID: auto without a GPU, or an unknown device. MP_INFEASIBLE: the
- * reserve is as large as the memory. */
+/* Computes the bytes of a budget, given the two ends of its range. *room becomes the memory of the workload's device
+ * (mp_room_of_workload); if the budget is `auto`, with the memory that is free now. MP_INVALID: auto without a GPU, or an
+ * unknown device. MP_INFEASIBLE: the reserve is as large as the memory. */
 mp_status mp_room_budget(const mp_workload *w, const mp_workload_options *o, const mp_budget *b, const mp_budget_ends *ends,
                          mp_device_room *room, int64_t *bytes, mp_error *err);

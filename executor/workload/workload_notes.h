@@ -4,7 +4,7 @@
 
 #include "memplan/workload.h"
 
-/* Adds a note, which begins with the workload's path. Without memory it sets `lacks_notes`. */
+/* Adds a note, which begins with the workload's path. If memory for the note is missing, sets `lacks_notes` instead. */
 void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Each function adds notes about one subject. mp_note_version: memplan does not know the version of the file's operator set.
  * mp_note_weights: weights that may be missing, counted twice or not trained (estimator/model/doubts.h), one note per kind.

@@ -25,7 +25,7 @@ typedef struct building {
     mp_workload *w;
     const mp_workload_options *o;
     const mp_pipeline_shape *pipeline;
-    const mp_backend *backend; /* NULL: the device can only be planned for */
+    const mp_backend *backend; /* the backend that prepares the program; NULL: memplan can only plan for this device */
     mp_own_device device;
     mp_training_options wanted;
     mp_loss_settings loss_settings;
@@ -111,7 +111,7 @@ static mp_status read_settings(building *b, mp_error *err)
                                       .clip_norm = options->clip_norm,
                                       .inexact = options->inexact,
                                       .accumulate = (int)options->accumulate};
-    /* gradients are kept from one micro-batch to the next */
+    /* gradients accumulate over the micro-batches of a pipeline */
     if (b->pipeline->n_micro_batches > 1) b->wanted.accumulate = (int)b->pipeline->n_micro_batches;
     MP_ENSURE(!b->wanted.amp || b->wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", options->amp, options->dtype);

@@ -67,7 +67,7 @@ static mp_status take_plan(mp_workload *w, const char *text, int from, int64_t h
     return st == MP_OK ? mp_workload_check_held(w, w->plan->steps, w->plan->n_steps, err) : st;
 }
 
-/* Evaluates the messages of all ranks about their searches. If one failed, all fail. */
+/* Checks the messages of all ranks about their searches. If the search of one rank failed, the function fails on all ranks. */
 static mp_status judge(const mp_communicator *world, const ended_search *all, mp_search_end *end, mp_error *err)
 {
     const int n = mp_communicator_size(world);

@@ -8,7 +8,7 @@
  * `dims`. MP_INVALID: neither exists (the message suggests the nearest name), or a network without a file was given settings
  * for files. */
 mp_status mp_workload_model(const char *path, const mp_workload_options *o, mp_model **out, mp_error *err);
-/* Builds the network that memplan knows by this name, even if a file has the same name. As mp_workload_model. */
+/* Builds the network that memplan knows by this name, even if a file has the same name. Errors: as mp_workload_model. */
 mp_status mp_workload_named(const char *name, const mp_workload_options *o, mp_model **out, mp_error *err);
 /* Returns the network that memplan knows by this name; NULL if there is none, or if a file has the name. */
 const mp_architecture *mp_workload_architecture(const char *path);

@@ -76,7 +76,8 @@ mp_status mp_dnnl_desc(const mp_array *a, const mp_operator *op, dnnl_memory_des
     dnnl_dims_t dims = {1}, strides = {1};
     if (a->packed) {
         *desc = ((const mp_dnnl_packing *)a->packed)->desc;
-        /* the array's own type: `a` may be a float copy of 16-bit weights in the same blocked layout */
+        /* the element type is that of `a`, not of the packed layout: `a` may be a float copy of 16-bit weights in the same
+         * blocked layout */
         desc->data_type = data_type(a->dtype);
         return MP_OK;
     }

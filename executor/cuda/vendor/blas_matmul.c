@@ -147,7 +147,7 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
     *m = (mp_blas_matmul){.alpha = (float)alpha, .beta = (float)beta, .bias = bias};
     mp_stack_straighten(&s[2]);
     m->is_turned = s[2].column_stride != 1;
-    if (m->is_turned) { /* c is column-major: the transpose c^T = b^T a^T, which is row-major, is computed instead */
+    if (m->is_turned) { /* c is column-major, so its transpose is row-major: the product is described as c^T = b^T a^T */
         s[0] = mp_stack_transposed(*b);
         s[1] = mp_stack_transposed(*a);
         s[2] = mp_stack_transposed(s[2]);

@@ -29,7 +29,7 @@ typedef struct mp_blas_matmul {
     cublasLtMatmulDesc_t operation; /* NULL: the product is not prepared */
     cublasLtMatrixLayout_t left, right, result;
     cublasLtMatmulAlgo_t algorithm;
-    bool is_turned; /* true: c is column-major, so c itself is computed instead of its transpose */
+    bool is_turned; /* true: c is column-major, so the product is described as c^T = b^T a^T */
     mp_blas_bias bias;
     float alpha, beta;
     int64_t workspace_bytes;

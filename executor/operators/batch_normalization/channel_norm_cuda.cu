@@ -317,10 +317,8 @@ struct gradient_element {
         const mp_array &dx = n.x.dx, &dz = n.x.dz;
         if (dx.data) mp_store_one(dx.data, dx.dtype, k, n.gain(c) * (g - averages[2 * c] - v * averages[2 * c + 1]));
         if (n.x.end != MP_CHANNEL_ADDED_RELU || !dz.data) return;
-        mp_store_one(dz.data, dz.dtype, k,
-                     g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k)
-                                     : 0)); /* must run after the write of dx: if dz and dx have one address, the gradient of
-                                               the added tensor is added to dx */
+        /* dz must be written after dx: if both have one address, the gradient of the added tensor is added to dx */
+        mp_store_one(dz.data, dz.dtype, k, g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k) : 0));
     }
 };
 

@@ -13,7 +13,7 @@
 typedef enum mp_channel_end { MP_CHANNEL_PLAIN, MP_CHANNEL_RELU, MP_CHANNEL_ADDED_RELU } mp_channel_end;
 
 typedef struct mp_channel_norm {
-    mp_channel_end end; /* operators fused after the normalization; with from_output only PLAIN */
+    mp_channel_end end; /* operators fused after the normalization; must be PLAIN if from_output is set */
     int64_t channels, inner,
         positions;         /* inner: number of adjacent elements of one channel; positions: number of elements per channel */
     mp_array value;        /* backward computes from this tensor: the input, or, with from_output, the output */

@@ -256,9 +256,8 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
                 mp_store_vector(n.dx.data, T, k + r * step, W, d);
             }
             if (END != MP_CHANNEL_ADDED_RELU || !n.dz.data) continue;
-            if (n.add_dz)
-                mp_load_vector(n.dz.data, T, k + r * step, W, d); /* must run after the write of dx: if dz and dx have one
-                                                                     address, the gradient of the added tensor is added to dx */
+            /* dz must be read after dx is written: if both have one address, the gradient of the added tensor is added to dx */
+            if (n.add_dz) mp_load_vector(n.dz.data, T, k + r * step, W, d);
             MP_UNROLL
             for (int e = 0; e < W; e++) d[e] = g[r][e] + (n.add_dz ? d[e] : 0);
             mp_store_vector(n.dz.data, T, k + r * step, W, d);

@@ -18,8 +18,8 @@ extern "C" {
 namespace
 {
 
-/* Used by plans by elements. For index k, counted row-major: the offset of its line in the table, and the offset of its element
- * in the other array. */
+/* Offsets for element k of the indices, counted row-major, in a plan by elements: the offset of its line in the table, and the
+ * offset of its element in the other array. */
 struct lines_of {
     mp_boxed places; /* offsets of an element: `from` in the table, `to` in the other array */
     const void *indices;

@@ -22,7 +22,8 @@ struct mp_normal {
     mp_normalization form;
     mp_loops loops; /* loops over all elements with three operands: x, the index of the element's row, and scale and shift */
     bool by_rows;
-    int64_t sums_at; /* not used: the sums of backward, two floats per row, are at the start of the workspace */
+    /* this member is not used: the sums of backward, two floats per row, are always at the start of the workspace */
+    int64_t sums_at;
 };
 
 mp_normal mp_normal_of(const mp_normalization *form);

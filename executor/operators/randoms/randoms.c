@@ -5,8 +5,8 @@
 
 #include "executor/operators/elementwise/elementwise.h"
 
-/* True if the operator's own inputs enable dropout: input 2, since operator set 12. Older operator sets have no such input;
- * their dropout drops nothing in this mode. */
+/* True if dropout is enabled by the operator's own input 2, which exists since operator set 12. Dropout of older operator sets
+ * drops nothing in the mode MP_MODE_AS_WRITTEN. */
 static bool drops_as_written(const mp_operands *x)
 {
     return x->op->version >= 12 && x->n_in > 2 && x->in[2].data && *(const uint8_t *)x->in[2].data;

@@ -63,7 +63,8 @@ typedef enum mp_recurrent_room {
     MP_ROOM_DC,
     MP_ROOM_DY, /* gradient of Y for one block; the arrays D_GATES to ONES are also per block */
     MP_ROOM_D_GATES,
-    MP_ROOM_D_SECOND, /* one time step instead of a block if the product is computed after the reset */
+    /* gradients of the second products: of one block, or of one time step if the product is computed after the reset */
+    MP_ROOM_D_SECOND,
     MP_ROOM_R_H,
     MP_ROOM_DX,
     MP_ROOM_ONES,
