@@ -15,9 +15,9 @@ int32_t mp_utf8_next(const char **text)
         if ((s[k] & 0xC0) != 0x80) return -1; /* the sequence is invalid; only its first byte is consumed */
         c = c << 6 | (s[k] & 0x3F);
         if (k == 1 && more == 2 && (c < 0x20 || (c >= 0x360 && c < 0x380)))
-            return -1; /* three bytes for a character that two bytes can encode, or a surrogate */
+            return -1; /* invalid: three bytes encode a surrogate, or a character that two bytes can encode */
         if (k == 1 && more == 3 && (c < 0x10 || c >= 0x110))
-            return -1; /* four bytes for a character that three bytes can encode, or a character over U+10FFFF */
+            return -1; /* invalid: four bytes encode a character that three bytes can encode, or a character over U+10FFFF */
     }
     *text += more;
     return c;

@@ -421,7 +421,8 @@ static bool has_copies(const mp_graph *graph)
     return found;
 }
 
-/* Computes mp_graph.awaiter, last step first. `touched`, `changed`: the next step that uses or changes a storage. */
+/* Computes mp_graph.awaiter for keep-all. Visits its steps from last to first. Per storage, touched is the next later step that
+ * uses the storage, and changed the next later step that changes it. */
 static mp_status find_awaiters(mp_graph *graph, mp_pool *pool, mp_error *err)
 {
     size_t n = graph->n_storages;

@@ -23,8 +23,8 @@ static inline mp_update_order mp_update_order_of(const mp_graph *graph)
                              .keeps_inputs = graph->fuse != MP_FUSE_BACKWARD};
 }
 
-/* Returns the node that writes an always-live storage and must run before `reader`; -1: no such node. Updates need not wait
- * for it. */
+/* Returns the node that writes an always-live storage, and for which `reader` must wait; -1: there is none, or `reader` is an
+ * update, which need not wait. */
 static inline int mp_awaited_writer(const mp_graph *graph, int storage, int reader)
 {
     return graph->nodes[reader].phase == MP_PHASE_UPDATE ? -1 : graph->writer[storage];

@@ -21,8 +21,8 @@ static void summarize_storages(const mp_graph *graph, mp_rules rules, mp_summary
         const mp_storage *storage = &graph->storages[s];
         int producer = graph->producer[s];
         bool made = producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD && !mp_storage_is_static(storage);
-        /* a storage for the batch or a requested output has tensors of the model. An input that is a gradient from outside
-         * the graph has none */
+        /* true for a data input or target of the model. An input storage without tensors of the model is a gradient from
+         * outside of the graph, and does not count */
         bool given = storage->kind == MP_KIND_INPUT && storage->n_tensors > 0 && rules == MP_RULES_PYTORCH;
         sum->kind_bytes[storage->kind] += storage->payload_bytes;
         if ((made || given) && read_by_backward(graph, (int)s)) sum->saved_activation_bytes += storage->payload_bytes;

@@ -35,7 +35,7 @@ struct builder {
     struct pair *pairs;
     int *used; /* per storage: 1 + the last step in which an in-place pair used this storage */
     size_t n_pairs;
-    struct hold *holds; /* per storage and channel; NULL: no step is issued */
+    struct hold *holds; /* per storage and channel: the limits from issued steps; NULL: the plan issues no step */
     mp_error *err;
 };
 

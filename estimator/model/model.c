@@ -434,9 +434,7 @@ mp_status mp_model_constant(mp_model *model, const char *stem, mp_dtype dtype, i
 
 mp_status mp_model_region(mp_model *model, int outer, const char *prefix, int *index, mp_error *err)
 {
-    size_t n = model->n_regions
-                   ? model->n_regions
-                   : 1; /* region 0 is the main graph. A model has no other regions if it has no control operators */
+    size_t n = model->n_regions ? model->n_regions : 1; /* the first region gets index 1, because region 0 is the main graph */
     if (n >= INT_MAX || !mp_grow(&model->regions, &model->regions_capacity, n + 1, sizeof *model->regions))
         return MP_FAIL(err, MP_NOMEM, "no memory for the subgraph '%s'", prefix);
     model->regions[n] = (mp_region){.outer = outer, .prefix = prefix};

@@ -33,8 +33,7 @@ typedef struct mp_bucket {
     int64_t bytes;
     int at; /* node of the original graph before or after which the collective of the bucket is inserted; for updated values an
                index into `sequence` */
-    bool is_part, is_spread; /* true if the parameters of the bucket have this flag; parameters with and without it are never in
-                                the same bucket */
+    bool is_part, is_spread; /* the flags is_part and is_spread, which all parameters of a bucket share */
     bool is_staged;          /* true if a parameter of the bucket has is_staged */
     int zero;
 } mp_bucket;

@@ -110,7 +110,8 @@ static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
 {
     int waits = -1;
     if (!mp_update_order_of(x->graph).after_readers)
-        return MP_OK; /* updates at the start of the step read the gradients of the previous step, which are already reduced */
+        return MP_OK; /* updates at the start of a step need not wait: they read gradients that were reduced in the previous
+                         step */
     for (size_t j = 0; j < b->n; j++) {
         mp_exchanged *p = &x->parameters[x->by_completion[b->first + j]];
         if (p->update < 0 || !x->graph->storages[p->reduced].persistent) continue;

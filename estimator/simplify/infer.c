@@ -80,7 +80,8 @@ static mp_status declared_downstream(mp_inference *w, size_t index, int t, const
         const mp_operator *op = &w->model->operators[k];
         if (op->removed || op->region) continue;
         if (op->n_in == 0 && !mp_is_sequence_operator(op))
-            MP_CHECK(w->visit(w, (int)k)); /* the operator is a constant, perhaps a scalar; its shape must be known */
+            MP_CHECK(w->visit(w, (int)k)); /* an operator without inputs is a constant; its shape must be known before
+                                              keeps_shape checks whether it is a scalar */
         if (!keeps_shape(w->model, op, marked)) continue;
         marked[op->out[0]] = true;
         if (is_declared(&w->model->tensors[op->out[0]])) *declared = &w->model->tensors[op->out[0]];
@@ -177,7 +178,7 @@ static mp_status infer_row(mp_inference *w, int index)
         MP_CHECK(use_declared(w, &c, k));
         derived = false;
     }
-    /* the declared shape may contradict the shapes of the operands */
+    /* an operator whose shape was taken from the file is not folded, because this shape may contradict its operands */
     if (derived) MP_CHECK(fold(w, &c));
     return MP_OK;
 }

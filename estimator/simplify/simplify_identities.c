@@ -1,8 +1,8 @@
 /* simplify_identities.c - removes operators that change nothing, and moves views to places where they change nothing.
  *
  * A table states, per operator type, which operand may equal the output. Type and dimensions of the two are always compared.
- * If a reshape reads another reshape, it reads the input of the other one instead. If it restores that shape, both are
- * removed. */
+ * A reshape of a reshape is changed to read the input of the first reshape. If it restores the shape of this input, both
+ * reshapes are removed. */
 #include <string.h>
 
 #include "estimator/rules/operands/layout.h"

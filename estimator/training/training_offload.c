@@ -43,9 +43,9 @@ static mp_status add_place(extension *x, const place *wanted)
 static int64_t ticks_of(const mp_graph *graph, const mp_link *link, double rate, int64_t bytes)
 {
     const double ticks = ceil((link->latency_seconds + (double)bytes / rate) / graph->tick_seconds);
-    return ticks < (double)(INT64_MAX / 2)
-               ? (int64_t)ticks
-               : INT64_MAX; /* written so that a NaN also gives INT64_MAX; mp_graph_finish checks the sum of ticks */
+    return ticks < (double)(INT64_MAX / 2) ? (int64_t)ticks
+                                           : INT64_MAX; /* INT64_MAX also if `ticks` is NaN, for which the comparison is false;
+                                                           mp_graph_finish checks the sum of ticks */
 }
 
 static bool holds(const int *list, size_t n, int storage)

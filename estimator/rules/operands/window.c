@@ -90,9 +90,8 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *w, const int64_t
         int64_t size = 0, pads, whole;
         bool fits = in[k] >= 1 && mp_multiply(in[k] - 1, w->stride[k], &size) && mp_add(size, w->span[k], &size) &&
                     mp_add(size, output_padding ? output_padding[k] : 0, &size);
-        if (fits &&
-            w->padding ==
-                MP_PADDING_SAME) { /* auto_pad SAME: padding may reduce the size to `whole`, but never enlarges the size */
+        if (fits && w->padding == MP_PADDING_SAME) { /* auto_pad SAME: the output size is input size * stride (`whole`), or the
+                                                        unpadded size if that is smaller */
             fits = mp_multiply(in[k], w->stride[k], &whole);
             if (fits && size > whole) size = whole;
         }
