@@ -30,7 +30,7 @@ typedef struct applied {
     /* the architecture of a network that memplan knows by name (memplan models); NULL: the network is from a file */
     const mp_architecture *architecture;
     bool *chosen;         /* per module: it is wrapped */
-    int64_t budget_bytes; /* the budget of the plan; if the plan has none, its peak */
+    int64_t budget_bytes; /* bytes of the plan's budget; if the plan has no budget, its peak */
     FILE *to;
     applied_means *found;
     mp_error *err;

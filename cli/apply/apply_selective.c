@@ -12,7 +12,8 @@
 #include "cli/messages/print.h"
 #include "estimator/base/memory.h"
 
-enum { PRODUCTS = 64, TRIED = 8 }; /* most products that are distinguished in a block; most products that may be kept */
+/* maximum number of products of a block that are numbered; maximum number of these that are tried as kept products */
+enum { PRODUCTS = 64, TRIED = 8 };
 
 typedef struct selective {
     const blocks *blocks;
@@ -20,7 +21,7 @@ typedef struct selective {
     int n_products, first[PRODUCTS]; /* number of products in a block; per product: its node in the first block */
     int n_tried, tried[TRIED];       /* number of products that may be kept, and their indices */
     int *number;                     /* per node: index of the product within its block; -1: the node is no product */
-    bool *kept;                      /* per node: its result is kept and not recomputed */
+    bool *kept;                      /* per node: true if its result is kept, so that the node is not recomputed */
 } selective;
 
 /* The best subset of kept products so far. */

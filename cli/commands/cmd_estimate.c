@@ -188,7 +188,7 @@ static void print_row(const talk_options *o, const char *name, int64_t bytes, co
                *note ? "  " : "", note);
 }
 
-/* Prints the verdict, which is the first and the last line: the required memory, and whether the device has as much. */
+/* Prints the verdict, which is the first and the last line: the required memory, and whether the device has enough. */
 static void print_verdict(const talk_options *o, const estimate *e)
 {
     const char *title = e->workload.title, *peak = mp_bytes_text(e->timeline->peak_bytes);

@@ -168,7 +168,8 @@ typedef struct remedy_list {
 
 static void search_remedy(const question *q, remedy *r)
 {
-    mp_error ignored = {0}; /* if the model does not allow the change, it is not offered, and no error is printed */
+    /* errors of this search are not printed: if the model does not allow the change, the remedy is not offered */
+    mp_error ignored = {0};
     r->question = (question){.asked = &r->changed, .request.memory_bytes = q->request.memory_bytes};
     if (fill(&r->question, &ignored) != MP_OK) return;
     r->question.request.n_best = 1;
@@ -185,7 +186,7 @@ static remedy *add_remedy(const question *q, remedy_list *list, const char *text
     return r;
 }
 
-/* Returns the smallest floor of all choices, where the floor of a choice is that of its fullest device. */
+/* Returns the smallest floor of all choices. The floor of a choice is the largest floor of its devices. */
 static int64_t least_floor(const mp_meshes *found)
 {
     int64_t least = INT64_MAX;

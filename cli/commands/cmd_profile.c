@@ -290,7 +290,7 @@ int cmd_profile(options *o)
     if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
     if (o->output.links.n) return profile_links(o);
     if (o->output.network) return profile_network(o);
-    /* with several processes this is an error, whose message only rank 0 prints */
+    /* several processes are an error, and only rank 0 prints its message */
     if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE;
     if (launcher_ranks() > 1)
         return usage_error(

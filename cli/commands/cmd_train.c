@@ -168,7 +168,7 @@ static mp_status search_stage(const options *o, const mp_budget *b, train_outcom
 /* Sets the stash of the stage that this process runs: the bytes that `plan` keeps for the other micro-batches in flight. */
 static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
 {
-    int64_t bytes; /* a list of one number, because in the command `train` a rank runs a single chunk */
+    int64_t bytes; /* the bytes of one chunk, because in the command `train` a rank runs a single chunk */
     if (!t->workload.rank.shape.n_ranks) return MP_OK;
     MP_CHECK(mp_rank_held_bytes(&t->workload.rank, plan->steps, plan->n_steps, &bytes, err));
     return mp_workload_hold(&t->workload, &bytes, err);
@@ -282,7 +282,8 @@ static void step_progress_end(step_progress *shown)
     interrupt_release();
 }
 
-/* Runs the keep-all run and the planned run. *reads: a failure concerns the user's input, and not training or saving. */
+/* Runs the keep-all run and the planned run. *reads becomes true if a failure concerns the user's input, and false if it
+ * concerns training or saving. */
 static mp_status run(const options *o, const mp_text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
@@ -326,7 +327,9 @@ static mp_status run(const options *o, const mp_text_list *files, ranks *r, trai
         MP_CHECK(hold_for(t, t->keep_all, err));
         MP_CHECK(mp_train(&request, &t->before, err));
         t->has_before = true;
-        if (t->before.stopped) return MP_OK; /* the stopped run has fewer steps, so the two runs cannot be compared */
+        /* the user has stopped the first run. It has fewer steps than the second run would have, so the runs cannot be
+         * compared */
+        if (t->before.stopped) return MP_OK;
         shown.what = "run 2 of 2, by the plan";
     }
     MP_OWNED mp_step_time *times = NULL;

@@ -19,7 +19,8 @@ json_t *savings_json(const mp_savings *s);
 /* ---- modes of --fuse: memory if optimizer updates run after, within or before the other nodes ---- */
 
 typedef struct update_comparison {
-    /* per mode of --fuse: it is possible. `backward` is not if gradients are clipped by their global norm */
+    /* per mode of --fuse: true if the mode is possible. `backward` is impossible if gradients are clipped by their global
+     * norm */
     bool is_possible[MP_N_FUSES];
     mp_update_effect effects[MP_N_FUSES];
     int64_t cache_bytes;

@@ -13,8 +13,9 @@
 
 typedef struct row {
     const mp_operator_summary *operator;
-    const char *name;              /* name of the operator; never NULL */
-    int64_t parameter_bytes, rank; /* bytes of the operator's parameters; the value by which rows are sorted, largest first */
+    const char *name; /* name of the operator; never NULL */
+    /* bytes of the operator's parameters; and the number by which the table is sorted, largest first */
+    int64_t parameter_bytes, rank;
 } row;
 
 json_t *flops_json(double flops)

@@ -51,8 +51,8 @@ static size_t row_break(const char *text, int width)
 
 void screen_row(const char *format, ...)
 {
-    /* a continued line of a row moves to the left by the width less CELL columns: its cells are then below the end of the line
-     * above, and the cells of several rows stay aligned */
+    /* a row that is too long continues on the next line, moved to the left by the terminal's width less CELL columns. The
+     * continued cells are then below the end of the first line, and cells of several rows stay aligned */
     enum { CELL = 24 };
     char text[TEXT_MAX];
     va_list args;

@@ -10,11 +10,11 @@ mp_status refuse_model_options(const char *path, const options *o, mp_error *err
  * options for models were given with a graph file. Release with mp_workload_free on any status. Other errors as
  * mp_workload_load. */
 mp_status load_workload(const char *path, const options *o, mp_workload *out, mp_error *err);
-/* Like load_workload, for a model with a plan file. Options that are not on the command line are taken from the plan.
- * plan_path NULL: there is no plan. As mp_workload_load_as_planned. */
+/* Like load_workload, for a model with a plan file. Options that are not on the command line are taken from the plan. plan_path
+ * NULL: there is no plan. Errors: as mp_workload_load_as_planned. */
 mp_status load_workload_as_planned(const char *path, const char *plan_path, options *o, mp_workload *out, mp_error *err);
 /* Like load_workload_as_planned, and loads the plan to out->plan. The plan is checked, because a picture of a wrong plan would
- * mislead. As mp_workload_load_with_plan. */
+ * mislead. Errors: as mp_workload_load_with_plan. */
 mp_status load_workload_with_plan(const char *path, const char *plan_path, options *o, mp_workload *out, mp_error *err);
 /* Prints the notes from number `first` on. Loads of the same model one after another print each kind of note once, because a
  * command may build the model for many batch sizes or ranks. w->path must remain valid. */

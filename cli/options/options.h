@@ -68,7 +68,8 @@ typedef struct output_options {
 typedef struct talk_options {
     const char *color;
     bool json, quiet, verbose, list, shows_progress, help, short_help; /* short_help is -h */
-    bool hides_notes; /* not an option: the workload is loaded again for a comparison, so its notes are not repeated */
+    /* true: the workload is loaded again for a comparison, so its notes are not repeated. Set by commands, not by an option */
+    bool hides_notes;
 } talk_options;
 
 typedef struct options {
@@ -80,7 +81,7 @@ typedef struct options {
     size_t n_operands;
     const char **operands;
     command_id command;
-    bool given[N_OPTIONS];   /* per option: it is on the command line */
+    bool given[N_OPTIONS];   /* per option: true if the option is on the command line */
     const char *device_file; /* the file that --device named; NULL: it named no file */
     char *device_text;       /* the device as text, read from device_file; owned by this struct */
 } options;

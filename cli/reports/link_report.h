@@ -16,6 +16,6 @@ const char *link_option(const mp_link *link);
 
 /* Prints the measured speeds of a network. `fast`: the communication library chose the order in which it sums. */
 void print_network(const mp_network_speed *speed, bool fast);
-/* Writes the measured network to a file for --network. `by` is the name of the communication library. As
+/* Writes the measured network to a file for --network. `by` is the name of the communication library. Errors: as
  * mp_network_json_write. */
 mp_status write_network(const char *path, const mp_network_speed *speed, const char *by, bool fast, mp_error *err);

@@ -22,7 +22,7 @@ typedef struct module {
     size_t last_length;
     size_t n_others; /* number of further modules that are added up in this row ("others") */
     int64_t saved_bytes, parameter_bytes, ticks;
-    int64_t rank; /* value by which rows are sorted, largest first */
+    int64_t rank; /* number by which the rows are sorted, largest first */
 } module;
 
 typedef struct table {

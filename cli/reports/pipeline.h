@@ -55,8 +55,8 @@ typedef struct rank_options {
     char rank[16];
 } rank_options;
 options pipeline_rank_options(const pipeline *p, int rank, rank_options *space);
-/* Records the memory of a rank, which is the workload, and its busy seconds with these steps. steps NULL: with the steps of
- * keep-all. */
+/* Records the memory of rank number `rank` and its busy seconds with these steps. *s is the workload of this rank. steps NULL:
+ * the steps are those of keep-all. */
 mp_status pipeline_take(pipeline *p, int rank, const mp_workload *s, const mp_step *steps, size_t n, mp_error *err);
 /* Simulates a training step of all ranks, once with the plans and once with everything kept. Sets p->played and
  * p->keep_all_played. */
@@ -71,8 +71,9 @@ typedef struct rank_plan_request {
     /* result if no plan was found: the floor of the rank without a stash, which no schedule can go below */
     int64_t floor_bytes;
 } rank_plan_request;
-/* Searches for a plan of one rank, which is the workload. Sets the rank's stash to exactly the bytes that the plan keeps for
- * other micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. As mp_solve. */
+/* Searches for a plan of one rank; *s is the workload of this rank. Sets the rank's stash to exactly the bytes that the plan
+ * keeps for other micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. Errors: as
+ * mp_solve. */
 mp_status pipeline_plan_rank(rank_plan_request *request, mp_workload *s, mp_plan **out, mp_error *err);
 /* Returns the peak bytes of the rank with the highest peak. */
 int64_t pipeline_peak(const pipeline *p);

@@ -51,10 +51,11 @@ mp_status outcome_start(outcome *out, mp_error *err);
 mp_request search_request(const options *o);
 /* Returns a request with the user's options, without a budget. */
 mp_request outcome_request(const outcome *out);
-/* Computes the bytes of the budget, and the smallest plan and keep-all if the budget refers to them. As mp_room_budget. */
+/* Computes the bytes of the budget, and the smallest plan and keep-all if the budget refers to them. Errors: as
+ * mp_room_budget. */
 mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request *request, mp_error *err);
 /* Searches for a plan within the request's budget, until --time-limit at the latest, and shows a progress line. The result is
- * out->answer. As mp_solve_with_arena; if the command assigns no offsets, as mp_solve_or_smallest. */
+ * out->answer. Errors: as mp_solve_with_arena, or, if the command assigns no offsets, as mp_solve_or_smallest. */
 mp_status outcome_search(outcome *out, mp_request *request, mp_error *err);
 /* Releases out->answer and the data of the budget. The caller keeps out->workload. */
 void outcome_free(outcome *out);
@@ -85,9 +86,10 @@ mp_status print_plan_json(const outcome *out, mp_error *err);
 /* ---- --offload: the copies to other tiers and back. These functions do nothing for a graph without tiers. Errors: MP_NOMEM
  * ---- */
 
-/* For a graph with tiers: computes out->tier_floors, tier_enough, has_worth and worth. tier_floors is always computed. worth
- * and tier_enough are skipped if the answer does not show them, or if the search had a time limit or was ended by the user.
- * worth is also skipped if optimizer state is copied. As mp_tier_floors, mp_worth_of and mp_tier_enough. */
+/* For a graph with tiers: computes tier_floors, tier_enough and worth (the time that more memory or a faster link would save),
+ * and sets has_worth. tier_floors is always computed. worth and tier_enough are skipped if the answer does not show them, or if
+ * the search had a time limit or was ended by the user. worth is also skipped if optimizer state is copied. Errors: as
+ * mp_tier_floors, mp_worth_of and mp_tier_enough. */
 mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *err);
 mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *err);
 /* For an answer without a plan. print_tier_refusal prints that the budget of a tier is proved to be too small; it returns false

@@ -8,18 +8,19 @@
 
 /* The ranks of a training, and the failures that this rank knows of. */
 typedef struct ranks {
-    mp_communicator *world;   /* the communicator of all ranks; NULL: the training has a single process */
-    bool compares;            /* true while the ranks compare data; a failure is then a failure of all ranks */
-    bool all_failed, is_told; /* a failure is known to all ranks, and another rank prints the reason */
-    int status;               /* exit status with which all ranks end after such a failure */
-    int stage_number;         /* number of the pipeline stage that this process runs */
-    char stage[16];           /* stage_number as text; "": none */
+    mp_communicator *world; /* the communicator of all ranks; NULL: the training has a single process */
+    bool compares;          /* true while the ranks compare data; a failure is then a failure of all ranks */
+    /* all_failed: all ranks know of a failure; is_told: another rank prints the reason of this failure */
+    bool all_failed, is_told;
+    int status;       /* exit status with which all ranks end if all_failed is true */
+    int stage_number; /* number of the pipeline stage that this process runs */
+    char stage[16];   /* stage_number as text; "": none */
 } ranks;
 
 /* Connects the processes that a launcher has started. Does nothing if the options have no mesh of several ranks, or if the
  * processes are connected already. Afterwards rank 0 alone prints messages, except for errors. --device cuda is then the GPU
  * with the rank's number on its machine. Without a mesh, r->world remains NULL. MP_INVALID: the number of processes differs
- * from the number of ranks. As mp_communicator_open. */
+ * from the number of ranks. Other errors: as mp_communicator_open. */
 mp_status train_join(options *o, ranks *r, mp_error *err);
 /* Fails if a launcher has started several processes, but neither the options nor the plan have a mesh of several ranks. In this
  * case each process would be a separate training, and all would save to the same files. MP_INVALID: only rank 0 prints the
@@ -54,4 +55,4 @@ bool train_is_known(ranks *r, const mp_error *err);
 /* Ends this rank's part of the training: tells the other ranks its exit status, and returns the status. If only this rank has
  * failed, it ends all other ranks. */
 int train_leave(const options *o, ranks *r, int status);
-bool train_is_silent(const ranks *r); /* True for all ranks except rank 0, which prints for all */
+bool train_is_silent(const ranks *r); /* True for all ranks except rank 0, which prints the answer for all ranks */

@@ -209,7 +209,7 @@ static bool waits_are_known(const train_outcome *t)
     return !t->workload.program->backend->side_begin;
 }
 
-/* Prints the planned seconds of a training step, and how many of them compute waits for copies. */
+/* Prints the planned seconds of a training step, and the seconds of the step in which compute waits for copies. */
 static void print_planned_time(const train_outcome *t)
 {
     const double pass = t->workload.graph->tick_seconds * (double)passes(t);
