@@ -15,7 +15,7 @@ mp_status mp_module_load(const char *name, int ordinal, mp_backend **out, mp_err
     mp_module_entry *backend;
     snprintf(wanted, sizeof wanted, "--device %s", name);
     MP_CHECK(mp_module_symbol(name, "mp_module_backend", wanted, "GPU module", "make CUDA=1", &symbol, err));
-    /* memcpy, because ISO C cannot convert the symbol's object pointer to a function pointer */
+    /* memcpy converts the symbol, because ISO C cannot convert an object pointer to a function pointer */
     memcpy(&backend, &symbol, sizeof backend);
     MP_ENSURE(*out = backend(&mp_cpu, ordinal), err, MP_NOMEM, "out of memory");
     return MP_OK;

@@ -33,7 +33,7 @@ mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_err
     void *symbol;
     mp_module_join *join;
     MP_CHECK(mp_module_symbol(module, "mp_module_communicator", "many ranks", "MPI module", "make MPI=1", &symbol, err));
-    /* memcpy, because ISO C cannot convert the symbol's object pointer to a function pointer */
+    /* memcpy converts the symbol, because ISO C cannot convert an object pointer to a function pointer */
     memcpy(&join, &symbol, sizeof join);
     MP_CHECK(join(&world, err));
     const mp_status st = introduce(world, err);

@@ -85,7 +85,7 @@ static void *allocate(const mp_backend *self, int64_t bytes)
         cudaGetLastError(); /* clears CUDA's last error; otherwise the next launch would report it */
         return NULL;
     }
-    /* waits for the fill: the next copy to this memory may run on another stream */
+    /* the fill must have ended, because the next copy to this memory may run on another stream */
     if (cudaMemsetAsync(memory, 0, size, mp_cuda_stream()) == cudaSuccess &&
         cudaStreamSynchronize(mp_cuda_stream()) == cudaSuccess)
         return memory;

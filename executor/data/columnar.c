@@ -25,11 +25,12 @@ static mp_status open_columns(const char *path, mp_columnar_file **out, mp_error
     void *symbol;
     MP_CHECK(
         mp_module_symbol("parquet", "mp_module_columnar", "columnar data", "Parquet module", "make PARQUET=1", &symbol, err));
+    /* the file is opened here before the module reads it, so that a missing file is reported with the usual message */
     MP_CLEARED_BY(mp_file_close)
-    mp_file file = {0}; /* opens the file first: a missing file is reported with the usual message, and no module is loaded */
+    mp_file file = {0};
     MP_CHECK(mp_file_open(path, INT64_MAX, &file, err));
     mp_module_open_columnar *open;
-    /* memcpy, because ISO C cannot convert the symbol's object pointer to a function pointer */
+    /* memcpy converts the symbol, because ISO C cannot convert an object pointer to a function pointer */
     memcpy(&open, &symbol, sizeof open);
     return open(path, out, err);
 }

@@ -14,7 +14,8 @@ static const double HIDES = -1e3;
 /* The values that an input's element has at the current point of the trace through the network. */
 typedef struct carried {
     double of[2]; /* the element's values if the input is 0 and if the input is 1 */
-    bool mixed;   /* true: a matrix product has summed the element with others, so `of` is no longer meaningful */
+    /* true: a matrix product has summed the element with others, so the values in `of` are no longer meaningful */
+    bool mixed;
     /* true: an operator has combined the element with values that are known only at run time. Then of[0] and of[1] are exact,
      * but the values for other inputs cannot be derived from them */
     bool joined;

@@ -33,7 +33,7 @@ const char *mp_input_kind_name(mp_input_kind kind); /* "ids" */
 
 typedef struct mp_input_role {
     mp_input_kind kind;
-    int64_t n_values; /* integers in [0, n_values) are valid; 0: all are valid */
+    int64_t n_values; /* integers in [0, n_values) are valid values of the input; n_values 0: all integers are valid */
     double fixed;
     int op; /* the operator that decides the role; -1: a name decides, or no rule applies */
 } mp_input_role;

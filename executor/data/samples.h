@@ -35,5 +35,5 @@ bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b);
 /* Returns the number of elements of an input per sample. */
 int64_t mp_sample_elements(const mp_feed_slot *slot, const mp_sample_file *file, int64_t batch);
 
-/* Fails with MP_INVALID: all n labels of a target's file are ignored. */
+/* Fails with MP_INVALID and a message which states that the loss ignores all n labels of a target's file. */
 mp_status mp_samples_all_ignored(const mp_feed_slot *slot, int64_t n, mp_error *err);

@@ -8,7 +8,7 @@ enum { MP_ARRAY_RANK = 12 }; /* maximum number of dimensions of an array */
 /* Sizes are in the order of the model (N, C, H, W) in every layout; only the strides differ. Packed weights are stored in a
  * backend's own blocked layout and have no strides; `packed` then points to the backend's description of that layout. */
 typedef struct mp_array {
-    void *data;     /* address; NULL: no memory is assigned yet, or the node does not read this operand */
+    void *data;     /* address of the elements; NULL: no memory is assigned yet, or the node does not read this operand */
     mp_dtype dtype; /* UNDEFINED: the operand is absent */
     int rank;
     int64_t dims[MP_ARRAY_RANK];

@@ -58,7 +58,7 @@ typedef struct mp_operands {
     mp_array *d_in, *d_out;
     /* outputs saved for backward, of rank 1 with dims[0] elements; UNDEFINED: not saved, because no node needs it */
     mp_array extra[MP_EXTRAS_MAX];
-    void *workspace; /* call->workspace_bytes bytes, with the alignment of storages: 64 bytes, on devices 256 */
+    void *workspace; /* the workspace: call->workspace_bytes bytes, aligned like a storage (to 64 bytes; on devices to 256) */
     mp_run run;      /* parameters of the pass; valid only when the call runs */
 } mp_operands;
 

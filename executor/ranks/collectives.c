@@ -253,7 +253,8 @@ static mp_status move_all(mp_collectives *c, bool *moved, int *missing, mp_error
         }
         *(before ? &before->next : &c->first) = next;
         w->n_runs++;
-        if (c->world->is_on_stream) continue; /* the end of a collective on a stream has no time on the host */
+        /* the host does not know when a collective on a stream has ended, so its times are not recorded */
+        if (c->world->is_on_stream) continue;
         w->ended_at = mp_clock_now();
         w->seconds += w->ended_at - w->began_at;
         if (!c->first) c->busy_seconds += w->ended_at - c->busy_since;

@@ -63,7 +63,7 @@ static state state_of(int64_t process)
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
     FILE *file = fopen(path, "r");
-    /* the process has ended; without a readable /proc, its state is unknown */
+    /* the file is missing if the process has ended. If no file of /proc is readable, the process may still run */
     if (!file) return access("/proc/self/stat", R_OK) ? STATE_RUNS : STATE_GONE;
     const size_t n = fread(text, 1, sizeof text - 1, file);
     fclose(file);

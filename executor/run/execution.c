@@ -382,7 +382,7 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         MP_CHECK(mp_channels_wait(&e->channels, call, err));
     }
     if (e->pending >= 0) MP_CHECK(mp_channels_end_pass(&e->channels, false, true, err));
-    MP_CHECK(b->wait(b, err)); /* waits for the updates, because the next pass overwrites e->factors, which they read */
+    MP_CHECK(b->wait(b, err)); /* waits for the updates, because they read e->factors, which the next pass overwrites */
     e->pending = -1;
     return MP_OK;
 }

@@ -280,8 +280,8 @@ static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_mess
     for (size_t k = 0; k < r->n_moved; k++)
         b->copy(b, c->works[step].legs[0].pieces[k].whole, r->wholes[k],
                 c->at->program->graph->storages[m->storages[k]].payload_bytes);
-    /* the step's ticket is that of the last collective issued before: a wait for the step waits for the earlier collectives,
-     * but not for this activation */
+    /* the activation has no ticket here: the step gets the ticket of the last collective issued before it. So a wait for the
+     * step does not wait until the activation has been received */
     c->tickets[step] = c->collectives.issued;
     return mp_collectives_issue(&c->ahead, &c->works[step], &ticket, err);
 }

@@ -119,7 +119,8 @@ static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_bind
     if (tensor < 0) return MP_OK;
     MP_CHECK(mp_program_array(p, tensor, &a, err));
     a.data = r->target;
-    w->read = 0; /* values in a gradient that are not finite were already recorded for the step that wrote it */
+    /* if a gradient has values that are not finite, they were already recorded for the step that wrote the gradient */
+    w->read = 0;
     MP_CHECK(look(w, &a, &kinds, &n_bad, err));
     note(w, r, tensor, b->task == MP_TASK_ACCUMULATE, &a, kinds, n_bad);
     return MP_OK;

@@ -9,10 +9,11 @@
 #include "executor/run/addresses.h"
 
 typedef struct mp_origin {
-    int node;         /* index in the graph of the node that wrote the values; -1: no origin was found */
-    int tensor;       /* the tensor whose value or gradient contains the first infinities or NaNs */
-    bool is_gradient; /* true: the gradient of the tensor; false: its value, also after an update */
-    bool is_nan;      /* true: the values include NaNs; false: only infinities */
+    int node;   /* index in the graph of the node that wrote the values; -1: no origin was found */
+    int tensor; /* the tensor whose value or gradient contains the first infinities or NaNs */
+    /* true: the values are in the gradient of the tensor; false: in the tensor itself, also after an update */
+    bool is_gradient;
+    bool is_nan;      /* true: NaNs are among the values; false: the values are only infinities */
     int64_t n_bad, n; /* n_bad: number of elements that are not finite; n: number of all elements */
     int64_t pass;
 } mp_origin;

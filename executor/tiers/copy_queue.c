@@ -10,7 +10,7 @@ enum { ROOM = 256 }; /* capacity of the queue: maximum number of copies that are
 
 struct mp_copy_queue {
     mp_copy_queue_options options;
-    mp_transfer *transfer; /* state of the copying thread for its copies; no other thread uses it */
+    mp_transfer *transfer; /* buffers and io_uring of the copying thread; no other thread uses them */
     double began;          /* start time of the current copy; only the copying thread uses it */
     pthread_t thread;
     bool has_thread, has_lock;

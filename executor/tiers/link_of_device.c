@@ -143,8 +143,8 @@ static mp_status time_beside(void *link, bool in_memory, double copy_seconds, mp
 {
     device_link *l = link;
     double passes, copies, seconds;
-    for (int k = 0; k < 2; k++)
-        MP_CHECK(time_passes(l, in_memory, PASSES, &passes, err)); /* the second result counts: the first run may be slower */
+    for (int k = 0; k < 2; k++) /* the second call overwrites the result of the first one, which may be slower */
+        MP_CHECK(time_passes(l, in_memory, PASSES, &passes, err));
     MP_CHECK(time_both(l, in_memory, PASSES, (int64_t)ceil(3 * passes / copy_seconds), false, &seconds, err));
     out->compute = seconds / passes;
     MP_CHECK(time_copies(l, MP_LINK_BESIDE, PASSES, true, true, &copies, err));

@@ -48,8 +48,9 @@ static double seconds_of(const mp_link_size *size, bool is_out)
 /* Fits the rate of one direction for a given latency. If *latency is NAN, the latency is fitted too. */
 static double fit_rate(const mp_link_speed *speed, bool is_out, double *latency)
 {
-    double ww = 0, wx = 0, wt = 0, xx = 0, xt = 0; /* sums of products of 1, bytes and seconds, each divided by the measured
-                                                      seconds, so that relative errors count */
+    /* sums of products of 1, bytes and seconds over all sizes. Each factor is first divided by the measured seconds, so that
+     * relative errors count */
+    double ww = 0, wx = 0, wt = 0, xx = 0, xt = 0;
     for (int k = 0; k < MP_LINK_SIZES; k++) {
         const double t = seconds_of(&speed->sizes[k], is_out), w = 1 / t, x = (double)speed->sizes[k].bytes / t;
         ww += w * w;

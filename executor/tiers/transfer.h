@@ -7,7 +7,7 @@
 typedef struct mp_copy {
     const mp_tier *tier;
     int64_t offset; /* offset of the copied bytes in the tier; for a file a multiple of MP_TIER_ALIGNMENT */
-    /* the end of the copy that is not in the tier: an address in the device's arena, or in another tier's memory */
+    /* address of the bytes outside of the tier: in the device's arena, or in another tier's memory */
     char *memory;
     int64_t bytes;
     bool is_out;       /* true: bytes are copied from memory to the tier; false: from the tier to memory */

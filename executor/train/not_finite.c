@@ -37,7 +37,7 @@ static mp_status find_bad(mp_execution *e, mp_watch *w, int *found, mp_error *er
         }
         MP_CHECK(mp_watch_count(w, &a, &n_bad, &has_nan, err));
         if (has_nan || (n_bad && x->role != MP_ROLE_BUFFER))
-            *found = (int)t; /* infinities count only in parameters: buffers may contain constant masks of -inf */
+            *found = (int)t; /* an infinity is an error only in a parameter: buffers may contain constant masks of -inf */
     }
     return MP_OK;
 }

@@ -100,7 +100,7 @@ static mp_status collect(saving *s, mp_error *err)
                 (mp_named_tensor){i->name, MP_DTYPE_FLOAT, x->rank, mp_tensor_whole_dims(x), host.data};
         }
         if (i->writer / ranks != s->world->rank / ranks)
-            continue; /* this rank's stage does not contain the writer, whose own stage gathers the tensor */
+            continue; /* the rank that writes the tensor belongs to another stage, whose ranks gather the tensor */
         MP_CHECK(mp_held_read(s->program, s->execution, i->tensor, i->array, i->writer, &host, err));
     }
     return MP_OK;

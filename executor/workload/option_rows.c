@@ -45,8 +45,8 @@ const char *mp_choice_taken(const mp_option_row *row, const char *value)
     return row->also && row->also(value) ? value : NULL;
 }
 
-/* options.def writes each field as a member of `model`; this struct has such a member, so that offsets of the fields can be
- * computed */
+/* options.def writes each field as model.FIELD; this struct has the member `model`, so that offsetof can compute the field's
+ * offset */
 typedef struct holder {
     mp_workload_options model;
 } holder;

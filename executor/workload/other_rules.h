@@ -9,7 +9,7 @@
 enum { MP_WORKLOAD_TRIED_NODES = 20000 };
 
 typedef struct mp_other_rules {
-    bool is_known; /* peak_bytes is known; false for a graph file, which has no model, and for very large graphs */
+    bool is_known; /* true: peak_bytes is known; false for a graph file, which has no model, and for very large graphs */
     mp_rules rules;
     int64_t peak_bytes;
 } mp_other_rules;

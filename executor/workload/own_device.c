@@ -20,7 +20,7 @@ typedef struct change {
     size_t offset; /* offset of the field of mp_device that this key sets */
     /* factor from the unit of the text to the unit of the device profile's field; 0: the value is a number of bytes */
     double unit;
-    int64_t least; /* smallest allowed value, if it is a number of bytes */
+    int64_t least; /* smallest allowed number of bytes, for values in bytes */
 } change;
 
 static const change changes[] = {{"memory", offsetof(mp_device, memory_bytes), 0, 1},

@@ -18,7 +18,7 @@
 enum { MP_DEVICE_TITLE_MAX = 128, MP_DEVICE_NAME_MAX = 32 };
 
 typedef struct mp_own_device {
-    /* the table device with the changes applied; its name is the user's text, its title is the field below */
+    /* the profile of the table device with the changes applied; its name is the user's text, and its title points to `title` */
     mp_device profile;
     char title[MP_DEVICE_TITLE_MAX];
     char name[MP_DEVICE_NAME_MAX]; /* short name: the value of name=, or the name of the table device */

@@ -28,7 +28,7 @@ typedef struct rank_search {
     mp_workload *workload;
     const mp_request *asked;
     bool with_offsets, is_stopped; /* is_stopped: the caller has ended the search */
-    double start;                  /* time of the call, by mp_clock_now */
+    double start;                  /* time at which the search began, by mp_clock_now */
     int64_t budget_bytes;
     int n_chunks;
     int64_t *keep_all; /* per chunk: bytes of its stash in keep-all */

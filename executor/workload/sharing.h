@@ -47,8 +47,8 @@ typedef struct mp_sharing_request {
     const mp_workload_options *options; /* the settings of all jobs */
     const mp_request *search;           /* searcher, seed, moves, effort and order of the searches */
     int64_t memory_bytes;               /* memory of the card; -1: the memory of the jobs' device */
-    bool wants_other_rules;             /* also measure each job under the other rules */
-    bool runs;                          /* the jobs will be trained on this machine */
+    bool wants_other_rules;             /* true: also measure each job under the other rules */
+    bool runs;                          /* true: the jobs will be trained on this machine */
     /* Called as mp_share_plans_request.progress, with the job whose plans are searched. Returns false to stop. NULL: none */
     bool (*progress)(size_t job, size_t k, size_t n, const mp_progress *search, void *data);
     void *data;

@@ -20,7 +20,7 @@ typedef struct mp_workload_details {
     mp_simplify_report simplified;
     mp_attention_report attention;
     mp_sequence_report sequences;
-    mp_inference_form inference; /* signs of an inference graph, counted before simplification */
+    mp_inference_form inference; /* numbers of signs that the model was exported for inference, counted before simplification */
     json_t *options;             /* the `options` object of the graph; NULL: not loaded */
     mp_split split;              /* the split of the model over the ranks of tp */
     /* the reason why no program can run the split model; MP_OK: a program can run it, or no program is needed */

@@ -5,28 +5,28 @@
 #include "executor/kernel/kernel.h"
 
 /* Each line is a family of operators: a table mp_cpu_NAME, defined in a file of the family's folder. */
-#define MP_CPU_FAMILIES(X)                                                                        \
-    X(convolutions)         /* Conv, ConvTranspose */                                             \
-    X(products)             /* MatMul, FusedMatMul, Gemm */                                       \
-    X(einsums)              /* Einsum */                                                          \
-    X(recurrents)           /* LSTM, GRU, RNN */                                                  \
-    X(attentions)           /* ScaledDotProductAttention */                                       \
-    X(pools)                /* MaxPool, AveragePool, LpPool, global pools */                      \
-    X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
-    X(batch_normalizations) /* BatchNormalization */                                              \
-    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
-    X(losses)               /* SoftmaxCrossEntropyLoss ... BinaryCrossEntropyWithLogits */        \
-    X(unaries)              /* Relu ... Cast, Clip */                                             \
-    X(binaries)             /* Add ... Where, comparisons, logic */                               \
-    X(randoms)              /* Dropout, RandomNormal ..., Constant, Shape, Range, windows ... */  \
-    X(copies)               /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
-    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
-    X(reductions)           /* Reduce* */                                                         \
-    X(extremes)             /* ArgMax, ArgMin */                                                  \
-    X(tops)                 /* TopK */                                                            \
-    X(resizes)              /* Resize, Upsample */                                                \
-    X(samplers)             /* GridSample, RoiAlign */                                            \
-    X(exchanges)            /* AllReduce, AllGather ..., between ranks */                         \
+#define MP_CPU_FAMILIES(X)                                                                             \
+    X(convolutions)         /* Conv, ConvTranspose */                                                  \
+    X(products)             /* MatMul, FusedMatMul, Gemm */                                            \
+    X(einsums)              /* Einsum */                                                               \
+    X(recurrents)           /* LSTM, GRU, RNN */                                                       \
+    X(attentions)           /* ScaledDotProductAttention */                                            \
+    X(pools)                /* MaxPool, AveragePool, LpPool, global pools */                           \
+    X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                     \
+    X(batch_normalizations) /* BatchNormalization */                                                   \
+    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                            \
+    X(losses)               /* SoftmaxCrossEntropyLoss ... BinaryCrossEntropyWithLogits */             \
+    X(unaries)              /* Relu ... Cast, Clip */                                                  \
+    X(binaries)             /* Add ... Where, comparisons, logic */                                    \
+    X(randoms)              /* random and constant tensors: Dropout, RandomNormal, Range, Shape ... */ \
+    X(copies)               /* copies: Transpose, Concat, Split, Slice, Pad, Expand, Tile, Reorder */  \
+    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                               \
+    X(reductions)           /* Reduce* */                                                              \
+    X(extremes)             /* ArgMax, ArgMin */                                                       \
+    X(tops)                 /* TopK */                                                                 \
+    X(resizes)              /* Resize, Upsample */                                                     \
+    X(samplers)             /* GridSample, RoiAlign */                                                 \
+    X(exchanges)            /* AllReduce, AllGather ..., between ranks */                              \
     X(bodies)               /* the operators of executor/operators/bodies.h */
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)

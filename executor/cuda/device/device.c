@@ -140,7 +140,7 @@ enum { PROCESSES = 256 };
 static bool find(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
-    /* memcpy, because ISO C cannot convert the symbol's object pointer to a function pointer */
+    /* memcpy converts the symbol, because ISO C cannot convert an object pointer to a function pointer */
     memcpy(function, &symbol, sizeof symbol);
     return symbol;
 }

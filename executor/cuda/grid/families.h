@@ -5,23 +5,23 @@
 #include "executor/kernel/kernel.h"
 
 /* memplan's own kernels. Each line is a family: a table mp_cuda_NAME, defined in a file of the family's folder. */
-#define MP_CUDA_FAMILIES(X)                                                                       \
-    X(unaries)              /* Relu ... Cast, Clip */                                             \
-    X(binaries)             /* Add ... Where, comparisons, logic */                               \
-    X(randoms)              /* Dropout, RandomNormal ..., Constant, Shape, Range, windows ... */  \
-    X(pools)                /* MaxPool, AveragePool, LpPool, global pools */                      \
-    X(batch_normalizations) /* BatchNormalization */                                              \
-    X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
-    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
-    X(losses)               /* SoftmaxCrossEntropyLoss ... BinaryCrossEntropyWithLogits */        \
-    X(reductions)           /* Reduce*, ArgMax, ArgMin */                                         \
-    X(attentions)           /* ScaledDotProductAttention */                                       \
-    X(copies)               /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
-    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
-    X(resizes)              /* Resize, Upsample */                                                \
-    X(samplers)             /* GridSample, RoiAlign */                                            \
-    X(bodies)               /* the operators of executor/operators/bodies.h */                    \
-    X(einsums)              /* Einsum */                                                          \
+#define MP_CUDA_FAMILIES(X)                                                                            \
+    X(unaries)              /* Relu ... Cast, Clip */                                                  \
+    X(binaries)             /* Add ... Where, comparisons, logic */                                    \
+    X(randoms)              /* random and constant tensors: Dropout, RandomNormal, Range, Shape ... */ \
+    X(pools)                /* MaxPool, AveragePool, LpPool, global pools */                           \
+    X(batch_normalizations) /* BatchNormalization */                                                   \
+    X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                     \
+    X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                            \
+    X(losses)               /* SoftmaxCrossEntropyLoss ... BinaryCrossEntropyWithLogits */             \
+    X(reductions)           /* Reduce*, ArgMax, ArgMin */                                              \
+    X(attentions)           /* ScaledDotProductAttention */                                            \
+    X(copies)               /* copies: Transpose, Concat, Split, Slice, Pad, Expand, Tile, Reorder */  \
+    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                               \
+    X(resizes)              /* Resize, Upsample */                                                     \
+    X(samplers)             /* GridSample, RoiAlign */                                                 \
+    X(bodies)               /* the operators of executor/operators/bodies.h */                         \
+    X(einsums)              /* Einsum */                                                               \
     X(tops)                 /* TopK */
 
 /* Families of operators that are computed with cuDNN or cublasLt. */

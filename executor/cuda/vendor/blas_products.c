@@ -66,8 +66,8 @@ static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, c
     p->is_there = true;
     p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
     if (p->sums) {
-        p->terms_bytes =
-            (mp_array_bytes(&p->terms) + 255) / 256 * 256; /* rounded up to 256, the alignment of cublasLt's workspace */
+        /* the size is rounded up to a multiple of 256, the alignment of cublasLt's workspace */
+        p->terms_bytes = (mp_array_bytes(&p->terms) + 255) / 256 * 256;
         want(call, p->terms_bytes + mp_cuda_sum_workspace_bytes(&p->terms, &p->to));
     }
     p->gives_bias =

@@ -29,8 +29,9 @@ typedef struct mp_dnn_attention {
     /* numbers passed by value. kept: probability that dropout keeps an element (backward only; 1 without dropout); growth:
      * its inverse, c */
     int kept, growth;
-    int dy, dq, dk, dv;    /* gradients; these and the following members exist in graphs of backward only */
-    int row_sums, dq_sums; /* scratch: D, float [B, H, rows, 1]; and dQ in float, contiguous, if it is accumulated in memory */
+    int dy, dq, dk, dv; /* gradients; these and the following members exist in graphs of backward only */
+    /* scratch tensors. row_sums: D, float [B, H, rows, 1]; dq_sums: dQ in float, contiguous, if dQ is accumulated in memory */
+    int row_sums, dq_sums;
 } mp_dnn_attention;
 
 /* For reports: returns the reason why cuDNN's engines cannot compute this attention; NULL: they may support it. Requirements:

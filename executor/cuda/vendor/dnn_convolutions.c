@@ -15,7 +15,7 @@
 #include "executor/operators/elementwise/elementwise_cuda.h"
 #include "executor/operators/pooling/sliding.h"
 
-enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: cuDNN accepts tensors of at least this rank */
+enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: minimum rank of the tensors that cuDNN accepts */
 
 typedef struct state {
     const mp_dnn_plan *plans[N_PASSES];  /* engine of each pass; NULL: the pass is not needed */
@@ -187,8 +187,8 @@ mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_al
     if (!mp_kernel_find(&table, 1, x->op)) return MP_OK;
     const bool weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
     const bool data = x->is_backward && x->from < 1 && x->d_in[0].dtype;
-    if (x->is_backward && weights == data)
-        return MP_OK; /* the node has two passes or none, so the name of one algorithm would not describe the node */
+    /* the node has two passes or none. The name of one algorithm would not describe the node, so none is listed */
+    if (x->is_backward && weights == data) return MP_OK;
     MP_CHECK(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
     const int pass = !x->is_backward ? FORWARD : weights ? WEIGHTS : DATA;
     if (pass == FORWARD && has_bias(x)) {

@@ -8,7 +8,7 @@
 enum { COLUMN_THREADS = 1 << 17, COLUMN_LENGTH = 32, ROWS = 1 << 10, ROW_LENGTH = 1 << 12, ROW_LENGTH_MAX = 1 << 14 };
 
 namespace
-{ /* an unnamed namespace, because kernels of other files may have types with the same names */
+{ /* an unnamed namespace, because other files define types with the same names for their kernels */
 
 static int64_t parts(int64_t n, int64_t size)
 {

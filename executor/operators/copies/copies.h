@@ -53,10 +53,10 @@ mp_copies_rule mp_copies_depth_to_space;
 mp_copies_rule mp_copies_space_to_depth;
 mp_copies_rule mp_copies_concat;
 mp_copies_rule mp_copies_split;
-mp_copies_rule mp_copies_slice; /* Slice; MP_UNSUPPORTED: the bounds are only known at run time */
+mp_copies_rule mp_copies_slice; /* describes Slice. MP_UNSUPPORTED: the bounds are only known at run time */
 mp_copies_rule mp_copies_expand;
 mp_copies_rule mp_copies_tile;
-mp_copies_rule mp_copies_pad; /* Pad; MP_UNSUPPORTED: the mode is unknown, or the pads are only known at run time */
+mp_copies_rule mp_copies_pad; /* describes Pad. MP_UNSUPPORTED: the mode is unknown, or the pads are only known at run time */
 
 /* X(kind, domain, RULE) for each operator that only copies; the function mp_copies_RULE describes the operator. */
 #define MP_COPIES(X)                      \

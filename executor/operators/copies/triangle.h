@@ -32,7 +32,8 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
     edge = edge > columns ? columns
            : edge < -rows ? -rows
                           : edge; /* a diagonal outside of the matrix selects the same elements as a diagonal at its edge */
-    /* end or begin of the copied columns of row r; lower: the column after the last one; upper: the first one */
+    /* lower triangle: end of the copied columns of row r (the column after the last one); upper triangle: its first copied
+     * column */
     edge += r + !s->upper;
     edge = edge < span.first ? span.first : edge > span.end ? span.end : edge;
     const int64_t first = s->upper ? edge : span.first, end = s->upper ? span.end : edge;

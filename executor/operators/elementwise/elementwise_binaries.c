@@ -43,7 +43,7 @@ typedef struct state {
     const binary *b;
     mp_whole_formula whole;
     double parameters[MP_FORMULA_PARAMETERS];
-    mp_array *operands; /* for each input: the array with the shape to which broadcasting applies */
+    mp_array *operands; /* for each input: its array with the shape that broadcasting uses */
     int64_t slot_bytes; /* workspace bytes for the terms of one operand's gradient */
     int64_t sums_at;    /* workspace offset of the memory that the engine needs for sums */
     int64_t ties_at;    /* workspace offset of an array: for each element of the result, the number of operands that equal it */

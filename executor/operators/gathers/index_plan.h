@@ -58,8 +58,8 @@ typedef struct mp_row_entries {
      * read from the indices */
     int first;
     int64_t n_rows, n_entries;
-    /* if > 1: number of ranks that hold equal parts of the table's rows. An entry for another rank's row picks zeros and
-     * adds nothing */
+    /* if > 1: number of ranks that hold parts of equal size of the table's rows. An entry for another rank's row picks zeros
+     * and adds nothing */
     int ranks;
     int64_t per_batch; /* number of index entries per combination of batch coordinates */
     int read_rank;     /* number of indices read per entry; read_dims: the sizes of the indexed dimensions */
@@ -74,7 +74,7 @@ enum { MP_INDEX_PICKS = 1, MP_INDEX_REDUCES = 2, MP_INDEX_CLEARS = 4 };
 typedef struct mp_indexer mp_indexer;
 typedef struct mp_index_plan {
     const mp_indexer *by;
-    bool by_rows;      /* true: indices select rows; false: elements */
+    bool by_rows;      /* true: indices select rows of the table; false: indices select elements */
     bool by_condition; /* true: the index entries are the rows whose condition is true */
     bool puts_back;    /* true: forward reduces and backward picks; false: forward picks and backward reduces */
     int axis;          /* for plans by elements: the axis of the table along which the indices count */

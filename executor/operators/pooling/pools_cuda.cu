@@ -25,7 +25,7 @@ enum { N = 3, WIDTH = 8 }; /* N: number of spatial dimensions; WIDTH: number of 
 #endif
 
 namespace
-{ /* an unnamed namespace, because kernels of other files may have the same names */
+{ /* an unnamed namespace, because other files define types with the same names for their kernels */
 
 /* Returns a / b for numbers that are not negative. */
 MP_BODY int32_t over(int32_t a, int32_t b)

@@ -14,7 +14,7 @@ typedef struct pass {
     const float *w, *weights_of_h; /* the weights W of this direction, and the weights R, with which h is multiplied */
     float *gates, *second,
         *kept;      /* this direction's arrays in the reserve (saved for backward), for all time steps; NULL: not saved */
-    float *states;  /* h of all steps of a block and of the step before the block, in order of time */
+    float *states;  /* hidden states h of all steps of a block and of the step before the block, in order of time */
     float *h_first; /* the initial h */
     mp_cells cells; /* arguments of the cells for a time step; the addresses change from step to step */
 } pass;
