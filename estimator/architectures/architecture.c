@@ -220,7 +220,9 @@ static int put_out(mp_sketch *n, int x, int embedding)
         return mp_sketch_of(n, "pooler", "Tanh", mp_sketch_linear(n, "pooler", first, a->width, a->width, true));
     }
     if (a->family == MP_FAMILY_T5) {
-        const double scale = pow((double)a->width, -0.5); /* the classifier reuses the embedding table */
+        const double scale =
+            pow((double)a->width,
+                -0.5); /* the classifier of T5 reuses the embedding table, so its input is scaled by 1 / sqrt(width) */
         x = mp_sketch_of_two(n, "classifier", "Mul", x, mp_sketch_numbers(n, "classifier", 0, NULL, &scale));
     } else {
         x = mp_sketch_norm(n, "norm", x);

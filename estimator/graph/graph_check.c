@@ -106,7 +106,8 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* The use of a storage by the alternative under test, valid if `stamp` equals the checker's `stamp`. */
+/* Flags that state how the alternative under test uses a storage. They are valid only if `stamp` equals the checker's `stamp`.
+ */
 struct mark {
     int stamp;
     bool read, written, added;

@@ -39,8 +39,8 @@ static void summarize_writes(const mp_graph *graph, const mp_alternative *altern
     }
 }
 
-/* Finds the live bytes of keep-all around the nodes of each operator. row_of[node] is 1 + the row of the node's operator in
- * the summary. */
+/* Finds, per operator, the live bytes of keep-all before and after its forward node, and before and after its backward nodes.
+ * row_of[node] is 1 + the row of the node's operator in the summary. */
 static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_summary *sum, mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;

@@ -165,7 +165,8 @@ static mp_status add_to_storage(struct builder *b, int t, int end, int node, int
                        mp_storage_label(graph, s).text);
     state->added++;
     if (state->span == ALWAYS_LIVE) return MP_OK;
-    /* a carried gradient: the instance from the previous training step ends at the first contribution of this step */
+    /* the first contribution begins a new instance; the instance of a carried gradient from the previous training step ends
+     * here */
     if (!state->begun) begin(b, s, t);
     state->begun = true;
     live_until(b, s, end);
@@ -272,7 +273,8 @@ static void add_up(struct builder *b, const mp_step *steps)
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err)
 {
     size_t most_spans = 0, most_pairs = 0;
-    int64_t workspace_bytes = 0; /* issued steps may be concurrent, so their workspaces may all be live together */
+    int64_t workspace_bytes =
+        0; /* the sum of all workspaces, because issued steps may be concurrent and their workspaces live at the same time */
     bool concurrent = false;
     MP_ENSURE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
     for (size_t t = 0; t < n; t++) {

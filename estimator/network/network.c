@@ -139,8 +139,8 @@ double mp_collective_seconds(const mp_interconnect *network, mp_collective colle
         return latency + size / (at.local > 1 ? network->inside.bytes_per_second : far->bytes_per_second);
     if (collective == MP_BROADCAST) return (n - 1) * latency + size / rate;
     if (collective == MP_ALL_TO_ALL) {
-        /* each rank sends 1/n of its data to every other rank; most of the data goes to other nodes, over the rank's own
-         * link */
+        /* in an all-to-all each rank sends 1/n of its data to every other rank: over its own link to ranks on other nodes, and
+         * over the network within its node */
         const double leaves = (n - at.local) / n * size / far->bytes_per_second,
                      stays = (at.local - 1) / n * size / network->inside.bytes_per_second;
         return (n - 1) * latency + (leaves > stays ? leaves : stays);

@@ -101,15 +101,15 @@ static mp_status find_parameters(mp_exchange *x)
                             .zero = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n > 1 ? x->zero : 0};
         p->complete = g->producer[s];
         if (mp_storage_is_sum(g, s)) p->complete = last_adder(x, p);
-        if (p->complete < 0) continue; /* a gradient that no node produces is an input of the graph */
+        if (p->complete < 0) continue; /* skips a gradient that no node produces, because it is an input of the graph */
         find_update(x, p);
         MP_ENSURE(p->update >= 0 || !p->zero, x->err, MP_INVALID,
                   "the mesh shards the optimizer state, but %s has no update; choose an optimizer",
                   mp_storage_label(g, s).text);
         p->used = first_reader(g, p->value, false);
         p->used_again = first_reader(g, p->value, true);
-        x->graph->storages[s].any_sum_order &=
-            p->zero >= 2; /* the node of an in-place reduction must be the last node that adds to the gradient */
+        x->graph->storages[s].any_sum_order &= p->zero >= 2; /* if the gradient is reduced in place (zero below 2), the order of
+                                                                additions is fixed, so that the reduction is the last of them */
         if (p->value >= 0) x->of_storage[p->value] = (int)x->n_parameters;
         x->of_storage[s] = (int)x->n_parameters++;
     }

@@ -228,7 +228,7 @@ static bool divides(const splitter *x, const mp_operator *op, const mp_operand_f
 {
     const bool may_differ = !x->ranks->runs && (factor == f->rows || factor == f->columns || factor == f->exchanged);
     bool fits = true, any = false;
-    int64_t cut_size = -1; /* the size of a dimension with this factor that is already sharded, evenly or unevenly */
+    int64_t cut_size = -1; /* whole size of a dimension with this factor that is sharded already; -1: none */
     for (int k = 0; k < op->n_in; k++) {
         const int d = mp_factor_of_input(x->model, op, f, k, factor);
         if (d < 0) continue;
@@ -265,7 +265,7 @@ static int choose(const splitter *x, const mp_operator *op, const mp_operand_fac
         const int wanted = weight ? weight : data && data == f->contracted ? data : f->columns;
         if (divides(x, op, f, wanted)) return wanted;
         if (data && data != f->contracted && divides(x, op, f, data))
-            return data; /* each rank multiplies its rows of the data by the whole weight */
+            return data; /* by rows: each rank multiplies its rows of the data by the whole weight */
         return 0;
     }
     if (f->rows && op->in[0] >= 0 && is_weight(x, op->in[0])) {
@@ -400,14 +400,14 @@ static mp_status visit(splitter *x, int index)
     mp_operand_factors f = {.columns = 0};
     mp_shard of = whole;
     if (op->op->gradient == MP_GRADIENT_VIEW && !op->op->factors) return visit_reshape(x, index);
-    for (int k = 0; k < op->n_in; k++) { /* replaces operands by the gathered or summed tensors that exist already */
+    for (int k = 0; k < op->n_in; k++) { /* reuses the tensors that were gathered or summed for earlier operators */
         if (op->in[k] >= 0 && x->lies[op->in[k]].sum) op->in[k] = x->lies[op->in[k]].sum;
         if (op->in[k] >= 0 && x->lies[op->in[k]].gathered[0]) op->in[k] = x->lies[op->in[k]].gathered[0];
     }
     const bool is_known = factors_of(x, op, &f);
     if (x->data && is_known && f.is_of_batch) own_samples(&f);
     if (turns(op) && is_from_outside(x, op->in[0]) &&
-        is_whole(x, op->in[0])) { /* the operator that reads the result decides on its placement */
+        is_whole(x, op->in[0])) { /* a permuted or cast parameter is placed later, by the operator that reads it */
         x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;
         return MP_OK;
     }

@@ -301,7 +301,8 @@ mp_status mp_operator_on_numbers(const mp_model *model, const mp_operator *op, c
     }
     mp_model_free(alone);
     if (st == MP_NOMEM)
-        return MP_FAIL(err, MP_NOMEM,
-                       "out of memory"); /* if the failure is not a lack of memory, the operator does not accept scalars */
+        return MP_FAIL(
+            err, MP_NOMEM,
+            "out of memory"); /* any other failure means that the operator does not accept scalars, so *known stays false */
     return MP_OK;
 }

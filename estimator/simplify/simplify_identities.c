@@ -127,7 +127,8 @@ static int identical_operand(const mp_rewriter *r, const mp_operator *op)
  * not copy a dimension of the input (0). */
 static bool shape_is_absolute(const mp_rewriter *r, const mp_operator *op)
 {
-    if (!strcmp(op->domain, "memplan")) return true; /* in memplan's own operator, the shape is an attribute */
+    if (!strcmp(op->domain, "memplan"))
+        return true; /* memplan's own reshape has its shape as an attribute, and copies no dimension */
     const mp_value *shape = mp_is_kind(op, "Reshape") && op->n_in == 2 ? r->model->tensors[op->in[1]].value : NULL;
     for (int64_t k = 0; shape && k < shape->n; k++)
         if (shape->is_real || shape->i[k] == 0) return false;

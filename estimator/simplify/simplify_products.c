@@ -87,7 +87,7 @@ mp_status mp_rewrite_transposition(mp_rewriter *r, int index)
         n_turned++;
     }
     if (!n_turned) return MP_OK;
-    /* all attributes of the product are kept except the changed one */
+    /* copies all attributes of the product except the two that state transposed operands, which are written again */
     MP_ENSURE(attributes = mp_alloc(op->n_attributes + 2, sizeof *attributes), r->err, MP_NOMEM,
               "no memory to rewrite operator '%s'", op->name);
     for (size_t k = 0; k < op->n_attributes; k++)

@@ -165,7 +165,8 @@ static mp_status place(writer *w)
     size_t n = 0, added = w->n;
     MP_OWNED mp_operator *placed = mp_alloc(m->n_operators, sizeof *placed);
     MP_ENSURE(placed, w->err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < w->n; k++) { /* the added operators are in the order of their products */
+    for (size_t k = 0; k < w->n; k++) { /* the operators added for a product are moved to directly after it; they are listed in
+                                           the order of their products */
         placed[n++] = m->operators[k];
         while (added < m->n_operators && w->owner[added] == (int)k) placed[n++] = m->operators[added++];
     }

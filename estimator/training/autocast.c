@@ -46,7 +46,7 @@ static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
     const mp_dtype other = to == MP_DTYPE_FLOAT ? c->low : MP_DTYPE_FLOAT;
     if (t->dtype != other) return MP_OK;
     if (c->gathers_low && to == c->low && is_parameter(c->model, from))
-        return MP_OK; /* ranks already gather this parameter in type `to` */
+        return MP_OK; /* no cast is needed, because ranks gather this parameter in type `to` */
     const bool is_shared = (c->shares_all || t->role == MP_ROLE_PARAMETER) && (size_t)from < c->n_tensors;
     int copy = is_shared ? c->copy[from] - 1 : -1;
     if (copy < 0) {

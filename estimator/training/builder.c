@@ -100,7 +100,7 @@ static const char *source_of(const mp_builder *b, const mp_operator *op)
     for (int k = 0; op && !source && k < op->n_out; k++)
         if (op->out[k] >= 0) source = b->model->tensors[op->out[k]].source;
     return source ? mp_pool_text(b->graph->pool, source, strlen(source))
-                  : NULL; /* NULL also if memory is short, because the source line is optional */
+                  : NULL; /* a lack of memory also gives NULL and no error, because the source line is optional */
 }
 
 /* Returns the element type in which the operator computes its matrix products. */

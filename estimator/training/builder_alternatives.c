@@ -14,8 +14,8 @@ static bool wants_gradient(const mp_builder *b, const mp_operator *op)
 
 static bool keeps_mask(const mp_builder *b, const mp_operator *op)
 {
-    const unsigned traits =
-        MP_TRAIT_RANDOM | MP_TRAIT_IN_PLACE; /* the operator is elementwise: its mask has one byte per output element */
+    const unsigned traits = MP_TRAIT_RANDOM | MP_TRAIT_IN_PLACE; /* a random operator that may run in place is elementwise, so
+                                                                    its mask has one byte per output element */
     return b->target->alternatives && (op->op->traits & traits) == traits && wants_gradient(b, op);
 }
 

@@ -276,8 +276,8 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
         *loss = own;
         goto cast;
     } else {
-        for (size_t k = 0; k < model->n_outputs;
-             k++) /* an output that an operator computes is preferred to an output that is a parameter */
+        for (size_t k = 0; k < model->n_outputs; k++) /* chooses the first output that depends on a parameter; outputs computed
+                                                         by an operator precede outputs that are parameters */
             if (trained[model->outputs[k]] && (output < 0 || is_result(model, model->outputs[k]) > is_result(model, output)))
                 output = model->outputs[k];
         MP_ENSURE(output >= 0, err, MP_INVALID, "no output of the model depends on a parameter, so there is nothing to train%s",

@@ -69,8 +69,8 @@ const mp_device *mp_device_of_card(const char *card)
         for (const char *at = name; (at = strstr(at, devices[k].name)); at++) {
             const bool is_digit = at[length] >= '0' && at[length] <= '9';
             const bool is_longer =
-                is_digit && !begins[at - name + length]; /* the match must end at the end of a word and number: "A4000" does not
-                                                            match a40; "H100 80GB" matches h100 */
+                is_digit && !begins[at - name + length]; /* true: a number continues after the match, so "A4000" does not match
+                                                            a40; "H100 80GB" matches h100 */
             if (!is_longer && (!found || length > strlen(found->name))) found = &devices[k];
         }
     }

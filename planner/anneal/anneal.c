@@ -265,7 +265,7 @@ static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
     return st;
 }
 
-/* Runs short rounds (REPAIR) as long as each gains enough. With quick effort it runs only one. */
+/* Runs short rounds (REPAIR) as long as each improves the best plan enough. With quick effort it runs only one round. */
 static mp_status repair(annealing *a, int *n_idle, mp_error *err)
 {
     const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;

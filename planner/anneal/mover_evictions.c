@@ -34,7 +34,7 @@ static int rerun(mp_mover *m, int node, int alternative, int before, double deep
     if (run < 0) return -1;
     m->reruns_left--;
     m->pending_ticks += ticks;
-    /* if this fails, the run stays out of the order, and mp_runs_undo releases its position */
+    /* if the inputs cannot be recomputed, the new run stays out of the order, and mp_runs_undo releases its position */
     m->has_given_up = !mp_move_rerun_inputs(m, run, deeper);
     if (m->has_given_up) return -1;
     mp_runs_turn_on(m->runs, run);
@@ -165,7 +165,8 @@ bool mp_move_restore(mp_mover *m)
         }
     }
     mp_mover_drop(m, run);
-    for (int k = 0; k < n; k++) { /* the removal of one recomputation may have removed further recomputations of this list */
+    for (int k = 0; k < n;
+         k++) { /* removing one recomputation of the list may already have removed others, so each is checked again */
         const int other = m->list[k];
         if (x->runs[other].position >= 0 && mp_runs_is_extra(x, other) && mp_runs_can_spare(x, other)) mp_mover_drop(m, other);
     }

@@ -120,7 +120,9 @@ static mp_status make_items(const mp_arena_items *g, const mp_step *steps, int *
         if (g->item[k] >= 0) start[g->item[k] + 1]++;
     for (size_t i = 0; i < x->n; i++) start[i + 1] += start[i];
     for (int k = 0; k < n_spans; k++)
-        if (g->item[k] >= 0) ordered[start[g->item[k]]++] = k; /* after this loop, start[i] is the end of item i */
+        if (g->item[k] >= 0)
+            ordered[start[g->item[k]]++] =
+                k; /* each entry advances start[i], so start[i] is finally the end of item i's entries in `ordered` */
     for (int i = 0, j = 0; i < (int)x->n; i++) {
         mp_arena_item *item = &x->items[i];
         *item = (mp_arena_item){.piece = (int)x->n_pieces};

@@ -76,7 +76,7 @@ static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capaci
     mp_pack_result result;
     *placed = false;
     MP_CHECK(open_problem(x, dust, &problem, err));
-    /* the node limit is too low: the packer visits at least one node per item */
+    /* the packer visits at least one search node per item, so it cannot succeed with a lower node limit */
     if (bounded.node_limit < (int64_t)problem.n_items) return MP_OK;
     MP_CHECK(mp_pack_solve(&problem, capacity, &bounded, &result, err));
     *placed = result.verdict == MP_PACK_PLACED;
@@ -167,7 +167,7 @@ static void sort_by(search *f, enum sorting sorting, int *order)
         case BY_SIZE:
             *o = (key){size, life, (int)k};
             break;
-        case FULLEST_BY_LIFE: /* items that are live at the fullest step come first */
+        case FULLEST_BY_LIFE: /* FULLEST_BY_LIFE, FULLEST_BY_SIZE: items that are live at the fullest step are placed first */
             *o = (key){at_fullest ? life : -1 / (size + 1), size, (int)k};
             break;
         case FULLEST_BY_SIZE:
@@ -262,8 +262,8 @@ static int64_t most_live(const search *f, int64_t low, int64_t high)
     return most;
 }
 
-/* Returns the size below which items count as dust: a power of two, or 0 if no size is suitable. If all dust were stacked on
- * top of the other items, a fraction of the free capacity would still be free. */
+/* Returns the size below which items count as dust: a power of two, or 0 if no size is suitable. The size is so small that a
+ * fraction MP_ARENA_DUST_LEAVES of the free capacity remains free if all dust is stacked on top of the other items. */
 static int64_t dust_size(const search *f, int64_t capacity)
 {
     const int64_t least = (int64_t)(MP_ARENA_DUST_LEAVES * (double)(capacity - f->problem->bound));

@@ -89,7 +89,9 @@ static int choose(mp_bound_states *t)
         bool dominated = false;
         for (int j = 0; j < n_left && j < MP_DEMAND_COMPARED && !dominated; j++)
             dominated = is_part(mp_bound_states_set(t, (int)t->keys[j]), mp_bound_states_set(t, i), t->words);
-        if (!dominated) t->keys[n_left++] = i; /* n_left <= k, so this overwrites only keys that the loop has already read */
+        if (!dominated)
+            t->keys[n_left++] = i; /* the remaining states overwrite the array of keys; as n_left <= k, only keys that the loop
+                                      has already read are overwritten */
     }
     return n_left;
 }
@@ -97,7 +99,7 @@ static int choose(mp_bound_states *t)
 void mp_bound_states_drop_dominated(mp_bound_states *t)
 {
     const int n = choose(t);
-    /* first marks the states that remain with used = -1, then moves them to the front of the arrays */
+    /* marks the states that are not dominated by used = -1, then moves these states to the front of the arrays */
     for (int k = 0; k < n; k++) t->used[t->keys[k]] = -1;
     int n_left = 0;
     for (int i = 0; i < t->n; i++) {

@@ -28,7 +28,8 @@ mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, c
     MP_CHECK(mp_bound_of(problem, budget_bytes, &own, out, err));
     if (!keep_order || out->infeasible) return MP_OK;
     own.any_order = true;
-    /* little effort is enough here: the bound for plans in any order is rarely higher than the bound for plans in list order */
+    /* little effort is enough for the bound on plans in any order, because it is rarely higher than the bound on plans in list
+     * order */
     if (own.effort > 1) own.effort = 1;
     if (options->report) own.report = &report;
     MP_CHECK(mp_bound_of(problem, budget_bytes, &own, &any, err));

@@ -201,7 +201,8 @@ static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_st
                 continue;
             if (steps) steps[(*n)++] = (mp_step){.node = v, .alternative = (int)k};
             *stage = next;
-            v = -1; /* continues with the first node, because the safe step may have made other steps safe */
+            v = -1; /* after a safe step, the loop starts again at the first node, because steps of earlier nodes may now be
+                       safe */
             break;
         }
     }

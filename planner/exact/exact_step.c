@@ -186,11 +186,11 @@ static step step_of(const mp_exact_graph *x, const mp_exact_stage *stage, const 
 {
     step p = {.x = x, .alternative = alternative, .begins = alternative->writes, .useful = next->useful};
     p.begins |= alternative->adds & ~stage->produced;
-    /* the old instance of a storage that the step produces again has ended; so has a storage that neither the step nor a later
-     * node reads */
+    /* not live during the step: the earlier instance of a storage that the step produces again, and storages that neither the
+     * step nor a later node reads */
     p.live = live & ~p.begins & (next->useful | alternative->reads | alternative->adds);
     p.over_bytes = stage->fixed_bytes + mp_exact_bytes(x, p.live) + mp_exact_bytes(x, p.begins) + alternative->workspace_bytes;
-    /* before the first step, all carried gradients are live with their carried-in values */
+    /* before the first step, all carried gradients are live, with values from the previous training step */
     if (!stage->ran) p.over_bytes += mp_exact_bytes(x, x->lasting & ~p.live);
     p.over_bytes -= x->memory_bytes;
     for (int m = 0; m < x->n_tiers; m++) {

@@ -114,7 +114,7 @@ static int64_t least_level(const struct search *x, size_t n, int j)
  * values cross. */
 static mp_status try_producer(struct search *x, int j, int s, int producer, int64_t held, mp_error *err)
 {
-    /* invariant of the bisection for k: the two values of this function's comment cross at some k in [low, n] */
+    /* bisection for k. Invariant: the bytes again(k) and the bytes of over[k] plus `held` cross at some k in [low, n] */
     size_t i, n = 0, low = 1;
     int64_t bytes;
     for (i = 0; i < x->n && x->once[i].bytes + held > x->bytes; i++) {

@@ -21,7 +21,7 @@ static void find_life(mp_floor_cut *cut, int s)
 {
     mp_certain_life life = mp_certain_life_of(cut->order, s);
     if (!cut->order->graph->storages[s].bytes || !life.n_makers || (!life.n_users && !life.stays)) return;
-    /* the additions are in a fixed order, so the first adder represents all makers */
+    /* if the additions to a sum have a fixed order, the first adder precedes all others and represents all makers */
     if (mp_adds_in_turn(cut->order, s)) life.n_makers = 1;
     cut->lives[cut->n_lives++] = (struct mp_floor_life){s, life};
 }

@@ -176,7 +176,7 @@ static void load_rows(search *s)
         for (size_t k = row->start; k < row->start + row->n; k++)
             if (m->entries[k].coefficient > 0) most += m->entries[k].coefficient;
         if (row->memory) bound += s->budget_bytes - s->limits->tighter_bytes - m->static_bytes;
-        if (most <= bound) continue; /* the row is satisfied by all values of its columns, so GLPK does not need it */
+        if (most <= bound) continue; /* a row that all values of its columns satisfy is not passed to GLPK */
         const double scale = row->memory ? unit : 1;
         const int index = glp_add_rows(s->problem, 1);
         double limit = (double)bound / scale;

@@ -36,7 +36,7 @@ static int say_nothing(void *data, const char *text)
 mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err)
 {
     jmp_buf escape;
-    /* the two successful results of glp_init_env; a larger value means that GLPK has no environment */
+    /* the two results of glp_init_env on success: the environment was created now, or it existed before */
     enum { CREATED = 0, PRESENT = 1 };
     const int code = glp_init_env();
     if (code > PRESENT) return MP_FAIL(err, MP_NOMEM, "no memory for GLPK");
@@ -170,7 +170,7 @@ static void choose_active(mp_linear *l)
     const int before = l->n_active;
     l->n_active = 0;
     memset(l->is_active, 0, (size_t)l->n_rows * sizeof *l->is_active);
-    for (int k = 0; k < before; k++) /* active rows keep their order, and newly activated rows follow them */
+    for (int k = 0; k < before; k++) /* rows that stay active keep their order; newly activated rows follow them */
         if (l->basis[l->active[k]] != GLP_BS || l->row_lower[l->active[k]] != 0) activate(l, l->active[k]);
     for (int r = 0; r < l->n_rows; r++)
         if (!l->is_active[r] && l->basis[r] != GLP_BS) activate(l, r);

@@ -199,7 +199,7 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
                 if (c->rank > x->candidates[best].rank) best = k;
             }
             const candidate chosen = x->candidates[best];
-            /* moves the chosen candidate behind the remaining candidates, because each is tried once per round */
+            /* each candidate is tried once per round: the chosen one is moved behind those that are still to be tried */
             x->candidates[best] = x->candidates[n - 1];
             x->candidates[n - 1] = chosen;
             if (x->choices.of[chosen.storage] != MP_CHOICE_KEPT) continue;

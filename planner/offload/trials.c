@@ -56,7 +56,7 @@ mp_status mp_trials_run(mp_search *search, mp_status (*choose)(mp_trials *trials
     MP_ENSURE(x.candidates = mp_alloc(graph->n_storages, sizeof *x.candidates), err, MP_NOMEM, "out of memory for a rule");
     MP_CHECK(mp_trials_judge(&x, &x.ticks, &x.over, err));
     find_candidates(&x);
-    if (!x.over) return MP_OK; /* keep-all fits, and it has already been offered */
+    if (!x.over) return MP_OK; /* if keep-all fits, a rule has nothing to do, and keep-all has already been offered */
     MP_CHECK(choose(&x, err));
     const mp_step *order = mp_choices_order(&x.choices, &n);
     MP_CHECK(mp_updates_place_within(graph, order, n, request->budget_bytes, &steps, &n, err));

@@ -22,7 +22,7 @@ mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n
 mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out, mp_error *err)
 {
     size_t at = 0;
-    int next = 0; /* index in the node list up to which all forward nodes have run */
+    int next = 0; /* all forward nodes before this index of the node list have run */
     MP_OWNED bool *has_run = mp_alloc(graph->n_nodes, sizeof *has_run);
     MP_OWNED int *alternative = mp_alloc(graph->n_nodes, sizeof *alternative);
     MP_OWNED mp_step *all = mp_alloc(n + graph->n_nodes, sizeof *all);

@@ -254,7 +254,7 @@ static mp_status recompute(schedule *x, mp_error *err)
 {
     /* the loop body appends nodes to the list, so n_list grows during the loop */
     for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]);
-    /* the heap uses the unused end of the array of ready nodes */
+    /* the heap of nodes to recompute is stored in the unused end of the array of ready nodes */
     mp_heap by_rank = {x->ready.items + x->ready.n, 0};
     for (size_t i = 0; i < x->n_list; i++) mp_heap_push(&by_rank, x->rank[x->list[i]], x->list[i]);
     while (by_rank.n) {
@@ -307,7 +307,7 @@ static mp_status run_backward(schedule *x, mp_error *err)
     while (x->ready.n) {
         const int node = mp_heap_pop(&x->ready);
         if (!x->entered[x->segment_of[node]]) MP_CHECK(enter(x, x->segment_of[node], err));
-        /* recomputes inputs of a delayed node that were evicted when backward entered an earlier segment */
+        /* when backward entered an earlier segment, inputs of a delayed node may have been evicted; they are recomputed */
         demand_reads(x, node);
         MP_CHECK(recompute(x, err));
         MP_CHECK(push(x, node, err));

@@ -124,7 +124,7 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
         p.result.height = known;
     else
         MP_CHECK(find_any(&p, err));
-    if (p.result.height < 0) { /* the search found no placement: none exists, or the search was ended early */
+    if (p.result.height < 0) { /* no placement was found: either none exists, or the search was ended early */
         *result = p.result;
         return MP_OK;
     }

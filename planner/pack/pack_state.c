@@ -335,7 +335,7 @@ void mp_pack_undo(mp_pack_state *s, size_t n_trail)
             for (int t = box->begin + 1; t < box->end; t++) s->crossing[t]++;
             for (int r = box->run; r < box->run + box->n_runs; r++)
                 for (int t = s->runs[r].begin; t < s->runs[r].end; t++) {
-                    s->n_live[t]++; /* the box becomes an unplaced box of the section again */
+                    s->n_live[t]++; /* in each section of its lifetime, the box counts as unplaced again */
                     s->total[t] += s->runs[r].size;
                 }
         }

@@ -1,5 +1,5 @@
-/* pipeline_flow.h - the tensors that are sent between the stages of a pipeline, and the ranks that hold each parameter. All
- * ranks compute the same result. */
+/* pipeline_flow.h - the tensors that are sent between the stages of a pipeline, and the ranks that hold each parameter. Every
+ * rank computes this data for all ranks, with the same result. */
 #pragma once
 
 #include "memplan/ranks/pipeline.h"

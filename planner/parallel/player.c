@@ -20,7 +20,8 @@ static double seconds_of(const mp_link *link, bool is_in, int64_t n, int64_t byt
 double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backward)
 {
     const mp_load *load = x->request->load;
-    /* times at which compute has ended, at which the last copy has ended, and at which the copy before it has ended */
+    /* clock: time at which compute has finished the blocks so far; sent: end of the most recent copy; before: end of the copy
+     * before it */
     double clock = 0, sent = 0, before = 0;
     /* the backward pass visits the blocks in reverse order, but takes the same time */
     for (int b = stage->begin; b < stage->end; b++) {

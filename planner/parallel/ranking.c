@@ -34,7 +34,7 @@ static mp_mesh_choice *next_best(mp_meshes *found, size_t n, double alike_second
     mp_mesh_choice *next = NULL, *choices = found->choices;
     for (size_t k = n; k < found->n && choices[k].verdict == MP_VERDICT_SLOWER; k++) {
         if (next && choices[k].seconds > alike_seconds) break;
-        /* an earlier choice of the list has the same mesh and is faster */
+        /* skips a choice if an earlier choice of the list has the same mesh, because that one is faster */
         if (is_listed(choices, k, &choices[k].mesh)) continue;
         if (!next || complexity(&choices[k]) < complexity(next)) next = &choices[k];
     }

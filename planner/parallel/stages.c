@@ -411,7 +411,8 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
     MP_CHECK(mp_player_new(r, pool, &x, err));
     MP_CHECK(play_cut(&s, MP_CUT_LATE, out, fits, err));
-    /* with one pipeline stage per rank, the other rules for stage boundaries cannot even out the ranks any better */
+    /* the other rules for stage boundaries are tried only if ranks have several stages; otherwise they cannot make the ranks
+     * more even */
     for (int kind = MP_CUT_LATE + 1; kind < MP_N_CUTS && r->n_chunks > 1; kind++)
         MP_CHECK(try_cut(&s, (mp_stage_cut)kind, out, fits, pool, err));
     return MP_OK;

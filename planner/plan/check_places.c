@@ -79,7 +79,8 @@ static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *
         int order = !place ? -1 : i == n_needs ? 1 : compare_keys(&key, &places[j]);
         const bool is_shifted =
             place && i < n_needs && place->storage >= 0 && place->storage == needs[i].storage && place->end == needs[i].end;
-        if (order < 0 && !is_shifted) { /* the plan contains no place for needs[i], an instance or workspace */
+        if (order < 0 && !is_shifted) { /* needs[i], an instance or workspace, has no place in the plan; that is an error if its
+                                           size is not 0 */
             int64_t bytes = needs[i].storage < 0 ? replay->alternatives[needs[i].begin]->workspace_bytes
                                                  : graph->storages[needs[i].storage].bytes;
             mp_place lacking = {.storage = needs[i].storage, .begin = needs[i].begin};

@@ -95,7 +95,7 @@ static mp_status use_next(const struct history *h, struct busy *busy, int *n, st
         if (x.until <= use.step) continue;
         busy[left++] = x;
         if (x.step == use.step || (!changes && !x.changes)) continue;
-        /* steps on one channel run one after the other, so they do not conflict */
+        /* two uses on the same channel do not conflict, because the steps of a channel run one after the other */
         if (x.channel == channel && (!changes || mp_storage_is_static(&h->graph->storages[s]))) continue;
         snprintf(why, sizeof why, ", which %s %s concurrently; the wait is at step %d",
                  x.channel == MP_CHANNEL_SECOND_STREAM ? "an update" : h->graph->channels[x.channel],
@@ -222,7 +222,8 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     for (size_t k = 0; k < r->n_instances; k++) {
         const mp_instance *x = &r->instances[k];
         if (h->graph->storages[x->storage].tier != tier) continue;
-        /* in this step the memory still counts for the input from which the output takes it over */
+        /* an instance that takes over an input's memory counts from its second step on; in its first step the memory still
+         * counts for the input */
         begins[x->takes_over < 0 ? x->begin : x->begin + 1] += h->graph->storages[x->storage].bytes;
         ends[x->end] += h->graph->storages[x->storage].bytes;
     }

@@ -48,7 +48,8 @@ static bool may_be_checkpoint(const mp_storage *storage)
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
                               mp_error *err)
 {
-    struct seen { /* facts about a storage, from the steps visited so far */
+    struct seen { /* per storage, from the steps visited so far: the number of its forward productions, and whether backward
+                     reads the first of them */
         int productions, first;
         bool kept;
     } *seen = mp_alloc(graph->n_storages, sizeof *seen);

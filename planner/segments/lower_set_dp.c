@@ -81,7 +81,7 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
             const int from = pair->from;
             const int64_t free_bytes = budget_bytes - pair->cost_bytes;
             if (free_bytes < 0) break;
-            /* every sequence that leads to set `from` keeps too many bytes for this transition */
+            /* skips a transition for which every sequence that leads to its first set (`from`) keeps too many bytes */
             if (t->fewest[from] > free_bytes) continue;
             const int64_t most = free_bytes < t->most[k] - pair->kept_bytes ? free_bytes : t->most[k] - pair->kept_bytes;
             const int64_t rest = t->rest[k] + (charge_last || k + 1 < sets->n ? pair->ticks / t->unit : 0);
@@ -146,7 +146,8 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t fre
     const size_t first = t->start[pair->from];
     const int64_t limit = t->limit - t->rest[set] - overhead;
     size_t end = t->start[pair->from + 1];
-    if (t->least) { /* overheads ascend, so the states within the limit are at the begin of the range */
+    if (t->least) { /* the states of a set are sorted by ascending overhead, so binary search finds the last state within the
+                       limit */
         for (size_t low = first; low < end;) {
             const size_t middle = low + (end - low) / 2;
             if (t->states[middle].overhead <= limit)
@@ -157,7 +158,8 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t fre
     }
     for (size_t i = end; i > first; i--) {
         const state *from = &t->states[i - 1];
-        if (from->kept_bytes > free_bytes) break; /* kept bytes descend, so the states that fit are at the end of the range */
+        if (from->kept_bytes > free_bytes)
+            break; /* within a set, kept bytes descend, so all earlier states do not fit either */
         const int64_t sum = from->overhead + overhead, kept_bytes = from->kept_bytes + pair->kept_bytes;
         const int k = (int)(sum >> t->shift);
         state *best = &t->levels[k];

@@ -275,7 +275,8 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
     thinning t = {.best = best, .stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1};
     MP_CHECK(add(&b, err)); /* the empty set */
     for (int v = 0; v < b.n_vertices; v++) mp_bits_add(b.fresh, v);
-    MP_CHECK(add(&b, err)); /* V; it is equal to some L^v only if the graph has a single sink */
+    MP_CHECK(
+        add(&b, err)); /* adds V, the set of all vertices, which is one of the sets L^v only if the graph has a single sink */
     MP_CHECK(add_ancestors(&b, &t, bits, order, err));
     for (int v = 0; v < b.n_vertices; v++) order[v] = v;
     MP_CHECK(add_prefixes(&b, &t, bits, order, limit, err));

@@ -116,7 +116,8 @@ mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *step
         if (ran[steps[t].node] && !second[steps[t].node]) second[steps[t].node] = t;
         ran[steps[t].node] = true;
     }
-    for (int k = 0; k < modules->n_calls; k++) { /* calls are sorted so that an outer call precedes the calls inside it */
+    for (int k = 0; k < modules->n_calls; k++) { /* an outer call precedes the calls inside it, so it is known here whether an
+                                                    outer module of the call is chosen */
         const mp_module_call *call = &modules->calls[k];
         bool is_inside = modules->modules[call->module].is_split;
         for (int m = modules->modules[call->module].parent; m >= 0; m = modules->modules[m].parent) is_inside |= chosen[m];

@@ -144,7 +144,7 @@ static mp_status sweep(segments *x, mp_error *err)
     MP_ENSURE(ticks && needed_bytes, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_dag_build(x->boundaries->graph, &dag, err));
     mp_lower_set_weights(x->boundaries->graph, dag, ticks, needed_bytes);
-    /* first with the paper's model of memory, then with the model that counts only values that backward reads */
+    /* model 0 is the paper's model of memory; model 1 counts only the values that backward reads */
     for (int model = 0; model < 2; model++) {
         const mp_lower_set_graph graph = {dag, dag->bytes, ticks, model ? needed_bytes : NULL};
         mp_lower_sets *sets = NULL;
@@ -190,7 +190,7 @@ static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_erro
     for (int failures = 0, kind = 0; failures < KINDS * n && moves > 0 && !mp_search_stopped(x->search); failures++) {
         const size_t n_before = x->n_verdicts;
         at = (at + stride) % n;
-        /* all candidates were tried for this kind of change, so the next kind follows */
+        /* the next kind of change follows when the present kind was tried at all candidate positions without success */
         if (failures % n == n - 1) kind = (kind + 1) % KINDS;
         const int to = kind == 1 ? at + 1 : at - 1;
         memcpy(x->ends, x->verdicts[best].ends, (size_t)x->boundaries->n * sizeof *x->ends);
@@ -211,7 +211,7 @@ static mp_status find_list(segments *x, mp_error *err)
     const int64_t budget_bytes = mp_search_request(x->search)->budget_bytes;
     int which;
     memset(x->ends, 0, (size_t)x->boundaries->n * sizeof *x->ends);
-    MP_CHECK(judge(x, &which, err)); /* a single segment without ends, which is the same as keep-all */
+    MP_CHECK(judge(x, &which, err)); /* judges the list without checkpoints: the whole network is one segment, as in keep-all */
     const int64_t whole = x->verdicts[0].peak_bytes;
     MP_CHECK(sweep(x, err));
     const int64_t moves = (mp_search_moves(x->search) - (int64_t)x->n_verdicts) / (MP_SEGMENTS_LADDER + 2);

@@ -181,7 +181,8 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         keep(&found, &later);
         if (!later.plan) {
             mp_answer_free(&later);
-            r.again *= 2; /* doubles the time of the next round: the last round was too short, or its budget was too low */
+            r.again *=
+                2; /* without a plan, the last round was too short or its budget too low; the next round gets twice the time */
             n_in_vain = 0;
             if (!last || fits || r.is_ended || request->time_limit <= 0) break;
             if (!ask_again(&r, NULL, last, next_budget(last, budget, 1))) break;
@@ -199,7 +200,8 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         else if (!fits || later.plan->ticks < fits->ticks)
             replace(&fits, &later.plan);
         mp_answer_free(&later);
-        /* the first plan fits with its arena at once, so the time reserved for arenas is available for another round */
+        /* true: the first plan fits with its arena although its search was stopped; another round can use the time that was
+         * reserved for arenas */
         const bool has_left = round == 0 && fits && found.stopped;
         if (round == 0 && fits && !has_left) break;
         if (!has_left && fits && (next <= fits->peak_bytes || is_near(fits, least_ticks, next))) break;

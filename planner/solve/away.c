@@ -57,7 +57,7 @@ static link link_of(const mp_graph *graph, int tier, int64_t *comes)
             for (size_t i = 0; i < a->n_reads; i++) comes[a->reads[i]] += made;
             if (made > most) most = made;
         }
-        /* the alternatives of a node may copy back different outputs, so their bytes are added */
+        /* the alternatives of a node may copy back different outputs, so each counts with the most bytes of any of them */
         found.bytes += (double)most * (double)node->n_alternatives;
     }
     for (size_t s = 0; s < graph->n_storages; s++) {
@@ -137,7 +137,7 @@ static mp_status begin(proof *x, mp_error *err)
     int64_t *comes = mp_pool_alloc(x->pool, x->graph->n_storages, sizeof *comes);
     MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (int m = 1; m < (int)x->graph->n_tiers; m++) x->links[m] = link_of(x->graph, m, comes);
-    for (size_t v = 0; v < n; v++) { /* a node on another channel takes no time on the compute channel */
+    for (size_t v = 0; v < n; v++) { /* a node that can run on a channel other than compute counts with 0 ticks of compute */
         const mp_node *node = &x->graph->nodes[x->plain.nodes[v]];
         for (size_t f = 0; f < node->n_alternatives; f++)
             x->is_beside[v] |= !node->alternatives[f].returns && node->alternatives[f].channel > MP_CHANNEL_SECOND_STREAM;

@@ -128,7 +128,8 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
     if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
     if (cuts_the_list(solver) && solver->run != mp_run_chain) {
         const size_t most = mp_search_is_infeasible(search) ? MP_AUTO_CUT_NODES : MP_LARGE_GRAPH_NODES;
-        if (request->graph->n_nodes > most) return false; /* on large graphs the searcher `priced` finds segments faster */
+        if (request->graph->n_nodes > most)
+            return false; /* on large graphs these searchers do not run, because the searcher `priced` finds segments faster */
     }
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
 }

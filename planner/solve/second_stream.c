@@ -154,7 +154,7 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         after = NULL;
         MP_CHECK(mp_plan_with_steps(graph, before, x.steps, &after, err));
         if (mp_plan_need(after) <= limit) break;
-        /* lowers the limit by the bytes over the budget; the factor doubles in each further round of the loop */
+        /* lowers the limit on live bytes by the bytes over the budget in round 0, by twice these bytes in round 1, and so on */
         x.limit_bytes -= (mp_plan_need(after) - limit) << round;
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {

@@ -99,7 +99,8 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
     const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
     if (st == MP_NOMEM && err) *err = ours;
-    /* the neighbouring batch's plan does not suit the graph of this batch, so the search starts without a plan */
+    /* if the neighbouring batch's plan is not valid for this batch's graph, *out is NULL and the search starts without a plan
+     */
     return st == MP_NOMEM ? st : MP_OK;
 }
 
@@ -272,7 +273,7 @@ static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high,
         else if (!guessing && up == (stride > 0))
             stride *= MP_FIT_STRIDE;
         else if (!guessing)
-            bisecting = true; /* the largest batch that fits is within the last stride, so bisection follows */
+            bisecting = true; /* the last two batches enclose the largest batch that fits, so bisection between them follows */
         guessing = guessing && blind;
         if (up) low = at;
         if (!up) high = at;

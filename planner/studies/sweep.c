@@ -105,7 +105,7 @@ static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t bud
                           .effort = x->request->effort,
                           .start = start,
                           .refine = start,
-                          /* only the searcher `exact` proves a bound in its own search */
+                          /* a bound is requested only from the searcher `exact`, which proves one by its search */
                           .wants_bound = bound && solver->run == mp_run_exact,
                           .keep_order = x->request->keep_order,
                           .progress = on_progress,
@@ -370,7 +370,7 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
     if (!found.stopped) {
         mp_error ours = {0};
         const mp_status status = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);
-        /* a graph without backward nodes cannot be measured with checkpoints, which is no error */
+        /* MP_NOT_APPLICABLE is no error: a graph without backward nodes has no plans with checkpoints */
         if (status != MP_OK && status != MP_NOT_APPLICABLE) {
             if (err && err->code == MP_OK) *err = ours;
             return status;

@@ -96,7 +96,7 @@ mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points
     MP_OWNED bool *ends = mp_alloc((size_t)boundaries->n, sizeof *ends);
     MP_OWNED mp_spread_point *found = mp_alloc(most + 1, sizeof *found);
     spread x = {.boundaries = boundaries, .ends = ends, .points = found};
-    const int last = x.boundaries->n - 1; /* the largest possible number of segment ends */
+    const int last = x.boundaries->n - 1; /* the largest number of segment ends in a list: every position but the last */
     MP_ENSURE(ends && found, err, MP_NOMEM, "out of memory for %zu lists of checkpoints", most);
     MP_CHECK(judge(&x, err));
     for (int count = 0; count < last && x.n < most;) {

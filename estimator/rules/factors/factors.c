@@ -47,9 +47,8 @@ static void align(const mp_model *model, const mp_operator *op, mp_operand_facto
 bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const bool is_alone =
-        op->op->traits &
-        (MP_TRAIT_EXPANDS |
-         MP_TRAIT_CASTS); /* the operator reads only the shape or type of the second operand, so this operand is not split */
+        op->op->traits & (MP_TRAIT_EXPANDS | MP_TRAIT_CASTS); /* true: only operand 0 is split, because the operator reads no
+                                                                 elements of operand 1, only its shape or type */
     *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS) return false;
     number_results(model, op, f);
@@ -198,8 +197,8 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_f
     if (op->n_in > MP_OP_INPUTS || op->n_out > MP_FACTOR_OUTPUTS) return false;
     const bool joins = f->joins = !strcmp(op->kind, "Concat");
     f->cuts = !joins;
-    for (int k = 0; k < (joins ? op->n_in : 1);
-         k++) { /* a dimension of size 1 gets the factor too; this prevents a split by the factor */
+    for (int k = 0; k < (joins ? op->n_in : 1); k++) { /* unlike number_results, this gives a factor to dimensions of size 1 as
+                                                          well; a size of 1 then prevents a split by this factor */
         const mp_tensor *x = mp_operator_in(model, op, k);
         for (int d = 0; d < x->rank; d++) f->in[k][d] = d + 1;
     }

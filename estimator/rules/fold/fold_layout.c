@@ -76,7 +76,8 @@ bool mp_fold_concat(const mp_fold *f)
     if (axis < 0) axis += out->rank;
     int64_t outer = mp_product(out->dims, 0, (int)axis), row = mp_product(out->dims, (int)axis, out->rank), start = 0;
     if (!f->y->n)
-        outer = 0; /* a tensor without elements is skipped, because the product `outer` of its other dimensions has no bound */
+        outer = 0; /* for a result without elements the loops below are skipped, because `outer`, the product of some of its
+                      dimensions, may be huge */
     for (int k = 0; k < f->c->op->n_in; k++) {
         const mp_tensor *in = mp_infer_in(f->c, k);
         const mp_value *x = mp_fold_in(f->c, k);

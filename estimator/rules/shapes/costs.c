@@ -51,7 +51,8 @@ int mp_extras_max_pool(const mp_model *model, const mp_operator *op, mp_rules ru
 {
     mp_dtype dtype = MP_DTYPE_INT32;
     size_t n;
-    const int64_t *kernel = mp_operator_ints(op, "kernel_shape", &n); /* kernel_shape NULL: the window is the whole input */
+    const int64_t *kernel =
+        mp_operator_ints(op, "kernel_shape", &n); /* NULL for global pooling, whose window is the whole input */
     if (rules == MP_RULES_PYTORCH)
         dtype = MP_DTYPE_INT64;
     else if (kernel && mp_product(kernel, 0, (int)n) <= 256)

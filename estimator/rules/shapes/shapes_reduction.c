@@ -96,7 +96,8 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
     int64_t dims[MP_RANK_MAX];
     MP_CHECK(mp_rule_input(c, 0, 1, MP_RANK_MAX, &x));
     MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), x->rank, &axis));
-    for (int k = c->op->n_in - 1; k >= 1; k--) { /* checks the shapes of input 2 (the bias) and of input 1 (the scale) */
+    for (int k = c->op->n_in - 1; k >= 1;
+         k--) { /* the shapes of the bias (input 2, optional) and of the scale (input 1) must broadcast to the shape of X */
         char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
         if (k > 1 && !mp_infer_in(c, k)) continue;
         MP_CHECK(mp_rule_input(c, k, 0, x->rank, &t));

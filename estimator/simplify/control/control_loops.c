@@ -43,7 +43,8 @@ static mp_status start(mp_inference *w, int index, int n_carried, unrolling *u)
     const mp_operator *op = &w->model->operators[index];
     const mp_region *r = &w->model->regions[op->regions[0]];
     const int first =
-        op->control == MP_CONTROL_LOOP; /* the first result of the body of a Loop is the condition for the next iteration */
+        op->control ==
+        MP_CONTROL_LOOP; /* 1 for a Loop, whose body first returns the condition for the next iteration; 0 for a Scan */
     *u =
         (unrolling){.op = *op, .region = op->regions[0], .n_carried = n_carried, .n_stacked = r->n_results - n_carried - first};
     MP_ENSURE(u->n_stacked >= 0 && op->n_out <= n_carried + u->n_stacked, w->err, MP_PARSE,

@@ -114,7 +114,7 @@ static double erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int 
     return erf && is_power(r, pattern, erf->in[0], x, 1, &c) && mp_near(c, 0.70710678);
 }
 
-/* True for sqrt(2 / pi) * (x + 0.044715 x^3), written as shown, or as x times a sum. */
+/* True if the tensor is sqrt(2 / pi) * (x + 0.044715 x^3), written in this form or as a product of x and a sum. */
 static bool is_tanh_argument(const mp_rewriter *r, mp_pattern *pattern, int tensor, int x)
 {
     const double scale = 0.79788456, cubic = 0.044715;
@@ -214,7 +214,8 @@ static int newer_gate(const mp_rewriter *r, int root, int x)
 static bool is_exported_erf(const mp_rewriter *r, int root, int x)
 {
     return scaled_gate(r, root, x) >= 0 ||
-           newer_gate(r, root, x) >= 0; /* every exporter writes the erf gate in the same form */
+           newer_gate(r, root, x) >=
+               0; /* the gate itself needs no check, because every exporter writes the gate with erf in the same form */
 }
 
 static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
@@ -317,7 +318,9 @@ mp_status mp_rewrite_activation(mp_rewriter *r, int root)
 
 mp_status mp_rewrite_softplus(mp_rewriter *r, int root)
 {
-    enum { LEAST = 17 }; /* above this value, x + log(1 + exp(-x)) equals x in single precision */
+    enum {
+        LEAST = 17
+    }; /* least threshold that is accepted: for larger x, softplus x + log(1 + exp(-x)) equals x in single precision */
     const mp_operator *where = &r->model->operators[root];
     mp_pattern pattern = {.ops = {root}, .n = 1};
     double threshold;

@@ -94,7 +94,8 @@ static void take_in_operand(const mp_rewriter *r, mp_pattern *pattern, mp_attent
     int64_t *order = f->perm[k];
     if (!op || r->n_readers[*tensor] != 1) return;
     order_of(r, op, order);
-    if (k == 1 && f->k_is_turned) { /* attention reads the stored order [.., depth, columns] as [.., columns, depth] */
+    if (k == 1 && f->k_is_turned) { /* K is stored as [.., depth, columns]: the last two entries are swapped, because the
+                                       permutation must give [.., columns, depth] */
         const int64_t depth = order[last - 1];
         order[last - 1] = order[last];
         order[last] = depth;
@@ -215,7 +216,8 @@ static mp_mask mask_of(const mp_rewriter *r, int tensor)
     return mp_rewriter_tensor(r, tensor)->mask;
 }
 
-/* True if a Where hides exactly the columns after the row. Only for masks without values, by their mp_mask. */
+/* True if the mask of a Where hides, in row i of the scores, exactly the columns j > i. Only for masks without known values, by
+ * their mp_mask. */
 static bool chooses_past(const mp_rewriter *r, const mp_attention_found *f)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, f->positions), *q = mp_rewriter_tensor(r, f->q),
@@ -226,7 +228,7 @@ static bool chooses_past(const mp_rewriter *r, const mp_attention_found *f)
     return mask_of(r, f->positions) == (f->keeps ? MP_MASK_PAST : MP_MASK_FUTURE);
 }
 
-/* True if the mask hides exactly the columns after the row, in every sample. */
+/* True if the mask hides, in row i of the scores, exactly the columns j > i, and does so in every sample. */
 static bool hides_what_follows(const mp_rewriter *r, const mp_attention_found *f, int mask, bool is_choice)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, mask), *q = mp_rewriter_tensor(r, f->q), *v = mp_rewriter_tensor(r, f->v);

@@ -247,7 +247,8 @@ static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
     for (int k = 1; k < op->n_out; k++)
         if (op->out[k] >= 0) return false;
     mp_pattern pattern = {.ops = {root}, .n = 1};
-    op->n_out = 1; /* memplan's operator has a single output, so it cannot output statistics */
+    op->n_out =
+        1; /* only a normalization whose statistics nothing reads gets here; memplan's operator has no outputs for them */
     return bias == 0 && fuse(r, &pattern, root, &core, &core.x, 1, st);
 }
 
@@ -276,9 +277,8 @@ static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
     for (int d = 1; d < t->rank; d++)
         if (t->dims[d] != 1) return -1;
     if (!op)
-        return t->role == MP_ROLE_PARAMETER
-                   ? tensor
-                   : -1; /* several operators may read this parameter, because exporters merge equal parameters */
+        return t->role == MP_ROLE_PARAMETER ? tensor : -1; /* a parameter is accepted even if other operators read it too,
+                                                              because exporters merge equal parameters */
     return mp_is_kind(op, "Unsqueeze") && mp_operator_in(r->model, op, 0)->rank == 1 ? op->in[0] : -1;
 }
 

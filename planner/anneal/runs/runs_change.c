@@ -45,7 +45,8 @@ static void turn_on(mp_runs *x, int run)
     for (size_t k = 0; k < alternative->n_writes; k++)
         if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
             mp_lifetime_add_producer(x, alternative->writes[k], run);
-    /* is_on is set before the next call, so that the run's in-place pairs are examined once and not once per storage */
+    /* while is_on is false, the calls above skip in-place pairs; mp_lifetime_pair then examines the run's pairs once, and not
+     * once per storage */
     x->runs[run].is_on = true;
     mp_lifetime_pair(x, run);
     if (!x->runs[run].is_wait) mp_run_list_insert(x, of_node, run);

@@ -98,7 +98,8 @@ static void find_chains(mp_bound_chain *c)
             c->next[i] = -1;
             continue;
         }
-        int longer = -1; /* the end point of the interval whose bound was computed last, which is the shortest so far */
+        int longer = -1; /* the point at which the interval ends whose bound was computed last; -1: none. It is the shortest
+                            interval so far */
         c->rest[i] = c->single[i] = ticks_to_end(c, i);
         c->next[i] = -1;
         int64_t most = c->single[i];

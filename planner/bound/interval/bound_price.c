@@ -108,7 +108,7 @@ static struct line read_line(mp_bound_interval *x, bool all_live, struct mp_boun
         for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
             const int v = x->producers[k];
             if (x->runs[v] || (x->producer_arc[k] >= 0 && !x->cut->capacity[x->producer_arc[k]])) continue;
-            x->runs[v] = true; /* a node runs once, even if several of its outputs are needed */
+            x->runs[v] = true; /* the ticks of a node count once, even if several of its outputs are needed */
             n = add_reads(x, v, labels, n);
             line.ticks += x->ticks[v];
             line.scaled += mp_bound_interval_scale(x, x->ticks[v]);
@@ -187,7 +187,8 @@ mp_bound_value mp_bound_interval_solve(mp_bound_interval *x)
         return value;
     }
     set_capacities(x, 1, 0);
-    value.infeasible = run_cut(x) > free_bytes; /* even the labelling with the fewest live bytes exceeds the free memory */
+    value.infeasible =
+        run_cut(x) > free_bytes; /* infeasible: even the labelling with the fewest live bytes exceeds the free memory */
     if (value.infeasible) return value;
     lines[FITS] = read_line(x, false, &x->labels[FITS]);
     if (lines[FITS].bytes <= free_bytes) best = close_in(x, lines, free_bytes, best, &value.multiplier);

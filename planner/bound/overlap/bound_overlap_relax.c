@@ -379,7 +379,7 @@ mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solve
     const mp_status st = mp_linear_solve(&r->linear, most_work, err);
     r->o->x->work.n_pivots += r->linear.work;
     *solved = st == MP_OK && r->linear.solved;
-    /* the dual values prove the programme's value even if the solver stopped early or found no solution */
+    /* the multipliers are read even if the solver stopped early or found no solution, because any dual values prove a bound */
     if (st == MP_OK && r->linear.value > 0) read_multipliers(r);
     return st;
 }

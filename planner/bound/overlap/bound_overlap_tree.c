@@ -48,7 +48,9 @@ static void settle(tree *t, int place, unsigned char decision)
 {
     const int column = column_of(t, place);
     t->o.decision[place] = decision;
-    if (column < 0) return; /* the programme does not contain this storage, so the decision affects only the free memory */
+    if (column < 0)
+        return; /* if the linear programme has no column for this storage at this boundary, the decision only changes the free
+                   memory */
     mp_linear_limit(mp_bound_relax_linear(t->relax), column, decision == MP_BOUND_LIVE ? 1 : 0,
                     decision == MP_BOUND_NOT_LIVE ? 0 : INFINITY);
 }
@@ -235,7 +237,8 @@ static mp_status grow(tree *t, mp_error *err)
         if (visits == MP_BOUND_TREE_ALL_VISITS) MP_CHECK(drop_idle(t, err));
         MP_CHECK(visit(t, leaf, &place, err));
         const int64_t value = t->leaves[leaf].value;
-        /* this leaf has the smallest bound of all leaves and cannot be branched on, so the bound of the tree cannot rise */
+        /* the search ends at a leaf without a storage to branch on: it has the smallest bound of all leaves, so the bound of
+         * the tree cannot rise */
         if (place < 0 && value == before) break;
         if (place < 0) continue;
         t->leaves[leaf].open = false;

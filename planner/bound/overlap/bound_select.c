@@ -144,7 +144,9 @@ static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *no
             *value = found;
             memcpy(worth, o.earned, (size_t)n * sizeof *worth);
         }
-        if (!solved) break; /* the programme was not solved, and with more intervals it would be harder to solve */
+        if (!solved)
+            break; /* if the solver reached its work limit, ends the loop, because later programmes have more intervals and need
+                      more work */
     }
     return st;
 }
@@ -201,7 +203,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
     for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
-        /* the linear programme with more intervals would exceed the allowed number of rows */
+        /* ends the refinement if a linear programme with more boundaries would exceed the allowed number of rows */
         if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break;
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
     }
