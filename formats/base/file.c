@@ -91,7 +91,7 @@ static mp_status write_all(int fd, const mp_file_part *parts, size_t n_parts, mp
     return MP_OK;
 }
 
-/* Writes to a device or pipe directly. It has no contents to protect, and a file must not replace it. */
+/* Writes to a device or pipe directly. A device or pipe has no contents to protect, and must not be replaced by a file. */
 static mp_status write_through(const char *path, const mp_file_part *parts, size_t n, mp_error *err)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -257,8 +257,7 @@ mp_status mp_file_try(const char *path, mp_error *err)
     MP_OWNED char *name = NULL;
     if (!strcmp(path, "-")) return MP_OK;
     MP_CHECK(examine(path, &info, &exists, err));
-    if (exists &&
-        !S_ISREG(info.st_mode)) { /* a device or a pipe is not opened for the check, because opening could have side effects */
+    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe is not opened here, because opening could have side effects */
         if (access(path, W_OK) != 0) return system_failure(err, "the file cannot be written");
         return MP_OK;
     }

@@ -11,6 +11,6 @@ typedef struct mp_nearest {
 
 mp_nearest mp_nearest_to(const char *word);
 void mp_nearest_offer(mp_nearest *n, const char *name);
-/* Returns the mp_nearest name, or NULL if its distance is too large. The distance may be at most a third of the word's length;
- * for words over 3 letters it may be 2 in any case. */
+/* Returns the name with the smallest distance, or NULL if this distance is too large. The distance may be at most a third of
+ * the word's length; for words over 3 letters it may be 2 in any case. */
 const char *mp_nearest_found(const mp_nearest *n);

@@ -30,8 +30,9 @@ enum { NUMBER_MAX = 48, COLOR_MAX = 16 };
 #define PIXELS_LIMIT 100e6  /* maximum number of pixels of a PNG in total */
 #define PNG_DPI 192.0
 #define RAISED 0.2 /* fraction of the font size by which Graphviz moves a text upwards if it draws with pango */
-#define CORNER 0.5 /* half of the minimum size of a node; Graphviz rounds sizes in the same way */
-#define INCH 72.0  /* points per inch */
+/* distance of the two corner nodes from the corners, in points: half of the smallest size that Graphviz gives a node */
+#define CORNER 0.5
+#define INCH 72.0 /* points per inch */
 
 typedef struct node_box {
     double x, y, width, height; /* x and y: coordinates of the centre of the box, in points */
@@ -90,7 +91,7 @@ void mp_canvas_free(mp_canvas *canvas)
 static const char *number_text(double value, double scale, int digits, char *text)
 {
     long long power = 1, units;
-    /* written as a negation, so that a NaN is also replaced by -POINT_LIMIT */
+    /* the comparison is negated, so that a NaN is also replaced by -POINT_LIMIT */
     if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT;
     if (value > POINT_LIMIT) value = POINT_LIMIT;
     for (int k = 0; k < digits; k++) power *= 10;

@@ -93,7 +93,7 @@ double mp_canvas_text_width(const char *text, double size, bool bold);
 
 enum { MP_CANVAS_LINE = 256 };
 /* Returns a text that fits into `width` and MP_CANVAS_LINE bytes: `text` itself, or `text` with its middle removed
- * ("layer1...conv1/Conv"), because names differ at both ends. The result is valid as long as one of mp_text. */
+ * ("layer1...conv1/Conv"), because names differ at both ends. The result is valid as long as a result of mp_text (text.h). */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width);
 
 /* Returns the largest font size from `size` down to `least` at which a text fits into `width`. If no size suffices, returns

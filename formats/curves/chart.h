@@ -95,8 +95,8 @@ typedef struct mp_frame {
 /* Return the x coordinate at which a step, or a column, begins. */
 double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step);
 double mp_column_left(const mp_timeline_columns *columns, const mp_frame *frame, size_t column);
-/* Returns a node's title: its name, operator type and phase, as in "/conv1/Conv (Conv, forward)". Type and phase are omitted
- * if the name contains them. The result is valid as long as one of mp_text. */
+/* Returns a node's title: its name, operator type and phase, as in "/conv1/Conv (Conv, forward)". Type and phase are omitted if
+ * the name contains them. The result is valid as long as a result of mp_text (text.h). */
 const char *mp_node_title(const mp_graph *graph, int node);
 /* Draws the step numbers below the lower edge of a panel, frame->low. */
 void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
@@ -113,7 +113,7 @@ typedef struct mp_lanes {
 mp_status mp_lanes_find(const mp_timeline_columns *columns, mp_lanes *out, mp_error *err);
 void mp_lanes_clear(mp_lanes *lanes);
 /* Returns the names of the storages that a step copies, such as "a, b". If the step copies nothing, returns the name of its
- * node. The result is valid as long as one of mp_text. */
+ * node. The result is valid as long as a result of mp_text (text.h). */
 const char *mp_lane_name(const mp_timeline_columns *columns, size_t step);
 /* mp_lanes_draw draws the lanes downwards from frame->high; mp_lanes_height returns their height. An issued step is a bar
  * from its issue to the step that waits for it. */

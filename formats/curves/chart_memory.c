@@ -88,7 +88,7 @@ static mp_status draw_keep_all(const mp_timeline_chart *p, mp_error *err)
     for (size_t k = 0; k < parts; k++) {
         const double from = (double)k / (double)parts, to = (double)(k + 1) / (double)parts;
         const double y = height_of(p, mp_keep_all_between(c, p->tier, from, to));
-        if (n && fabs(xy[n - 1] - y) < 0.05) { /* while the upper edge keeps its height, no new point is necessary */
+        if (n && fabs(xy[n - 1] - y) < 0.05) { /* while the curve of keep-all keeps its height, it needs no new point */
             xy[n - 2] = share_x(p, to);
             continue;
         }

@@ -313,7 +313,7 @@ typedef struct end_label {
     char names[64], text[160];
 } end_label;
 
-/* If a label for the same point exists, adds the curve to it. Otherwise returns false. */
+/* If a label for this point exists already, adds the name of the curve's searcher to the label. Otherwise returns false. */
 static bool join_label(end_label *labels, size_t n, const mp_sweep_point *point, const char *solver)
 {
     for (size_t k = 0; k < n; k++) {

@@ -147,14 +147,15 @@ typedef struct state {
     struct level {            /* a level of nesting: a group in braces that is not closed yet */
         int64_t names_before; /* n_names when the group began */
         bool edge_into;       /* true if an edge leads to the group */
-        int64_t left;         /* number of nodes at the source of this edge */
+        int64_t left;         /* number of nodes at the source of the edge that leads to the group */
         bool hidden;          /* true if the group refers to a subgraph by name, so that its number of nodes is unknown */
         int chain;            /* number of edges so far in the DOT statement that contains the group */
     } levels[MP_DOT_DEPTH_MAX + 1];
-    int64_t left;      /* number of nodes in the last item; an item is a node or a group */
-    bool edge;         /* true if the last item is the source of an edge */
-    int64_t edge_left; /* number of nodes at the source of the last edge; it also applies to the other nodes of a list that
-                          follows */
+    int64_t left; /* number of nodes in the last item; an item is a node or a group */
+    bool edge;    /* true if the last item is the source of an edge */
+    /* number of nodes at the source of the last edge. If the target of the edge is a list of nodes, the number applies to each
+     * of them */
+    int64_t edge_left;
     bool in_edge;
     int chain;
     size_t n_attributes;

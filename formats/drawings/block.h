@@ -66,11 +66,11 @@ void mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const 
 /* Returns the smallest width at which a heading need not be shortened. */
 double mp_heading_width(const char *title, const char *subtitle);
 
-/* Returns "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less". If the plan saves no memory, returns only the
- * title. The result is valid as long as one of mp_text. */
+/* Returns "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less". If the plan saves no memory, returns only the title.
+ * The result is valid as long as a result of mp_text (text.h). */
 const char *mp_saving_title(const char *title, const mp_plan *plan);
-/* Returns "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time"; "" if there is no plan. The result is valid as long as
- * one of mp_text. */
+/* Returns "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time"; "" if there is no plan. The result is valid as long as a
+ * result of mp_text (text.h). */
 const char *mp_plan_subtitle(const mp_plan *plan);
 
 /* ---- blocks as a DOT graph, for Graphviz and other programs ---- */

@@ -142,8 +142,9 @@ static mp_status panel_start(const drawing *d, panel *p)
     p->present[FORWARD] = true;
     MP_CHECK(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);
-    for (size_t k = 0; k < d->blocks->n; k++) { /* tensors whose first result backward does not use count as forward-only:
-                                                   recomputed tensors, or in a panel without backward all kept tensors */
+    /* a tensor whose first result backward does not use counts as forward-only: a recomputed tensor, or any kept tensor if the
+     * panel has no backward */
+    for (size_t k = 0; k < d->blocks->n; k++) {
         int64_t *bytes = p->facts.of[k].bytes;
         mp_fate from = p->present[BACKWARD] ? MP_FATE_RECOMPUTED : MP_FATE_KEPT;
         bytes[MP_FATE_FORWARD_ONLY] += bytes[from];

@@ -9,7 +9,7 @@ enum { RUNS_MAX = 1 << 16 }; /* plans may run every node this often before a sum
 
 static mp_status read_leg(const mp_json_record *row, const json_t *object, mp_collective_leg *leg, int64_t *total)
 {
-    mp_json_record at = *row; /* keeps the position of the node's row for messages */
+    mp_json_record at = *row; /* keeps the position of the node's row, so that error messages name the node */
     const char *kind = NULL, *dim = NULL;
     int64_t product;
     at.object = object;

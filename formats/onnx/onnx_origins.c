@@ -216,7 +216,8 @@ static bool is_of_folded_operand(const mp_model *model, int tensor, const char *
 bool mp_onnx_has_folded_filter(const mp_model *model, const mp_operator *op, bool *is_norm)
 {
     enum { FILTER = 1, BIAS = 2, LEAST_RANK = 3 };
-    const bool is_product = !strcmp(op->kind, "Gemm"); /* it reads a weight as the program stores it, unless it is computed */
+    /* a Gemm reads a weight under its own name, unless the exporter has computed the weight */
+    const bool is_product = !strcmp(op->kind, "Gemm");
     const char *kind = is_product ? "Gemm" : "Conv";
     *is_norm = false;
     if (strncmp(op->kind, kind, 4) || op->n_in <= FILTER || !is_of_folded_operand(model, op->in[FILTER], kind)) return false;

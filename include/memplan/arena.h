@@ -28,16 +28,17 @@ typedef struct mp_arena_options {
                                0: no longer search runs */
     const int64_t *tier_bytes; /* per tier: limit of static bytes plus arena, in bytes. The entry of the device is ignored.
                                   NULL: no limits */
-    bool (*stop)(void *data);  /* called repeatedly during the exact search; true ends the search. An arena within the capacity
-                                  also ends the search. NULL: never stop */
+    /* called repeatedly during the exact search; true ends the search. The search also ends when it finds an arena of at most
+     * capacity_bytes. NULL: never stop */
+    bool (*stop)(void *data);
     void *data;
 } mp_arena_options;
 
 /* Like mp_arena_layout, but the options set the effort. Deterministic if the results of `stop` are. */
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err);
 
-/* Like mp_arena_layout for the device only; the options control the exact search. options NULL: the exact search is as short
- * as in mp_arena_layout. The height and bound in *result and the option `enough` are in bytes. */
+/* Like mp_arena_layout for the device only; the options control the exact search. options NULL: the exact search is as short as
+ * in mp_arena_layout. The height and bound in *result and the option `enough` (mp_pack_options) are in bytes. */
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 

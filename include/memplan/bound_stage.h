@@ -60,7 +60,7 @@ typedef struct mp_bound_report {
     int64_t live_in_bytes; /* live bytes at the start of the deciding interval in a plan that recomputes nothing afterwards */
     int64_t free_bytes;    /* part of the budget that is available for the storages counted in live_in_bytes */
     int64_t ticks;         /* bound of the deciding interval alone, in ticks beyond one run of each of its nodes */
-    size_t n;              /* number of evictions, sorted by descending bytes */
+    size_t n;              /* length of `evictions`, which are sorted by descending bytes */
     mp_bound_eviction *evictions;
 } mp_bound_report;
 

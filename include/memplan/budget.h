@@ -22,11 +22,11 @@
 
 typedef enum mp_budget_kind {
     MP_BUDGET_BYTES,
-    MP_BUDGET_OF_PEAK, /* `percent` of the peak of keep-all */
-    /* the bytes of the smallest plan, plus `percent` of the difference between keep-all's peak and these bytes */
+    MP_BUDGET_OF_PEAK, /* the budget is `percent` of the peak of keep-all */
+    /* the budget is the bytes of the smallest plan, plus `percent` of the difference between keep-all's peak and these bytes */
     MP_BUDGET_ABOVE_MIN,
-    MP_BUDGET_FREE,  /* the free memory of the device */
-    MP_BUDGET_DEVICE /* the whole memory of the device */
+    MP_BUDGET_FREE,  /* the budget is the free memory of the device */
+    MP_BUDGET_DEVICE /* the budget is the whole memory of the device */
 } mp_budget_kind;
 
 typedef struct mp_budget {

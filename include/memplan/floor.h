@@ -44,5 +44,5 @@ typedef struct mp_floor_reason {
  * of each node count. */
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);
 
-/* Like mp_floor_explained, but of the reason returns only `node`. */
+/* Like mp_floor_explained, but returns only the member `node` of the reason. */
 mp_status mp_floor(const mp_graph *graph, int64_t *floor_bytes, int *node, mp_error *err);

@@ -160,8 +160,8 @@ double mp_planning_roofline(const char *device, const char *dtype, double flops,
  * driver and libraries. -1: unknown device. O(devices). */
 int64_t mp_planning_room(const char *device);
 
-/* Returns the part of this memory that is reserved for the card, its driver and libraries, in bytes. `device` is a device, or
- * the card name that the driver reports. -1: unknown device. O(devices). */
+/* Returns the bytes of a device's memory that are reserved for the card, its driver and libraries. `device` is a device, or the
+ * card name that the driver reports. -1: unknown device. O(devices). */
 int64_t mp_planning_reserve(const char *device);
 
 /* Parses a budget as users write it (budget.h). Returns its kind: "bytes", "peak" (per cent of keep-all), "min" (the smallest

@@ -87,9 +87,9 @@ typedef struct mp_request {
     double gap; /* the search may end when its plan exceeds the bound by at most this fraction of a training step; <= 0: the
                    default of the effort */
     const int *checkpoints; /* indices of storages that the user chose as checkpoints, for the searcher `segments` */
-    size_t n_checkpoints;   /* number of these checkpoints. If `checkpoints` is NULL, `segments` chooses its own checkpoints */
+    size_t n_checkpoints;   /* length of `checkpoints`. If `checkpoints` is NULL, `segments` chooses its own checkpoints */
     const mp_plan *start;   /* a plan of the same graph that is the search's first candidate; NULL: none */
-    /* true, only with `start`: the searcher `auto` only refines that plan, by a short annealing at low temperature */
+    /* true, only with `start`: the searcher `auto` only refines the plan `start`, by a short annealing at low temperature */
     bool refine;
     mp_status (*find_smallest)(const struct mp_request *request, bool with_arena, mp_plan **out,
                                mp_error *err); /* mp_smallest_plan or NULL: if `auto` finds no plan within the budget, it

@@ -47,10 +47,10 @@ typedef struct mp_workload_options {
     const char *costs; /* name of the file with measured costs */
     mp_text_list offload, link;
     bool offload_state;
-    mp_mesh mesh; /* all sizes 0: one device without a mesh */
+    mp_mesh mesh; /* a mesh whose sizes are all 0: one device without a mesh */
     const char *network, *reduce, *exchange;
     bool sync_batchnorm;
-    int64_t bucket; /* bytes sent together in one collective */
+    int64_t bucket; /* largest number of bytes that one collective sends together */
     /* For pipelines. micro_batches: micro-batches per batch. chunks: stages per rank. Then the schedule, the first block of
      * each stage, the rank, and the stash of other micro-batches. */
     int64_t micro_batches, chunks;
@@ -77,11 +77,11 @@ enum { MP_WORKLOAD_TITLE_MAX = 256, MP_WORKLOAD_HEADING_MAX = 512 };
 
 /* A warning or notice about a workload: one sentence without a full stop at its end, beginning with the path. */
 typedef enum mp_note_kind {
-    MP_NOTE_VERSION,    /* the file uses a newer operator set than the known ones */
-    MP_NOTE_WEIGHTS,    /* weights may be missing, counted twice or not trained */
-    MP_NOTE_INFERENCE,  /* the file was exported for inference */
-    MP_NOTE_GUESSES,    /* PyTorch may run the network in another way than the file describes */
-    MP_NOTE_CHECKPOINT, /* simplification replaced a tensor that the caller named */
+    MP_NOTE_VERSION,    /* warning: the file uses a newer operator set than the known ones */
+    MP_NOTE_WEIGHTS,    /* warning: weights may be missing, counted twice or not trained */
+    MP_NOTE_INFERENCE,  /* warning: the file was exported for inference */
+    MP_NOTE_GUESSES,    /* warning: PyTorch may run the network in another way than the file describes */
+    MP_NOTE_CHECKPOINT, /* note: simplification replaced a tensor that the caller named */
     MP_N_NOTE_KINDS
 } mp_note_kind;
 typedef struct mp_note {

@@ -51,7 +51,7 @@ bool mp_wire_next(const uint8_t **at, const uint8_t *end, mp_wire_field *field)
 bool mp_wire_is_text(const uint8_t *bytes, const uint8_t *end)
 {
     static const uint32_t smallest[] = {
-        0, 0x80, 0x800, 0x10000}; /* per number of bytes that follow the first: the smallest character that needs them */
+        0, 0x80, 0x800, 0x10000}; /* smallest[k]: the smallest UTF-8 character whose first byte is followed by k bytes */
     while (bytes < end) {
         uint8_t first = *bytes++;
         int further = first < 0x80 ? 0 : first < 0xc0 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf8 ? 3 : -1;

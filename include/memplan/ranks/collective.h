@@ -25,8 +25,8 @@ enum { MP_LEGS_MAX = 3 };
 /* One collective of a record. */
 typedef struct mp_collective_leg {
     mp_collective kind;
-    mp_dim dim;      /* dimension of the mesh whose ranks take part */
-    int64_t n_ranks; /* number of ranks that take part */
+    mp_dim dim;      /* dimension of the mesh along which the collective runs */
+    int64_t n_ranks; /* number of ranks in the collective */
     int64_t bytes;   /* bytes of the whole tensors */
     double seconds;
 } mp_collective_leg;

@@ -53,7 +53,7 @@ typedef enum mp_collective {
     MP_ALL_GATHER,
     MP_ALL_TO_ALL,
     MP_BROADCAST,
-    MP_SEND, /* from each rank k to rank k + stride */
+    MP_SEND, /* a message from each rank k to rank k + stride */
     MP_N_COLLECTIVES
 } mp_collective;
 const char *mp_collective_name(mp_collective collective); /* "all-reduce" */

@@ -193,7 +193,7 @@ def not_captured(error: Exception, backend: Backend, eagerly: Eagerly, fullgraph
         return MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
     try:
         backend.together.tell(error, eagerly.name, backend.options.wait_seconds())
-    except RankError as heard:  # others have captured the graph
+    except RankError as heard:  # other ranks have captured the graph, so this rank raises an error
         return heard
     eagerly.take(error)
     return None

@@ -45,7 +45,7 @@ def read_link(given: str | float) -> tuple[str, float]:
     """
     if isinstance(given, str):
         rate = link_rate(given)
-        return ("", rate) if rate > 0 else (given, 0.0)  # the search refuses an unknown name
+        return ("", rate) if rate > 0 else (given, 0.0)  # an unknown name is refused later, by the search
     if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 < given < MOST_BYTES:
         return "", float(given)
     raise MemplanError(f"{given!r} is not a link; use a name of `memplan devices`, '24GB/s' or bytes per second")

@@ -113,7 +113,7 @@ class Report:
         # with graph breaks, the first graph describes the memory at the beginning of the step, when no gradients exist
         has_breaks = any(g.gradients_elsewhere_bytes for g in self.graphs)
         first = self.graphs[0] if has_breaks else self.graph
-        # these bytes are part of static_bytes, and the measured peak includes them again
+        # the bytes of `of_the_step` are part of static_bytes, and the measured peak includes them again
         of_the_step = first.others_bytes + first.gradients_elsewhere_bytes
         pools = {id(g.pool): g.pool for g in self.graphs if g.pool is not None}.values()
         for pool in pools:

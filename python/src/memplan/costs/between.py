@@ -41,9 +41,10 @@ def kind_of(node: fx.Node) -> tuple[str, tuple[int, ...]]:
 
 
 def position(low: Sequence[int], sizes: Sequence[int], high: Sequence[int]) -> float | None:
-    """Return the place of sizes between two others on a logarithmic scale, from 0 (`low`) to 1 (`high`).
+    """Return the position of sizes between `low` and `high` on a logarithmic scale, from 0 (`low`) to 1 (`high`).
 
-    None: they do not lie between, the two are too far apart, or the sizes do not grow in proportion.
+    None: the sizes are not between `low` and `high`, these two are too far apart, or the sizes do not grow in proportion.
+
     """
     places, ratio = list[float](), math.inf
     for a, n, b in zip(low, sizes, high):

@@ -1,4 +1,4 @@
-"""Sizes of operators' results and requests that only a run tells, for arguments that may be larger than the memory."""
+"""Bytes of results and memory requests that only a run shows, for operators whose arguments may exceed the memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from memplan.torch_internals.autograd import memory_events
 
 RNN_BATCH = -2  # index of the batch dimension in an LSTM layer's tensors
 RNN_WITH_BATCH = (0, 5, 6)  # indices of an LSTM layer's arguments that have a batch dimension: input, hidden state, cell state
-# FEW: reduced batch sizes for bytes_of_more, in order of preference; PART: twice such a size is at most 1/PART of the batch
+# FEW: the reduced batch sizes of bytes_of_more, best first. PART: a reduced size is used if twice the size is at most 1/PART of
+# the batch.
 FEW, PART = (8, 4, 2), 4
 
 

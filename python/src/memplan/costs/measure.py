@@ -216,7 +216,8 @@ class Costs:
     def __init__(self) -> None:
         self.known: dict[str, Cost] = {}
         self.failed: set[str] = set()
-        self.points, self.placed = Points(), set[str]()  # measured calls, and the texts of those among them
+        # points: measured calls, for interpolation; placed: the keys of calls that `points` already contains
+        self.points, self.placed = Points(), set[str]()
 
     def measure(
         self, nodes: Iterable[fx.Node], cache: Cache, told: Callable[[int, int], None] = lambda n, of: None

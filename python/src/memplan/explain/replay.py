@@ -105,7 +105,7 @@ class Events:
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
             self.failed_in, self.taken = (str(function), moved), self._taken_of(asked_by(function, args))
-            del args, kwargs, result  # the traceback of the exception would otherwise keep these tensors alive
+            del args, kwargs, result  # the traceback of the exception would otherwise keep the operator's tensors alive
             raise Failed
         return result
 
@@ -214,9 +214,9 @@ class Replay:
         """Replay the call up to the failed operator.
 
         If no operator requests the failed size, other sizes are tried, because temporary memory is not a result. Temporary
-        memory is hardly larger than the bytes that the operator reads and writes. Of several candidate operators, the last one
-        is used whose lost tensors do not exceed the bytes that the process has released since the failure. `used`: the nodes at
-        which backward started.
+        memory is hardly larger than the bytes that the operator reads and writes. If several operators may have failed, memplan
+        uses the last one whose lost tensors (alive at the failure, freed since) have at most `released_bytes`: the bytes that
+        the process has released since the failure. `used`: the nodes at which backward started.
         """
         asked = target.tried_bytes
         sizes = dict.fromkeys([(asked, 0), (None, asked or 0), (None, 0)])
@@ -224,7 +224,8 @@ class Replay:
             there = replace(target, reached=reached, tried_bytes=tried, moved_bytes=moved)
             for skips in range(MOST_SKIPS):
                 found, self.failed_at = (self.failed_at, self.failed_in, self.taken, self.lost), None
-                with contextlib.suppress(Exception):  # if the replay itself fails, the next lines use the previous result
+                # if this trial of the replay fails, the next lines restore the result of the previous trial
+                with contextlib.suppress(Exception):
                     self._run(replace(there, skips=skips), used)
                 if self.failed_at is None or (skips and sum(p.n_bytes for p in self.lost) > released_bytes):
                     self.failed_at, self.failed_in, self.taken, self.lost = found

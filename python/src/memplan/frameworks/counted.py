@@ -43,7 +43,7 @@ class Counted:
     def say_planned(self) -> None:
         """Log new plans at level INFO of the logger "memplan"."""
         graphs = self.report.graphs
-        if len(graphs) < self.n_said:  # all graphs were planned again
+        if len(graphs) < self.n_said:  # fewer graphs than logged plans: all graphs were planned again
             self.n_said = 0
         for graph in graphs[self.n_said :]:
             LOG.info("planned %s", graph)

@@ -20,7 +20,7 @@ from memplan.report import Report
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
-except ImportError:  # older versions of Lightning have this package name
+except ImportError:  # the package name of older versions of Lightning
     from pytorch_lightning import Callback, LightningModule, Trainer
 
 STEP = "training_step"

@@ -136,7 +136,7 @@ class TitanCapture(Capture):
     def _written_from_elsewhere(self, body: list[fx.Node]) -> set[int]:
         """Return the forward storages that an operator fills with data from other tensors.
 
-        Recomputing such a storage needs more operators than its own.
+        Recomputation of such a storage requires other operators besides its producer.
         """
         writers = [n for n in body if n in self.places and isinstance(n.target, OPERATOR) and is_mutating(n)]
         return {s for n in writers if len(n.all_input_nodes) > 1 for s in self.storages_of(n.all_input_nodes)}

@@ -292,7 +292,7 @@ class Capture:
         self.operations.append(operation)
 
     def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
-        """If forward overwrites operands, run the operation before backward, and once if a rerun would read such an operand."""
+        """Run an operation before backward if forward overwrites its operands, and only once if a rerun would read them."""
         if any(a in self.mutated for a in node.all_input_nodes):
             self._before_boundary.append(self._add_storage(f"{node.name} done", "saved", 0))
             operation.writes.append(self._before_boundary[-1])

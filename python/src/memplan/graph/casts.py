@@ -33,9 +33,10 @@ def n_regions() -> int:
 
 
 def keeps_any_cast() -> bool:
-    """Whether this PyTorch version caches casts made without gradients.
+    """Whether this PyTorch version caches casts of parameters that are made under no_grad.
 
-    A later use of such a cast that requires a gradient then has none.
+    Such a cast requires no gradient, so a later use of the cast in the same region passes no gradient to the parameter.
+
     """
     parameter = torch.nn.Parameter(torch.ones(1, 1))
     with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -158,7 +159,7 @@ def cast_inside(nodes: Iterable[fx.Node], enabled: dict[str, torch.dtype]) -> li
             value, function = node.meta.get("val"), node.target
             if isinstance(value, torch.Tensor) and isinstance(function, OPERATOR) and is_cast(function):
                 args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), lambda a: getattr(a, "meta", {}).get("val", a))
-                with contextlib.suppress(Exception):  # some operators reject these arguments
+                with contextlib.suppress(Exception):  # some operators reject arguments of these types
                     if function(*args, **kwargs).dtype != value.dtype:
                         found.append(str(function))
     return list(dict.fromkeys(found))

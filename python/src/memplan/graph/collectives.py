@@ -109,7 +109,7 @@ def take_over(waited: fx.Node, source: Any) -> None:
 WAITED = "memplan_waited"  # key in a node's meta: the result has been awaited
 
 
-# ---- in the final graphs
+# ---- waits in the final graphs
 
 
 def wait(pending: torch.Tensor, *held: torch.Tensor) -> torch.Tensor:
@@ -200,7 +200,7 @@ def workspace_bytes(node: fx.Node) -> int:
     return apart
 
 
-# the same names as in the C library's header memplan/ranks/network.h
+# names of the collectives, as in the C library's header memplan/ranks/network.h
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (
     "all-reduce",
     "all-gather",

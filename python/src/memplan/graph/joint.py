@@ -133,7 +133,7 @@ def order_formulas(graph: fx.Graph) -> None:
     if has_unknown_sizes(graph):
         return
     fill_with_zeros(graph)
-    place = {node: (k, 0) for k, node in enumerate(graph.nodes)}  # ascending in the order of the nodes
+    place = {node: (k, 0) for k, node in enumerate(graph.nodes)}  # places ascend in the order of the nodes
     movable = [node for node in graph.nodes if may_move(node)]
     for node in reversed(movable):
         first = min(node.users, key=lambda user: place[user])

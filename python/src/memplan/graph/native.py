@@ -20,8 +20,8 @@ from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, has_kernel, kernel
 
 WRITTEN_OUT = ("Autograd", "CompositeImplicitAutograd")
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-FUSED_DROPOUT = ("cuda", "xpu")  # on these devices, eager's dropout is a single operator
-# operators that keep the Python form in captures: eager's form depends on tensor contents, and the Python form runs the same
+FUSED_DROPOUT = ("cuda", "xpu")  # eager runs dropout as a single operator on these devices
+# operators whose Python form stays in captures: eager's form depends on tensor contents, and the Python form calls the same
 # kernels
 STAY = (
     "aten::cudnn_batch_norm",
@@ -151,8 +151,8 @@ OURS: dict[Any, dict[str, Any]] = {
 def made_of_others() -> dict[Any, dict[str, Any]]:
     """Return operators that eager composes of other operators, with their replacements on the meta device.
 
-    Examples are a loss of classes and a standard deviation. On the meta device, captures would use a kernel without gradients.
-    The replacement composes the operator as eager does."""
+    Examples are a loss over classes and a standard deviation. On the meta device, captures would use a kernel without
+    gradients. The replacement composes the operator as eager does."""
     found = {}
     for operator in with_python_kernels(("Meta",)):
         with kernels(operator, {}, without=WRITTEN_OUT):

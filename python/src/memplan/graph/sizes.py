@@ -48,7 +48,7 @@ def hold_numbers(inputs: Iterable[Any]) -> None:
     """Replace all symbolic numbers among the inputs by their present values."""
     for value in inputs:
         if isinstance(value, torch.SymInt):
-            with contextlib.suppress(Exception):  # values of several private types
+            with contextlib.suppress(Exception):  # some private number types of PyTorch have no int value
                 int(value)
 
 

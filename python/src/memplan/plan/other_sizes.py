@@ -5,8 +5,8 @@ plan. They replace a search if they fit the budget and are not much slower than 
 
 - Room is the share of the activations that the budget can hold. At equal room, plans of all lengths take about the same
   extra time.
-- With less room, a plan takes more time. The extra time grows by at most STEEPNESS as a power of the missing room. The kept
-  plans thus tell the least extra time that a search can reach.
+- With less room, a plan takes more time. The extra time grows by at most STEEPNESS as a power of the missing room. From the
+  kept plans memplan therefore estimates the least extra time that a search can reach.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Eagerly:
         `pages`: PyTorch's text, printed below; `part`: text before the model's name, such as "a part of ".
         """
         if all(f.reason != reason for f in self.report.fallbacks):
-            # the report contains no such reason, or the reason was withdrawn
+            # the report does not contain this reason, or does not contain it any more
             self.report.fallbacks.append(Fallback(f"{part}{self.name}", reason))
         if reason in self.said:
             return

@@ -34,7 +34,7 @@ FEWEST = 2  # minimum number of parts of a backward
 
 
 def complete(graph: fx.Graph) -> dict[int, int]:
-    """Return the positions from which on autograd may take over each result: it is complete and has no further reader."""
+    """Return for each result the position from which on autograd may take it over: it is complete and has no further reader."""
     at = {node: i for i, node in enumerate(graph.nodes)}
     results = flat_outputs(graph)
     return {
@@ -81,7 +81,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
-        self.values: list[Any] | None = None  # inputs of the next part
+        self.values: list[Any] | None = None  # inputs of the next part of backward
 
     def begin(self, runs: list[Run], values: list[Any]) -> None:
         self.runs, self.values = runs, values

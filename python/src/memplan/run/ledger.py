@@ -152,7 +152,7 @@ class Booked:
         self.graph = weakref.ref(graph)
         self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.most_bytes, graph.budget_bytes, graph.saved_bytes
         self.counted_bytes = accumulated_bytes + graph.others_bytes
-        self.static_bytes = graph.static_bytes - self.counted_bytes  # without memory of other calls
+        self.static_bytes = graph.static_bytes - self.counted_bytes  # static memory, without the memory of other calls
         self.waiting_bytes = graph.waiting_bytes
         self.cut_at = graph.cut_at
         self.metadata = metadata

@@ -58,7 +58,7 @@ class Surroundings:
         kinds = [k for k in ("cpu", "cuda") if torch.is_autocast_enabled(k)]
         if kinds and torch.is_autocast_cache_enabled() and torch.is_grad_enabled():
             versions = versions_of(list(model.parameters())) if model is not None else []
-            # if a backward ran between the calls, eager adds their gradients in full precision, as captures do
+            # if a backward ran between two calls, eager adds the gradients of both calls in full precision, as captures do
             is_other = self.waiting() > 0 or versions != self.versions
             self.versions = versions
             for kind in kinds:

@@ -77,7 +77,7 @@ def given(arguments: Any) -> Iterator[None]:
 
 
 def not_in(known: set[int], device: torch.device) -> dict[int, int]:
-    """Return the other storages of the noted arguments on a device, with their bytes."""
+    """Return the storages of the noted arguments that are on this device and not in `known`, with their bytes."""
     tensors = [here(t) for t in tensors_of(getattr(GIVEN, "arguments", ()))]
     plain = [t for t in tensors if t.layout is torch.strided and t.device == device]
     return {key: storage_bytes(t) for t in plain if (key := storage_key(t)) not in known}

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 # ---- kinds of tensors that a stage holds per micro-batch, or for all micro-batches (GRADIENTS and the kinds of FSDP2)
-SAVED = "saved"  # saved by the plan, from forward to backward
+SAVED = "saved"  # tensors that the plan saves from forward to backward
 INPUT = "input"  # activation received from the previous stage
-OUTPUT = "output"  # output of forward that the plan does not save
+OUTPUT = "output"  # outputs of forward that the plan does not save
 OUTPUT_GRADIENT = "output gradient"  # gradient received from the next stage
 INPUT_GRADIENT = "input gradient"
-KEPT = "kept"  # saved between the input gradients and the weight gradients, if these are computed separately
+KEPT = "kept"  # tensors kept from the input gradients to the weight gradients, if these are computed separately
 GRADIENTS = "gradients"  # gradients of the stage's parameters, once some exist
 SENT = "sent"  # FSDP2's buffer for all ranks' shards while the parameters of a stage are gathered
 WHOLE = "whole"  # gathered parameters of a stage under FSDP2
@@ -30,8 +30,8 @@ GATHER, SUM = "gather", "sum"  # actions of FSDP2 in a schedule's list
 INPUTS, WEIGHTS = "inputs", "weights"
 OF_ALL = -1  # used instead of a micro-batch's number: the tensor belongs to all micro-batches
 
-Part = tuple[int, str]  # a stage and a kind of tensor
-Action = tuple[int, str, int]  # stage, action, micro-batch, with torch.distributed.pipelining's names of actions
+Part = tuple[int, str]  # a kind of tensor of one stage: the index of the stage, and the kind
+Action = tuple[int, str, int]  # an action of a schedule: stage, name in torch.distributed.pipelining, micro-batch
 
 
 class Moment(NamedTuple):
@@ -151,7 +151,7 @@ class Replay:
         if stage == self.last:
             own = [(self.loss, SAVED, part), (self.loss, OUTPUT, part), (stage, OUTPUT, part)]
             self._note(self.loss, BACKWARD, own, has_output=True)
-            self._take(stage, OUTPUT_GRADIENT, part)  # the loss computes this gradient
+            self._take(stage, OUTPUT_GRADIENT, part)  # the loss computes the gradient of the last stage's output
             self._take(self.loss, OUTPUT_GRADIENT, part)
             if phase == BACKWARD:
                 self._drop(self.loss, SAVED, part)

@@ -147,7 +147,7 @@ def unpacked_of(node: Any) -> Iterator[torch.Tensor]:
 def attributes(node: Any, prefix: str) -> Iterator[Any]:
     for name in dir(node):
         if name.startswith(prefix):
-            with contextlib.suppress(RuntimeError):  # the saved tensors are freed
+            with contextlib.suppress(RuntimeError):  # autograd has already freed the saved tensors
                 value = getattr(node, name)
                 yield from value if isinstance(value, (tuple, list)) else [value]
 

@@ -51,7 +51,7 @@ COUNT, LOCK = [0], threading.Lock()  # captures in progress in all threads, and 
 
 @contextlib.contextmanager
 def capturing_leaves() -> Iterator[None]:
-    """Within the context, permit both cases that the module's docstring describes, in captures of this thread."""
+    """Within the context, captures of this thread permit tensors that begin to require a gradient."""
     with LOCK:
         COUNT[0] += 1
         RETURNED.put(check_returned)

@@ -239,7 +239,7 @@ class ParameterGroup:
             whole.grad.add_(gradient)
 
     def with_kept(self, k: int, gradient: torch.Tensor) -> torch.Tensor:
-        """Return the sum of a gradient and the unsharded gradients of earlier steps, and drop the latter."""
+        """Return the sum of a gradient and the unsharded gradients of earlier steps, which are then dropped."""
         whole = getattr(self.known.fsdp_params[k], "_unsharded_param", None)
         if whole is None or whole.grad is None:
             return gradient
