@@ -22,8 +22,8 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
     return search ? progress_show(search, p) : progress_next(p, mp_text("curve: %zu of %zu", k, n));
 }
 
-/* Searches for a plan within the budget. If there is none, prints the reason, sets *no_plan to the exit status, and the page is
- * written without a plan. */
+/* Searches for a plan within the budget. If no plan is found, prints the reason and sets *no_plan to the exit status; the page
+ * is then written without a plan. */
 static mp_status search(const options *o, const mp_budget *b, mp_workload *s, int *no_plan, mp_error *err)
 {
     MP_CLEARED_BY(outcome_free) outcome out = {.workload = s, .asked = o};

@@ -17,7 +17,7 @@
 static mp_share_way way_named(const char *name)
 {
     int way = 0;
-    /* the name exists, because the option table has checked it */
+    /* the table has a way of sharing with this name, because the option parser has checked the name */
     while (strcmp(mp_share_way_name((mp_share_way)way), name) != 0) way++;
     return (mp_share_way)way;
 }

@@ -49,8 +49,8 @@ json_t *text_or_null(const char *text);
 /* Prints the tensors that no operator computes, grouped by role and rule. For each group prints their number and the first
  * names. Of the constants, lists only floating-point tensors that are not settings, because only these could be trained. */
 void report_roles(const mp_model *model, const mp_workload_options *o);
-/* Counts the elements of all parameters that the file trains, and the elements of those that are not frozen. This includes
- * parameters on which the loss does not depend (of an auxiliary output). */
+/* Counts the elements of all parameters that the file trains (*all), and of those parameters among them that are not frozen
+ * (*trained). Parameters on which the loss does not depend (of an auxiliary output) also count. */
 void count_parameters(const mp_model *model, const mp_workload_options *o, int64_t *all, int64_t *trained);
 json_t *roles_json(const mp_model *model, const mp_workload_options *o);
 

@@ -31,7 +31,7 @@ typedef struct outcome {
     mp_answer answer;
     bool has_second_stream; /* true: --second-stream was given, and a plan exists */
     mp_second_stream second_stream;
-    /* per tier other than the device: lower bound on the bytes of any plan in it, from mp_tier_floors */
+    /* per tier other than the device: lower bound on the bytes that any plan needs in the tier, from mp_tier_floors */
     int64_t tier_floors[MP_MAX_TIERS];
     /* per tier, if no plan was found: a budget in bytes with which a plan exists, from mp_tier_enough; 0: none is known */
     int64_t tier_enough[MP_MAX_TIERS];
@@ -68,7 +68,7 @@ const char *plan_budget_text(const outcome *out);
 const char *plan_title(const outcome *out);
 /* True if the plan wraps whole modules and does not choose single tensors. */
 bool plan_is_by_modules(const mp_plan *plan);
-/* Prints a table row with the peak of keep-all under the other rules, if it is known. */
+/* Prints a table row with the peak of keep-all under the other rules (PyTorch's or memplan's), if it is known. */
 void print_plan_other(const outcome *out);
 /* Print parts of a plan's report. print_plan_heading prints the heading of the table. print_plan_line prints a table row; ticks
  * -1: the row is a bound, which has no steps. print_plan_arena and print_plan_peak print the arena and the peak. */

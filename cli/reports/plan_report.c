@@ -14,7 +14,8 @@
 #include "memplan/arena.h"
 #include "planner/segments/module_tree.h"
 
-/* number of lines of the answer that are reserved for the checkpoints and for the peak under the other rules */
+/* number of lines of the answer that are reserved for the checkpoints and for the peak under the other rules (PyTorch's or
+ * memplan's) */
 enum { LINES = 4 };
 
 /* Computes the peak and time that result if a framework recomputes whole segments between the plan's checkpoints. *applies is

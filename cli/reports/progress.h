@@ -21,7 +21,7 @@ bool log_is_due(log_times *times, double seconds);
 
 typedef struct progress {
     int64_t floor_bytes;
-    /* bytes; MP_NO_LIMIT: no budget. If the budget is below the floor, the search looks for the smallest plan */
+    /* bytes of the budget; MP_NO_LIMIT: no budget. If the budget is below the floor, the search looks for the smallest plan */
     int64_t budget_bytes;
     double start; /* time at which the first search of this answer began, by mp_clock_now */
     double shown_at;

@@ -1,6 +1,6 @@
 /* report.c - prints parts that several commands share: the storages that are live at the peak, static memory by kind, and names
- * of nodes. It also prints the kernels that compute attention, the data that a rank sends, and the peak under the other rules.
- */
+ * of nodes. It also prints the kernels that compute attention, the data that a rank sends, and the peak under the other rules
+ * (PyTorch's or memplan's). */
 #include "cli/reports/report.h"
 
 #include <stdio.h>

@@ -41,7 +41,8 @@ void report_attention(const mp_program *program);
 void attention_json(const mp_program *program, json_t **json);
 
 /* Prints how many attention blocks of the model memplan recognised as one operator, "Attention: 12 recognised, 2 written out
- * ...". Adds the reason why the first of the others was not recognised. Prints nothing if the model has no attention. */
+ * ...". Adds the reason why the first attention block that stays written out was not recognised. Prints nothing if the model
+ * has no attention. */
 void report_attention_form(const mp_attention_report *form);
 /* Returns the counts that report_attention_form prints as a new JSON reference; NULL if out of memory. */
 json_t *attention_form_json(const mp_attention_report *form);

@@ -6,7 +6,7 @@
 
 typedef struct train_inputs {
     mp_parameter_source *source;
-    mp_feed *feed, *test; /* the part of the training data on which this rank trains; the test data, or NULL */
+    mp_feed *feed, *test; /* feed: the part of the training data on which this rank trains; test: the test data, or NULL */
     seen_data seen;       /* digests of training data and test data, with which ranks compare their data */
 } train_inputs;
 

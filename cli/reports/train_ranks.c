@@ -136,7 +136,9 @@ static const char *value_text(const options *o, const mp_option_row *row)
     case MP_VALUE_LIST:
     case MP_VALUE_BINDING:
     case MP_VALUE_MESH:
-        break; /* options of these kinds are part of the graph, so no row of the option table marks them with `agrees` */
+        /* an option with a list, a mesh or another value of this kind is part of the graph, so its row in the option table does
+         * not set `agrees` */
+        break;
     }
     return "";
 }

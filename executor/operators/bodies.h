@@ -10,8 +10,8 @@
 #include "executor/operators/sampling/columns.h"
 #include "executor/operators/sampling/sampler.h"
 
-/* X(kind, domain, NAME, backward): the description is the struct NAME, the body is NAME_item; NAME_prepare and NAME_run are the
- * rest of the kernel. `backward` is NAME_kernel, or NULL if the operator has no gradient. */
+/* X(kind, domain, NAME, backward): the description is the struct NAME, the body is NAME_item; NAME_prepare and NAME_run
+ * complete the kernel. `backward` is NAME_kernel, or NULL if the operator has no gradient. */
 #define MP_BODIES(X)                              \
     X("Trilu", "", mp_trilu, mp_trilu_kernel)     \
     X("OneHot", "", mp_one_hot, NULL)             \

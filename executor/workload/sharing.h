@@ -11,7 +11,7 @@ typedef struct mp_sharing_job {
     mp_workload workload;
     mp_share_plans plans; /* the plans of the job; their ticks are nanoseconds, for all steps of the job */
     int64_t n_steps;
-    mp_other_rules other; /* peak of keep-all under the other rules, if the request asks for it */
+    mp_other_rules other; /* peak of keep-all under the other rules (PyTorch's or memplan's), if the request asks for it */
     /* index of the first job with the same file and number of steps, which may be this job. That job owns the workload and the
      * plans; later equal jobs have none */
     size_t as;
@@ -47,7 +47,7 @@ typedef struct mp_sharing_request {
     const mp_workload_options *options; /* the settings of all jobs */
     const mp_request *search;           /* searcher, seed, moves, effort and order of the searches */
     int64_t memory_bytes;               /* memory of the card; -1: the memory of the jobs' device */
-    bool wants_other_rules;             /* true: also measure each job under the other rules */
+    bool wants_other_rules;             /* true: each job is also measured under the other rules (PyTorch's or memplan's) */
     bool runs;                          /* true: the jobs will be trained on this machine */
     /* Called as mp_share_plans_request.progress, with the job whose plans are searched. Returns false to stop. NULL: none */
     bool (*progress)(size_t job, size_t k, size_t n, const mp_progress *search, void *data);

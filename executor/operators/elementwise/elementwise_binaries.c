@@ -165,7 +165,7 @@ static void run_terms(const state *s, const mp_operands *x, int i, const mp_arra
 }
 
 /* Computes the requested gradients. If a gradient would overwrite a tensor that later gradients of the node read, it stays in
- * the workspace until all gradients are computed. So does a later gradient with the same address. */
+ * the workspace until all gradients are computed. A later gradient with the same address also stays there until then. */
 static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;

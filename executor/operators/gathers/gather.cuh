@@ -31,7 +31,8 @@ struct mp_row_reader {
     }
 };
 
-/* Combines an element of the table with an element of the other array, for FLOAT, BFLOAT16 and integers. */
+/* Combines an element of the table with an element of `other` (gathered elements or updates), for FLOAT, BFLOAT16 and
+ * integers. */
 MP_BODY void mp_element_reduce(mp_index_reduction how, void *table, mp_dtype dtype, int64_t at, const void *other,
                                mp_dtype other_dtype, int64_t other_at)
 {

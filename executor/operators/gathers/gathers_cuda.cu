@@ -19,9 +19,9 @@ namespace
 {
 
 /* Offsets for element k of the indices, counted row-major, in a plan by elements: the offset of its line in the table, and the
- * offset of its element in the other array. */
+ * offset of its element in the array of gathered elements or updates. */
 struct lines_of {
-    mp_boxed places; /* offsets of an element: `from` in the table, `to` in the other array */
+    mp_boxed places; /* offsets of an element: `from` in the table, `to` in the array of gathered elements or updates */
     const void *indices;
     mp_dtype index_dtype, dtype, other_dtype;
     int size;

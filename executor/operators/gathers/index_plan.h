@@ -2,16 +2,16 @@
  * known only at run time.
  *
  * Two kinds of description (mp_index_plan) cover all operators. Rows: entry k of a list selects a row of a table (Gather,
- * GatherND, ScatterND, Compress, MaxUnpool). Elements: every element of another array has its own index along one axis of the
- * table (GatherElements, ScatterElements). Picking copies the selected elements from the table to the other array. Reducing
- * combines each selected element of the table with the elements of the other array that select it, in their order, so results
- * do not depend on the number of threads. */
+ * GatherND, ScatterND, Compress, MaxUnpool). Elements: every element of the array `other` has its own index along one axis of
+ * the table (GatherElements, ScatterElements). `other` contains the gathered elements, or the updates. Picking copies the
+ * selected elements from the table to `other`. Reducing combines each selected element of the table with the elements of
+ * `other` that select it, in their order, so results do not depend on the number of threads. */
 #pragma once
 
 #include "executor/kernel/body.h"
 #include "executor/operators/copies/box.h"
 
-/* The operation that combines an element of the table with an element of the other array. */
+/* The operation that combines an element of the table with an element of `other` (an update). */
 typedef enum mp_index_reduction {
     MP_INDEX_SET,
     MP_INDEX_ADD,
@@ -52,8 +52,9 @@ MP_INLINE int64_t mp_grid_place(const mp_grid *g, int64_t index)
 }
 
 typedef struct mp_row_entries {
-    mp_grid named;   /* the dimensions of the table whose coordinates select a row */
-    mp_grid entries; /* the dimensions of the other array whose coordinates number the index entries */
+    mp_grid named; /* the dimensions of the table whose coordinates select a row */
+    /* the dimensions of the array `other` (gathered rows or updates) whose coordinates number the index entries */
+    mp_grid entries;
     /* number of leading coordinates of a row that equal the batch coordinates of the index entry; all further coordinates are
      * read from the indices */
     int first;
@@ -64,8 +65,8 @@ typedef struct mp_row_entries {
     int64_t per_batch; /* number of index entries per combination of batch coordinates */
     int read_rank;     /* number of indices read per entry; read_dims: the sizes of the indexed dimensions */
     int64_t read_dims[MP_ARRAY_RANK];
-    mp_box
-        frame; /* the elements of one row as a box: from[] has the strides of the table, to[] the strides of the other array */
+    /* the elements of one row as a box: from[] has the strides of the table, to[] the strides of `other` */
+    mp_box frame;
 } mp_row_entries;
 
 /* Flags: a function copies rows from the table (PICKS), combines rows into it (REDUCES), or sets elements to zero (CLEARS). */

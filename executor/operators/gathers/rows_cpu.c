@@ -233,9 +233,8 @@ static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t t
 {
     static const uint64_t zero = 0;
     const mp_box *frame = &x->rows->frame;
-    int64_t to = frame->from[frame->rank - 1],
-            /* strides of the elements of a row: `to` in the table, `from` in the other array */
-        from = frame->to[frame->rank - 1];
+    /* strides of the elements of a row: `to` in the table, `from` in the array of updates */
+    int64_t to = frame->from[frame->rank - 1], from = frame->to[frame->rank - 1];
     float sums[COLUMNS], room[COLUMNS];
     if (x->how == MP_INDEX_SET) {
         int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);

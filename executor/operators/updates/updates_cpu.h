@@ -1,6 +1,6 @@
 /* updates_cpu.h - the CPU's `add`, `update` and `clip` of mp_backend: sums of gradients, updates of parameters, and gradient
- * clipping. Sums and updates work element by element. The result of an update therefore does not depend on its time, or on the
- * other updates in the same call. Private to executor/cpu/. */
+ * clipping. Sums and updates work element by element. The result of an update therefore depends neither on the moment at which
+ * it runs, nor on the other updates in the same call. Private to executor/cpu/. */
 #pragma once
 
 #include "executor/kernel/optimizer.h"
