@@ -43,7 +43,7 @@ mp_status mp_in_place_copy(mp_graph *graph, const mp_alternative *from, const in
  * tiers. Errors as mp_graph_new. O(channels). */
 mp_status mp_graph_like(const mp_graph *of, mp_graph **out, mp_error *err);
 
-/* Like mp_graph_channel, but if a channel of this name exists, returns it. */
+/* Returns in *number the channel of this name. If there is none, adds it like mp_graph_channel. */
 mp_status mp_graph_channel_named(mp_graph *graph, const char *name, int *number, mp_error *err);
 
 /* ---- issued steps ---- */

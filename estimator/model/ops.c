@@ -54,8 +54,8 @@ enum {
                  EXTRA1, /* values that the gradient of a batch normalization reads if the normalization is fused with ReLU */
     ADDED_BATCH = IN0 + IN1 + EXTRA0 + EXTRA1 + EXTRA2,
     UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0,
-    LSTM_STEPS = IN2 + IN4 + IN6 + IN7 +
-                 EXTRA0, /* values that every gradient of a recurrent layer reads, because it passes through the gates */
+    LSTM_STEPS = IN2 + IN4 + IN6 + IN7 + EXTRA0, /* values that every gradient of a recurrent layer reads, because all of them
+                                                    are computed from the gradients of the gates */
     GRU_STEPS = IN2 + IN4 + IN5 + OUT0 + EXTRA0,
     RNN_STEPS = IN2 + IN4 + OUT0 + EXTRA0
 };

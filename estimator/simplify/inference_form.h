@@ -12,7 +12,8 @@ typedef struct mp_inference_form {
     bool has_dropout; /* true if the model has a dropout operator of any ratio */
     bool has_softmax; /* true if the model has a softmax over the last dimension of a tensor of rank 3 or more, as in attention
                        */
-    bool drops_rows;  /* true if a dropout that is not disabled reads the result of such a softmax */
+    bool drops_rows;  /* true if a dropout that is not disabled reads the result of a softmax over the last dimension
+                         (has_softmax) */
     bool may_lose; /* true if PyTorch's newer exporter wrote the file. It omits the dropout of scaled_dot_product_attention */
 } mp_inference_form;
 

@@ -41,7 +41,7 @@ static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *
     return add_writing(c, draft, out, n);
 }
 
-/* Adds a Split operator with n outputs of these sizes. */
+/* Adds a Split operator with n outputs; output k has the size sizes[k] along the axis. */
 static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts)
 {
     const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_ints("split", sizes, (size_t)n)};

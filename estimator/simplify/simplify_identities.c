@@ -104,7 +104,8 @@ static const struct rule {
              {"Pad", pad},          {"Sum", one_operand},    {"Max", one_operand},     {"Min", one_operand},
              {"Mean", one_operand}, {"Concat", one_operand}, {"Split", one_output}};
 
-/* Arithmetic with a neutral element. The neutral element must be the second operand, or may be either operand. */
+/* Arithmetic operators that change nothing if one operand is the neutral element `number`: the second operand, or with
+ * is_on_either any of the two. */
 static const struct neutral {
     const char *kind;
     double number;

@@ -86,7 +86,8 @@ mp_status mp_build_alternative(mp_builder *b, int k, int index)
     f->n_in_place = 0;
     for (size_t p = 0; p < alternatives[0].n_in_place; p++)
         if (mp_pair_is_inherited(f, alternatives[0].in_place[p])) f->in_place[f->n_in_place++] = alternatives[0].in_place[p];
-    /* these operators are limited by memory bandwidth, so their time is proportional to the bytes moved */
+    /* random operators and normalizations are limited by memory bandwidth, so their time is proportional to the bytes that they
+     * move */
     f->ticks = (int64_t)((double)f->ticks * (double)bytes_of(b, f) / (double)bytes_of(b, alternatives));
     node->alternatives = alternatives;
     node->n_alternatives = 2;

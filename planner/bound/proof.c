@@ -50,7 +50,7 @@ struct mp_proof {
     pthread_mutex_t mutex; /* protects is_found */
     pthread_cond_t found;
     bool is_apart, is_found;
-    /* until the thread has set is_found, only the thread may access these fields */
+    /* bound, status, err, n_live: until the thread has set is_found, only the thread may access these four fields */
     mp_bound bound;
     mp_status status;
     mp_error err;

@@ -115,7 +115,7 @@ int64_t mp_chain_ticks(const mp_chain_table *table, int slots);
 /* A range of blocks [begin, end), and the number of slots in which it must run. */
 typedef struct mp_chain_stretch {
     int begin, end, slots;
-    bool owns_input; /* true if the input of the first block is counted in these slots, and may be freed */
+    bool owns_input; /* true if `slots` includes the input of the first block, which may then be freed */
 } mp_chain_stretch;
 
 /* The first decision in the schedule of a range of blocks. It may divide the range in `after` (the later blocks) and `before`

@@ -18,7 +18,8 @@ typedef struct search {
     const mp_ilp_limits *limits;
     mp_ilp_result *result;
     int64_t budget_bytes, ticks_unit, base_ticks;
-    /* GLPK's objective value of the start solution; of the last integer solution (incumbent) that was judged */
+    /* start: clock time in seconds at which the search began. incumbent: GLPK's objective value of the last integer solution
+     * that was judged */
     double start, incumbent;
     bool useless; /* true: it is proved that no plan has fewer than good_ticks ticks, so the search can end */
     mp_status status;

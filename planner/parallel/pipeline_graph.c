@@ -375,8 +375,8 @@ static mp_status add_stage(builder *b, int chunk, bool is_backward)
     return MP_OK;
 }
 
-/* True if an update node runs on the rank. It then updates a parameter of the rank, or no parameter (*is_of_all; global norm).
- */
+/* True if an update node runs on the rank: it updates a parameter of the rank, or no parameter at all. *is_of_all: it updates
+ * no parameter, like the node that computes the global norm. */
 static bool updates_here(const builder *b, const mp_node *node, bool *is_of_all)
 {
     const mp_alternative *a = node->alternatives;

@@ -199,7 +199,7 @@ static void hold_parameters(const mp_player *x, mp_stage *stage)
 typedef struct holder {
     mp_stage *stages;
     int first, n, step; /* the rank's stages are stages[first], stages[first + step], ... with indices below n */
-    int64_t always;     /* bytes of parameters, gradients, optimizer state and buffers of all these stages */
+    int64_t always;     /* bytes of parameters, gradients, optimizer state and buffers of all stages of the rank */
     int64_t updates;    /* bytes of offloaded optimizer state that are on the device at the same time while updates run */
 } holder;
 

@@ -17,8 +17,8 @@
 mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, const bool *kept, mp_step **steps, size_t *n,
                              mp_error *err);
 
-/* Finds the set of modules that yields exactly these steps if they are wrapped in torch.utils.checkpoint, and marks it in
- * chosen[0 .. modules->n). *is_one is false if no set of modules yields them. Steps without recomputation yield the empty set.
- * MP_NOMEM. O(steps + calls * operators). */
+/* Finds the set of modules that yields exactly the steps steps[0..n) if its modules are wrapped in torch.utils.checkpoint.
+ * Marks the set in chosen[0 .. modules->n). *is_one is false if no set of modules yields them. Steps without recomputation
+ * yield the empty set. MP_NOMEM. O(steps + calls * operators). */
 mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *steps, size_t n, bool *chosen, bool *is_one,
                                   mp_error *err);

@@ -10,7 +10,7 @@
 mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, int64_t ticks, int effort,
                           mp_bound *out, mp_error *err);
 
-/* Computes, for each tier other than the device, a lower bound on the peak bytes in this tier of every plan within these
+/* Computes, for each tier other than the device, a lower bound on the peak bytes in this tier of every plan within the given
  * budgets. Static bytes are included. MP_NOMEM. Takes as long as mp_floor for the graph without its copies. */
 mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes,
                          int64_t floor_bytes[MP_MAX_TIERS], mp_error *err);

@@ -10,6 +10,6 @@ const mp_solver *mp_portfolio_row(size_t k);
 /* Returns the bit that stands for a searcher in mp_request.solvers_off. */
 unsigned mp_portfolio_bit(mp_status (*searcher)(mp_search *search, mp_error *err));
 
-/* Offers a plan that another search found for the same graph. The offer has the name of the plan's searcher. As
+/* Offers a plan that another search found for the same graph. The offer has the name of the plan's searcher. Errors as
  * mp_search_offer. */
 mp_status mp_search_offer_plan(mp_search *search, const mp_plan *plan, mp_error *err);

@@ -13,8 +13,8 @@
 
 #define GIB (INT64_C(1) << 30)
 
-/* Makes a short search with these limits, starting from the plan. If the result is faster than *ticks, lowers *ticks.
- * Precondition: the plan fits the limits. */
+/* Makes a short search with the budgets in `limits`, starting from the plan. If it finds a plan of fewer than *ticks ticks,
+ * lowers *ticks. Precondition: the plan fits the budgets. */
 static mp_status find_less(const mp_request *limits, const mp_plan *plan, int64_t *ticks, mp_error *err)
 {
     static const mp_solver cooling = {"anneal", "", "", mp_run_anneal, false, true, false, true};

@@ -44,7 +44,7 @@ mp_status mp_shape_gather_elements(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, indices->rank, indices->dims);
 }
 
-/* Checks that the operand `updates` has exactly these dimensions. */
+/* Checks that the operand `updates` (input 2) has exactly the dimensions dims[0..rank). */
 static mp_status check_updates(mp_infer *c, const int64_t *dims, int rank)
 {
     const mp_tensor *updates = mp_infer_in(c, 2);

@@ -143,7 +143,7 @@ mp_status mp_shape_det(mp_infer *c)
  * With layout = 1 the batch dimension is first: X (batch, steps, input), Y (batch, steps, directions, hidden), states (batch,
  * directions, hidden). */
 
-/* Checks that input k of a recurrent layer has exactly these dimensions, if it is not omitted. */
+/* Checks that input k of a recurrent layer is omitted or has exactly the dimensions dims[0..rank). */
 static mp_status check(mp_infer *c, int k, int rank, const int64_t *dims)
 {
     const mp_tensor *t;

@@ -130,8 +130,7 @@ static bool match_core(const mp_rewriter *r, mp_pattern *pattern, int root, int 
     return core->x >= 0;
 }
 
-/* Returns the draft of a normalization with these inputs. Without scale it belongs to memplan's domain, with scale to
- * ONNX's. */
+/* The draft of a normalization operator. Without scale, the operator belongs to memplan's domain; with scale, to ONNX's. */
 struct normalization {
     mp_operator_draft draft;
     mp_attribute attributes[2];

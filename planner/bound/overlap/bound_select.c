@@ -8,7 +8,7 @@
 #include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/tuning.h"
 
-/* Computes the bound of the intervals between these nodes, coupled as in bound_couple.h. */
+/* Computes a bound from the intervals between the nodes nodes[0..n). The intervals are coupled as in bound_couple.h. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
 {
     mp_status st = mp_bound_couple(c->interval, nodes, n, (int64_t)rounds * c->options.effort, &c->options, ticks, err);
