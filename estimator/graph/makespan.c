@@ -11,7 +11,7 @@ static int64_t later(int64_t a, int64_t b)
 mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err)
 {
     int64_t free_at[MP_MAX_CHANNELS] = {0}, waited = 0, last = 0;
-    bool alone = true; /* the second stream has no clock of its own; its steps use the clock of compute */
+    bool alone = true; /* true: all steps are on compute or the second stream, whose steps use the clock of compute */
     MP_OWNED int64_t *awaited =
         NULL; /* per step, and for the end of the plan: the time at which all steps that it waits for have ended */
     for (size_t t = 0; t < n; t++)

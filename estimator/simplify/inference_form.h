@@ -14,7 +14,8 @@ typedef struct mp_inference_form {
                        */
     bool drops_rows;  /* true if a dropout that is not disabled reads the result of a softmax over the last dimension
                          (has_softmax) */
-    bool may_lose; /* true if PyTorch's newer exporter wrote the file. It omits the dropout of scaled_dot_product_attention */
+    bool may_lose;    /* true if PyTorch's newer exporter wrote the file; this exporter omits the dropout of
+                         scaled_dot_product_attention */
 } mp_inference_form;
 
 /* Returns the counts for an inferred model before simplification, because simplification removes dropouts. O(operators). */

@@ -20,7 +20,8 @@
 typedef struct mp_bound_states {
     mp_pool *pool;      /* owns all arrays */
     int n, most, words; /* number of live-in sets in the table; most sets that it can hold; number of 64-bit words of a set */
-    /* per state: the least ticks to reach it, INT64_MAX if dropped; bytes of live storages decided so far, set by the caller */
+    /* per state. ticks: the least ticks to reach it, INT64_MAX if it was dropped. used: bytes of the storages that are decided
+     * to be live; set by the caller */
     int64_t *ticks, *used;
     uint64_t *sets; /* per state: its live-in set */
     int *slots;     /* hash table: each slot contains the number of a live-in set, or -1 if the slot is free */

@@ -35,7 +35,7 @@ struct mp_pack_search {
      * so on */
     int *branches;
     size_t n_branches, branches_capacity;
-    int64_t *tops; /* per section: cached result of top_beside for the function `supported`; -1: not computed */
+    int64_t *tops; /* per section: result of top_beside, which the function `supported` computes once; -1: not computed yet */
     /* per section: 1 + the number of times that boxes did not fit in it; hard sections are preferred for branching */
     int64_t *weight;
     int64_t nodes, limit; /* number of search nodes visited since the last restart; limit on this number */

@@ -27,7 +27,7 @@
 typedef struct mp_lower_set_graph {
     const mp_dag *dag;
     const int64_t *bytes, *ticks;
-    const int64_t *segment_bytes; /* per vertex; NULL: 2 M(v), as in the paper */
+    const int64_t *segment_bytes; /* per vertex: its bytes in a segment that is recomputed; NULL: 2 M(v), as in the paper */
 } mp_lower_set_graph;
 
 /* A transition from a lower set L of the family to a larger lower set L' that contains it, with V' = L' \ L. */

@@ -26,7 +26,8 @@ typedef struct trial {
     int64_t baseline_ticks;
     double tick_seconds;
     bool searched;
-    /* results of the search: bytes with arena, and ticks; peak_bytes -1: no plan fits */
+    /* results of the search. smallest_bytes: memory of the smallest plan; peak_bytes: memory of the plan, -1 if no plan fits;
+     * both in bytes with the arena. ticks: time of the plan */
     int64_t smallest_bytes, peak_bytes, ticks;
     const char *solver; /* the searcher's name */
     mp_step *steps;     /* steps of the plan, or of the smallest plan if no plan fits; NULL: no search was made */

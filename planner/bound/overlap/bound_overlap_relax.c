@@ -40,7 +40,8 @@ struct mp_bound_relax {
      * none */
     int *run_row;
     int *live_row, *n_rows; /* per pair of boundaries and storage: its first row, and the number of consecutive rows */
-    /* per pair and storage: index of the last row that exists because the storage is live at the end of the interval */
+    /* per pair and storage: number of its rows, the last ones, that exist because the storage is live at the end of the
+     * interval */
     int *n_reward_rows;
     int *latest, n_storages; /* the storages that can be live at a boundary, those produced last first */
     double *made;            /* per node: the fraction of the node that can run in the current interval */
