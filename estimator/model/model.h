@@ -306,8 +306,8 @@ mp_status mp_model_region(mp_model *model, int outer, const char *prefix, int *i
 
 /* Returns the number of inputs of a control operator, without the results of its regions. */
 int mp_operator_explicit_inputs(const mp_model *model, const mp_operator *op);
-/* Returns the input of the control operator that gives the k-th formal parameter of its region a value in the first
- * iteration; -1: none. */
+/* Returns the input of a control operator whose value the k-th formal parameter of its region has in the first iteration; -1:
+ * there is no such input. */
 int mp_operator_input_of_formal(const mp_model *model, const mp_operator *op, int k);
 /* Returns the output of the control operator that receives the k-th result of a region, at the end or stacked per iteration;
  * -1: none. */
