@@ -44,7 +44,7 @@ static double recomputing(const mp_mesh_choice *c)
     return most * (double)c->n_micro_batches;
 }
 
-/* Prints the main reason why the second mesh is slower than the first. */
+/* Prints the main reason why the mesh `second` is slower than the mesh `first`. */
 static void print_runner_up(const mp_mesh_choice *first, const mp_mesh_choice *second)
 {
     enum { KINDS = 4 };

@@ -1,4 +1,5 @@
-/* train_inputs.c - opens the inputs of a training, and warns of weights that the file lacks or that have no gradient. */
+/* train_inputs.c - opens the inputs of a training, and warns of weights that the model's file lacks or that have no
+ * gradient. */
 #include "cli/reports/train_inputs.h"
 
 #include "cli/messages/messages.h"

@@ -73,7 +73,7 @@ static mp_status bind_file(mp_feed *f, size_t slot, const char *path, mp_error *
     return MP_OK;
 }
 
-/* Checks that every input has a source file; the message names an input without one. */
+/* Checks that every input has a source file; the error message names an input without a file. */
 static mp_status settle_files(mp_feed *f, mp_error *err)
 {
     for (size_t k = 0; k < f->n; k++)

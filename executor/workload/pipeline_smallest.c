@@ -98,8 +98,8 @@ static mp_status load_rank(const smallest_search *x, int rank, int64_t budget_by
     return mp_workload_load(x->path, &o, out, err);
 }
 
-/* Returns in *bytes the memory of a rank's smallest plan, with the boundaries of a budget. Returns keep-all's peak if keep-all
- * fits, and the floor if the floor does not fit. */
+/* Returns in *bytes the memory of a rank's smallest plan, with the stage boundaries that belong to this budget. Returns
+ * keep-all's peak if keep-all fits, and the floor if the floor does not fit. */
 static mp_status need_of_rank(smallest_search *x, int rank, int64_t budget_bytes, int64_t *bytes, mp_error *err)
 {
     MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};

@@ -14,9 +14,9 @@ typedef struct mp_trilu {
     const int64_t *computed; /* address of the diagonal's number, if a node computes this number at run time */
 } mp_trilu;
 
-/* Fills the description, which becomes the call's state. A constant diagonal is read when the call is prepared, because
- * backward cannot read this operand when it runs. MP_UNSUPPORTED: the type or layout is not supported, or the diagonal of a
- * gradient is computed at run time; MP_NOMEM. */
+/* Prepares a call of Trilu, whose state is an mp_trilu. A constant diagonal is read when the call is prepared, because backward
+ * cannot read this operand when it runs. MP_UNSUPPORTED: the type or layout is not supported, or the diagonal of a gradient is
+ * computed at run time; MP_NOMEM. */
 mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_trilu_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 

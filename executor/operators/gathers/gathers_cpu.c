@@ -25,8 +25,8 @@ typedef struct lines {
     int64_t index_stride[MP_ARRAY_RANK];
 } lines;
 
-/* Runs the task for n elements: along one line, or one element of each of n adjacent lines. `step` is the distance of these
- * elements in the table if all indices are equal. */
+/* Picks, reduces or clears n elements, as the call requires: along one line, or one element of each of n adjacent lines. `step`
+ * is the distance of these elements in the table if all indices are equal. */
 static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t step, int64_t other,
                  int64_t other_step)
 {

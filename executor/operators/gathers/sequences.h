@@ -12,8 +12,8 @@ typedef struct mp_reverse_sequence {
     int size;        /* bytes per element */
 } mp_reverse_sequence;
 
-/* Fills the description. MP_UNSUPPORTED: the type or layout has no kernel; MP_INVALID: axes or lengths do not match; MP_NOMEM.
- */
+/* Prepares a call of ReverseSequence, whose state is an mp_reverse_sequence. MP_UNSUPPORTED: the type or layout has no kernel;
+ * MP_INVALID: axes or lengths do not match; MP_NOMEM. */
 mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 /* Checks the lengths of a ReverseSequence. MP_INVALID: a length is not between 0 and the number of steps. On the GPU, lengths
  * are clamped instead of checked. */
@@ -59,7 +59,7 @@ typedef struct mp_one_hot {
     int size;      /* bytes per element of y */
 } mp_one_hot;
 
-/* Fills the description. MP_UNSUPPORTED: the type or layout has no kernel; MP_NOMEM. */
+/* Prepares a call of OneHot, whose state is an mp_one_hot. MP_UNSUPPORTED: the type or layout has no kernel; MP_NOMEM. */
 mp_status mp_one_hot_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_one_hot_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 

@@ -20,7 +20,8 @@ typedef struct mp_line_normalization {
 } mp_line_normalization;
 typedef mp_line_normalization mp_lp, mp_lrn;
 
-/* Make the description the call's state. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16; MP_NOMEM. */
+/* Prepare calls of LpNormalization and LRN, whose state is an mp_line_normalization. MP_UNSUPPORTED: the type is neither FLOAT
+ * nor BFLOAT16; MP_NOMEM. */
 mp_status mp_lp_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_lrn_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_lp_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);

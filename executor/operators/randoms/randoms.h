@@ -69,11 +69,11 @@ enum { MP_WINDOW_TERMS = 3 };
 /* The formula that gives element k of the output. */
 typedef enum mp_source_form {
     MP_SOURCE_CONSTANT, /* the number `real` or `whole` for all elements: ConstantOfShape, or a Constant with one element */
-    MP_SOURCE_SIZE,     /* Size: the number of elements of the input */
-    MP_SOURCE_VALUES,   /* Constant: element k of a list in host memory */
+    MP_SOURCE_SIZE,     /* Size: a single number, the number of elements of the input */
+    MP_SOURCE_VALUES,   /* Constant: element k is read from a list in host memory */
     MP_SOURCE_SHAPE,    /* Shape: dims[k] */
-    MP_SOURCE_RANGE,    /* Range: first + k * step */
-    MP_SOURCE_EYE,      /* EyeLike: 1 on a diagonal of a matrix, 0 elsewhere */
+    MP_SOURCE_RANGE,    /* Range: element k is first + k * step */
+    MP_SOURCE_EYE,      /* EyeLike: elements on a diagonal of a matrix are 1, all others 0 */
     MP_SOURCE_WINDOW    /* a window function (Hann, Hamming, Blackman): a sum of cosines */
 } mp_source_form;
 
@@ -97,10 +97,10 @@ typedef struct mp_source {
     X("Constant")     \
     X("ConstantOfShape") X("Shape") X("Size") X("Range") X("EyeLike") X("HannWindow") X("HammingWindow") X("BlackmanWindow")
 
-/* Makes the description the call's state. MP_UNSUPPORTED: the type or layout of the output is not supported, or a constant has
- * another size than the output; MP_NOMEM. */
+/* Prepares a call whose state is an mp_source. MP_UNSUPPORTED: the type or layout of the output is not supported, or a constant
+ * has another size than the output; MP_NOMEM. */
 mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Returns the description, completed by the addresses of the arrays in the current run. */
+/* Returns the call's mp_source, completed by the addresses of the arrays in the current run. */
 mp_source mp_source_of(const mp_call *call, const mp_operands *x);
 
 MP_INLINE void mp_source_item(const mp_source *s, int64_t k)

@@ -15,8 +15,8 @@ typedef struct mp_cumsum {
     bool exclusive, reverse, is_whole;
 } mp_cumsum;
 
-/* Makes the description the call's state. MP_UNSUPPORTED: the type is not supported, or the axis is only known at run time;
- * MP_NOMEM. */
+/* Prepares a call of CumSum, whose state is an mp_cumsum. MP_UNSUPPORTED: the type is not supported, or the axis is only known
+ * at run time; MP_NOMEM. */
 mp_status mp_cumsum_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_cumsum_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 

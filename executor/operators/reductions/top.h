@@ -20,7 +20,7 @@ typedef struct mp_top {
 /* Makes an mp_top the call's state; the caller sets call->run. MP_UNSUPPORTED: the type is not supported, or the axis is not a
  * dimension; MP_NOMEM. */
 mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Returns the call's description, completed by the addresses of the current run. */
+/* Returns the call's mp_top, completed by the addresses of the current run. */
 mp_top mp_top_of(const mp_call *call, const mp_operands *x);
 
 /* One line: its elements, and a heap with the indices of the best k elements so far. The root of the heap is the worst of the

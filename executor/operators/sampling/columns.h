@@ -14,8 +14,8 @@ typedef struct mp_col2im {
     bool is_backward, add;   /* add: accumulates into the gradient */
 } mp_col2im;
 
-/* Makes the description the call's state. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, or sizes are only known at
- * run time; MP_NOMEM. */
+/* Prepares a call of Col2Im, whose state is an mp_col2im. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, or sizes are
+ * only known at run time; MP_NOMEM. */
 mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_col2im_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 

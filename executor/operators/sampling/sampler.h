@@ -28,10 +28,10 @@ typedef struct mp_sampler {
     mp_array dx, d_grid;     /* gradients of X and of the grid; dtype UNDEFINED: not requested */
 } mp_sampler;
 
-/* Makes the description the call's state. MP_UNSUPPORTED: the mode or the type is not supported, or there are too many
- * dimensions; MP_NOMEM. */
+/* Prepares a call of GridSample, whose state is an mp_sampler. MP_UNSUPPORTED: the mode or the type is not supported, or there
+ * are too many dimensions; MP_NOMEM. */
 mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Returns the description, completed by the operands of the current run. */
+/* Returns the call's mp_sampler, completed by the operands of the current run. */
 mp_sampler mp_sampler_of(const mp_call *call, const mp_operands *x);
 
 /* The taps along one axis: element indices (-1: outside), weights, and the derivatives of the weights with respect to the
@@ -212,8 +212,8 @@ typedef struct mp_regions {
 } mp_regions;
 typedef mp_regions mp_max_roi_pool;
 
-/* Make the description the call's state. MP_UNSUPPORTED: the type or mode is not supported, or the gradient of mode "max" is
- * requested; MP_NOMEM. */
+/* Prepare calls of RoiAlign and MaxRoiPool, whose state is an mp_regions. MP_UNSUPPORTED: the type or mode is not supported, or
+ * the gradient of mode "max" is requested; MP_NOMEM. */
 mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
@@ -221,7 +221,7 @@ mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body
  * region whose image does not exist is 0. */
 mp_status mp_roi_align_check(const mp_operands *x, mp_error *err);
 mp_status mp_max_roi_pool_check(const mp_operands *x, mp_error *err);
-/* Returns the description, completed by the operands of the current run. */
+/* Returns the call's mp_regions, completed by the operands of the current run. */
 mp_regions mp_regions_of(const mp_call *call, const mp_operands *x);
 
 /* Computes the coordinates of element k of (N, C, H, W), counted in memory order; returns its offset. */
