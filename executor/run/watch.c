@@ -90,7 +90,8 @@ mp_status mp_watch_before(mp_watch *w, const mp_ready_step *r, mp_error *err)
     return MP_OK;
 }
 
-/* Records the step as an origin of NaNs if it read no NaN, and as the first origin if all values that it read were finite. */
+/* For a step that wrote values that are not finite: records the step as an origin of NaNs if it read no NaN, and as the first
+ * origin if all values that it read were finite. */
 static void note(mp_watch *w, const mp_ready_step *r, int tensor, bool is_gradient, const mp_array *a, unsigned kinds,
                  int64_t n_bad)
 {

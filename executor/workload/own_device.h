@@ -18,10 +18,11 @@
 enum { MP_DEVICE_TITLE_MAX = 128, MP_DEVICE_NAME_MAX = 32 };
 
 typedef struct mp_own_device {
-    /* the profile of the table device with the changes applied; its name is the user's text, and its title points to `title` */
+    /* profile of the device of the table, with the changes applied; its name is the user's text, and its title points to
+     * `title` */
     mp_device profile;
     char title[MP_DEVICE_TITLE_MAX];
-    char name[MP_DEVICE_NAME_MAX]; /* short name: the value of name=, or the name of the table device */
+    char name[MP_DEVICE_NAME_MAX]; /* short name: the value of name=, or the name of the device of the table */
 } mp_own_device;
 
 /* Finds the profile of a device, given its name or its text form with changes. The result points into *out and `text`. Returns

@@ -1,4 +1,4 @@
-/* copies_cpu.c - copies boxes on the CPU: splits a settled box into items for threads. The two innermost dimensions of a box
+/* copies_cpu.c - copies boxes on the CPU: splits a normalized box into items for threads. The two innermost dimensions of a box
  * form a plane; an item is several planes, or a part of one. Planes are copied in rows, in transposed tiles, or element by
  * element. */
 #include "executor/operators/copies/copies_cpu.h"
