@@ -106,8 +106,7 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* Flags that state how the alternative under test uses a storage. They are valid only if `stamp` equals the checker's `stamp`.
- */
+/* Flags: how the alternative under test uses a storage. They are valid only if `stamp` equals the checker's `stamp`. */
 struct mark {
     int stamp;
     bool read, written, added;
@@ -422,8 +421,8 @@ static bool has_copies(const mp_graph *graph)
     return found;
 }
 
-/* Computes mp_graph.awaiter for keep-all. Visits its steps from last to first. Per storage, touched is the next later step that
- * uses the storage, and changed the next later step that changes it. */
+/* Computes mp_graph.awaiter for keep-all. Visits its steps from last to first. Per storage, touched is the next step that uses
+ * it, and changed the next step that changes it. */
 static mp_status find_awaiters(mp_graph *graph, mp_pool *pool, mp_error *err)
 {
     size_t n = graph->n_storages;

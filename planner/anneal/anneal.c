@@ -100,9 +100,9 @@ static bool is_large(const mp_request *request)
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* True if another round is not worth its time, because the best plan is close to the bound. The distance between plan and bound
- * must be at most a thousandth of the bound, and at most a thirtieth of the plan's ticks beyond one run of each node. Always
- * false for small graphs. */
+/* True if another round is not worth its time, because the best plan is close to the bound. Their distance must be at most a
+ * thousandth of the bound. It must also be at most a thirtieth of the plan's ticks beyond one run of each node. Always false
+ * for small graphs. */
 static bool is_close(mp_search *search)
 {
     const int64_t ticks = mp_search_best_ticks(search);

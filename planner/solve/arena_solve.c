@@ -47,8 +47,8 @@ static void replace(mp_plan **to, mp_plan **from)
     *from = NULL;
 }
 
-/* If a later round found no plan within its budget, but its smallest plan has a lower peak than the last plan, that smallest
- * plan becomes the plan of the round. It may fit with its arena. */
+/* Called after a round. If the round found no plan, but its smallest plan has a lower peak than the last plan, this smallest
+ * plan becomes the round's plan. It may fit with its arena. */
 static void step_down(const mp_plan *last, mp_answer *later)
 {
     if (later->plan || !last || later->smallest->peak_bytes >= last->peak_bytes) return;
