@@ -64,8 +64,7 @@ static void see(mp_chain *chain, const mp_node *node, int block)
         if (!forward && chain->last_user[s] > block) chain->last_user[s] = block;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || chain->block[p] == block) continue;
         if (block != chain->block[p] + 1)
-            /* the reader is neither in the producer's block nor in the next, so the storage stays live across blocks
-             */
+            /* the reader is neither in the producer's block nor in the next, so the storage stays live across blocks */
             chain->pinned[s] = true;
         else if (forward)
             chain->crosses[s] = true;

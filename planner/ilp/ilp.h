@@ -34,8 +34,7 @@ typedef struct mp_ilp_column {
     mp_ilp_kind kind;
     int stage;
     int place;   /* set for RUN, USED, IN_PLACE */
-    int storage; /* for RESIDENT and USED: the column's storage; for IN_PLACE: the storage whose memory is taken over
-                  */
+    int storage; /* for RESIDENT and USED: the column's storage; for IN_PLACE: the storage whose memory is taken over */
     int to;      /* for IN_PLACE: the storage that takes over the memory */
 } mp_ilp_column;
 

@@ -100,8 +100,7 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
     const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
     if (st == MP_NOMEM && err) *err = ours;
-    /* if the neighbouring batch's plan is not valid for this graph, *out is NULL and the search starts without a plan
-     */
+    /* if the neighbouring batch's plan is not valid for this graph, *out is NULL and the search starts without a plan */
     return st == MP_NOMEM ? st : MP_OK;
 }
 
