@@ -37,7 +37,7 @@ static struct sigaction old_crash;
 static void on_crash(int signal)
 {
     if (mp_library_works) end("memplan: a library crashed, as it does when memory runs out\n");
-    /* restores the default action, so that the crash ends the process when the handler returns */
+    /* restores the signal's default action, so that the crash ends the process when the handler returns */
     sigaction(signal, &old_crash, NULL);
 }
 

@@ -1,4 +1,4 @@
-/* apply_lines.c - the first lines of `memplan apply`, which are the same for all frameworks. */
+/* apply_lines.c - the first lines of the answer of `memplan apply`, which are the same for all frameworks. */
 #include "cli/apply/apply.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
-/* apply_report.c - prints the lines that follow a plan in PyTorch, torch_remat, Hugging Face, Megatron, DeepSpeed, Paddle and
- * JAX. Comments in the lines state peak and time. */
+/* apply_report.c - prints the lines of code that follow a plan in PyTorch, torch_remat, Hugging Face, Megatron, DeepSpeed,
+ * Paddle and JAX. Comments in this code state peak and time. */
 #include "cli/apply/apply.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_source.h"

@@ -88,7 +88,7 @@ static bool look(const mp_train_progress *now, void *data)
 }
 
 /* Trains with everything kept, and records the seconds of each node. Each node runs its alternative number `round`; a node with
- * fewer alternatives runs its last. *measured: at least one step was measured after the warm-up. */
+ * fewer alternatives runs its last. *measured becomes true if at least one step was measured after the warm-up. */
 static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, bool *measured,
                                mp_error *err)
 {

@@ -44,7 +44,7 @@ typedef struct step_progress {
     /* message with which the process ends if a signal arrives and the current step does not end within the grace time */
     const char *late;
     unsigned grace;               /* grace time in seconds: 1, or if work would be lost 1 plus the time of a step */
-    bool saves, has_saved, ended; /* ended: a signal has arrived, and the training ends after this step */
+    bool saves, has_saved, ended; /* ended: true after a signal has arrived; the training then ends after the present step */
     bool is_rank;                 /* true: the process is one of several ranks, so its messages are about ranks */
 } step_progress;
 

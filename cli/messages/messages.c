@@ -13,7 +13,7 @@
 enum { SENTENCE_MAX = 8192 };
 
 static int this_rank = -1; /* number of this rank; -1: the training has a single process */
-static bool output_lost;   /* some output to standard output was lost, and a message about that was printed */
+static bool output_lost;   /* true: some output to standard output was lost, and a message about that was printed */
 
 static void speak(const char *format, va_list args)
 {

@@ -30,7 +30,7 @@ typedef enum option_id {
 
 /* Options of the search for a plan. */
 typedef struct search_options {
-    /* --budget of plan and train; --budgets of sweep; --memory of fit and parallel */
+    /* values of --budget (commands plan and train), --budgets (sweep) and --memory (fit and parallel) */
     const char *budget, *budgets, *memory;
     int64_t reserve;         /* the value of --reserve in bytes; only valid if the option was given */
     const char *mode, *goal; /* options of the command share */

@@ -10,7 +10,7 @@
 typedef struct ranks {
     mp_communicator *world; /* the communicator of all ranks; NULL: the training has a single process */
     bool compares;          /* true while the ranks compare data; a failure is then a failure of all ranks */
-    /* all_failed: all ranks know of a failure; is_told: another rank prints the reason of this failure */
+    /* all_failed: true if all ranks know of a failure; is_told: true if another rank prints the reason of this failure */
     bool all_failed, is_told;
     int status;       /* exit status with which all ranks end if all_failed is true */
     int stage_number; /* number of the pipeline stage that this process runs */
@@ -28,9 +28,9 @@ mp_status train_join(options *o, ranks *r, mp_error *err);
 mp_status train_check_alone(ranks *r, mp_error *err);
 /* Sets in the options the pipeline stage that this process runs. MP_INVALID: --accumulate or --offload is given as well. */
 mp_status train_take_stage(options *o, ranks *r, mp_error *err);
-/* Every rank calls this function after work that it does alone. `own` is the status of that work. reads: the work was to read
- * the user's input. Returns MP_OK if the work of all ranks has succeeded. Otherwise all ranks end with the exit status of the
- * first failed rank, which alone prints its error. Returns `own` if it is a failure, else MP_IO. */
+/* Every rank calls this function after work that it does alone. `own` is the status of that work. reads: true if the work was
+ * to read the user's input. Returns MP_OK if the work of all ranks has succeeded. Otherwise all ranks end with the exit status
+ * of the first failed rank, which alone prints its error. Returns `own` if it is a failure, else MP_IO. */
 mp_status train_end_together(const options *o, ranks *r, mp_status own, bool reads, mp_error *err);
 /* Called before the search for a plan. Checks that options that must be the same on all ranks are the same. Fails as
  * mp_communicator_agree. */

@@ -17,7 +17,7 @@ typedef struct mp_tier {
     char *memory;             /* address of the tier's host memory; NULL: the tier is a file */
     bool is_lent;             /* true: the memory belongs to the caller */
     int file;                 /* file descriptor */
-    bool is_open, is_direct;  /* is_direct: the file is accessed without the page cache */
+    bool is_open, is_direct;  /* is_direct: true if the file is accessed without the page cache */
     int64_t memory_alignment; /* for a file: data at memory addresses that are multiples of this number is copied without an
                                  intermediate buffer */
 } mp_tier;

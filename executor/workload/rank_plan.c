@@ -27,7 +27,7 @@ enum { GUESSES = 8, FINENESS = 100 };
 typedef struct rank_search {
     mp_workload *workload;
     const mp_request *asked;
-    bool with_offsets, is_stopped; /* is_stopped: the caller has ended the search */
+    bool with_offsets, is_stopped; /* is_stopped: true if the caller has ended the search */
     double start;                  /* time at which the search began, by mp_clock_now */
     int64_t budget_bytes;
     int n_chunks;

@@ -19,8 +19,9 @@
 /* A matrix product. It may accumulate into its result, or write the terms of a sum to the workspace. */
 typedef struct product {
     mp_blas_matmul matmul;
-    bool is_there,
-        sums; /* is_there: the product is needed; sums: the product writes terms to the workspace, which another kernel sums */
+    /* is_there: true if the product is needed; sums: true if the product writes terms to the workspace, which another kernel
+     * sums */
+    bool is_there, sums;
     /* terms: the product's result in the workspace, if a kernel must sum it; to: the result of the summation. Both have the
      * same rank */
     mp_array terms, to;
@@ -34,7 +35,8 @@ typedef struct product {
 typedef struct state {
     product forward, gradient[2];
     double beta;
-    /* has_bias: cublasLt adds the bias, the third operand C; prefilled: C is copied to the output before the product */
+    /* has_bias: true if cublasLt adds the bias, the third operand C; prefilled: true if C is copied to the output before the
+     * product */
     bool has_bias, prefilled;
     bool empty; /* true: the summed dimension has size 0, so the product is zero */
 } state;

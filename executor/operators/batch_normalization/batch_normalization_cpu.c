@@ -283,7 +283,8 @@ static mp_status backward_columns(const batch_columns *c, const sharing *s, cons
 /* ---- calls for tensors of any layout. */
 
 typedef struct state {
-    bool by_columns, from_batch; /* by_columns: channels are innermost; from_batch: use the statistics of the batch */
+    /* by_columns: true if channels are innermost; from_batch: true if the statistics of the batch are used */
+    bool by_columns, from_batch;
     batch_columns columns;
     mp_normalization rows;
     double epsilon, momentum;

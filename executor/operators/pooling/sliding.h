@@ -36,12 +36,13 @@ typedef enum mp_pooling_rule { MP_POOLING_MAXIMUM, MP_POOLING_AVERAGE, MP_POOLIN
 typedef struct mp_pooling {
     mp_pooling_rule rule;
     mp_sliding window;
-    int64_t n_taps;       /* number of taps, the elements of a window */
-    bool is_global;       /* true: the window is the whole input */
-    bool counts_pads;     /* true: averages also count padded elements */
-    bool wide, backwards; /* wide: forward saves taps (positions within a window) as int32, not uint8; backwards: indices in
-                             output 1 count column-major */
-    double p;             /* exponent of the norm of LpPool */
+    int64_t n_taps;   /* number of taps, the elements of a window */
+    bool is_global;   /* true: the window is the whole input */
+    bool counts_pads; /* true: averages also count padded elements */
+    /* wide: true if forward saves taps (positions within a window) as int32, not uint8; backwards: true if indices in output 1
+     * count column-major */
+    bool wide, backwards;
+    double p; /* exponent of the norm of LpPool */
 } mp_pooling;
 
 /* Reads MaxPool, AveragePool, LpPool and their global forms, for forward or backward. MP_UNSUPPORTED: the type is neither

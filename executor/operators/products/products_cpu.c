@@ -64,8 +64,9 @@ typedef struct product {
         /* write: the operation that overwrites the result; add: the operation that accumulates into it, prepared only if
          * needed */
         add;
-    bool is_there, sums; /* is_there: the product is needed; sums: the product writes terms to the workspace, which are summed
-                            afterwards */
+    /* is_there: true if the product is needed; sums: true if the product writes terms to the workspace, which are summed
+     * afterwards */
+    bool is_there, sums;
     bool turned; /* true: computed as C^T = B^T A^T, because the library writes contiguous rows and C has contiguous columns */
     mp_array terms, to; /* terms: the product's result, if it has to be summed; to: the result of that sum, of the same rank */
     int64_t terms_bytes;

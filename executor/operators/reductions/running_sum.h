@@ -11,7 +11,7 @@ typedef struct mp_cumsum {
     int axis;
     int64_t length, from_step, to_step;   /* number of elements along the axis, and their strides in `from` and `to` */
     int64_t adjacent, from_next, to_next; /* number of adjacent lines, and the strides between these lines in `from` and `to` */
-    /* exclusive: a running sum omits its own element; reverse: the sums begin at the end of the line */
+    /* exclusive: true if a running sum omits its own element; reverse: true if the sums begin at the end of the line */
     bool exclusive, reverse, is_whole;
 } mp_cumsum;
 
