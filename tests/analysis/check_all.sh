@@ -16,6 +16,7 @@ each() { # NAME COMMAND...
     [ "$result" = passed ] || tail -n 15 "$logs/$name.log" | sed 's/^/    /'
 }
 only=$*
+each architectures make "$jobs" install DESTDIR="$PWD/$logs/installed"
 each suite make "$jobs" test
 each sanitizers-gcc make "$jobs" SAN=1 CUDA=0 test
 each sanitizers-clang make "$jobs" CC=clang SAN=1 CUDA=0 test
