@@ -136,8 +136,8 @@ static const char *value_text(const options *o, const mp_option_row *row)
     case MP_VALUE_LIST:
     case MP_VALUE_BINDING:
     case MP_VALUE_MESH:
-        /* an option with a list, a mesh or another value of this kind is part of the graph, so its row in the option table does
-         * not set `agrees` */
+        /* an option with a list or a mesh as its value is part of the graph. Therefore its row in the option table does not set
+         * `agrees` */
         break;
     }
     return "";

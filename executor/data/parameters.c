@@ -1,5 +1,5 @@
-/* parameters.c - reads initial values of parameters from a file of weights or from the model, or draws random ones, and writes
- * them to a parameter and its master copy. */
+/* parameters.c - reads initial values of parameters from a file of weights or from the model, or draws random ones. Writes them
+ * to a parameter and its master copy. */
 #include "executor/data/parameters.h"
 
 #include <inttypes.h>

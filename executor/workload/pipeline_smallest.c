@@ -2,8 +2,8 @@
  *
  * The stage boundaries depend on the budget, and the smallest plan of a rank depends on the boundaries. So the budget is found
  * by bisection: a budget suffices if the smallest plan of each rank fits, with the boundaries of this budget. Ranks with the
- * same blocks are computed once. A search may find a plan that needs less memory together with its stash than the smallest
- * plan, so slightly smaller budgets are searched at the end. */
+ * same blocks are computed once. A search may find a plan that, together with its stash, needs less memory than the smallest
+ * plan. So slightly smaller budgets are searched at the end. */
 #include "memplan/ranks/pipeline_smallest.h"
 
 #include <stdio.h>

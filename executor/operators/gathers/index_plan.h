@@ -5,7 +5,7 @@
  * GatherND, ScatterND, Compress, MaxUnpool). Elements: every element of the array `other` has its own index along one axis of
  * the table (GatherElements, ScatterElements). `other` contains the gathered elements, or the updates. Picking copies the
  * selected elements from the table to `other`. Reducing combines each selected element of the table with the elements of
- * `other` that select it, in their order, so results do not depend on the number of threads. */
+ * `other` that select it. The order of these elements is fixed, so results do not depend on the number of threads. */
 #pragma once
 
 #include "executor/kernel/body.h"

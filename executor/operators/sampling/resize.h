@@ -10,7 +10,7 @@ typedef struct mp_taps {
     int32_t *start, *index;
     float *weight;
     int most;    /* maximum number of taps of an output position */
-    int uniform; /* 1, 2 or 4 if every position has this number of taps; else 0 */
+    int uniform; /* number of taps of every position, if it is the same for all positions and is 1, 2 or 4; else 0 */
     bool same;   /* true: every output position o equals input position o */
 } mp_taps;
 
