@@ -71,7 +71,8 @@ double mp_plot_unit(int64_t bytes, const char **name)
     return unit;
 }
 
-/* Returns how many decimals the numbers of an axis need. It depends on the step between them and is equal for all. */
+/* Returns how many decimals the numbers of an axis need. The result depends on the distance between neighbouring numbers, and
+ * is the same for all numbers of the axis. */
 static int decimals_of(const mp_plot_axis *axis, const double *values, size_t n)
 {
     if (n < 2 || axis->scale == MP_PLOT_COUNTS) return 0;

@@ -56,8 +56,8 @@ static void text(const picture *p, double x, double y, mp_align align, double si
     mp_canvas_text(p->canvas, x, y, align, size, bold, color, what);
 }
 
-/* Returns the row of a curve's searcher in the table of searchers, so that the searcher has the same colour in every
- * picture. If a curve belongs to several searchers, returns the number of the curve. */
+/* Returns the row of a curve's searcher in the table of searchers, so that the searcher has the same colour in every picture.
+ * If the curve belongs to no single searcher, returns the index of the curve. */
 static size_t solver_of(const picture *p, size_t curve)
 {
     for (size_t k = 0; k < mp_solver_count(); k++)

@@ -9,7 +9,7 @@
 #define ROW_GAP 16.0    /* distance between two rows if no horizontal wire runs between them, in points */
 #define TRACK_GAP 5.0   /* distance between neighbouring horizontal wires in a gap between rows, in points */
 #define LANE_GAP 6.0    /* distance between neighbouring vertical wires beside a column, in points */
-#define GUTTER_GAP 16.0 /* free space on both sides of the lanes of a gutter together, in points */
+#define GUTTER_GAP 16.0 /* free space left and right of the lanes of a gutter, added up, in points */
 
 /* A stretch: a vertical part of a wire beside a column, or a horizontal part above all columns. A bundle with several boxes
  * has two lanes. One leads to readers in other columns, which read all boxes of the bundle. The other leads to readers in
@@ -78,7 +78,8 @@ static void number_tracks(router *r)
 }
 
 /* Wraps rows into columns. The heights of rows and the wires that cross below rows determine where columns end. The ends of
- * columns determine which wires are straight, and so the heights. This effect is small, so one round suffices. */
+ * columns in turn determine which wires are straight, and so the heights of rows. This second effect is small, so one round
+ * suffices. */
 static mp_status wrap(router *r, double aspect)
 {
     double *heights = mp_pool_alloc(r->pool, r->n_rows, sizeof *heights);

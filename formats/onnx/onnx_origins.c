@@ -120,8 +120,8 @@ static void take_result(folded *f, const char *name)
     f->maps &= is_move || mp_onnx_names_result_of(name, maps);
 }
 
-/* True if the parameters may have another number of elements than the tensor: if it was sliced or expanded, or computed from
- * several tensors, as weight normalization does. */
+/* True if the parameters from which a tensor was computed may have another number of elements than the tensor. This is so if
+ * the tensor was sliced or expanded, or computed from several tensors, as weight normalization does. */
 static bool is_resized(const folded *f)
 {
     return f->parameters && !f->moves && !(f->maps && f->parameters + f->buffers == 1);
@@ -204,7 +204,7 @@ static mp_status kind_beside(const reader *r, const char *name, const char *last
     return MP_OK;
 }
 
-/* True for names that the older exporter gives to folded operands of such an operator: "onnx::Conv_497". */
+/* True for names that the older exporter gives to folded operands of an operator of this kind: "onnx::Conv_497". */
 static bool is_of_folded_operand(const mp_model *model, int tensor, const char *kind)
 {
     static const char prefix[] = "onnx::";

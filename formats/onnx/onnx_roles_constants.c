@@ -162,7 +162,7 @@ static bool is_quantized(mp_dtype dtype)
     return mp_dtype_is_integer(dtype) && mp_dtype_bits(dtype) <= 8;
 }
 
-/* True if one matrix is the transpose of the other. If values are unknown, the function assumes that it is. */
+/* True if one matrix is the transpose of the other, or if their values are unknown and their shapes permit it. */
 static bool may_be_transposed(const mp_tensor *a, const mp_tensor *b)
 {
     if (a->rank != 2 || b->rank != 2 || a->dims[0] != b->dims[1] || a->dims[1] != b->dims[0]) return false;

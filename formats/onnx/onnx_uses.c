@@ -32,7 +32,8 @@ static unsigned how_read(const mp_operator *op, mp_input_use operand)
         [MP_USE_SETTING] = MP_ONNX_READ_SETTING,
         [MP_USE_TABLE] = MP_ONNX_READ_OTHER,
         [MP_USE_COMPARED] = MP_ONNX_READ_COMPARED,
-        [MP_USE_THROUGH] = 0 /* the operator only passes the operand on; note_passes copies the use of the output */};
+        /* the operator only passes the operand on; note_passes copies the uses of its output to the operand */
+        [MP_USE_THROUGH] = 0};
     return operand == MP_USE_ROWS && mp_operator_int(op, "axis", 0) != 0 ? MP_ONNX_READ_OTHER : how[operand];
 }
 

@@ -146,7 +146,8 @@ static mp_status note_copy(mp_onnx_weights *w, const uint8_t *at, const uint8_t 
     return MP_OK;
 }
 
-/* Gives the outputs of Identity operators the values of their inputs. In the file, the values follow after the nodes. */
+/* Gives the outputs of Identity operators the values of their inputs. Runs after the whole graph is read, because the values
+ * follow the nodes in the file. */
 static mp_status resolve_copies(mp_onnx_weights *w, mp_error *err)
 {
     for (size_t k = 0; k < w->n_copies; k++) {

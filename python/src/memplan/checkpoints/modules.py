@@ -35,7 +35,8 @@ Context = contextlib.AbstractContextManager[Any]
 def family(operator: Any) -> str:
     """Return the name of an operator's family.
 
-    The overloads and the in-place form of an operator belong to one family. Captures and eager may use different ones.
+    The overloads and the in-place form of an operator belong to one family. A capture and eager PyTorch may use different
+    members of a family.
     """
     name = str(getattr(operator, "overloadpacket", operator)).rpartition(".")[2]
     return "batch_norm" if "batch_norm" in name else name.rstrip("_")

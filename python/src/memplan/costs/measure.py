@@ -186,7 +186,7 @@ def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
 
 
 def workspaces_of(call: Callable[[str], Callable[[], Any]], nodes: Mapping[str, fx.Node]) -> dict[str, int]:
-    """Return the workspaces of these nodes' calls in bytes. `call` makes the call of a key."""
+    """Return the workspaces of these nodes' calls in bytes. `call`: returns the function that runs the call of a key."""
     on_host = [key for key, node in nodes.items() if device_of(node).type != "cuda"]
     found = dict(zip(on_host, host_workspaces(map(call, on_host)))) if on_host else {}
     return found | {key: cuda_workspace(call(key), device_of(node)) for key, node in nodes.items() if key not in found}

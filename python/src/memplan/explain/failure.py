@@ -105,7 +105,10 @@ def of_frame(frame: FrameType | None) -> list[At]:
 
 
 def of_threads() -> list[At]:
-    """Return the frames of all threads, the caller's last. A GPU's backward runs in a thread without Python frames."""
+    """Return the frames of all threads, those of the calling thread last.
+
+    A GPU's backward runs in a thread without Python frames.
+    """
     here = of_frame(sys._getframe(1))
     codes = {a.frame for a in here}
     return [a for f in sys._current_frames().values() if f not in codes for a in of_frame(f)] + here

@@ -226,7 +226,7 @@ class Step:
 
 
 def suggest(step: Step, room: Room) -> Suggestion:
-    """Suggest a plan that fits the room, with its extra time.
+    """Suggest a plan that fits the available memory (`room`), with its extra time.
 
     The first choice is a plan of the call. The second is a plan of the whole step, in which gradients are freed early. The last
     is the smallest plan that may fit.

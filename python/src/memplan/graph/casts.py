@@ -150,7 +150,7 @@ def regions() -> dict[str, torch.dtype]:
 
 
 def cast_inside(nodes: Iterable[fx.Node], enabled: dict[str, torch.dtype]) -> list[str]:
-    """Return those of the nodes' operators whose results would have another type inside these autocast regions."""
+    """Return the names of operators among the nodes whose results would have another type inside these autocast regions."""
     found: list[str] = []
     with contextlib.ExitStack() as stack:
         for device, dtype in enabled.items():

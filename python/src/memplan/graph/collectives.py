@@ -182,7 +182,7 @@ def values_of(nodes: Iterable[fx.Node]) -> Iterator[Any]:
 def workspace_bytes(node: fx.Node) -> int:
     """Return the bytes that a collective allocates besides its results.
 
-    These are copies of operands in other layouts, and gloo's.
+    These are copies of operands in other layouts, and copies that gloo makes.
     """
     if shards.is_ours(node):
         return shards.workspace_bytes(node)

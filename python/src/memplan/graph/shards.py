@@ -220,7 +220,7 @@ def is_in_copy(rows: torch.Tensor) -> bool:
 
 
 def end_sum(going: torch.Tensor, group: int, rows: torch.Tensor | None = None) -> torch.Tensor:
-    """Return the reduced row. `rows`: the sent buffer, if it differs from `going`; the caller holds it."""
+    """Wait for a reduction and return this rank's row. `rows`: the sent buffer if it is not `going`; the caller holds it."""
     g = GROUPS[group]
     _, after, _, of_replicas = g.division(going.dtype)
     made = arrived(going, g.summing())

@@ -167,7 +167,7 @@ class StepCapture(Capture):
         pass
 
     def not_saved_by_eager(self) -> list[fx.Node]:
-        """Return no inputs, because the caller cannot write between forward and backward of one call."""
+        """Return no inputs: within one call of a whole step, the caller cannot write between forward and backward."""
         return []
 
     def _add_end(self) -> None:
@@ -250,5 +250,5 @@ class StepPlanner(GraphPlanner):
         return graph
 
     def auto_bytes(self, meant: Device | None, whole: bool = False) -> int:
-        """Return the budget for "auto" or "device", without optimizer state that does not exist yet."""
+        """Return the memory for "auto" or "device", minus the optimizer state that the first step will allocate."""
         return super().auto_bytes(meant, whole) - sum(t.cost.missing_bytes for t in self.capture.step.trained)

@@ -135,7 +135,7 @@ class Unrolled:
         self._write(n_forward_outputs)
 
     def place(self, old: Position) -> Position:
-        """Return the position of a captured node in the new list."""
+        """Return the position of a captured node in the node list of the extended graph."""
         return old + self.beyond[0] * (old >= self.forward.second) + self.beyond[1] * (old >= self.backward.second)
 
     def _owners(self) -> dict[int, tuple[Position, int]]:
@@ -147,7 +147,7 @@ class Unrolled:
         return found
 
     def argument(self, parts: Parts, k: Position, in_first: Position, in_second: Position, copy: int) -> Position:
-        """Return the position of an argument of a part's node k in the new list.
+        """Return the position, in the extended graph, of an argument of node k of a part.
 
         Args:
             parts: the two equal parts.
@@ -189,7 +189,10 @@ class Unrolled:
         return node
 
     def _arguments(self, parts: Parts, k: int, copy: int) -> Callable[[Any], Any]:
-        """Return a function that maps arguments of the second part's node (for copy 0: of the first) to new arguments."""
+        """Return a function that maps the captured arguments of node k to its arguments in this copy of the part.
+
+        The captured arguments are those of the second part's node, or for copy 0 of the first part's node.
+        """
         first, second = self._pairs(parts, k)
         require(len(self.inputs[first]) == len(self.inputs[second]), first.name)
         places = {
@@ -218,7 +221,7 @@ class Unrolled:
         self.made[place] = made
 
     def _value(self, parts: Parts, k: int, copy: int) -> Any:
-        """Return a fake value with the layout of the second equal part's value. A view shares the memory of its argument."""
+        """Return a fake value with the captured layout for node k of a copied part. A view shares its argument's memory."""
         first, second = self._pairs(parts, k)
         fresh: dict[int, torch.UntypedStorage] = {}
         like_first = iter(tensors_of(self.values[first]))
@@ -279,7 +282,7 @@ class Unrolled:
                 continue
             late, early = (self.at.get(gradients.get(n), -1) for n in (first, second))
             require(early >= 0 and late - early == self.backward.length, f"gradients of {first.name}")
-            for copy in range(self.n + 2):  # number of a part in forward; backward runs the parts in reverse order
+            for copy in range(self.n + 2):  # copy: the number of the part in forward; backward runs the parts in reverse order
                 place = early + self.beyond[0] + (self.n + 1 - copy) * self.backward.length
                 of = self._found(self.forward.first + copy * self.forward.length + k)
                 gradients[of] = self._found(place)

@@ -19,7 +19,7 @@ GRAIN = 512
 MOST_SMALL = MIB  # size in bytes of the largest request that uses the small pool
 SMALL_SEGMENT = 2 * MIB
 LEAST_OWN_SEGMENT = 10 * MIB  # requests of at least this size receive a segment of their own size
-LARGE_STEP = 2 * MIB  # the sizes of these segments are multiples of this many bytes
+LARGE_STEP = 2 * MIB  # the sizes of segments for a single large request are multiples of this many bytes
 ADDRESS_SPACE = 1 << 46  # bytes of address space that an expandable segment reserves
 UNLIMITED = 1 << 62
 

@@ -56,7 +56,7 @@ def stepped_bytes(
     local: Callable[[torch.Tensor], torch.Tensor],
     groups: list[dict[str, Any]] | None = None,
 ) -> int:
-    """Returns the bytes that a copy keeps after a step. `local`: returns this rank's local tensor of a parameter."""
+    """Returns the bytes that a copy of the optimizer keeps after a step. `local`: returns a parameter's tensor on this rank."""
     given = groups if groups is not None else optimizer.param_groups
     sizes = [local(p).numel() for group in given for p in group["params"] if p.requires_grad]
     if not sizes:
@@ -75,7 +75,7 @@ def stepped_bytes(
 def bytes_of_shapes(
     optimizer: torch.optim.Optimizer, local: Callable[[torch.Tensor], torch.Tensor], groups: list[dict[str, Any]]
 ) -> int:
-    """Return the bytes that copies keep after a step, one parameter at a time. Equal parameters are counted once."""
+    """Return the bytes that the optimizer keeps, from a step of a copy per parameter. Equal parameters share one step."""
     known: dict[Any, int] = {}
     total = 0
     for group in groups:
@@ -100,7 +100,10 @@ def real_bytes(
     local: Callable[[torch.Tensor], torch.Tensor],
     groups: list[dict[str, Any]] | None,
 ) -> int:
-    """Returns the bytes that a copy keeps after a step with real numbers on the CPU. Raises MemplanError if the step fails."""
+    """Returns the bytes that a copy of the optimizer keeps after a step with real numbers on the CPU.
+
+    Raises MemplanError if the step fails.
+    """
     first: Exception | None = None
     for gradient in (plain, with_graph, sparse):
         try:
@@ -149,7 +152,7 @@ def sparse(p: torch.Tensor) -> torch.Tensor:
 
 
 def kept_by(copy: Copy, gradient: Gradient, needs_closure: bool) -> int:
-    """Returns the bytes that a copy keeps after a step. `needs_closure`: the step recomputes loss and gradients."""
+    """Returns the bytes that a copied optimizer keeps after a step. `needs_closure`: the step recomputes loss and gradients."""
 
     def again() -> torch.Tensor:
         for p in copy.trained:

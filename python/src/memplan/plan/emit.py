@@ -185,7 +185,7 @@ class Emission:
                 copy.target, copy.args = function, fx.node.map_arg(arguments, lambda n: self.now[n])
         workspace = self.costs[node].workspace_bytes
         if copy.target is draw_again:
-            # a second draw stores the generator's present state meanwhile; the workspace includes these bytes
+            # a repeated draw stores the generator's present state while it runs; the workspace includes these bytes
             workspace += storage_bytes(self.state_like)
         known = {WORKSPACE: workspace, SECONDS: self.costs[node].seconds, "memplan_run": self.done[step]}
         copy.meta = {**copy.meta, **known}
@@ -241,7 +241,7 @@ def copy_of(graph: fx.Graph, node: fx.Node) -> fx.Node:
 
 
 def lie_in_copy(view: fx.Node) -> None:
-    """Compute a view's fake value again, so that it refers to the copy instead of the original."""
+    """Compute a view's fake value again from its argument, a copy, so that the view shares the storage of the copy."""
     target: Any = view.target
     arguments = fx.node.map_arg((view.args, view.kwargs), lambda n: n.meta["val"])
     view.meta["val"] = target(*arguments[0], **arguments[1])

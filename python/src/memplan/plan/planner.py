@@ -334,7 +334,7 @@ class GraphPlanner:
         )
 
     def _quicker(self, smallest: Emitted, options: Options) -> Emitted:
-        """Return a faster plan within the peak of the smallest, or the smallest itself: a new search may find a larger one."""
+        """Return a faster plan with at most the peak of the smallest plan, or the smallest plan if the search finds none."""
         plan = saved(self.planning.save_plan)
         quicker = self._found(self.planning.number("planned_bytes"), options)
         if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes:

@@ -84,7 +84,7 @@ class Writer:
     def code(self, parts: Sequence[Part] = ()) -> str:
         """Return the code of one function.
 
-        With parts, return one function per part with results and the arguments of the next.
+        With `parts`, return the code of one function per part. Each function returns its results and the arguments of the next.
         """
         inputs = [n for n in self.liveness.nodes if n.op == "placeholder"]
         self.begin(inputs)

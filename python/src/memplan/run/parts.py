@@ -56,7 +56,7 @@ class Parts:
 
 
 def and_others(reasons: Sequence[str]) -> str:
-    """Return the first reason, and the number of further ones."""
+    """Join reasons for eager code: the first reason, and the number of further ones."""
     different = list(dict.fromkeys(reasons))
     more = len(different) - 1
     return f"{different[0]}; {more} more of its lines like that" if more > 0 else "".join(different)

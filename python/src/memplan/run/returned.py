@@ -29,7 +29,7 @@ class Returned:
     def __init__(self, captured: Captured, most_bytes: int) -> None:
         self.captured = weakref.ref(captured)
         self.least_bytes = most_bytes // LEAST_SHARE
-        self.watched: list[int] | None = None  # indices of the outputs that are large enough
+        self.watched: list[int] | None = None  # indices of the outputs that are large enough to be observed
         self.known: set[tuple[Any, ...]] = set()
 
     def follow(self, node: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -155,7 +155,7 @@ class KeptWhole(Sharded):
         self.parts = [weakref.ref(m) for m in module.modules() if isinstance(m, sharding.kind())]
 
     def sums(self) -> bool | None:
-        return True  # every step reduces: the schedule does so after all calls of the step
+        return True  # every step reduces gradients: the schedule does so after all calls of the step
 
     def give_memory_back(self) -> None:
         for number in self.groups:

@@ -170,7 +170,7 @@ class Together:
         return self._answer_to(Word(torch.distributed.get_rank(), stage, value), decide).value
 
     def _answer_to(self, own: Word, decide: Callable[[Sequence[Any]], Any]) -> Word:
-        # runs in another thread, because PyTorch's compilation modes would apply to tensors of this one
+        # runs in another thread, because PyTorch's compilation modes would apply to the messages' tensors in this thread
         answer = in_daemon(lambda: self._talk(own, decide))
         if answer.trouble:
             raise RankError(answer.trouble)
