@@ -22,8 +22,9 @@ typedef enum mp_bound_orders {
 const char *mp_bound_orders_text(mp_bound_orders orders);
 
 typedef struct mp_bound {
-    int64_t ticks;   /* no plan within the budget takes fewer ticks; at least the sum of the ticks of every node's fastest
-                        alternative */
+    /* lower bound: no plan within the budget takes fewer ticks. It is at least the sum of the ticks of every node's fastest
+     * alternative */
+    int64_t ticks;
     bool infeasible; /* true if no plan fits the budget; `ticks` is then the sum of the ticks of every node's fastest
                         alternative */
     mp_bound_orders orders;

@@ -113,7 +113,7 @@ typedef struct mp_share_plans {
     size_t n_bounds;
     mp_share_option *bounds; /* lower bounds, sorted by ascending bytes: a plan with fewer bytes than bounds[k + 1] takes at
                                 least the ticks of bounds[k]. No plan fits in fewer bytes than bounds[0] */
-    mp_bound_orders bound_orders; /* the set of plans for which these bounds are proved */
+    mp_bound_orders bound_orders; /* the set of plans for which the lower bounds are proved */
     bool stopped;
 } mp_share_plans;
 

@@ -29,8 +29,8 @@ typedef struct mp_answer {
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err);
 void mp_answer_free(mp_answer *answer); /* releases the members of an answer, not the struct */
 
-/* Computes the peak and ticks of segment checkpointing with exactly these checkpoints, as a framework executes it. The
- * schedule is the one that the searcher `segments` builds. MP_NOT_APPLICABLE: the graph has no backward phase, or has
+/* Computes the peak and ticks of segment checkpointing with exactly the given checkpoints, as a framework executes this plan.
+ * The schedule is the one that the searcher `segments` builds. MP_NOT_APPLICABLE: the graph has no backward phase, or has
  * copies. */
 mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
                          mp_error *err);

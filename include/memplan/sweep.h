@@ -75,7 +75,7 @@ typedef struct mp_sweep {
     mp_sweep_curve *curves;
     size_t n_bounds;
     mp_sweep_bound *bounds;       /* lower bounds: one per budget, sorted by ascending budget */
-    mp_bound_orders bound_orders; /* the set of plans for which these bounds are proved */
+    mp_bound_orders bound_orders; /* the set of plans for which the lower bounds are proved */
     size_t n_spread;
     mp_spread_point *spread; /* results for evenly spread checkpoints */
     bool stopped;

@@ -42,7 +42,8 @@ typedef struct mp_workload_options {
     double label_smoothing, beta;
     const char *ignore_index, *class_weights, *pos_weight;
     bool simplify, fused_attention, keep_inference_norms, inexact, tf32, fast;
-    int64_t chunk_steps, accumulate, workspace_limit; /* units: steps of a sequence per chunk, micro-batches, bytes */
+    /* chunk_steps: steps of a sequence per chunk. accumulate: micro-batches per update. workspace_limit: bytes */
+    int64_t chunk_steps, accumulate, workspace_limit;
     double clip_norm;
     const char *costs; /* name of the file with measured costs */
     mp_text_list offload, link;

@@ -29,8 +29,9 @@ typedef struct mp_stage {
     int64_t in_flight; /* number of micro-batches in flight at the memory peak of the stage */
     int64_t waiting;   /* number of the micro-batches in flight that have run backward, except for their parameter gradients */
     int64_t parameter_bytes, gradient_bytes, state_bytes, activation_bytes, buffer_bytes;
-    int64_t peak_bytes; /* peak memory of the stage in bytes: the sum of the preceding byte counts. If a rank has several
-                           stages, the sum over all its stages */
+    /* peak memory of the stage in bytes: the sum of the five members above. If a rank has several stages, the sum over all its
+     * stages */
+    int64_t peak_bytes;
     int64_t
         recomputed_bytes; /* bytes of activations per micro-batch that are dropped after forward and recomputed for backward */
     double forward_seconds, backward_seconds; /* seconds per micro-batch, recomputation included */

@@ -173,7 +173,7 @@ class Step:
             return report_of(backend, self.model, args, kwargs)
 
     def static_bytes(self) -> int:
-        """Return the static memory of every plan. Gradients are static unless updates run as soon as each is complete."""
+        """Return the static memory of every plan. Gradients are static, unless updates run during backward."""
         state = 0
         if self.optimizer is not None:
             with contextlib.suppress(MemplanError):

@@ -1,7 +1,7 @@
 """Models on several devices. DDP replicas are planned like single models. Unsupported forms of sharding are rejected.
 
 PyTorch breaks a graph at the ends of DDP's buckets to overlap communication with backward. A budget requires the whole graph.
-Its gradients are complete together at the end of backward, and are communicated afterwards.
+The gradients of the whole graph are complete together at the end of backward, and are communicated afterwards.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def without_values() -> Iterator[None]:
     """Create tensors without memory within the context. Access to their address raises an error."""
     with (
         aot_settings(fake_tensor_allow_unsafe_data_ptr_access=False),
-        all_eager(),  # steps run uncompiled, because compiled code would access memory that these tensors do not have
+        all_eager(),  # steps run uncompiled, because compiled code would access the memory of tensors that have none
         torch.enable_grad(),
         without_memory(),
     ):

@@ -187,7 +187,7 @@ def refuse_others_calls(index: int, module: torch.nn.Module) -> None:
 
 
 def groups_of_shards(stage: torch.nn.Module) -> list[Any]:
-    """Return the groups of ranks that reduce gradients of a stage with this rank. They would wait if this rank failed."""
+    """Return the groups of ranks that reduce a stage's gradients with this rank, and would wait for it if it failed."""
     if not isinstance(stage, sharding.kind()):
         return []
     return [g for of_one in sharding.groups(stage) for g in (of_one.among, of_one.replicas) if g is not None]

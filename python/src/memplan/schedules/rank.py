@@ -37,7 +37,7 @@ PROBES = 4  # maximum number of shares of keep-all's saved bytes that the search
 LEFT = 50  # if more than 1/LEFT of the budget is unused, the limit on saved bytes is too low
 CORRECTIONS = 2  # number of corrections of a call's budget by the bytes that are unused or missing over all moments
 NO_CALLS = (replay.MERGE, replay.GATHER, replay.SUM)
-# the smallest plans are computed for several reserves for other stages; each is this share of keep-all's memory
+# the smallest plans are computed for several reserves; a reserve for other stages is one of these shares of keep-all's memory
 ROOMS = (0.4, 1.0)
 
 

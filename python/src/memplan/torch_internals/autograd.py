@@ -152,7 +152,7 @@ def attributes(node: Any, prefix: str) -> Iterator[Any]:
                 yield from value if isinstance(value, (tuple, list)) else [value]
 
 
-MOST_SPANS = 4096  # number of spans that are stored; the oldest are dropped
+MOST_SPANS = 4096  # maximum number of spans in PACKING; older spans are dropped
 # spans of node numbers in which packing hooks were active: first node with the hook, first node after it
 PACKING: deque[list[float]] = deque(maxlen=MOST_SPANS)
 

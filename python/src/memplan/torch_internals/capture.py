@@ -368,7 +368,7 @@ def is_meant(node: fx.Node) -> bool:
 
 
 def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Partition a graph that cannot be planned as PyTorch does, without recomputation."""
+    """Partition a graph as PyTorch does, without recomputation. This is for graphs that cannot be planned."""
     own = functorch.compile.default_partition
     takes = inspect.signature(own).parameters
     forward, backward = own(joint, inputs, **{k: v for k, v in known.items() if k in takes})
