@@ -17,7 +17,7 @@
 #include "executor/workload/workload_source.h"
 #include "formats/json/json.h"
 #include "memplan/budget.h"
-#include "memplan/fit.h"
+#include "memplan/studies/fit.h"
 
 static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any"};
 
@@ -144,7 +144,7 @@ static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbos
     }
     const char *exact = verbose ? mp_text("  %18s bytes", count_text(a->peak_bytes)) : "";
     screen_row("  %-10s %7lld  %11s%s  %9s  %9s  %11s  %s", titles[means], (long long)a->batch, mp_bytes_text(a->peak_bytes),
-               exact, extra_text(1 + a->overhead, 1), seconds_text(a->seconds), seconds_text(a->seconds / (double)a->batch),
+               exact, mp_extra_text(1 + a->overhead, 1), seconds_text(a->seconds), seconds_text(a->seconds / (double)a->batch),
                a->solver);
 }
 
@@ -195,7 +195,7 @@ static void print_verdict(const talk_options *o, const mp_fit_request *r, const 
     if (a[MP_FIT_ANY].batch > 0)
         screen_verdict(o->color, SCREEN_GOOD, "%s in %s%s: batch %lld keeping all, %lld at %s time, %lld at any%s.", name,
                        bytes, counted, (long long)a[MP_FIT_KEEP_ALL].batch, (long long)a[MP_FIT_RECOMPUTE].batch,
-                       extra_text(1 + r->overhead, 1), (long long)a[MP_FIT_ANY].batch, found->stopped ? ", so far" : "");
+                       mp_extra_text(1 + r->overhead, 1), (long long)a[MP_FIT_ANY].batch, found->stopped ? ", so far" : "");
     else if (found->stopped)
         screen_verdict(o->color, SCREEN_OPEN, "%s in %s%s: not known; the search was stopped.", name, bytes, counted);
     else if (a[MP_FIT_ANY].end == MP_FIT_NOT_FOUND)

@@ -15,7 +15,7 @@
 #include "formats/base/text.h"
 #include "formats/pages/report_page.h"
 #include "memplan/budget.h"
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 
 static bool show(size_t k, size_t n, const mp_progress *search, void *p)
 {

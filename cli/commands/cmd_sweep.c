@@ -20,7 +20,7 @@
 #include "formats/json/json.h"
 #include "memplan/budget.h"
 #include "memplan/pictures/curve_picture.h"
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 
 /* ---- options ---- */
 

@@ -7,8 +7,8 @@
 #include "cli/options/options.h"
 #include "executor/workload/savings.h"
 #include "executor/workload/workload.h"
+#include "memplan/studies/update_effect.h"
 #include "memplan/summary.h"
-#include "memplan/update_effect.h"
 
 /* ---- savings: memory with other options for the same model ---- */
 

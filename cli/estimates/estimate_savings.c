@@ -18,7 +18,7 @@ void report_savings(const mp_savings *s, size_t most)
         if (n_better >= most) continue;
         screen_row("  %-38s %12s  %+6.1f %%%s", row->what, mp_text("-%s", mp_bytes_text(saved)),
                    -100.0 * (double)saved / (double)s->peak_bytes,
-                   row->ticks >= 0 ? mp_text("  %s time", extra_text((double)row->ticks, (double)s->ticks)) : "");
+                   row->ticks >= 0 ? mp_text("  %s time", mp_extra_text((double)row->ticks, (double)s->ticks)) : "");
     }
 }
 

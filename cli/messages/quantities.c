@@ -39,8 +39,3 @@ const char *flops_text(double flops)
     static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
     return scaled(flops, units, 6);
 }
-
-const char *extra_text(double value, double base)
-{
-    return value == base ? "0 %" : mp_text("%+.1f %%", base > 0 ? (value - base) / base * 100 : INFINITY);
-}

@@ -11,5 +11,3 @@
 const char *count_text(int64_t count);    /* "7,978,123,456" */
 const char *seconds_text(double seconds); /* "12.3 ms" */
 const char *flops_text(double flops);     /* "262.1 GFLOP" */
-/* Returns the difference between `value` and `base`, in per cent of `base`: "+12.3 %"; "0 %" if they are equal. */
-const char *extra_text(double value, double base);

@@ -90,7 +90,7 @@ static void print_ranks(const pipeline *p)
         screen_row("  %-4d %-9d %6lld %11s %11s %11s %9s  %s", r, blocks, (long long)row->in_flight,
                    mp_bytes_text(row->keep_all_peak_bytes), row->has_plan ? mp_bytes_text(row->peak_bytes) : "none",
                    mp_bytes_text(row->held_bytes),
-                   row->has_plan ? extra_text((double)row->ticks, (double)row->keep_all_ticks) : "", row->file);
+                   row->has_plan ? mp_extra_text((double)row->ticks, (double)row->keep_all_ticks) : "", row->file);
     }
     screen_text(2, "flight: micro-batches between forward and backward; held: bytes kept by all of them but one; extra: time "
                    "of one micro-batch.");
@@ -113,7 +113,7 @@ static void print_verdict(const pipeline *p, int without)
                        p->mesh, program, without, budget, interrupt_asked() ? " until it was stopped" : "");
     else
         screen_verdict(p->asked->talk.color, SCREEN_GOOD, "%s, %s%s: fits %s on every rank, %s time of a step.", p->title,
-                       p->mesh, program, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
+                       p->mesh, program, budget, mp_extra_text(p->played->seconds, p->keep_all_played->seconds));
 }
 
 /* For each rank without a plan, prints its floor. Returns true if a floor proves that no plan exists. */

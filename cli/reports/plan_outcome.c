@@ -104,7 +104,7 @@ void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t
                out->asked->talk.verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
                base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
                ticks >= 0 ? seconds_text((double)ticks * out->workload->graph->tick_seconds) : "",
-               ticks >= 0 ? extra_text((double)ticks, (double)out->plain_ticks) : "", note);
+               ticks >= 0 ? mp_extra_text((double)ticks, (double)out->plain_ticks) : "", note);
 }
 
 void print_plan_other(const outcome *out)

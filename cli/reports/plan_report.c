@@ -88,13 +88,13 @@ static void print_bound(const outcome *out)
     if (a->bound.ticks < 0) return;
     const double ticks = (double)a->plan->ticks, bound = (double)a->bound.ticks, base = (double)out->plain_ticks;
     const char *which = a->bound.orders == MP_BOUND_THIS_ORDER ? "in this order and budget no plan" : "no plan in this budget";
-    const char *extra = extra_text(bound, base);
+    const char *extra = mp_extra_text(bound, base);
     if (bound < base) /* the time of keep-all includes waits for network and copies, so the bound may be lower */
         extra = mp_text("%s (%s)", seconds_text(bound * out->workload->graph->tick_seconds), extra);
     if (a->plan->ticks <= a->bound.ticks)
         screen_text(4, "  proved: %s takes less than %s: this one is optimal", which, extra);
     else
-        screen_text(4, "  proved: %s takes less than %s; gap %s%s", which, extra, extra_text(ticks + base - bound, base),
+        screen_text(4, "  proved: %s takes less than %s; gap %s%s", which, extra, mp_extra_text(ticks + base - bound, base),
                     a->effort == MP_EFFORT_THOROUGH || !out->asked->talk.verbose ? "" : " (--effort thorough goes on)");
 }
 
@@ -104,7 +104,7 @@ static void print_verdict(const outcome *out)
     const mp_plan *plan = out->answer.plan;
     const char *title = plan_title(out), *color = out->asked->talk.color;
     const int64_t base = out->plain_ticks;
-    const char *extra = plan->ticks == base ? "no extra" : extra_text((double)plan->ticks, (double)base);
+    const char *extra = plan->ticks == base ? "no extra" : mp_extra_text((double)plan->ticks, (double)base);
     if (out->budget_bytes == MP_NO_LIMIT)
         screen_verdict(color, SCREEN_PLAIN, "%s: no budget was given; this plan needs %s, %s time.", title,
                        mp_bytes_text(mp_plan_need(plan)), extra);

@@ -53,9 +53,9 @@ static const char *extra_found(const progress *p, int64_t baseline_ticks)
 {
     const double base = (double)baseline_ticks;
     const bool none = p->best_ticks < 0;
-    return mp_text("%s%s%s%s", none ? "  no plan yet" : "  best ", none ? "" : extra_text((double)p->best_ticks, base),
+    return mp_text("%s%s%s%s", none ? "  no plan yet" : "  best ", none ? "" : mp_extra_text((double)p->best_ticks, base),
                    p->bound_ticks > baseline_ticks ? ", at least " : "",
-                   p->bound_ticks > baseline_ticks ? extra_text((double)p->bound_ticks, base) : "");
+                   p->bound_ticks > baseline_ticks ? mp_extra_text((double)p->bound_ticks, base) : "");
 }
 
 /* Returns the smallest peak that the search has found, as " 18.90 GiB so far". */

@@ -111,7 +111,7 @@ static void print_verdict(const mp_sharing *s, const options *o)
     const char *color = o->talk.color, *within = card_text(s), *how = way_texts[s->way];
     if (w->split.fits) {
         const char *time = seconds_text((double)w->split.ticks * TICK);
-        const char *extra = extra_text((double)w->split.ticks, (double)keep_all_ticks(s));
+        const char *extra = mp_extra_text((double)w->split.ticks, (double)keep_all_ticks(s));
         const char *bound = w->split.ticks <= w->bound.ticks ? "and no split takes less"
                                                              : mp_text("and no split takes less than %s", bound_text(w));
         screen_verdict(color, SCREEN_GOOD, "%s%s in %s, %s: %s %s (%s), %s.", names_text(s, s->n_jobs), program_of(s), within,
@@ -135,7 +135,7 @@ static void print_job(const mp_sharing *s, size_t i, bool verbose)
     const mp_share_option *o = w->split.fits ? option_of(s, s->way, i) : &p->options[0];
     const char *exact = verbose ? mp_text("  %s bytes", count_text(o->bytes)) : "";
     screen_row("  %2zu  %11s  %11s  %11s  %9s  %9s  %s%s", i + 1, mp_bytes_text(o->bytes), mp_bytes_text(p->static_bytes),
-               mp_bytes_text(p->keep_all_bytes), extra_text((double)o->ticks, (double)p->keep_all_ticks),
+               mp_bytes_text(p->keep_all_bytes), mp_extra_text((double)o->ticks, (double)p->keep_all_ticks),
                seconds_text((double)o->ticks * TICK), mp_sharing_job_of(s, i)->workload.title, exact);
 }
 

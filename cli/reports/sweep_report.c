@@ -14,7 +14,7 @@ static const char *line_text(const mp_sweep *found, const char *budget, int64_t 
 {
     return mp_text("  %11s  %11s  %5.1f %%  %9s", budget, mp_bytes_text(peak_bytes),
                    found->keep_all_bytes > 0 ? 100.0 * (double)peak_bytes / (double)found->keep_all_bytes : 100.0,
-                   extra_text((double)ticks, (double)found->keep_all_ticks));
+                   mp_extra_text((double)ticks, (double)found->keep_all_ticks));
 }
 
 /* True if no searcher found a faster plan for the same budget. */
@@ -45,7 +45,7 @@ static void print_point(const mp_sweep *found, const mp_sweep_point *p, const ch
         return;
     }
     const char *line = line_text(found, budget, p->peak_bytes, p->ticks);
-    const char *least = bound ? extra_text((double)bound->ticks, (double)found->keep_all_ticks) : "";
+    const char *least = bound ? mp_extra_text((double)bound->ticks, (double)found->keep_all_ticks) : "";
     if (bound && p->ticks <= bound->ticks) note = *name ? ", optimal" : "  optimal";
     if (*name)
         screen_row("%s %9s  %s%s", line, least, name, note);
@@ -102,7 +102,7 @@ static void print_spread(const mp_sweep *found)
         if (k && rows[k] == rows[k - 1]) continue;
         screen_row("  %11zu  %11s  %5.1f %%  %9s%s", p->n_checkpoints, mp_bytes_text(p->peak_bytes),
                    100.0 * (double)p->peak_bytes / (double)found->keep_all_bytes,
-                   extra_text((double)p->ticks, (double)found->keep_all_ticks),
+                   mp_extra_text((double)p->ticks, (double)found->keep_all_ticks),
                    rows[k] == best ? "  the smallest peak"
                    : k             ? "  many fill the memory themselves"
                                    : "  few leave long segments to make again");
@@ -124,7 +124,7 @@ static void print_verdict(const talk_options *o, const mp_workload *s, const mp_
         }
     if (least)
         screen_verdict(o->color, SCREEN_GOOD, "%s: from %s keeping all to %s at %s time.", title, all,
-                       mp_bytes_text(least->peak_bytes), extra_text((double)least->ticks, (double)found->keep_all_ticks));
+                       mp_bytes_text(least->peak_bytes), mp_extra_text((double)least->ticks, (double)found->keep_all_ticks));
     else
         screen_verdict(o->color, SCREEN_BAD, "%s: %s keeping all, and no plan was found for the budgets.", title, all);
 }

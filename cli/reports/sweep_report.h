@@ -3,7 +3,7 @@
 
 #include "cli/options/options.h"
 #include "executor/workload/workload.h"
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 
 /* On a terminal, prints the fastest plan for every budget, in 24 lines. In a pipe, with --list or with -v, prints the plans of
  * every searcher. */

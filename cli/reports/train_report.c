@@ -269,7 +269,7 @@ void print_train(const train_outcome *t, const options *o)
     if (o->talk.quiet) return;
     putchar('\n');
     print_memory(t);
-    const char *extra = n >= COMPARED_STEPS ? extra_text(r->step_seconds, t->before.step_seconds) : "too few steps";
+    const char *extra = n >= COMPARED_STEPS ? mp_extra_text(r->step_seconds, t->before.step_seconds) : "too few steps";
     print_row(t, "time of a step (median)", seconds_text(t->before.step_seconds), seconds_text(r->step_seconds),
               t->has_before ? mp_text("  %9s", extra) : "");
     print_planned_time(t);

@@ -3,7 +3,7 @@
 #include "executor/workload/other_rules.h"
 
 #include "estimator/training/training.h"
-#include "memplan/update_effect.h"
+#include "memplan/studies/update_effect.h"
 
 static mp_rules other_than(const mp_workload_options *o)
 {

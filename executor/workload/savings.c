@@ -9,8 +9,8 @@
 #include "estimator/training/training.h"
 #include "executor/workload/other_rules.h"
 #include "formats/base/text.h"
-#include "memplan/sweep.h"
-#include "memplan/update_effect.h"
+#include "memplan/studies/sweep.h"
+#include "memplan/studies/update_effect.h"
 
 enum { MOST_POINTS = 24 };
 

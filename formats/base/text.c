@@ -2,6 +2,7 @@
  * exporters' additions, growing texts. */
 #include "formats/base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,11 @@ const char *mp_bytes_text(int64_t bytes)
     int k = -1;
     for (; k < 5 && value >= 1023.995; k++) value /= 1024;
     return k < 0 ? mp_text("%lld B", (long long)bytes) : mp_text("%.2f %s", value, units[k]);
+}
+
+const char *mp_extra_text(double value, double base)
+{
+    return value == base ? "0 %" : mp_text("%+.1f %%", base > 0 ? (value - base) / base * 100 : INFINITY);
 }
 
 const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/canvas/canvas.h"
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 
 typedef struct mp_curve_frame {
     double left, right, low, high;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "memplan/plan.h"
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 
 typedef struct mp_report_request {
     const mp_graph *graph;

@@ -8,7 +8,7 @@
  *    with known results predict the largest batch that fits. From the prediction, the batch changes in strides that grow
  *    fourfold, until one batch fits and another does not. Bisection between the two finds the answer. The results of all tried
  *    batches are stored, so that the trials for one means are reused for the next. */
-#include "memplan/fit.h"
+#include "memplan/studies/fit.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * search starts from the best plan of any searcher. One frontier stores the schedules of all searchers, and one per searcher
  * stores its own.
  */
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* sweep_spread.c - builds lists of evenly spread checkpoints of different length, and measures each by the timeline. */
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 
 #include <string.h>
 

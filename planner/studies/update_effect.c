@@ -1,6 +1,6 @@
 /* update_effect.c - measures keep-all with updates that are fused into backward: its peak, gradient bytes and memory traffic.
  * Each update runs as early as possible. */
-#include "memplan/update_effect.h"
+#include "memplan/studies/update_effect.h"
 
 #include "estimator/graph/traffic.h"
 #include "planner/order/updates.h"

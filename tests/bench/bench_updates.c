@@ -15,7 +15,7 @@
 #include "memplan/arena.h"
 #include "memplan/onnx.h"
 #include "memplan/simplify.h"
-#include "memplan/update_effect.h"
+#include "memplan/studies/update_effect.h"
 #include "planner/order/updates.h"
 
 enum { VARIANTS = 4, WARM_UP = 2, MOST_STEPS = 1000 };

@@ -221,7 +221,56 @@ static mp_status graph_offload(public_world *w, mp_error *err)
     return st;
 }
 
+/* Modules with equal names but a number, for the frameworks that checkpoint blocks. */
+static mp_status framework_code(public_world *w, mp_framework framework, mp_error *err)
+{
+    static const char *const names[] = {"/h.0/a/Relu", "/h.0/b/Relu", "/h.1/a/Relu", "/h.1/b/Relu"};
+    mp_graph *graph = NULL;
+    mp_plan *plan = NULL;
+    mp_framework_code code;
+    mp_status st;
+    MUST(chain_graph(4, 8, 16, true, &graph, NULL));
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) graph->nodes[k].name = names[k];
+    MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    MUST(mp_plan_new(graph, "test", steps, mp_keep_all(graph, steps), &plan, NULL));
+    plan->budget_bytes = plan->peak_bytes - 8;
+    const mp_framework_request request = {.graph = graph, .plan = plan, .title = "chain"};
+    public_mark(&code, sizeof code);
+    PUBLIC_LIMITED(w, st, mp_framework_code_of(&request, framework, &code, err));
+    if (st != MP_OK)
+        public_is_marked(&code, sizeof code);
+    else
+        mp_framework_code_free(&code);
+    mp_plan_free(plan);
+    mp_graph_free(graph);
+    return st;
+}
+
+static mp_status code_of_modules(public_world *w, mp_error *err)
+{
+    return framework_code(w, MP_FRAMEWORK_PYTORCH, err);
+}
+
+static mp_status code_of_policies(public_world *w, mp_error *err)
+{
+    return framework_code(w, MP_FRAMEWORK_PYTORCH_SELECTIVE, err);
+}
+
+static mp_status code_of_blocks(public_world *w, mp_error *err)
+{
+    return framework_code(w, MP_FRAMEWORK_HUGGINGFACE, err);
+}
+
+static mp_status code_of_tensors(public_world *w, mp_error *err)
+{
+    return framework_code(w, MP_FRAMEWORK_JAX, err);
+}
+
 const public_call public_files[] = {{"mp_costs_write", costs_write},
+                                    {"mp_framework_code_of", code_of_modules},
+                                    {"mp_framework_code_of, policies", code_of_policies},
+                                    {"mp_framework_code_of, blocks", code_of_blocks},
+                                    {"mp_framework_code_of, tensors", code_of_tensors},
                                     {"mp_costs_apply", costs_apply},
                                     {"mp_graph_read", graph_read},
                                     {"mp_graph_dot_read", graph_dot_read},

@@ -201,6 +201,9 @@
     X(mp_share_plans_free(&plans))                                                                       \
     X(mp_report_free(&report))                                                                           \
     X(mp_turns_free(&turns))                                                                             \
+    X(mp_framework_name(MP_FRAMEWORK_JAX))                                                               \
+    X(mp_framework_find("jax"))                                                                          \
+    X(mp_framework_code_free(&code))                                                                     \
     X(mp_pack_table_free(&table))                                                                        \
     X(mp_feed_free(t.feed))                                                                              \
     X(mp_parameter_source_free(t.source))                                                                \
@@ -266,6 +269,7 @@ void public_call_without(public_world *w)
     mp_share_plans plans = {0};
     mp_report report;
     mp_pack_table table;
+    mp_framework_code code = {0};
     mp_plan *plan;
     mp_graph *graph;
     mp_step steps[64];

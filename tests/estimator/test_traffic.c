@@ -5,7 +5,7 @@
 #include "estimator/training/training.h"
 #include "memplan/onnx.h"
 #include "memplan/simplify.h"
-#include "memplan/update_effect.h"
+#include "memplan/studies/update_effect.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
 

@@ -1,6 +1,6 @@
 /* test_fit.c - the largest batch, against planning every batch, and against the memory of a chain computed by hand. */
 #include "estimator/base/memory.h"
-#include "memplan/fit.h"
+#include "memplan/studies/fit.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
 

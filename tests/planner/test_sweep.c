@@ -1,6 +1,6 @@
 /* test_sweep.c - the trade-off curve and evenly spread checkpoints; the frontier against a plain list of all added points. */
 #include "estimator/base/memory.h"
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 #include "planner/studies/frontier.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"

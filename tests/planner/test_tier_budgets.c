@@ -9,7 +9,7 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 #include "memplan/training.h"
 #include "planner/solve/away.h"
 #include "planner/solve/worth.h"

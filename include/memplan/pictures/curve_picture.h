@@ -1,7 +1,7 @@
 /* curve_picture.h - a picture of the trade-off between memory and time. */
 #pragma once
 
-#include "memplan/sweep.h"
+#include "memplan/studies/sweep.h"
 
 /* Draws a sweep. The left panel plots extra time over memory, from the floor to keep-all. It has a line per searcher, and
  * shades the region that the bound proves impossible. The right panel plots peak and time over the number of evenly spread

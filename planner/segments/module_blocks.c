@@ -1,5 +1,5 @@
-/* apply_blocks.c - finds the equal blocks of a network: modules whose names differ only in a number. */
-#include "cli/apply/apply.h"
+/* module_blocks.c - finds the equal blocks of a network: modules whose names differ only in a number. */
+#include "planner/segments/module_blocks.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -33,11 +33,11 @@ static int operators_of(const mp_modules *m, const char *first, int prefix)
     return n > 1 ? n_operators : 0;
 }
 
-mp_status blocks_find(const mp_modules *modules, blocks *out, mp_error *err)
+mp_status mp_module_blocks_find(const mp_modules *modules, mp_module_blocks *out, mp_error *err)
 {
     int most = 0;
     const char *best = NULL;
-    *out = (blocks){.modules = modules, .module = mp_alloc((size_t)modules->n, sizeof *out->module)};
+    *out = (mp_module_blocks){.modules = modules, .module = mp_alloc((size_t)modules->n, sizeof *out->module)};
     if (!out->module) return MP_NO_MEMORY(err);
     for (int m = 0; m < modules->n; m++) {
         const char *name = modules->modules[m].name;
@@ -56,12 +56,13 @@ mp_status blocks_find(const mp_modules *modules, blocks *out, mp_error *err)
     return MP_OK;
 }
 
-void blocks_free(blocks *b)
+void mp_module_blocks_free(mp_module_blocks *b)
 {
     mp_free(b->module);
 }
 
-mp_status blocks_judge(const blocks *b, int k, const bool *kept, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+mp_status mp_module_blocks_judge(const mp_module_blocks *b, int k, const bool *kept, int64_t *peak_bytes, int64_t *ticks,
+                                 mp_error *err)
 {
     MP_OWNED mp_step *steps = NULL;
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -76,10 +77,11 @@ mp_status blocks_judge(const blocks *b, int k, const bool *kept, int64_t *peak_b
     return MP_OK;
 }
 
-mp_status blocks_fewest(const blocks *b, int64_t budget_bytes, int *k, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
+mp_status mp_module_blocks_fewest(const mp_module_blocks *b, int64_t budget_bytes, int *k, int64_t *peak_bytes, int64_t *ticks,
+                                  mp_error *err)
 {
     for (*k = 0; *k <= b->n; ++*k) {
-        const mp_status st = blocks_judge(b, *k, NULL, peak_bytes, ticks, err);
+        const mp_status st = mp_module_blocks_judge(b, *k, NULL, peak_bytes, ticks, err);
         if (st != MP_OK || *peak_bytes <= budget_bytes) return st;
     }
     *k = -1;

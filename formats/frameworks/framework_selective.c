@@ -1,22 +1,20 @@
-/* apply_selective.c - settings for PyTorch's selective checkpointing. The first blocks of a network are recomputed, but the
+/* framework_selective.c - settings for PyTorch's selective checkpointing. The first blocks of a network are recomputed, but the
  * results of some of their products (convolutions, matrix products, attention) are kept. A policy is a Python function that
  * identifies products by number, because PyTorch calls them in the order of the file. All subsets of the most expensive
  * products are tried as kept products. For each subset, the smallest number of recomputed blocks that fits the budget is
  * determined.
  */
-#include "cli/apply/apply.h"
-#include "formats/base/text.h"
+#include "formats/frameworks/framework_selective.h"
 
 #include <string.h>
 
-#include "cli/messages/print.h"
 #include "estimator/base/memory.h"
 
 /* maximum number of products of a block that are numbered; maximum number of these that are tried as kept products */
 enum { PRODUCTS = 64, TRIED = 8 };
 
 typedef struct selective {
-    const blocks *blocks;
+    const mp_module_blocks *blocks;
     const mp_graph *graph;
     int n_products, first[PRODUCTS]; /* number of products in a block; per product: its node in the first block */
     int n_tried, tried[TRIED];       /* number of products that may be kept, and their indices */
@@ -95,12 +93,12 @@ static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found
     int from = 0, to = s->blocks->n;
     int64_t peak_bytes, ticks, fits_bytes, fits_ticks;
     for (size_t v = 0; v < s->graph->n_nodes; v++) s->kept[v] = s->number[v] >= 0 && is_in_set(s, set, s->number[v]);
-    MP_CHECK(blocks_judge(s->blocks, to, s->kept, &fits_bytes, &fits_ticks, err));
+    MP_CHECK(mp_module_blocks_judge(s->blocks, to, s->kept, &fits_bytes, &fits_ticks, err));
     if (fits_bytes < best->smallest_bytes) best->smallest_bytes = fits_bytes;
     if (fits_bytes > budget_bytes) return MP_OK;
     while (from < to) {
         const int k = (from + to) / 2;
-        MP_CHECK(blocks_judge(s->blocks, k, s->kept, &peak_bytes, &ticks, err));
+        MP_CHECK(mp_module_blocks_judge(s->blocks, k, s->kept, &peak_bytes, &ticks, err));
         if (peak_bytes > budget_bytes) {
             from = k + 1;
             continue;
@@ -123,41 +121,44 @@ static const char *name_in_block(const selective *s, int node)
     return at && at > name ? at : name;
 }
 
-static void print_saved(const applied *x, const selective *s, const found *best)
+static void print_saved(mp_framework_writer *x, const selective *s, const found *best)
 {
     int n = 0;
-    print_to(x->to, "SAVED = {");
+    mp_text_put(&x->text, "SAVED = {");
     for (int k = 0; k < s->n_products; k++)
-        if (is_in_set(s, best->set, k)) print_to(x->to, "%s%d", n++ ? ", " : "", k + 1);
-    print_to(x->to, "}  # of a block's %d products, in the order of calls%s", s->n_products, n ? ":" : "");
+        if (is_in_set(s, best->set, k)) mp_visible_put(&x->text, "%s%d", n++ ? ", " : "", k + 1);
+    mp_visible_put(&x->text, "}  # of a block's %d products, in the order of calls%s", s->n_products, n ? ":" : "");
     for (int k = 0, column = 80; k < s->n_products; k++) {
         if (!is_in_set(s, best->set, k)) continue;
         const char *name = name_in_block(s, s->first[k]);
         column += (int)strlen(name) + 2;
-        if (column > 76) column = print_to(x->to, "\n#  ") - 1 + (int)strlen(name);
-        print_to(x->to, " %s", name);
+        if (column > 76) {
+            mp_text_put(&x->text, "\n#  ");
+            column = 3 + (int)strlen(name);
+        }
+        mp_visible_put(&x->text, " %s", name);
     }
-    fputc('\n', x->to);
+    mp_text_put(&x->text, "\n");
 }
 
-static void print_lines(const applied *x, const selective *s, const found *best)
+static void print_lines(mp_framework_writer *x, const selective *s, const found *best)
 {
-    print_to(x->to, "import functools\n\nfrom torch.utils import checkpoint as c\n\n");
-    print_to(x->to, "PRODUCTS = (\"mm\", \"addmm\", \"bmm\", \"baddbmm\", \"convolution\", \"_scaled_dot_product\")\n");
+    mp_text_put(&x->text, "import functools\n\nfrom torch.utils import checkpoint as c\n\n");
+    mp_text_put(&x->text, "PRODUCTS = (\"mm\", \"addmm\", \"bmm\", \"baddbmm\", \"convolution\", \"_scaled_dot_product\")\n");
     print_saved(x, s, best);
-    print_to(x->to, "\n\ndef contexts():\n    calls = [0, 0]  # in forward, again\n\n");
-    print_to(x->to, "    def policy(context, op, *args, **kwargs):\n");
-    print_to(x->to, "        name = str(op).split(\".\")[1]\n");
-    print_to(x->to, "        if name in PRODUCTS or name.startswith(PRODUCTS[-1]):\n");
-    print_to(x->to, "            calls[context.is_recompute] += 1\n");
-    print_to(x->to, "            if calls[context.is_recompute] in SAVED:\n");
-    print_to(x->to, "                return c.CheckpointPolicy.MUST_SAVE\n");
-    print_to(x->to, "        return c.CheckpointPolicy.PREFER_RECOMPUTE\n\n");
-    print_to(x->to, "    return c.create_selective_checkpoint_contexts(policy)\n\n\nfor name in [\n");
-    for (int i = 0; i < best->k; i++) applied_list(x, applied_module(x, s->blocks->module[i]));
-    print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
-    print_to(x->to, "    module.forward = functools.partial(\n");
-    print_to(x->to, "        c.checkpoint, module.forward, use_reentrant=False, context_fn=contexts\n    )\n");
+    mp_text_put(&x->text, "\n\ndef contexts():\n    calls = [0, 0]  # in forward, again\n\n");
+    mp_text_put(&x->text, "    def policy(context, op, *args, **kwargs):\n");
+    mp_text_put(&x->text, "        name = str(op).split(\".\")[1]\n");
+    mp_text_put(&x->text, "        if name in PRODUCTS or name.startswith(PRODUCTS[-1]):\n");
+    mp_text_put(&x->text, "            calls[context.is_recompute] += 1\n");
+    mp_text_put(&x->text, "            if calls[context.is_recompute] in SAVED:\n");
+    mp_text_put(&x->text, "                return c.CheckpointPolicy.MUST_SAVE\n");
+    mp_text_put(&x->text, "        return c.CheckpointPolicy.PREFER_RECOMPUTE\n\n");
+    mp_text_put(&x->text, "    return c.create_selective_checkpoint_contexts(policy)\n\n\nfor name in [\n");
+    for (int i = 0; i < best->k; i++) mp_framework_list(x, mp_framework_module(x, s->blocks->module[i]));
+    mp_text_put(&x->text, "]:\n    module = model.get_submodule(name)\n");
+    mp_text_put(&x->text, "    module.forward = functools.partial(\n");
+    mp_text_put(&x->text, "        c.checkpoint, module.forward, use_reentrant=False, context_fn=contexts\n    )\n");
 }
 
 static void selective_free(selective *s)
@@ -166,27 +167,30 @@ static void selective_free(selective *s)
     mp_free(s->kept);
 }
 
-mp_status apply_selective(applied *x)
+mp_status mp_framework_selective(mp_framework_writer *x, mp_error *err)
 {
-    MP_CLEARED_BY(blocks_free) blocks b = {0};
-    MP_CLEARED_BY(selective_free) selective s = {.blocks = &b, .graph = x->graph};
+    MP_CLEARED_BY(mp_module_blocks_free) mp_module_blocks b = {0};
+    MP_CLEARED_BY(selective_free) selective s = {.blocks = &b, .graph = x->request->graph};
     found best = {.k = -1, .smallest_bytes = INT64_MAX};
-    MP_CHECK(blocks_find(x->modules, &b, x->err));
-    s.number = mp_alloc(x->graph->n_nodes, sizeof *s.number);
-    s.kept = mp_alloc(x->graph->n_nodes, sizeof *s.kept);
-    MP_ENSURE(s.number && s.kept, x->err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_module_blocks_find(x->modules, &b, err));
+    s.number = mp_alloc(x->request->graph->n_nodes, sizeof *s.number);
+    s.kept = mp_alloc(x->request->graph->n_nodes, sizeof *s.kept);
+    MP_ENSURE(s.number && s.kept, err, MP_NOMEM, "out of memory");
     find_products(&s);
     choose_tried(&s);
-    for (unsigned set = 0; set < 1U << s.n_tried; set++) MP_CHECK(try_set(&s, set, x->budget_bytes, &best, x->err));
-    if (best.k < 0) return applied_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
-    applied_head(x,
-                 mp_text("the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
-                         applied_module(x, b.module[0])),
-                 best.peak_bytes, best.ticks);
-    applied_origin(x);
+    for (unsigned set = 0; set < 1U << s.n_tried; set++) MP_CHECK(try_set(&s, set, x->budget_bytes, &best, err));
+    if (best.k < 0) {
+        mp_framework_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
+        return MP_OK;
+    }
+    mp_framework_head(x,
+                      mp_text("the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
+                              mp_framework_module(x, b.module[0])),
+                      best.peak_bytes, best.ticks);
+    mp_framework_origin(x);
     if (best.k > 0)
         print_lines(x, &s, &best);
     else
-        print_to(x->to, "# No block has to be checkpointed.\n");
+        mp_text_put(&x->text, "# No block has to be checkpointed.\n");
     return MP_OK;
 }
