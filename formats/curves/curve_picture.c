@@ -36,8 +36,10 @@
 #define TEXT_GAP 4.0 /* distance between a leader line and its text, in points */
 #define BESIDE 40.0  /* distance in points by which labels may extend beyond the sides of the panel */
 #define APART 8.0    /* if one curve is slower than another by this factor, the axis of time is logarithmic */
-#define ALIKE 0.05   /* fraction of the memory from floor to keep-all; curves whose lowest peaks differ by less are compared */
-#define BELOW 0.15   /* a logarithmic axis begins this many per cent below 0 */
+/* fraction of the memory from floor to keep-all. If the lowest peaks of two curves differ by less, the choice of the axis
+ * compares their times */
+#define ALIKE 0.05
+#define BELOW 0.15 /* a logarithmic axis begins this many per cent below 0 */
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
                                      "#be185d",     "#0e7490", "#4d7c0f", "#475569"};

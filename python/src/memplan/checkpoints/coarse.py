@@ -131,7 +131,7 @@ class CoarseStep:
         """Repeatedly add the checkpoint that reduces the bytes over the budget most per second of recomputation."""
         chosen: dict[str, Kept] = {}
         now = self.count(chosen, budget)
-        # for each option, by index: the bytes that it saved per second of recomputation in its last simulation
+        # for each candidate checkpoint, by index: the bytes that it saved per second of recomputation in its last simulation
         gains = dict.fromkeys(range(len(options)), math.inf)
         while now.excess and options and self.n_counts < MOST_COUNTS:
             counted: dict[int, Counted] = {}

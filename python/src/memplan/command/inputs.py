@@ -27,7 +27,7 @@ AS_IN = "inputs are written like '(8,3,224,224)', '(N,128) int64 <50257' or '(8,
 class Input:
     """An input. `below`: integers are drawn from 0 up to this number, exclusive."""
 
-    name: str  # "" for a positional argument
+    name: str  # name of a keyword argument; "" for a positional argument
     shape: tuple[int | None, ...]  # size of each dimension; None stands for the batch size
     dtype: torch.dtype
     below: int

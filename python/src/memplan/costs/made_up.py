@@ -21,7 +21,7 @@ PIVOTS = ("pivots", "LU_pivots")  # argument names: row exchanges of a factoriza
 # result name: number of indices per bag; bags are not empty, because the memory for their gradients would not be measured
 COUNTS = "bag_size"
 
-# Operators whose memory depends on values: the more terms of its series matrix_exp computes, the larger the values.
+# Operators whose memory depends on values. For example, matrix_exp computes more terms of its series for larger values.
 WITH_LARGE_VALUES = frozenset((torch.ops.aten.linalg_matrix_exp.default,))
 
 

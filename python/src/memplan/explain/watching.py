@@ -137,7 +137,8 @@ class Watching:
             also = "memory also ran out while memplan explained it" if is_out_of_memory(error) else reason
             sys.stderr.write(f"memplan: out of memory{place}, without an explanation: {also}\n")
         finally:
-            # collects the replayed call, its capture and its exceptions, which refer to the user's propagating exception
+            # the garbage collector frees the replayed call, its capture and its exceptions, which refer to the user's
+            # propagating exception
             gc.collect()
             self.is_explaining = False
 

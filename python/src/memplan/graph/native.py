@@ -152,7 +152,8 @@ def made_of_others() -> dict[Any, dict[str, Any]]:
     """Return operators that eager composes of other operators, with their replacements on the meta device.
 
     Examples are a loss over classes and a standard deviation. On the meta device, captures would use a kernel without
-    gradients. The replacement composes the operator as eager does."""
+    gradients. The replacement composes the operator as eager does.
+    """
     found = {}
     for operator in with_python_kernels(("Meta",)):
         with kernels(operator, {}, without=WRITTEN_OUT):

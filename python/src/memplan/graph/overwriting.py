@@ -1,6 +1,7 @@
 """In-place forms of operators, which store the result in an operand's memory. Results are bit-identical.
 
-Eager uses in-place forms in backward formulas, such as a scatter into zeros. A capture contains the other forms.
+Eager uses in-place forms in backward formulas, such as a scatter into zeros. A capture contains the forms that allocate their
+results.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def views_follow_sums(graph: fx.Graph) -> None:
 
 
 def described(node: fx.Node) -> Any:
-    """Return the operation of a node without its operands. The values are equal for corresponding nodes of equal blocks."""
+    """Return the operation of a node without its operands. The result is equal for corresponding nodes of equal blocks."""
     layouts = [(tuple(t.shape), t.stride(), t.dtype) for t in tensors_of(node.meta.get("val"))]
     if node.op == "placeholder":
         return node.op, layouts

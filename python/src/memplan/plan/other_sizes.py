@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memplan.plan.planner import GraphPlanner
 
 MOST_SLOWER = 0.02  # a replayed plan may take this share of the step longer than the expected plan of a search
-STEEPNESS = 4  # measured powers of extra time in missing room are 2 to 4
+STEEPNESS = 4  # extra time grows as a power of the missing room; measured exponents are 2 to 4
 MOST_KEPT = 32  # per graph: the number of searched plans that are kept
 REPLAYED = "its plan is that of another input size, replayed with the sizes of this one instead of a search"
 

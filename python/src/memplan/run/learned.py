@@ -1,6 +1,7 @@
 """Memory observed besides the calls of one compiled model, and its consequences for later plans.
 
-Later plans count this memory from the start. If other calls need memory while the model's calls are pending, they save less.
+Later plans count this memory from the start. If other calls need memory while the model's calls are pending, the model's calls
+save less.
 """
 
 from __future__ import annotations

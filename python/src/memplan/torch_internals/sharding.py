@@ -103,7 +103,7 @@ class Cut(NamedTuple):
 
 
 class Division(NamedTuple):
-    """FSDP2's division of a reduced gradient.
+    """FSDP2's division of a reduced gradient: two divisors and two reductions.
 
     The divisors apply before and after the sum. The reductions are those over the shard ranks and over the replicas.
     """
