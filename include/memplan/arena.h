@@ -24,8 +24,9 @@ mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
 /* Limits the effort to lay out the arena of one plan. */
 typedef struct mp_arena_options {
-    int64_t capacity_bytes; /* largest acceptable size of the device arena. If the arena is larger, a longer exact search runs.
-                               0: no longer search runs */
+    /* largest acceptable size of the device arena. If the arena is larger, an exact search of greater length runs. 0: this
+     * second search never runs */
+    int64_t capacity_bytes;
     const int64_t *tier_bytes; /* per tier: limit of static bytes plus arena, in bytes. The entry of the device is ignored.
                                   NULL: no limits */
     /* called repeatedly during the exact search; true ends the search. The search also ends when it finds an arena of at most
