@@ -32,7 +32,7 @@ int mp_framework_find(const char *name);
 
 typedef struct mp_framework_request {
     const mp_graph *graph;
-    const mp_plan *plan; /* its budget is the limit; if it has none, its peak is */
+    const mp_plan *plan; /* the settings fit the budget of this plan, or its peak if it has no budget */
     const char *title;   /* name of the network and its batch, for the comments */
     /* the architecture of a network that memplan knows by name: its modules are named as in Hugging Face's transformers; NULL:
      * the network is from a file */
@@ -42,7 +42,7 @@ typedef struct mp_framework_request {
 
 typedef struct mp_framework_code {
     bool fits; /* true: a setting of the framework needs at most the budget; `text` has its lines. false: `text` says so */
-    /* peak bytes with the fastest setting that fits the budget; if none fits, the smallest peak of all settings */
+    /* peak bytes of a step with the fastest setting that fits the budget; if none fits, the smallest peak of all settings */
     int64_t peak_bytes;
     int64_t ticks; /* ticks of one training step with this setting; -1: no setting fits */
     char *text;
@@ -54,4 +54,5 @@ typedef struct mp_framework_code {
  * tens to thousands of timelines. */
 mp_status mp_framework_code_of(const mp_framework_request *request, mp_framework framework, mp_framework_code *out,
                                mp_error *err);
-void mp_framework_code_free(mp_framework_code *code); /* releases the members; a zeroed struct is allowed */
+/* releases the members of the result, not the struct; a zeroed struct is allowed */
+void mp_framework_code_free(mp_framework_code *code);
