@@ -1,12 +1,8 @@
 /* makespan.c - simulates the steps in order with one clock per channel, and computes the time of copies. */
 #include "memplan/makespan.h"
 
+#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
-
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err)
 {
@@ -20,14 +16,14 @@ mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int
     for (size_t t = 0; t < n; t++) {
         const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
         const int channel = alternative->channel == MP_CHANNEL_SECOND_STREAM ? MP_CHANNEL_COMPUTE : alternative->channel;
-        if (awaited) waited = later(waited, awaited[t]);
-        const int64_t begin = later(waited, later(free_at[channel], free_at[MP_CHANNEL_COMPUTE]));
+        if (awaited) waited = mp_larger(waited, awaited[t]);
+        const int64_t begin = mp_larger(waited, mp_larger(free_at[channel], free_at[MP_CHANNEL_COMPUTE]));
         int64_t *end = &free_at[channel];
         MP_ENSURE(!__builtin_add_overflow(begin, alternative->ticks, end), err, MP_INVALID,
                   "step %zu: the steps take more ticks than can be counted", t);
-        if (awaited) awaited[mp_step_end(steps, (int)t)] = later(awaited[mp_step_end(steps, (int)t)], *end);
+        if (awaited) awaited[mp_step_end(steps, (int)t)] = mp_larger(awaited[mp_step_end(steps, (int)t)], *end);
         if (ends) ends[t] = *end;
-        last = later(last, *end);
+        last = mp_larger(last, *end);
     }
     *makespan = last;
     return MP_OK;
@@ -53,7 +49,7 @@ static int64_t ran_by(const busy *b, int64_t time)
     }
     const int64_t before = low ? b->sums[low - 1] : 0;
     if (low == b->n) return before;
-    return later(before, b->sums[low] - (b->ends[low] - time)); /* step b[low] is running at `time`, or has not begun */
+    return mp_larger(before, b->sums[low] - (b->ends[low] - time)); /* step b[low] is running at `time`, or has not begun */
 }
 
 static void note_wait(mp_copying *out, int64_t ticks, size_t t)

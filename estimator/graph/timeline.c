@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 
@@ -45,16 +46,11 @@ static void begin(struct builder *b, int storage, int t)
     b->timeline->spans[b->timeline->n_spans++] = (mp_span){storage, t, t + 1, -1};
 }
 
-static int later(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /* Extends the current instance of a storage at least to step `end`. */
 static void live_until(struct builder *b, int storage, int end)
 {
     mp_span *span = &b->timeline->spans[b->states[storage].span];
-    span->end = later(span->end, end);
+    span->end = mp_larger(span->end, end);
 }
 
 static struct hold *holds_of(const struct builder *b, int storage)
@@ -67,7 +63,7 @@ static mp_status leave_alone(struct builder *b, int t, mp_step step, int channel
 {
     const struct hold *holds = holds_of(b, s);
     for (int c = MP_CHANNEL_SECOND_STREAM; c < (int)b->graph->n_channels; c++) {
-        const int until = changes ? later(holds[c].read_until, holds[c].changed_until) : holds[c].changed_until;
+        const int until = changes ? mp_larger(holds[c].read_until, holds[c].changed_until) : holds[c].changed_until;
         const bool comes_after = step.until && channel == c && (b->states[s].span == ALWAYS_LIVE || !changes);
         MP_ENSURE(t >= until || comes_after, b->err, MP_INVALID, "step %d: %s %s %s, which %s %s uses up to step %d", t,
                   mp_node_label(b->graph, step.node).text, changes ? "changes" : "reads", mp_storage_label(b->graph, s).text,
@@ -88,7 +84,7 @@ static bool is_held(const struct builder *b, int t, int s)
 {
     bool held = false;
     for (size_t c = 0; b->holds && c < b->graph->n_channels; c++)
-        held |= t < later(holds_of(b, s)[c].read_until, holds_of(b, s)[c].changed_until);
+        held |= t < mp_larger(holds_of(b, s)[c].read_until, holds_of(b, s)[c].changed_until);
     return held;
 }
 
@@ -97,12 +93,12 @@ static void hold(struct builder *b, int until, const mp_alternative *x)
 {
     for (size_t i = 0; i < x->n_reads; i++) {
         struct hold *held = &holds_of(b, x->reads[i])[x->channel];
-        held->read_until = later(held->read_until, until);
+        held->read_until = mp_larger(held->read_until, until);
     }
     for (size_t i = 0; i < x->n_writes + x->n_adds; i++) {
         const int s = i < x->n_writes ? x->writes[i] : x->adds[i - x->n_writes];
         struct hold *held = &holds_of(b, s)[x->channel];
-        held->changed_until = later(held->changed_until, until);
+        held->changed_until = mp_larger(held->changed_until, until);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
@@ -111,18 +112,13 @@ void mp_arena_index_clear(mp_arena_index *x)
     x->n_refills = x->n_noted = 0;
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- per step, the height up to which memory is full ---- */
 
 static void raise_node(filled *f, int64_t height)
 {
-    f->least = larger(f->least, height);
-    f->most = larger(f->most, height);
-    f->raised = larger(f->raised, height);
+    f->least = mp_larger(f->least, height);
+    f->most = mp_larger(f->most, height);
+    f->raised = mp_larger(f->raised, height);
 }
 
 static void hand_down(mp_arena_index *x, int node)
@@ -140,7 +136,7 @@ static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
     if (apart(s, piece)) return 0;
     if (covered(s, piece) || f->least == f->most) return f->most;
     hand_down(x, s.node);
-    return larger(full_to(x, child_of(s, 0), piece), full_to(x, child_of(s, 1), piece));
+    return mp_larger(full_to(x, child_of(s, 0), piece), full_to(x, child_of(s, 1), piece));
 }
 
 /* Records a piece placed at `offset`. At each step of the piece where memory is full up to `offset`, the full height rises to
@@ -157,7 +153,7 @@ static void fill(mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64
     for (int side = 0; side < 2; side++) fill(x, child_of(s, side), piece, offset, top);
     const filled *a = &x->filled[2 * (size_t)s.node], *b = a + 1;
     f->least = a->least < b->least ? a->least : b->least;
-    f->most = larger(a->most, b->most);
+    f->most = mp_larger(a->most, b->most);
 }
 
 static int by_offset(const void *a, const void *b)
@@ -220,7 +216,7 @@ static bool raise_offset(const mp_arena_index *x, stretch s, const mp_pack_piece
 static void note(mp_arena_index *x, stretch s, const mp_pack_piece *piece, extent e, int64_t *work)
 {
     if (apart(s, piece)) return;
-    x->highest[s.node] = larger(x->highest[s.node], e.top);
+    x->highest[s.node] = mp_larger(x->highest[s.node], e.top);
     ++*work;
     if (!covered(s, piece)) {
         for (int side = 0; side < 2; side++) note(x, child_of(s, side), piece, e, work);
@@ -239,7 +235,7 @@ void mp_arena_index_place(mp_arena_index *x, mp_arena_item *item, int64_t *work)
     bool raised_any = true;
     if (item->size <= x->slack) refill(x, item->size, work);
     for (int p = 0; p < item->n_pieces; p++)
-        if (pieces[p].size > x->slack) offset = larger(offset, full_to(x, root_of(x), &pieces[p]));
+        if (pieces[p].size > x->slack) offset = mp_larger(offset, full_to(x, root_of(x), &pieces[p]));
     while (raised_any) {
         raised_any = false;
         for (int p = 0; p < item->n_pieces; p++)

@@ -17,7 +17,7 @@
  * forward costs no additional ticks. */
 #include "planner/chain/chain.h"
 
-#include "planner/math/integers.h"
+#include "estimator/base/integers.h"
 
 /* Codes of a mp_chain_choice in one byte. AT_ONCE. OPTION + index of the option. SPLIT + number of blocks before the split - 1.
  * HOLD: the range keeps its input. */
@@ -35,11 +35,6 @@ static int slots_of(const mp_chain_table *table, int64_t bytes)
 {
     const int64_t slots = bytes / table->slot_bytes + (bytes % table->slot_bytes != 0);
     return slots > table->n_slots ? table->n_slots + 1 : (int)slots;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* A way to run a range of blocks. It needs a memory of at least `least_bytes` and costs `ticks` itself. The range `after`, if
@@ -90,7 +85,7 @@ static void consider_block(const mp_chain_table *table, int i, int j, bool owns_
         const int64_t forward_bytes =
             first ? option->first_need.bytes[owns_input] : option->rerun_need.bytes[owns_input] + around_bytes(chain, j);
         const way hold = {OPTION + (int)o,
-                          larger(forward_bytes, option->backward_bytes),
+                          mp_larger(forward_bytes, option->backward_bytes),
                           option->kept_bytes,
                           (first ? 0 : option->rerun.ticks) + option->backward.ticks,
                           table->ticks + row_of(table, i + 1, j, !option->keeps_output),
@@ -109,7 +104,7 @@ static void solve_stretch(const mp_chain_table *table, int i, int j)
     for (int m = 0; m <= table->n_slots; m++) table->ticks[row + (size_t)m] = table->ticks[owner + (size_t)m] = never;
     consider_block(table, i, j, false);
     for (int k = i; k + 1 < j; k++) {
-        bytes = larger(bytes, (first ? blocks[k].first_need : blocks[k].advance_need).bytes[k > i] + around_bytes(chain, j));
+        bytes = mp_larger(bytes, (first ? blocks[k].first_need : blocks[k].advance_need).bytes[k > i] + around_bytes(chain, j));
         if (!first) ticks += blocks[k].advance.ticks;
         const way split = {SPLIT + k - i,
                            bytes,
@@ -129,10 +124,10 @@ int64_t mp_chain_whole_bytes(const mp_chain *chain)
     int64_t kept = 0, whole = chain->blocks[chain->n - 1].alone_need.bytes[0];
     for (int k = 0; k + 1 < chain->n; k++) {
         const mp_chain_option *option = &chain->blocks[k].options[0];
-        whole = larger(whole, kept + larger(option->first_need.bytes[0], option->backward_bytes));
+        whole = mp_larger(whole, kept + mp_larger(option->first_need.bytes[0], option->backward_bytes));
         kept += option->kept_bytes + (option->keeps_output ? 0 : chain->blocks[k].output_bytes);
     }
-    return larger(whole, kept + chain->blocks[chain->n - 1].alone_need.bytes[0]);
+    return mp_larger(whole, kept + chain->blocks[chain->n - 1].alone_need.bytes[0]);
 }
 
 /* Returns the greatest common divisor of all byte counts in the table, so that a slot of this size needs no rounding. */

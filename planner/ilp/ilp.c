@@ -12,12 +12,12 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "estimator/base/integers.h"
 #include "planner/ilp/ilp.h"
-#include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 
 /* GLPK starts from the plans of the searcher lower-set, which are listed as plans of `ilp` */
-static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false, false, false};
+static const mp_solver start = {.name = "ilp", .run = mp_run_lower_set, .monotone = true};
 
 typedef struct ilp {
     mp_search *search;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "planner/math/integers.h"
+#include "estimator/base/integers.h"
 #include "planner/math/linear.h"
 
 #include <glpk.h>

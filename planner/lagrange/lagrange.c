@@ -20,8 +20,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "estimator/base/integers.h"
 #include "planner/lagrange/lagrange.h"
-#include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
-#include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/pack/pack_search.h"
 

@@ -9,7 +9,7 @@
  * storages that cross the end are then kept. */
 #include "planner/search/searchers.h"
 
-#include "planner/math/integers.h"
+#include "estimator/base/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/order/dag.h"

@@ -19,8 +19,8 @@
  * strategies are useful. */
 #include "planner/segments/lower_set.h"
 
+#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
-#include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 
 typedef struct state {

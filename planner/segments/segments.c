@@ -16,8 +16,8 @@
 
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
-#include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/segments/lower_set.h"

@@ -14,9 +14,11 @@
 #include "planner/solve/portfolio.h"
 #include "planner/solve/state.h"
 
-static const mp_solver automatic = {
-    "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true, false,
-    false};
+static const mp_solver automatic = {.name = "auto",
+                                    .summary = "runs the searchers below that apply and takes the best of their plans",
+                                    .source = "",
+                                    .run = mp_run_auto,
+                                    .chooses_algorithms = true};
 
 size_t mp_solver_count(void)
 {
@@ -170,7 +172,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
  * bound is computed, so that a search with a short time limit has a plan. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
-    static const mp_solver first = {"priced", "", "", mp_run_lagrange_first, false, false, true, false};
+    static const mp_solver first = {.name = "priced", .run = mp_run_lagrange_first, .wants_phases = true};
     const mp_request *request = search->request;
     const mp_graph *graph = request->graph;
     const bool is_auto = solver->run == mp_run_auto;

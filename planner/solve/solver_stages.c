@@ -118,7 +118,7 @@ static bool is_in_hand(const stages *x)
  * not run. */
 static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
 {
-    static const mp_solver soon = {"auto", "", "", mp_run_auto_or_none, false, true, false, false};
+    static const mp_solver soon = {.name = "auto", .run = mp_run_auto_or_none, .chooses_algorithms = true};
     const mp_solver *named = mp_solver_find(x->request->solver ? x->request->solver : "auto");
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -195,7 +195,7 @@ static mp_status choose_at_random(stages *x, mp_error *err)
  * the two plans are close, annealing first improves the other plan, because that may lead to a better local minimum. */
 static mp_status take_chosen(stages *x, mp_error *err)
 {
-    static const mp_solver moves = {"anneal", "", "", mp_run_anneal, false, true, false, true};
+    static const mp_solver moves = {.name = "anneal", .run = mp_run_anneal, .chooses_algorithms = true, .wants_copies = true};
     const int64_t others = ticks_of(x, x->best), chosen = ticks_of(x, x->chosen);
     mp_request asked = ask(x, "none", MP_COPIES_ONLY_SHARE);
     asked.own = &moves;
@@ -256,7 +256,8 @@ static bool is_hopeless(const stages *x)
 /* Finds the plans from which annealing with all kinds of moves starts. */
 static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
 {
-    static const mp_solver rules = {"auto", "", "", mp_run_offload_rules, false, true, false, true};
+    static const mp_solver rules = {
+        .name = "auto", .run = mp_run_offload_rules, .chooses_algorithms = true, .wants_copies = true};
     bool is_in_vain;
     mp_error ours = {0};
     mp_request asked = ask(x, "none", MP_COPIES_PLAIN_SHARE);
@@ -301,7 +302,7 @@ static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_e
 /* Answers a request that already has a problem, for a graph with copies. */
 static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, mp_error *err)
 {
-    static const mp_solver copying = {"auto", "", "", mp_run_copies, false, true, false, true};
+    static const mp_solver copying = {.name = "auto", .run = mp_run_copies, .chooses_algorithms = true, .wants_copies = true};
     const mp_solver *solver = request->own ? request->own : mp_solver_find(request->solver ? request->solver : "auto");
     MP_CLEARED_BY(clear) stages x = {.request = request, .start = mp_clock_now()};
     MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", request->solver);

@@ -4,17 +4,13 @@
 
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "planner/order/updates.h"
 
 /* ---- placing the copies before and after the updates ---- */
-
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* An update whose optimizer state is copied to the device before it, and back to its tier afterwards. */
 typedef struct paged {
@@ -111,11 +107,11 @@ static mp_status move_apart(placing *x, int64_t budget_bytes, distance most)
     }
     for (int k = 0; k < x->n_updates; k++) {
         paged *u = &x->updates[k];
-        if (!most.anywhere) first = (int)later(first, x->updates[k > most.updates ? k - most.updates : 0].at);
+        if (!most.anywhere) first = (int)mp_larger(first, x->updates[k > most.updates ? k - most.updates : 0].at);
         while (u->first > first && x->room[u->first - 1] >= u->bytes && x->clock[u->first] > start[k]) u->first--;
         first = u->first;
         take_room(x, u->first, u->at, u->bytes);
-        out_free = later(out_free, x->clock[u->at + 1]) + u->out_ticks;
+        out_free = mp_larger(out_free, x->clock[u->at + 1]) + u->out_ticks;
         const int latest = most.updates < x->n_updates - k ? u[most.updates].at : x->n;
         while (u->last < latest && x->room[u->last] >= u->bytes && x->clock[u->last] < out_free) u->last++;
         take_room(x, u->at + 1, u->last, u->bytes);
@@ -278,7 +274,7 @@ int64_t mp_state_bound(const mp_graph *graph, int64_t ticks)
         const mp_alternative *base = &node->alternatives[0];
         int64_t slowest = 0;
         if (node->phase != MP_PHASE_UPDATE) continue;
-        for (size_t k = 0; k < node->n_alternatives; k++) slowest = later(slowest, node->alternatives[k].ticks);
+        for (size_t k = 0; k < node->n_alternatives; k++) slowest = mp_larger(slowest, node->alternatives[k].ticks);
         if (!mp_node_copies_state(graph, (int)v)) {
             updates += slowest;
             continue;
@@ -290,8 +286,8 @@ int64_t mp_state_bound(const mp_graph *graph, int64_t ticks)
     const int64_t before = mp_update_order_of(graph).after_backward ? ticks_before_updates(graph, ticks, updates) : 0;
     for (int c = 0; c < MP_MAX_CHANNELS; c++) {
         const int64_t in = of_channel[c][0], out = of_channel[c][1];
-        ticks = later(ticks, in && out ? in + out : in ? in + least[1] : out ? out + least[0] : 0);
-        if (out) ticks = later(ticks, before + out);
+        ticks = mp_larger(ticks, in && out ? in + out : in ? in + least[1] : out ? out + least[0] : 0);
+        if (out) ticks = mp_larger(ticks, before + out);
     }
     return ticks;
 }

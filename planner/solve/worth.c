@@ -17,7 +17,7 @@
  * lowers *ticks. Precondition: the plan fits the budgets. */
 static mp_status find_less(const mp_request *limits, const mp_plan *plan, int64_t *ticks, mp_error *err)
 {
-    static const mp_solver cooling = {"anneal", "", "", mp_run_anneal, false, true, false, true};
+    static const mp_solver cooling = {.name = "anneal", .run = mp_run_anneal, .chooses_algorithms = true, .wants_copies = true};
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     mp_request asked = {.graph = limits->graph,
                         .budget_bytes = limits->budget_bytes,

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "estimator/base/integers.h"
+
 /* Traits of operators. ADDS: the gradient of every operand is dy. AVERAGES: the sum of the operands is divided by their
  * number. PICKS: the result is one of the operands, as in Max. SHIFTS: shifts left or right, depending on an attribute.
  * SLOPES: the second operand may be a slope per channel. */
@@ -25,11 +27,6 @@ typedef struct binary {
 static const binary binaries[] = {
 #include "executor/operators/elementwise/elementwise.def"
 };
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static const binary *find(const mp_operator *op)
 {
@@ -259,7 +256,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
         bool whole = same_shape(&s->operands[i], &x->d_out[0]);
         n_wanted++;
         if (!whole) call->adds |= x->adds & MP_BIT(i);
-        sum_bytes = larger(sum_bytes, engine->sum_workspace_bytes(&x->d_out[0], &s->operands[i]));
+        sum_bytes = mp_larger(sum_bytes, engine->sum_workspace_bytes(&x->d_out[0], &s->operands[i]));
         if (!whole && !(b->traits & ADDS)) call->workspace_bytes = s->slot_bytes;
     }
     if (n_wanted > 1) call->workspace_bytes = n_wanted * s->slot_bytes;
@@ -303,7 +300,7 @@ static mp_status prepare_terms(const mp_engine *engine, const mp_operands *x, in
     s->slot_bytes = (mp_array_bytes(&x->d_out[0]) + 63) / 64 * 64;
     s->sums_at = n_slots * s->slot_bytes;
     for (int i = x->from; i < x->to; i++)
-        if (x->d_in[i].dtype) sum_bytes = larger(sum_bytes, engine->sum_workspace_bytes(&x->d_out[0], &x->d_in[i]));
+        if (x->d_in[i].dtype) sum_bytes = mp_larger(sum_bytes, engine->sum_workspace_bytes(&x->d_out[0], &x->d_in[i]));
     call->workspace_bytes = s->sums_at + sum_bytes;
     return MP_OK;
 }

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "executor/cpu/base/dnnl.h"
 #include "executor/cpu/base/families.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
@@ -89,11 +90,6 @@ static void release(mp_call *call)
     }
 }
 
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int64_t rounded(int64_t bytes)
 {
     return (bytes + 63) / 64 * 64;
@@ -119,7 +115,7 @@ static mp_status prepare_gradient(const mp_operands *x, product *p, const mp_fac
     if ((x->adds & MP_BIT(factor)) && !p->sums)
         MP_CHECK(mp_dnnl_matmul(&left, &right, &full, f->alpha, NULL, true, x->op, &p->add, err));
     call->workspace_bytes =
-        most(call->workspace_bytes, p->terms_bytes + most(p->write.scratchpad_bytes, p->add.scratchpad_bytes));
+        mp_larger(call->workspace_bytes, p->terms_bytes + mp_larger(p->write.scratchpad_bytes, p->add.scratchpad_bytes));
     return MP_OK;
 }
 
@@ -196,7 +192,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
             MP_CHECK(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, NULL, true, x->op, &s->forward.add, err));
         else
             MP_CHECK(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, s->has_bias ? c : NULL, false, x->op, &s->forward.write, err));
-        call->workspace_bytes = most(s->forward.add.scratchpad_bytes, s->forward.write.scratchpad_bytes);
+        call->workspace_bytes = mp_larger(s->forward.add.scratchpad_bytes, s->forward.write.scratchpad_bytes);
         return MP_OK;
     }
     call->run = run_backward;

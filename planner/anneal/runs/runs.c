@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "planner/math/list.h"
@@ -76,11 +77,6 @@ void mp_runs_occupy(mp_runs *x, int run, bool enters)
     }
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 int64_t mp_runs_ticks_before(const mp_runs *x, int position)
 {
     int64_t sum = 0;
@@ -128,15 +124,15 @@ int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)
         before = sum;
         if (compute + x->ticks - before > most) break;
         if (r->is_wait) {
-            compute = later(compute, x->runs[r->mate].ended);
+            compute = mp_larger(compute, x->runs[r->mate].ended);
         } else {
             int64_t *end = &free_at[r->does->channel];
-            *end = r->ended = later(compute, *end) + r->does->ticks;
-            last = later(last, *end);
+            *end = r->ended = mp_larger(compute, *end) + r->does->ticks;
+            last = mp_larger(last, *end);
         }
         r->waited = compute - sum;
     }
-    return later(last, compute + x->ticks - before);
+    return mp_larger(last, compute + x->ticks - before);
 }
 
 /* ---- conversion of steps to runs ---- */
