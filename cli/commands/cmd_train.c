@@ -188,7 +188,7 @@ static mp_status keep_all_like(train_outcome *t, mp_error *err)
         if (mp_node_has_algorithms(node) && !node->alternatives[step->alternative].returns)
             alternatives[step->node] = step->alternative;
     }
-    MP_CHECK(train_keep_all(g, alternatives, &keep_all, err));
+    MP_CHECK(mp_keep_all_plan(g, alternatives, &keep_all, err));
     mp_plan_free(t->keep_all);
     t->keep_all = keep_all;
     return MP_OK;
@@ -254,7 +254,7 @@ static mp_status prepare(options *o, const mp_budget *b, train_outcome *t, ranks
     MP_CHECK(train_end_together(o, r, load(o, t, r, err), true, err));
     if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->workload.program->backend, err));
     MP_CHECK(mp_workload_hold(&t->workload, NULL, err));
-    MP_CHECK(train_keep_all(t->workload.graph, NULL, &t->keep_all, err));
+    MP_CHECK(mp_keep_all_plan(t->workload.graph, NULL, &t->keep_all, err));
     MP_CHECK(train_agree(o, t, r, err));
     if (!o->output.plan) MP_CHECK(find_plan(o, b, t, r, err));
     if (o->training.before && mp_graph_has_algorithms(t->workload.graph)) MP_CHECK(keep_all_like(t, err));

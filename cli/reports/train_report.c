@@ -13,7 +13,7 @@
 #include "cli/reports/rank_rows.h"
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
-#include "memplan/arena.h"
+#include "memplan/costs_measure.h"
 
 void train_outcome_free(train_outcome *t)
 {
@@ -120,78 +120,33 @@ static void print_memory(const train_outcome *t)
     if (b->device_bytes < 0) print_bytes(t, "  program, libraries, model", beside(t, a), beside(t, b));
 }
 
-enum { SHARES = 256 };
-
-typedef struct share {
-    const char *op;
-    mp_phase phase;
-    double seconds;
-    int64_t n;
-} share;
-
-static int by_seconds(const void *a, const void *b)
-{
-    double x = ((const share *)a)->seconds, y = ((const share *)b)->seconds;
-    return (x < y) - (x > y);
-}
-
-/* Adds up the seconds of nodes by operator and phase. Returns the number of sums, which are sorted, largest first. */
-static size_t find_shares(const mp_graph *g, const double *node_seconds, share *shares, size_t most)
-{
-    size_t n = 0;
-    for (size_t k = 0; node_seconds && k < g->n_nodes; k++) {
-        const mp_node *node = &g->nodes[k];
-        size_t s = 0;
-        while (s < n && (strcmp(shares[s].op, node->op) != 0 || shares[s].phase != node->phase)) s++;
-        if (s == most) continue;
-        if (s == n) shares[n++] = (share){node->op, node->phase, 0, 0};
-        shares[s].seconds += node_seconds[k];
-        shares[s].n++;
-    }
-    qsort(shares, n, sizeof *shares, by_seconds);
-    return n;
-}
+enum { SUMS = 256 };
 
 json_t *profile_json(const mp_graph *g, const mp_report *report)
 {
-    share shares[SHARES];
+    mp_operator_seconds sums[SUMS];
     json_t *list = json_array();
-    const size_t n = find_shares(g, report->node_seconds, shares, SHARES);
+    const size_t n = mp_costs_by_operator(g, report->node_seconds, sums, SUMS);
     for (size_t s = 0; s < n; s++)
-        mp_json_append(&list, json_pack("{ss ss sI sf}", "op", shares[s].op, "phase", mp_phase_name(shares[s].phase), "nodes",
-                                        (json_int_t)shares[s].n, "seconds", shares[s].seconds));
+        mp_json_append(&list, json_pack("{ss ss sI sf}", "op", sums[s].op, "phase", mp_phase_name(sums[s].phase), "nodes",
+                                        (json_int_t)sums[s].n_nodes, "seconds", sums[s].seconds));
     return list;
 }
 
 void print_profile(const mp_graph *g, const mp_report *report)
 {
     enum { SHOWN = 16 };
-    share shares[SHARES];
-    const size_t n = find_shares(g, report->node_seconds, shares, SHARES);
+    mp_operator_seconds sums[SUMS];
+    const size_t n = mp_costs_by_operator(g, report->node_seconds, sums, SUMS);
     double total = 0;
-    for (size_t s = 0; s < n; s++) total += shares[s].seconds;
+    for (size_t s = 0; s < n; s++) total += sums[s].seconds;
     print("\nWhere the time goes, in the fastest step (%s):\n", seconds_text(report->fastest_seconds));
     for (size_t s = 0; s < n && s < SHOWN; s++)
-        print("  %-24s %-9s %5lld node%s  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
-              (long long)shares[s].n, shares[s].n == 1 ? " " : "s", seconds_text(shares[s].seconds),
-              100 * shares[s].seconds / report->fastest_seconds);
+        print("  %-24s %-9s %5zu node%s  %10s  %5.1f %%\n", sums[s].op, mp_phase_name(sums[s].phase), sums[s].n_nodes,
+              sums[s].n_nodes == 1 ? " " : "s", seconds_text(sums[s].seconds), 100 * sums[s].seconds / report->fastest_seconds);
     if (report->fastest_seconds > total)
         print("  %-24s %-9s %5s        %10s  %5.1f %%\n", "between them", "", "", seconds_text(report->fastest_seconds - total),
               100 * (1 - total / report->fastest_seconds));
-}
-
-mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err)
-{
-    MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
-    MP_ENSURE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
-    const size_t n = mp_keep_all(graph, steps);
-    for (size_t t = 0; alternatives && t < n; t++) steps[t].alternative = alternatives[steps[t].node];
-    MP_CHECK(mp_plan_new(graph, "none", steps, n, &plan, err));
-    MP_CHECK(mp_arena_layout(graph, plan, err));
-    *out = plan;
-    plan = NULL;
-    return MP_OK;
 }
 
 /* Prints the bytes copied to other tiers. They are equal to the planned bytes; otherwise the training would have failed. */

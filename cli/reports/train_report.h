@@ -29,9 +29,6 @@ bool train_compares(const train_outcome *t);
 bool train_identical(const train_outcome *t);
 /* True if copies to this tier are written to a file, in the folder that --offload names. */
 bool train_tier_is_file(const mp_graph *graph, size_t tier);
-/* Builds the plan of keep-all, with offsets. alternatives[k] is the alternative of node k; alternatives NULL: the base
- * alternatives. Release *out with mp_plan_free. */
-mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err);
 /* Prints the seconds of the fastest training step, by operator and phase. */
 void print_profile(const mp_graph *graph, const mp_report *report);
 json_t *profile_json(const mp_graph *graph, const mp_report *report); /* NULL: out of memory */

@@ -22,6 +22,10 @@
  * index, in a few orders; this takes about O(n log^2 n) in practice. MP_INVALID: as mp_timeline_build. MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
+/* Makes the plan of keep-all, with offsets. alternatives[k] is the alternative of node k; alternatives NULL: the base
+ * alternatives. On MP_OK release *out with mp_plan_free. Errors and cost as mp_arena_layout. */
+mp_status mp_keep_all_plan(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err);
+
 /* Limits the effort to lay out the arena of one plan. */
 typedef struct mp_arena_options {
     /* largest acceptable size of the device arena. If the arena is larger, an exact search of greater length runs. 0: this

@@ -69,6 +69,7 @@ extern "C" {
 #include "memplan/budget.h"
 #include "memplan/check.h"
 #include "memplan/costs_json.h"
+#include "memplan/costs_measure.h"
 #include "memplan/error.h"
 #include "memplan/execution.h"
 #include "memplan/feed.h"

@@ -111,3 +111,17 @@ mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int t
               "the alignment is %lld bytes, but it must be 1 or more", (long long)alignment);
     return lay_out_tier(graph, plan, tier, alignment, NULL, out, err);
 }
+
+mp_status mp_keep_all_plan(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err)
+{
+    MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_ENSURE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
+    const size_t n = mp_keep_all(graph, steps);
+    for (size_t t = 0; alternatives && t < n; t++) steps[t].alternative = alternatives[steps[t].node];
+    MP_CHECK(mp_plan_new(graph, "none", steps, n, &plan, err));
+    MP_CHECK(mp_arena_layout(graph, plan, err));
+    *out = plan;
+    plan = NULL;
+    return MP_OK;
+}

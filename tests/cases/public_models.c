@@ -161,6 +161,29 @@ static mp_status train(public_world *w, mp_error *err)
     return trained(w, 2, err);
 }
 
+static mp_status costs_measure(public_world *w, mp_error *err)
+{
+    training_case t = training_begin(MLP, 0, &options);
+    const mp_costs_request request = {
+        .program = t.program, .feed = t.feed, .parameters = t.source, .optimizer = MP_OPTIMIZER_SGD, .n_steps = 2};
+    mp_measured_costs costs;
+    mp_status st;
+    public_mark(&costs, sizeof costs);
+    PUBLIC_LIMITED(w, st, mp_costs_measure(&request, &costs, err));
+    if (st != MP_OK)
+        public_is_marked(&costs, sizeof costs);
+    else
+        mp_measured_costs_free(&costs);
+    training_end(&t);
+    return st;
+}
+
+static mp_status keep_all_plan(public_world *w, mp_error *err)
+{
+    mp_plan *plan;
+    PUBLIC_OUTPUT(w, plan, mp_keep_all_plan(w->graph, NULL, &plan, err), mp_plan_free(plan));
+}
+
 static mp_status train_turns(public_world *w, mp_error *err)
 {
     training_case t = training_begin(MLP, 0, &options);
@@ -416,6 +439,8 @@ const public_call public_models[] = {{"mp_communicator_open", communicator_open}
                                      {"mp_parameter_source_open", parameter_source_open},
                                      {"mp_inputs_open_feed", inputs_open_feed},
                                      {"mp_train", train},
+                                     {"mp_costs_measure", costs_measure},
+                                     {"mp_keep_all_plan", keep_all_plan},
                                      {"mp_train_turns", train_turns},
                                      {"mp_search_offer", search_offer},
                                      {"mp_search_delegate", search_delegate},

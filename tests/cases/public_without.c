@@ -204,6 +204,8 @@
     X(mp_framework_name(MP_FRAMEWORK_JAX))                                                               \
     X(mp_framework_find("jax"))                                                                          \
     X(mp_framework_code_free(&code))                                                                     \
+    X(mp_costs_by_operator(w->graph, NULL, &sum, 1))                                                     \
+    X(mp_measured_costs_free(&costs))                                                                    \
     X(mp_pack_table_free(&table))                                                                        \
     X(mp_feed_free(t.feed))                                                                              \
     X(mp_parameter_source_free(t.source))                                                                \
@@ -269,6 +271,8 @@ void public_call_without(public_world *w)
     mp_share_plans plans = {0};
     mp_report report;
     mp_pack_table table;
+    mp_measured_costs costs = {0};
+    mp_operator_seconds sum;
     mp_framework_code code = {0};
     mp_plan *plan;
     mp_graph *graph;

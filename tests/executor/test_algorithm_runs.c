@@ -6,6 +6,7 @@
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/costs_json.h"
+#include "memplan/costs_measure.h"
 #include "planner/search/algorithms.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
@@ -89,6 +90,67 @@ TEST(every_algorithm_gives_the_same_but_for_rounding)
         mp_plan_free(plan);
     }
     assert_true(n_differ > 0); /* some algorithms round differently */
+    training_end(&t);
+}
+
+/* A progress function that stops in step `step` of round `round`. */
+typedef struct stop_at {
+    size_t round;
+    int64_t step;
+    size_t n_rounds;
+} stop_at;
+
+static bool goes_on(size_t round, size_t n_rounds, const mp_train_progress *now, void *data)
+{
+    stop_at *s = data;
+    s->n_rounds = n_rounds;
+    return round < s->round || (round == s->round && now->step < s->step);
+}
+
+TEST(each_algorithm_is_measured_until_the_caller_stops)
+{
+    training_case t = begin();
+    const mp_graph *g = t.program->graph;
+    mp_costs_request request = {.program = t.program,
+                                .feed = t.feed,
+                                .parameters = t.source,
+                                .optimizer = MP_OPTIMIZER_SGD,
+                                .n_steps = 3,
+                                .progress = goes_on};
+    mp_measured_costs costs;
+    mp_error err = {0};
+    for (size_t last = 0; last < 4; last++) {
+        stop_at stop = {.round = last, .step = 2};
+        size_t n_choosing = 0, n_algorithms = 0;
+        request.progress_data = &stop;
+        assert_int_equal(mp_costs_measure(&request, &costs, &err), MP_OK);
+        const size_t most = most_alternatives(g), n_rounds = last + 1 < most ? last + 1 : most;
+        double own = 0, fastest = 0;
+        assert_int_equal(stop.n_rounds, most);
+        assert_int_equal(costs.n_left_out, most - n_rounds);
+        for (size_t k = 0; k < g->n_nodes; k++) {
+            const mp_node_cost *c = &costs.costs[k];
+            const size_t n = mp_node_has_algorithms(&g->nodes[k]) ? g->nodes[k].n_alternatives : c->n_algorithms;
+            double least = c->seconds;
+            assert_int_equal(c->n_algorithms, n < n_rounds ? n : n_rounds);
+            n_choosing += c->n_algorithms > 0;
+            n_algorithms += c->n_algorithms;
+            for (size_t a = 0; a < c->n_algorithms; a++) {
+                assert_true(c->algorithms[a].seconds > 0);
+                least = fmin(least, c->algorithms[a].seconds);
+            }
+            own += c->n_algorithms ? c->seconds : 0;
+            fastest += c->n_algorithms ? least : 0;
+        }
+        assert_true(n_choosing > 0);
+        assert_int_equal(costs.n_choosing, n_choosing);
+        assert_int_equal(costs.n_algorithms, n_algorithms);
+        assert_true(costs.own_seconds == own && costs.fastest_seconds == fastest && fastest <= own);
+        mp_measured_costs_free(&costs);
+    }
+    stop_at at_once = {.round = 0, .step = 1};
+    request.progress_data = &at_once;
+    assert_int_equal(mp_costs_measure(&request, &costs, &err), MP_INFEASIBLE);
     training_end(&t);
 }
 

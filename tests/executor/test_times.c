@@ -1,5 +1,6 @@
 /* test_times.c - the seconds per node in a profile of a device that records its own times. Each call's time belongs to its
  * node. Updates in one call share its time by size. Passes add up, and calls run without waits in between. */
+#include "memplan/costs_measure.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
@@ -98,6 +99,27 @@ TEST(seconds_are_those_that_the_device_notes)
     assert_true(total > all * (1 - 1e-9) && total < all * (1 + 1e-9));
     assert_int_equal(noted.n_faults, 0);
     assert_int_equal(noted.n_waits, 1); /* the wait of the final flush */
+
+    /* the costs of the nodes, and their sums by operator and phase, are the device's notes of one step */
+    const mp_costs_request request = {
+        .program = t.program, .feed = t.feed, .parameters = t.source, .optimizer = MP_OPTIMIZER_SGD, .n_steps = STEPS};
+    mp_measured_costs costs;
+    mp_operator_seconds sums[64];
+    assert_int_equal(mp_costs_measure(&request, &costs, &err), MP_OK);
+    for (size_t k = 0; k < p->n_nodes; k++) assert_true(fabs(costs.costs[k].seconds * STEPS / expected[k] - 1) < 1e-9);
+    const size_t n_sums = mp_costs_by_operator(p->graph, costs.report.node_seconds, sums, 64);
+    size_t n_nodes = 0;
+    for (size_t s = 0; s < n_sums; s++) {
+        double sum = 0;
+        for (size_t k = 0; k < p->n_nodes; k++)
+            if (!strcmp(p->graph->nodes[k].op, sums[s].op) && p->graph->nodes[k].phase == sums[s].phase) sum += expected[k];
+        assert_true(fabs(sums[s].seconds * STEPS / sum - 1) < 1e-9);
+        assert_true(!s || sums[s].seconds <= sums[s - 1].seconds);
+        n_nodes += sums[s].n_nodes;
+    }
+    assert_int_equal(n_nodes, p->n_nodes);
+    assert_int_equal(mp_costs_by_operator(p->graph, costs.report.node_seconds, sums, 2), 2);
+    mp_measured_costs_free(&costs);
     free(expected);
     mp_execution_free(e);
     mp_plan_free(plan);
