@@ -9,7 +9,7 @@
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "memplan/makespan.h"
-#include "planner/solve/away.h"
+#include "planner/offload/away.h"
 
 /* Bytes of the activations of one kind, divided by the plan's decision: kept, recomputed or copied. */
 typedef struct fate_bytes {

@@ -10,7 +10,7 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 #include "formats/base/file.h"
 #include "formats/json/json.h"
 

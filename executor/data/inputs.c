@@ -4,7 +4,7 @@
 
 #include "estimator/model/order.h"
 #include "executor/data/input_roles.h"
-#include "executor/run/parts.h"
+#include "executor/program/parts.h"
 
 /* True for an input of the network, even if only another stage of a pipeline reads it. */
 static bool is_fed(const mp_program *p, int tensor)

@@ -11,8 +11,8 @@
 #include "estimator/model/order.h"
 #include "executor/data/input_roles.h"
 #include "executor/kernel/philox.h"
+#include "executor/program/parts.h"
 #include "executor/run/held.h"
-#include "executor/run/parts.h"
 #include "formats/onnx/onnx_weights.h"
 
 static bool transposes(const mp_operator *op, int operand)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "estimator/graph/liveness.h"
-#include "executor/run/program_nodes.h"
-#include "executor/run/stage.h"
+#include "executor/program/program_nodes.h"
+#include "executor/program/stage.h"
 #include "memplan/arena.h"
 
 enum { GUARD = 256 };

@@ -1,7 +1,7 @@
 /* addresses.h - the addresses of a plan: the two memory blocks of an execution, and the operands of every step. */
 #pragma once
 
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 #include "executor/tiers/transfer.h"
 #include "memplan/execution.h"
 #include "memplan/plan.h"

@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "executor/kernel/optimizer.h"
+#include "executor/program/program_nodes.h"
+#include "executor/program/stage.h"
 #include "executor/ranks/exchanges.h"
-#include "executor/run/program_nodes.h"
-#include "executor/run/stage.h"
 
 /* True if an earlier stage also holds the parameter; the gradient then counts on that stage. */
 static bool counts_before(const mp_program *p, int gradient)

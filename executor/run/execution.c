@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "executor/program/program_nodes.h"
 #include "executor/run/execution_state.h"
 #include "executor/run/inspection.h"
-#include "executor/run/program_nodes.h"
 #include "executor/run/rank_results.h"
 #include "executor/run/stage_gathers.h"
 

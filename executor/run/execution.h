@@ -5,7 +5,7 @@
  * other tiers: host memory or files. All memory is allocated when the execution is created; a step allocates nothing. */
 #pragma once
 
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 #include "executor/run/rank_channel.h"
 #include "executor/run/watch.h"
 #include "executor/tiers/copy_queue.h"

@@ -1,8 +1,8 @@
 /* held.c - finds the memory of parameters and optimizer state, gathers sharded arrays, and extracts a rank's part. */
 #include "executor/run/held.h"
 
+#include "executor/program/parts.h"
 #include "executor/ranks/exchanges.h"
-#include "executor/run/parts.h"
 
 /* An array in memory. If is_part, `array` describes only this rank's part, the elements `own`; otherwise it describes the
  * whole array. */

@@ -7,9 +7,9 @@
 #include "estimator/base/clock.h"
 #include "estimator/graph/collective.h"
 #include "estimator/parallel/statistics.h"
+#include "executor/program/stage.h"
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
-#include "executor/run/stage.h"
 
 enum { SILENT_SECONDS = 60 }; /* default timeout in seconds, after which a rank without messages counts as failed */
 

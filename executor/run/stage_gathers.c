@@ -1,7 +1,7 @@
 /* stage_gathers.c - finds the forward gathers whose results the backward uses, and repeats them. */
 #include "executor/run/stage_gathers.h"
 
-#include "executor/run/stage.h"
+#include "executor/program/stage.h"
 
 bool mp_stage_keeps(const mp_plan *plan, size_t turn_around, size_t step, int storage)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "executor/run/stage.h"
+#include "executor/program/stage.h"
 
 enum { BLOCK = 4096 }; /* bytes that one iteration of a loop exchanges between a slot and the arena */
 

@@ -2,7 +2,7 @@
 #include "executor/run/states.h"
 
 #include "estimator/graph/liveness.h"
-#include "executor/run/program_nodes.h"
+#include "executor/program/program_nodes.h"
 
 void mp_states_init(mp_states *states, bool plain)
 {

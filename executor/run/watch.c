@@ -1,7 +1,7 @@
 /* watch.c - inspects the operands of a step before and after it runs. */
 #include "executor/run/watch.h"
 
-#include "executor/run/program_nodes.h"
+#include "executor/program/program_nodes.h"
 
 #include <math.h>
 #include <string.h>

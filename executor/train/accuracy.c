@@ -6,12 +6,12 @@
 #include <stdio.h>
 
 #include "executor/data/inputs.h"
+#include "executor/program/parts.h"
+#include "executor/program/program_split.h"
+#include "executor/program/stage.h"
 #include "executor/ranks/exchanges.h"
 #include "executor/run/held.h"
-#include "executor/run/parts.h"
-#include "executor/run/program_split.h"
 #include "executor/run/rank_results.h"
-#include "executor/run/stage.h"
 #include "executor/train/evaluate.h"
 #include "executor/train/stage_relay.h"
 

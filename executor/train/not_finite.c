@@ -8,7 +8,7 @@
 
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
-#include "executor/run/program_nodes.h"
+#include "executor/program/program_nodes.h"
 #include "executor/train/state.h"
 
 enum { WATCHED = 2 }; /* number of training steps to inspect before the failed one; the origin is usually in the last of them */

@@ -1,9 +1,9 @@
 /* stage_relay.c - traces the wanted tensors back through the stages, and transfers the tensors that cross stage boundaries. */
 #include "executor/train/stage_relay.h"
 
+#include "executor/program/program_nodes.h"
+#include "executor/program/stage.h"
 #include "executor/ranks/exchanges.h"
-#include "executor/run/program_nodes.h"
-#include "executor/run/stage.h"
 
 enum { TAG = 1 };
 

@@ -8,7 +8,7 @@
 #include "estimator/parallel/split.h"
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 #include "executor/workload/own_device.h"
 #include "memplan/simplify.h"
 #include "memplan/workload.h"

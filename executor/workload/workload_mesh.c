@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "estimator/base/quantities.h"
-#include "executor/run/stage.h"
+#include "executor/program/stage.h"
 #include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "formats/json/json.h"

@@ -9,7 +9,7 @@
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
-#include "executor/run/program_split.h"
+#include "executor/program/program_split.h"
 #include "executor/workload/loss_settings.h"
 #include "executor/workload/options_json.h"
 #include "executor/workload/own_device.h"

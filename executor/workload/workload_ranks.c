@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "executor/program/stage.h"
 #include "executor/ranks/exchanges.h"
 #include "executor/run/rank_results.h"
-#include "executor/run/stage.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
 #include "formats/base/text.h"

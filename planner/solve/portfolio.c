@@ -13,10 +13,10 @@
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "planner/math/tuning.h"
+#include "planner/offload/away.h"
 #include "planner/order/updates.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
-#include "planner/solve/away.h"
 
 /* Offers keep-all. If the graph fuses updates into backward, also offers keep-all with each update as early as possible, which
  * frees gradients earlier. */

@@ -8,11 +8,11 @@
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
+#include "planner/offload/away.h"
+#include "planner/offload/state.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
-#include "planner/solve/away.h"
 #include "planner/solve/portfolio.h"
-#include "planner/solve/state.h"
 
 static const mp_solver automatic = {.name = "auto",
                                     .summary = "runs the searchers below that apply and takes the best of their plans",

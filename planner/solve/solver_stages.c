@@ -17,12 +17,12 @@
 #include "memplan/check.h"
 #include "planner/bound/proof.h"
 #include "planner/math/tuning.h"
+#include "planner/offload/away.h"
+#include "planner/offload/copies.h"
+#include "planner/offload/state.h"
 #include "planner/order/variant.h"
 #include "planner/search/searchers.h"
-#include "planner/solve/away.h"
-#include "planner/solve/copies.h"
 #include "planner/solve/portfolio.h"
-#include "planner/solve/state.h"
 
 typedef struct stages {
     const mp_request *request;

@@ -15,10 +15,10 @@
 #include "memplan/search.h"
 #include "planner/bound/proof.h"
 #include "planner/math/tuning.h"
+#include "planner/offload/away.h"
+#include "planner/offload/state.h"
 #include "planner/search/searchers.h"
-#include "planner/solve/away.h"
 #include "planner/solve/solver.h"
-#include "planner/solve/state.h"
 #include "planner/studies/frontier.h"
 
 /* True for graphs in which activations can be copied to another tier. Graphs with copies of optimizer state are excluded,

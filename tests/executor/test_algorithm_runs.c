@@ -2,7 +2,7 @@
  * chooses algorithms trains exactly like keep-all with the same algorithms, and stays within its arena. */
 #include <unistd.h>
 
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/costs_json.h"

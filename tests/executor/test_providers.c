@@ -1,5 +1,5 @@
 /* test_providers.c - operators are counted by the provider that computes them and by reason. */
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 

@@ -11,7 +11,7 @@
 #include "memplan/solver.h"
 #include "memplan/studies/sweep.h"
 #include "memplan/training.h"
-#include "planner/solve/away.h"
+#include "planner/offload/away.h"
 #include "planner/solve/worth.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"

@@ -2,7 +2,7 @@
  * each one, and lists the algorithms of a backend. */
 #include <string.h>
 
-#include "executor/run/program_nodes.h"
+#include "executor/program/program_nodes.h"
 
 static void forget(mp_program_node *node)
 {

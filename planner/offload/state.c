@@ -1,6 +1,6 @@
 /* state.c - adds the copies of optimizer state to a plan of the folded graph, which does not contain them. Each copy is placed
  * so far from its update that compute hides it, as far as link and memory permit. */
-#include "planner/solve/state.h"
+#include "planner/offload/state.h"
 
 #include <string.h>
 

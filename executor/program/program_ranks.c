@@ -3,11 +3,11 @@
 
 #include "estimator/graph/collective.h"
 #include "estimator/parallel/exchange.h"
+#include "executor/program/node_list.h"
+#include "executor/program/program.h"
+#include "executor/program/program_nodes.h"
+#include "executor/program/stage.h"
 #include "executor/ranks/collectives.h"
-#include "executor/run/node_list.h"
-#include "executor/run/program.h"
-#include "executor/run/program_nodes.h"
-#include "executor/run/stage.h"
 
 /* Returns the number of elements of a storage of parameters or gradients. */
 static int64_t elements_of(const mp_program *p, int storage)

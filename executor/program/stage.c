@@ -1,10 +1,10 @@
 /* stage.c - cuts a program: keeps the nodes and bindings of one pipeline stage, renumbered to the stage's graph. */
-#include "executor/run/stage.h"
+#include "executor/program/stage.h"
 
 #include <string.h>
 
-#include "executor/run/node_list.h"
-#include "executor/run/program_nodes.h"
+#include "executor/program/node_list.h"
+#include "executor/program/program_nodes.h"
 #include "planner/parallel/pipeline_flow.h"
 
 enum { TAG_FORWARD = 1, TAG_BACKWARD, FIRST_TAG_OF_SUMS };

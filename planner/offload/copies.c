@@ -9,7 +9,7 @@
  *
  * gather w2, backward 2, gather w1, backward 1   compute waits for each gather
  * gather w2, gather w1, backward 2, backward 1   w1 is gathered while block 2 runs, and is live that long */
-#include "planner/solve/copies.h"
+#include "planner/offload/copies.h"
 
 #include <string.h>
 

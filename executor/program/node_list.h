@@ -2,7 +2,7 @@
  * their calls and bindings. */
 #pragma once
 
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 
 /* Releases the calls of a node, including the calls of its alternative algorithms. */
 void mp_node_list_release(mp_program_node *node);

@@ -1,14 +1,14 @@
 /* program.c - builds a training graph for a backend and prepares its calls. The graph builder asks a target for the cost of
  * each node. The target of this file also prepares the node's kernel call. */
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "estimator/model/refused_kinds.h"
-#include "executor/run/node_list.h"
-#include "executor/run/program_split.h"
-#include "executor/run/stage.h"
+#include "executor/program/node_list.h"
+#include "executor/program/program_split.h"
+#include "executor/program/stage.h"
 
 /* Collects all operators that the backend cannot run, so that one message can list them after the graph is complete. */
 typedef struct builder {

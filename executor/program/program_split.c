@@ -1,14 +1,14 @@
 /* program_split.c - adapts a rank's program to operators that are split over ranks (estimator/parallel/split.h). Finds
  * unsupported splits, biases that must be added only once, and this rank's part of the loss. */
-#include "executor/run/program_split.h"
+#include "executor/program/program_split.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "estimator/parallel/split.h"
 #include "executor/operators/losses/losses.h"
-#include "executor/run/program_nodes.h"
-#include "executor/run/stage.h"
+#include "executor/program/program_nodes.h"
+#include "executor/program/stage.h"
 
 static bool is_any_of(const mp_operator *op, const char *const *kinds)
 {

@@ -4,8 +4,8 @@
  * The result contains the nodes of one stage, and nodes that send, receive and sum. */
 #pragma once
 
+#include "executor/program/program.h"
 #include "executor/ranks/collectives.h"
-#include "executor/run/program.h"
 #include "memplan/ranks/pipeline.h"
 
 /* The message of a node: sent to a neighbour, received from a neighbour, or summed over the stages that hold a parameter. */

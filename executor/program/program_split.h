@@ -1,7 +1,7 @@
 /* program_split.h - adapts a rank's program to operators that are split over ranks (tp). */
 #pragma once
 
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 #include "memplan/ranks/exchange.h"
 
 /* Fails with MP_UNSUPPORTED if an operator of a split model can be planned but not run; the message names the operator. `loss`

@@ -1,7 +1,7 @@
 /* away.c - proves a bound for plans with copies, from the bound for plans without copies. Bytes are away if they are in another
  * tier while a node runs. They were copied out before the node, and are copied back after it. So they cannot exceed the bytes
  * that the links can copy before and after the node (docs/internals/bound.md, "Graphs with copies"). */
-#include "planner/solve/away.h"
+#include "planner/offload/away.h"
 
 #include <math.h>
 

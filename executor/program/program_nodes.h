@@ -2,7 +2,7 @@
 #pragma once
 
 #include "estimator/base/invariant.h"
-#include "executor/run/program.h"
+#include "executor/program/program.h"
 
 /* True if the program has a call and a binding for a node of its graph. Copies to other tiers (mp_graph_offload) have neither;
  * their nodes have higher indices than the nodes of the program. */

@@ -1,5 +1,5 @@
 /* node_list.c - moves the nodes of a program to new indices in the list of calls and the list of bindings. */
-#include "executor/run/node_list.h"
+#include "executor/program/node_list.h"
 
 void mp_node_list_release(mp_program_node *node)
 {

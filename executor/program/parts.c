@@ -1,5 +1,5 @@
 /* parts.c - copies a rank's part of a tensor into the whole tensor, or out of it. */
-#include "executor/run/parts.h"
+#include "executor/program/parts.h"
 
 #include <string.h>
 
