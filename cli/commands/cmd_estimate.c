@@ -47,6 +47,12 @@ typedef struct estimate {
     const options *asked; /* the options of the command */
 } estimate;
 
+/* Returns the column of --sort. */
+static mp_summary_column column_of(const options *o)
+{
+    return o->output.sort ? (mp_summary_column)mp_summary_column_find(o->output.sort) : MP_SUMMARY_NETWORK;
+}
+
 /* Returns the number of rows of the table of modules with which the whole answer has 24 lines. */
 static size_t module_rows(const estimate *e)
 {
@@ -159,7 +165,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
         (json_int_t)e->timeline->peak_bytes, "peak_node", text_or_null(peak_node), "forward_flops",
         flops_json(sum->forward_flops), "forward_seconds", (double)sum->forward_ticks * graph->tick_seconds, "backward_seconds",
         (double)sum->backward_ticks * graph->tick_seconds, "operators", json_array());
-    mp_json_set(&json, "operators", operators_json(graph, sum, o->output.sort));
+    mp_json_set(&json, "operators", operators_json(graph, sum, column_of(o)));
     const mp_inference_form *form = &e->workload.details->inference;
     if (e->workload.model)
         mp_json_set(
@@ -235,7 +241,6 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     return report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err);
 }
 
-/* With -v: prints where the numbers of the answer come from, such as the rules and measured costs. */
 /* Prints the passes from the model to the graph, in execution order. */
 static void print_passes(const mp_workload *w)
 {
@@ -245,6 +250,7 @@ static void print_passes(const mp_workload *w)
     if (list) screen_text(2, "Passes: %s.", list);
 }
 
+/* With -v: prints where the numbers of the answer come from, such as the rules and measured costs. */
 static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
     if (e->workload.model) report_roles(e->workload.model, &o->model);
@@ -292,7 +298,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     print_rank_traffic(&e->workload, &e->workload.traffic);
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->talk.verbose);
     const size_t rows = o->output.top ? (size_t)o->output.top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
-    MP_CHECK(report_modules(graph, sum, rows, o->output.sort, err));
+    MP_CHECK(report_modules(graph, sum, rows, column_of(o), err));
     report_savings(&e->savings, all ? MP_SAVINGS_MAX : *e->room.name ? 4 : 5);
     if (e->has_updates) print_update_comparison(&e->updates);
     if (o->talk.verbose)
@@ -300,7 +306,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     else if (e->workload.details->attention.n_missed)
         report_attention_form(&e->workload.details->attention);
     if (all) MP_CHECK(print_cuts(e, err));
-    if (o->output.per_op) MP_CHECK(report_operators(graph, sum, o->output.sort, err));
+    if (o->output.per_op) MP_CHECK(report_operators(graph, sum, column_of(o), err));
     print_verdict(&o->talk, e);
     return MP_OK;
 }
@@ -320,7 +326,7 @@ int cmd_estimate(options *o)
     } else if (o->talk.json) {
         rc = print_json("estimate", estimate_json(&e, o));
     } else if (o->output.csv) {
-        if (operators_csv(e.workload.graph, &e.summary, o->output.sort, &err) != MP_OK) rc = output_failed(&err);
+        if (operators_csv(e.workload.graph, &e.summary, column_of(o), &err) != MP_OK) rc = output_failed(&err);
     } else if (print_estimate(o, &e, &err) != MP_OK) {
         rc = output_failed(&err);
     }

@@ -31,15 +31,14 @@ mp_status compare_updates(const options *o, update_comparison *out, mp_error *er
 void print_update_comparison(const update_comparison *c);
 json_t *update_comparison_json(const update_comparison *c);
 
-/* ---- --per-op: one row per operator with kept bytes, time and inputs. `sort` as for report_modules; NULL: in network order
- * ---- */
+/* ---- --per-op: one row per operator with kept bytes, time and inputs ---- */
 
 /* Prints the table of --per-op. MP_NOMEM. */
-mp_status report_operators(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err);
-json_t *operators_json(const mp_graph *graph, const mp_summary *summary, const char *sort);
+mp_status report_operators(const mp_graph *graph, const mp_summary *summary, mp_summary_column column, mp_error *err);
+json_t *operators_json(const mp_graph *graph, const mp_summary *summary, mp_summary_column column);
 /* Writes the rows of --per-op as CSV to standard output: a header line, then one line per operator with exact integers and
  * seconds. MP_NOMEM. */
-mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err);
+mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, mp_summary_column column, mp_error *err);
 /* Returns a number of FLOPs as a JSON integer. If it is too large for an integer, returns a real number. */
 json_t *flops_json(double flops);
 json_t *text_or_null(const char *text);

@@ -2,21 +2,12 @@
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
-#include "cli/reports/module_rows.h"
 #include "estimator/base/memory.h"
 #include "formats/json/json.h"
-
-typedef struct row {
-    const mp_operator_summary *operator;
-    const char *name; /* name of the operator; never NULL */
-    /* bytes of the operator's parameters; and the number by which the table is sorted, largest first */
-    int64_t parameter_bytes, rank;
-} row;
 
 json_t *flops_json(double flops)
 {
@@ -28,35 +19,7 @@ json_t *text_or_null(const char *text)
     return text ? mp_json_text(text) : json_null();
 }
 
-static int by_rank(const void *a, const void *b)
-{
-    const row *x = a, *y = b;
-    const int names = strcmp(x->name, y->name);
-    if (x->rank != y->rank) return x->rank < y->rank ? 1 : -1;
-    return names ? names : (x->operator->node> y->operator->node) - (x->operator->node<y->operator->node);
-}
-
-/* Builds one row per operator, sorted in the same way as the table of modules. On MP_OK release with mp_free. */
-static mp_status rows_of(const mp_graph *graph, const mp_summary *summary, const char *sort, row **out, mp_error *err)
-{
-    const size_t n = summary->n_operators;
-    MP_OWNED int64_t *parameters = NULL;
-    MP_OWNED row *rows = mp_alloc(n, sizeof *rows);
-    MP_ENSURE(rows, err, MP_NOMEM, "%zu operators", n);
-    MP_CHECK(operator_parameters(graph, summary, &parameters, err));
-    for (size_t k = 0; k < n; k++) {
-        const mp_operator_summary *op = &summary->operators[k];
-        const char *name = graph->nodes[op->node].name;
-        rows[k] = (row){.operator= op, .name = name ? name : "", .parameter_bytes = parameters[k]};
-        rows[k].rank = sort ? module_rank(sort, op->saved_bytes, parameters[k], op->forward_ticks + op->backward_ticks) : 0;
-    }
-    if (sort) qsort(rows, n, sizeof *rows, by_rank);
-    *out = rows;
-    rows = NULL;
-    return MP_OK;
-}
-
-static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *row, int64_t parameter_bytes)
+static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *row)
 {
     const mp_node *node = &graph->nodes[row->node];
     const int64_t before = row->backward_live_before_bytes, after = row->backward_live_after_bytes;
@@ -64,20 +27,18 @@ static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *r
         "{s:o, s:o, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", text_or_null(node->name), "op",
         text_or_null(node->op), "flops", flops_json(row->flops), "forward_seconds",
         (double)row->forward_ticks * graph->tick_seconds, "backward_seconds", (double)row->backward_ticks * graph->tick_seconds,
-        "parameter_bytes", (json_int_t)parameter_bytes, "output_bytes", (json_int_t)row->output_bytes, "saved_bytes",
+        "parameter_bytes", (json_int_t)row->parameter_bytes, "output_bytes", (json_int_t)row->output_bytes, "saved_bytes",
         (json_int_t)row->saved_bytes, "workspace_bytes", (json_int_t)row->workspace_bytes, "live_before_bytes",
         (json_int_t)row->live_before_bytes, "live_after_bytes", (json_int_t)row->live_after_bytes, "backward_live_before_bytes",
         mp_json_integer_if(before != -1, before), "backward_live_after_bytes", mp_json_integer_if(after != -1, after));
 }
 
-json_t *operators_json(const mp_graph *graph, const mp_summary *summary, const char *sort)
+json_t *operators_json(const mp_graph *graph, const mp_summary *summary, mp_summary_column column)
 {
-    MP_OWNED row *rows = NULL;
-    mp_error err = {0};
-    if (rows_of(graph, summary, sort, &rows, &err) != MP_OK) return NULL;
+    MP_OWNED mp_operator_summary *rows = NULL;
+    if (mp_summary_sorted(graph, summary, column, &rows, NULL) != MP_OK) return NULL;
     json_t *list = json_array();
-    for (size_t k = 0; k < summary->n_operators; k++)
-        mp_json_append(&list, operator_json(graph, rows[k].operator, rows[k].parameter_bytes));
+    for (size_t k = 0; k < summary->n_operators; k++) mp_json_append(&list, operator_json(graph, &rows[k]));
     return list;
 }
 
@@ -104,9 +65,9 @@ static void write_field(const json_t *value)
         print("%.17g", json_real_value(value));
 }
 
-mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err)
+mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, mp_summary_column column, mp_error *err)
 {
-    MP_OWNED_BY(json_decref) json_t *list = operators_json(graph, summary, sort);
+    MP_OWNED_BY(json_decref) json_t *list = operators_json(graph, summary, column);
     MP_ENSURE(list, err, MP_NOMEM, "%zu operators", summary->n_operators);
     for (size_t k = 0; k < json_array_size(list); k++) {
         const char *key, *between = "";
@@ -137,25 +98,25 @@ static const char *bytes_or_dash(int64_t bytes)
     return bytes < 0 ? "-" : mp_bytes_text(bytes);
 }
 
-mp_status report_operators(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err)
+mp_status report_operators(const mp_graph *graph, const mp_summary *summary, mp_summary_column column, mp_error *err)
 {
     const double tick = graph->tick_seconds;
-    MP_OWNED row *rows = NULL;
-    MP_CHECK(rows_of(graph, summary, sort, &rows, err));
+    MP_OWNED mp_operator_summary *rows = NULL;
+    MP_CHECK(mp_summary_sorted(graph, summary, column, &rows, err));
     print("\nOperators, with all that lies in memory before and after they run:\n");
     print("%59s%34s  %34s\n", "", "------------ forward -----------", "------------ backward -----------");
     print("%11s %11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", "output", "saved", "parameters", "workspace",
           "FLOPs", "before", "after", "time", "before", "after", "time", "operator", "name");
     for (size_t k = 0; k < summary->n_operators; k++) {
-        const mp_operator_summary *op = rows[k].operator;
-        const char *kind = graph->nodes[op->node].op;
+        const mp_operator_summary *op = &rows[k];
+        const char *kind = graph->nodes[op->node].op, *name = graph->nodes[op->node].name;
         const bool back = op->backward_live_before_bytes >= 0;
         print("%11s %11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", mp_bytes_text(op->output_bytes),
-              mp_bytes_text(op->saved_bytes), mp_bytes_text(rows[k].parameter_bytes), mp_bytes_text(op->workspace_bytes),
+              mp_bytes_text(op->saved_bytes), mp_bytes_text(op->parameter_bytes), mp_bytes_text(op->workspace_bytes),
               flops_text(op->flops), mp_bytes_text(op->live_before_bytes), mp_bytes_text(op->live_after_bytes),
               seconds_text((double)op->forward_ticks * tick), bytes_or_dash(op->backward_live_before_bytes),
               bytes_or_dash(op->backward_live_after_bytes), back ? seconds_text((double)op->backward_ticks * tick) : "-",
-              kind ? kind : "", rows[k].name);
+              kind ? kind : "", name ? name : "");
     }
     return MP_OK;
 }

@@ -9,22 +9,20 @@
 #include "memplan/framework_code.h"
 #include "memplan/share.h"
 #include "memplan/solver.h"
+#include "memplan/summary.h"
 
-// clang-format off: it takes the functions that a macro defines for one expression
-static MP_CHOICE_OF_NAMES(solver_choice, mp_solver_count(), mp_solver_row(k)->name) static MP_CHOICE_OF_NAMES(
-    effort_choice, MP_N_EFFORTS,
-    mp_effort_name((mp_effort)k)) static MP_CHOICE_OF_NAMES(way_choice, MP_N_SHARE_WAYS,
-                                                            mp_share_way_name((mp_share_way)k)) static MP_CHOICE_OF_NAMES(goal_choice,
-                                                                                                                          MP_N_SHARE_GOALS, mp_share_goal_name((mp_share_goal)k)) static MP_CHOICE_OF_NAMES(schedule_choice, MP_N_RATES, mp_rate_schedule_name((mp_rate_schedule)k)) static MP_CHOICE_OF_NAMES(framework_choice, MP_N_FRAMEWORKS, mp_framework_name((mp_framework)k)) static MP_CHOICE_OF_WORDS(view_choice,
-                                                                                                                                                                                                                                                                                                                                                                                                                "memory",
-                                                                                                                                                                                                                                                                                                                                                                                                                "arena", "all") static MP_CHOICE_OF_WORDS(granularity_choice,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                          "tensor",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                          "module") static MP_CHOICE_OF_WORDS(format_choice, "svg", "png", "pdf", "dot", "json") static MP_CHOICE_OF_WORDS(sort_choice,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           "kept",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           "parameters", "time", "name") static MP_CHOICE_OF_WORDS(color_choice,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   "auto",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   "always",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   "never")
+// clang-format off
+static MP_CHOICE_OF_NAMES(solver_choice, mp_solver_count(), mp_solver_row(k)->name)
+static MP_CHOICE_OF_NAMES(effort_choice, MP_N_EFFORTS, mp_effort_name((mp_effort)k))
+static MP_CHOICE_OF_NAMES(way_choice, MP_N_SHARE_WAYS, mp_share_way_name((mp_share_way)k))
+static MP_CHOICE_OF_NAMES(goal_choice, MP_N_SHARE_GOALS, mp_share_goal_name((mp_share_goal)k))
+static MP_CHOICE_OF_NAMES(schedule_choice, MP_N_RATES, mp_rate_schedule_name((mp_rate_schedule)k))
+static MP_CHOICE_OF_NAMES(framework_choice, MP_N_FRAMEWORKS, mp_framework_name((mp_framework)k))
+static MP_CHOICE_OF_NAMES(sort_choice, MP_SUMMARY_NETWORK, mp_summary_column_name((mp_summary_column)k))
+static MP_CHOICE_OF_WORDS(view_choice, "memory", "arena", "all")
+static MP_CHOICE_OF_WORDS(granularity_choice, "tensor", "module")
+static MP_CHOICE_OF_WORDS(format_choice, "svg", "png", "pdf", "dot", "json")
+static MP_CHOICE_OF_WORDS(color_choice, "auto", "always", "never")
 // clang-format on
 
 #define ESTIMATE (1u << CMD_ESTIMATE)

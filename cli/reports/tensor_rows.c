@@ -1,7 +1,6 @@
 /* tensor_rows.c - groups tensors by module, and merges successive groups whose names differ only in a number. */
 #include "cli/reports/tensor_rows.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "cli/messages/print.h"
@@ -60,36 +59,12 @@ static void find_groups(grouping *g, int depth)
     }
 }
 
-/* Parses the decimal number at *at, and moves *at behind the number. */
-static unsigned long number_at(const char *name, size_t n, size_t *at)
-{
-    unsigned long value = 0;
-    for (; *at < n && isdigit((unsigned char)name[*at]); ++*at) value = 10 * value + (unsigned long)(name[*at] - '0');
-    return value;
-}
-
-bool module_is_next(const char *a, size_t n, const char *b, size_t m)
-{
-    size_t i = 0, j = 0;
-    bool differs = false;
-    while (i < n && j < m) {
-        if (isdigit((unsigned char)a[i]) && isdigit((unsigned char)b[j])) {
-            const unsigned long before = number_at(a, n, &i), after = number_at(b, m, &j);
-            if (after != before && after != before + 1) return false;
-            differs |= after != before;
-        } else if (a[i++] != b[j++]) {
-            return false;
-        }
-    }
-    return i == n && j == m && differs;
-}
-
 /* True if group b continues the sequence of group `last`: the number in its name is one larger, and its tensors are the same as
  * those of group a. */
 static bool repeats(const grouping *g, const group *a, const group *last, const group *b)
 {
     if (a->n != b->n || !a->module || !b->module) return false;
-    if (!module_is_next(name_at(g, last->first), last->module, name_at(g, b->first), b->module)) return false;
+    if (!mp_module_is_next(name_at(g, last->first), last->module, name_at(g, b->first), b->module)) return false;
     for (size_t k = 0; k < a->n; k++)
         if (strcmp(name_at(g, a->first + k) + a->module, name_at(g, b->first + k) + b->module) != 0) return false;
     return true;

@@ -11,6 +11,3 @@
  * with the same tensors are printed on one line, "h.0 - h.18 2 each: attn/Softmax, ln_1/Add". `list`: instead prints the full
  * name of every tensor. MP_NOMEM. */
 mp_status report_tensors(const char *const *names, size_t n, size_t rows, bool list, mp_error *err);
-/* True if the number in the module name b[0..m) is one larger than the number in a[0..n): "h.4" after "h.3", "layer2.1" after
- * "layer2.0". */
-bool module_is_next(const char *a, size_t n, const char *b, size_t m);

@@ -1,6 +1,7 @@
 /* module_name.c - finds the modules in a name. A module is a prefix of the name that ends at a slash. */
 #include "estimator/base/module_name.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -58,4 +59,28 @@ const char *mp_module_leaf(const char *name)
 {
     const char *slash = strrchr(name, '/');
     return slash && slash[1] ? slash + 1 : name;
+}
+
+/* Parses the decimal number at *at, and moves *at behind the number. */
+static unsigned long number_at(const char *name, size_t n, size_t *at)
+{
+    unsigned long value = 0;
+    for (; *at < n && isdigit((unsigned char)name[*at]); ++*at) value = 10 * value + (unsigned long)(name[*at] - '0');
+    return value;
+}
+
+bool mp_module_is_next(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t i = 0, j = 0;
+    bool differs = false;
+    while (i < n && j < m) {
+        if (isdigit((unsigned char)a[i]) && isdigit((unsigned char)b[j])) {
+            const unsigned long before = number_at(a, n, &i), after = number_at(b, m, &j);
+            if (after != before && after != before + 1) return false;
+            differs |= after != before;
+        } else if (a[i++] != b[j++]) {
+            return false;
+        }
+    }
+    return i == n && j == m && differs;
 }

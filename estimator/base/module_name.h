@@ -3,6 +3,7 @@
  * functions are O(length of the name). */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Returns the number of nested modules in a name. */
@@ -16,3 +17,6 @@ size_t mp_module_length(const char *name, int depth);
 char *mp_module_text(const char *name, size_t length, char *text, size_t size);
 /* Returns the part of the name after its modules: "Conv". */
 const char *mp_module_leaf(const char *name);
+/* True if the number in the module name b[0..m) is one larger than the number in a[0..n): "h.4" after "h.3", "layer2.1" after
+ * "layer2.0". */
+bool mp_module_is_next(const char *a, size_t n, const char *b, size_t m);

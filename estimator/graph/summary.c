@@ -66,6 +66,20 @@ static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_sum
     return MP_OK;
 }
 
+/* Adds the bytes of each parameter to the first operator that reads it. */
+static void summarize_parameters(const mp_graph *graph, const int *row_of, mp_summary *sum)
+{
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        if (graph->storages[s].kind != MP_KIND_PARAMETER) continue;
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
+            const int row = row_of[graph->readers[r]];
+            if (!row) continue;
+            sum->operators[row - 1].parameter_bytes += graph->storages[s].bytes;
+            break;
+        }
+    }
+}
+
 mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_summary_free) mp_summary sum = {0};
@@ -99,6 +113,7 @@ mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, m
         }
         if (row && alternative->workspace_bytes > row->workspace_bytes) row->workspace_bytes = alternative->workspace_bytes;
     }
+    summarize_parameters(graph, row_of, &sum);
     MP_CHECK(summarize_live(graph, row_of, &sum, err));
     *out = sum;
     sum.operators = NULL;

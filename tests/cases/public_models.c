@@ -178,6 +178,41 @@ static mp_status costs_measure(public_world *w, mp_error *err)
     return st;
 }
 
+static mp_status summary_modules(public_world *w, mp_error *err)
+{
+    mp_summary summary;
+    mp_status st;
+    struct {
+        mp_module_summary *rows;
+        size_t n;
+    } found;
+    MUST(mp_summarize(w->graph, MP_RULES_EXECUTOR, &summary, NULL));
+    public_mark(&found, sizeof found);
+    PUBLIC_LIMITED(w, st, mp_summary_modules(w->graph, &summary, 3, MP_SUMMARY_TIME, &found.rows, &found.n, err));
+    if (st != MP_OK)
+        public_is_marked(&found, sizeof found);
+    else
+        mp_free(found.rows);
+    mp_summary_free(&summary);
+    return st;
+}
+
+static mp_status summary_sorted(public_world *w, mp_error *err)
+{
+    mp_summary summary;
+    mp_operator_summary *rows;
+    mp_status st;
+    MUST(mp_summarize(w->graph, MP_RULES_EXECUTOR, &summary, NULL));
+    public_mark(&rows, sizeof rows);
+    PUBLIC_LIMITED(w, st, mp_summary_sorted(w->graph, &summary, MP_SUMMARY_NAME, &rows, err));
+    if (st != MP_OK)
+        public_is_marked(&rows, sizeof rows);
+    else
+        mp_free(rows);
+    mp_summary_free(&summary);
+    return st;
+}
+
 static mp_status keep_all_plan(public_world *w, mp_error *err)
 {
     mp_plan *plan;
@@ -441,6 +476,8 @@ const public_call public_models[] = {{"mp_communicator_open", communicator_open}
                                      {"mp_train", train},
                                      {"mp_costs_measure", costs_measure},
                                      {"mp_keep_all_plan", keep_all_plan},
+                                     {"mp_summary_modules", summary_modules},
+                                     {"mp_summary_sorted", summary_sorted},
                                      {"mp_train_turns", train_turns},
                                      {"mp_search_offer", search_offer},
                                      {"mp_search_delegate", search_delegate},

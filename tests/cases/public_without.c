@@ -206,6 +206,9 @@
     X(mp_framework_code_free(&code))                                                                     \
     X(mp_costs_by_operator(w->graph, NULL, &sum, 1))                                                     \
     X(mp_measured_costs_free(&costs))                                                                    \
+    X(mp_summary_column_name(MP_SUMMARY_TIME))                                                           \
+    X(mp_summary_column_find("time"))                                                                    \
+    X(mp_module_summary_title(&(mp_module_summary){.n_others = 2}, hash, sizeof hash))                   \
     X(mp_pack_table_free(&table))                                                                        \
     X(mp_feed_free(t.feed))                                                                              \
     X(mp_parameter_source_free(t.source))                                                                \

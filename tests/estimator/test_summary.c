@@ -2,6 +2,7 @@
 #include "memplan/summary.h"
 
 #include "estimator/base/memory.h"
+#include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
 
 /* Two layers: hidden = f1(x, w), out = f2(hidden, x). The loss keeps a statistic for its backward. The backward of f2 reads
@@ -171,5 +172,103 @@ TEST(a_summary_survives_every_allocation_failure)
         mp_summary_free(&sum);
         assert_int_equal(mp_alloc_live, before);
     }
+    mp_graph_free(graph);
+}
+
+/* ---- modules ---- */
+
+enum { LAYERS = 8, BYTES = 64 };
+
+/* A chain of eight layers in the modules h.0 (two), h.1 (two), h.2 (two) and head (two). Backward reads the activation before a
+ * layer, so all activations are kept but the last one. */
+static mp_graph *blocks(void)
+{
+    static char names[LAYERS][24];
+    mp_graph *graph = NULL;
+    assert_int_equal(chain_graph(LAYERS, BYTES, 10, true, &graph, NULL), MP_OK);
+    for (int k = 0; k < LAYERS; k++) {
+        snprintf(names[k], sizeof names[k], k < 6 ? "/h.%d/Relu_%d" : "/head/Relu_%d%d", k / 2, k % 2);
+        graph->nodes[k].name = names[k];
+    }
+    return graph;
+}
+
+static void assert_module(const mp_module_summary *m, const char *title, int64_t saved_bytes, int64_t ticks)
+{
+    char text[64];
+    assert_string_equal(mp_module_summary_title(m, text, sizeof text), title);
+    assert_int_equal(m->saved_bytes, saved_bytes);
+    assert_int_equal(m->ticks, ticks);
+}
+
+/* A layer takes one tick forward and two backward. */
+TEST(equal_modules_share_a_row)
+{
+    mp_graph *graph = blocks();
+    mp_summary sum;
+    mp_module_summary *m;
+    size_t n;
+    assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
+    assert_int_equal(mp_summary_modules(graph, &sum, 5, MP_SUMMARY_NETWORK, &m, &n, NULL), MP_OK);
+    assert_int_equal(n, 3);
+    assert_module(&m[0], "h.0 - h.2, each", 2 * BYTES, 6);
+    assert_module(&m[1], "head", BYTES, 6);
+    assert_module(&m[2], "(no module)", BYTES, 1); /* the loss, with the gradient of the last activation */
+    mp_free(m);
+    /* the outermost modules, each in a row of its own */
+    assert_int_equal(mp_summary_modules(graph, &sum, 0, MP_SUMMARY_NETWORK, &m, &n, NULL), MP_OK);
+    assert_int_equal(n, 5);
+    for (int k = 0; k < 3; k++) assert_module(&m[k], (const char *[]){"h.0", "h.1", "h.2"}[k], 2 * BYTES, 6);
+    mp_free(m);
+    /* two rows: the largest by kept bytes, and the sum of the others */
+    assert_int_equal(mp_summary_modules(graph, &sum, 2, MP_SUMMARY_NETWORK, &m, &n, NULL), MP_OK);
+    assert_int_equal(n, 2);
+    assert_module(&m[0], "h.0 - h.2, each", 2 * BYTES, 6);
+    assert_module(&m[1], "2 others", 2 * BYTES, 7);
+    mp_free(m);
+    mp_summary_free(&sum);
+    mp_graph_free(graph);
+}
+
+TEST(operators_are_sorted_by_a_column)
+{
+    mp_graph *graph = blocks();
+    mp_summary sum;
+    assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
+    for (int column = MP_SUMMARY_KEPT; column <= MP_SUMMARY_NETWORK; column++) {
+        mp_operator_summary *rows;
+        bool seen[64] = {false};
+        assert_int_equal(mp_summary_column_find(mp_summary_column_name((mp_summary_column)column)), column);
+        assert_int_equal(mp_summary_sorted(graph, &sum, (mp_summary_column)column, &rows, NULL), MP_OK);
+        for (size_t k = 0; k < sum.n_operators; k++) {
+            const mp_operator_summary *b = &rows[k], *a = k ? &rows[k - 1] : b;
+            const char *names[] = {graph->nodes[a->node].name, graph->nodes[b->node].name};
+            assert_true(!seen[b->node]);
+            seen[b->node] = true;
+            assert_true(column != MP_SUMMARY_KEPT || a->saved_bytes >= b->saved_bytes);
+            assert_true(column != MP_SUMMARY_PARAMETERS || a->parameter_bytes >= b->parameter_bytes);
+            assert_true(column != MP_SUMMARY_TIME ||
+                        a->forward_ticks + a->backward_ticks >= b->forward_ticks + b->backward_ticks);
+            assert_true(column != MP_SUMMARY_NAME || strcmp(names[0] ? names[0] : "", names[1] ? names[1] : "") <= 0);
+            assert_true(column != MP_SUMMARY_NETWORK || a->node <= b->node);
+        }
+        mp_free(rows);
+    }
+    mp_summary_free(&sum);
+    mp_graph_free(graph);
+}
+
+/* A parameter that several operators read counts for the first of them. */
+TEST(each_parameter_counts_once)
+{
+    mp_graph *graph = two_layers();
+    mp_summary sum;
+    int64_t bytes = 0, parameters = 0;
+    assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
+    for (size_t k = 0; k < sum.n_operators; k++) bytes += sum.operators[k].parameter_bytes;
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (graph->storages[s].kind == MP_KIND_PARAMETER) parameters += graph->storages[s].bytes;
+    assert_int_equal(bytes, parameters);
+    mp_summary_free(&sum);
     mp_graph_free(graph);
 }
