@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "executor/run/program_nodes.h"
+#include "executor/program/program_nodes.h"
 #include "memplan/arena.h"
 
 typedef struct measurement {
