@@ -129,6 +129,7 @@ def export(net: Network, exporter: str, path: Path) -> None:
 
 KEPT_METADATA = (
     "pkg.torch.onnx.name_scopes",
+    "pkg.torch.onnx.fx_node",
     "pkg.torch.export.ExportedProgram.graph_signature",
     "pkg.torch.export.graph_signature.InputSpec.kind",
     "pkg.onnxscript.optimizer.folded_from",

@@ -225,6 +225,7 @@ struct mp_model {
     int *inputs, *outputs; /* indices of the declared inputs that have no initializers, and of the declared outputs */
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
     int folded_norms;             /* number of batch normalizations that the exporter has folded into other operators */
+    bool is_foreign;              /* true if another program than memplan wrote the file */
     bool is_of_newer_exporter;    /* true if PyTorch's torch.onnx.export with dynamo=True wrote the file */
     mp_doubt doubts[MP_N_DOUBTS]; /* per kind of doubt: counts of weights for which the file does not state whether they are
                                      trained */

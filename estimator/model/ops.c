@@ -53,7 +53,8 @@ enum {
     RELU_BATCH = IN0 + IN1 + IN2 + EXTRA0 +
                  EXTRA1, /* values that the gradient of a batch normalization reads if the normalization is fused with ReLU */
     ADDED_BATCH = IN0 + IN1 + EXTRA0 + EXTRA1 + EXTRA2,
-    UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0,
+    PYTORCHS_ATTENTION = IN0 + IN1 + IN2 + IN3 + OUT0 + EXTRA0 +
+                         EXTRA1, /* the same in PyTorch, which saves a boolean mask as floats (extra 1) */
     LSTM_STEPS = IN2 + IN4 + IN6 + IN7 + EXTRA0, /* values that every gradient of a recurrent layer reads, because all of them
                                                     are computed from the gradients of the gates */
     GRU_STEPS = IN2 + IN4 + IN5 + OUT0 + EXTRA0,
@@ -223,6 +224,11 @@ const mp_op *mp_op_find(const char *domain, const char *kind, int version)
         if (row->since <= version && (!found || row->since > found->since)) found = row;
     }
     return found;
+}
+
+bool mp_op_is_elementwise(const mp_op *op)
+{
+    return op->traits & MP_TRAIT_IN_PLACE && op->factors == mp_factors_broadcast;
 }
 
 bool mp_op_gradient_reads_output(const mp_op *op, int k)

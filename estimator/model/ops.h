@@ -209,5 +209,7 @@ const mp_op *mp_op_row(size_t k);
 /* Returns use, initial values and meaning of input k. For further inputs of a variadic operator, the last stated input
  * holds. The use is UNSTATED if the operator has no such input, or no row (op NULL). */
 mp_op_input mp_op_input_of(const mp_op *op, int k);
+/* True if each output element depends on one element of each operand, as in Relu or Add. */
+bool mp_op_is_elementwise(const mp_op *op);
 /* True if, under the executor's or PyTorch's rules, a gradient of the operator reads output k. */
 bool mp_op_gradient_reads_output(const mp_op *op, int k);

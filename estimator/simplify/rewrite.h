@@ -91,7 +91,7 @@ mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, c
     EACH(known_value, folded, true)                                 \
     EACH(identity, identities, all)                                 \
     WHOLE(dead, dead, true)                                         \
-    WHOLE(duplicates, merged, all)                                  \
+    WHOLE(duplicates, merged, all &&rules == MP_RULES_EXECUTOR)     \
     EACH(common_factor, factored, all &&rules == MP_RULES_EXECUTOR) \
     EACH(split, views, all)                                         \
     EACH(normalization, patterns, all)                              \

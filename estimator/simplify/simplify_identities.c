@@ -11,6 +11,13 @@
 /* Returns the operand that equals the operator's first output, including type and dimensions; -1: no operand does. */
 typedef int (*identity_rule)(const mp_rewriter *r, const mp_operator *op);
 
+/* An Identity with the attribute `copies` is a contiguous copy in PyTorch. PyTorch's rules keep it as an operator that copies;
+ * the executor's rules remove it. */
+static bool is_copy(const mp_rewriter *r, const mp_operator *op)
+{
+    return r->rules == MP_RULES_PYTORCH && mp_is_kind(op, "Identity") && mp_operator_int(op, "copies", 0);
+}
+
 static int always(const mp_rewriter *r, const mp_operator *op)
 {
     (void)r;
@@ -164,6 +171,11 @@ mp_status mp_rewrite_identity(mp_rewriter *r, int index)
 {
     const mp_operator *op = &r->model->operators[index];
     const mp_tensor *y = mp_operator_out(r->model, op, 0);
+    if (is_copy(r, op)) {
+        const mp_operator_draft copy = mp_draft("Reorder", "memplan", 1, op->in, 1, NULL, 0);
+        r->changes++;
+        return mp_rewriter_become(r, index, &copy);
+    }
     const int from = y ? identical_operand(r, op) : -1;
     if (from >= 0 && mp_same_shape(y, &r->model->tensors[op->in[from]]) && mp_rewriter_bypass(r, index, op->in[from]))
         r->changes++;

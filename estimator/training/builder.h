@@ -50,7 +50,7 @@ typedef struct mp_builder {
     /* per operator: storages of its saved outputs (tensors that forward saves only for backward); -1: none */
     int (*extras)[MP_EXTRAS_MAX];
     int (*copies)[2];  /* per operator, only PyTorch's rules: storages of dense copies of inputs 0 and 1; -1: no copy */
-    int64_t **strides; /* per tensor, only PyTorch's rules: strides of a view within its storage; NULL: the tensor is dense */
+    int64_t **strides; /* per tensor, only PyTorch's rules: strides of a tensor within its storage; NULL: the tensor is dense */
     mp_list reads, writes, adds, pairs; /* storage lists of the current node. `pairs` contains from, to, from, to, ... */
     mp_binding binding;                 /* binding (training.h) of the node that is being built */
     mp_bindings *bindings;              /* bindings of all nodes that are built already */
@@ -95,6 +95,9 @@ mp_status mp_build_backward(mp_builder *b);
 bool mp_builder_is_view(const mp_builder *b, const mp_operator *op);
 /* Records the strides of output t of a view operator, only under PyTorch's rules. MP_NOMEM. O(rank). */
 mp_status mp_builder_lay_out(mp_builder *b, const mp_operator *op, int t);
+/* Records the strides of output t of any other operator, only under PyTorch's rules, if PyTorch stores it permuted. MP_NOMEM.
+ * O(rank^2). */
+mp_status mp_builder_lay_out_result(mp_builder *b, const mp_operator *op, int t);
 /* Adds dense copies of operands to the storages that the current node writes. Under PyTorch's rules a batched product copies
  * its strided operands. */
 mp_status mp_builder_copies(mp_builder *b, int op);

@@ -69,6 +69,7 @@ static mp_status build_outputs(mp_builder *b, int k)
         MP_CHECK(mp_builder_storage(b, b->model->tensors[t].name, mp_builder_bytes(b, t),
                                     asked ? MP_KIND_INPUT : MP_KIND_ACTIVATION, &b->storage[t]));
         MP_CHECK(mp_builder_put(b, &b->writes, b->storage[t]));
+        MP_CHECK(mp_builder_lay_out_result(b, op, t));
         for (int i = 0; o == 0 && (op->op->traits & MP_TRAIT_IN_PLACE) && i < op->n_in; i++)
             if (op->in[i] >= 0) MP_CHECK(mp_builder_pair(b, b->storage[op->in[i]], b->storage[t]));
     }

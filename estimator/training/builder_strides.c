@@ -1,14 +1,16 @@
-/* builder_strides.c - strided views under PyTorch's rules.
+/* builder_strides.c - strides of tensors under PyTorch's rules.
  *
  * The executor's views only change the shape. In PyTorch, transpositions, slices and expansions are also views, with
- * strides: they share their input's storage and keep all of it live. Some operators cannot read a strided view: certain
- * reshapes, and certain batched products. These operators first copy the view to a dense tensor, and the copy is then saved
- * for backward. */
+ * strides: they share their input's storage and keep all of it live. Elementwise operators and attention write their result
+ * in the order of dimensions in which an operand is stored. Some operators cannot read a permuted tensor: certain reshapes,
+ * and certain batched products. These operators first copy the tensor to a dense one, and the copy is then saved for
+ * backward. */
 #include "estimator/training/builder.h"
 
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
+#include "estimator/rules/operands/attention.h"
 
 /* The shape of a tensor, and its stride in elements along each dimension. */
 typedef struct {
@@ -99,6 +101,18 @@ static bool pads_for_pooling(const mp_builder *b, const mp_operator *op)
     return start[t] < start[t + 1];
 }
 
+/* True for the Transpose that separates the packed projection of nn.MultiheadAttention: [1, S, B, n, E] -> [n, S, B, 1, E].
+ * PyTorch makes the result contiguous. Files of the newer exporter record this copy; files of the older one do not. */
+static bool unpacks_contiguously(const mp_builder *b, const mp_operator *op)
+{
+    static const int64_t order[] = {3, 1, 2, 0, 4};
+    size_t n;
+    const int64_t *perm = mp_operator_ints(op, "perm", &n);
+    const mp_tensor *x = mp_operator_in(b->model, op, 0);
+    if (!(op->op->traits & MP_TRAIT_PERMUTES) || op->call || !perm || n != 5 || x->rank != 5) return false;
+    return !memcmp(perm, order, sizeof order) && x->dims[0] == 1 && (x->dims[3] == 2 || x->dims[3] == 3);
+}
+
 /* Computes the layout of output t of a strided view or a reshape. Returns false if the reshape copies. */
 static bool lay_out(const mp_builder *b, const mp_operator *op, int t, layout *to)
 {
@@ -116,16 +130,6 @@ static bool lay_out(const mp_builder *b, const mp_operator *op, int t, layout *t
     return true;
 }
 
-mp_status mp_builder_lay_out(mp_builder *b, const mp_operator *op, int t)
-{
-    layout to;
-    if (b->options->rules != MP_RULES_PYTORCH || !lay_out(b, op, t, &to)) return MP_OK;
-    b->strides[t] = mp_pool_alloc(b->pool, (size_t)to.rank + 1, sizeof *to.strides);
-    MP_ENSURE(b->strides[t], b->err, MP_NOMEM, "out of memory");
-    memcpy(b->strides[t], to.strides, (size_t)to.rank * sizeof *to.strides);
-    return MP_OK;
-}
-
 /* True if the elements are stored in another order than the order of the shape. */
 static bool is_permuted(const layout *of)
 {
@@ -136,6 +140,71 @@ static bool is_permuted(const layout *of)
         before = of->strides[d];
     }
     return false;
+}
+
+static mp_status note_strides(mp_builder *b, int t, const layout *to)
+{
+    b->strides[t] = mp_pool_alloc(b->pool, (size_t)to->rank + 1, sizeof *to->strides);
+    MP_ENSURE(b->strides[t], b->err, MP_NOMEM, "out of memory");
+    memcpy(b->strides[t], to->strides, (size_t)to->rank * sizeof *to->strides);
+    return MP_OK;
+}
+
+mp_status mp_builder_lay_out(mp_builder *b, const mp_operator *op, int t)
+{
+    layout to;
+    if (b->options->rules != MP_RULES_PYTORCH || !lay_out(b, op, t, &to)) return MP_OK;
+    return note_strides(b, t, &to);
+}
+
+/* Makes `made` dense, with its dimensions stored in the same order as those of `like`. Dimensions that `like` repeats keep
+ * their place. */
+static void store_like(const layout *like, layout *made)
+{
+    int order[MP_RANK_MAX];
+    int64_t stride = 1;
+    for (int d = 0; d < like->rank; d++) {
+        int at = d;
+        for (; at > 0 && like->strides[d] > like->strides[order[at - 1]] && like->strides[order[at - 1]]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    for (int k = made->rank - 1; k >= 0; k--) {
+        made->strides[order[k]] = stride;
+        stride *= made->dims[order[k]] > 0 ? made->dims[order[k]] : 1;
+    }
+}
+
+/* Computes the layout of the result of attention: PyTorch stores its dimensions in the order of the queries. */
+static void lay_out_attention(const mp_builder *b, const mp_operator *op, layout *to)
+{
+    const layout stored = layout_of(b, op->in[0]), of_result = *to;
+    const int64_t *in = mp_attention_perm(op, 0), *out = mp_attention_perm(op, MP_ATTENTION_Y);
+    layout q = stored, y = stored;
+    if (stored.rank != of_result.rank) return;
+    for (int d = 0; d < q.rank; d++) {
+        q.dims[d] = stored.dims[in ? in[d] : d];
+        q.strides[d] = stored.strides[in ? in[d] : d];
+        y.dims[out ? out[d] : d] = of_result.dims[d];
+    }
+    store_like(&q, &y);
+    for (int d = 0; d < q.rank; d++) to->strides[d] = y.strides[out ? out[d] : d];
+}
+
+mp_status mp_builder_lay_out_result(mp_builder *b, const mp_operator *op, int t)
+{
+    const mp_tensor *y = &b->model->tensors[t];
+    layout to = dense(y->dims, y->rank);
+    if (b->options->rules != MP_RULES_PYTORCH || t != op->out[0]) return MP_OK;
+    if (op->op->traits & MP_TRAIT_TILED) lay_out_attention(b, op, &to);
+    for (int i = 0; mp_op_is_elementwise(op->op) && i < op->n_in; i++) {
+        const mp_tensor *x = mp_operator_in(b->model, op, i);
+        if (!x || x->rank != y->rank || memcmp(x->dims, y->dims, (size_t)y->rank * sizeof *y->dims) != 0) continue;
+        const layout from = layout_of(b, op->in[i]);
+        store_like(&from, &to);
+        break;
+    }
+    return is_permuted(&to) ? note_strides(b, t, &to) : MP_OK;
 }
 
 /* Returns the bytes of the dense copy that a batched product makes of operand i; 0: it makes no copy. The product expands
@@ -184,5 +253,6 @@ bool mp_builder_is_view(const mp_builder *b, const mp_operator *op)
     if (op->op->traits & MP_TRAIT_REPLICATES) return true;
     if (b->options->rules != MP_RULES_PYTORCH) return op->op->gradient == MP_GRADIENT_VIEW;
     if (op->op->gradient == MP_GRADIENT_VIEW) return lay_out(b, op, op->out[0], &unused);
+    if (unpacks_contiguously(b, op)) return false;
     return op->op->traits & strided || selects(b->model, op) || pads_for_pooling(b, op);
 }

@@ -132,9 +132,16 @@ static mp_status list_formulas(const mp_model *model, const char **text, mp_erro
  * mentions it. */
 static const char *missing_dropout(const mp_inference_form *form)
 {
-    if (!form->has_dropout) return "no dropout, because the file has none (an export in evaluation mode loses it)";
+    if (!form->has_dropout) return "no dropout (an export in evaluation mode loses it)";
     if (form->dropouts || form->drops_rows || !form->may_lose) return NULL;
-    return "no dropout inside attention, because the file has none (dynamo=True loses it in scaled_dot_product_attention)";
+    return "no dropout inside attention (dynamo=True loses it in scaled_dot_product_attention)";
+}
+
+/* Appends a clause to a list that semicolons separate, and returns the list. If the clause is NULL, returns the list
+ * unchanged. */
+static const char *listed(const char *list, const char *clause)
+{
+    return clause ? mp_text("%s%s%s", list, *list ? "; " : "", clause) : list;
 }
 
 mp_status mp_note_guesses(mp_workload *w, mp_error *err)
@@ -144,22 +151,23 @@ mp_status mp_note_guesses(mp_workload *w, mp_error *err)
     /* the exporter drops the dropout of attention only, so only a file with attention may have lost its dropout */
     const bool has_attention = w->file && (d->attention.n + d->attention.n_missed > 0 || d->inference.has_softmax);
     const mp_guesses guesses = mp_model_guesses(model);
-    const char *what[3] = {"", "", ""}, *list = "";
-    int n = 0;
+    const char *assumed = "", *list = "";
     if (guesses.formulas) {
         MP_CHECK(list_formulas(model, &list, err));
-        what[n++] = mp_text("%s %s, not written out (the newer exporter, dynamo=True, says which)", list,
-                            guesses.formulas > 1 ? "as one operator each" : "as one operator");
+        assumed = listed(assumed,
+                         mp_text("%s as one operator%s (dynamo=True records it)", list, guesses.formulas > 1 ? " each" : ""));
     }
     if (guesses.loop_operators)
-        what[n++] = mp_text("%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
-                            guesses.loop_operators);
-    const char *dropout = has_attention ? missing_dropout(&d->inference) : NULL;
-    if (dropout) what[n++] = dropout;
-    if (!n) return MP_OK;
-    mp_workload_note(
-        w, MP_NOTE_GUESSES,
-        "%s: warning: how PyTorch runs this, and what it keeps, is guessed where the file does not say it: %s%s%s%s%s", w->path,
-        what[0], n > 1 ? "; " : "", what[1], n > 2 ? "; " : "", what[2]);
+        assumed = listed(assumed, mp_text("%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
+                                          guesses.loop_operators));
+    if (has_attention) assumed = listed(assumed, missing_dropout(&d->inference));
+    if (model->is_foreign && d->attention.n_masked)
+        assumed = listed(assumed, "attention saves its mask (transformers drops a mask that hides nothing, and then repeats no "
+                                  "key heads)");
+    if (model->is_foreign && d->attention.n + d->attention.n_missed && !model->is_of_newer_exporter)
+        assumed = listed(assumed, "no .contiguous() around attention (dynamo=False loses it)");
+    if (*assumed)
+        mp_workload_note(w, MP_NOTE_GUESSES, "%s: warning: the file does not show all that PyTorch stores; memplan assumes: %s",
+                         w->path, assumed);
     return MP_OK;
 }

@@ -147,6 +147,7 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     MP_CHECK(mp_onnx_scopes_read(model, graph, budget, err));
     MP_CHECK(mp_onnx_origins_read(model, graph, budget, &origins, err));
     model->folded_norms = origins.folded_norms;
+    model->is_foreign = !file->producer_name || strcmp(file->producer_name, "memplan");
     model->is_of_newer_exporter = origins.is_newer;
     MP_CHECK(mp_onnx_roles(model, &origins, options, err));
     MP_CHECK(mp_onnx_separate_statistics(model, err));

@@ -140,8 +140,26 @@ mp_status mp_onnx_metadata_each(const ProtobufCMessage *message, uint32_t id, mp
 /* Adds module prefixes to the names of operators and their outputs: "linear_3" becomes "/blocks.0/blocks.0.fc/linear_3". A
  * look-up by the file's name still finds the tensor. Also records for each operator the function call in the program, and
  * for each tensor the source line. Names that already contain modules are unchanged, and so are names of constants and of
- * model outputs. Call after the outputs are declared. MP_PARSE: the metadata are damaged. MP_NOMEM. O(metadata). */
+ * model outputs. Adds contiguous copies that the graph lacks (mp_onnx_copies_add). Call after the outputs are declared.
+ * MP_PARSE: the metadata are damaged. MP_NOMEM. O(metadata). */
 mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err);
+
+/* The calls that the nodes of a graph record. */
+typedef struct mp_onnx_copies mp_onnx_copies;
+
+/* Creates an empty collection of calls. The graph must outlive it. On any status, release *out with mp_onnx_copies_free (NULL
+ * is allowed). MP_NOMEM. */
+mp_status mp_onnx_copies_new(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_copies **out, mp_error *err);
+void mp_onnx_copies_free(mp_onnx_copies *copies);
+MP_OWNER(mp_onnx_copies_free, mp_onnx_copies)
+
+/* Adds a node and the record of its call (metadata entry pkg.torch.onnx.fx_node). MP_NOMEM. */
+mp_status mp_onnx_copies_take(mp_onnx_copies *copies, size_t node, const char *record);
+
+/* Adds an Identity with the attribute `copies` for each contiguous copy that the calls read, and makes their operators read
+ * the copies. Identity operators that are such copies get the attribute. The order of operators is then no longer valid.
+ * MP_NOMEM. O(operands). */
+mp_status mp_onnx_copies_add(mp_onnx_copies *copies);
 
 /* Separates tensors that PyTorch's older exporter has merged because their values were equal. It wrote each as an Identity
  * of another tensor. Parameters and statistics among them become initializers again. Call before roles are chosen. MP_NOMEM.

@@ -1,4 +1,5 @@
-/* onnx_metadata.c - reads metadata_props: modules and source lines of operators, as recorded by PyTorch's newer exporter.
+/* onnx_metadata.c - reads metadata_props: modules, source lines and calls of operators, as recorded by PyTorch's newer
+ * exporter.
  *
  * The older exporter writes modules into names ("/layer1/layer1.0/conv1/Conv"), the newer one into the metadata of nodes:
  *
@@ -50,6 +51,8 @@ typedef struct scope {
     char path[PATH_MAX_BYTES];   /* path of the modules, such as "/layer1/layer1.0"; "": none */
     char call[CALL_MAX_BYTES];   /* name of the function call, such as "conv2d", which is unique in the program; "": none */
     char source[LINE_MAX_BYTES]; /* source line, such as "net.py:12: return x + self.conv1(x)"; "": none */
+    size_t node;
+    mp_onnx_copies *copies;
 } scope;
 
 /* Reads the path of the modules. It consists of all quoted names except the last one, which is the name of the function
@@ -118,7 +121,7 @@ static mp_status take(void *data, const char *key, const char *value)
     scope *s = data;
     if (!strcmp(key, "pkg.torch.onnx.name_scopes")) read_path(value, s);
     if (!strcmp(key, "pkg.torch.onnx.stack_trace")) read_source(value, s->source);
-    return MP_OK;
+    return strcmp(key, "pkg.torch.onnx.fx_node") ? MP_OK : mp_onnx_copies_take(s->copies, s->node, value);
 }
 
 /* Removes a UTF-8 character at the end that was truncated. */
@@ -172,11 +175,13 @@ static mp_status apply(mp_model *model, const Onnx__NodeProto *node, const scope
 
 mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err)
 {
+    MP_OWNED_BY(mp_onnx_copies_free) mp_onnx_copies *copies = NULL;
+    MP_CHECK(mp_onnx_copies_new(model, graph, &copies, err));
     for (size_t k = 0; k < graph->n_node; k++) {
-        scope s = {.path = "", .call = "", .source = ""};
+        scope s = {.path = "", .call = "", .source = "", .node = k, .copies = copies};
         MP_CHECK(mp_onnx_metadata_each(&graph->node[k]->base, MP_ONNX_NODE_METADATA, budget, take, &s, err));
         end_at_a_character(s.source);
         if (*s.path || *s.call || *s.source) MP_CHECK(apply(model, graph->node[k], &s, err));
     }
-    return MP_OK;
+    return mp_onnx_copies_add(copies);
 }

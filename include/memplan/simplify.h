@@ -36,6 +36,7 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
 /* Report on attention fusion. An attention pattern is a product of a softmax and a matrix. The names belong to the model. */
 typedef struct mp_attention_report {
     int n, n_missed; /* number of attention patterns that were fused into one operator, and number of patterns that were not */
+    int n_masked;    /* number of fused patterns with a mask that is not causal */
     const char *missed; /* name of the first unfused attention pattern: of its product with V */
     const char *breaks; /* name of the operator (`kind` is its type) or tensor (`kind` is "") that prevented this fusion */
     const char *kind;
@@ -45,8 +46,8 @@ typedef struct mp_attention_report {
 /* Fuses each attention that a simplified model contains as separate operators into one operator that never stores the score
  * matrix. Under the executor's rules, call this function only if the target supports this operator. Under PyTorch's rules,
  * attention is fused if the file shows that the original was PyTorch's fused attention, without dropout and without a gradient
- * of the mask. If several heads share K and V, the fused operator reads them unrepeated (attribute `groups`, which no backend
- * executes).
+ * of the mask. If the attention itself repeats K and V for several heads of Q (enable_gqa), the fused operator reads them
+ * unrepeated (attribute `groups`, which no backend executes).
  *
  * mask_gradients states whether the executor's operator computes the gradient of a term that is added to the scores, such as
  * a learned position bias. If it is false, attention with such a term is not fused. `report` may be NULL. O(n). MP_NOMEM. */

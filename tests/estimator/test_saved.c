@@ -4,6 +4,7 @@
 #include "memplan/memplan.h"
 #include "memplan/onnx.h"
 #include "tests/cases/data_file.h"
+#include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
 
 typedef struct bytes {
@@ -21,6 +22,7 @@ static bytes bytes_of(const char *path, int64_t batch, mp_rules rules, mp_loss a
     mp_summary summary;
     int loss;
     if (mp_onnx_read(path, &read, &model, &err) != MP_OK || mp_model_simplify(model, rules, true, NULL, &err) != MP_OK ||
+        (rules == MP_RULES_PYTORCH && mp_model_fuse_attention(model, rules, false, NULL, &err) != MP_OK) ||
         mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
         mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK ||
         mp_summarize(graph, rules, &summary, &err) != MP_OK)
@@ -44,27 +46,72 @@ TEST(pytorch_keeps_these_bytes_of_the_examples)
     assert_int_equal(saved_bytes("examples/resnet50.onnx", 8, MP_RULES_PYTORCH), 687488512);
 }
 
-/* Activations and equivalent formulas, a recurrent layer before a linear one, group normalization and products of transposed
- * tensors, from both exporters. The bytes are PyTorch 2.15's report: tests/exports.py --only saved own/formulas
- * own/lstm_into_linear own/group_norms own/turned_products own/attention_by_columns. */
+/* Activations and equivalent formulas, a recurrent layer before a linear one, group normalization, products of transposed
+ * tensors, and layouts of attention, from both exporters. Contiguous copies, which only the newer exporter records. The bytes
+ * are PyTorch 2.15's report: tests/exports.py --only saved own/formulas own/lstm_into_linear own/group_norms
+ * own/turned_products own/attention_by_columns own/attention_layouts own/contiguous. */
 TEST(pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many)
 {
     static const struct {
         const char *network;
         int64_t bytes;
-    } rows[] = {{"own_formulas", 15872},
-                {"own_lstm_into_linear", 97792},
-                {"own_group_norms", 49280},
-                {"own_turned_products", 21504},
-                {"own_attention_by_columns", 2627712}};
-    static const char *const exporters[] = {"torchscript", "dynamo"};
+    } rows[] = {{"own_formulas", 15872},        {"own_lstm_into_linear", 97792},       {"own_group_norms", 49280},
+                {"own_turned_products", 21504}, {"own_attention_by_columns", 2627712}, {"own_attention_layouts", 217344},
+                {"own_contiguous", 49920}};
+    static const char *const exporters[] = {"dynamo", "torchscript"};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        for (size_t e = 0; e < 2; e++) {
+        for (size_t e = 0; e < (strcmp(rows[k].network, "own_contiguous") ? 2 : 1); e++) {
             char path[128];
             snprintf(path, sizeof path, "tests/networks/files/%s.%s.onnx", rows[k].network, exporters[e]);
             const int64_t found = saved_bytes(path, 0, MP_RULES_PYTORCH);
             if (found != rows[k].bytes) fail_msg("%s: %" PRId64 " bytes, not %" PRId64, path, found, rows[k].bytes);
         }
+}
+
+/* PyTorch stores the result of an elementwise operator, and of attention, in the order in which an operand is stored. A
+ * product or reshape then copies it. The bytes are PyTorch 2.15's report on these formulas: 60 elements per tensor, of 4
+ * bytes. */
+TEST(results_are_stored_in_the_order_of_their_operands)
+{
+#define TURNED "data x 3 5 4; param w 4 4; param u 4 4; data z 5 3 4; MatMul x w -> a; Transpose a -> t perm=[1,0,2]; "
+#define HEADS                                                                                              \
+    "data x 1 5 12; param w 12 12; param u 12 12; ints split 1 5 3 4; ints flat 1 5 12; MatMul x w -> a; " \
+    "Reshape a split -> h; Transpose h -> t perm=[0,2,1,3]; memplan:ScaledDotProductAttention@1 t t t -> s; "
+    enum { WHOLE = 240, SUMS = 60 };
+    static const struct {
+        const char *formula;
+        int64_t bytes;
+    } rows[] = {
+        {TURNED "MatMul t u -> y; out y", 2 * WHOLE},
+        {TURNED "Relu t -> r; MatMul r u -> y; out y", 3 * WHOLE},
+        {TURNED "Softmax t -> r axis=-1; MatMul r u -> y; out y", 2 * WHOLE},
+        {TURNED "Add t z -> r; MatMul r u -> y; out y", 2 * WHOLE},
+        {TURNED "Relu t -> r; Transpose r -> b perm=[1,0,2]; MatMul b u -> y; out y", 2 * WHOLE},
+        {TURNED "Identity t -> r copies=1; Relu r -> q; MatMul q u -> y; out y", 2 * WHOLE},
+        {HEADS "Transpose s -> b perm=[0,2,1,3]; Reshape b flat -> r; MatMul r u -> y; out y", 3 * WHOLE + SUMS},
+        {HEADS "Reshape s flat -> r; MatMul r u -> y; out y", 4 * WHOLE + SUMS},
+        {HEADS "Relu s -> c; Transpose c -> b perm=[0,2,1,3]; Reshape b flat -> r; MatMul r u -> y; out y", 4 * WHOLE + SUMS}};
+#undef TURNED
+#undef HEADS
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        mp_graph *graph = NULL;
+        mp_summary summary;
+        mp_error err = {0};
+        mp_training_options options = {.loss = MP_LOSS_NONE, .dtype = MP_DTYPE_FLOAT, .rules = MP_RULES_PYTORCH};
+        mp_target target = mp_roofline(mp_device_find("a100"));
+        mp_model *model = model_text(rows[k].formula);
+        int loss;
+        if (mp_model_simplify(model, MP_RULES_PYTORCH, true, NULL, &err) != MP_OK ||
+            mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
+            mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK ||
+            mp_summarize(graph, MP_RULES_PYTORCH, &summary, &err) != MP_OK)
+            fail_msg("%s: %s", rows[k].formula, err.message);
+        if (summary.saved_activation_bytes != rows[k].bytes)
+            fail_msg("%s: %" PRId64 " bytes, not %" PRId64, rows[k].formula, summary.saved_activation_bytes, rows[k].bytes);
+        mp_summary_free(&summary);
+        mp_graph_free(graph);
+        mp_model_free(model);
+    }
 }
 
 TEST(our_executor_keeps_less)

@@ -442,3 +442,41 @@ TEST(numbers_are_the_names_of_all_tensors_or_of_folded_ones)
     mp_model_free(model);
     onnx_end(&b);
 }
+
+/* An argument `clone` that is no tensor of the file stands for a contiguous copy of the tensor that the node reads instead. */
+TEST(contiguous_copies_are_found_in_the_records_of_calls)
+{
+    static const struct {
+        const char *call;
+        bool is_copied;
+    } rows[] = {{"add.Tensor](args = (%clone, %p_w), kwargs = {})", true},
+                {"add.Tensor](args = (%clone_17, 2), kwargs = {})", true},
+                {"add.Tensor](args = ([%clone, %clone_1], 2), kwargs = {})", true},
+                {"add.Tensor](args = (%view, %clone), kwargs = {})", true}, /* one other name, which may be an input's */
+                {"add.Tensor](args = (%t, %p_w), kwargs = {})", false},     /* read as it is */
+                {"add.Tensor](args = (%view, %p_w), kwargs = {})", false},
+                {"add.Tensor](args = (%cloned, %p_w), kwargs = {})", false},
+                {"add.Tensor](args = (%p_w), kwargs = {})", false},
+                {"add.Tensor](args = (%", false},
+                {"add.Tensor", false}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        onnx_builder b;
+        char record[256];
+        onnx_start(&b);
+        onnx_input(&b, "x", FLOAT, "2,4");
+        onnx_initializer(&b, "w", FLOAT, "2");
+        onnx_node(&b, "Transpose", "", "x", "t");
+        Onnx__NodeProto *node = onnx_node(&b, "Add", "", "t,w", "y");
+        onnx_output(&b, "y", FLOAT, "");
+        snprintf(record, sizeof record, "%%add : [num_users=1] = call_function[target=torch.ops.aten.%s", rows[k].call);
+        note(&b, &node->base, 9, "pkg.torch.onnx.fx_node", record);
+        mp_model *model = load(&b, 0);
+        const mp_operator *add =
+            onnx_find(model, "y")->producer >= 0 ? &model->operators[onnx_find(model, "y")->producer] : NULL;
+        const int from = model->tensors[add->in[0]].producer;
+        assert_true(from >= 0);
+        if (rows[k].is_copied != (mp_operator_int(&model->operators[from], "copies", 0) == 1)) fail_msg("%s", rows[k].call);
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}

@@ -325,3 +325,52 @@ class TurnedProducts(nn.Module):
 
 
 network("own/turned_products")(lambda: Network(TurnedProducts(), (numbers(2, 6, 4, 16),)))
+
+
+def heads_of(x: Tensor, heads: int) -> Tensor:
+    return x.view(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
+
+
+def joined(y: Tensor) -> Tensor:
+    return y.transpose(1, 2).reshape(y.shape[0], y.shape[2], -1)
+
+
+class AttentionLayouts(nn.Module):
+    """Results that PyTorch stores in the order of their queries, repeated heads, masks, and a packed projection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p, self.o = (nn.ModuleList(nn.Linear(32, 32) for _ in range(n)) for n in (13, 7))
+        self.few = nn.ModuleList(nn.Linear(32, 16) for _ in range(2))
+        self.m = nn.MultiheadAttention(32, 4, batch_first=True)
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        attend = F.scaled_dot_product_attention
+        o, h = self.o, [heads_of(f(x), 4) for f in self.p]
+        few, fewer = (heads_of(f(x), 2)[:, :, None].expand(-1, -1, 2, -1, -1).flatten(1, 2) for f in self.few)
+        unturned = o[0](attend(*h[:3]).reshape(x.shape))
+        rectified = o[1](joined(F.relu(attend(*h[3:6]))))
+        repeated = o[2](joined(attend(h[6], few, fewer)))
+        masked = o[3](joined(attend(*h[7:10], attn_mask=mask))) + o[4](joined(attend(*h[10:], attn_mask=mask)))
+        permuted = o[5](F.relu(o[6](x).transpose(0, 1)))
+        return unturned, rectified, repeated, masked, permuted, self.m(x, x, x)[0]
+
+
+network("own/attention_layouts")(lambda: Network(AttentionLayouts(), (numbers(2, 24, 32), torch.ones(24, 24).tril(3).bool())))
+
+
+class Contiguous(nn.Module):
+    """Contiguous copies, which only the newer exporter records: of queries, of an input that three layers read, of a product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p = nn.ModuleList(nn.Linear(32, 32) for _ in range(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v, o, u = self.p
+        y = x.transpose(0, 1).contiguous()
+        r, s, t = (heads_of(f(y), 4).contiguous() for f in (q, k, v))
+        return o(joined(F.scaled_dot_product_attention(r, s, t))) * u(y).transpose(1, 2).contiguous().transpose(1, 2)
+
+
+network("own/contiguous")(lambda: Network(Contiguous(), (numbers(24, 2, 32),)))

@@ -175,13 +175,16 @@ int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules r
     return 1;
 }
 
-/* The saved output of attention: the logarithm of the sum of exponentials ("lse") of every row of scores. */
+/* The saved outputs of attention. "lse" is the logarithm of the sum of exponentials of every row of scores. PyTorch also
+ * saves a boolean mask, which each call converts to floats. */
 int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
-    (void)rules;
+    const mp_tensor *q = mp_operator_in(model, op, 0), *mask = mp_operator_in(model, op, MP_ATTENTION_POSITIONS);
     mp_attention a = mp_attention_read(model, op);
-    extras[0] = extra_of("lse", statistic_type(mp_operator_in(model, op, 0)), saturated(a.n_batch, a.rows));
-    return 1;
+    extras[0] = extra_of("lse", statistic_type(q), saturated(a.n_batch, a.rows));
+    if (rules != MP_RULES_PYTORCH || !mask) return 1;
+    extras[1] = extra_of("mask", q->dtype, mp_tensor_elements(mask));
+    return 2;
 }
 
 /* The saved output of cross-entropy: per label, the logarithm of the sum of exponentials over the classes. PyTorch saves the

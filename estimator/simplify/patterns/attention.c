@@ -208,7 +208,8 @@ static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, mp_attent
     mp_attribute a[12];
     const int rank = mp_rewriter_tensor(r, f->q)->rank;
     mp_attention_take_causal(r, f);
-    if (r->rules == MP_RULES_PYTORCH) mp_attention_take_out_groups(r, f);
+    if (r->rules == MP_RULES_PYTORCH) mp_attention_take_out_groups(r, root, f);
+    if (r->rules == MP_RULES_PYTORCH) mp_attention_take_boolean_mask(r, root, f);
     mp_attention_take_in_operands(r, pattern, f);
     const int in[5] = {f->q, f->k, f->v, f->added, f->positions};
     mp_operator_draft draft = {
@@ -235,7 +236,11 @@ static mp_status fuse_attention(mp_rewriter *r, int root, const bool *has_gradie
     mp_attention_found found;
     attention_gap gap;
     if (!mp_is_kind(&r->model->operators[root], "MatMul")) return MP_OK;
-    if (match(r, root, has_gradient, &pattern, &found, &gap)) return become(r, &pattern, root, &found);
+    if (match(r, root, has_gradient, &pattern, &found, &gap)) {
+        MP_CHECK(become(r, &pattern, root, &found));
+        report->n_masked += found.added >= 0 || found.positions >= 0;
+        return MP_OK;
+    }
     if (!gap.why || report->n_missed++) return MP_OK;
     report->missed = r->model->operators[root].name;
     report->breaks = gap.tensor >= 0 ? mp_rewriter_tensor(r, gap.tensor)->name

@@ -33,9 +33,12 @@ static inline const mp_tensor *mp_rewriter_tensor(const mp_rewriter *r, int tens
 /* True if dimension d of the tensor is innermost in PyTorch's memory layout. In PyTorch, a transposition is a view, and
  * elementwise operators keep the layout of their input. O(operators before the tensor). */
 bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d);
-/* If several heads share K and V, replaces K and V by the tensors before their repetition. K and V must be repeated in the
- * same way, or all heads must share one. */
-void mp_attention_take_out_groups(const mp_rewriter *r, mp_attention_found *found);
+/* If the attention with last product `root` lets several heads share K and V, replaces K and V by the tensors before their
+ * repetition. K and V must be repeated in the same way, or all heads must share one. */
+void mp_attention_take_out_groups(const mp_rewriter *r, int root, mp_attention_found *found);
+/* If the added mask is 0 or -infinity by a boolean mask, and the attention with last product `root` has converted it, replaces
+ * the operand by the boolean mask. */
+void mp_attention_take_boolean_mask(const mp_rewriter *r, int root, mp_attention_found *found);
 /* Removes the transpositions of Q, K and V. Attention then reads the tensors before the transpositions, with the
  * permutations as attributes. */
 void mp_attention_take_in_operands(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *found);

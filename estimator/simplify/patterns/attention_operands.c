@@ -6,15 +6,24 @@
 
 #include "estimator/rules/operands/attention.h"
 
-/* Finds the tensor whose heads are repeated for heads of Q that share K or V: [.., heads, S, D] -> [.., heads, 1, S, D] ->
- * Expand [.., heads, n, S, D] -> [.., heads * n, S, D]. Returns n and sets *tensor to it. 1: heads are not repeated. */
-static int64_t without_groups(const mp_rewriter *r, int *tensor)
+/* True if the attention itself shares heads (enable_gqa), so the Expand stores nothing. If a file shows that the program
+ * repeats heads by an operation of its own, PyTorch stores and saves the repeated heads. PyTorch's older exporter cannot write
+ * enable_gqa, so its files always contain repeated heads. */
+static bool is_shared_in(const mp_rewriter *r, const mp_operator *attention, const mp_operator *expand)
+{
+    if (attention->call && expand->call) return !strcmp(attention->call, expand->call);
+    return !r->model->is_foreign;
+}
+
+/* Finds the tensor whose heads are shared by n heads of Q: [.., heads, S, D] -> [.., heads, 1, S, D] -> Expand
+ * [.., heads, n, S, D] -> [.., heads * n, S, D]. Returns n and sets *tensor to it. 1: heads are not shared. */
+static int64_t without_groups(const mp_rewriter *r, const mp_operator *attention, int *tensor)
 {
     const mp_tensor *all = mp_rewriter_tensor(r, *tensor);
     const int rank = all->rank;
     const mp_operator *join = mp_view(r, *tensor), *expand = join ? mp_written_by(r, join->in[0], "Expand") : NULL,
                       *split = expand ? mp_view(r, expand->in[0]) : NULL;
-    if (!split || rank < 3) return 1;
+    if (!split || rank < 3 || !is_shared_in(r, attention, expand)) return 1;
     const mp_tensor *few = mp_rewriter_tensor(r, split->in[0]), *ones = mp_rewriter_tensor(r, expand->in[0]),
                     *many = mp_rewriter_tensor(r, join->in[0]);
     if (few->rank != rank || ones->rank != rank + 1 || many->rank != rank + 1 || ones->dims[rank - 2] != 1) return 1;
@@ -27,16 +36,43 @@ static int64_t without_groups(const mp_rewriter *r, int *tensor)
     return many->dims[rank - 2];
 }
 
-void mp_attention_take_out_groups(const mp_rewriter *r, mp_attention_found *f)
+void mp_attention_take_out_groups(const mp_rewriter *r, int root, mp_attention_found *f)
 {
+    const mp_operator *attention = &r->model->operators[root];
     int k = f->k, v = f->v;
     const int rank = mp_rewriter_tensor(r, f->q)->rank;
     if (rank >= 3 && mp_rewriter_tensor(r, v)->dims[rank - 3] == 1) f->groups = mp_rewriter_tensor(r, f->q)->dims[rank - 3];
-    const int64_t groups = f->k_is_turned ? 1 : without_groups(r, &k);
-    if (groups == 1 || without_groups(r, &v) != groups) return;
+    const int64_t groups = f->k_is_turned ? 1 : without_groups(r, attention, &k);
+    if (groups == 1 || without_groups(r, attention, &v) != groups) return;
     f->k = k;
     f->v = v;
     f->groups = groups;
+}
+
+/* Returns the length of the name of the function in a call such as "expand_1". */
+static size_t function_length(const char *call)
+{
+    size_t n = strlen(call);
+    while (n && call[n - 1] >= '0' && call[n - 1] <= '9') n--;
+    return n < strlen(call) && n && call[n - 1] == '_' ? n - 1 : strlen(call);
+}
+
+void mp_attention_take_boolean_mask(const mp_rewriter *r, int root, mp_attention_found *f)
+{
+    const char *call = r->model->operators[root].call;
+    const mp_operator *where = f->added >= 0 && f->positions < 0 ? mp_written_by(r, f->added, "Where") : NULL;
+    double c[2];
+    if (!call || !where || !where->call || !mp_known_scalar(r, where->in[1], &c[0]) || !mp_known_scalar(r, where->in[2], &c[1]))
+        return;
+    /* the exporter merges equal conversions of several attentions, so this one may belong to another call */
+    const size_t n = function_length(call);
+    if (n != function_length(where->call) || strncmp(call, where->call, n) != 0) return;
+    const int hides = c[0] == 0 ? 1 : 0;
+    if (c[1 - hides] != 0 || !(c[hides] <= MP_ATTENTION_HIDES)) return;
+    f->keeps = hides == 1;
+    f->fill = c[hides];
+    f->positions = where->in[0];
+    f->added = -1;
 }
 
 /* Reads the permutation of a Transpose operator. */
@@ -64,9 +100,8 @@ static int before_ones(const mp_tensor *x, const mp_tensor *y, int d)
 bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
 {
     for (const mp_operator *op; (op = mp_writer(r, tensor)) && op->op; tensor = op->in[0]) {
-        const unsigned same =
-            MP_TRAIT_IN_PLACE |
-            MP_TRAIT_PARTS; /* elementwise operators, and operators that select a part of the input, keep the input's layout */
+        /* elementwise operators, and operators that select a part of the input, keep the input's layout */
+        const bool is_same = mp_op_is_elementwise(op->op) || op->op->traits & MP_TRAIT_PARTS;
         const mp_tensor *x = mp_rewriter_tensor(r, op->in[0]), *y = mp_rewriter_tensor(r, tensor);
         int64_t order[MP_RANK_MAX];
         if (y->dims[d] == 1) return true;
@@ -75,7 +110,7 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
             d = (int)order[d];
         } else if (mp_view(r, tensor) && before_ones(x, y, d) >= 0) {
             d = before_ones(x, y, d);
-        } else if (!(op->op->traits & same) || x->rank != y->rank || x->dims[d] != y->dims[d]) {
+        } else if (!is_same || x->rank != y->rank || x->dims[d] != y->dims[d]) {
             break; /* any other operator writes a new layout, so the search ends */
         }
     }
