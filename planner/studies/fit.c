@@ -1,13 +1,13 @@
 /* fit.c - finds the largest batch that fits in a memory, for three means: keep-all, recomputation within an allowed extra time,
  * and recomputation with any extra time.
  *
- * 1. Without recomputation, one timeline decides whether a batch fits. The batch is doubled until it no longer fits.
- * 2. The floor is as quick to compute, and no plan needs less memory. The batch is doubled until the floor exceeds the memory.
- *    This batch is an upper limit for the other two means.
- * 3. Between a batch that fits and one that does not, peaks and extra time grow almost linearly with the batch. So two batches
- *    with known results predict the largest batch that fits. From the prediction, the batch changes in strides that grow
- *    fourfold, until one batch fits and another does not. Bisection between the two finds the answer. The results of all tried
- *    batches are stored, so that the trials for one means are reused for the next. */
+ * 1. Without recomputation, one timeline decides whether a batch fits. The batch grows until it no longer fits.
+ * 2. The floor is as quick to compute, and no plan needs less memory. The largest batch whose floor is within the memory is an
+ *    upper limit for the other two means.
+ * 3. Memory and extra time grow with the batch. Each result narrows the batches that remain: false position predicts the next
+ *    batch to try (the Illinois rule of Dowell and Jarratt, 1971). If the smallest plan is far above the floor, the batch
+ *    leaves the prediction in strides that grow fourfold. The results of all tried batches are stored, so that the trials for
+ *    one means are reused for the next. */
 #include "memplan/studies/fit.h"
 
 #include <math.h>
@@ -25,7 +25,8 @@ typedef struct trial {
     int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: memory that keep-all needs */;
     int64_t baseline_ticks;
     double tick_seconds;
-    bool searched;
+    int n_searches;
+    bool searched_anew; /* true: a search did not start from the plan of a batch */
     /* results of the search. smallest_bytes: memory of the smallest plan; peak_bytes: memory of the plan, -1 if no plan fits;
      * both in bytes with the arena. ticks: time of the plan */
     int64_t smallest_bytes, peak_bytes, ticks;
@@ -86,31 +87,24 @@ static double overhead_of(const trial *t)
     return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
 }
 
-/* Takes the plan of the nearest batch for which a search was made, and converts it to the graph of this batch. *out is NULL if
- * there is no such plan. */
+/* Takes the plan of a searched batch: of the largest one that is at most `batch`, otherwise of the smallest one. Its steps fit
+ * the graph of every batch. *out is NULL if there is no such plan. */
 static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, mp_plan **out, mp_error *err)
 {
     const trial *nearest = NULL;
     mp_error ours = {0};
     for (size_t k = 0; k < x->n_trials; k++) {
         const trial *t = &x->trials[k];
-        if (t->steps && (!nearest || llabs(t->batch - batch) < llabs(nearest->batch - batch))) nearest = t;
+        if (!t->steps) continue;
+        if (!nearest || (t->batch <= batch ? t->batch > nearest->batch || nearest->batch > batch : nearest->batch > t->batch))
+            nearest = t;
     }
     *out = NULL;
     if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
     const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
     if (st == MP_NOMEM && err) *err = ours;
-    /* if the neighbouring batch's plan is not valid for this graph, *out is NULL and the search starts without a plan */
+    /* if the other batch's plan is not valid for this graph, *out is NULL and the search starts without a plan */
     return st == MP_NOMEM ? st : MP_OK;
-}
-
-/* True if a plan takes slightly more than the allowed time. A search from scratch may then find a faster plan than the search
- * that started from the neighbouring batch's plan. If no plan fits, a search from scratch is useless, because it reaches no
- * smaller peaks. */
-static bool is_nearly_quick_enough(const fit *x, const trial *t)
-{
-    const double limit = x->request->overhead;
-    return t->peak_bytes >= 0 && overhead_of(t) > limit && overhead_of(t) < MP_FIT_NEAR_TIME * limit;
 }
 
 /* Records the result of a search, unless a better result is known for the batch. */
@@ -118,23 +112,23 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
 {
     const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
     const int64_t smallest = mp_plan_need(answer->smallest);
-    if (!t->searched || smallest < t->smallest_bytes) t->smallest_bytes = smallest;
-    if (t->searched && (!answer->plan || (t->peak_bytes >= 0 && t->ticks <= plan->ticks))) return MP_OK;
+    const bool is_first = !t->n_searches++;
+    if (is_first || smallest < t->smallest_bytes) t->smallest_bytes = smallest;
+    if (!is_first && (!answer->plan || (t->peak_bytes >= 0 && t->ticks <= plan->ticks))) return MP_OK;
     size_t capacity = t->n_steps;
     if (!mp_grow(&t->steps, &capacity, plan->n_steps, sizeof *t->steps))
         return MP_FAIL(err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
     memcpy(t->steps, plan->steps, plan->n_steps * sizeof *t->steps);
     t->n_steps = plan->n_steps;
-    t->searched = true;
     t->peak_bytes = answer->plan ? mp_plan_need(answer->plan) : -1;
     t->ticks = answer->plan ? answer->plan->ticks : -1;
     t->solver = solver_name(plan->solver);
     return MP_OK;
 }
 
-/* Searches for a plan, starting from the plan of the nearest batch. If the result takes slightly too long, searches again from
- * scratch. If a search is stopped, its result is not recorded. */
-static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
+/* Searches for a plan. The search starts from the plan of the nearest batch, or with `anew` from no plan. If the search is
+ * stopped, its result is not recorded. */
+static mp_status search(fit *x, const mp_graph *graph, trial *t, bool anew, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
@@ -148,27 +142,46 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
                           .keep_order = asked->keep_order,
                           .progress = on_progress,
                           .progress_data = x};
-    MP_CHECK(nearest_plan(x, graph, t->batch, &start, err));
-    for (int round = 0; round < 2; round++) {
-        request.start = round ? NULL : start;
-        request.refine = request.start;
-        request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / (request.refine ? MP_FIT_QUICKER : 1);
-        MP_CHECK(mp_solve_with_arena(&request, &answer, err));
-        x->n_searches++;
-        if (answer.stopped) {
-            x->stopped = true;
-            break;
-        }
-        MP_CHECK(record(t, &answer, err));
-        mp_answer_free(&answer);
-        if (!start || !is_nearly_quick_enough(x, t)) break;
-    }
-    return MP_OK;
+    if (!anew) MP_CHECK(nearest_plan(x, graph, t->batch, &start, err));
+    request.start = start;
+    request.refine = start;
+    request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / (start ? MP_FIT_QUICKER : 1);
+    MP_CHECK(mp_solve_with_arena(&request, &answer, err));
+    x->n_searches++;
+    x->stopped = x->stopped || answer.stopped;
+    if (answer.stopped) return MP_OK;
+    t->searched_anew = t->searched_anew || !start;
+    return record(t, &answer, err);
 }
 
-/* Returns the results for a batch in *out. With `deep`, searches for a plan first, if the floor is within the memory. *out is
- * NULL if the user has stopped the study. */
-static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, mp_error *err)
+/* A fourth condition on a batch beside mp_fit_means: its floor is within the memory. */
+enum { BY_FLOOR = MP_N_FIT_MEANS };
+
+/* The search that precedes a result: none, one unless a result is known, or another one that starts from no plan. */
+typedef enum depth { NOT_SEARCHED, SEARCHED, SEARCHED_AGAIN, SEARCHED_ANEW } depth;
+
+/* Returns the second search for a batch whose plan takes slightly more than the allowed time. If all searches from no plan were
+ * for batches that are far away, such a search may find a faster plan. Otherwise a search that starts from the slow plan may.
+ * If no plan fits, both are useless, because they reach no smaller peaks. */
+static depth further_search(const fit *x, const trial *t)
+{
+    const double limit = x->request->overhead, overhead = overhead_of(t);
+    if (t->peak_bytes < 0 || overhead <= limit || overhead >= MP_FIT_NEAR_TIME * limit || t->n_searches > 1)
+        return NOT_SEARCHED;
+    for (size_t k = 0; k < x->n_trials; k++)
+        if (x->trials[k].searched_anew && llabs(x->trials[k].batch - t->batch) <= t->batch / 10) return SEARCHED_AGAIN;
+    return SEARCHED_ANEW;
+}
+
+/* Returns the search that decides whether a batch meets a condition. */
+static depth depth_of(int means)
+{
+    return means == MP_FIT_KEEP_ALL || means == BY_FLOOR ? NOT_SEARCHED : SEARCHED;
+}
+
+/* Returns the results for a batch in *out, after a search if the floor is within the memory. *out is NULL if the user has
+ * stopped the study. */
+static mp_status try_batch(fit *x, int64_t batch, depth how, const trial **out, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
     trial *t = known(x, batch);
@@ -189,109 +202,175 @@ static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, 
             t->solver = solver_name("none");
         }
     }
-    if (deep && !t->searched && t->peak_bytes < 0 && t->floor_bytes <= x->request->memory_bytes) {
+    const bool unknown = !t->n_searches && t->peak_bytes < 0 && t->floor_bytes <= x->request->memory_bytes;
+    if ((how == SEARCHED && unknown) || how > SEARCHED) {
         if (!graph) MP_CHECK(x->request->graph_at(x->request->graph_data, batch, &graph, err));
-        MP_CHECK(search(x, graph, t, err));
-        if (!t->searched) return MP_OK;
+        MP_CHECK(search(x, graph, t, how == SEARCHED_ANEW, err));
+        if (!t->n_searches) return MP_OK;
     }
     *out = t;
     return MP_OK;
 }
 
-static bool fits(const fit *x, const trial *t, mp_fit_means means)
+static bool fits(const fit *x, const trial *t, int means)
 {
+    if (means == BY_FLOOR) return t->floor_bytes <= x->request->memory_bytes;
     if (means == MP_FIT_KEEP_ALL) return t->kept_bytes <= x->request->memory_bytes;
     if (t->peak_bytes < 0) return false;
     return means == MP_FIT_ANY || overhead_of(t) <= x->request->overhead;
 }
 
 /* True if it is known, for the given means, whether the batch of this trial fits. */
-static bool is_judged(const fit *x, const trial *t, mp_fit_means means)
+static bool is_judged(const fit *x, const trial *t, int means)
 {
-    return means == MP_FIT_KEEP_ALL || t->searched || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
+    return depth_of(means) == NOT_SEARCHED || t->n_searches || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
 }
 
-/* Sets *low to the largest batch that is known to fit, and *high to the smallest larger batch that is known not to fit. */
-static void bracket(const fit *x, mp_fit_means means, int64_t *low, int64_t *high)
+/* Raises *low to the largest batch that is known to fit, and sets *high to the smallest larger batch that is known not to fit;
+ * a larger *high than before is possible if a second search has found a plan. */
+static void bracket(const fit *x, int means, int64_t *low, int64_t *high)
 {
     for (size_t k = 0; k < x->n_trials; k++) {
         const trial *t = &x->trials[k];
         if (is_judged(x, t, means) && fits(x, t, means) && t->batch > *low) *low = t->batch;
     }
+    if (*high <= *low) *high = INT64_MAX;
     for (size_t k = 0; k < x->n_trials; k++) {
         const trial *t = &x->trials[k];
         if (is_judged(x, t, means) && !fits(x, t, means) && t->batch > *low && t->batch < *high) *high = t->batch;
     }
 }
 
-/* Returns the x at which the line through (x0, y0) and (x1, y1) reaches y, limited to values strictly between `low` and
- * `high`. */
-static int64_t between(int64_t low, int64_t high, double x0, double y0, double x1, double y1, double y)
+/* How the next batch for plans with any extra time is chosen. */
+typedef enum phase {
+    EXPLORING,  /* no search has failed: first a batch within the span, whose plan starts later searches, then the largest */
+    PREDICTING, /* the smallest plan of the batch that failed predicts the answer */
+    STRIDING,   /* the batch leaves the prediction in growing strides, until one batch fits and another does not */
+    BISECTING   /* the answer is within the last stride */
+} phase;
+
+/* The batches between the largest known to fit and the smallest larger one known not to fit. */
+typedef struct span {
+    int64_t low, high;
+    double low_weight, high_weight; /* the Illinois rule: an end that two trials in a row have not moved counts half */
+    int last;                       /* 1: the last trial fitted, -1: it did not, 0: there was no trial */
+    phase phase;
+    int64_t stride; /* distance of the next batch to try: from `low` if positive, from `high` if negative */
+} span;
+
+/* Returns how far a trial is above the limit, at most 0 if the batch fits: bytes, or a fraction of time. NAN: unknown. */
+static double excess(const fit *x, const trial *t, int means)
 {
-    const double at = y1 > y0 ? floor(x0 + (y - y0) / (y1 - y0) * (x1 - x0)) : ((double)low + (double)high) / 2;
-    if (!(at > (double)low)) return low + 1;
-    return at < (double)high ? (int64_t)at : high - 1;
+    if (!t) return NAN;
+    if (means == MP_FIT_KEEP_ALL) return (double)(t->kept_bytes - x->request->memory_bytes);
+    if (means == BY_FLOOR) return (double)(t->floor_bytes - x->request->memory_bytes);
+    return t->peak_bytes >= 0 ? overhead_of(t) - x->request->overhead : NAN;
 }
 
-/* Returns the first batch to try, strictly between `low`, which fits, and `high`, which does not fit. *blind: no results are
- * known from which it can be predicted. */
-static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high, bool *blind)
+/* Returns the batch between the ends at which the weighted line through both ends meets the limit; the middle if the result of
+ * an end is unknown. */
+static int64_t false_position(const fit *x, int means, const span *s)
 {
-    const trial *below = known(x, low), *above = known(x, high), *searched = NULL;
-    *blind = false;
-    if (means == MP_FIT_KEEP_ALL && below && above)
-        return between(low, high, (double)low, (double)below->kept_bytes, (double)high, (double)above->kept_bytes,
-                       (double)x->request->memory_bytes);
-    if (means == MP_FIT_RECOMPUTE && below && above && above->peak_bytes >= 0)
-        return between(low, high, (double)low, overhead_of(below), (double)high, overhead_of(above), x->request->overhead);
-    for (size_t k = 0; k < x->n_trials; k++) /* finds the largest searched batch */
-        if (x->trials[k].searched && (!searched || x->trials[k].batch > searched->batch)) searched = &x->trials[k];
-    if (means == MP_FIT_ANY && searched)
-        return between(low, high, 0, (double)searched->static_bytes, (double)searched->batch, (double)searched->smallest_bytes,
-                       (double)x->request->memory_bytes);
-    *blind = true;
-    return low + (high - low) / 2;
+    const double below = -excess(x, known(x, s->low), means) * s->low_weight;
+    const double above = excess(x, known(x, s->high), means) * s->high_weight;
+    if (!(below + above > 0)) return s->low + (s->high - s->low) / 2;
+    return s->low + (int64_t)(below / (below + above) * (double)(s->high - s->low));
 }
 
-/* Tries batches between `low` and `high`, until the largest batch that fits is known. low 0: no batch is known to fit. */
-static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high, mp_error *err)
+/* Predicts the largest batch with a plan from the smallest plan of a batch that does not fit: memory grows linearly with the
+ * batch, from the static bytes on. */
+static int64_t predicted(const fit *x, const trial *above)
 {
-    /* distance of the next batch size to try: from `low` if positive, from `high` if negative; 0: none was chosen yet */
-    int64_t stride = 0;
-    bool guessing = true, bisecting = false;
-    bracket(x, means, &low, &high);
-    while (high - low > 1) {
-        const trial *t;
-        bool blind = false;
-        int64_t at = guessing ? guess(x, means, low, high, &blind) : stride > 0 ? low + stride : high + stride;
-        if (bisecting || at <= low || at >= high) at = low + (high - low) / 2;
-        MP_CHECK(try_batch(x, at, means != MP_FIT_KEEP_ALL, &t, err));
+    const int64_t bytes = above ? above->smallest_bytes - above->static_bytes : 0;
+    if (bytes <= 0) return 0;
+    return (int64_t)((double)(x->request->memory_bytes - above->static_bytes) / (double)bytes * (double)above->batch);
+}
+
+static bool any_searched(const fit *x)
+{
+    for (size_t k = 0; k < x->n_trials; k++)
+        if (x->trials[k].n_searches) return true;
+    return false;
+}
+
+/* Returns the next batch to try for plans with any extra time. */
+static int64_t next_any(const fit *x, const span *s)
+{
+    switch (s->phase) {
+    case EXPLORING:
+        if (any_searched(x)) return s->high - 1;
+        return s->low + (int64_t)(MP_FIT_FIRST * (double)(s->high - s->low));
+    case PREDICTING:
+        return predicted(x, known(x, s->high));
+    case STRIDING:
+        return (s->stride > 0 ? s->low : s->high) + s->stride;
+    case BISECTING:
+        break;
+    }
+    return s->low + (s->high - s->low) / 2;
+}
+
+/* Returns the next batch to try, strictly between the ends. */
+static int64_t next_batch(const fit *x, int means, const span *s)
+{
+    const int64_t at = means == MP_FIT_ANY ? next_any(x, s) : false_position(x, means, s);
+    return at <= s->low ? s->low + 1 : at >= s->high ? s->high - 1 : at;
+}
+
+/* Narrows the span after a trial that fits (up 1) or does not fit (up -1). */
+static void narrow(const fit *x, int means, span *s, int up)
+{
+    if (s->phase == EXPLORING && up < 0) {
+        s->phase = PREDICTING;
+    } else if (s->phase == PREDICTING) {
+        s->phase = STRIDING;
+        s->stride = up;
+    } else if (s->phase == STRIDING) {
+        s->phase = (up > 0) == (s->stride > 0) ? STRIDING : BISECTING;
+        s->stride *= MP_FIT_STRIDE;
+    }
+    s->low_weight = s->last + up == -2 ? s->low_weight / 2 : 1;
+    s->high_weight = s->last + up == 2 ? s->high_weight / 2 : 1;
+    s->last = up;
+    bracket(x, means, &s->low, &s->high);
+}
+
+/* Tries batches between `low` and `high`, until the largest batch that fits is known. low 0: no batch is known to fit. If a
+ * plan for the next larger batch is slightly too slow, a search from no plan decides. */
+static mp_status close_in(fit *x, int means, int64_t low, int64_t high, mp_error *err)
+{
+    span s = {.low = low, .high = high, .low_weight = 1, .high_weight = 1};
+    bracket(x, means, &s.low, &s.high);
+    for (;;) {
+        const bool closed = s.high - s.low <= 1;
+        const trial *t = known(x, s.high);
+        const depth how = !closed ? depth_of(means) : means == MP_FIT_RECOMPUTE && t ? further_search(x, t) : NOT_SEARCHED;
+        if (closed && how == NOT_SEARCHED) break;
+        MP_CHECK(try_batch(x, closed ? s.high : next_batch(x, means, &s), how, &t, err));
         if (!t) break;
-        const bool up = fits(x, t, means);
-        if (guessing && !blind)
-            stride = up ? 1 : -1;
-        else if (!guessing && up == (stride > 0))
-            stride *= MP_FIT_STRIDE;
-        else if (!guessing)
-            bisecting = true; /* the last two batches enclose the largest batch that fits, so bisection between them follows */
-        guessing = guessing && blind;
-        if (up) low = at;
-        if (!up) high = at;
-        bracket(x, means, &low, &high);
+        narrow(x, means, &s, fits(x, t, means) ? 1 : -1);
     }
     return MP_OK;
 }
 
-/* Doubles the batch until it does not fit. The criterion is the memory of keep-all, or with by_floor the floor. *high is the
- * first batch that does not fit. */
-static mp_status grow(fit *x, bool by_floor, int64_t from, int64_t most, int64_t *high, mp_error *err)
+/* Returns the batch at which the memory of a trial, which grows linearly with the batch, reaches the limit; at least twice the
+ * batch of the trial, and at most `most`. */
+static int64_t grown(const fit *x, const trial *t, int means, int64_t most)
+{
+    const int64_t bytes = (means == BY_FLOOR ? t->floor_bytes : t->kept_bytes) - t->static_bytes;
+    const double at = (double)(x->request->memory_bytes - t->static_bytes) / (double)(bytes > 0 ? bytes : 1) * (double)t->batch;
+    if (t->batch > most / 2 || at >= (double)most) return most;
+    return at > 2 * (double)t->batch ? (int64_t)at : 2 * t->batch;
+}
+
+/* Increases the batch until it does not fit. *high is the first batch that does not fit. */
+static mp_status grow(fit *x, int means, int64_t from, int64_t most, int64_t *high, mp_error *err)
 {
     const trial *t;
-    for (int64_t at = from;; at = at > most / 2 ? most : 2 * at) {
+    for (int64_t at = from;; at = grown(x, t, means, most)) {
         *high = at;
-        MP_CHECK(try_batch(x, at, false, &t, err));
-        if (!t) break;
-        if ((by_floor ? t->floor_bytes : t->kept_bytes) > x->request->memory_bytes) break;
+        MP_CHECK(try_batch(x, at, NOT_SEARCHED, &t, err));
+        if (!t || !fits(x, t, means)) break;
         *high = at + 1;
         if (at >= most) break;
     }
@@ -340,11 +419,12 @@ mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err
     mp_fit found = {0};
     MP_ENSURE(request->memory_bytes >= 0, err, MP_INVALID, "a memory of %lld bytes", (long long)request->memory_bytes);
     MP_ENSURE(request->overhead >= 0, err, MP_INVALID, "an overhead of %g", request->overhead);
-    MP_CHECK(grow(&x, false, 1, most, &high, err));
+    MP_CHECK(grow(&x, MP_FIT_KEEP_ALL, 1, most, &high, err));
     MP_CHECK(close_in(&x, MP_FIT_KEEP_ALL, 0, high, err));
     bracket(&x, MP_FIT_KEEP_ALL, &low, &high);
     if (!x.stopped && low < most) {
-        MP_CHECK(grow(&x, true, low + 1, most, &high, err));
+        MP_CHECK(grow(&x, BY_FLOOR, low + 1, most, &high, err));
+        MP_CHECK(close_in(&x, BY_FLOOR, low, high, err));
         MP_CHECK(close_in(&x, MP_FIT_ANY, low, high, err));
         MP_CHECK(close_in(&x, MP_FIT_RECOMPUTE, low, high, err));
     }

@@ -1,11 +1,11 @@
 /* fit.h - the largest batch whose training step fits a memory size: without recomputation, with a limited recomputation time,
  * and with any recomputation.
  *
- * Each batch size has its own graph, which the caller builds. The largest batch is found by growth and bisection, starting from
- * a batch predicted from earlier results. For each batch size, a search as in mp_solve decides whether a plan fits. memplan
- * assumes that a larger batch requires more memory. Two searches always verify the answer: one for the batch itself, one for
- * the next larger batch. The searcher `auto` starts from the plan of the nearest batch, because its steps are valid for every
- * batch. If the resulting plan is slightly too slow, `auto` searches again without this start.
+ * Each batch size has its own graph, which the caller builds. Earlier results predict the next batch to try. For each batch
+ * size, a search as in mp_solve decides whether a plan fits. memplan assumes that a larger batch requires more memory. Two
+ * searches always verify the answer: one for the batch itself, one for the next larger batch. The searcher `auto` starts from
+ * the plan of another batch, because its steps are valid for every batch. If the plan of the next larger batch is slightly too
+ * slow, `auto` searches a second time.
  *
  *     // given: mp_batch_graph graph_at; mp_error *err
  *     // graph_at builds the training graph of a batch, as examples/plan_model.c does
