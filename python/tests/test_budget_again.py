@@ -220,11 +220,11 @@ def test_the_smallest_plan_is_not_searched_for_again(monkeypatch: pytest.MonkeyP
 
     def search(self: GraphPlanner, target: int | None, options: Any) -> bool:
         searched.append(target)
-        return target is None and searched.count(None) <= 2 and inner(self, target, options)
+        return target is None and searched.count(None) <= 1 and inner(self, target, options)
 
     monkeypatch.setattr(GraphPlanner, "searched", search)
     model, inputs = networks.make("transformer")
     memplan.compile(model, "min", cache="off")
     assert_like_eager(model, model, inputs)
-    assert searched.count(None) == 2 and len(searched) > 2  # what the budget is, and the plan
+    assert searched.count(None) == 1 and len(searched) > 1  # the budget is the peak of the plan
     assert_kept(model, inputs)

@@ -94,6 +94,8 @@ class GraphPlanner:
         self.room_bytes = capture.operations[capture.boundary].workspace_bytes
         # for each set of options: the peak of the smallest plan, without outside_bytes
         self.smallest_bytes: dict[tuple[Any, ...], int] = {}
+        # during a solution: the smallest plan, with its options and graphs
+        self.known_smallest: tuple[tuple[Any, ...], bytes, Emitted] | None = None
         self.host: Host | None = None  # host memory for copies, if plans may copy
         # host_bytes: bytes of host memory that copies use; room_on_host: bytes that the search may use
         self.host_bytes = self.room_on_host = 0
@@ -217,6 +219,7 @@ class GraphPlanner:
         # the budget "min" needs no search within a budget, because only the smallest plan fits
         found = None if is_smallest(options.budget) else self.within(budget, options)
         found = found or self._smallest(budget, options, is_first)
+        self.known_smallest = None  # the next call may change the graphs
         return self._ahead(found, budget), budget
 
     def ready(self, options: Options) -> None:
@@ -256,19 +259,28 @@ class GraphPlanner:
     def smallest(self, options: Options) -> Emitted:
         """Return the graphs of the smallest plan. They depend neither on the budget nor on operator times."""
         self.copies_inputs = False
-        emitted = self._found(None, options)
-        assert emitted is not None
-        self.smallest_bytes[self._kind(options)] = emitted.peak_bytes - self.outside_bytes
-        return emitted
+        kind = self._kind(options)
+        if self.known_smallest is not None and self.known_smallest[0] == kind:
+            _, plan, emitted = self.known_smallest
+            if saved(self.planning.save_plan) != plan:
+                with in_memory(plan) as path:
+                    self.planning.take(NO_BUDGET, path)
+            return emitted
+        found = self._found(None, options)
+        assert found is not None
+        self.smallest_bytes[kind] = found.peak_bytes - self.outside_bytes
+        return found
 
     def _kind(self, options: Options) -> tuple[Any, ...]:
         return options.effort, self.host_bytes, options.link
 
     def _least_bytes(self, options: Options) -> int:
         """Return the peak of the smallest plan."""
-        if self._kind(options) not in self.smallest_bytes:
-            return self.smallest(options).peak_bytes
-        return self.smallest_bytes[self._kind(options)] + self.outside_bytes
+        kind = self._kind(options)
+        if kind not in self.smallest_bytes:
+            emitted = self.smallest(options)
+            self.known_smallest = kind, saved(self.planning.save_plan), emitted
+        return self.smallest_bytes[kind] + self.outside_bytes
 
     def _found(self, target: int | None, options: Options) -> Emitted | None:
         """Return graphs of a plan within the target (None: of the smallest) whose host copies fit, or None."""
