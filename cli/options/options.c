@@ -50,9 +50,19 @@ static int find_option(const char *word, size_t length, int n_dashes, command_id
     return n_dashes == 1 && length == 1 && *word == 'h' ? OPT_HELP : -1;
 }
 
+/* An option of earlier versions, with a sentence that names the alternative. */
+static const struct {
+    const char *name, *instead;
+} removed[] = {
+    {"exchange", "ranks always sum gradients in a ring; omit it"},
+};
+
 static int unknown_option(const char *word, size_t length, command_id command)
 {
     const size_t skip = strspn(word, "-");
+    for (size_t k = 0; k < sizeof removed / sizeof *removed; k++)
+        if (strlen(removed[k].name) == length - skip && !strncmp(removed[k].name, word + skip, length - skip))
+            return usage_error("--%s is removed: %s", removed[k].name, removed[k].instead);
     mp_nearest n = mp_nearest_to(mp_text("%.*s", (int)(length - skip), word + skip));
     for (int k = 0; k < N_OPTIONS; k++)
         if (option_rows[k].commands >> command & 1 && option_rows[k].name[1]) mp_nearest_offer(&n, option_rows[k].name);

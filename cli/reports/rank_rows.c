@@ -111,9 +111,7 @@ void print_ranks(const train_outcome *t)
                 "%d ranks, %s, joined by %s; sums are %s. This rank sent %s in %zu steps, planned %s, and waited %s a step for "
                 "others. Parameters are the same on all ranks%s.%s",
                 r->n_ranks, mp_mesh_write(&t->workload.ranks.mesh).text, r->network,
-                t->workload.program->fast_sums    ? "in the network's fastest order"
-                : t->workload.program->has_server ? "computed by rank 0, in the order of the ranks"
-                                                  : "in the order of the ranks",
+                t->workload.program->fast_sums ? "in the network's fastest order" : "in the order of the ranks",
                 mp_bytes_text(r->sent_bytes), r->n_losses, mp_bytes_text(r->planned_sent_bytes), seconds_text(r->wait_seconds),
                 t->workload.rank.shape.n_ranks ? " of a stage" : "",
                 !has_statistics(t) ? ""
@@ -177,10 +175,10 @@ json_t *train_ranks_json(const train_outcome *t)
     const mp_report *r = &t->after;
     const char *statistics = !has_statistics(t) ? "none" : t->workload.program->shares_statistics ? "all ranks" : "each rank";
     json_t *object =
-        json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->workload.ranks.mesh).text, "ranks",
-                  r->n_ranks, "network", r->network, "reduce", t->workload.program->fast_sums ? "fast" : "ordered", "exchange",
-                  t->workload.program->has_server ? "server" : "ring", "batch_statistics", statistics, "planned_sent_bytes",
-                  (json_int_t)r->planned_sent_bytes, "sent_bytes", (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
+        json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->workload.ranks.mesh).text, "ranks",
+                  r->n_ranks, "network", r->network, "reduce", t->workload.program->fast_sums ? "fast" : "ordered",
+                  "batch_statistics", statistics, "planned_sent_bytes", (json_int_t)r->planned_sent_bytes, "sent_bytes",
+                  (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
     if (r->ranks) add_rows(t, &object);
     return object;
 }

@@ -12,7 +12,6 @@ void mp_collective_add(mp_collective_record *record, const mp_interconnect *netw
                             .n_ranks = group.n,
                             .bytes = bytes,
                             .seconds = mp_collective_seconds(network, kind, algorithm, group, bytes)};
-    record->has_server = algorithm == MP_ALGORITHM_SERVER;
 }
 
 double mp_collective_record_seconds(const mp_collective_record *record)
@@ -35,20 +34,18 @@ static int64_t mean_sent(const mp_collective_record *r)
     int64_t bytes = 0;
     for (size_t k = 0; k < r->n_legs; k++) {
         const mp_collective_leg *leg = &r->legs[k];
-        const bool is_served = r->has_server && leg->kind == MP_ALL_REDUCE;
-        bytes += is_served ? (leg->n_ranks - 1) * leg->bytes : mp_collective_sent_bytes(leg->kind, leg->n_ranks, leg->bytes);
+        bytes += mp_collective_sent_bytes(leg->kind, leg->n_ranks, leg->bytes);
     }
     return bytes;
 }
 
 /* Returns the elements that member `index` of a leg sends for a tensor of n elements. */
-static int64_t elements_sent(const mp_collective_record *r, const mp_collective_leg *leg, int64_t n, int64_t index)
+static int64_t elements_sent(const mp_collective_leg *leg, int64_t n, int64_t index)
 {
     const int64_t own = mp_range_of(n, leg->n_ranks, index).n, others = leg->n_ranks - 1;
     if (!others) return 0;
     switch (leg->kind) {
     case MP_ALL_REDUCE:
-        if (r->has_server) return index ? n : others * n;
         return n - own + others * own;
     case MP_REDUCE_SCATTER:
     case MP_ALL_TO_ALL:
@@ -67,7 +64,7 @@ static int64_t tensor_sent(const mp_collective_record *r, int64_t n, int64_t ele
     for (size_t k = 0; k < r->n_legs; k++) {
         const mp_collective_leg *leg = &r->legs[k];
         const int64_t index = r->member < 0 ? rank->index[leg->dim] : r->member;
-        elements += elements_sent(r, leg, n, index);
+        elements += elements_sent(leg, n, index);
         if (leg->kind == MP_REDUCE_SCATTER) n = mp_range_of(n, leg->n_ranks, index).n;
     }
     return elements * element_bytes;

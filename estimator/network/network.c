@@ -9,7 +9,7 @@
 #include "estimator/base/names.h"
 
 MP_NAMED(collective, "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "send")
-MP_NAMED(algorithm, "auto", "ring", "tree", "two-levels", "server")
+MP_NAMED(algorithm, "auto", "ring", "tree", "two-levels")
 
 #define INSIDE(name, title, devices, rate, latency) {name, title, devices, (rate)*1e9, (latency)*1e-6},
 #define ACROSS(name, title, rate, latency) {name, title, 0, (rate)*1e9, (latency)*1e-6},
@@ -147,7 +147,6 @@ double mp_collective_seconds(const mp_interconnect *network, mp_collective colle
     }
     const double times = collective == MP_ALL_REDUCE ? 2 : 1, ring = times * passes(network, at, n, size),
                  levels = times * two_levels(network, at, size), tree = 2 * ceil(log2(n)) * latency + 2 * size / rate;
-    if (algorithm == MP_ALGORITHM_SERVER) return times * (latency + (n - 1) * size / far->bytes_per_second);
     if (algorithm == MP_ALGORITHM_RING) return ring;
     if (algorithm == MP_ALGORITHM_TWO_LEVELS) return levels;
     if (algorithm == MP_ALGORITHM_TREE && collective == MP_ALL_REDUCE) return tree;

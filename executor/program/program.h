@@ -62,7 +62,6 @@ struct mp_program {
     float one_value;                /* initial gradient of the loss: 1 / (passes of a step on all ranks); set by an execution */
     mp_mesh mesh;                   /* the mesh of ranks; the program is the program of one rank */
     bool fast_sums;                 /* true: the network library sums in its own order */
-    bool has_server;                /* true: rank 0 computes all sums and sends them to the others */
     bool shares_statistics;         /* true: the statistics of a batch cover the samples of all ranks */
     struct mp_program_stage *stage; /* the pipeline stage that this program runs; NULL: the program runs a whole network */
     char target_name[48];

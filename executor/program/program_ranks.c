@@ -114,7 +114,7 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
         for (size_t k = 0; k < r->n_moved; k++) {
             const int64_t n = elements_of(p, r->wholes[k]);
             bytes += mp_leg_workspace(MP_REDUCE_SCATTER, mp_program_sums_fast(p, dims[d]), p->mesh.size[dims[d]],
-                                      (d ? mp_rank_part(n, shards) : n) * (p->has_server ? p->mesh.size[dims[d]] : 1), element);
+                                      d ? mp_rank_part(n, shards) : n, element);
         }
         if (bytes > most) most = bytes;
     }
@@ -129,7 +129,6 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     MP_OWNED int *number = mp_alloc(p->n_nodes, sizeof *number);
     MP_ENSURE(number, err, MP_NOMEM, "out of memory");
     p->fast_sums = fast;
-    p->has_server = ranks->algorithm == MP_ALGORITHM_SERVER;
     p->shares_statistics = ranks->shares_statistics;
     MP_CHECK(mp_graph_exchange_numbered(p->graph, ranks, number, err));
     const bool exchanges = p->graph->n_nodes != p->n_nodes;

@@ -24,7 +24,6 @@ static int world_rank(const mp_team *t, int member)
 
 mp_range mp_leg_part(const mp_leg *s, int64_t n, int member)
 {
-    if (s->has_server) return (mp_range){member ? n : 0, member ? 0 : n};
     return mp_range_of(n, s->team.n, member);
 }
 
@@ -65,8 +64,7 @@ static bool is_fast(const mp_collectives *c, const mp_leg *s)
 /* Returns the workspace bytes for a piece (one tensor of a leg): room for the values that each other rank sends. */
 static int64_t room_bytes(const mp_collectives *c, const mp_leg *s, const mp_piece *p)
 {
-    const int64_t n = s->has_server ? p->n * s->team.n : p->n;
-    return mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, n, element_bytes(s));
+    return mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, p->n, element_bytes(s));
 }
 
 static char *slot_of(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room, int member)

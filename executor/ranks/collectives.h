@@ -8,9 +8,6 @@
  * all-gather. All ranks get the same bits, and each sends 2 (p - 1) / p of the bytes, as in a ring. Values are received into a
  * workspace that is part of the plan.
  *
- * With a server, the first rank's part is the whole tensor. The other ranks send their values to the first rank, which sends
- * the sum back. The sum is bit-identical to the sum without a server.
- *
  * With `fast`, the communicator's library sums in its own order. For the same tensor, the rounding may then differ between
  * runs.
  *
@@ -48,7 +45,6 @@ typedef struct mp_leg {
     const mp_piece *pieces;
     bool adds_up;    /* true: if the collective has `adds` set, the sums of this leg are added to the values in the parts */
     bool is_ordered; /* true: the leg sums in the order of the ranks, even if c->fast is set */
-    bool has_server; /* true: the first rank's part is the whole of each tensor, and the other parts are empty */
     char *workspace;
 } mp_leg;
 
@@ -76,7 +72,7 @@ struct mp_collective_work {
 /* Returns the part of a tensor with n elements that rank `member` of the leg's team owns. */
 mp_range mp_leg_part(const mp_leg *leg, int64_t n, int member);
 size_t mp_work_requests(const mp_collective_work *work);
-/* Returns the workspace bytes of a leg for pieces of n elements in total. With a server, n counts the elements of all ranks. */
+/* Returns the workspace bytes of a leg for pieces of n elements in total. */
 int64_t mp_leg_workspace(mp_collective kind, bool fast, int64_t ranks, int64_t n, int64_t element_bytes);
 
 typedef struct mp_collectives {

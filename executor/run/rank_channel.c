@@ -27,7 +27,6 @@ static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp
                  .team = world == &alone ? (mp_team){.n = 1, .stride = 1} : mp_team_of(&p->mesh, dim, world->rank),
                  .dtype = p->options.dtype,
                  .n_pieces = r->n_moved,
-                 .has_server = p->has_server,
                  .pieces = *pieces,
                  .workspace = r->workspace};
     return MP_OK;

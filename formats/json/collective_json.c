@@ -50,7 +50,6 @@ mp_status mp_collective_read(mp_graph *graph, const mp_json_record *row, int64_t
     for (size_t k = 0; k < record.n_legs; k++) MP_CHECK(read_leg(&at, json_array_get(legs, k), &record.legs[k], total));
     MP_CHECK(mp_json_get_flag(&at, "once", &record.once));
     MP_CHECK(mp_json_get_flag(&at, "receives", &record.receives));
-    MP_CHECK(mp_json_get_flag(&at, "server", &record.has_server));
     node->collective = mp_graph_collective(graph, &record);
     return node->collective ? MP_OK : MP_NO_MEMORY(row->err);
 }
@@ -67,6 +66,5 @@ json_t *mp_collective_json(const mp_collective_record *record)
     mp_json_set(&object, "legs", legs);
     if (record->once) mp_json_set(&object, "once", json_true());
     if (record->receives) mp_json_set(&object, "receives", json_true());
-    if (record->has_server) mp_json_set(&object, "server", json_true());
     return object;
 }

@@ -49,7 +49,7 @@ typedef struct mp_workload_options {
     mp_text_list offload, link;
     bool offload_state;
     mp_mesh mesh; /* a mesh whose sizes are all 0: one device without a mesh */
-    const char *network, *reduce, *exchange;
+    const char *network, *reduce;
     bool sync_batchnorm;
     int64_t bucket; /* largest number of bytes that one collective sends together */
     /* For pipelines. micro_batches: micro-batches per batch. chunks: stages per rank. Then the schedule, the first block of

@@ -46,9 +46,7 @@ try ranks_no_network estimate gpt2 $small --mesh dp=2 --network token-ring
 try ranks_two_networks estimate gpt2 $small --mesh dp=2 --network ib200+ib400
 try ranks_network_alone estimate gpt2 $small --network nvlink4+ib400
 try ranks_bucket_alone plan gpt2 $small --bucket 1MiB --budget 80%
-try ranks_server_of_parts estimate gpt2 $small --mesh shard=8 --exchange server
-try ranks_server_fast estimate gpt2 $small --mesh dp=2 --exchange server --reduce fast
-FILTER='sed -n /^One/,/[.]$/p' try ranks_server estimate gpt2 $small --mesh dp=8 --exchange server
+try ranks_server_is_removed estimate gpt2 $small --mesh dp=8 --exchange server
 try ranks_no_optimizer estimate gpt2 $small --mesh shard=2 --optimizer none
 try ranks_of_a_graph estimate chain.json --mesh dp=2
 # A network of one's own, and files with holes.

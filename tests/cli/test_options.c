@@ -57,7 +57,6 @@ static const struct {
     [OPT_MESH] = {CNN, "--batch 3", "--mesh dp=2,shard=4,zero=2,tp=2"},
     [OPT_NETWORK] = {CNN, "--batch 3 --mesh dp=2", "--network pcie"},
     [OPT_REDUCE] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--reduce fast"},
-    [OPT_EXCHANGE] = {CNN, "--batch 3 --mesh dp=4", "--exchange server"},
     [OPT_SYNC_BATCHNORM] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--sync-batchnorm"},
     [OPT_BUCKET] = {CNN, "--batch 3 --mesh dp=2", "--bucket 1MiB"},
     [OPT_MICRO_BATCHES] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB", "--micro-batches 2"},

@@ -112,17 +112,6 @@ TEST(a_reduction_receives_what_the_others_have)
     assert_int_equal(mp_leg_workspace(MP_ALL_GATHER, false, 4, 10, 4), 0);
 }
 
-/* With a server, the first rank's part is the whole tensor. */
-TEST(a_server_has_all_of_a_tensor)
-{
-    const mp_leg leg = {.team = {.n = 4}, .has_server = true}, ring = {.team = {.n = 4}};
-    for (int r = 0; r < 4; r++) {
-        assert_int_equal(mp_leg_part(&leg, 10, r).n, r ? 0 : 10);
-        assert_int_equal(mp_leg_part(&ring, 10, r).n, r < 3 ? 3 : 1);
-    }
-    assert_int_equal(mp_leg_part(&leg, 10, 0).from, 0);
-}
-
 /* A mesh that only the planner supports is refused before the program runs. */
 TEST(what_is_not_run_is_refused)
 {

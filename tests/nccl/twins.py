@@ -102,7 +102,6 @@ def same_calls_of_parts() -> None:
     compare(4, "cnn", "dp=4", "--bucket", "512")
     compare(2, "mlp", "dp=2", "--accumulate", "2")
     compare(2, "mlp", "shard=2,zero=2", "--accumulate", "2")
-    compare(4, "cnn", "dp=4", "--exchange", "server")
 
 
 def same_calls_of_the_library() -> None:

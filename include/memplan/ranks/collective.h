@@ -35,11 +35,10 @@ typedef struct mp_collective_leg {
 typedef struct mp_collective_record {
     size_t n_legs; /* the legs run in this order; 0: the node exchanges no data */
     mp_collective_leg legs[MP_LEGS_MAX];
-    bool once;       /* true: the node runs once per training step; false: once per micro-batch */
-    bool receives;   /* true: the node receives a message, and sends nothing. The kind of its leg is MP_SEND */
-    bool has_server; /* true: an all-reduce sends all data to rank 0, which returns the sums */
-    int member;      /* position of this rank among the ranks of the leg, if the mesh does not give it: a sum over those stages
-                        that hold a parameter; -1: the position in the dimension */
+    bool once;     /* true: the node runs once per training step; false: once per micro-batch */
+    bool receives; /* true: the node receives a message, and sends nothing. The kind of its leg is MP_SEND */
+    int member;    /* position of this rank among the ranks of the leg, if the mesh does not give it: a sum over those stages
+                      that hold a parameter; -1: the position in the dimension */
     /* bytes of an element: each rank's part consists of whole elements. 0: the element type of the parameters */
     int64_t element_bytes;
     /* the storages with the whole tensors, and with this rank's parts. parts NULL: the parts are inside the whole tensors.

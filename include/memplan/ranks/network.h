@@ -5,14 +5,12 @@
  * ring all-reduce 2 (n-1) a + 2 (n-1)/n S/B; reduce-scatter, all-gather and all-to-all half of the above
  *     tree           all-reduce and broadcast 2 log2(n) a + 2 S/B
  *     two levels     reduce-scatter within the node, all-reduce of the parts between nodes, all-gather within the node
- *     server         parameter server: one rank receives S from each other rank and sends S back: 2 a + 2 (n-1) S/B
  *
  * Sources: Thakur, Rabenseifner, Gropp 2005, "Optimization of collective communication operations in MPICH". For the two
  * trees: Sanders, Speck, Traeff 2009.
  *
  * A flat ring over several nodes with l ranks each uses l parallel links between nodes. Its rate is the minimum of one device's
- * rate within the node and l devices' rate between nodes. MP_ALGORITHM_AUTO uses the fastest of these algorithms except the
- * parameter server.
+ * rate within the node and l devices' rate between nodes. MP_ALGORITHM_AUTO uses the fastest of these algorithms.
  *
  *     // given: mp_error *err
  *     mp_interconnect network;
@@ -64,7 +62,6 @@ typedef enum mp_algorithm {
     MP_ALGORITHM_RING,
     MP_ALGORITHM_TREE,
     MP_ALGORITHM_TWO_LEVELS,
-    MP_ALGORITHM_SERVER,
     MP_N_ALGORITHMS
 } mp_algorithm;
 const char *mp_algorithm_name(mp_algorithm algorithm); /* "two-levels" */

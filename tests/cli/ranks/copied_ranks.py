@@ -209,7 +209,7 @@ def with_options(runs: Runs) -> None:
     updates = [("--clip-norm", "0.1"), ("--fuse", "backward", "--optimizer", "momentum"), ("--dtype", "bf16"), ("--lora", "8:*"), ("--freeze", "*weight")]
     for options, mesh in itertools.product(updates, ("dp=2", "shard=2,zero=1", "shard=2,zero=2", "shard=2", "tp=2")):
         runs.add(Case(mesh, "host and state", 2, options))
-    for options, mesh in ((("--exchange", "server"), "dp=3"), (("--reduce", "fast"), "dp=2"), (("--reduce", "fast"), "shard=2")):
+    for options, mesh in ((("--reduce", "fast"), "dp=2"), (("--reduce", "fast"), "shard=2")):
         runs.add(Case(mesh, "host and state", 2, options))
     for mesh, copies in itertools.product(("dp=2", "shard=2,zero=2", "shard=2", "tp=2,data=1"), ("host", "folder")):
         runs.add(Case(mesh, copies, 2, ("--sync-batchnorm",), tuple(PICTURES)))

@@ -212,20 +212,6 @@ def shared_out_sums() -> None:
         assert all(abs(a - b) <= 1e-6 * abs(b) for a, b in zip(answer["after"]["losses"], single["losses"])), (mesh, answer["after"]["losses"], single["losses"])
 
 
-def served() -> None:
-    """Rank 0 sums for all: the bits of ranks that each sum a part, in more bytes."""
-    for network, n in (("mlp", 2), ("cnn", 4), ("gpt", 3)):
-        ring = ranks(n, network, "--budget", "100%", "--no-before", "--bucket", "4KiB")
-        server = ranks(n, network, "--budget", "100%", "--bucket", "4KiB", "--exchange", "server")
-        is_as_planned(server)
-        assert (ring["ranks"]["exchange"], server["ranks"]["exchange"]) == ("ring", "server")
-        assert server["after"]["losses"] == ring["after"]["losses"] and server["after"]["weights_hash"] == ring["after"]["weights_hash"], (network, n)
-        # each of the others sends all gradients once, and the server the sums to each; in a ring a rank sends 2 (n - 1) / n of them, rounded to parts
-        by_rank = [rank["sent_bytes"] for rank in server["ranks"]["each"]]
-        assert by_rank == [(n - 1) * by_rank[1]] + [by_rank[1]] * (n - 1), by_rank
-        assert abs(ring["ranks"]["sent_bytes"] / by_rank[1] - 2 * (n - 1) / n) < 0.01, (by_rank, ring["ranks"]["sent_bytes"])
-
-
 def fast() -> None:
     many, single = ranks(2, "cnn", "--budget", "100%", "--reduce", "fast"), ranks(2, "cnn", "--budget", "100%")
     assert many["ranks"]["reduce"] == "fast" and single["ranks"]["reduce"] == "ordered"
