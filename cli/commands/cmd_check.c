@@ -15,7 +15,7 @@
 #include "formats/base/text.h"
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"
-#include "planner/solve/solver.h"
+#include "memplan/solver.h"
 
 /* True if the plan claims a lower bound and --prove-bound was not given, so that the bound is not checked. */
 static bool leaves_bound(const search_options *o, const mp_plan *plan)

@@ -16,15 +16,12 @@
 #include "cli/reports/pipeline.h"
 #include "cli/reports/report.h"
 #include "cli/reports/tensor_rows.h"
-#include "estimator/graph/order_rules.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "formats/json/json.h"
 #include "memplan/summary.h"
-#include "planner/order/dag.h"
-#include "planner/order/updates.h"
 
 enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 
@@ -32,12 +29,11 @@ typedef struct estimate {
     mp_workload workload;
     mp_summary summary;
     const mp_timeline *timeline; /* timeline of keep-all; a step's index may differ from the index of its node */
-    mp_timeline *early;          /* timeline of keep-all with updates fused into backward; NULL: updates are not fused */
     int peak_node;               /* the node at keep-all's peak; -1: the graph has no nodes */
     int64_t n_parameters;        /* number of all parameters (elements); -1: unknown, as for a graph file */
     int64_t n_trained;           /* number of trained parameters (elements); -1: unknown */
     mp_rules rules;
-    int *cuts; /* the storages that are cut tensors, as indices */
+    const int *cuts; /* the storages that are cut tensors, as indices */
     size_t n_cuts;
     bool has_updates; /* true: --fuse was given */
     update_comparison updates;
@@ -61,21 +57,11 @@ static size_t module_rows(const estimate *e)
     return (size_t)(more < 1 ? MODULE_ROWS : more < MODULE_ROWS - 1 ? MODULE_ROWS + 1 - more : 2);
 }
 
-/* Computes keep-all's timeline and the node at its peak. Updates that are fused into backward run as soon as their gradients
- * are complete. */
+/* Finds keep-all's timeline and the node at its peak. */
 static mp_status find_peak(estimate *e, mp_error *err)
 {
-    const mp_graph *graph = e->workload.graph;
-    const mp_step *steps = NULL;
-    MP_OWNED mp_step *early = NULL;
-    size_t n;
-    MP_CHECK(mp_problem_keep_all(e->workload.problem, &steps, &e->timeline, err));
-    if (!mp_update_order_of(graph).keeps_inputs) {
-        MP_CHECK(mp_updates_place_early(graph, &early, &n, err));
-        MP_CHECK(mp_timeline_build(graph, early, n, &e->early, err));
-        e->timeline = e->early;
-        steps = early;
-    }
+    const mp_step *steps;
+    MP_CHECK(mp_problem_earliest(e->workload.problem, &steps, &e->timeline, err));
     e->peak_node = e->timeline->peak_step < 0 ? -1 : steps[e->timeline->peak_step].node;
     return MP_OK;
 }
@@ -91,9 +77,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     if (e->workload.model) count_parameters(e->workload.model, &o->model, &e->n_parameters, &e->n_trained);
     MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
     MP_CHECK(find_peak(e, err));
-    e->cuts = mp_alloc(graph->n_storages, sizeof *e->cuts);
-    MP_ENSURE(e->cuts, err, MP_NOMEM, "%zu storages", graph->n_storages);
-    MP_CHECK(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
+    MP_CHECK(mp_problem_cuts(e->workload.problem, &e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->workload.model;
     if (e->has_updates) MP_CHECK(compare_updates(o, &e->updates, err));
     if (!o->output.csv && (!o->talk.quiet || o->talk.json || *e->room.name))
@@ -331,8 +315,6 @@ int cmd_estimate(options *o)
         rc = output_failed(&err);
     }
     mp_summary_free(&e.summary);
-    mp_timeline_free(e.early);
-    mp_free(e.cuts);
     mp_workload_free(&e.workload);
     return rc;
 }

@@ -18,8 +18,6 @@
 #include "memplan/arena_solve.h"
 #include "memplan/budget.h"
 #include "memplan/smallest.h"
-#include "planner/search/searchers.h"
-#include "planner/segments/modules.h"
 
 static bool is_by_modules(const search_options *o)
 {
@@ -62,46 +60,25 @@ static int settle(options *o, mp_budget *b)
     return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
-/* The names that --without accepts: stages of the bound, and searchers of `auto`. The searcher `none` (the baseline) cannot be
- * switched off. */
-typedef struct switches {
-    unsigned stages_off, solvers_off;
-} switches;
-
-static bool switch_off(const char *name, switches *s)
-{
-    mp_bound_stage stage;
-    if (mp_bound_stage_find(name, &stage)) {
-        s->stages_off |= 1u << stage;
-        return true;
-    }
-    for (size_t k = 0; k < mp_solver_count(); k++) {
-        const mp_solver *row = mp_solver_row(k);
-        if (strcmp(row->name, name) || row->run == mp_run_auto || row->run == mp_run_none) continue;
-        s->solvers_off |= 1u << k;
-        return true;
-    }
-    return false;
-}
-
-static int read_without(const char *list, switches *s)
+/* Reads --without: stages of the bound and searchers of `auto`, in the members stages_off and solvers_off of a request. */
+static int read_without(const char *list, mp_request *off)
 {
     char name[32];
     for (const char *at = list, *end; at; at = *end ? end + 1 : NULL) {
         end = at + strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
-        if (!switch_off(name, s))
+        if (!mp_request_switch_off(off, name))
             return usage_error("--without: '%.*s' is neither a stage of the bound nor a searcher of auto", (int)(end - at), at);
     }
     return EXIT_DONE;
 }
 
 /* Converts the options to a request of the search. The caller releases *checkpoints with mp_free. */
-static mp_status request_of(const outcome *out, const switches *off, int **checkpoints, mp_request *request, mp_error *err)
+static mp_status request_of(const outcome *out, const mp_request *off, int **checkpoints, mp_request *request, mp_error *err)
 {
     const options *o = out->asked;
     *request = outcome_request(out);
-    if (is_by_modules(&o->search)) request->own = &mp_modules_solver;
+    if (is_by_modules(&o->search)) request->own = mp_solver_of_modules();
     request->wants_bound = true;
     request->explains_bound = o->search.explain_bound;
     request->stages_off = off->stages_off;
@@ -131,7 +108,7 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
     return MP_OK;
 }
 
-static mp_status prepare(const mp_budget *b, const switches *off, outcome *out, int **checkpoints, mp_request *request,
+static mp_status prepare(const mp_budget *b, const mp_request *off, outcome *out, int **checkpoints, mp_request *request,
                          mp_error *err)
 {
     const options *o = out->asked;
@@ -194,7 +171,7 @@ int cmd_plan(options *o)
     mp_request request;
     MP_OWNED int *checkpoints = NULL;
     mp_budget b;
-    switches off = {0};
+    mp_request off = {0};
     int rc = settle(o, &b);
     if (!rc && o->search.without) rc = read_without(o->search.without, &off);
     if (rc) return rc;

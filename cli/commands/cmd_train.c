@@ -17,8 +17,7 @@
 #include "cli/reports/pipeline.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
-#include "cli/reports/rank_rows.h"
-#include "cli/reports/train_inputs.h"
+#include "cli/reports/train_ranks.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
 #include "executor/data/inputs.h"
@@ -27,14 +26,15 @@
 #include "executor/workload/workload_mesh.h"
 #include "formats/base/file.h"
 #include "formats/canvas/canvas.h"
+#include "formats/pages/run_trace.h"
 #include "memplan/arena.h"
 #include "memplan/budget.h"
 #include "memplan/pictures/loss_picture.h"
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
-#include "planner/search/algorithms.h"
 
-enum { STEPS = 10 }; /* default of --steps */
+/* default of --steps; default of --timeout for the ranks that collect a trace, in seconds */
+enum { STEPS = 10, SILENT_SECONDS = 600 };
 
 typedef struct step_progress {
     const char *what; /* name of the current run in the progress line: "keep-all", "plan" */
@@ -165,35 +165,6 @@ static mp_status search_stage(const options *o, const mp_budget *b, train_outcom
     return MP_OK;
 }
 
-/* Sets the stash of the stage that this process runs: the bytes that `plan` keeps for the other micro-batches in flight. */
-static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
-{
-    int64_t bytes; /* the bytes of one chunk, because in the command `train` a rank runs a single chunk */
-    if (!t->workload.rank.shape.n_ranks) return MP_OK;
-    MP_CHECK(mp_rank_held_bytes(&t->workload.rank, plan->steps, plan->n_steps, &bytes, err));
-    return mp_workload_hold(&t->workload, &bytes, err);
-}
-
-/* Builds the plan of the keep-all run with the algorithms of the other plan. Different algorithms have different rounding
- * errors, but the results of both runs should be equal. */
-static mp_status keep_all_like(train_outcome *t, mp_error *err)
-{
-    const mp_graph *g = t->workload.graph;
-    mp_plan *keep_all = NULL;
-    MP_OWNED int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
-    MP_ENSURE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
-    for (size_t k = 0; k < t->workload.plan->n_steps; k++) {
-        const mp_step *step = &t->workload.plan->steps[k];
-        const mp_node *node = &g->nodes[step->node];
-        if (mp_node_has_algorithms(node) && !node->alternatives[step->alternative].returns)
-            alternatives[step->node] = step->alternative;
-    }
-    MP_CHECK(mp_keep_all_plan(g, alternatives, &keep_all, err));
-    mp_plan_free(t->keep_all);
-    t->keep_all = keep_all;
-    return MP_OK;
-}
-
 static mp_hyper hyper_of(const options *o)
 {
     mp_hyper h = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->model.optimizer));
@@ -229,17 +200,7 @@ static mp_status load(options *o, train_outcome *t, ranks *r, mp_error *err)
     MP_ENSURE(had_joined || !o->model.own_device || strcmp(o->model.device, "cuda") != 0, err, MP_UNSUPPORTED,
               "on GPUs, --plan needs the mesh, too, so that each rank chooses its device; add --mesh %s",
               mp_mesh_write(&o->model.mesh).text);
-    MP_ENSURE(t->workload.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
-    MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
-              "train keeps the tensors that its own kernels read, so it cannot run --rules pytorch");
-    MP_ENSURE(t->workload.details->not_run.code == MP_OK, err, MP_UNSUPPORTED, "%s", t->workload.details->not_run.message);
-    MP_ENSURE(t->workload.program || !*r->stage || strcmp(o->model.device, "cpu"), err, MP_UNSUPPORTED,
-              "the schedule %s can be planned but not trained yet", mp_schedule_name(t->workload.rank.shape.schedule));
-    MP_ENSURE(t->workload.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
-              o->model.device);
-    MP_ENSURE(t->workload.program->bindings->loss >= 0, err, MP_INVALID,
-              "training needs a loss, so --loss none is not for train");
-    MP_CHECK(mp_program_check_ranks(t->workload.program, err));
+    MP_CHECK(mp_workload_check_trains(&t->workload, err));
     MP_ENSURE(!(t->workload.ranks.mesh.zero || *r->stage) || !o->training.save || mp_is_folder(o->training.save) ||
                   access(o->training.save, F_OK),
               err, MP_INVALID, "--save %s: ranks that %s save into a folder, but this is a file", o->training.save,
@@ -257,22 +218,44 @@ static mp_status prepare(options *o, const mp_budget *b, train_outcome *t, ranks
     MP_CHECK(mp_keep_all_plan(t->workload.graph, NULL, &t->keep_all, err));
     MP_CHECK(train_agree(o, t, r, err));
     if (!o->output.plan) MP_CHECK(find_plan(o, b, t, r, err));
-    if (o->training.before && mp_graph_has_algorithms(t->workload.graph)) MP_CHECK(keep_all_like(t, err));
+    mp_plan *like = NULL;
+    if (o->training.before) MP_CHECK(mp_workload_keep_all_like(&t->workload, &like, err));
+    if (like) {
+        mp_plan_free(t->keep_all);
+        t->keep_all = like;
+    }
     if (t->workload.plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->workload.graph, t->workload.plan, err));
     return mp_makespan_copying(t->workload.graph, t->workload.plan->steps, t->workload.plan->n_steps, &t->copying, err);
 }
 
-/* Sets the memory or the file of each tier to which the plan copies. Then allocates all memory of the plan and releases it
- * again, so that a lack of memory is reported before the first run. */
-static mp_status try_tiers(const train_outcome *t, mp_execution_options *execution, mp_error *err)
+/* Opens the inputs of this rank. With --resume no weights are drawn, because the saved state contains all parameters. */
+static mp_status open_inputs(const options *o, const mp_text_list *files, const ranks *r, const train_outcome *t,
+                             mp_workload_inputs *out, mp_error *err)
 {
-    const mp_workload *s = &t->workload;
-    MP_OWNED_BY(mp_execution_free) mp_execution *tried = NULL;
-    memcpy(execution->bytes_per_second, s->bytes_per_second, sizeof s->bytes_per_second);
-    for (size_t m = 1; m < s->graph->n_tiers; m++)
-        execution->tiers[m] =
-            (mp_tier_memory){.folder = train_tier_is_file(s->graph, m) ? s->folder : NULL, .capacity_bytes = s->tier_bytes[m]};
-    return s->graph->n_tiers > 1 ? mp_execution_new(s->program, s->plan, execution, &tried, err) : MP_OK;
+    const mp_workload_inputs_request request = {.data = *files,
+                                                .test = o->training.test,
+                                                .seed = (uint64_t)o->search.seed,
+                                                .draws_missing = o->training.random_weights || o->training.resume,
+                                                .folder = o->training.columns_in,
+                                                .world = r->world};
+    return mp_workload_open_inputs(&t->workload, &request, out, err);
+}
+
+/* Warns if the file contains values for only some of the weights, because it may be the wrong file. Adapters do not count,
+ * because no file contains them. Also warns of parameters without a gradient: PyTorch still applies weight decay to them. */
+static void warn(const options *o, const train_outcome *t, const mp_hyper *hyper)
+{
+    const char *first;
+    const size_t n = mp_workload_untrained(&t->workload, &first);
+    if (t->n_drawn && t->n_drawn < t->n_parameters && !o->training.random_weights && !o->training.resume && !o->model.lora.n)
+        complain(
+            "%s: warning: the file has no values for %zu of %zu parameters, which are drawn from seed %lld (--random-weights: "
+            "without this warning)",
+            o->operands[0], t->n_drawn, t->n_parameters, (long long)o->search.seed);
+    if (n && hyper->weight_decay > 0)
+        complain("%s: warning: no gradient reaches %zu of %zu parameters, the first is '%s': they are neither trained nor "
+                 "decayed (PyTorch applies weight decay behind Floor, Sign and similar operators)",
+                 o->operands[0], n, t->n_parameters, first);
 }
 
 static void step_progress_end(step_progress *shown)
@@ -287,7 +270,7 @@ static void step_progress_end(step_progress *shown)
 static mp_status run(const options *o, const mp_text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
-    MP_CLEARED_BY(train_inputs_free) train_inputs in = {0};
+    MP_CLEARED_BY(mp_workload_inputs_free) mp_workload_inputs in = {0};
     MP_CLEARED_BY(step_progress_end)
     step_progress shown = {.what = o->training.before ? "run 1 of 2, keeping all" : "training",
                            .shows = !train_is_silent(r) && o->talk.shows_progress && !o->talk.quiet &&
@@ -316,15 +299,18 @@ static mp_status run(const options *o, const mp_text_list *files, ranks *r, trai
     interrupt_catch(true, !shown.shows);
     set_late(&shown, shown.late);
     MP_CHECK(mp_hyper_check(&request.execution.hyper, err));
-    MP_CHECK(train_end_together(o, r, train_inputs_open(o, files, r, t, &in, err), true, err));
-    train_inputs_warn(o, t, &request.execution.hyper);
-    MP_CHECK(train_agree_on_data(o, t, r, &in.seen, err));
+    MP_CHECK(train_end_together(o, r, open_inputs(o, files, r, t, &in, err), true, err));
+    t->n_parameters = in.n_parameters;
+    t->n_drawn = in.n_drawn;
+    warn(o, t, &request.execution.hyper);
+    MP_CHECK(train_agree_on_inputs(o, t, r, &in, err));
     *reads = false;
     request.feed = in.feed;
-    request.parameters = in.source;
-    MP_CHECK(train_end_together(o, r, try_tiers(t, &request.execution, err), false, err));
+    request.parameters = in.parameters;
+    mp_workload_use_tiers(&t->workload, &request.execution);
+    MP_CHECK(train_end_together(o, r, mp_workload_try_tiers(&t->workload, &request.execution, err), false, err));
     if (o->training.before) {
-        MP_CHECK(hold_for(t, t->keep_all, err));
+        MP_CHECK(mp_workload_hold_for(&t->workload, t->keep_all, err));
         MP_CHECK(mp_train(&request, &t->before, err));
         t->has_before = true;
         /* the user has stopped the first run. It has fewer steps than the second run would have, so the runs cannot be
@@ -340,14 +326,15 @@ static mp_status run(const options *o, const mp_text_list *files, ranks *r, trai
         MP_ENSURE(times, err, MP_NOMEM, "out of memory");
     }
     request.execution.times = times;
-    MP_CHECK(hold_for(t, t->workload.plan, err));
+    MP_CHECK(mp_workload_hold_for(&t->workload, t->workload.plan, err));
     request.plan = t->workload.plan;
     request.save = o->training.save;
     shown.saves = o->training.save;
     request.save_every = o->training.save_every;
     request.test = in.test;
     MP_CHECK(mp_train(&request, &t->after, err));
-    return times ? train_write_trace(t, r, times, o, err) : MP_OK;
+    const double timeout = o->training.timeout > 0 ? o->training.timeout : SILENT_SECONDS;
+    return times ? mp_workload_write_trace(&t->workload, r->world, times, o->training.trace, timeout, err) : MP_OK;
 }
 
 /* Moves each --data NAME=FILE (a file with the values of an input) to *files. A --data NAME (the input is data and no

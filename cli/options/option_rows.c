@@ -7,8 +7,8 @@
 #include "executor/kernel/backend.h"
 #include "executor/kernel/optimizer.h"
 #include "memplan/framework_code.h"
-#include "memplan/share.h"
 #include "memplan/solver.h"
+#include "memplan/studies/share.h"
 #include "memplan/summary.h"
 
 // clang-format off

@@ -9,40 +9,26 @@
 #include "executor/workload/other_rules.h"
 #include "executor/workload/workload.h"
 #include "memplan/budget.h"
+#include "memplan/ranks/pipeline_report.h"
 
 enum { PIPELINE_FILE_MAX = 512 };
 
-/* The results for one rank, either with everything kept or with a plan. */
-typedef struct pipeline_rank {
-    int64_t parameter_bytes, gradient_bytes, state_bytes;
-    int64_t held_bytes;          /* bytes of the stash, in which other micro-batches in flight are held while one runs */
-    int64_t in_flight;           /* number of micro-batches in flight, including the running one */
-    int64_t peak_bytes;          /* peak bytes of the rank, including the stash */
-    int64_t keep_all_peak_bytes; /* peak bytes of the rank if everything is kept */
-    int64_t ticks, keep_all_ticks;
-    double tick_seconds;
+/* The search for the plan of one rank. */
+typedef struct pipeline_search {
     char file[PIPELINE_FILE_MAX]; /* name of the file to which the rank's plan was written; "": no file */
-    bool has_plan;
     /* bytes of the budget of the search; bytes of the floor, only if the search found no plan */
     int64_t budget_bytes, floor_bytes;
-} pipeline_rank;
+} pipeline_search;
 
 typedef struct pipeline {
     const options *asked;
-    mp_pipeline_shape shape;
-    char title[256], mesh[128];
-    const char *program; /* the program that trains, as from mp_workload_program */
-    int n_blocks, *begins;
-    int64_t micro_batch;    /* samples per micro-batch; 0: unknown */
-    mp_device_room room;    /* memory of the device named by --device; its name is "" if --device was not given */
-    mp_other_rules other;   /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
-    int64_t smallest_bytes; /* the smallest budget found with which every rank has a plan; -1: unknown */
-    bool is_smallest;       /* true if the budget is relative to smallest_bytes (min, min+50%) */
-    pipeline_rank *ranks;
-    /* per stage: busy seconds with the plans; busy seconds with everything kept */
-    mp_stage_seconds *seconds, *keep_all_seconds;
-    mp_played *played, *keep_all_played;
-    mp_pool *pool;
+    mp_pipeline_report report;
+    pipeline_search *searches; /* per rank */
+    const char *program;       /* the program that trains, as from workload_program */
+    mp_device_room room;       /* memory of the device named by --device; its name is "" if --device was not given */
+    mp_other_rules other;      /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
+    int64_t smallest_bytes;    /* the smallest budget found with which every rank has a plan; -1: unknown */
+    bool is_smallest;          /* true if the budget is relative to smallest_bytes (min, min+50%) */
 } pipeline;
 
 /* Sets *out to true if the options request an answer about a pipeline as a whole. MP_INVALID as mp_workload_pipeline. */
@@ -55,12 +41,8 @@ typedef struct rank_options {
     char rank[16];
 } rank_options;
 options pipeline_rank_options(const pipeline *p, int rank, rank_options *space);
-/* Records the memory of rank number `rank` and its busy seconds with these steps. *s is the workload of this rank. steps NULL:
- * the steps are those of keep-all. */
-mp_status pipeline_take(pipeline *p, int rank, const mp_workload *s, const mp_step *steps, size_t n, mp_error *err);
-/* Simulates a training step of all ranks, once with the plans and once with everything kept. Sets p->played and
- * p->keep_all_played. */
-mp_status pipeline_play(pipeline *p, mp_error *err);
+/* Records the memory of rank number `rank` and its busy seconds with everything kept. *s is the workload of this rank. */
+mp_status pipeline_take(pipeline *p, int rank, const mp_workload *s, mp_error *err);
 
 /* The request and the result of a search for the plan of one rank. */
 typedef struct rank_plan_request {
@@ -75,10 +57,8 @@ typedef struct rank_plan_request {
  * keeps for other micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. Errors: as
  * mp_solve. */
 mp_status pipeline_plan_rank(rank_plan_request *request, mp_workload *s, mp_plan **out, mp_error *err);
-/* Returns the peak bytes of the rank with the highest peak. */
-int64_t pipeline_peak(const pipeline *p);
 /* Prints the time of a training step of the whole pipeline, and its bubble. */
-void pipeline_print_step(const pipeline *p);
+void pipeline_print_step(const mp_pipeline_report *p);
 /* Returns the answer about all ranks as a new JSON reference; NULL if out of memory. */
 json_t *pipeline_json(const pipeline *p);
 

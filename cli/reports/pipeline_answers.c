@@ -14,7 +14,7 @@
 #include "memplan/pictures/pipeline_picture.h"
 
 /* Returns the blocks of the network that belong to the stages of a rank, as ranges: "0-5, 12-17". */
-static const char *blocks_text(const pipeline *p, int rank)
+static const char *blocks_text(const mp_pipeline_report *p, int rank)
 {
     const char *text = "";
     for (int q = rank; q < p->shape.n_ranks * p->shape.n_chunks; q += p->shape.n_ranks) {
@@ -27,24 +27,25 @@ static const char *blocks_text(const pipeline *p, int rank)
 
 static void print_verdict(const pipeline *p)
 {
-    const int64_t peak = pipeline_peak(p);
+    const int64_t peak = mp_pipeline_report_peak(&p->report);
     const bool fits = peak <= mp_room_bytes(&p->room);
     const char *bytes = mp_bytes_text(peak);
     if (*p->room.name)
         screen_verdict(p->asked->talk.color, fits ? SCREEN_GOOD : SCREEN_BAD,
-                       "%s, %s%s: keeping everything takes %s on the fullest rank%s. %s %s.", p->title, p->mesh, p->program,
-                       bytes, other_rules_text(&p->other, peak), fits ? "Fits" : "Does not fit", mp_room_text(&p->room));
+                       "%s, %s%s: keeping everything takes %s on the fullest rank%s. %s %s.", p->report.title, p->report.mesh,
+                       p->program, bytes, other_rules_text(&p->other, peak), fits ? "Fits" : "Does not fit",
+                       mp_room_text(&p->room));
     else
-        screen_verdict(p->asked->talk.color, SCREEN_PLAIN, "%s, %s: keeping everything takes %s on the fullest rank.", p->title,
-                       p->mesh, bytes);
+        screen_verdict(p->asked->talk.color, SCREEN_PLAIN, "%s, %s: keeping everything takes %s on the fullest rank.",
+                       p->report.title, p->report.mesh, bytes);
 }
 
-static void print_ranks(const pipeline *p)
+static void print_ranks(const mp_pipeline_report *p)
 {
     screen_row("  %-4s %-12s %6s %11s %11s %11s %11s %11s", "rank", "blocks", "flight", "parameters", "gradients", "optimizer",
                "held", "peak");
     for (int r = 0; r < p->shape.n_ranks; r++) {
-        const pipeline_rank *row = &p->ranks[r];
+        const mp_pipeline_rank *row = &p->ranks[r];
         screen_row("  %-4d %-12s %6lld %11s %11s %11s %11s %11s", r, blocks_text(p, r), (long long)row->in_flight,
                    mp_bytes_text(row->parameter_bytes), mp_bytes_text(row->gradient_bytes), mp_bytes_text(row->state_bytes),
                    mp_bytes_text(row->held_bytes), mp_bytes_text(row->peak_bytes));
@@ -54,12 +55,12 @@ static void print_ranks(const pipeline *p)
 
 mp_status pipeline_take_ranks(pipeline *p, mp_error *err)
 {
-    for (int r = 0; r < p->shape.n_ranks; r++) {
+    for (int r = 0; r < p->report.shape.n_ranks; r++) {
         MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
         rank_options space;
         const options one = pipeline_rank_options(p, r, &space);
         MP_CHECK(load_workload(one.operands[0], &one, &s, err));
-        MP_CHECK(pipeline_take(p, r, &s, NULL, 0, err));
+        MP_CHECK(pipeline_take(p, r, &s, err));
     }
     return MP_OK;
 }
@@ -68,7 +69,7 @@ mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
 {
     MP_CHECK(pipeline_start(o, p, err));
     MP_CHECK(pipeline_take_ranks(p, err));
-    return pipeline_play(p, err);
+    return mp_pipeline_report_play(&p->report, err);
 }
 
 /* Computes the peak of the fullest rank under the other rules: PyTorch's rules if the answer uses memplan's rules, memplan's if
@@ -83,7 +84,7 @@ static mp_status find_other(const options *o, pipeline *p, mp_error *err)
     p->other = (mp_other_rules){.rules = (mp_rules)mp_rules_find(asked.model.rules)};
     if (pipeline_estimate_ranks(&asked, &again, &ours) == MP_OK) {
         p->other.is_known = true;
-        p->other.peak_bytes = pipeline_peak(&again);
+        p->other.peak_bytes = mp_pipeline_report_peak(&again.report);
     }
     MP_ENSURE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
     return MP_OK;
@@ -100,8 +101,8 @@ int pipeline_estimate(const options *o)
     print_verdict(&p);
     if (o->talk.quiet) return EXIT_DONE;
     putchar('\n');
-    print_ranks(&p);
-    pipeline_print_step(&p);
+    print_ranks(&p.report);
+    pipeline_print_step(&p.report);
     putchar('\n');
     print_verdict(&p);
     return EXIT_DONE;
@@ -117,12 +118,12 @@ int pipeline_timeline(const options *o)
     if (mp_canvas_check_path(file.path, &err) != MP_OK)
         return usage_error("-o: %s; for a trace, choose one graph with --rank", err.message);
     if (pipeline_estimate_ranks(o, &p, &err) != MP_OK) return input_failed(&err);
-    const char **notes = mp_pool_alloc(p.pool, (size_t)p.shape.n_ranks, sizeof *notes);
+    const char **notes = mp_pool_alloc(p.report.pool, (size_t)p.report.shape.n_ranks, sizeof *notes);
     mp_status st = notes ? picture_file_open(&file, &err) : MP_NO_MEMORY(&err);
-    for (int r = 0; r < p.shape.n_ranks && st == MP_OK; r++) {
-        notes[r] = mp_pool_format(p.pool, "%s", mp_bytes_text(p.ranks[r].peak_bytes));
+    for (int r = 0; r < p.report.shape.n_ranks && st == MP_OK; r++) {
+        notes[r] = mp_pool_format(p.report.pool, "%s", mp_bytes_text(p.report.ranks[r].peak_bytes));
         if (!notes[r]) st = MP_NO_MEMORY(&err);
     }
-    if (st == MP_OK) st = mp_pipeline_picture(&p.shape, p.played, p.title, notes, file.path, &err);
+    if (st == MP_OK) st = mp_pipeline_picture(&p.report.shape, p.report.played, p.report.title, notes, file.path, &err);
     return picture_file_close(&file, &o->output, st, &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

@@ -50,8 +50,8 @@ static mp_status find_smallest_budget(pipeline *p, const rank_plan_request *r, m
     request.progress = progress_show;
     request.progress_data = &shown;
     progress_start(&shown, o, INT64_MAX, 0);
-    return mp_pipeline_smallest_budget(o->operands[0], &o->model, &request, o->search.offsets, pipeline_peak(p),
-                                       &p->smallest_bytes, err);
+    return mp_pipeline_smallest_budget(o->operands[0], &o->model, &request, o->search.offsets,
+                                       mp_pipeline_report_peak(&p->report), &p->smallest_bytes, err);
 }
 
 static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error *err)
@@ -60,37 +60,35 @@ static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     rank_options space;
     options one = pipeline_rank_options(p, rank, &space);
-    pipeline_rank *row = &p->ranks[rank];
+    pipeline_search *search = &p->searches[rank];
     if (r->budget->kind == MP_BUDGET_BYTES) one.model.rank_bytes = r->budget->bytes;
     MP_CHECK(load_workload(one.operands[0], &one, &s, err));
-    MP_CHECK(pipeline_take(p, rank, &s, NULL, 0, err));
+    MP_CHECK(pipeline_take(p, rank, &s, err));
     r->asked = &one;
     MP_CHECK(pipeline_plan_rank(r, &s, &plan, err));
-    row->budget_bytes = r->budget_bytes;
-    row->floor_bytes = r->floor_bytes;
+    search->budget_bytes = r->budget_bytes;
+    search->floor_bytes = r->floor_bytes;
     if (!plan) return MP_OK;
-    row->has_plan = true;
-    row->ticks = plan->ticks;
-    row->peak_bytes = mp_plan_need(plan);
-    MP_CHECK(pipeline_take(p, rank, &s, plan->steps, plan->n_steps, err));
+    MP_CHECK(mp_pipeline_report_take(&p->report, rank, &s, plan, err));
     if (!p->asked->output.out) return MP_OK;
-    snprintf(row->file, sizeof row->file, "%s", output_part(p->asked->output.out, "rank", rank));
-    return mp_plan_write(plan, s.graph, row->file, err);
+    snprintf(search->file, sizeof search->file, "%s", output_part(p->asked->output.out, "rank", rank));
+    return mp_plan_write(plan, s.graph, search->file, err);
 }
 
 static void print_ranks(const pipeline *p)
 {
     screen_row("  %-4s %-9s %6s %11s %11s %11s %9s  %s", "rank", "blocks", "flight", "keep all", "this plan", "held", "extra",
                p->asked->output.out ? "file" : "");
-    for (int r = 0; r < p->shape.n_ranks; r++) {
-        const pipeline_rank *row = &p->ranks[r];
+    const mp_pipeline_report *report = &p->report;
+    for (int r = 0; r < report->shape.n_ranks; r++) {
+        const mp_pipeline_rank *row = &report->ranks[r];
         int blocks = 0;
-        for (int q = r; q < p->shape.n_ranks * p->shape.n_chunks; q += p->shape.n_ranks)
-            blocks += p->begins[q + 1] - p->begins[q];
+        for (int q = r; q < report->shape.n_ranks * report->shape.n_chunks; q += report->shape.n_ranks)
+            blocks += report->begins[q + 1] - report->begins[q];
         screen_row("  %-4d %-9d %6lld %11s %11s %11s %9s  %s", r, blocks, (long long)row->in_flight,
                    mp_bytes_text(row->keep_all_peak_bytes), row->has_plan ? mp_bytes_text(row->peak_bytes) : "none",
                    mp_bytes_text(row->held_bytes),
-                   row->has_plan ? mp_extra_text((double)row->ticks, (double)row->keep_all_ticks) : "", row->file);
+                   row->has_plan ? mp_extra_text((double)row->ticks, (double)row->keep_all_ticks) : "", p->searches[r].file);
     }
     screen_text(2, "flight: micro-batches between forward and backward; held: bytes kept by all of them but one; extra: time "
                    "of one micro-batch.");
@@ -107,22 +105,24 @@ static const char *exact_text(int64_t bytes)
 static void print_verdict(const pipeline *p, int without)
 {
     const char *budget = p->asked->search.budget, *program = *p->room.name ? p->program : "";
-    if (p->is_smallest) budget = mp_text("%s (%s)", exact_text(p->ranks[0].budget_bytes), budget);
+    if (p->is_smallest) budget = mp_text("%s (%s)", exact_text(p->searches[0].budget_bytes), budget);
     if (without >= 0)
-        screen_verdict(p->asked->talk.color, SCREEN_OPEN, "%s, %s%s: no plan was found for rank %d within %s%s.", p->title,
-                       p->mesh, program, without, budget, interrupt_asked() ? " until it was stopped" : "");
+        screen_verdict(p->asked->talk.color, SCREEN_OPEN, "%s, %s%s: no plan was found for rank %d within %s%s.",
+                       p->report.title, p->report.mesh, program, without, budget,
+                       interrupt_asked() ? " until it was stopped" : "");
     else
-        screen_verdict(p->asked->talk.color, SCREEN_GOOD, "%s, %s%s: fits %s on every rank, %s time of a step.", p->title,
-                       p->mesh, program, budget, mp_extra_text(p->played->seconds, p->keep_all_played->seconds));
+        screen_verdict(p->asked->talk.color, SCREEN_GOOD, "%s, %s%s: fits %s on every rank, %s time of a step.",
+                       p->report.title, p->report.mesh, program, budget,
+                       mp_extra_text(p->report.played->seconds, p->report.keep_all_played->seconds));
 }
 
 /* For each rank without a plan, prints its floor. Returns true if a floor proves that no plan exists. */
 static bool print_floors(const pipeline *p, bool is_quiet)
 {
     bool is_proved = false;
-    for (int r = 0; r < p->shape.n_ranks; r++) {
-        const pipeline_rank *row = &p->ranks[r];
-        if (row->has_plan) continue;
+    for (int r = 0; r < p->report.shape.n_ranks; r++) {
+        const pipeline_search *row = &p->searches[r];
+        if (p->report.ranks[r].has_plan) continue;
         const bool is_over = row->floor_bytes > row->budget_bytes;
         is_proved |= is_over;
         if (!is_quiet)
@@ -153,7 +153,7 @@ static mp_status settle_budget(pipeline *p, rank_plan_request *r, mp_budget *set
     const mp_budget *asked = r->budget;
     if (asked->kind != MP_BUDGET_ABOVE_MIN) return MP_OK;
     MP_CHECK(pipeline_take_ranks(p, err));
-    const int64_t peak = pipeline_peak(p);
+    const int64_t peak = mp_pipeline_report_peak(&p->report);
     MP_CHECK(find_smallest_budget(p, r, err));
     MP_ENSURE(p->smallest_bytes >= 0, err, MP_LIMIT, "the search for the smallest budget of all ranks was stopped");
     *settled = (mp_budget){.kind = MP_BUDGET_BYTES, .bytes = mp_budget_resolve(asked, peak, p->smallest_bytes)};
@@ -172,11 +172,11 @@ int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, uns
     if (rc) return rc;
     if (pipeline_start(o, &p, &err) != MP_OK) return input_failed(&err);
     if (settle_budget(&p, &one, &settled, &err) != MP_OK) return input_failed(&err);
-    for (int r = 0; r < p.shape.n_ranks; r++) {
+    for (int r = 0; r < p.report.shape.n_ranks; r++) {
         if (plan_rank(&p, r, &one, &err) != MP_OK) return input_failed(&err);
-        if (!p.ranks[r].has_plan && without < 0) without = r;
+        if (!p.report.ranks[r].has_plan && without < 0) without = r;
     }
-    if (pipeline_play(&p, &err) != MP_OK) return output_failed(&err);
+    if (mp_pipeline_report_play(&p.report, &err) != MP_OK) return output_failed(&err);
     if (interrupt_asked()) complain("the search was cut short; this is the best it had found");
     if (o->talk.json) {
         rc = print_json("pipeline", pipeline_json(&p));
@@ -187,7 +187,7 @@ int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, uns
         putchar('\n');
         print_ranks(&p);
         if (without < 0)
-            pipeline_print_step(&p);
+            pipeline_print_step(&p.report);
         else
             print_floors(&p, false);
         putchar('\n');

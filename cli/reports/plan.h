@@ -12,8 +12,8 @@
 #include "memplan/floor.h"
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
-#include "planner/plan/checkpoints.h"
-#include "planner/solve/worth.h"
+#include "memplan/studies/checkpoints.h"
+#include "memplan/studies/worth.h"
 
 typedef struct outcome {
     mp_workload *workload;
@@ -31,12 +31,7 @@ typedef struct outcome {
     mp_answer answer;
     bool has_second_stream; /* true: --second-stream was given, and a plan exists */
     mp_second_stream second_stream;
-    /* per tier other than the device: lower bound on the bytes that any plan needs in the tier, from mp_tier_floors */
-    int64_t tier_floors[MP_MAX_TIERS];
-    /* per tier, if no plan was found: a budget in bytes with which a plan exists, from mp_tier_enough; 0: none is known */
-    int64_t tier_enough[MP_MAX_TIERS];
-    bool has_worth; /* true: `worth` has been computed */
-    mp_worth worth;
+    mp_tier_study tiers; /* for a graph that copies to other tiers (find_plan_offload) */
     double planning_seconds;
     unsigned stages_off;  /* the stages of the bound that the user switched off, as in mp_bound_options.off */
     const options *asked; /* the options of the command */
@@ -86,10 +81,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err);
 /* ---- --offload: the copies to other tiers and back. These functions do nothing for a graph without tiers. Errors: MP_NOMEM
  * ---- */
 
-/* For a graph with tiers: computes tier_floors, tier_enough and worth (the time that more memory or a faster link would save),
- * and sets has_worth. tier_floors is always computed. worth and tier_enough are skipped if the answer does not show them, or if
- * the search had a time limit or was ended by the user. worth is also skipped if optimizer state is copied. Errors: as
- * mp_tier_floors, mp_worth_of and mp_tier_enough. */
+/* For a graph with tiers: computes out->tiers. It searches only if the answer shows the results, and if the search had no time
+ * limit and was not ended by the user. As mp_tier_study_of. */
 mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *err);
 mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *err);
 /* For an answer without a plan. print_tier_refusal prints that the budget of a tier is proved to be too small; it returns false

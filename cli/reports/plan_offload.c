@@ -9,22 +9,6 @@
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "memplan/makespan.h"
-#include "planner/offload/away.h"
-
-/* Bytes of the activations of one kind, divided by the plan's decision: kept, recomputed or copied. */
-typedef struct fate_bytes {
-    int64_t bytes[MP_N_KINDS][MP_N_FATES];
-} fate_bytes;
-
-static mp_status add_fates(const mp_graph *graph, const mp_plan *plan, fate_bytes *out, mp_error *err)
-{
-    MP_OWNED mp_fate *fates = mp_alloc(graph->n_storages, sizeof *fates);
-    MP_ENSURE(fates, err, MP_NOMEM, "the fates of %zu storages", graph->n_storages);
-    MP_CHECK(mp_fates(graph, plan->steps, plan->n_steps, fates, err));
-    *out = (fate_bytes){0};
-    for (size_t s = 0; s < graph->n_storages; s++) out->bytes[graph->storages[s].kind][fates[s]] += graph->storages[s].bytes;
-    return MP_OK;
-}
 
 /* Returns the largest number of seconds by which copies can slow down compute: each copied byte is also read or written once in
  * the device's memory. Negative: the device is unknown. */
@@ -38,10 +22,10 @@ static double slowdown_of(const mp_workload *s, const mp_copying *copying)
 }
 
 /* Prints a line for each kind of storage about which the plan decides: kept, recomputed or copied. */
-static void print_fates(const fate_bytes *fates)
+static void print_fates(int64_t of_kinds[MP_N_KINDS][MP_N_FATES])
 {
     for (int kind = MP_KIND_ACTIVATION; kind <= MP_KIND_SAVED; kind++) {
-        const int64_t *bytes = fates->bytes[kind];
+        const int64_t *bytes = of_kinds[kind];
         if (bytes[MP_FATE_KEPT] + bytes[MP_FATE_RECOMPUTED] + bytes[MP_FATE_COPIED] == 0) continue;
         screen_row("  %-10s %11s kept, %s recomputed, %s copied", mp_kind_name((mp_kind)kind),
                    mp_bytes_text(bytes[MP_FATE_KEPT]), mp_bytes_text(bytes[MP_FATE_RECOMPUTED]),
@@ -93,24 +77,12 @@ static double hidden_share(const mp_copying *copying)
 
 mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *err)
 {
-    const mp_graph *graph = request->graph;
+    const options *o = out->asked;
     mp_request asked = *request;
-    const talk_options *talk = &out->asked->talk;
-    MP_CHECK(mp_tier_floors(graph, out->budget_bytes, request->tier_bytes, out->tier_floors, err));
-    if (out->answer.stopped || out->asked->search.time_limit > 0 || (talk->quiet && !talk->json)) return MP_OK;
     asked.progress = goes_on;
-    asked.start = out->answer.smallest;
-    if (out->answer.plan && out->budget_bytes < MP_NO_LIMIT && !mp_graph_n_state_copies(graph)) {
-        MP_CHECK(mp_worth_of(&asked, out->answer.plan, &out->worth, err));
-        out->has_worth = !interrupt_asked();
-    }
-    for (int m = 1; m < (int)graph->n_tiers && !out->answer.plan && !is_below_floor(out); m++) {
-        const int64_t most = request->tier_bytes[m], floor = out->tier_floors[m] - 1;
-        if (most)
-            MP_CHECK(
-                mp_tier_enough(&asked, m, floor > most ? floor : most, out->asked->search.offsets, &out->tier_enough[m], err));
-    }
-    return MP_OK;
+    asked.budget_bytes = out->budget_bytes;
+    const bool searches = !out->answer.stopped && o->search.time_limit <= 0 && (!o->talk.quiet || o->talk.json);
+    return mp_tier_study_of(&asked, &out->answer, o->search.offsets, searches, &out->tiers, err);
 }
 
 static const char *worth_text(const outcome *out, int64_t ticks)
@@ -123,32 +95,31 @@ static void print_worth(const outcome *out)
 {
     const mp_graph *graph = out->workload->graph;
     const char *tiers = "";
-    if (!out->has_worth || out->answer.plan->ticks <= out->plain_ticks) return;
+    if (!out->tiers.has_worth || out->answer.plan->ticks <= out->plain_ticks) return;
     for (size_t m = 1; m < graph->n_tiers; m++)
         if (out->workload->tier_bytes[m])
-            tiers = mp_text("%s, on the %s %s", tiers, graph->tiers[m], worth_text(out, out->worth.tier_ticks[m]));
+            tiers = mp_text("%s, on the %s %s", tiers, graph->tiers[m], worth_text(out, out->tiers.worth.tier_ticks[m]));
     screen_text(4,
                 "  worth per step, by plans that the same short search finds then: 1 GiB more on the device %s%s; copies twice "
                 "as fast %s",
-                worth_text(out, out->worth.device_ticks), tiers, worth_text(out, out->worth.link_ticks));
+                worth_text(out, out->tiers.worth.device_ticks), tiers, worth_text(out, out->tiers.worth.link_ticks));
 }
 
 static json_t *worth_json(const outcome *out)
 {
     const mp_graph *graph = out->workload->graph;
     const double tick = graph->tick_seconds;
-    if (!out->has_worth) return json_null();
+    if (!out->tiers.has_worth) return json_null();
     json_t *tiers = json_array();
-    for (size_t m = 1; m < graph->n_tiers; m++) mp_json_append(&tiers, json_real((double)out->worth.tier_ticks[m] * tick));
-    return json_pack("{s:s, s:f, s:o, s:f}", "by", "plans", "device_gib_seconds", (double)out->worth.device_ticks * tick,
-                     "tier_gib_seconds", tiers, "half_copies_seconds", (double)out->worth.link_ticks * tick);
+    for (size_t m = 1; m < graph->n_tiers; m++)
+        mp_json_append(&tiers, json_real((double)out->tiers.worth.tier_ticks[m] * tick));
+    return json_pack("{s:s, s:f, s:o, s:f}", "by", "plans", "device_gib_seconds", (double)out->tiers.worth.device_ticks * tick,
+                     "tier_gib_seconds", tiers, "half_copies_seconds", (double)out->tiers.worth.link_ticks * tick);
 }
 
 int tier_too_small(const outcome *out)
 {
-    for (int m = 1; m < (int)out->workload->graph->n_tiers; m++)
-        if (out->workload->tier_bytes[m] && out->tier_floors[m] > out->workload->tier_bytes[m]) return m;
-    return 0;
+    return mp_tier_study_too_small(&out->tiers, out->workload->graph, out->workload->tier_bytes);
 }
 
 bool print_tier_refusal(const outcome *out)
@@ -156,7 +127,7 @@ bool print_tier_refusal(const outcome *out)
     const int tier = tier_too_small(out);
     if (tier)
         screen_text(0, "It is proved that no plan in this budget has less than %s on the %s, which may have %s.",
-                    mp_bytes_text(out->tier_floors[tier]), out->workload->graph->tiers[tier],
+                    mp_bytes_text(out->tiers.floor_bytes[tier]), out->workload->graph->tiers[tier],
                     mp_bytes_text(out->workload->tier_bytes[tier]));
     return tier;
 }
@@ -164,22 +135,23 @@ bool print_tier_refusal(const outcome *out)
 void print_tier_enough(const outcome *out)
 {
     for (size_t m = 1; m < out->workload->graph->n_tiers; m++)
-        if (out->tier_enough[m])
-            screen_text(4, "  or the budget asked for, with %lld bytes on the %s instead of %lld%s",
-                        (long long)out->tier_enough[m], out->workload->graph->tiers[m], (long long)out->workload->tier_bytes[m],
-                        out->tier_floors[m] ? mp_text(" (no plan has less than %lld there)", (long long)out->tier_floors[m])
-                                            : "");
+        if (out->tiers.enough_bytes[m])
+            screen_text(
+                4, "  or the budget asked for, with %lld bytes on the %s instead of %lld%s",
+                (long long)out->tiers.enough_bytes[m], out->workload->graph->tiers[m], (long long)out->workload->tier_bytes[m],
+                out->tiers.floor_bytes[m] ? mp_text(" (no plan has less than %lld there)", (long long)out->tiers.floor_bytes[m])
+                                          : "");
 }
 
 mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *err)
 {
     const mp_graph *graph = out->workload->graph;
-    fate_bytes fates;
+    int64_t fates[MP_N_KINDS][MP_N_FATES];
     mp_copying copying;
     if (graph->n_tiers < 2) return MP_OK;
-    MP_CHECK(add_fates(graph, plan, &fates, err));
+    MP_CHECK(mp_plan_fate_bytes(graph, plan, fates, err));
     MP_CHECK(mp_makespan_copying(graph, plan->steps, plan->n_steps, &copying, err));
-    print_fates(&fates);
+    print_fates(fates);
     print_state(graph);
     if (!copying.copy_ticks) {
         screen_row("  copies: none in this plan");
@@ -196,8 +168,8 @@ mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *
         screen_text(4, "  %-10s %11s at its peak%s%s%s", graph->tiers[m], mp_bytes_text(peak),
                     need > peak ? mp_text(", %s with gaps", mp_bytes_text(need)) : "",
                     budget < MP_NO_LIMIT ? mp_text(", of %s", mp_bytes_text(budget)) : "",
-                    out->tier_floors[m] > plan->tiers[m].static_bytes
-                        ? mp_text("; no plan in this budget has less than %s there", mp_bytes_text(out->tier_floors[m]))
+                    out->tiers.floor_bytes[m] > plan->tiers[m].static_bytes
+                        ? mp_text("; no plan in this budget has less than %s there", mp_bytes_text(out->tiers.floor_bytes[m]))
                         : "");
     }
     print_worth(out);
@@ -218,8 +190,8 @@ mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, m
         mp_json_append(&tiers,
                        json_pack("{s:o, s:o, s:I, s:I, s:o}", "name", mp_json_text(graph->tiers[m]), "budget_bytes",
                                  mp_json_integer_if(budget, budget), "peak_bytes", (json_int_t)plan->tiers[m].peak_bytes,
-                                 "floor_bytes", (json_int_t)out->tier_floors[m], "smallest_feasible_bytes",
-                                 mp_json_integer_if(out->tier_enough[m], out->tier_enough[m])));
+                                 "floor_bytes", (json_int_t)out->tiers.floor_bytes[m], "smallest_feasible_bytes",
+                                 mp_json_integer_if(out->tiers.enough_bytes[m], out->tiers.enough_bytes[m])));
     }
     mp_json_set(json, "offload",
                 json_pack("{s:o, s:I, s:I, s:o, s:f, s:o, s:I, s:o}", "tiers", tiers, "bytes_out",

@@ -12,7 +12,7 @@
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
-#include "planner/segments/module_tree.h"
+#include "memplan/framework_code.h"
 
 /* number of lines of the answer that are reserved for the checkpoints and for the peak under the other rules (PyTorch's or
  * memplan's) */
@@ -34,20 +34,12 @@ static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *a
 /* Prints the number of modules that no plan can wrap, and the first of their names. */
 static mp_status print_left_out(const outcome *out, mp_error *err)
 {
-    enum { NAMES = 72 };
-    MP_OWNED_BY(mp_modules_free) mp_modules *modules = NULL;
-    char names[NAMES] = "";
-    int n = 0, n_told = 0;
-    size_t used = 0;
-    MP_CHECK(mp_modules_new(out->workload->graph, &modules, err));
-    for (int m = 0; m < modules->n; m++) {
-        const mp_module *row = &modules->modules[m];
-        if (!row->is_split || n++ > n_told || used + strlen(row->name) + 2 > sizeof names) continue;
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n_told++ ? ", " : "", row->name);
-    }
+    char names[72];
+    int n, n_named;
+    MP_CHECK(mp_framework_unwrapped(out->workload->graph, names, sizeof names, &n, &n_named, err));
     if (n)
         screen_text(2, "Cannot be wrapped, because other operators run between theirs: %d module%s%s%s%s", n, n == 1 ? "" : "s",
-                    used ? ": " : "", names, used && n > n_told ? ", ..." : "");
+                    n_named ? ": " : "", names, n_named && n > n_named ? ", ..." : "");
     return MP_OK;
 }
 

@@ -12,38 +12,13 @@
 #include "executor/ranks/exchanges.h"
 #include "formats/json/json.h"
 
-enum { SILENT_SECONDS = 600 }; /* the default of the timeout after which a rank stops waiting for another rank, in seconds */
-
-/* Returns the fraction of the time of network transfers during which the rank also computed; -1: the rank used no network. */
-static double hidden(const mp_rank_report *of)
-{
-    return of->network_seconds > 0 ? fmax(0, 1 - of->wait_seconds / of->network_seconds) : -1;
-}
-
-/* Combines the measurements of all ranks: bytes are added up, and times are averaged. */
-static mp_rank_report sum_of(const mp_report *r)
-{
-    mp_rank_report sum = {0};
-    for (int k = 0; r->ranks && k < r->n_ranks; k++) {
-        const mp_rank_report *of = &r->ranks[k];
-        sum.planned_peak_bytes += of->planned_peak_bytes;
-        sum.measured_peak_bytes += of->measured_peak_bytes;
-        sum.process_bytes = sum.process_bytes < 0 || of->process_bytes < 0 ? -1 : sum.process_bytes + of->process_bytes;
-        sum.sent_bytes += of->sent_bytes;
-        sum.planned_sent_bytes += of->planned_sent_bytes;
-        sum.network_seconds += of->network_seconds / r->n_ranks;
-        sum.wait_seconds += of->wait_seconds / r->n_ranks;
-    }
-    return sum;
-}
-
 static void print_rank(const char *name, const mp_rank_report *before, const mp_rank_report *of)
 {
     const char *keeps = before ? mp_text("%11s", mp_bytes_text(before->planned_peak_bytes)) : "";
     screen_row("  %-5s%s%11s%11s%11s%11s%9s%8s", name, keeps, mp_bytes_text(of->planned_peak_bytes),
                mp_bytes_text(of->measured_peak_bytes), of->process_bytes < 0 ? "unknown" : mp_bytes_text(of->process_bytes),
                mp_bytes_text(of->sent_bytes), seconds_text(of->wait_seconds),
-               hidden(of) < 0 ? "-" : mp_text("%.0f %%", 100 * hidden(of)));
+               mp_rank_report_hidden(of) < 0 ? "-" : mp_text("%.0f %%", 100 * mp_rank_report_hidden(of)));
 }
 
 /* The kinds of data that a rank sends: first one kind per collective, then the exchanges inside operators. */
@@ -63,7 +38,8 @@ static const char *sent_name(int kind)
 static void print_rows(const train_outcome *t)
 {
     const mp_report *r = &t->after;
-    const mp_rank_report *before = t->has_before ? t->before.ranks : NULL, all = sum_of(r), all_before = sum_of(&t->before);
+    const mp_rank_report *before = t->has_before ? t->before.ranks : NULL, all = mp_rank_reports_sum(r->ranks, r->n_ranks),
+                         all_before = mp_rank_reports_sum(t->before.ranks, t->before.n_ranks);
     if (!r->ranks) return;
     screen_row("  %-5s%s%11s%11s%11s%11s%9s%8s", "rank", before ? mp_text("%11s", "keep-all") : "", "plan", "measured",
                "process", "sent", "waited", "hidden");
@@ -147,13 +123,14 @@ static json_t *measured_json(const mp_rank_report *before, const mp_rank_report 
     return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "before", peaks_json(before), "after", peaks_json(of),
                      "planned_sent_bytes", (json_int_t)of->planned_sent_bytes, "sent_bytes", (json_int_t)of->sent_bytes,
                      "network_seconds", of->network_seconds, "wait_seconds", of->wait_seconds, "hidden",
-                     hidden(of) < 0 ? json_null() : json_real(hidden(of)));
+                     mp_rank_report_hidden(of) < 0 ? json_null() : json_real(mp_rank_report_hidden(of)));
 }
 
 static void add_rows(const train_outcome *t, json_t **to)
 {
     const mp_report *r = &t->after;
-    const mp_rank_report *before = t->has_before ? t->before.ranks : NULL, all = sum_of(r), all_before = sum_of(&t->before);
+    const mp_rank_report *before = t->has_before ? t->before.ranks : NULL, all = mp_rank_reports_sum(r->ranks, r->n_ranks),
+                         all_before = mp_rank_reports_sum(t->before.ranks, t->before.n_ranks);
     json_t *rows = json_array();
     for (int k = 0; k < r->n_ranks; k++) {
         json_t *row = measured_json(before ? &before[k] : NULL, &r->ranks[k]);
@@ -181,21 +158,4 @@ json_t *train_ranks_json(const train_outcome *t)
                   (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
     if (r->ranks) add_rows(t, &object);
     return object;
-}
-
-/* Rank 0 writes the trace. Every other rank sends its events to rank 0, one rank after the other. */
-mp_status train_write_trace(const train_outcome *t, const ranks *r, const mp_step_time *times, const options *o, mp_error *err)
-{
-    MP_OWNED char *own = NULL;
-    MP_OWNED const char **texts = NULL;
-    MP_OWNED_BY(mp_pool_free) mp_pool *others = mp_pool_new();
-    const int n = r->world ? mp_communicator_size(r->world) : 1, rank = r->world ? mp_communicator_rank(r->world) : 0;
-    const double timeout = o->training.timeout > 0 ? o->training.timeout : SILENT_SECONDS;
-    MP_CHECK(mp_run_trace_events(t->workload.graph, t->workload.plan, times, rank,
-                                 n > 1 ? mp_text("rank %d of %s", rank, t->workload.title) : t->workload.title, &own, err));
-    texts = mp_alloc((size_t)n, sizeof *texts);
-    MP_ENSURE(texts && others, err, MP_NOMEM, "out of memory");
-    texts[0] = own;
-    if (r->world) MP_CHECK(mp_communicator_collect(r->world, own, texts, others, timeout, "the trace", err));
-    return rank ? MP_OK : mp_run_trace_write(o->training.trace, texts, (size_t)n, err);
 }

@@ -36,7 +36,7 @@ json_t *sharing_run_json(const mp_sharing_run *r)
         for (size_t k = 0; k < now->n_losses; k++) mp_json_append(&losses, json_real(now->losses[k]));
         mp_json_append(&jobs,
                        json_pack("{s:o, s:s, s:f, s:b}", "losses", losses, "weights_hash", now->weights_hash, "step_seconds",
-                                 now->step_seconds, "identical", (int)mp_sharing_is_same(&r->alone[i], now)));
+                                 now->step_seconds, "identical", (int)mp_reports_are_same(&r->alone[i], now)));
     }
     return json_pack("{s:I, s:I, s:I, s:o}", "static_bytes", (json_int_t)r->turns.static_bytes, "arena_bytes",
                      (json_int_t)r->turns.arena_bytes, "measured_arena_bytes", (json_int_t)r->turns.measured_arena_bytes,

@@ -13,8 +13,6 @@
 #include "cli/messages/rank_interrupt.h"
 #include "cli/options/options.h"
 #include "estimator/base/memory.h"
-#include "executor/ranks/exchanges.h"
-#include "executor/workload/workload_mesh.h"
 #include "formats/base/text.h"
 #include "memplan/ranks/workload_ranks.h"
 
@@ -90,57 +88,25 @@ mp_status train_take_stage(options *o, ranks *r, mp_error *err)
     return MP_OK;
 }
 
-mp_status train_end_together(const options *o, ranks *r, mp_status own, bool reads, mp_error *err)
+/* Records which rank's work has failed. Returns this rank's own failure, or else that of the others. */
+static mp_status take_end(ranks *r, const mp_work_end *end, mp_status own, mp_status all, const mp_error *others, mp_error *err)
 {
-    static const char *const what = "the preparation of the training";
-    const double timeout = fmax(o->training.timeout, PLANNING_SECONDS);
-    const int64_t status = own == MP_OK ? 0 : reads ? input_status(own) : output_status(own);
-    mp_error others = {0};
-    if (!r->world || r->compares) return own;
-    const int n = mp_communicator_size(r->world);
-    MP_OWNED int64_t *all = mp_alloc((size_t)n, sizeof *all);
-    MP_ENSURE(all || own != MP_OK, err, MP_NOMEM, "out of memory");
-    if (!all) return own;
-    const mp_status heard = mp_communicator_exchange(r->world, &status, sizeof status, all, timeout, what, &others);
-    if (own == MP_OK && heard != MP_OK) *err = others;
-    if (own != MP_OK && heard != MP_OK) return own;
-    MP_CHECK(heard);
-    for (int k = 0; k < n && !r->all_failed; k++) {
-        MP_ENSURE(all[k] >= 0 && all[k] < 128, err, MP_IO, "rank %d of %d does not say how %s has ended", k, n, what);
-        if (!all[k]) continue;
-        r->all_failed = true;
-        r->status = (int)all[k];
-        r->is_told = k != mp_communicator_rank(r->world);
-        if (own == MP_OK) MP_FAIL(err, MP_IO, "rank %d of %d has failed; its own message gives the cause", k, n);
-    }
-    return r->all_failed && own == MP_OK ? MP_IO : own;
+    r->all_failed = end->failed;
+    r->status = end->failed;
+    r->is_told = end->is_other;
+    if (own != MP_OK) return own;
+    if (all != MP_OK && err) *err = *others;
+    return all;
 }
 
-/* Returns the value of an option as text, which mp_text allocates. */
-static const char *value_text(const options *o, const mp_option_row *row)
+mp_status train_end_together(const options *o, ranks *r, mp_status own, bool reads, mp_error *err)
 {
-    const void *field = (const char *)o + row->offset;
-    switch (row->kind) {
-    case MP_VALUE_FLAG:
-    case MP_VALUE_OFF:
-        return *(const bool *)field ? "yes" : "no";
-    case MP_VALUE_TEXT:
-    case MP_VALUE_CHOICE:
-        return *(const char *const *)field ? *(const char *const *)field : "";
-    case MP_VALUE_COUNT:
-    case MP_VALUE_BYTES:
-        return mp_text("%lld", (long long)*(const int64_t *)field);
-    case MP_VALUE_PERCENT:
-    case MP_VALUE_POSITIVE:
-        return mp_text("%.17g", *(const double *)field);
-    case MP_VALUE_LIST:
-    case MP_VALUE_BINDING:
-    case MP_VALUE_MESH:
-        /* an option with a list or a mesh as its value is part of the graph. Therefore its row in the option table does not set
-         * `agrees` */
-        break;
-    }
-    return "";
+    const double timeout = fmax(o->training.timeout, PLANNING_SECONDS);
+    mp_work_end end = {.code = own == MP_OK ? 0 : reads ? input_status(own) : output_status(own)};
+    mp_error others = {0};
+    if (!r->world || r->compares) return own;
+    const mp_status all = mp_ranks_end_together(r->world, &end, "the preparation of the training", timeout, &others);
+    return take_end(r, &end, own, all, &others, err);
 }
 
 /* Writes one fact per option that the table marks with `agrees` to facts[0..N_OPTIONS): its name and its value as text, which
@@ -151,7 +117,9 @@ static mp_status option_facts(const options *o, mp_pool *pool, mp_fact *facts, s
     for (int k = 0; k < N_OPTIONS; k++) {
         const mp_option_row *row = &option_rows[k];
         if (row->agrees == MP_AGREES_NOT || !(row->commands >> o->command & 1)) continue;
-        const char *value = row->agrees == MP_AGREES_VALUE ? value_text(o, row) : option_given(o, (option_id)k) ? "yes" : "no";
+        const char *value = row->agrees == MP_AGREES_VALUE  ? mp_option_text(row, o)
+                            : option_given(o, (option_id)k) ? "yes"
+                                                            : "no";
         const char *name = mp_text("value of --%s", row->name);
         const char *kept = mp_pool_text(pool, value, strlen(value));
         facts[*n] = (mp_fact){mp_pool_text(pool, name, strlen(name)), kept, kept ? strlen(kept) : 0};
@@ -185,31 +153,22 @@ mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_stat
 {
     const double timeout = fmax(o->training.timeout, PLANNING_SECONDS + o->search.time_limit);
     mp_error others = {0};
-    mp_search_end end = {.code = found == MP_OK           ? 0
-                                 : t->no_plan             ? t->no_plan
-                                 : found == MP_INFEASIBLE ? EXIT_NO
-                                                          : input_status(found)};
+    mp_work_end end = {.code = found == MP_OK           ? 0
+                               : t->no_plan             ? t->no_plan
+                               : found == MP_INFEASIBLE ? EXIT_NO
+                                                        : input_status(found)};
     if (!r->world) return found;
     const mp_status st = mp_workload_share_plan(&t->workload, r->world, &end, timeout, &others);
-    r->all_failed = end.failed;
-    r->status = end.failed;
-    r->is_told = end.is_other;
-    if (found != MP_OK) return found;
-    if (st != MP_OK && err) *err = others;
-    return st;
+    return take_end(r, &end, found, st, &others, err);
 }
 
-mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const seen_data *seen, mp_error *err)
+mp_status train_agree_on_inputs(const options *o, const train_outcome *t, ranks *r, const mp_workload_inputs *inputs,
+                                mp_error *err)
 {
     const double timeout = o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS;
-    const mp_fact of_stage[] = {{"set of data (--data)", &seen->data, sizeof seen->data},
-                                {"set of data to test on (--test)", &seen->test, sizeof seen->test}};
-    const mp_fact of_all[] = {{"number of samples (--data)", &seen->n_data, sizeof seen->n_data},
-                              {"number of samples to test on (--test)", &seen->n_test, sizeof seen->n_test}};
     if (!r->world) return MP_OK;
     r->compares = true;
-    MP_CHECK(mp_workload_agree_on_data(&t->workload, r->world, of_stage, sizeof of_stage / sizeof *of_stage, of_all,
-                                       sizeof of_all / sizeof *of_all, timeout, err));
+    MP_CHECK(mp_workload_agree_on_inputs(&t->workload, r->world, inputs, timeout, err));
     r->compares = false;
     return MP_OK;
 }

@@ -4,7 +4,7 @@
 
 #include "cli/options/options.h"
 #include "cli/reports/train_report.h"
-#include "memplan/ranks/communicator.h"
+#include "memplan/ranks/workload_ranks.h"
 
 /* The ranks of a training, and the failures that this rank knows of. */
 typedef struct ranks {
@@ -42,14 +42,10 @@ bool train_searches(const train_outcome *t, const ranks *r);
  * `found` is the status of this rank's search. If it is not MP_OK, the function returns it. MP_INFEASIBLE: another rank found
  * no plan, and prints the reason. MP_REFUTED, MP_PARSE: the received plan is not valid for this graph. MP_IO, MP_NOMEM. */
 mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_status found, mp_error *err);
-/* Digests of the training data and test data of a rank, and the numbers of samples. n_test -1: there are no test data. */
-typedef struct seen_data {
-    uint64_t data, test;
-    int64_t n_data, n_test;
-} seen_data;
-/* Called before the first training step. Checks that the plans, the data and the numbers of samples of all ranks agree. In a
- * pipeline, plans and data are compared among the ranks of each stage. Fails as mp_communicator_agree. */
-mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const seen_data *seen, mp_error *err);
+/* Called before the first training step. Checks that the plans and the inputs of all ranks agree. In a pipeline, plans and data
+ * are compared among the ranks of each stage. Fails as mp_communicator_agree. */
+mp_status train_agree_on_inputs(const options *o, const train_outcome *t, ranks *r, const mp_workload_inputs *inputs,
+                                mp_error *err);
 /* True if all ranks know of a failure and another rank prints its reason. All ranks then end with r->status. */
 bool train_is_known(ranks *r, const mp_error *err);
 /* Ends this rank's part of the training: tells the other ranks its exit status, and returns the status. If only this rank has

@@ -28,20 +28,9 @@ bool train_compares(const train_outcome *t)
     return t->has_before && !t->before.stopped && !t->after.stopped;
 }
 
-/* True if the weights of each rank are the same after both runs. (Other comparisons concern rank 0 only.) */
-static bool same_ranks(const mp_report *a, const mp_report *b)
-{
-    bool same = true;
-    for (int k = 0; a->ranks && b->ranks && k < a->n_ranks; k++)
-        same &= !strcmp(a->ranks[k].weights_hash, b->ranks[k].weights_hash);
-    return same;
-}
-
 bool train_identical(const train_outcome *t)
 {
-    const mp_report *a = &t->before, *b = &t->after;
-    return t->has_before && same_ranks(a, b) && a->n_losses == b->n_losses && !strcmp(a->weights_hash, b->weights_hash) &&
-           !memcmp(a->losses, b->losses, a->n_losses * sizeof *a->losses);
+    return t->has_before && mp_reports_are_same(&t->before, &t->after);
 }
 
 /* Returns "unknown" for negative bytes. */
@@ -62,18 +51,13 @@ static void print_bytes(const train_outcome *t, const char *what, int64_t before
               t->verbose ? mp_text("  %18s bytes", count_text(after)) : "");
 }
 
-bool train_tier_is_file(const mp_graph *graph, size_t tier)
-{
-    return strcmp(graph->tiers[tier], "host") != 0;
-}
-
 /* Returns the memory of the process during a run, without the blocks that the plan includes: the arena, the static block and
  * other tiers. */
 static int64_t beside(const train_outcome *t, const mp_report *r)
 {
     const mp_graph *g = t->workload.graph;
     int64_t bytes = r->process_bytes - r->arena_bytes - r->static_bytes;
-    for (size_t m = 1; m < g->n_tiers; m++) bytes -= train_tier_is_file(g, m) ? 0 : r->tier_bytes[m];
+    for (size_t m = 1; m < g->n_tiers; m++) bytes -= mp_workload_tier_is_file(&t->workload, m) ? 0 : r->tier_bytes[m];
     return r->process_bytes < 0 ? -1 : bytes;
 }
 
@@ -283,16 +267,6 @@ static json_t *report_json(const mp_report *r)
     return object;
 }
 
-/* Returns the bytes that all training steps copy, given the planned bytes of one pass. Optimizer state is copied once per
- * training step, however many passes the step has. */
-static int64_t bytes_of_steps(const train_outcome *t, int64_t bytes)
-{
-    const mp_graph *g = t->workload.graph;
-    int64_t state = 0;
-    for (int m = 1; m < (int)g->n_tiers; m++) state += mp_graph_static_bytes_in(g, m);
-    return (int64_t)t->after.n_losses * ((bytes - state) * passes(t) + state);
-}
-
 /* Returns the copies to other tiers as JSON. Byte counts are sums over all training steps. */
 static json_t *copies_json(const train_outcome *t)
 {
@@ -305,8 +279,9 @@ static json_t *copies_json(const train_outcome *t)
                                          (json_int_t)mp_plan_tier_need(g, t->workload.plan, (int)m), "bytes",
                                          (json_int_t)r->tier_bytes[m]));
     return json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "tiers", tiers, "planned_bytes_out",
-                     (json_int_t)bytes_of_steps(t, t->copying.out_bytes), "bytes_out", (json_int_t)r->out_bytes,
-                     "planned_bytes_in", (json_int_t)bytes_of_steps(t, t->copying.in_bytes), "bytes_in",
+                     (json_int_t)mp_workload_copied_bytes(&t->workload, t->copying.out_bytes, r->n_losses), "bytes_out",
+                     (json_int_t)r->out_bytes, "planned_bytes_in",
+                     (json_int_t)mp_workload_copied_bytes(&t->workload, t->copying.in_bytes, r->n_losses), "bytes_in",
                      (json_int_t)r->in_bytes, "planned_step_seconds", (double)t->workload.plan->ticks * pass,
                      "planned_wait_seconds", (double)t->copying.wait_ticks * pass, "wait_seconds",
                      waits_are_known(t) ? json_real(r->wait_seconds) : json_null());

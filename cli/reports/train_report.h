@@ -5,7 +5,7 @@
 #include "executor/workload/workload.h"
 #include "memplan/makespan.h"
 #include "memplan/second_stream.h"
-#include "memplan/train.h"
+#include "memplan/workload_train.h"
 
 typedef struct train_outcome {
     mp_workload workload;
@@ -27,8 +27,6 @@ void train_outcome_free(train_outcome *t);
 bool train_compares(const train_outcome *t);
 /* True if losses and weights of both runs are bit-identical. */
 bool train_identical(const train_outcome *t);
-/* True if copies to this tier are written to a file, in the folder that --offload names. */
-bool train_tier_is_file(const mp_graph *graph, size_t tier);
 /* Prints the seconds of the fastest training step, by operator and phase. */
 void print_profile(const mp_graph *graph, const mp_report *report);
 json_t *profile_json(const mp_graph *graph, const mp_report *report); /* NULL: out of memory */

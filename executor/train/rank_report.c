@@ -1,6 +1,7 @@
 /* rank_report.c - sums a rank's collectives by kind, and exchanges the measurements of all ranks. */
 #include "executor/train/rank_report.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,4 +77,24 @@ mp_status mp_rank_reports_exchange(const mp_train_request *r, const mp_execution
     MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, report->ranks, mp_execution_ranks(e)->collectives.timeout,
                                       "the exchange of measurements", err));
     return mp_rank_reports_check(report->ranks, world->n, err);
+}
+
+mp_rank_report mp_rank_reports_sum(const mp_rank_report *reports, int n)
+{
+    mp_rank_report sum = {0};
+    for (const mp_rank_report *of = reports; of && of < reports + n; of++) {
+        sum.planned_peak_bytes += of->planned_peak_bytes;
+        sum.measured_peak_bytes += of->measured_peak_bytes;
+        sum.process_bytes = sum.process_bytes < 0 || of->process_bytes < 0 ? -1 : sum.process_bytes + of->process_bytes;
+        sum.sent_bytes += of->sent_bytes;
+        sum.planned_sent_bytes += of->planned_sent_bytes;
+        sum.network_seconds += of->network_seconds / n;
+        sum.wait_seconds += of->wait_seconds / n;
+    }
+    return sum;
+}
+
+double mp_rank_report_hidden(const mp_rank_report *report)
+{
+    return report->network_seconds > 0 ? fmax(0, 1 - report->wait_seconds / report->network_seconds) : -1;
 }

@@ -243,6 +243,14 @@ mp_status mp_train(const mp_train_request *r, mp_report *out, mp_error *err)
     return st;
 }
 
+bool mp_reports_are_same(const mp_report *a, const mp_report *b)
+{
+    for (int k = 0; a->ranks && b->ranks && k < a->n_ranks; k++)
+        if (strcmp(a->ranks[k].weights_hash, b->ranks[k].weights_hash) != 0) return false;
+    return a->n_losses == b->n_losses && !strcmp(a->weights_hash, b->weights_hash) &&
+           !memcmp(a->losses, b->losses, a->n_losses * sizeof *a->losses);
+}
+
 void mp_report_free(mp_report *report)
 {
     mp_free(report->losses);

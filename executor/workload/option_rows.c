@@ -6,6 +6,7 @@
 #include "estimator/training/training.h"
 #include "executor/kernel/backend.h"
 #include "executor/workload/own_device.h"
+#include "formats/base/text.h"
 #include "memplan/ranks/schedule.h"
 
 MP_CHOICE_OF_NAMES(mp_loss_choice, MP_N_LOSSES, mp_loss_name((mp_loss)k))
@@ -56,3 +57,24 @@ const mp_option_row mp_workload_option_rows[MP_N_WORKLOAD_OPTIONS] = {
 #include "executor/workload/options.def"
 };
 #undef OPTION
+
+const char *mp_option_text(const mp_option_row *row, const void *base)
+{
+    const void *field = (const char *)base + row->offset;
+    switch (row->kind) {
+    case MP_VALUE_FLAG:
+    case MP_VALUE_OFF:
+        return *(const bool *)field ? "yes" : "no";
+    case MP_VALUE_TEXT:
+    case MP_VALUE_CHOICE:
+        return *(const char *const *)field ? *(const char *const *)field : "";
+    case MP_VALUE_COUNT:
+    case MP_VALUE_BYTES:
+        return mp_text("%lld", (long long)*(const int64_t *)field);
+    case MP_VALUE_PERCENT:
+    case MP_VALUE_POSITIVE:
+        return mp_text("%.17g", *(const double *)field);
+    default:
+        return "";
+    }
+}

@@ -79,3 +79,6 @@ bool mp_is_other_device(const char *name);
 bool mp_is_executor_rules(const char *name);
 /* Returns the table's spelling of a CHOICE value; NULL if the option does not accept it. */
 const char *mp_choice_taken(const mp_option_row *row, const char *value);
+/* Returns the value of an option as text, with which ranks compare it; "" for a list, a mesh and a binding. base: the struct
+ * that the row's offset is for. mp_text allocates the text. */
+const char *mp_option_text(const mp_option_row *row, const void *base);

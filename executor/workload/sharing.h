@@ -4,7 +4,7 @@
 
 #include "executor/workload/other_rules.h"
 #include "executor/workload/workload_budget.h"
-#include "memplan/share.h"
+#include "memplan/studies/share.h"
 #include "memplan/workload.h"
 
 typedef struct mp_sharing_job {

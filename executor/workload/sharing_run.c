@@ -1,8 +1,6 @@
 /* sharing_run.c - trains the jobs of a split, each alone and then all by turns. */
 #include "executor/workload/sharing_run.h"
 
-#include <string.h>
-
 /* The inputs for the trainings of all jobs: sources of parameters, data feeds and requests. */
 typedef struct sources {
     size_t n;
@@ -63,16 +61,10 @@ void mp_sharing_run_free(mp_sharing_run *r)
     mp_turns_free(&r->turns);
 }
 
-bool mp_sharing_is_same(const mp_report *a, const mp_report *b)
-{
-    return a->n_losses == b->n_losses && !memcmp(a->losses, b->losses, a->n_losses * sizeof *a->losses) &&
-           !strcmp(a->weights_hash, b->weights_hash);
-}
-
 bool mp_sharing_run_is_same(const mp_sharing_run *r)
 {
     for (size_t i = 0; i < r->n; i++)
-        if (!mp_sharing_is_same(&r->alone[i], &r->turns.reports[i])) return false;
+        if (!mp_reports_are_same(&r->alone[i], &r->turns.reports[i])) return false;
     return true;
 }
 

@@ -16,8 +16,6 @@ mp_status mp_sharing_run_all(const mp_sharing *s, const mp_workload_options *o, 
                              mp_error *err);
 void mp_sharing_run_free(mp_sharing_run *r);
 
-/* True if losses and parameters of two trainings are bit-identical. */
-bool mp_sharing_is_same(const mp_report *a, const mp_report *b);
 /* The first function is true if losses and parameters of every job are bit-identical, whether trained alone or by turns. The
  * second is true if the arena that was used has the planned size. */
 bool mp_sharing_run_is_same(const mp_sharing_run *r);

@@ -68,7 +68,7 @@ static mp_status take_plan(mp_workload *w, const char *text, int from, int64_t h
 }
 
 /* Checks the messages of all ranks about their searches. If the search of one rank failed, the function fails on all ranks. */
-static mp_status judge(const mp_communicator *world, const ended_search *all, mp_search_end *end, mp_error *err)
+static mp_status judge(const mp_communicator *world, const ended_search *all, mp_work_end *end, mp_error *err)
 {
     const int n = mp_communicator_size(world);
     for (int k = 0; k < n; k++) {
@@ -82,7 +82,24 @@ static mp_status judge(const mp_communicator *world, const ended_search *all, mp
     return end->failed ? MP_INFEASIBLE : MP_OK;
 }
 
-mp_status mp_workload_share_plan(mp_workload *w, mp_communicator *world, mp_search_end *end, double timeout, mp_error *err)
+mp_status mp_ranks_end_together(mp_communicator *world, mp_work_end *end, const char *work, double timeout, mp_error *err)
+{
+    const int64_t own = end->code;
+    const int n = mp_communicator_size(world);
+    MP_OWNED int64_t *all = mp_alloc((size_t)n, sizeof *all);
+    if (!all) return MP_NO_MEMORY(err);
+    MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, all, timeout, work, err));
+    for (int k = 0; k < n && !end->failed; k++) {
+        MP_ENSURE(all[k] >= 0 && all[k] < 128, err, MP_IO, "rank %d of %d does not say how %s has ended", k, n, work);
+        if (!all[k]) continue;
+        end->failed = (int)all[k];
+        end->is_other = k != mp_communicator_rank(world);
+        MP_FAIL(err, MP_IO, "rank %d of %d has failed; its own message gives the cause", k, n);
+    }
+    return end->failed ? MP_IO : MP_OK;
+}
+
+mp_status mp_workload_share_plan(mp_workload *w, mp_communicator *world, mp_work_end *end, double timeout, mp_error *err)
 {
     static const char *const what = "the search for a plan";
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
@@ -111,4 +128,15 @@ mp_status mp_workload_agree_on_data(const mp_workload *w, mp_communicator *world
     if (n_of_stage) memcpy(facts + 1, of_stage, n_of_stage * sizeof *of_stage);
     MP_CHECK(mp_ranks_agree(world, mp_workload_ranks_of_graph(w, world), facts, n_of_stage + 1, timeout, err));
     return mp_ranks_agree(world, mp_communicator_size(world), of_all, n_of_all, timeout, err);
+}
+
+mp_status mp_workload_agree_on_inputs(const mp_workload *w, mp_communicator *world, const mp_workload_inputs *in,
+                                      double timeout, mp_error *err)
+{
+    const mp_fact of_stage[] = {{"set of data (--data)", &in->data_digest, sizeof in->data_digest},
+                                {"set of data to test on (--test)", &in->test_digest, sizeof in->test_digest}};
+    const mp_fact of_all[] = {{"number of samples (--data)", &in->n_samples, sizeof in->n_samples},
+                              {"number of samples to test on (--test)", &in->n_test_samples, sizeof in->n_test_samples}};
+    return mp_workload_agree_on_data(w, world, of_stage, sizeof of_stage / sizeof *of_stage, of_all,
+                                     sizeof of_all / sizeof *of_all, timeout, err);
 }

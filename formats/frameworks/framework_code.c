@@ -2,6 +2,7 @@
 #include "memplan/framework_code.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "estimator/base/names.h"
@@ -317,6 +318,21 @@ mp_status mp_framework_code_of(const mp_framework_request *request, mp_framework
     *out = x.found;
     out->text = x.text.text;
     x.text.text = NULL;
+    return MP_OK;
+}
+
+mp_status mp_framework_unwrapped(const mp_graph *graph, char *names, size_t size, int *n, int *n_named, mp_error *err)
+{
+    MP_OWNED_BY(mp_modules_free) mp_modules *modules = NULL;
+    size_t used = 0;
+    MP_CHECK(mp_modules_new(graph, &modules, err));
+    *n = *n_named = 0;
+    if (size) names[0] = '\0';
+    for (int m = 0; m < modules->n; m++) {
+        const mp_module *row = &modules->modules[m];
+        if (!row->is_split || (*n)++ > *n_named || used + strlen(row->name) + 2 > size) continue;
+        used += (size_t)snprintf(names + used, size - used, "%s%s", (*n_named)++ ? ", " : "", row->name);
+    }
     return MP_OK;
 }
 

@@ -91,6 +91,9 @@ typedef enum mp_fate {
 /* Writes the fate of every storage under steps[0..n) to fates[0 .. n_storages). A storage that backward does not read, but
  * later recomputations do, is also MP_FATE_RECOMPUTED. MP_NOMEM. O(list lengths of the steps). */
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err);
+/* Adds up the bytes of all storages by kind and fate under the plan: bytes[kind][fate]. MP_NOMEM. O(list lengths of the steps).
+ */
+mp_status mp_plan_fate_bytes(const mp_graph *graph, const mp_plan *plan, int64_t bytes[MP_N_KINDS][MP_N_FATES], mp_error *err);
 
 /* Returns the bytes that a plan requires on the device: static_bytes + arena_bytes, or the peak if the plan has no offsets.
  * O(1). */

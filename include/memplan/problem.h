@@ -28,5 +28,13 @@ MP_OWNER(mp_problem_free, mp_problem)
  * returned steps and timeline. MP_NOMEM. The first call costs as much as mp_timeline_build. */
 mp_status mp_problem_keep_all(mp_problem *problem, const mp_step **steps, const mp_timeline **timeline, mp_error *err);
 
+/* Like mp_problem_keep_all, for the timeline that an estimate shows: updates that are fused into backward run as soon as their
+ * gradients are complete. */
+mp_status mp_problem_earliest(mp_problem *problem, const mp_step **steps, const mp_timeline **timeline, mp_error *err);
+
+/* Finds the cut tensors: storages that split the network in two, which are natural checkpoints. *storages contains their
+ * indices, in order of production. The problem owns the list. MP_NOMEM. The first call costs O(nodes + edges). */
+mp_status mp_problem_cuts(mp_problem *problem, const int **storages, size_t *n, mp_error *err);
+
 /* Like mp_floor_explained, with a cached result; `reason` may be NULL. */
 mp_status mp_problem_floor(mp_problem *problem, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);

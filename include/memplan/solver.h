@@ -39,3 +39,15 @@ mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
 const mp_solver *mp_solver_find(const char *name); /* returns NULL if no searcher has this name */
+
+/* Returns the searcher that wraps whole modules in torch.utils.checkpoint, for mp_request.own. It is not in the table. */
+const mp_solver *mp_solver_of_modules(void);
+/* Switches off a stage of the bound or a searcher that `auto` runs, in stages_off or solvers_off of the request. Returns false
+ * if there is none of this name. The searchers `auto` and `none` cannot be switched off. */
+bool mp_request_switch_off(mp_request *request, const char *name);
+
+/* Proves the floor and the bound of a plan again, and checks that the plan's claims do not exceed the proved values. The floor
+ * is proved as in memplan/floor.h. With `proves_bound`, the bound is proved by another search with the same budget, first with
+ * normal and then with thorough effort. Without it, the bound is not checked. MP_REFUTED: a claim exceeds the proved value, or
+ * the bound is for an unknown class of orders. MP_NOMEM. Takes as long as mp_floor, or with `proves_bound` as mp_solve. */
+mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool proves_bound, mp_error *err);

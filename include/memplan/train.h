@@ -96,6 +96,8 @@ typedef struct mp_report {
  * value that is not finite. To find the operator, the training is repeated with all operands checked. After such a failure
  * nothing is saved. MP_IO: saving or resuming failed. MP_PARSE: the checkpoint is malformed. MP_NOMEM. */
 mp_status mp_train(const mp_train_request *request, mp_report *report, mp_error *err);
+/* True if the losses of two trainings, and the weights of all their ranks, are bit-identical. O(steps). */
+bool mp_reports_are_same(const mp_report *a, const mp_report *b);
 void mp_report_free(mp_report *report); /* releases the members of a report, not the struct; a zeroed struct is allowed */
 
 /* Measurements of several trainings that share one arena. */

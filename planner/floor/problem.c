@@ -4,13 +4,20 @@
 
 #include <pthread.h>
 
+#include "estimator/graph/order_rules.h"
 #include "planner/floor/floor.h"
+#include "planner/order/dag.h"
+#include "planner/order/updates.h"
 
 struct mp_problem {
     const mp_graph *graph;
     pthread_mutex_t mutex; /* protects all members below */
     mp_step *keep_all;
-    mp_timeline *timeline;   /* the timeline of keep_all */
+    mp_timeline *timeline; /* the timeline of keep_all */
+    mp_step *early_steps;
+    mp_timeline *early; /* the timeline of early_steps; NULL: not computed, or equal to keep_all */
+    int *cuts;
+    size_t n_cuts;
     mp_precedence *order[2]; /* indexed by list_order */
     bool has_floor;
     int64_t floor_bytes;
@@ -32,6 +39,9 @@ void mp_problem_free(mp_problem *problem)
     if (!problem) return;
     mp_free(problem->keep_all);
     mp_timeline_free(problem->timeline);
+    mp_free(problem->early_steps);
+    mp_timeline_free(problem->early);
+    mp_free(problem->cuts);
     for (int k = 0; k < 2; k++) mp_precedence_free(problem->order[k]);
     pthread_mutex_destroy(&problem->mutex);
     mp_free(problem);
@@ -79,6 +89,51 @@ mp_status mp_problem_keep_all(mp_problem *problem, const mp_step **steps, const 
     if (st != MP_OK) return st;
     *steps = problem->keep_all;
     *timeline = problem->timeline;
+    return MP_OK;
+}
+
+static mp_status find_earliest(mp_problem *problem, mp_error *err)
+{
+    const mp_graph *graph = problem->graph;
+    size_t n;
+    MP_CHECK(find_keep_all(problem, err));
+    if (problem->early || mp_update_order_of(graph).keeps_inputs) return MP_OK;
+    mp_free(problem->early_steps);
+    problem->early_steps = NULL;
+    MP_CHECK(mp_updates_place_early(graph, &problem->early_steps, &n, err));
+    return mp_timeline_build(graph, problem->early_steps, n, &problem->early, err);
+}
+
+mp_status mp_problem_earliest(mp_problem *problem, const mp_step **steps, const mp_timeline **timeline, mp_error *err)
+{
+    pthread_mutex_lock(&problem->mutex);
+    const mp_status st = find_earliest(problem, err);
+    pthread_mutex_unlock(&problem->mutex);
+    if (st != MP_OK) return st;
+    *steps = problem->early ? problem->early_steps : problem->keep_all;
+    *timeline = problem->early ? problem->early : problem->timeline;
+    return MP_OK;
+}
+
+static mp_status find_cuts(mp_problem *problem, mp_error *err)
+{
+    if (problem->cuts) return MP_OK;
+    MP_OWNED int *cuts = mp_alloc(problem->graph->n_storages, sizeof *cuts);
+    MP_ENSURE(cuts, err, MP_NOMEM, "%zu storages", problem->graph->n_storages);
+    MP_CHECK(mp_cut_tensors(problem->graph, cuts, &problem->n_cuts, err));
+    problem->cuts = cuts;
+    cuts = NULL;
+    return MP_OK;
+}
+
+mp_status mp_problem_cuts(mp_problem *problem, const int **storages, size_t *n, mp_error *err)
+{
+    pthread_mutex_lock(&problem->mutex);
+    const mp_status st = find_cuts(problem, err);
+    pthread_mutex_unlock(&problem->mutex);
+    if (st != MP_OK) return st;
+    *storages = problem->cuts;
+    *n = problem->n_cuts;
     return MP_OK;
 }
 

@@ -1,5 +1,5 @@
 /* checkpoints.c - finds the checkpoints that a user must set in order to follow a plan, in one pass over the plan's steps. */
-#include "planner/plan/checkpoints.h"
+#include "memplan/studies/checkpoints.h"
 
 #include "estimator/graph/liveness.h"
 

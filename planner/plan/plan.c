@@ -172,6 +172,16 @@ mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fat
     return MP_OK;
 }
 
+mp_status mp_plan_fate_bytes(const mp_graph *graph, const mp_plan *plan, int64_t bytes[MP_N_KINDS][MP_N_FATES], mp_error *err)
+{
+    MP_OWNED mp_fate *fates = mp_alloc(graph->n_storages, sizeof *fates);
+    MP_ENSURE(fates, err, MP_NOMEM, "the fates of %zu storages", graph->n_storages);
+    MP_CHECK(mp_fates(graph, plan->steps, plan->n_steps, fates, err));
+    memset(bytes, 0, MP_N_KINDS * sizeof *bytes);
+    for (size_t s = 0; s < graph->n_storages; s++) bytes[graph->storages[s].kind][fates[s]] += graph->storages[s].bytes;
+    return MP_OK;
+}
+
 int64_t mp_plan_need(const mp_plan *plan)
 {
     return plan->arena_bytes < 0 ? plan->peak_bytes : plan->static_bytes + plan->arena_bytes;

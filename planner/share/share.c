@@ -1,6 +1,6 @@
 /* share.c - divides a memory capacity among jobs in the best way. The ticks of each job are a step function of its bytes; these
  * functions are merged one after the other. */
-#include "memplan/share.h"
+#include "memplan/studies/share.h"
 
 #include <stdlib.h>
 #include <string.h>

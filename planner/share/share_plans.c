@@ -6,8 +6,8 @@
 #include "estimator/base/memory.h"
 #include "memplan/arena_solve.h"
 #include "memplan/search.h"
-#include "memplan/share.h"
 #include "memplan/smallest.h"
+#include "memplan/studies/share.h"
 
 typedef struct planner {
     const mp_share_plans_request *request;

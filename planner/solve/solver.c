@@ -12,6 +12,7 @@
 #include "planner/offload/state.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
+#include "planner/segments/modules.h"
 #include "planner/solve/portfolio.h"
 
 static const mp_solver automatic = {.name = "auto",
@@ -343,6 +344,27 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
               "the plan claims that no plan takes less than %.17g seconds; the proved bound is %.17g",
               plan->lower_bound_seconds, proved);
     return MP_OK;
+}
+
+const mp_solver *mp_solver_of_modules(void)
+{
+    return &mp_modules_solver;
+}
+
+bool mp_request_switch_off(mp_request *request, const char *name)
+{
+    mp_bound_stage stage;
+    if (mp_bound_stage_find(name, &stage)) {
+        request->stages_off |= 1u << stage;
+        return true;
+    }
+    for (size_t k = 0; k < mp_solver_count(); k++) {
+        const mp_solver *row = mp_solver_row(k);
+        if (strcmp(row->name, name) || row->run == mp_run_auto || row->run == mp_run_none) continue;
+        request->solvers_off |= 1u << k;
+        return true;
+    }
+    return false;
 }
 
 mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool proves_bound, mp_error *err)

@@ -27,9 +27,3 @@ mp_status mp_plan_with_steps(const mp_graph *graph, const mp_plan *before, const
 void mp_plan_take_request(const mp_request *request, int64_t floor_bytes, mp_plan *plan);
 /* Stores the bound of an answer in the answer's plan, and checks the plan. MP_NOMEM. Takes as long as mp_plan_check. */
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err);
-
-/* Proves the floor and the bound of a plan again, and checks that the plan's claims do not exceed the proved values. The floor
- * is proved as in memplan/floor.h. With `proves_bound`, the bound is proved by another search with the same budget, first with
- * normal and then with thorough effort. Without it, the bound is not checked. MP_REFUTED: a claim exceeds the proved value, or
- * the bound is for an unknown class of orders. MP_NOMEM. Takes as long as mp_floor, or with `proves_bound` as mp_solve. */
-mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool proves_bound, mp_error *err);

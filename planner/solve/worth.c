@@ -1,12 +1,13 @@
 /* worth.c - short searches with changed limits. If there is a plan, the search starts from it, and shows how much time the
  * change saves. If there is none, the searches find a tier size with which a plan exists. */
-#include "planner/solve/worth.h"
+#include "memplan/studies/worth.h"
 
 #include <string.h>
 
 #include "memplan/arena.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
+#include "planner/offload/away.h"
 #include "planner/order/variant.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/solver.h"
@@ -120,4 +121,48 @@ mp_status mp_tier_enough(const mp_request *request, int tier, int64_t least_byte
         if (!fits) least_bytes = middle;
     }
     return MP_OK;
+}
+
+/* Ends the searches for the worth if the request's progress function does; remembers that. */
+typedef struct watched {
+    const mp_request *request;
+    bool is_stopped;
+} watched;
+
+static bool watch(const mp_progress *now, void *data)
+{
+    watched *w = data;
+    if (w->request->progress) w->is_stopped |= !w->request->progress(now, w->request->progress_data);
+    return !w->is_stopped;
+}
+
+mp_status mp_tier_study_of(const mp_request *request, const mp_answer *answer, bool with_arena, bool searches,
+                           mp_tier_study *out, mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    mp_tier_study study = {.has_worth = false};
+    watched w = {.request = request};
+    mp_request asked = *request;
+    asked.progress = watch;
+    asked.progress_data = &w;
+    asked.start = answer->smallest;
+    MP_CHECK(mp_tier_floors(graph, request->budget_bytes, request->tier_bytes, study.floor_bytes, err));
+    if (searches && answer->plan && request->budget_bytes < MP_NO_LIMIT && !mp_graph_n_state_copies(graph)) {
+        MP_CHECK(mp_worth_of(&asked, answer->plan, &study.worth, err));
+        study.has_worth = !w.is_stopped;
+    }
+    for (int m = 1; m < (int)graph->n_tiers && searches && !answer->plan; m++) {
+        const int64_t most = request->tier_bytes[m], floor = study.floor_bytes[m] - 1;
+        if (most && request->budget_bytes >= answer->floor_bytes)
+            MP_CHECK(mp_tier_enough(&asked, m, floor > most ? floor : most, with_arena, &study.enough_bytes[m], err));
+    }
+    *out = study;
+    return MP_OK;
+}
+
+int mp_tier_study_too_small(const mp_tier_study *study, const mp_graph *graph, const int64_t *tier_bytes)
+{
+    for (int m = 1; m < (int)graph->n_tiers; m++)
+        if (tier_bytes[m] && study->floor_bytes[m] > tier_bytes[m]) return m;
+    return 0;
 }

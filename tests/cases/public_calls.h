@@ -31,8 +31,14 @@ typedef struct public_call {
 } public_call;
 
 /* Lists ended by a row without a name: functions of the planner and estimator; of files; of models, programs and searches; of
- * ranks; and of workloads. A function may have more rows with other arguments, whose names continue with a comma. */
-extern const public_call public_graphs[], public_files[], public_models[], public_ranks[], public_workloads[];
+ * ranks; of workloads; and about plans. A function may have more rows with other arguments, whose names continue with a comma.
+ */
+extern const public_call public_graphs[], public_files[], public_models[], public_ranks[], public_workloads[], public_studies[];
+
+/* The calls of functions without allocations as text, such as "mp_plan_need(w->plan)"; ended by NULL. */
+extern const char *const public_without[];
+/* Makes all these calls, and fails the test if one allocates. */
+void public_call_without(public_world *w);
 
 /* Fills an output with a mark; reports the current function as wrong unless the mark is unchanged. */
 void public_mark(void *out, size_t size);

@@ -1,6 +1,8 @@
 /* public_workloads.c - calls of the allocating public functions of workloads: loading a model or graph with various settings,
  * plans, checkpoints, and the agreement of ranks. */
+#include "executor/program/program.h"
 #include "executor/ranks/communicator.h"
+#include "formats/pages/run_trace.h"
 #include "tests/cases/public_calls.h"
 #include "tests/cases/test.h"
 
@@ -164,6 +166,49 @@ static mp_status pipeline_smallest_budget(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, bytes, mp_pipeline_smallest_budget("gpt2", &o, &request, false, 1 << 20, &bytes, err), PUBLIC_NOTHING);
 }
 
+static mp_status pipeline_report_new(public_world *w, mp_error *err)
+{
+    const mp_workload_options o = of_stage();
+    mp_pipeline_report report;
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_pipeline_report_new(&o, &report, err));
+    mp_pipeline_report_free(&report);
+    return st;
+}
+
+/* Both ranks with everything kept, then a step. `plays`: the limit is for the step, otherwise for the second rank. */
+static mp_status reported(public_world *w, bool plays, mp_error *err)
+{
+    MP_CLEARED_BY(mp_pipeline_report_free) mp_pipeline_report report = {0};
+    mp_workload_options o = of_stage();
+    mp_status st = MP_OK;
+    MUST(mp_pipeline_report_new(&o, &report, NULL));
+    for (int r = 0; r < 2; r++) {
+        MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+        const mp_step *steps;
+        const mp_timeline *keep_all;
+        o.rank = r ? "1" : "0";
+        MUST(mp_workload_load("gpt2", &o, &workload, NULL));
+        MUST(mp_problem_keep_all(workload.problem, &steps, &keep_all, NULL));
+        if (plays || !r)
+            MUST(mp_pipeline_report_take(&report, r, &workload, NULL, NULL));
+        else
+            PUBLIC_LIMITED(w, st, mp_pipeline_report_take(&report, r, &workload, NULL, err));
+    }
+    if (plays) PUBLIC_LIMITED(w, st, mp_pipeline_report_play(&report, err));
+    return st;
+}
+
+static mp_status pipeline_report_take(public_world *w, mp_error *err)
+{
+    return reported(w, false, err);
+}
+
+static mp_status pipeline_report_play(public_world *w, mp_error *err)
+{
+    return reported(w, true, err);
+}
+
 /* Writes keep-all of a workload as a plan file. */
 static void write_plan(const public_world *w, const char *path, const mp_workload_options *o)
 {
@@ -313,12 +358,99 @@ static mp_status agree_on_data(public_world *w, mp_error *err)
     return st;
 }
 
+/* ---- trainings ---- */
+
+/* Loads a model with its plan of keep-all, for the CPU. */
+static mp_workload trainable(void)
+{
+    mp_workload_options o = small();
+    mp_workload workload;
+    o.device = "cpu";
+    MUST(mp_workload_load("tests/gradients/cnn.onnx", &o, &workload, NULL));
+    MUST(mp_keep_all_plan(workload.graph, NULL, &workload.plan, NULL));
+    return workload;
+}
+
+static mp_status open_inputs(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = trainable();
+    const char *synthetic = "synthetic";
+    const mp_workload_inputs_request from = {.test = {.n = 1, .items = &synthetic}, .seed = 1};
+    mp_workload_inputs in;
+    PUBLIC_OUTPUT(w, in, mp_workload_open_inputs(&workload, &from, &in, err), mp_workload_inputs_free(&in));
+}
+
+static mp_status try_tiers(public_world *w, mp_error *err)
+{
+    const char *host = "host";
+    const char *large[] = {"layers=1", "width=256", "heads=2", "vocabulary=64", "sequence=256"};
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    mp_workload_options o = small();
+    mp_execution_options execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)};
+    mp_status st;
+    o.device = "cpu";
+    o.offload = (mp_text_list){.n = 1, .items = &host};
+    o.dims = (mp_text_list){.n = sizeof large / sizeof *large, .items = large};
+    o.batch = 4;
+    MUST(mp_workload_load("gpt2", &o, &workload, NULL));
+    MUST(mp_keep_all_plan(workload.graph, NULL, &workload.plan, NULL));
+    mp_workload_use_tiers(&workload, &execution);
+    PUBLIC_LIMITED(w, st, mp_workload_try_tiers(&workload, &execution, err));
+    return st;
+}
+
+static mp_status keep_all_like(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = trainable();
+    mp_plan *plan;
+    MUST(mp_program_list_algorithms(workload.program, NULL));
+    PUBLIC_OUTPUT(w, plan, mp_workload_keep_all_like(&workload, &plan, err), mp_plan_free(plan));
+}
+
+static mp_status hold_for(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = stage_with_plan();
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_workload_hold_for(&workload, workload.plan, err));
+    return st;
+}
+
+static mp_status write_trace(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = trainable();
+    mp_step_time times[1024] = {{0}};
+    mp_status st;
+    assert_true(workload.plan->n_steps <= sizeof times / sizeof *times);
+    PUBLIC_LIMITED(w, st, mp_workload_write_trace(&workload, NULL, times, w->written, 1, err));
+    remove(w->written);
+    return st;
+}
+
+static mp_status agree_on_inputs(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = trainable();
+    const mp_workload_inputs in = {.n_samples = 1};
+    mp_communicator world = alone();
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_workload_agree_on_inputs(&workload, &world, &in, 1, err));
+    return st;
+}
+
+static mp_status end_together(public_world *w, mp_error *err)
+{
+    mp_communicator world = alone();
+    mp_work_end end = {0};
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_ranks_end_together(&world, &end, "the test", 1, err));
+    return st;
+}
+
 static mp_status share_plan(public_world *w, mp_error *err)
 {
     MP_CLEARED_BY(mp_workload_free) mp_workload workload = stage_with_plan();
     const mp_plan *plan = workload.plan;
     mp_communicator world = alone();
-    mp_search_end end = {0};
+    mp_work_end end = {0};
     mp_status st;
     workload.ranks.mesh.size[MP_DIM_PP] = 1; /* one process is the only rank of its graph */
     PUBLIC_LIMITED(w, st, mp_workload_share_plan(&workload, &world, &end, 1, err));
@@ -342,6 +474,9 @@ const public_call public_workloads[] = {{"mp_workload_load", load},
                                         {"mp_workload_load_as_planned", load_as_planned},
                                         {"mp_workload_load_with_plan", load_with_plan},
                                         {"mp_pipeline_smallest_budget", pipeline_smallest_budget},
+                                        {"mp_pipeline_report_new", pipeline_report_new},
+                                        {"mp_pipeline_report_take", pipeline_report_take},
+                                        {"mp_pipeline_report_play", pipeline_report_play},
                                         {"mp_workload_plan", plan_workload},
                                         {"mp_workload_traffic", traffic},
                                         {"mp_workload_smallest", smallest},
@@ -349,5 +484,12 @@ const public_call public_workloads[] = {{"mp_workload_load", load},
                                         {"mp_workload_checkpoints", checkpoints},
                                         {"mp_workload_agree", agree},
                                         {"mp_workload_agree_on_data", agree_on_data},
+                                        {"mp_workload_open_inputs", open_inputs},
+                                        {"mp_workload_try_tiers", try_tiers},
+                                        {"mp_workload_keep_all_like", keep_all_like},
+                                        {"mp_workload_hold_for", hold_for},
+                                        {"mp_workload_write_trace", write_trace},
+                                        {"mp_workload_agree_on_inputs", agree_on_inputs},
+                                        {"mp_ranks_end_together", end_together},
                                         {"mp_workload_share_plan", share_plan},
                                         {NULL, NULL}};

@@ -7,7 +7,6 @@
 #include <jansson.h>
 
 #include "tests/cases/public_calls.h"
-#include "tests/cases/public_without.h"
 #include "tests/cases/test.h"
 
 #define HEADERS "include/memplan"
@@ -86,6 +85,11 @@ TEST(workloads_survive_every_allocation_failure)
     sweep_all(public_workloads);
 }
 
+TEST(what_studies_plans_survives_every_allocation_failure)
+{
+    sweep_all(public_studies);
+}
+
 TEST(the_others_allocate_nothing)
 {
     public_world w = public_world_new();
@@ -150,7 +154,8 @@ static int check_header(const char *name)
         snprintf(function, sizeof function, "%.*s", (int)length, c);
         const int listed = rows_named(public_graphs, function) + rows_named(public_files, function) +
                            rows_named(public_models, function) + rows_named(public_ranks, function) +
-                           rows_named(public_workloads, function) + calls_named(function);
+                           rows_named(public_workloads, function) + rows_named(public_studies, function) +
+                           calls_named(function);
         if (listed != 1) fail_msg("%s of %s is listed %d times in tests/cases/public_*.c", function, path, listed);
         c += length;
     }

@@ -288,3 +288,68 @@ int main(void)
 {
     return test_run(NULL, NULL);
 }
+
+/* ---- the report about a pipeline ---- */
+
+/* The peak of a pipeline is that of its fullest rank. Its step is the schedule of the busy seconds of its stages. With a plan,
+ * the rank has the plan's memory, and the step is longer. */
+TEST(a_pipeline_is_reported_from_its_ranks)
+{
+    setting s = {"gpt2", "pp=2", "0", NULL, NULL};
+    mp_pipeline_report report;
+    mp_workload_options o = options_of(&s);
+    mp_stage_seconds seconds[2];
+    mp_played *played;
+    mp_error err = {0};
+    int64_t peak = 0, parameters = 0;
+    assert_int_equal(mp_pipeline_report_new(&o, &report, &err), MP_OK);
+    assert_int_equal(report.shape.n_ranks, 2);
+    for (int r = 0; r < 2; r++) {
+        MP_CLEARED_BY(mp_workload_free) mp_workload w = {0};
+        const mp_step *steps;
+        const mp_timeline *keep_all;
+        s.rank = r ? "1" : "0";
+        o = options_of(&s);
+        assert_int_equal(mp_workload_load(s.path, &o, &w, &err), MP_OK);
+        assert_int_equal(mp_problem_keep_all(w.problem, &steps, &keep_all, &err), MP_OK);
+        assert_int_equal(mp_rank_seconds(&w.rank, steps, keep_all->n_steps, &seconds[r], &err), MP_OK);
+        assert_int_equal(mp_pipeline_report_take(&report, r, &w, NULL, &err), MP_OK);
+        assert_int_equal(report.ranks[r].peak_bytes, keep_all->peak_bytes);
+        assert_int_equal(report.begins[r], w.begins[r]);
+        if (keep_all->peak_bytes > peak) peak = keep_all->peak_bytes;
+        for (size_t k = 0; k < w.graph->n_storages; k++)
+            if (w.graph->storages[k].kind == MP_KIND_PARAMETER) parameters += w.graph->storages[k].bytes;
+    }
+    assert_int_equal(mp_pipeline_report_play(&report, &err), MP_OK);
+    assert_int_equal(mp_schedule_play(&report.shape, seconds, &played, &err), MP_OK);
+    assert_true(report.played->seconds == played->seconds && report.keep_all_played->seconds == played->seconds);
+    assert_int_equal(mp_pipeline_report_peak(&report), peak);
+    assert_int_equal(report.ranks[0].parameter_bytes + report.ranks[1].parameter_bytes, parameters);
+    assert_int_equal(report.micro_batch * report.shape.n_micro_batches, BATCH);
+    mp_schedule_free(played);
+    mp_pipeline_report_free(&report);
+}
+
+TEST(a_plan_lengthens_the_step_of_its_pipeline)
+{
+    const setting s = {"gpt2", "pp=2", "0", NULL, NULL};
+    const mp_workload_options o = options_of(&s);
+    mp_request request = {.budget_bytes = 1, .solver = "segments"};
+    MP_CLEARED_BY(mp_workload_free) mp_workload w = {0};
+    mp_pipeline_report report;
+    mp_answer answer;
+    mp_error err = {0};
+    assert_int_equal(mp_pipeline_report_new(&o, &report, &err), MP_OK);
+    assert_int_equal(mp_workload_load(s.path, &o, &w, &err), MP_OK);
+    request.graph = w.graph;
+    assert_int_equal(mp_solve(&request, &answer, &err), MP_OK);
+    for (int r = 0; r < 2; r++) assert_int_equal(mp_pipeline_report_take(&report, r, &w, NULL, &err), MP_OK);
+    for (int r = 0; r < 2; r++) assert_int_equal(mp_pipeline_report_take(&report, r, &w, answer.smallest, &err), MP_OK);
+    assert_int_equal(mp_pipeline_report_play(&report, &err), MP_OK);
+    assert_true(answer.smallest->ticks > report.ranks[0].keep_all_ticks);
+    assert_true(report.played->seconds > report.keep_all_played->seconds);
+    assert_int_equal(report.ranks[0].peak_bytes, mp_plan_need(answer.smallest));
+    assert_true(report.ranks[0].has_plan && report.ranks[0].keep_all_peak_bytes > report.ranks[0].peak_bytes);
+    mp_answer_free(&answer);
+    mp_pipeline_report_free(&report);
+}

@@ -2,7 +2,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
-#include "memplan/share.h"
+#include "memplan/studies/share.h"
 #include "planner/math/splitmix.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"

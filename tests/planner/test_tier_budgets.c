@@ -10,9 +10,9 @@
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "memplan/studies/sweep.h"
+#include "memplan/studies/worth.h"
 #include "memplan/training.h"
 #include "planner/offload/away.h"
-#include "planner/solve/worth.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_copies.h"
@@ -209,6 +209,10 @@ TEST(with_all_the_memory_a_plan_takes_no_extra_time)
             assert_int_equal(mp_worth_of(&request, answer.plan, &worth, NULL), MP_OK);
             assert_int_equal(mp_worth_of(&request, answer.plan, &again, NULL), MP_OK);
             assert_memory_equal(&worth, &again, sizeof worth);
+            mp_tier_study study;
+            assert_int_equal(mp_tier_study_of(&request, &answer, false, true, &study, NULL), MP_OK);
+            assert_true(study.has_worth && worth.device_ticks == study.worth.device_ticks);
+            assert_int_equal(mp_tier_study_too_small(&study, x.graph, request.tier_bytes), 0); /* there is a plan */
             assert_true(worth.device_ticks >= 0 && worth.device_ticks <= extra);
             assert_true(worth.tier_ticks[1] >= 0 && worth.tier_ticks[1] <= extra);
             assert_true(worth.link_ticks >= 0 && worth.link_ticks <= extra);
@@ -236,6 +240,17 @@ TEST(what_is_enough_of_a_tier_is_enough_and_nearly_the_least)
         assert_int_equal(mp_tier_floors(x.graph, budget, request.tier_bytes, floors, NULL), MP_OK);
         if (x.plain_floor > budget && x.graph->n_nodes <= 18) {
             assert_int_equal(mp_tier_enough(&request, 1, floors[1] - 1, false, &bytes, NULL), MP_OK);
+            mp_answer answer;
+            mp_tier_study study;
+            assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+            assert_int_equal(mp_tier_study_of(&request, &answer, false, true, &study, NULL), MP_OK);
+            assert_int_equal(study.floor_bytes[1], floors[1]);
+            assert_false(study.has_worth && !answer.plan);
+            /* a tier that is proved to be too small has no plan by brute force */
+            if (mp_tier_study_too_small(&study, x.graph, request.tier_bytes) &&
+                oracle_exact_beside(x.graph, budget, request.tier_bytes[1], true, &ticks))
+                assert_true(ticks < 0 && !answer.plan);
+            mp_answer_free(&answer);
             if (bytes && oracle_exact_beside(x.graph, budget, bytes, true, &ticks)) {
                 n++;
                 assert_true(bytes >= floors[1]);

@@ -29,3 +29,9 @@ typedef struct mp_rank_report {
      * so network_seconds is an upper bound. */
     double network_seconds, wait_seconds;
 } mp_rank_report;
+
+/* Combines the measurements of n ranks: bytes are added up, and times are averaged. process_bytes is -1 if it is unknown for a
+ * rank. Other members are 0. */
+mp_rank_report mp_rank_reports_sum(const mp_rank_report *reports, int n);
+/* Returns the fraction of the time of network transfers during which the rank also computed; -1: the rank used no network. */
+double mp_rank_report_hidden(const mp_rank_report *report);

@@ -16,12 +16,12 @@
  *         MP_CHECK(mp_solve_with_arena(&request, &answer, err));
  *         workload.plan = answer.plan, answer.plan = NULL;
  *     }
- *     MP_CHECK(mp_workload_share_plan(&workload, world, &(mp_search_end){0}, 600, err));
+ *     MP_CHECK(mp_workload_share_plan(&workload, world, &(mp_work_end){0}, 600, err));
  */
 #pragma once
 
 #include "memplan/ranks/communicator.h"
-#include "memplan/workload.h"
+#include "memplan/workload_train.h"
 
 /* Checks that all ranks have the same version of memplan, whole training graph, pipeline and order of sums. Also compares the
  * caller's facts, such as options of the training. Waits at most `timeout` seconds. MP_INVALID: two ranks differ; the
@@ -33,18 +33,25 @@ int mp_workload_ranks_of_graph(const mp_workload *w, const mp_communicator *worl
 /* True if this rank searches for a plan: it is the first rank with its graph. world NULL: a single rank. O(1). */
 bool mp_workload_searches(const mp_workload *w, const mp_communicator *world);
 
-/* The end of a rank's search for a plan. */
-typedef struct mp_search_end {
-    int code;      /* in: the caller's code for the failure of this rank's search, 1 to 127; 0: the search succeeded */
-    int failed;    /* out: the code of the first rank whose search failed; 0: none failed */
+/* The end of work that a rank does alone, such as its search for a plan. */
+typedef struct mp_work_end {
+    int code;      /* in: the caller's code for the failure of this rank's work, 1 to 127; 0: the work succeeded */
+    int failed;    /* out: the code of the first rank whose work failed; 0: none failed */
     bool is_other; /* out: true if another rank failed, and this rank did not */
-} mp_search_end;
+} mp_work_end;
+/* Every rank calls this function after work that it does alone. `work` names it in messages: "the preparation of the
+ * training". MP_IO: the work of a rank failed; see *end, whose is_other is true if the first rank that failed is another one.
+ * Other errors as mp_communicator_agree. */
+mp_status mp_ranks_end_together(mp_communicator *world, mp_work_end *end, const char *work, double timeout, mp_error *err);
 /* Sends the plan of the first rank of each graph to the other ranks with this graph, which check it and set their stash:
  * w->plan. Every rank calls this function, also if its search failed. A rank that searched and has no plan counts as
  * failed with code 1. MP_INFEASIBLE: the search of a rank failed; see *end.
  * MP_REFUTED, MP_PARSE: the received plan is not valid for this graph. MP_IO, MP_NOMEM. */
-mp_status mp_workload_share_plan(mp_workload *w, mp_communicator *world, mp_search_end *end, double timeout, mp_error *err);
+mp_status mp_workload_share_plan(mp_workload *w, mp_communicator *world, mp_work_end *end, double timeout, mp_error *err);
 /* Checks that the ranks with one graph have the same plan and the same facts of the stage, such as a digest of their data. Also
  * checks that all ranks have the same facts of the training, such as its number of samples. Fails as mp_workload_agree. */
 mp_status mp_workload_agree_on_data(const mp_workload *w, mp_communicator *world, const mp_fact *of_stage, size_t n_of_stage,
                                     const mp_fact *of_all, size_t n_of_all, double timeout, mp_error *err);
+/* Like mp_workload_agree_on_data: the facts are the digests and numbers of samples of the inputs. */
+mp_status mp_workload_agree_on_inputs(const mp_workload *w, mp_communicator *world, const mp_workload_inputs *inputs,
+                                      double timeout, mp_error *err);

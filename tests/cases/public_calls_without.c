@@ -1,5 +1,5 @@
-/* public_without.c - calls the public functions without allocations. The hash of a graph uses only memory of xxHash. */
-#include "tests/cases/public_without.h"
+/* public_calls_without.c - calls the public functions without allocations. The hash of a graph uses only memory of xxHash. */
+#include "tests/cases/public_calls.h"
 
 #include "executor/ranks/communicator.h"
 #include "tests/cases/test.h"
@@ -188,6 +188,14 @@
     X(mp_loss_find("mse"))                                                                               \
     X(mp_optimizer_find("sgd"))                                                                          \
     X(mp_rules_find("pytorch"))                                                                          \
+    X(mp_pipeline_report_peak(&pipeline))                                                                \
+    X(mp_pipeline_report_free(&pipeline))                                                                \
+    X(mp_workload_tier_is_file(&offloaded, 1))                                                           \
+    X(mp_workload_use_tiers(&workload, &execution))                                                      \
+    X(mp_workload_untrained(&of_program, &why))                                                          \
+    X(mp_workload_copied_bytes(&of_program, 1, 1))                                                       \
+    X(mp_workload_inputs_free(&inputs))                                                                  \
+    X(mp_workload_check_trains(&workload, &err))                                                         \
     X(mp_workload_take_graph(&workload))                                                                 \
     X(mp_workload_free(&workload))                                                                       \
     X(mp_workload_options_free(&settings))                                                               \
@@ -199,6 +207,9 @@
     X(mp_sweep_free(&sweep))                                                                             \
     X(mp_share_split_free(&split))                                                                       \
     X(mp_share_plans_free(&plans))                                                                       \
+    X(mp_reports_are_same(&report, &report))                                                             \
+    X(mp_rank_reports_sum(NULL, 0))                                                                      \
+    X(mp_rank_report_hidden(&(mp_rank_report){.wait_seconds = 1}))                                       \
     X(mp_report_free(&report))                                                                           \
     X(mp_turns_free(&turns))                                                                             \
     X(mp_framework_name(MP_FRAMEWORK_JAX))                                                               \
@@ -206,6 +217,10 @@
     X(mp_framework_code_free(&code))                                                                     \
     X(mp_costs_by_operator(w->graph, NULL, &sum, 1))                                                     \
     X(mp_measured_costs_free(&costs))                                                                    \
+    X(mp_tier_study_too_small(&(mp_tier_study){.has_worth = false}, w->graph, between))                  \
+    X(mp_checkpoints_free(&(mp_checkpoints_to_set){.n = 0}))                                             \
+    X(mp_solver_of_modules())                                                                            \
+    X(mp_request_switch_off(&(mp_request){.moves = 1}, "chen"))                                          \
     X(mp_summary_column_name(MP_SUMMARY_TIME))                                                           \
     X(mp_summary_column_find("time"))                                                                    \
     X(mp_module_summary_title(&(mp_module_summary){.n_others = 2}, hash, sizeof hash))                   \
@@ -289,6 +304,11 @@ void public_call_without(public_world *w)
     const char *why;
     mp_workload_options settings = mp_workload_defaults();
     mp_workload workload;
+    mp_execution_options execution = {0};
+    mp_workload_inputs inputs = {0};
+    mp_pipeline_report pipeline = {0};
+    mp_graph tiers = {.tiers = {"device", "host"}, .n_tiers = 2};
+    const mp_workload offloaded = {.graph = &tiers};
     mp_text_list texts = {0};
     training_case t = training_begin("tests/gradients/mlp.onnx", 0, &options);
     mp_planning *handle = mp_planning_new("handle", 1);
@@ -307,6 +327,7 @@ void public_call_without(public_world *w)
     assert_int_equal(mp_plan_new(w->graph, "test", w->plan->steps, w->plan->n_steps, &plan, NULL), MP_OK);
     assert_int_equal(mp_workload_load("tests/gradients/mlp.onnx", &settings, &workload, NULL), MP_OK);
     mp_graph *of_workload = workload.graph;
+    const mp_workload of_program = {.graph = workload.graph, .program = t.program};
     mp_plan *kept = training_keep_all(&t);
     const mp_train_request train = training_request(&t, kept, 1);
     assert_int_equal(mp_train(&train, &report, NULL), MP_OK);

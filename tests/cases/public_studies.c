@@ -1,0 +1,129 @@
+/* public_studies.c - calls of the allocating public functions about plans: tiers, checkpoints, fates, proofs. */
+#include "tests/cases/chain_graph.h"
+#include "tests/cases/public_calls.h"
+#include "tests/cases/test.h"
+#include "tests/oracles/random_offload.h"
+
+#define MUST(call) assert_int_equal((call), MP_OK)
+
+/* A chain whose activations can be copied, and the answer of a search. */
+typedef struct offloaded {
+    mp_graph *graph;
+    mp_request request;
+    mp_answer answer;
+} offloaded;
+
+/* `fits`: there is a plan, otherwise the tier is too small for one. */
+static offloaded offloaded_chain(bool fits)
+{
+    offloaded x = {.graph = NULL};
+    MUST(chain_graph(8, 64, 16, true, &x.graph, NULL));
+    assert_true(offload_all(x.graph) > 0);
+    x.request = (mp_request){.graph = x.graph,
+                             .budget_bytes = chain_keep_all_bytes(8, 64, 16) - 5 * 64,
+                             .tier_bytes = {0, fits ? 64 : 1},
+                             .solver = fits ? "auto" : "anneal",
+                             .moves = 5};
+    MUST(mp_solve(&x.request, &x.answer, NULL));
+    return x;
+}
+
+static void offloaded_free(offloaded *x)
+{
+    mp_answer_free(&x->answer);
+    mp_graph_free(x->graph);
+}
+
+static mp_status studied(public_world *w, bool fits, mp_error *err)
+{
+    MP_CLEARED_BY(offloaded_free) offloaded x = offloaded_chain(fits);
+    mp_tier_study study;
+    PUBLIC_OUTPUT(w, study, mp_tier_study_of(&x.request, &x.answer, false, true, &study, err), PUBLIC_NOTHING);
+}
+
+static mp_status tier_study(public_world *w, mp_error *err)
+{
+    return studied(w, true, err);
+}
+
+static mp_status tier_study_without(public_world *w, mp_error *err)
+{
+    return studied(w, false, err);
+}
+
+static mp_status worth(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(offloaded_free) offloaded x = offloaded_chain(true);
+    mp_worth found;
+    assert_non_null(x.answer.plan);
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_worth_of(&x.request, x.answer.plan, &found, err));
+    return st;
+}
+
+static mp_status tier_enough(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(offloaded_free) offloaded x = offloaded_chain(false);
+    int64_t bytes;
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_tier_enough(&x.request, 1, 1, false, &bytes, err));
+    return st;
+}
+
+static mp_status checkpoints_find(public_world *w, mp_error *err)
+{
+    mp_checkpoints_to_set set;
+    PUBLIC_OUTPUT(w, set, mp_checkpoints_find(w->graph, w->plan, &set, err), mp_checkpoints_free(&set));
+}
+
+static mp_status fate_bytes(public_world *w, mp_error *err)
+{
+    int64_t bytes[MP_N_KINDS][MP_N_FATES];
+    PUBLIC_OUTPUT(w, bytes, mp_plan_fate_bytes(w->graph, w->plan, bytes, err), PUBLIC_NOTHING);
+}
+
+static mp_status check_proofs(public_world *w, mp_error *err)
+{
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_plan_check_proofs(w->graph, w->plan, false, err));
+    return st;
+}
+
+static mp_status unwrapped(public_world *w, mp_error *err)
+{
+    char names[72];
+    int n, n_named;
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_framework_unwrapped(w->graph, names, sizeof names, &n, &n_named, err));
+    return st;
+}
+
+static mp_status earliest(public_world *w, mp_error *err)
+{
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
+    const mp_step *steps;
+    const mp_timeline *timeline;
+    MUST(mp_problem_new(w->updates, &problem, NULL));
+    PUBLIC_OUTPUT(w, steps, mp_problem_earliest(problem, &steps, &timeline, err), PUBLIC_NOTHING);
+}
+
+static mp_status cuts(public_world *w, mp_error *err)
+{
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
+    const int *storages;
+    size_t n;
+    MUST(mp_problem_new(w->graph, &problem, NULL));
+    PUBLIC_OUTPUT(w, storages, mp_problem_cuts(problem, &storages, &n, err), PUBLIC_NOTHING);
+}
+
+const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
+                                      {"mp_tier_study_of, no plan", tier_study_without},
+                                      {"mp_worth_of", worth},
+                                      {"mp_tier_enough", tier_enough},
+                                      {"mp_checkpoints_find", checkpoints_find},
+                                      {"mp_plan_fate_bytes", fate_bytes},
+                                      {"mp_plan_check_proofs", check_proofs},
+                                      {"mp_framework_unwrapped", unwrapped},
+                                      {"mp_problem_earliest", earliest},
+                                      {"mp_problem_cuts", cuts},
+                                      {NULL, NULL}};
