@@ -74,12 +74,12 @@ def peak_of_step(model: Any, inputs: tuple[Any, ...]) -> int:
     return peak_of_call(lambda: model(*inputs).backward())
 
 
-def peak_of_call(call: Callable[[], Any]) -> int:
+def peak_of_call(call: Callable[[], Any], there: dict[int, int] | None = None) -> int:
     threads_of_gloo_are_done()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as tracked:
         call()
         threads_of_gloo_are_done()
-    return peak_of_events(tracked)
+    return peak_of_events(tracked, there)
 
 
 def threads_of_gloo_are_done() -> None:
@@ -89,11 +89,13 @@ def threads_of_gloo_are_done() -> None:
         time.sleep(0.02)
 
 
-def peak_of_events(tracked: profile) -> int:
+def peak_of_events(tracked: profile, there: dict[int, int] | None = None) -> int:
     """Of what was given out in it. What was there before is in the events where it goes and an earlier profile knew its
-    address, be it of something else: it counts neither when it comes nor when it goes."""
-    sizes: dict[int, int] = {}  # by address
-    now = top = 0
+    address, be it of something else: it counts neither when it comes nor when it goes.
+
+    `there`: sizes of blocks by address that exist before and count as long as they exist."""
+    sizes = dict(there or {})  # by address
+    now = top = sum(sizes.values())
     for event in sorted(
         memory_events(tracked.profiler.kineto_results.experimental_event_tree()), key=lambda e: e.start_time_ns
     ):

@@ -154,5 +154,5 @@ def test_which_nodes_are_in_no_memory() -> None:
 
 @pytest.mark.skipif(hasattr(config, "custom_partitioner_fn"), reason="this PyTorch has the hook")
 def test_an_older_pytorch_says_so() -> None:
-    with pytest.raises(memplan.MemplanError, match="inductor=True is refused, which needs a newer PyTorch"):
+    with pytest.raises(memplan.MemplanError, match="memplan refuses inductor=True, which needs a newer PyTorch"):
         memplan.compile(networks.Tied(), inductor=True)

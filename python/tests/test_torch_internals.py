@@ -128,7 +128,7 @@ def test_names_that_are_nowhere_are_missing_and_nothing_fails() -> None:
         ]
         assert not any(gone) and gone[0].get(3) == 3
         assert set(gone) <= set(names.missing())
-        with pytest.raises(memplan.MemplanError, match=r"has no torch._gone.name \(nothing\): nothing is"):
+        with pytest.raises(memplan.MemplanError, match=r"lacks torch._gone.name \(nothing\): nothing is"):
             gone[0]()
     finally:
         del NAMES[-3:]

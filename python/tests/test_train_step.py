@@ -314,7 +314,7 @@ def test_refusals() -> None:
     for optimizer in (torch.optim.LBFGS(model.parameters()), torch.optim.SparseAdam(list(model.parameters()))):
         with pytest.raises(memplan.MemplanError, match="cannot update one parameter at a time"):
             memplan.TrainStep(model, nn.functional.mse_loss, optimizer)
-    with pytest.raises(memplan.MemplanError, match="differentiable=True cannot be used"):
+    with pytest.raises(memplan.MemplanError, match="an optimizer with differentiable=True"):
         memplan.TrainStep(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1, differentiable=True))
     with pytest.raises(memplan.MemplanError, match="use 'backward' or 'after'"):
         memplan.TrainStep(model, nn.functional.mse_loss, plain(model.parameters()), fuse="forward")

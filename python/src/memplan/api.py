@@ -25,6 +25,8 @@ from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
 from memplan.run.handed import NAME, Handed
 from memplan.run.otherwise import Surroundings
 from memplan.run.parts import Parts
+from memplan.run.results import beside_hooks, noting_results
+from memplan.run.returned import LEAST_SHARE
 from memplan.torch_internals.capture import (
     backend_now,
     counting,
@@ -137,7 +139,12 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             )
             eagerly.say(reason, how="does not plan {}")
 
-    @functools.wraps(function)
+    def evaluated(result: Any) -> Any:
+        if not is_jit_traced() and not torch.compiler.is_compiling():
+            least = max((g.most_bytes for g in backend.report.graphs), default=0) // LEAST_SHARE
+            backend.learned.results.note_evaluation(result, least, f"{eagerly.name} without gradients")
+        return result
+
     def called(*args: Any, **kwargs: Any) -> Any:
         nonlocal call, eagerly
         if eagerly.report is not backend.report:
@@ -145,7 +152,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             eagerly = Eagerly(backend.report, name_of(function))
         raised: BaseException | None = None
         if not (torch.is_grad_enabled() or backend.compiles_inference) or is_jit_traced():
-            return function(*args, **kwargs)
+            return evaluated(function(*args, **kwargs))
         if torch.compiler.is_compiling():
             tell_of_others()
             return function(*args, **kwargs)
@@ -163,8 +170,11 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
                     capturing_leaves(),
                     counting(fullgraph) as is_skipped,
                     asking(function, args, kwargs) as asked,
+                    noting_results() as returned,
                 ):
                     result = call(*args, **kwargs)
+                    returned.take(result)
+                    backend.learned.has_called(backend.report, returned, result)
                     if is_skipped():
                         eagerly.say(SKIPPED)
                 if not fullgraph:
@@ -183,8 +193,13 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             raise raised.with_traceback(None) from None
         return function(*args, **kwargs)
 
-    called.memplan_backend = backend  # type: ignore[attr-defined]
-    return called
+    @functools.wraps(function)
+    def beside(*args: Any, **kwargs: Any) -> Any:
+        with beside_hooks():
+            return called(*args, **kwargs)
+
+    beside.memplan_backend = backend  # type: ignore[attr-defined]
+    return beside
 
 
 def not_captured(error: Exception, backend: Backend, eagerly: Eagerly, fullgraph: bool) -> BaseException | None:

@@ -26,6 +26,7 @@ from torch import nn
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.distributed import is_replicated
 from memplan.run.outside import given
+from memplan.run.results import Hooks
 from memplan.run.sharded import NO_SYNC, KeptWhole, Sharded
 from memplan.torch_internals import sharding
 from memplan.torch_internals.modules import COMPILED, call, inside, is_replica
@@ -63,6 +64,7 @@ class InPlace:
         self.run: Forward | None = None  # the function that dynamo captures; None: not compiled
         self.forward: Forward | None = None  # the `forward` that memplan has put into the module's `__dict__`
         self.before: dict[str, Any] = {}  # the module's own entries of the `__dict__`, which memplan has replaced
+        self.hooks = Hooks()  # the memory that hooks of the whole module store
         self.sharded: Sharded | None = None  # the module's state under FSDP2, from the first call on
 
     def fresh(self) -> InPlace:
@@ -165,7 +167,7 @@ class InPlace:
             return call(module, args, kwargs)
         module = sys._getframe(1).f_locals.get("self")
         if not isinstance(module, nn.Module) or vars(module).get(COMPILED) is not self:
-            raise MemplanError("only the module itself may call the object that compiles it")
+            raise MemplanError("_compiled_call_impl belongs to another module; call the module itself")
         if module is not self.module():
             self._adopt(module)
             return module(*args, **kwargs)
@@ -177,8 +179,10 @@ class InPlace:
             refuse_parts(module)
         if vars(module).get("forward") is not self.forward:
             self._compile(module)
-        with given((args, kwargs)), self._around():
-            return call(module, args, kwargs)
+        with given((args, kwargs)), self._around(), self.hooks.observed(module) as returned:
+            result = call(module, args, kwargs)
+            returned.take(result)
+            return result
 
     def _around(self) -> AbstractContextManager[None]:
         """Return the context of a call: FSDP2's hooks are disabled for a planned call and enabled otherwise."""

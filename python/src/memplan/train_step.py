@@ -11,7 +11,7 @@ from torch import fx
 from memplan.api import captured
 from memplan.budget import Budget, in_units
 from memplan.errors import MemplanError
-from memplan.graph.capture import Capture
+from memplan.graph.capture import Capture, tensors_of
 from memplan.graph.distributed import refuse_sharded
 from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.graph.updates import Updates
@@ -22,10 +22,22 @@ from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
 from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
+from memplan.report import Report
+from memplan.run.learned import Learned
+from memplan.run.results import ReturnedKeys
 from memplan.torch_internals.modules import note_step
 
 # for each value of the option `fuse`: when updates run, in the planner's terms
 FUSE = {"backward": "backward", "after": "none"}
+
+
+class LearnedOfSteps(Learned):
+    """Observations of whole steps. Tensors that user code stores beyond a step exist during all of the next step."""
+
+    def has_called(self, report: Report, returned: ReturnedKeys, result: Any) -> None:
+        returned.note()
+        for graph in report.graphs[-1:]:
+            self.count_results(graph, self.results.besides(tensors_of(result)))
 
 
 class StepBackend(Backend):
@@ -35,7 +47,7 @@ class StepBackend(Backend):
 
     def __init__(self, options: Options, updates: Updates, fuse: str, only_report: bool = False) -> None:
         super().__init__(options, only_report=only_report)
-        self.updates, self.fuse = updates, fuse
+        self.updates, self.fuse, self.learned = updates, fuse, LearnedOfSteps()
 
     def planner_for(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]

@@ -154,7 +154,7 @@ def broken(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(CALLS, "a custom operator that draws random numbers", WARNS, "is a custom operator; it runs once")
+@habit(CALLS, "a custom operator that draws random numbers", WARNS, "is a custom operator. It runs once")
 def custom_random(t: Trial) -> None:
     noise = torch.library.custom_op("habits::noise", mutates_args=())(noisy)
     noise.register_fake(torch.empty_like)

@@ -191,7 +191,7 @@ def test_more_calls_than_the_host_has_room_for_are_told_of_once() -> None:
     model, inputs = make("unet")
     compiled = memplan.compile(model, "65%", offload="600KiB", effort="quick")
     waiting = [compiled(*inputs)]
-    with pytest.warns(memplan.FallbackWarning, match=r"over the offload=600\.00 KiB for a single one") as told:
+    with pytest.warns(memplan.FallbackWarning, match=r"offload=600\.00 KiB limits each of them") as told:
         waiting += [compiled(*inputs), compiled(*inputs)]
     assert sum("over the offload=" in str(w.message) for w in told) == 1
     del waiting
@@ -301,7 +301,10 @@ def test_a_device_that_is_not_here_has_the_link_of_its_row() -> None:
         ({"offload": True}, "True is not a number of bytes"),
         ({"offload": "1GiB", "link": "pcie99"}, "there is no link 'pcie99'"),
         ({"offload": "1GiB", "link": -1}, "-1 is not a link"),
-        ({"offload": "1GiB", "inductor": True}, "cannot be combined|inductor=True is refused, which needs a newer PyTorch"),
+        (
+            {"offload": "1GiB", "inductor": True},
+            "cannot be combined|memplan refuses inductor=True, which needs a newer PyTorch",
+        ),
     ],
 )
 def test_what_is_refused(options: dict[str, Any], sentence: str) -> None:

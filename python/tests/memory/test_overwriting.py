@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -203,3 +204,18 @@ def test_the_form_that_writes_into_an_argument_has_the_same_bits(name: str, dtyp
 def test_others_have_none(target: Any) -> None:
     """Other bits in bfloat16; draws; no form at all."""
     assert in_place_form(target) is None
+
+
+@pytest.mark.parametrize("layer", [lambda h: h.quantile(0.3, 0), lambda h: torch.nanquantile(h, 0.3)])
+def test_a_notice_tells_of_the_sort_for_quantiles_that_eager_spares(layer: Layer) -> None:
+    model, x = After(layer), torch.randn(ROWS, WIDTH)
+    eager = eager_copy(model)
+    eager(x).backward()
+    needed = static_bytes(model, (x,)) + peak_of_step(eager, (x,))
+    compiled = memplan.compile(model, "100%", cache="off", time_limit=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compiled(x).backward()
+    more = static_bytes(model, (x,)) + peak_of_step(compiled, (x,)) - needed
+    told = [w for w in caught if "quantile" in str(w.message)]
+    assert len(told) == (more > x.numel() * 4 // 100) and more <= 3 * ROWS * WIDTH * 4

@@ -81,5 +81,5 @@ def sharded_stages_of_pipelines_are_refused(*_: Any) -> None:
         pytest.skip("this PyTorch has no public fully_shard")
     with one_rank():
         stage = pipelining.PipelineStage(fsdp.fully_shard(torch.nn.Linear(8, 8)), 0, 1, torch.device("cpu"))
-        with pytest.raises(memplan.MemplanError, match="stages of pipelines that fully_shard has sharded are refused"):
+        with pytest.raises(memplan.MemplanError, match="memplan refuses pipeline stages sharded by fully_shard"):
             memplan.pipeline(pipelining.ScheduleGPipe, stage, 2, loss_fn=torch.nn.functional.mse_loss)

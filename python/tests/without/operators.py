@@ -35,7 +35,7 @@ def casts_are_pytorchs(*_: Any) -> None:
 
 @without(dispatch.WATCHING)
 def a_policy_is_refused(*_: Any) -> None:
-    with pytest.raises(memplan.MemplanError, match=r"report\.policy is refused"):
+    with pytest.raises(memplan.MemplanError, match=r"memplan refuses report\.policy"):
         dispatch.watched(lambda: torch.ones(1))
 
 
@@ -78,7 +78,10 @@ def attention_is_written_out(*_: Any) -> None:
 
 @without(engine.INPUT_METADATA, elsewhere.FAKE_TENSOR)
 def a_named_gpu_is_refused(*_: Any) -> None:
-    with torch.device("meta"), pytest.raises(memplan.MemplanError, match="the meta device are refused for a named GPU"):
+    with (
+        torch.device("meta"),
+        pytest.raises(memplan.MemplanError, match="memplan refuses models on the meta device for a named GPU"),
+    ):
         memplan.estimate(Two(), [torch.empty(4, 8)], device="h100")
 
 

@@ -81,7 +81,7 @@ def depends_on_values(nodes: Iterable[fx.Node]) -> list[str]:
     """Return a sentence for the user for each operator that may need more memory than with artificial values."""
     found = [n for n in nodes if n.target in WITH_LARGE_VALUES and n.meta["val"].dim() > 2]
     return [
-        f"{name} of a batch needs more memory than planned if the norms of its matrices differ by powers of two"
-        " (reserve= counts it)"
+        f"{name} of a batch needs more memory than planned if the norms of its matrices differ by powers of two;"
+        " count it with reserve="
         for name in dict.fromkeys(str(n.target) for n in found)
     ]

@@ -300,8 +300,8 @@ class Costs:
         """Return a sentence for the user for each operator that failed on artificial arguments."""
         failed = [node for node in nodes if node.op == "call_function" and describe(node) in self.failed] if self.failed else []
         return [
-            f"{name} cannot be measured alone; its seconds are computed from the bytes that it moves, and its"
-            " workspace is not in the plan (count it with reserve=)"
+            f"{name} cannot be measured alone. memplan computes its seconds from the bytes that it moves. The plan"
+            " omits its workspace; count it with reserve="
             for name in dict.fromkeys(str(node.target) for node in failed)
         ]
 
@@ -320,8 +320,8 @@ def not_measured(nodes: Iterable[fx.Node]) -> list[str]:
     """Return a sentence for the user for each operator that memplan does not measure, or whose memory depends on values."""
     calls = [node for node in nodes if node.op == "call_function"]
     return depends_on_values(calls) + [
-        f"{name} is a custom operator; it runs once, unless it is tagged as pure (torch.Tag.pointwise or"
-        " torch.Tag.core), and its workspace is not in the plan (count it with reserve=)"
+        f"{name} is a custom operator. It runs once, unless it is tagged as pure (torch.Tag.pointwise or"
+        " torch.Tag.core). The plan omits its workspace; count it with reserve="
         for name in dict.fromkeys(str(node.target) for node in calls if is_foreign(node))
     ]
 

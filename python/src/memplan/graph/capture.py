@@ -96,7 +96,7 @@ def refuse_values(nodes: Iterable[fx.Node]) -> None:
     for node in nodes:
         value = node.meta.get("val")
         if any(map(is_sparse, tensors_of(value))):
-            raise NotPlannable(f"{node.name} is a sparse tensor")
+            raise NotPlannable(f"{node.name} is a sparse tensor, whose bytes depend on data")
         if (is_symbol(value) and not is_number(value)) or any(is_symbol(s) for t in tensors_of(value) for s in t.shape):
             raise NotPlannable(f"the size of {node.name} depends on data")
 
@@ -133,6 +133,8 @@ class Capture:
         self.handed: dict[int, int] = {}
         self.moved: dict[int, Moved] = {}  # by storage: the optimizer state in host memory
         self.earlier: dict[fx.Node, int] = {}  # by node: bytes allocated before the step that the node frees
+        self.results: int | None = None  # the storage of results of earlier calls that exist during forward
+        self.results_bytes = self.new_bytes = 0  # bytes of these results; bytes that hooks allocate at the end of forward
         self.n_random = self.boundary = 0
         self._last_draw: int | None = None
         self._before_boundary: list[int] = []
@@ -185,7 +187,7 @@ class Capture:
                 places.append(None)
                 continue
             if not isinstance(result, torch.Tensor):
-                raise NotPlannable(f"{node.target} returns a {type(result).__name__}")
+                raise NotPlannable(f"{node.target} returns a {type(result).__name__} instead of tensors")
             self._alive.append(result)
             key = storage_key(result)
             if key not in known:

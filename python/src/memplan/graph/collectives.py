@@ -69,7 +69,9 @@ def need_to_plan(graph: fx.Graph, is_for_calls: bool) -> None:
         return
     collectives.need_to_wait()
     if not is_for_calls:
-        raise NotPlannable("it has collectives, which only memplan.compile without inductor=True plans, not a whole step")
+        raise NotPlannable(
+            "it contains collectives. memplan plans them in memplan.compile without inductor=True, but not in a TrainStep"
+        )
 
 
 def take_waits_out(graph: fx.Graph) -> None:

@@ -18,6 +18,8 @@ from torch import fx
 from memplan.graph.capture import DYNAMIC, Capture, Operation, Storage
 from memplan.graph.shards import GROUPS, PACK
 
+RESULTS = "results of earlier calls"
+
 
 def earlier_bytes(graph: fx.Graph) -> dict[fx.Node, int]:
     """Return the bytes of earlier gradients that each pack frees, for groups that may keep gradients."""
@@ -30,15 +32,35 @@ def hold_earlier(capture: Capture) -> None:
     known, capture.earlier = capture.earlier, earlier_bytes(capture.joint.graph)
     if known or not capture.earlier:
         return
-    storages = capture.storages
-    first = Operation("earlier", "earlier", "forward", None, [], [len(storages)], once=True)
-    storages.append(Storage("earlier", "saved", 0))
+    storages, first = capture.storages, begin_with(capture, "earlier")
     for operation in capture.operations:
-        if not any(storages[s].kind in DYNAMIC for s in operation.reads):
-            operation.reads.append(first.writes[0])
         if operation.source is not None and (n_bytes := capture.earlier.get(operation.source, 0)) > 0:
             first.writes.append(len(storages))
             operation.reads.append(len(storages))
             storages.append(Storage(f"{operation.name} earlier", "saved", n_bytes))
+
+
+def hold_results(capture: Capture, n_bytes: int) -> None:
+    """Hold n_bytes of results of earlier calls from the start to the boundary, where user code replaces them."""
+    capture.results_bytes = n_bytes
+    if capture.results is None:
+        if not n_bytes:
+            return
+        first, capture.results = begin_with(capture, RESULTS), len(capture.storages)
+        capture.storages.append(Storage(RESULTS, "saved", n_bytes))
+        first.writes.append(capture.results)
+        capture.operations[capture.boundary].reads.append(capture.results)
+    capture.storages[capture.results].n_bytes = n_bytes
+
+
+def begin_with(capture: Capture, name: str) -> Operation:
+    """Insert an operation that runs before all others, and return it."""
+    storages = capture.storages
+    first = Operation(name, "earlier", "forward", None, [], [len(storages)], once=True)
+    storages.append(Storage(name, "saved", 0))
+    for operation in capture.operations:
+        if not any(storages[s].kind in DYNAMIC for s in operation.reads):
+            operation.reads.append(first.writes[0])
     capture.operations.insert(0, first)
     capture.boundary, capture.end = capture.boundary + 1, capture.end + 1
+    return first

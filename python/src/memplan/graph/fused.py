@@ -46,7 +46,9 @@ def take_out_writes(joint: fx.GraphModule, n_forward_outputs: int) -> dict[int, 
     output = next(iter(reversed(joint.graph.nodes)))
     writes = [n for n in joint.graph.nodes if n.target is torch.ops.aten.copy_.default]
     if any(w.users or w.args[0].op != "placeholder" for w in writes):
-        raise NotPlannable("a value written into an input is read again")
+        raise NotPlannable(
+            "the graph reads a value again that it has written into an input, which inductor=True does not support"
+        )
     outputs, values = flat_outputs(joint.graph), [w.args[1] for w in writes]
     descriptions = list(output.meta.get("desc") or [None] * len(outputs))
     output.args = ((*outputs[:n_forward_outputs], *values, *outputs[n_forward_outputs:]),)

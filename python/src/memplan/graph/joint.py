@@ -41,7 +41,7 @@ def written_inputs(graph: fx.Graph, primals: list[fx.Node], n_forward_outputs: i
         return {k: by_description[str(i)] for k, i in inputs.items() if i is not None}
     metadata = metadata_of_callers()
     if metadata is None:
-        raise NotPlannable("this PyTorch version does not report the inputs that a graph writes")
+        raise NotPlannable("this PyTorch version does not report which inputs a graph overwrites; use a newer PyTorch")
     return {k: primals[i] for k, i in enumerate(metadata.mutated_inp_runtime_indices)}
 
 
@@ -74,11 +74,11 @@ def refuse(node: fx.Node) -> None:
     if node.op == "get_attr" or node.target is operator.getitem or is_number(node.meta.get("val")):
         return
     if node.op != "call_function" or not isinstance(node.target, OPERATOR):
-        raise NotPlannable(f"{node.name} calls {node.target}, which is not a plain operator")
+        raise NotPlannable(f"{node.name} calls {node.target}, which memplan cannot move or repeat")
     if node.target.namespace in IN_PLACE:
-        raise NotPlannable(f"{node.target} is a collective that writes into its argument")
+        raise NotPlannable(f"{node.target} is a collective that overwrites its argument; use the functional collective")
     if is_mutating(node):
-        raise NotPlannable(f"{node.target} writes into its argument")
+        raise NotPlannable(f"{node.target} overwrites its argument, so it cannot be repeated")
 
 
 def in_formula(node: fx.Node) -> bool:

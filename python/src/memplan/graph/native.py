@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,8 +17,14 @@ from torch import fx
 
 from memplan.costs.roofline import Device
 from memplan.graph.attention import attention_on, knows_attention
+from memplan.torch_internals.autograd import memory_events, profiler_is_on
 from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, has_kernel, kernels, run_kernel, schema_of, with_python_kernels
 
+SORTING = ("quantile", "nanquantile")
+QUANTILES = (
+    "quantile and nanquantile sort their input in a captured graph, but eager selects single values. A plan that keeps"
+    " everything therefore needs up to 3 times the input's bytes more than eager"
+)
 WRITTEN_OUT = ("Autograd", "CompositeImplicitAutograd")
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 FUSED_DROPOUT = ("cuda", "xpu")  # eager runs dropout as a single operator on these devices
@@ -106,6 +113,29 @@ def of_the_capture(graph: fx.Graph) -> list[str]:
     has_regions = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda") or AUTOCAST_BEGINS in names
     found = names & ({"gru", "gru_cell", "bilinear"} if has_regions else {"gru", "gru_cell"})
     return sorted(found | {"batch_norm"} if any(map(is_cudnn_normalization, graph.nodes)) else found)
+
+
+@functools.cache
+def selects_quantiles() -> bool:
+    """Whether eager computes quantiles on the CPU without a sort. The test runs in a thread without the modes of a capture."""
+    found: list[Any] = []
+
+    def run() -> None:
+        with memory_events() as events:
+            torch.ones(4, 4).quantile(0.5, 0)
+        found.extend(events)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return bool(found) and all(event.name() != "aten::sort" for event in found)
+
+
+def sorts(graph: fx.Graph) -> list[str]:
+    """Return a sentence for the user if a captured graph on the CPU sorts for quantiles, although eager selects values."""
+    found = [n for n in graph.nodes if (n.target if n.op == "call_method" else getattr(n.target, "__name__", "")) in SORTING]
+    is_on_cpu = any(v.device.type == "cpu" for n in found if isinstance(v := n.meta.get("example_value"), torch.Tensor))
+    return [QUANTILES] if is_on_cpu and not profiler_is_on() and selects_quantiles() else []
 
 
 def noise(x: torch.Tensor, p: float) -> torch.Tensor:

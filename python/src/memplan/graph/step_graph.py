@@ -57,7 +57,7 @@ class StepGraph:
         if len(self.given_tangents) != 1 or self.given_tangents[0].meta["val"].numel() != 1:
             raise NotPlannable("a step must end in a single loss, a tensor of one element, and return nothing else")
         if len(self.gradients) < len(self.primals):
-            raise NotPlannable("this PyTorch version does not report the parameter of each gradient")
+            raise NotPlannable("this PyTorch version does not report the parameter of each gradient; use a newer PyTorch")
         self.trained = self._find_trained(updates)
         self.beside_on_host = updates.state_beside(t.parameter for t in self.trained)[1]
         self.updates: dict[fx.Node, Trained] = {}

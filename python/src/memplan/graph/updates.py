@@ -57,12 +57,14 @@ def alone(optimizer: torch.optim.Optimizer) -> Any:
 def refuse(optimizer: Any) -> None:
     """Raise MemplanError for optimizers whose step is not a sequence of independent updates."""
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise MemplanError(f"a {type(optimizer).__name__} is not a torch.optim.Optimizer")
+        raise MemplanError(f"optimizer must be a torch.optim.Optimizer, not a {type(optimizer).__name__}")
     for base in type(optimizer).__mro__:
         if base.__name__ in NOT_ALONE:
-            raise MemplanError(f"{base.__name__} cannot update one parameter at a time: {NOT_ALONE[base.__name__]}")
+            raise MemplanError(
+                f"{base.__name__} cannot update one parameter at a time: {NOT_ALONE[base.__name__]}; use memplan.compile"
+            )
     if optimizer.defaults.get("differentiable"):
-        raise MemplanError("differentiable=True cannot be used in a planned step")
+        raise MemplanError("a planned step cannot run an optimizer with differentiable=True; use memplan.compile")
 
 
 class Updates:
@@ -92,7 +94,8 @@ class Updates:
         """Raise MemplanError if hooks or existing gradients require all gradients at one time."""
         if has_step_hooks(self.optimizer):
             raise MemplanError(
-                "hooks of the optimizer's step cannot run in a planned step, because its gradients never exist all at once"
+                "hooks of the optimizer's step cannot run in a planned step, because its gradients"
+                " never exist all at once; use memplan.compile"
             )
         for _, parameter in self.parameters():
             if parameter.grad is not None:
@@ -100,7 +103,7 @@ class Updates:
                     "a parameter already has a gradient, but a planned step computes its own; call zero_grad() before the step"
                 )
             if has_gradient_hooks(parameter):
-                raise MemplanError("hooks on a parameter's gradient cannot run in a planned step")
+                raise MemplanError("hooks on a parameter's gradient cannot run in a planned step; use memplan.compile")
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -150,7 +153,9 @@ class Updates:
             # the optimizer is called twice, because the first call creates the state
             workspaces = host_workspaces([single.step, single.step])
         if repr({**group, "params": None}) != before:
-            raise MemplanError(f"{self.name} counts steps in its groups, so it cannot update one parameter at a time")
+            raise MemplanError(
+                f"{self.name} counts steps in its groups, so it cannot update one parameter at a time; use memplan.compile"
+            )
         seconds = fastest_seconds(single.step, like.device)
         stays, moved = self._parts(single.state[dummy])
         return UpdateCost(seconds, max(workspaces), stays, stays, moved)

@@ -177,7 +177,7 @@ class Planning:
         self.moved: set[int] = set()  # storages of optimizer state that is stored in host memory
         self.handle: int | None = self.library.mp_planning_new(text(name), TICK_SECONDS)
         if self.handle is None:
-            raise MemoryError("no memory for a graph")
+            raise MemoryError("not enough memory for the planner's graph")
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) is not None:
@@ -208,7 +208,7 @@ class Planning:
 
     def add_node(self, name: str, op: str, phase: str, seconds: float, workspace_bytes: int) -> int:
         if not math.isfinite(seconds):
-            raise MemplanError(f"{name} takes {seconds} seconds")
+            raise MemplanError(f"the time of {name} is {seconds} seconds, but it must be finite")
         ticks = within(round(seconds / TICK_SECONDS), 64, f"the time of {name}")
         workspace = within(workspace_bytes, 64, f"the workspace of {name}")
         index = int(self.library.mp_planning_add_node(self.handle, text(name), text(op), text(phase), ticks, workspace))

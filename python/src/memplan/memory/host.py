@@ -101,8 +101,8 @@ class Pool:
         if is_first_over:
             who = "an optimizer's state and the buffers of earlier states" if is_exact else "calls that wait for their backward"
             sentence = (
-                f"memplan: {who} use {in_units(self.leased_bytes)} of host memory, over the"
-                f" offload={in_units(self.most_bytes)} for a single one"
+                f"memplan: {who} together use {in_units(self.leased_bytes)} of host memory;"
+                f" offload={in_units(self.most_bytes)} limits each of them"
             )
             warnings.warn(sentence, FallbackWarning, stacklevel=2)
         return slab.tensor(self.returned.append)

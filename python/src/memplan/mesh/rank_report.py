@@ -51,7 +51,7 @@ class RankReport(Report):
     def smallest_bytes(self) -> int:
         """The peak of the smallest plan, which is the smallest budget."""
         if self.planner is None or self.options is None:
-            raise MemplanError("nothing is planned")
+            raise MemplanError("nothing is planned, so there is no smallest budget")
         return self.planner.smallest(self.options).peak_bytes
 
     @functools.cached_property

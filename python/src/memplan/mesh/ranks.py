@@ -77,7 +77,7 @@ def fake_ranks(n: int) -> Iterator[None]:
     """Make this process rank 0 of n ranks within the context. Raises MemplanError if another process group exists."""
     distributed = torch.distributed
     if not distributed.is_available():
-        raise MemplanError("this PyTorch was built without torch.distributed, so it has no meshes")
+        raise MemplanError("this PyTorch was built without torch.distributed, so mesh= is unavailable; install another build")
     if distributed.is_initialized():
         if distributed.get_backend() != sharding.FAKE or distributed.get_world_size() != n:
             raise MemplanError(

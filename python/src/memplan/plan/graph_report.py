@@ -84,6 +84,8 @@ class GraphReport:
     state_bytes: int = 0  # part of host_bytes that contains optimizer state
     in_flight: int = 1  # the largest number of calls awaiting backward, the current call included
     in_halves: bool = False  # whether a pipeline schedule may run backward in two parts
+    results_bytes: int = 0  # part of forward_bytes: results of earlier calls, which user code replaces at the end of forward
+    stored_bytes: int = 0  # part of static_bytes: tensors that user code stores, observed after the plan was made
     is_seen: bool = False  # whether memplan has observed which outputs the user keeps
 
     def __deepcopy__(self, _: Any) -> GraphReport:
@@ -93,6 +95,20 @@ class GraphReport:
         """Record the peak of a step with an observed use of the outputs. `planned_bytes` is the largest peak observed."""
         self.planned_bytes = min(self.most_bytes, max(n_bytes, self.planned_bytes if self.is_seen else 0))
         self.is_seen = True
+
+    def stay(self, n_bytes: int, at_end: int) -> None:
+        """Count further memory that exists during the whole step. `at_end`: all bytes at the end of forward."""
+        self.static_bytes += n_bytes
+        self.stored_bytes += n_bytes
+        self.most_bytes = max(self.most_bytes + n_bytes, at_end)
+        self.planned_bytes = max(self.planned_bytes + n_bytes, at_end)
+
+    def carry(self, results_bytes: int) -> None:
+        """Count results of earlier calls that exist during forward."""
+        self.forward_bytes += results_bytes - self.results_bytes
+        self.results_bytes = results_bytes
+        self.most_bytes = max(self.most_bytes, self.static_bytes + self.forward_bytes)
+        self.planned_bytes = max(self.planned_bytes, self.static_bytes + self.forward_bytes)
 
     @property
     def out_bytes(self) -> int:
@@ -150,6 +166,9 @@ class GraphReport:
             f" {in_units(self.out_bytes)} out and {in_units(self.back_bytes)} back"
         )
 
+    def _carried(self) -> str:
+        return f"{in_units(self.results_bytes)} of results of earlier calls exist during forward, because user code stores them"
+
     def _let_go(self) -> str:
         return (
             f"{in_units(self.most_bytes)} if all returned values and their gradients live until the end, which the"
@@ -168,6 +187,7 @@ class GraphReport:
             *([self._on_host()] if self.copied else []),
             *([str(self.collectives)] if self.collectives.seconds else []),
             self._reserved(),
+            *([self._carried()] if self.results_bytes else []),
             *([self._let_go()] if self.planned_bytes < self.most_bytes else []),
             *self.notes,
         ]

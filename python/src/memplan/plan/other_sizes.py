@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_SLOWER = 0.02  # a replayed plan may take this share of the step longer than the expected plan of a search
 STEEPNESS = 4  # extra time grows as a power of the missing room; measured exponents are 2 to 4
 MOST_KEPT = 32  # per graph: the number of searched plans that are kept
-REPLAYED = "its plan is that of another input size, replayed with the sizes of this one instead of a search"
+REPLAYED = "the plan was found for another input size and is replayed at this size, without a search"
 
 
 @dataclass

@@ -68,6 +68,7 @@ class GraphPlanner:
         for node, cost in costs.items():
             capture.take_sizes(node, cost.result_bytes)
         capture.keep_apart()
+        self.results_bytes = capture.results_bytes
         self.static_keys = keys_of(capture.primals)
         self.held = capture.user_outputs
         self.planning = Planning(name)
@@ -105,7 +106,7 @@ class GraphPlanner:
     def again(self, outside_bytes: int) -> GraphPlanner:
         """Return a planner of the same graph for another budget and outside memory. Reports of earlier plans remain valid."""
         made = type(self)(self.capture, self.costs, outside_bytes, self.name, self.together)
-        if made.room_bytes == self.room_bytes:
+        if (made.room_bytes, made.results_bytes) == (self.room_bytes, self.results_bytes):
             made.smallest_bytes = self.smallest_bytes
         return made
 
@@ -142,19 +143,24 @@ class GraphPlanner:
     def counted(self, forward: fx.GraphModule, backward: fx.GraphModule, host_bytes: int, collectives: Time) -> Emitted:
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
         below, held_bytes = self.below(backward.graph, keys_of(self.held), set())
-        peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
+        peak = self.static_bytes + max(above.peak_bytes(self.results_bytes), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
-        return Emitted(forward, backward, above, below, peak, saved, held_bytes, host_bytes, collectives)
+        made = Emitted(forward, backward, above, below, peak, saved, held_bytes, host_bytes, collectives)
+        made.peak_bytes = max(peak, self.static_bytes + made.waiting_bytes + self.capture.new_bytes)
+        return made
 
     def _ahead(self, made: Emitted, budget: int) -> Emitted:
         """Let collectives overlap with compute as far as the budget permits."""
         most, held_bytes = max(budget, made.peak_bytes), made.held_bytes
         time = Time()
-        for graph, live in ((made.forward, made.above.live_bytes()), (made.backward, made.below.live_bytes(held_bytes))):
+        for graph, live in (
+            (made.forward, made.above.live_bytes(self.results_bytes)),
+            (made.backward, made.below.live_bytes(held_bytes)),
+        ):
             spread(graph.graph, [most - self.static_bytes - n for n in live], most - made.peak_bytes, time)
         made = self.counted(made.forward, made.backward, made.host_bytes, time) if time.hidden else made
         room = most - self.static_bytes
-        waits = put_waits(made.above, room, 0, time), put_waits(made.below, room, held_bytes, time)
+        waits = put_waits(made.above, room, self.results_bytes, time), put_waits(made.below, room, held_bytes, time)
         return self.counted(made.forward, made.backward, made.host_bytes, time) if any(waits) else made
 
     def below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
@@ -367,7 +373,8 @@ class GraphPlanner:
             budget_bytes=budget,
             planned_bytes=emitted.peak_bytes,
             most_bytes=emitted.peak_bytes,
-            forward_bytes=emitted.above.peak_bytes(),
+            forward_bytes=emitted.above.peak_bytes(self.results_bytes),
+            results_bytes=self.results_bytes,
             keep_all_bytes=p.number("keep_all_bytes"),
             floor_bytes=p.number("floor_bytes"),
             static_bytes=self.static_bytes,

@@ -108,8 +108,8 @@ class Asked:
             return
         if self.has_checkpoints:
             say(
-                f"{named} tests whether it is compiled, and torch.utils.checkpoint hides the tensors that eager"
-                " saves, so the plan's bits may differ from eager's; compare them with verify=True"
+                f"{named} tests whether it is compiled, so the plan's bits may differ from eager's."
+                " torch.utils.checkpoint hides the tensors that eager saves; compare the bits with verify=True"
             )
         if eager is not None and eager <= self.captured:
             return

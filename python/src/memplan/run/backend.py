@@ -22,7 +22,7 @@ from memplan.graph.distributed import bucket_caps, refuse_cut
 from memplan.graph.earlier import hold_earlier
 from memplan.graph.joint import halves, order_formulas
 from memplan.graph.meant import NO_REGION, has_region, put_away
-from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
+from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture, sorts
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.overwriting import write_straight
 from memplan.graph.shards import put_in_place, shards_in
@@ -49,7 +49,7 @@ from memplan.torch_internals.sharding import here
 
 COSTS = Costs()
 WRITTEN_ONCE = (
-    "buffers that change under torch.utils.checkpoint (running statistics) are written once per step; eager PyTorch"
+    "buffers that change under torch.utils.checkpoint (running statistics) are written once per step. Eager PyTorch"
     " writes them again when it recomputes, so its buffers differ"
 )
 NO_FURTHER = (
@@ -79,8 +79,7 @@ class Backend:
         self.model: Callable[[], torch.nn.Module | None] = lambda: None
         # number of the current options; graphs planned for earlier options are planned again at their next call
         self.generation = 0
-        # for each frame of user code: the bytes that its last graph saves for backward, and the bytes that it uses in host
-        # memory
+        # for each frame of user code: the bytes that its last graph saves for backward, and those in host memory
         self.saved: dict[Any, tuple[int, int]] = {}
         self.pool = pool_for(options.offload)
         self.said: set[str] = set()
@@ -114,6 +113,7 @@ class Backend:
         self.options, self.report = other.options, other.report
         self.is_cut = other.is_cut
         self.accumulated_bytes = other.accumulated_bytes
+        other.learned.results = self.learned.results
         self.said, self.learned = set(), other.learned
         self.saved.clear()
         self.pool = pool_for(self.options.offload)
@@ -300,7 +300,7 @@ class Backend:
         assert captured is not None
         self.planners[captured] = self.planner_for(joint, name, n_forward_outputs, static_indices)
         captured.n_forward_outputs = n_forward_outputs
-        for sentence in (*not_measured(joint.graph.nodes), *COSTS.not_run(joint.graph.nodes)):
+        for sentence in (*not_measured(joint.graph.nodes), *COSTS.not_run(joint.graph.nodes), *sorts(captured.module.graph)):
             self.say(sentence)
         if captured.planner is not None and captured.planner.capture.writes_under_checkpoint:
             self.say(WRITTEN_ONCE)

@@ -55,9 +55,8 @@ def while_frozen(run: Callable[..., Any], module: fx.GraphModule, inputs: Sequen
         is_freed = any(inputs[k].requires_grad for k in frozen) or any(p.requires_grad for p in frozen_inside)
         if is_freed and torch.is_grad_enabled():
             raise MemplanError(
-                "a parameter that was frozen at capture now requires a gradient, but PyTorch reuses the capture,"
-                " which computes none; call torch.compiler.reset() after unfreezing parameters, or use"
-                " memplan.compile"
+                "a parameter that was frozen at capture now requires a gradient, but PyTorch reuses the capture."
+                " Call torch.compiler.reset() after unfreezing parameters, or use memplan.compile"
             )
         return run(*inputs)
 

@@ -20,6 +20,7 @@ from memplan.graph.joint import flat_outputs, index_of_input
 from memplan.graph.sizes import is_number
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.plan.graph_report import GraphReport
+from memplan.plan.holders import line_of, module_of
 from memplan.plan.planner import GraphPlanner
 from memplan.run.between import Backward, Between
 from memplan.run.handing import Handing, handing
@@ -110,6 +111,14 @@ class Captured:
         """Return the indices of the arguments that were absent in this thread's last backward."""
         run = self.backward.run
         return getattr(run.last, "unused", ()) if isinstance(run, Backward) else ()
+
+    def maker_of(self, k: int) -> str:
+        """Return the module and the line of user code that computed an output, such as "layers.2 (model.py:10)"."""
+        outputs = self.planner.capture.forward_outputs if self.planner is not None else []
+        node = outputs[k] if k < len(outputs) and isinstance(outputs[k], fx.Node) else None
+        module, line = module_of(node), line_of(node)
+        named = f"module {module}" if module else self.name
+        return f"{named} ({line})" if line is not None else named
 
     def count_again(self, unused: tuple[int, ...], gone: tuple[int, ...]) -> None:
         """Count the peak of a step without absent gradients and without outputs released before backward."""

@@ -30,11 +30,13 @@ REMEDIES = {  # a remedy for each word that may occur in PyTorch's error message
 def beyond_capture() -> str | None:
     """Return the reason why the present call must not be captured, or None."""
     if transform := transform_now():
-        return f"it is called inside torch.func.{transform}, which no captured graph supports"
+        return f"it is called inside torch.func.{transform}, which no captured graph supports; call the original module there"
     if is_forward_mode():
-        return "it is called inside forward-mode differentiation, which no captured graph supports"
+        return (
+            "it is called inside forward-mode differentiation, which no captured graph supports; call the original module there"
+        )
     if mode := mode_now():
-        return f"it is called inside a mode ({mode}) that observes operators, but a captured graph would hide them"
+        return f"it is called inside a mode ({mode}) that observes operators, which a captured graph would hide"
     if is_jit_traced() or torch.compiler.is_dynamo_compiling() or is_symbolically_traced():
         return "it is called while another tool traces it"
     if has_hooks_on_all():

@@ -31,7 +31,7 @@ class Handed:
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         backend = self.backend()
         if backend is None:
-            return raising(MemplanError("the compiled object was deleted"))
+            return raising(MemplanError("the compiled object was deleted; keep a reference to it"))
         return compiled_from_beginning(backend, module, inputs)
 
 

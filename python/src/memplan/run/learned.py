@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 from memplan.budget import Budget
 from memplan.errors import FallbackWarning
 from memplan.graph.capture import DYNAMIC, Capture
+from memplan.graph.earlier import hold_results
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.options import Options
 from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.run.ledger import Beside, Ledger, Owner
+from memplan.run.results import Result, Results, ReturnedKeys, makers_of, sum_of
+from memplan.run.returned import LEAST_SHARE
 
 if TYPE_CHECKING:
     from memplan.report import Report
@@ -36,17 +39,23 @@ class Learned:
 
     def __init__(self) -> None:
         self.ledger = Ledger()  # the pending calls of this model, not of all models in the process
+        self.results = Results()  # the results of finished calls of this model
         self.n_bytes = self.n_times = 0  # n_bytes: observed bytes that plans count; n_times: how often steps were planned again
         self.uncounted_bytes = 0  # observed bytes that no plan counts yet
         self.most_kept: dict[Any, int] = {}  # for each frame of user code: limit on the bytes that its graphs save for backward
-        self.is_beyond = False  # whether uncounted_bytes or most_kept has changed since the last plans were made
+        # for each frame of user code: bytes of earlier results that exist during its forward
+        self.results_bytes: dict[Any, int] = {}
+        self.new_bytes = 0  # bytes that hooks of the model allocate at the end of forward
+        self.is_beyond = False  # whether uncounted_bytes, results_bytes or most_kept has changed since the last plans were made
         self.alone: dict[
             Any, tuple[int, int]
         ] = {}  # for each frame and its input sizes: the bytes of keep-all and of the floor, without memory of other calls
         self.causes: set[int] = set()  # causes that were reported, as indices into Beside.causes()
 
     def owner(self, is_shared: bool) -> Owner:
-        return Owner(self.ledger, functools.partial(self.take_over, is_shared=is_shared), self.keep_less)
+        return Owner(
+            self.ledger, self.results, functools.partial(self.take_over, is_shared=is_shared), self.keep_less, self.carry
+        )
 
     def take_over(self, graph: GraphReport, beside: Beside, is_shared: bool = False) -> None:
         """Record that a call exceeds its budget. Warn once per cause, and plan the next step for it.
@@ -55,7 +64,8 @@ class Learned:
         """
         # the last plan saves more than its limit, so another plan would not save less
         is_stuck = graph.waiting_bytes > self.most_kept.get(graph.frame, graph.waiting_bytes)
-        can_learn = beside.learned_bytes > 0 or (beside.kept_less > 0 and not is_stuck)
+        is_known = beside.replaced_bytes <= self.results_bytes.get(graph.frame, 0)
+        can_learn = beside.learned_bytes > 0 or (beside.kept_less > 0 and not is_stuck) or not is_known
         is_last = self.n_times == MOST_TIMES or not can_learn
         ends = "no smaller plan was found" if is_last else "the next step is planned with this memory"
         if is_shared:
@@ -68,6 +78,31 @@ class Learned:
             self.uncounted_bytes, self.is_beyond = beside.learned_bytes, True
         if beside.kept_less:
             self.keep_less(graph, beside.kept_less)
+
+        self.new_bytes = max(self.new_bytes, beside.new_bytes)
+        self.carry(graph, beside.replaced_bytes)
+
+    def has_called(self, report: Report, returned: ReturnedKeys, result: Any) -> None:
+        """Take note of a call of the model that has returned `result`."""
+
+    def count_results(self, graph: GraphReport, results: list[Result]) -> None:
+        """Count results that exist during the next step, which is one graph with backward and updates."""
+        n_bytes = max(0, sum_of(results) - self.n_bytes - graph.stored_bytes)
+        is_within = graph.planned_bytes <= graph.budget_bytes or not self.n_bytes
+        if n_bytes <= graph.most_bytes // LEAST_SHARE and is_within:
+            return
+        if graph.planned_bytes + n_bytes <= graph.budget_bytes:
+            graph.stay(n_bytes, 0)
+        elif self.n_times == 0:
+            self.uncounted_bytes, self.is_beyond = n_bytes, True
+        else:
+            beside = Beside(0, 0, 0, n_bytes, learned_bytes=n_bytes, results_bytes=sum_of(results), makers=makers_of(results))
+            self.take_over(graph, beside)
+
+    def carry(self, graph: GraphReport, n_bytes: int) -> None:
+        """Plan the next step of this user code with n_bytes of earlier results during forward."""
+        if n_bytes > self.results_bytes.get(graph.frame, 0):
+            self.results_bytes[graph.frame], self.is_beyond = n_bytes, True
 
     def keep_less(self, graph: GraphReport, n_bytes: int) -> None:
         """Limit the bytes that later plans of this user code (the graph's frame) save for backward."""
@@ -97,11 +132,13 @@ class Learned:
         return dataclasses.replace(options, budget=max(g.budget_bytes for g in report.graphs), on_infeasible="smallest")
 
     def leave_room(self, capture: Capture, frame: Any, budget: Budget, outside_bytes: int) -> None:
-        """Reserve memory at the end of forward for other calls, so that the graph saves less."""
-        most, room = self.most_kept.get(frame), 0
+        """Reserve memory at the end of forward for other calls, so that the graph saves less. Hold results of earlier calls."""
+        hold_results(capture, self.results_bytes.get(frame, 0))
+        most, room = self.most_kept.get(frame), self.new_bytes
+        capture.new_bytes = self.new_bytes
         if most is not None and isinstance(budget, int):
             static = sum(s.n_bytes for s in capture.storages if s.kind not in DYNAMIC) + outside_bytes
-            room = max(0, budget - static - most)
+            room = max(room, budget - static - most)
         capture.operations[capture.boundary].workspace_bytes = room
 
     def report_alone(self, graph: GraphReport, capture: Capture) -> None:

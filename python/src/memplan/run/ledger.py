@@ -23,6 +23,7 @@ import torch
 from memplan.budget import in_units
 from memplan.plan.graph_report import GraphReport
 from memplan.run.outside import Outside, mark_beside, watch
+from memplan.run.results import Result, Results, makers_of, sum_of
 from memplan.run.returned import LEAST_SHARE, Returned
 from memplan.run.second_order import node_of
 from memplan.run.split import Asked
@@ -91,9 +92,13 @@ class Beside:
     cuts: tuple[str, ...] = ()
     learned_bytes: int = 0
     kept_less: int = 0
+    results_bytes: int = 0  # results of earlier calls
+    replaced_bytes: int = 0  # the part of them that user code replaces at the end of forward
+    new_bytes: int = 0  # results that hooks compute at the end of forward
+    makers: str = ""  # the modules that computed these results
 
-    def causes(self) -> tuple[bool, bool, bool]:
-        return self.call_bytes > 0, self.gradient_bytes > 0, self.outside_bytes > 0
+    def causes(self) -> tuple[bool, ...]:
+        return self.call_bytes > 0, self.gradient_bytes > 0, self.outside_bytes > 0, self.results_bytes > 0
 
     def sentence(self, graph: GraphReport, ends: str) -> str:
         """Return the warning that a call exceeds its budget. `ends`: the consequence, as the end of the sentence."""
@@ -104,11 +109,15 @@ class Beside:
             causes.append(f"{calls} {in_units(self.call_bytes)} for a backward that has not run{cut}")
         if self.outside_bytes:
             causes.append(
-                f"{in_units(self.outside_bytes)} are used outside of the model, by a loss, say; move it into the model"
+                f"{in_units(self.outside_bytes)} are used outside of the model, such as by a loss; move the loss into the model"
             )
         if self.gradient_bytes:
             causes.append(f"gradients of {in_units(self.gradient_bytes)} already exist")
             ends += "; zero_grad(set_to_none=True) frees gradients, and accumulate=True counts them from the start"
+        if self.results_bytes:
+            causes.append(
+                f"user code stores {in_units(self.results_bytes)} of results of earlier calls, computed in {self.makers}"
+            )
         return (
             f"{graph.name} needs {in_units(graph.most_bytes + self.uncounted_bytes)} in this call, beyond the budget"
             f" of {in_units(graph.budget_bytes)}, because {' and '.join(causes)}: {ends}"
@@ -116,14 +125,17 @@ class Beside:
 
 
 class Owner(NamedTuple):
-    """The owner of a graph: its ledger and two callbacks.
+    """The owner of a graph: its ledger, the results of its calls, and three callbacks.
 
     `over` receives calls that exceed their budget. `keep_less` receives the bytes by which later plans shall save less.
+    `carry` receives the bytes of results that will exist during the next forward, if they exceed the budget.
     """
 
     ledger: Ledger
+    results: Results
     over: Callable[[GraphReport, Beside], None]
     keep_less: Callable[[GraphReport, int], None]
+    carry: Callable[[GraphReport, int], None]
 
 
 class Booked:
@@ -163,10 +175,11 @@ class Booked:
             return self.compiled(*inputs)
         parameters = [weakref.ref(i) for i in inputs if isinstance(i, torch.Tensor) and i.is_leaf]
         self.compare(parameters, LEDGER.n_bytes, LEDGER.n_calls)
+        results = self.owner.results.besides(inputs)
         outputs = self.compiled(*inputs)
         if (node := node_of(outputs, self.metadata)) is not None:
-            self.book(node, parameters)
-            self.returned.follow(node, inputs, outputs)
+            self.book(node, parameters, results)
+            self.returned.follow(node, inputs, outputs, self)
             mark_beside(node)
             if not self.is_watched and not profiler_is_on():  # a step can be measured only if the user runs no profiler
                 self.is_watched = True
@@ -174,7 +187,9 @@ class Booked:
                 watch(node, inputs, outputs, lambda outside: self.beside_outside(there, outside))
         return outputs
 
-    def book(self, node: Any, parameters: Sequence[weakref.ref[Any]]) -> None:
+    def book(self, node: Any, parameters: Sequence[weakref.ref[Any]], results: list[Result]) -> None:
+        """Enter a call in the ledger. `results`: the results of earlier calls that existed when it began."""
+        results_bytes = sum_of(results)
         call = node.memplan_call = Call(self)
         asked, of_autograd = Asked(), weakref.ref(node)
 
@@ -187,6 +202,9 @@ class Booked:
             stays = graph_is_kept()  # retain_graph: saved tensors survive backward
             own = max(0, call.n_bytes) if not stays else 0
             self.compare(parameters, LEDGER.n_bytes - own, LEDGER.n_calls - (own > 0))
+            if results:
+                beside = LEDGER.n_bytes - own + gradient_bytes(parameters)
+                self.compare_results(results, results_bytes, beside - self.counted_bytes)
 
         def has_run(*_: Any) -> None:
             if not graph_is_kept():
@@ -214,6 +232,75 @@ class Booked:
         if (graph := self.graph()) is not None:
             cuts = tuple(dict.fromkeys(c.booked.cut_at for c in calls if c.booked.cut_at))
             self.owner.over(graph, Beside(n_bytes, n_calls, gradients, uncounted, 0, cuts, max(0, uncounted - less)))
+
+    def compare_results(self, results: list[Result], results_bytes: int, uncounted: int) -> None:
+        """Report the call if results of earlier calls exceed the budget.
+
+        Args:
+            results: the results of earlier calls when forward began.
+            results_bytes: their bytes at that time. Backward knows which of them still exist.
+            uncounted: other bytes that no plan counts; negative if plans count too much.
+        """
+        if (graph := self.graph()) is None:
+            return
+        held = sum_of(results)
+        forward = graph.static_bytes + graph.forward_bytes + results_bytes - graph.results_bytes
+        takes = max(forward, self.planned_bytes + held) + uncounted
+        if takes <= self.budget_bytes:
+            graph.carry(max(graph.results_bytes, results_bytes - held))
+            return
+        more, replaced = max(0, uncounted + held), results_bytes - held
+        self.owner.over(
+            graph,
+            Beside(
+                0,
+                0,
+                0,
+                takes - self.planned_bytes,
+                learned_bytes=more if held else 0,
+                results_bytes=results_bytes,
+                replaced_bytes=replaced,
+                makers=makers_of(results),
+            ),
+        )
+
+    def count_hooks(self, before: list[Result], after: list[Result]) -> None:
+        """Count tensors that hooks of the whole module store, which exist in every call.
+
+        Hooks after forward compute new tensors before they release the old ones.
+        """
+        results, new_bytes = before + after, sum_of(after)
+        if (graph := self.graph()) is None or (n_bytes := sum_of(results)) <= self.planned_bytes // LEAST_SHARE:
+            return
+        at_end = graph.static_bytes + graph.waiting_bytes + n_bytes + new_bytes
+        takes = max(self.planned_bytes + n_bytes, at_end)
+        if takes > self.budget_bytes:
+            uncounted = takes - self.planned_bytes
+            self.owner.over(
+                graph,
+                Beside(
+                    0,
+                    0,
+                    0,
+                    uncounted,
+                    learned_bytes=n_bytes,
+                    results_bytes=n_bytes,
+                    new_bytes=new_bytes,
+                    makers=makers_of(results),
+                ),
+            )
+        self.planned_bytes = takes
+        graph.stay(n_bytes, at_end)
+
+    def foresee(self, results_bytes: int) -> None:
+        """Plan the next call with results that user code holds, if it would exceed the budget otherwise."""
+        if (graph := self.graph()) is None or results_bytes <= graph.results_bytes:
+            return
+        forward = graph.static_bytes + graph.forward_bytes + results_bytes - graph.results_bytes
+        if forward - self.counted_bytes > self.budget_bytes:
+            self.owner.carry(graph, results_bytes)
+        else:
+            graph.carry(results_bytes)
 
     def beside_outside(self, there: int, outside: Outside) -> None:
         """Report the call if its plan and the measured tensors outside of the graph exceed the budget together."""

@@ -2,7 +2,8 @@
 
 A plan assumes that outputs and their gradients live until backward has run. If the user releases an output earlier (for
 example, a loop that keeps the loss only), or passes no gradient for it, the step needs less memory. Each new pattern of use is
-counted once on the final graphs. The report shows the largest of these peaks.
+counted once on the final graphs. The report shows the largest of these peaks. Outputs that exist after backward are noted as
+results (memplan.run.results).
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.multiprocessing import reductions
 
-from memplan.torch_internals.autograd import uncaptured
+from memplan.run.results import WEAKLY, Result, hook_call, returned_keys
+from memplan.torch_internals.autograd import after_backward, graph_is_kept, uncaptured
 
 if TYPE_CHECKING:
     from memplan.run.captured import Captured
+    from memplan.run.ledger import Booked
 
 LEAST_SHARE = 1000  # an output smaller than 1/LEAST_SHARE of the peak is ignored
-WEAKLY: Any = reductions.StorageWeakRef
 
 
 class Returned:
@@ -32,15 +33,31 @@ class Returned:
         self.watched: list[int] | None = None  # indices of the outputs that are large enough to be observed
         self.known: set[tuple[Any, ...]] = set()
 
-    def follow(self, node: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Count the backward of a call. `node` is the call's autograd node."""
+    def follow(self, node: Any, inputs: Sequence[Any], outputs: Sequence[Any], owner: Booked) -> None:
+        """Count the backward of a call.
+
+        Args:
+            node: the call's autograd node.
+            inputs: the inputs of the graph.
+            outputs: the outputs of the graph.
+            owner: the graph. It receives the bytes that user code holds after backward, although the call did not return them.
+        """
+        self.follow_hooks(node, owner)
         if self.watched is None:
             given = {id(i) for i in inputs}
             self.watched = [k for k, o in enumerate(outputs) if self.matters(o) and id(o) not in given]
         if not self.watched:
             return
         waiting = [(k, WEAKLY(outputs[k].untyped_storage())) for k in self.watched]
+        outputs_bytes = {k: outputs[k].untyped_storage().nbytes() for k in self.watched}
         gone: list[int] = []
+        returned = returned_keys()
+
+        def note() -> list[Result]:
+            captured = self.captured()
+            results = [Result(s, outputs_bytes[k], captured.maker_of(k)) for k, s in waiting if captured and not s.expired()]
+            owner.owner.results.note(results)
+            return results
 
         def begins(_: Any) -> None:
             gone[:] = [k for k, storage in waiting if storage.expired()]
@@ -51,8 +68,24 @@ class Returned:
                 if way not in self.known:
                     self.known.add(way)
                     captured.count_again(*way)
+                results = note() if not graph_is_kept() else []
+                if returned is not None and (keys := returned.keys) is not None:
+                    owner.foresee(sum(r.n_bytes for r in results if int(r.storage.cdata) not in keys))
 
+        if returned is not None:
+            returned.note = note
         node.register_prehook(uncaptured(begins))
+        node.register_hook(uncaptured(has_run))
+
+    def follow_hooks(self, node: Any, owner: Booked) -> None:
+        """At the end of the first backward, count the tensors that hooks of the whole module still hold."""
+        if (hooks := hook_call()) is None:
+            return
+
+        def has_run(*_: Any) -> None:
+            if not graph_is_kept() and not hooks.hooks.is_known:
+                after_backward(lambda: owner.count_hooks(*hooks.kept()))
+
         node.register_hook(uncaptured(has_run))
 
     def matters(self, output: Any) -> bool:

@@ -162,9 +162,9 @@ class Differentiable:
         Raises MemplanError on failure.
         """
         self.say(
-            f"a gradient of a gradient (create_graph=True) runs {self.name} eagerly: in this step in addition, which"
-            " adds in another order, and in the next steps from the start. All its activations are kept, over plan"
-            " and budget"
+            f"a gradient of a gradient (create_graph=True) runs {self.name} eagerly. This step runs it in addition, which"
+            " adds gradients in another order. Later steps run it eagerly from the start. Eager runs keep all"
+            " activations, so they may exceed the budget"
         )
         self.is_expected = True
         inputs = call.inputs()

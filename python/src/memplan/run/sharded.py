@@ -22,9 +22,9 @@ from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import Hook
 
 NO_SYNC = (
-    "FSDP2 runs this step without a plan, and also the next step that sums gradients. Its gradients are not fully"
-    " summed (set_requires_all_reduce, set_requires_gradient_sync of some modules), or stay unsharded in a case"
-    " that memplan cannot track (tensor parallel parameters, PyTorch before 2.15)"
+    "FSDP2 runs this step without a plan, and also the next step that reduces gradients. This step leaves gradients"
+    " unreduced in a way that memplan cannot plan: set_requires_all_reduce, set_requires_gradient_sync of some modules,"
+    " tensor parallel parameters, or PyTorch before 2.15"
 )
 
 

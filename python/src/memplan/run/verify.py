@@ -109,7 +109,7 @@ def tell(graph: GraphReport, distances: dict[str, float], planned_bytes: int, ea
         graph.notes.append(f"verified: its first step has eager's bits; peaks: {peaks}")
         return
     n = sum(d > 0 for d in distances.values())
-    furthest = f"most of all {where}, by {distances[where]:.2g} of its largest element"
-    told = f"{n} of {len(distances)} tensors differ from eager's, {furthest}"
+    furthest = f"the largest difference is {distances[where]:.2g} of the largest element of {where}"
+    told = f"{n} of {len(distances)} tensors differ from eager's; {furthest}"
     graph.notes.append(f"verified: {told}; peaks: {peaks}")
     warnings.warn(f"memplan: {graph.name}: {told}", FallbackWarning, stacklevel=2)

@@ -42,5 +42,5 @@ def probe() -> None:
     import torch
 
     if lost := [str(name) for name in missing() if name.lost]:
-        sentence = f"memplan does not fully support PyTorch {torch.__version__}, which has no " + "; no ".join(lost)
+        sentence = f"memplan does not fully support PyTorch {torch.__version__}, which lacks " + "; it lacks ".join(lost)
         warnings.warn(sentence, FallbackWarning, stacklevel=3)

@@ -32,68 +32,73 @@ def shows_packed() -> bool:
 SHOWS_PACKED = shows_packed()
 FORWARD_CLASS = Private(
     "torch.autograd.Function._backward_cls._forward_cls",
-    use="which compiled graph a node of autograd is",
-    instead="the first node that is called like a compiled graph's",
+    use="identifies the compiled graph of an autograd node",
+    instead="memplan uses the first node with the name of a compiled graph's node",
 )
 ENGINE = Private(
     "torch.autograd._engine_run_backward",
-    use="to measure what is computed outside of a planned graph, in its first backward",
-    lost="what a loss outside of the model takes is in no plan (reserve= counts it)",
+    use="measures the memory of code outside of the planned graph in its first backward",
+    lost="plans omit the memory of a loss outside of the model; count it with reserve=",
 )
 KEEPS_GRAPH = Private(
     "torch._C._autograd._get_current_graph_task_keep_graph",
-    use="whether a backward keeps its graph (retain_graph=True)",
-    instead="what the engine is called with",
+    use="tells whether a backward retains its graph (retain_graph=True)",
+    instead="memplan reads the engine's arguments",
     since="2.5",
 )
 WILL_RUN = Private(
     "torch._C._will_engine_execute_node",
-    use="which gradients a backward is asked for, where that comes in two parts",
-    instead="the whole backward in both",
+    use="tells which gradients a backward in two parts computes",
+    instead="both parts run the whole backward",
 )
 RAW_SAVED = Private(
     SAVED + "self",
-    use="what nodes outside of a planned graph have saved",
-    lost="what a loss outside of the model keeps for backward is in no plan (reserve= counts it)",
+    use="reads the tensors saved by nodes outside of the planned graph",
+    lost="plans omit the tensors that a loss outside of the model saves; count them with reserve=",
     of=small_node,
+)
+AFTER_BACKWARD = Private(
+    "torch.autograd.Variable._execution_engine.queue_callback",
+    use="calls memplan at the end of a backward",
+    lost="plans omit tensors that hooks of the whole model store; count them with reserve=",
 )
 PUSH_HOOKS, POP_HOOKS = (
     Private(
         f"torch._C._autograd._{what}_saved_tensors_default_hooks",
-        use="which nodes have packed what they save, where PyTorch does not show what that is (before 2.10)",
-        lost="there, what a loss outside of the model keeps for backward is in no plan (reserve= counts it)",
+        use="tells which nodes have packed their saved tensors, for PyTorch before 2.10",
+        lost="plans omit the tensors that a loss outside of the model saves; count them with reserve=",
     )
     for what in ("push", "pop")
 )
 TOP_HOOKS = Private(
     "torch._C._autograd._top_saved_tensors_default_hooks",
-    use="whether a call is inside of saved_tensors_hooks",
-    lost="other bits than eager's inside of saved_tensors_hooks are not told of",
+    use="tells whether a call runs inside saved_tensors_hooks",
+    lost="memplan does not warn that bits differ from eager's inside saved_tensors_hooks",
     since="2.5",
 )
-NO_LINES = "explain_oom and saved name the modules of the nearest parameters, and no lines"
-NUMBER = Private("_sequence_nr", use="the order in which nodes were made", lost=NO_LINES, of=small_node)
-NEXT_NUMBER = Private("torch._C._autograd._get_sequence_nr", use="the number of the next node", lost=NO_LINES)
+NO_LINES = "explain_oom and saved name the modules of the nearest parameters, but no lines of code"
+NUMBER = Private("_sequence_nr", use="orders the autograd nodes by creation", lost=NO_LINES, of=small_node)
+NEXT_NUMBER = Private("torch._C._autograd._get_sequence_nr", use="returns the number of the next autograd node", lost=NO_LINES)
 PROFILING = Private(
     "torch._C._autograd._profiler_enabled",
     "torch.autograd.profiler._is_profiler_enabled",
-    use="whether a profiler is on, which one of ours would end",
-    lost="inside torch.profiler what is measured ends in PyTorch's own error",
+    use="tells whether a profiler runs, which memplan's own profiler would end",
+    lost="measurements inside torch.profiler end in an error of PyTorch",
 )
 BEGIN_EVENTS = Private(
     "torch.autograd._enable_profiler_legacy",
-    use="events of memory of one thread, beside torch.profiler",
-    instead="torch.profiler, which cannot be had twice",
+    use="records memory events of one thread",
+    instead="memplan uses torch.profiler, of which only one can run at a time",
 )
 END_EVENTS = Private(
     "torch.autograd._disable_profiler_legacy",
-    use="events of memory of one thread, beside torch.profiler",
-    instead="torch.profiler, which cannot be had twice",
+    use="records memory events of one thread",
+    instead="memplan uses torch.profiler, of which only one can run at a time",
 )
 EVENTS_CONFIG = Private(
     "torch._C._profiler._ExperimentalConfig",
-    use="events of memory of one thread, beside torch.profiler",
-    instead="torch.profiler, which cannot be had twice",
+    use="records memory events of one thread",
+    instead="memplan uses torch.profiler, of which only one can run at a time",
 )
 
 
@@ -255,6 +260,12 @@ def note_what_is_kept() -> None:
 
 if not KEEPS_GRAPH:
     note_what_is_kept()
+
+
+def after_backward(call: Callable[[], None]) -> None:
+    """Call a function at the end of the running backward, if this PyTorch version can."""
+    if AFTER_BACKWARD:
+        AFTER_BACKWARD(uncaptured(call))
 
 
 # ---- the profiler

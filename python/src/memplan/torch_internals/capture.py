@@ -15,109 +15,111 @@ from memplan.errors import NotPlannable
 from memplan.torch_internals.dispatch import schema_of
 from memplan.torch_internals.names import Private
 
-NO_INDUCTOR = "inductor=True is refused, which needs a newer PyTorch"
+NO_INDUCTOR = "memplan refuses inductor=True, which needs a newer PyTorch"
 CONFIG = Private(
     "torch._dynamo.config",
-    use="what is captured, and for how many sizes",
-    lost="recurrent layers are not captured, and few sizes have a plan",
+    use="sets which code is captured, and for how many input sizes",
+    lost="recurrent layers run without a plan, and only a few input sizes have a plan",
 )
 LIMIT = Private(
     "torch._dynamo.exc.FailOnRecompileLimitHit",
     "torch._dynamo.exc.FailOnCacheLimitHit",
-    use="to tell what PyTorch captures for no further sizes",
-    lost="at further sizes a model ends in PyTorch's error, instead of running as eager does",
+    use="recognizes that PyTorch captures no further input sizes",
+    lost="calls with further input sizes end in PyTorch's error instead of running eagerly",
     since="2.7",
 )
 ANSWER = Private(
     "torch._dynamo.symbolic_convert.InstructionTranslatorBase.mark_inconsistent_side_effects",
-    use="which code asks whether it is compiled",
-    lost="code that goes another way when it is compiled is not told of",
+    use="finds code that tests whether it is compiled",
+    lost="memplan does not warn about code that behaves differently when it is compiled",
 )
 COUNT = Private(
     "torch._C._dynamo.eval_frame.set_fullgraph_compiled_frame_count",
-    use="whether PyTorch has skipped code without a word",
-    lost="such code runs as eager does, and nothing is said",
+    use="tells whether PyTorch has skipped code silently",
+    lost="such code runs eagerly without a warning",
     since="2.15",
 )
 CONVERT = Private(
     "torch._dynamo.convert_frame.ConvertFrameAssert.__call__",
-    use="to tell what PyTorch cannot capture",
-    lost="what it cannot capture ends in its own error, or with fullgraph=False runs as eager does, and nothing is said",
+    use="recognizes code that PyTorch cannot capture",
+    lost="code that PyTorch cannot capture ends in its error, or runs eagerly without a warning (fullgraph=False)",
 )
 CUTS = Private(
     "torch._dynamo.utils.graph_break_reasons",
-    use="the lines at which PyTorch cuts a model with fullgraph=False",
-    lost="these lines are not named",
+    use="reads the lines of graph breaks (fullgraph=False)",
+    lost="warnings do not name the lines of graph breaks",
 )
 SYMBOLIC = Private(
     "torch.fx._symbolic_trace.is_fx_symbolic_tracing",
     "torch.fx._symbolic_trace.is_fx_tracing",
-    use="whether torch.fx traces what is called",
-    lost="torch.fx.symbolic_trace of a compiled model ends in an error of PyTorch's",
+    use="tells whether torch.fx traces a call",
+    lost="torch.fx.symbolic_trace of a compiled model ends in an error of PyTorch",
 )
 REGISTER = Private(
     "torch._dynamo.backends.registry.register_backend",
     use='backend="memplan" where the package is not installed',
-    lost="torch.compile does not know it by name, unless it is installed",
+    lost='torch.compile knows backend="memplan" only if the package is installed',
 )
 AOT = Private(
     "torch._dynamo.backends.common.aot_autograd",
-    use="to get forward and backward of what was captured",
-    instead="functorch.compile.aot_module_simplified",
+    use="computes the forward and backward graphs of a capture",
+    instead="memplan uses functorch.compile.aot_module_simplified",
 )
 TRACING = Private(
     "torch._guards.TracingContext.try_get",
-    use="what PyTorch knows of a graph",
-    lost="several calls, writes and gradients of gradients between forward and backward are not watched",
+    use="reads PyTorch's metadata of a graph",
+    lost="memplan does not check several calls, writes or second-order gradients between forward and backward",
 )
 COMPILING = Private(
     "torch._guards.CompileContext.current_compile_id",
-    use="which code of the user's a graph is of",
-    lost="graphs of one step are planned without what the others keep",
+    use="identifies the user code of a graph",
+    lost="the plan of a graph omits the tensors that other graphs of the step save",
 )
 AS_TRACED = Private(
     "torch._guards.tracing",
-    use="to compile a graph when it is first called",
+    use="delays the compilation of a graph until its first call",
     lost=NO_INDUCTOR,
 )
-AS_COMPILED = Private("torch._guards.compile_context", use="the same", lost=NO_INDUCTOR)
-COMPILE_CONTEXT = Private("torch._guards.CompileContext.try_get", use="the same", lost=NO_INDUCTOR)
+AS_COMPILED = Private("torch._guards.compile_context", use="provides the context of a delayed compilation", lost=NO_INDUCTOR)
+COMPILE_CONTEXT = Private(
+    "torch._guards.CompileContext.try_get", use="provides the context of a delayed compilation", lost=NO_INDUCTOR
+)
 EXTRACT = Private(
     "torch._functorch.partitioners._extract_fwd_bwd_modules",
-    use="to cut a planned graph into forward and backward",
-    lost="nothing is planned, and all runs as eager does",
+    use="splits a planned graph into forward and backward",
+    lost="memplan plans nothing, and all code runs eagerly",
 )
 LAZY_MODULE = Private(
     "torch.fx._lazy_graph_module._LazyGraphModule",
-    use="graphs of which PyTorch writes no code, which nobody runs",
-    instead="torch.fx.GraphModule",
+    use="holds graphs that PyTorch need not compile to code",
+    instead="memplan uses torch.fx.GraphModule",
 )
 USE_LAZY = Private(
     "torch.fx._lazy_graph_module._use_lazy_graph_module",
-    use="graphs of which PyTorch writes no code, which nobody runs",
-    instead="torch.fx.GraphModule",
+    use="holds graphs that PyTorch need not compile to code",
+    instead="memplan uses torch.fx.GraphModule",
 )
 BOXED = Private(
     "_boxed_call",
-    use="to let go of what a graph is given while it runs",
-    instead="arguments one by one, which stay until it returns",
+    use="releases arguments of a graph while the graph runs",
+    instead="arguments exist until the graph returns",
     of=lambda: functorch.compile.make_boxed_func(print),
 )
 INDUCTOR = Private(
     "torch._inductor.compile_fx.compile_fx",
-    use="inductor=True",
+    use="compiles plans with Inductor (inductor=True)",
     lost=NO_INDUCTOR,
     on_demand=True,
 )
 PARTITIONER = Private(
     "torch._inductor.config.custom_partitioner_fn",
-    use="inductor=True",
+    use="compiles plans with Inductor (inductor=True)",
     lost=NO_INDUCTOR,
     on_demand=True,
 )
 PARTITIONER_CLASS = Private(
     "torch._inductor.custom_graph_pass.CustomPartitionerFn",
-    use="inductor=True",
+    use="compiles plans with Inductor (inductor=True)",
     lost=NO_INDUCTOR,
     on_demand=True,
 )

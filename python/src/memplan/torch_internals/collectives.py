@@ -16,20 +16,20 @@ IN_PLACE = ("c10d",)  # namespaces of collectives that overwrite their arguments
 FUNCTIONAL = ("_c10d_functional", "_dtensor")  # namespaces of collectives that return new tensors
 LOST = "graphs with collectives run without a plan"
 
-WAIT = Private("torch.ops._c10d_functional.wait_tensor.default", use="to wait for what a collective makes", lost=LOST)
+WAIT = Private("torch.ops._c10d_functional.wait_tensor.default", use="waits for the result of a collective", lost=LOST)
 WAIT_FOR_ALL = Private(
     "torch.ops._c10d_functional.wait_tensors.default",
-    use="to wait for all that one collective makes",
-    lost="such results are waited for twice",
+    use="waits for all results of a collective",
+    lost="memplan waits for such results twice",
     since="2.15",
 )
-LONGER = "on a CPU what a collective reads may be in memory for a moment longer than planned"
-USES = Private("torch.Tensor._use_count", use="whether gloo has let go of what a collective has made", lost=LONGER)
-USES_OF_MEMORY = Private("torch._C._storage_Use_Count", use="the same, of views of it", lost=LONGER)
-MEMORY = Private("torch.UntypedStorage._cdata", use="the same", lost=LONGER)
+LONGER = "on a CPU, operands of a collective may exist slightly longer than planned"
+USES = Private("torch.Tensor._use_count", use="tells whether gloo has released the result of a collective", lost=LONGER)
+USES_OF_MEMORY = Private("torch._C._storage_Use_Count", use="tells the same about views of the result", lost=LONGER)
+MEMORY = Private("torch.UntypedStorage._cdata", use="identifies the memory of the result", lost=LONGER)
 GROUP = Private(
     "torch.distributed.distributed_c10d._resolve_process_group",
-    use="the ranks of a collective, of which a graph has a name",
+    use="finds the ranks of a collective by the name in the graph",
     lost=LOST,
 )
 

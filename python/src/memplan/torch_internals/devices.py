@@ -8,8 +8,8 @@ from memplan.torch_internals.names import Private
 
 OUT_OF_MEMORY = Private(
     "torch._C._cuda_attach_out_of_memory_observer",
-    use="to explain an allocation on a GPU while everything is alive, whoever catches the error",
-    instead="the error as it passes",
+    use="explains a failed allocation on a GPU before any tensor is released",
+    instead="memplan reads the exception",
 )
 
 

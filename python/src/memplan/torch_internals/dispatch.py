@@ -19,75 +19,83 @@ from memplan.torch_internals.names import Private
 T = TypeVar("T")
 OPERATOR: type[Any] = type(torch.ops.aten.add.Tensor)
 AUTOCAST_BEGINS = "_enter_autocast"  # name of the call in a captured graph at which an autocast region begins
-NOT_EAGERS = "captures see other kernels than eager's: bits, draws and memory may differ from eager"
+NOT_EAGERS = "captures use other kernels than eager, so bits, random draws and memory may differ"
 
 SCHEMA = Private(
     "torch.ops.aten.add.Tensor._schema",
-    use="arguments of operators, and whether they write into them",
-    instead="torch.fx.operator_schemas",
+    use="reads the arguments of operators, and which of them an operator overwrites",
+    instead="memplan uses torch.fx.operator_schemas",
 )
-KEY = Private("torch._C.DispatchKey", use="to name kernels of operators", lost=NOT_EAGERS)
-KERNELS = Private("torch.ops.aten.add.Tensor.py_kernels", use="kernels that only captures see", lost=NOT_EAGERS)
+KEY = Private("torch._C.DispatchKey", use="names the kernels of operators", lost=NOT_EAGERS)
+KERNELS = Private("torch.ops.aten.add.Tensor.py_kernels", use="finds kernels that only captures use", lost=NOT_EAGERS)
 KNOWN_KERNELS = Private(
     "torch.ops.aten.add.Tensor._dispatch_cache",
-    use="to have PyTorch look for kernels anew",
-    instead="a kernel that is registered and taken out again",
+    use="makes PyTorch look up kernels again",
+    instead="memplan registers a kernel and removes it again",
 )
 RUN_KERNEL = Private(
     "torch.ops.aten.add.Tensor._op_dk",
-    use="to run PyTorch's kernel where ours is seen",
-    instead="the operator, with ours taken out meanwhile",
+    use="runs PyTorch's kernel although memplan's kernel is registered",
+    instead="memplan removes its kernel during the call",
 )
-ALL_OPERATORS = Private("torch._C._dispatch_get_all_op_names", use="which operators have such kernels", lost=NOT_EAGERS)
-DECOMPOSITIONS = Private("torch._decomp.decompositions", use="which operators have such kernels", lost=NOT_EAGERS)
+ALL_OPERATORS = Private("torch._C._dispatch_get_all_op_names", use="lists the operators with such kernels", lost=NOT_EAGERS)
+DECOMPOSITIONS = Private("torch._decomp.decompositions", use="lists the operators with such kernels", lost=NOT_EAGERS)
 WATCHING = Private(
     "torch.utils._python_dispatch.TorchDispatchMode",
-    use="to see which operators eager runs",
-    lost="report.policy is refused",
+    use="observes the operators that eager runs",
+    lost="memplan refuses report.policy",
 )
 FAKE = Private(
     "torch._subclasses.FakeTensorMode",
-    use="to do a call again on tensors without memory",
-    lost="explain_oom and saved name the modules of the nearest parameters, and no lines",
+    use="repeats a call on tensors without memory",
+    lost="explain_oom and saved name the modules of the nearest parameters, but no lines of code",
 )
 MODE = Private(
     "torch.utils._python_dispatch._get_current_dispatch_mode",
-    use="whether something watches operators",
-    lost="it does not see those of a compiled model",
+    use="tells whether a mode observes operators",
+    lost="the mode does not see the operators of a compiled model",
 )
 FUNC_LEVEL = Private(
     "torch._C._functorch.peek_interpreter_stack",
-    use="whether we are inside torch.func",
-    lost="there a compiled model may end in an error of PyTorch's",
+    use="tells whether a call runs inside torch.func",
+    lost="a compiled model may end in an error of PyTorch in such a call",
 )
 FORWARD_LEVEL = Private(
     "torch.autograd.forward_ad._current_level",
-    use="whether we are inside forward-mode differentiation",
-    lost="there a compiled model may end in an error of PyTorch's",
+    use="tells whether a call runs inside forward-mode differentiation",
+    lost="a compiled model may end in an error of PyTorch in such a call",
 )
-CAST_TWICE = "under autocast a capture casts a parameter at each use, which adds its gradients up in fp32"
+CAST_TWICE = "under autocast, captures cast a parameter at each use, and add its gradients in fp32"
 REGION = Private(
-    "torch.amp.autocast_mode._UnmanagedAutocast", use="regions of autocast in a graph", lost=CAST_TWICE, since="2.12"
+    "torch.amp.autocast_mode._UnmanagedAutocast", use="finds autocast regions in a graph", lost=CAST_TWICE, since="2.12"
 )
-CAST = Private("torch.ops.aten._to_copy.default", use="casts of autocast in a capture", lost=CAST_TWICE)
-CAST_CACHE = Private("torch.fx.experimental.proxy_tensor.disable_autocast_cache", use="autocast's cache", lost=CAST_TWICE)
+CAST = Private("torch.ops.aten._to_copy.default", use="finds the casts of autocast in a capture", lost=CAST_TWICE)
+CAST_CACHE = Private("torch.fx.experimental.proxy_tensor.disable_autocast_cache", use="reads autocast's cache", lost=CAST_TWICE)
 BATCH_NORM = Private(
     "torch.ops.aten._native_batch_norm_legit_functional.default",
-    use="batch normalization in a capture",
-    lost="no plan runs a batch normalization twice",
+    use="finds batch normalization in a capture",
+    lost="plans do not recompute batch normalization",
 )
 BATCH_NORM_AGAIN = Private(
     "torch.ops.aten._native_batch_norm_legit.no_stats",
-    use="to run it again without moving statistics",
-    lost="no plan runs a batch normalization twice",
+    use="recomputes batch normalization without a change of its statistics",
+    lost="plans do not recompute batch normalization",
 )
-ON_META = "attention on the meta device is written out, with a tensor of all scores, as no device does"
-FLASH = Private("torch.ops.aten._scaled_dot_product_flash_attention.default", use="attention of a GPU", lost=ON_META)
-EFFICIENT = Private("torch.ops.aten._scaled_dot_product_efficient_attention.default", use="the same", lost=ON_META)
+ON_META = "captures of attention on the meta device contain the matrix of scores, which real devices do not store"
+FLASH = Private(
+    "torch.ops.aten._scaled_dot_product_flash_attention.default", use="finds attention kernels of GPUs", lost=ON_META
+)
+EFFICIENT = Private(
+    "torch.ops.aten._scaled_dot_product_efficient_attention.default",
+    use="finds memory-efficient attention kernels of GPUs",
+    lost=ON_META,
+)
 HOST_FLASH = Private(
-    "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default", use="attention of the host", lost=ON_META
+    "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default", use="finds attention kernels of CPUs", lost=ON_META
 )
-WRITTEN_OUT = Private("torch.ops.aten._scaled_dot_product_attention_math.default", use="attention's own form", lost=ON_META)
+WRITTEN_OUT = Private(
+    "torch.ops.aten._scaled_dot_product_attention_math.default", use="finds attention as a composed operator", lost=ON_META
+)
 
 
 def schema_of(operator: Any) -> Any:

@@ -19,13 +19,13 @@ NUMBERS_KEPT = "CONSTANT_NUMEL_LIMIT"  # PyTorch's setting: captures evaluate co
 AWAY = torch.device("meta")
 FAKE_TENSOR = Private(
     "torch._subclasses.fake_tensor.FakeTensor",
-    use="to capture a model on the meta device for a named device",
+    use="captures a model on the meta device for a named device",
     lost=engine.NO_BACKWARD,
 )
 SWITCH = Private(
     "_enabled",
-    use="whether PyTorch has switched a region of autocast off",
-    lost="regions that decorate a forward are not honoured where there is no GPU",
+    use="tells whether PyTorch has disabled an autocast region",
+    lost="autocast regions that decorate a forward have no effect without a GPU",
     of=lambda: torch.autocast("cpu", enabled=False),
 )
 

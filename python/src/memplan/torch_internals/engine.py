@@ -20,10 +20,10 @@ from torch.fx import traceback
 from memplan.errors import MemplanError
 from memplan.torch_internals.names import Private
 
-NO_BACKWARD = "models on the meta device are refused for a named GPU"
+NO_BACKWARD = "memplan refuses models on the meta device for a named GPU"
 INPUT_METADATA = Private(
     "_input_metadata",
-    use="backward for a GPU that is not here",
+    use="computes backward for an absent GPU",
     lost=NO_BACKWARD,
     of=lambda: torch.ones(1, requires_grad=True).sin().grad_fn,
 )

@@ -20,16 +20,16 @@ from torch import fx
 
 from memplan.torch_internals.names import Private
 
-LOST = "a model that calls requires_grad_() on {} runs as eager does"
+LOST = "a model that calls requires_grad_() on {} runs eagerly"
 RETURNED = Private(
     "torch._dynamo.output_graph.OutputGraph._check_requires_grad_intermediate_outputs",
-    use="to capture models that call requires_grad_() on what a layer returns",
-    lost=LOST.format("what a layer returns"),
+    use="captures models that call requires_grad_() on the output of a layer",
+    lost=LOST.format("the output of a layer"),
     since="2.15",
 )
 METHOD = Private(
     "torch._dynamo.variables.tensor.TensorVariable.call_method",
-    use="to capture models that call requires_grad_() on an input",
+    use="captures models that call requires_grad_() on an input",
     lost=LOST.format("an input"),
 )
 BEGINS = "memplan_begins_to_require_grad"  # key in an input's meta: the input begins to require a gradient during the capture

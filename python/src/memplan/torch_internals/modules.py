@@ -19,8 +19,8 @@ GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)(_pre)?_hooks")
 
 PARAMETRIZE_CACHE = Private(
     "torch.nn.utils.parametrize._cache_enabled",
-    use="whether a call is inside of parametrize.cached",
-    lost="other bits than eager's inside of parametrize.cached are not told of",
+    use="tells whether a call runs inside parametrize.cached",
+    lost="memplan does not warn that bits differ from eager's inside parametrize.cached",
 )
 
 
@@ -43,51 +43,51 @@ def small_replica() -> Any:
 
 COMPILED_CALL = Private(
     "torch.nn.Module._compiled_call_impl",
-    use="to know which module is called, copies of a compiled one among them",
-    lost="a shallow copy of a compiled module runs as eager does",
+    use="tells which module is called, including copies of a compiled module",
+    lost="a shallow copy of a compiled module runs eagerly",
 )
 CALL = Private(
     "torch.nn.Module._call_impl",
-    use="to call a module with its hooks, from what compiles it",
-    instead="the module's own call, with what compiles it taken out meanwhile",
+    use="calls a compiled module with its hooks",
+    instead="memplan calls the module and removes its compiled call meanwhile",
 )
 ALL_HOOKS = Private(
     "torch.nn.modules.module._global_forward_hooks",
-    use="whether there are hooks on all modules",
-    lost="a compiled model does not call them (torch.nn.modules.module.register_module_...)",
+    use="tells whether hooks on all modules exist",
+    lost="a compiled model does not call hooks on all modules (torch.nn.modules.module.register_module_...)",
 )
 REPLICA = Private(
     "_is_replica",
-    use="which copies of a module DataParallel has made",
-    lost="a replica of DataParallel is captured anew in each step",
+    use="recognizes replicas of DataParallel",
+    lost="a replica of DataParallel is captured again in each step",
     of=small_replica,
 )
 ACTIVE = Private(
     "torch.nn.parallel.DistributedDataParallel._get_active_ddp_module",
-    use="which module of DDP runs",
-    lost="DDP's buckets are in no plan (reserve= counts them), and graphs that PyTorch cuts at them are not refused",
+    use="tells which DDP module runs",
+    lost="plans omit DDP's buckets (count them with reserve=), and graphs split at buckets are not refused",
 )
 OPTIMIZED = Private(
     "torch._dynamo.OptimizedModule",
-    use="what torch.compile returned",
-    lost="such a model is taken for one that nobody has compiled",
+    use="recognizes the result of torch.compile",
+    lost="memplan treats such a model as not compiled",
 )
 HOOKS_BEFORE = Private(
     "_optimizer_step_pre_hooks",
-    use="hooks before an optimizer's step",
-    lost="such hooks do not run in a TrainStep, and it does not refuse them",
+    use="finds hooks that run before an optimizer's step",
+    lost="TrainStep ignores such hooks without an error",
     of=small_optimizer,
 )
 HOOKS_BEHIND = Private(
     "_optimizer_step_post_hooks",
-    use="hooks behind an optimizer's step",
-    lost="such hooks do not run in a TrainStep, and it does not refuse them",
+    use="finds hooks that run after an optimizer's step",
+    lost="TrainStep ignores such hooks without an error",
     of=small_optimizer,
 )
 STEPPED = Private(
     "_opt_called",
-    use="to tell a scheduler that the optimizer has made a step",
-    lost="schedulers may warn that it has made none in a TrainStep",
+    use="tells a learning-rate scheduler that the optimizer has made a step",
+    lost="schedulers may warn that a TrainStep has made no optimizer step",
     of=small_optimizer,
 )
 

@@ -98,7 +98,7 @@ class Private:
     def need(self) -> None:
         """Raise MemplanError if this PyTorch version lacks the name."""
         if self.place is None:
-            raise MemplanError(f"PyTorch {torch.__version__} has no {self}")
+            raise MemplanError(f"PyTorch {torch.__version__} lacks {self}")
 
     def __str__(self) -> str:
         return f"{self.paths[0]} ({self.use}): {self.instead or self.lost}"

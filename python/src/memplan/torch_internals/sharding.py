@@ -18,33 +18,33 @@ from memplan.torch_internals.names import Private
 
 STATE = Private(
     "torch.distributed.fsdp.FSDPModule._get_fsdp_state",
-    use="what fully_shard has made of a model",
-    lost="models that fully_shard has sharded are refused",
+    use="reads the state of models sharded by fully_shard",
+    lost="memplan refuses models sharded by fully_shard",
     since="2.6",
 )
 NO_META = Private(
     "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._validate_no_meta_params",
-    use="sharded models on the meta device are read as if they were about to run",
-    lost="models that fully_shard has sharded are refused on the meta device",
+    use="reads sharded models on the meta device",
+    lost="memplan refuses models sharded by fully_shard on the meta device",
     since="2.6",
 )
 KEPT = Private(
     "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._take_unsharded_grads_to_reduce",
-    use="gradients that are not summed yet are those of FSDP2's whole parameters",
-    lost="steps of sharded models whose gradients are not summed, and the one that then sums, run without a plan",
+    use="reads unsharded gradients of FSDP2, which are not reduced yet",
+    lost="steps of sharded models that accumulate unreduced gradients run without a plan",
     since="2.15",
 )
 FINALIZE = Private(
     "torch.distributed.fsdp.FSDPModule.finalize_backward",
-    use="gradients of a pipeline's sharded stages are summed when its schedule asks for that, and not before",
-    lost="stages of pipelines that fully_shard has sharded are refused",
+    use="delays the reduction of a sharded stage's gradients until the schedule asks for it",
+    lost="memplan refuses pipeline stages sharded by fully_shard",
     since="2.15",
 )
 FAKE = "fake"  # the fake backend: one process for any group size; PyTorch registers the backend when FakeStore is imported
 FAKE_STORE = Private(
     "torch.testing._internal.distributed.fake_pg.FakeStore",
-    use="a process group of ranks that are not there",
-    lost="meshes are refused",
+    use="creates a process group of absent ranks",
+    lost="memplan refuses mesh=",
     on_demand=True,
 )
 # private classes of FSDP2, and memplan's replacements

@@ -12,33 +12,33 @@ from memplan.torch_internals.names import Private
 
 TREE_ITER = Private(
     "torch.utils._pytree.tree_iter",
-    use="the values in what a model takes and returns",
-    lost="tensors in classes that are neither tuples, lists nor dictionaries are not seen",
+    use="finds the tensors in a model's arguments and results",
+    lost="memplan finds tensors in tuples, lists and dictionaries only",
 )
 VERSION = Private(
     "torch.Tensor._version",
-    use="how often a tensor was written into",
-    lost="what is written between forward and backward into what backward reads is not noticed",
+    use="counts the writes into a tensor",
+    lost="memplan does not notice writes between forward and backward into tensors that backward reads",
 )
 BASE = Private(
     "torch.Tensor._base",
-    use="what a tensor is a view of",
-    lost="gradients of gradients are refused where a model returns views",
+    use="returns the base of a view",
+    lost="memplan refuses second-order gradients of models that return views",
 )
 HOOKS = Private(
     "torch.Tensor._backward_hooks",
-    use="hooks on the gradient of a parameter",
-    lost="such hooks do not run in a TrainStep, and it does not refuse them",
+    use="finds hooks on the gradient of a parameter",
+    lost="TrainStep ignores such hooks without an error",
 )
 HOOKS_BEHIND = Private(
     "torch.Tensor._post_accumulate_grad_hooks",
-    use="hooks behind the gradient of a parameter",
-    lost="such hooks do not run in a TrainStep, and it does not refuse them",
+    use="finds hooks that run after the gradient of a parameter is accumulated",
+    lost="TrainStep ignores such hooks without an error",
 )
 UNWRAP = Private(
     "torch._from_functional_tensor",
-    use="which tensor outside of a capture is meant",
-    lost="under autocast a parameter that is used twice is cast twice, which adds its gradients up in fp32",
+    use="finds the real tensor of a captured tensor",
+    lost="under autocast, a parameter with two uses is cast twice, and its gradients are added in fp32",
 )
 
 

@@ -1,0 +1,187 @@
+"""Results of finished calls that user code still holds, such as `module.kept = output.detach()` in a forward hook.
+
+A plan covers the outputs of its own call. Results of earlier calls exist besides the next call:
+
+    replaced by the next call's result    until the end of the next forward
+    appended to a list                    during all later steps
+
+Hooks of the compiled module itself run eagerly, outside of the plan. Tensors that they compute and store exist besides every
+call. memplan observes these hooks until the first backward.
+
+memplan stores weak references to the results. A result that no call returns, such as an attribute set by a hook, will probably
+exist in the next forward. memplan plans the next step with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.multiprocessing import reductions
+
+from memplan.graph.capture import storage_key, tensors_of
+from memplan.torch_internals.dispatch import WATCHING, watching
+from memplan.torch_internals.sharding import here
+
+WEAKLY: Any = reductions.StorageWeakRef
+MOST_CALLS = 4  # number of calls whose hooks are observed, if no backward runs
+MOST_MAKERS = 3  # number of modules named in a sentence
+
+
+class Result(NamedTuple):
+    """A result of a finished call. `maker` names the module that computed it."""
+
+    storage: Any
+    n_bytes: int
+    maker: str
+
+    def is_alive(self) -> bool:
+        return not self.storage.expired()
+
+
+# attributes: `returned`, the ReturnedKeys of the running call; `hooks`, the HookCall of the running call
+CALL = threading.local()
+
+
+class ReturnedKeys:
+    """The storages that a call returns to user code; None as long as they are unknown."""
+
+    def __init__(self) -> None:
+        self.keys: set[int] | None = None
+        self.note: Callable[[], Any] = lambda: None  # notes the outputs of the call as results
+
+    def take(self, result: Any) -> None:
+        self.keys = {storage_key(t) for t in plain(result)}
+
+
+def plain(value: Any) -> list[torch.Tensor]:
+    return [t for t in map(here, tensors_of(value)) if t.layout is torch.strided]
+
+
+@contextmanager
+def noting_results() -> Iterator[ReturnedKeys]:
+    """Within the context, planned calls of this thread belong to one call of a model. The caller tells the model's result."""
+    before, CALL.returned = returned_keys(), ReturnedKeys()
+    try:
+        yield CALL.returned
+    finally:
+        CALL.returned = before
+
+
+def returned_keys() -> ReturnedKeys | None:
+    return getattr(CALL, "returned", None)
+
+
+class Hooks:
+    """The memory that hooks of one compiled module store."""
+
+    def __init__(self) -> None:
+        self.is_known = False
+        self.n_calls = 0
+
+    @contextmanager
+    def observed(self, module: nn.Module) -> Iterator[ReturnedKeys]:
+        """Within the context, observe the tensors that hooks of the module compute."""
+        has_hooks = bool(module._forward_hooks or module._forward_pre_hooks)
+        if not has_hooks or self.is_known or self.n_calls == MOST_CALLS or not torch.is_grad_enabled():
+            yield ReturnedKeys()
+            return
+        self.n_calls += 1
+        before, CALL.hooks = hook_call(), HookCall(self, type(module).__name__)
+        CALL.hooks.resume()
+        try:
+            yield CALL.hooks.returned
+        finally:
+            CALL.hooks.pause()
+            CALL.hooks = before
+
+
+class HookCall:
+    """The tensors that hooks have computed in one call."""
+
+    def __init__(self, hooks: Hooks, name: str) -> None:
+        self.hooks, self.name = hooks, name
+        self.returned = ReturnedKeys()
+        self.made = self.made_before = Results()  # the tensors from the hooks that run now, and from hooks before forward
+        self.made_after = Results()
+        self.stack = ExitStack()
+
+    def resume(self) -> None:
+        """Observe the hooks before forward, or after it."""
+        if WATCHING:
+            self.stack.enter_context(watching(self.run))
+
+    def pause(self) -> None:
+        self.stack.close()
+        self.made = self.made_after
+
+    def run(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        result = operator(*args, **kwargs)
+        self.made.note_evaluation(result, 0, f"a hook of {self.name}")
+        return result
+
+    def kept(self) -> tuple[list[Result], list[Result]]:
+        """Return the tensors from hooks before and after forward that exist after backward and are not returned."""
+        self.hooks.is_known = True
+        keys = self.returned.keys or set()
+        before, after = (
+            [r for key, r in made.known.items() if key not in keys and r.is_alive()]
+            for made in (self.made_before, self.made_after)
+        )
+        return before, after
+
+
+def hook_call() -> HookCall | None:
+    return getattr(CALL, "hooks", None)
+
+
+@contextmanager
+def beside_hooks() -> Iterator[None]:
+    """Within the context, which contains the module's forward, no hook of the whole module runs."""
+    hooks = hook_call()
+    if hooks is None:
+        yield
+        return
+    hooks.pause()
+    try:
+        yield
+    finally:
+        hooks.resume()
+
+
+class Results:
+    """The results of finished calls of one model, by storage key."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Result] = {}
+
+    def note(self, results: Iterable[Result]) -> None:
+        self.known.update({int(r.storage.cdata): r for r in results})
+
+    def note_evaluation(self, value: Any, least_bytes: int, maker: str) -> None:
+        """Note the results of a call without gradients that are larger than least_bytes."""
+        for tensor in plain(value):
+            storage = tensor.untyped_storage()
+            if storage.nbytes() > least_bytes:
+                self.note([Result(WEAKLY(storage), storage.nbytes(), maker)])
+
+    def besides(self, inputs: Iterable[Any]) -> list[Result]:
+        """Return the living results, except the inputs of the present call."""
+        for key in [k for k, r in list(self.known.items()) if not r.is_alive()]:
+            self.known.pop(key, None)
+        given = {storage_key(t) for t in plain(list(inputs))} if self.known else set()
+        return [r for k, r in list(self.known.items()) if k not in given]
+
+
+def sum_of(results: Iterable[Result]) -> int:
+    return sum(r.n_bytes for r in results if r.is_alive())
+
+
+def makers_of(results: Iterable[Result]) -> str:
+    """Return the names of the modules that computed the results, largest results first."""
+    names = list(dict.fromkeys(r.maker for r in sorted(results, key=lambda r: -r.n_bytes) if r.maker))
+    return ", ".join(names[:MOST_MAKERS]) + (f" and {len(names) - MOST_MAKERS} more" if names[MOST_MAKERS:] else "")
