@@ -20,9 +20,9 @@ from memplan.memory.host import LEAST_BYTES
 from memplan.memory.states import States
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
+from memplan.report import Report
 from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
-from memplan.report import Report
 from memplan.run.learned import Learned
 from memplan.run.results import ReturnedKeys
 from memplan.torch_internals.modules import note_step
