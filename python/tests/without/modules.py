@@ -12,8 +12,8 @@ from torch import nn
 import memplan
 from memplan import in_place
 from memplan.graph import shards
-from memplan.torch_internals import modules, sharding
-from without.case import Take, Two, assert_eagers_bits, planned, without, x_of
+from memplan.torch_internals import autograd, modules, sharding
+from without.case import Take, Two, assert_eagers_bits, planned, said, without, x_of
 
 
 @without(modules.CALL)
@@ -100,3 +100,13 @@ def shards_on_the_meta_device_are_refused(*_: Any) -> None:
         memplan.MemplanError, match=r"refuses models sharded by fully_shard on the meta device|no public fully_shard"
     ):
         memplan.estimate(Two().to("meta"), (x_of().to("meta"),), mesh={"shard": 2}, device="h100")
+
+
+@without(autograd.AFTER_BACKWARD, modules.OWN_HOOKS, modules.OWN_HOOKS_BEFORE)
+def tensors_that_a_hook_stores_are_in_no_plan(*_: Any) -> None:
+    """The hook runs all the same."""
+    model = planned(Two())
+    hook = model.register_forward_hook if modules.OWN_HOOKS_BEFORE else model.register_forward_pre_hook
+    hook(lambda module, *_: setattr(module, "kept", torch.zeros(1 << 20)))
+    assert not any("user code stores" in s for s in said(lambda: model(x_of()).backward()))
+    assert model.kept.numel() == 1 << 20

@@ -25,6 +25,7 @@ from torch.multiprocessing import reductions
 
 from memplan.graph.capture import storage_key, tensors_of
 from memplan.torch_internals.dispatch import WATCHING, watching
+from memplan.torch_internals.modules import has_own_hooks
 from memplan.torch_internals.sharding import here
 
 WEAKLY: Any = reductions.StorageWeakRef
@@ -86,8 +87,7 @@ class Hooks:
     @contextmanager
     def observed(self, module: nn.Module) -> Iterator[ReturnedKeys]:
         """Within the context, observe the tensors that hooks of the module compute."""
-        has_hooks = bool(module._forward_hooks or module._forward_pre_hooks)
-        if not has_hooks or self.is_known or self.n_calls == MOST_CALLS or not torch.is_grad_enabled():
+        if not has_own_hooks(module) or self.is_known or self.n_calls == MOST_CALLS or not torch.is_grad_enabled():
             yield ReturnedKeys()
             return
         self.n_calls += 1

@@ -56,6 +56,15 @@ ALL_HOOKS = Private(
     use="tells whether hooks on all modules exist",
     lost="a compiled model does not call hooks on all modules (torch.nn.modules.module.register_module_...)",
 )
+OWN_HOOKS, OWN_HOOKS_BEFORE = (
+    Private(
+        name,
+        use=f"tells whether hooks run {when} the forward of a whole model",
+        lost="plans omit tensors that hooks of the whole model store; count them with reserve=",
+        of=nn.Identity,
+    )
+    for name, when in (("_forward_hooks", "after"), ("_forward_pre_hooks", "before"))
+)
 REPLICA = Private(
     "_is_replica",
     use="recognizes replicas of DataParallel",
@@ -111,6 +120,11 @@ def code_of_call() -> CodeType | None:
 def has_hooks_on_all() -> bool:
     known = vars(nn.modules.module).items() if ALL_HOOKS else ()
     return any(value for name, value in known if GLOBAL_HOOKS.fullmatch(name))
+
+
+def has_own_hooks(module: nn.Module) -> bool:
+    """Whether hooks of the module itself run before or after its forward."""
+    return bool((OWN_HOOKS and module._forward_hooks) or (OWN_HOOKS_BEFORE and module._forward_pre_hooks))
 
 
 def is_replica(module: nn.Module) -> bool:
