@@ -21,7 +21,7 @@ from torch import nn
 
 import memplan
 from memplan.run import between, eagerly
-from memplan.run.ledger import Booked
+from memplan.run.ledger import MeasuredCall
 from memplan.run.second_order import Differentiable
 
 PAIRS = 31
@@ -34,7 +34,7 @@ def straight(self: Any, *inputs: Any) -> Any:
 @contextlib.contextmanager
 def without_guards() -> Iterator[None]:
     with (
-        mock.patch.object(Booked, "__call__", straight),
+        mock.patch.object(MeasuredCall, "__call__", straight),
         mock.patch.object(Differentiable, "__call__", straight),
         mock.patch.object(between, "node_of", lambda *_: None),
         mock.patch.object(eagerly, "beyond_capture", lambda: None),

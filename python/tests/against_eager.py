@@ -11,14 +11,14 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from memplan import in_place
+from memplan import compiled_modules
 
 Context = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 def eager_copy(model: nn.Module) -> nn.Module:
     """A copy in which PyTorch finds nothing that is compiled."""
-    eager = in_place.eager_copy(model)
+    eager = compiled_modules.eager_copy(model)
     assert all(m._compiled_call_impl is None and "forward" not in vars(m) for m in eager.modules())
     return eager
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ from torch import nn
 import memplan
 from memplan.budget import in_units, read_bytes, read_link, resolve
 from memplan.library.planning import Planning, Progress
+from memplan.plan import options
 from memplan.plan.planner import GraphPlanner
 
 
@@ -351,3 +353,22 @@ def test_nothing_is_said_where_all_is_well() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         memplan.compile(model, "floor+50%")(*inputs).backward()
+
+
+@pytest.mark.parametrize(
+    ("place", "function", "others"),
+    [
+        ("compile", memplan.compile, {"model", "optimizer", "accumulate", "fullgraph", "inductor"}),
+        ("step", memplan.TrainStep, {"model", "loss", "optimizer", "fuse", "offload_state"}),
+        (
+            "pipeline",
+            memplan.pipeline,
+            {"schedule", "stages", "n_microbatches", "loss_fn", "optimizer", "accumulate", "returns_outputs", "of_schedule"},
+        ),
+    ],
+)
+def test_public_functions_accept_the_options_that_are_declared_for_them(place: str, function: Any, others: set[str]) -> None:
+    given = inspect.signature(function).parameters
+    defaults = {name: p.default for name, p in given.items() if name not in others}
+    known = {f.name: f.default for f in options.fields(options.Options)}
+    assert defaults == {name: known[name] for name in options.names_of(place)}

@@ -210,7 +210,7 @@ def test_training_goes_on_between_budgets(captures: list[int]) -> None:
             assert torch.equal(a, b)
         model.zero_grad()
         eager.zero_grad()
-    assert len(captures) == 1 and StepBackend.keeps_captures
+    assert len(captures) == 1 and StepBackend.can_replan
 
 
 def test_the_smallest_plan_is_not_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

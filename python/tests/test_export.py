@@ -20,8 +20,8 @@ from torch.utils import checkpoint as checkpointing
 import memplan
 from memplan.checkpoints.coarse import CoarseStep
 from memplan.checkpoints.modules import Checkpoints
-from memplan.checkpoints.regions import module_name, regions
 from memplan.checkpoints.remat import RematCheckpoints
+from memplan.graph.regions import module_name, regions
 
 KIB = 1024
 needs_policies = pytest.mark.skipif(

@@ -15,8 +15,8 @@ from habits import frameworks
 from habits.trial import Net, pair
 
 import memplan
+from memplan.compiled_modules import place_of
 from memplan.frameworks.counted import LOG, Counted
-from memplan.in_place import place_of
 from memplan.memory.optimizer_state import optimizer_bytes
 
 LOGGED_BYTES = 64  # of the numbers that Lightning keeps of a step: losses, and what is logged

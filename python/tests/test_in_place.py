@@ -136,7 +136,7 @@ def test_a_replica_of_data_parallel_is_eager_and_said() -> None:
         (lambda: torch.compile(Net()), "compiled by torch.compile for another backend"),
         (lambda: torch.jit.trace(Net(), x_of()), "TorchScript"),
         (lambda: Net, "Net is a class"),
-        (lambda: 3, "and this is a int"),
+        (lambda: 3, "modules and functions, not a int"),
     ],
 )
 def test_what_cannot_be_compiled_in_place_is_refused(wrong: Callable[[], Any], sentence: str) -> None:

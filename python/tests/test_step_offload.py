@@ -16,9 +16,9 @@ from test_train_step import OPTIMIZERS, OTHERS, Pair, perceptron, points, transf
 from torch import nn
 
 import memplan
-from memplan.graph.updates import Updates
 from memplan.memory import host, states
 from memplan.memory.states import States
+from memplan.step.updates import Updates
 
 KIB = 1024
 MOVED: dict[str, Any] = {"offload": "64MiB", "offload_state": True}

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import circles  # noqa: F401 - adds its rule to rules.RULES
 import rules
 import tables
 from rules import Violation

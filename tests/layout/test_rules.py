@@ -65,6 +65,14 @@ BREACHES: list[tuple[str, str, dict[str, str]]] = [
     ),
     ("meshes_read_once", "a plan parses its mesh again", {PLAN_C: call('mp_mesh_read("dp=2", &mesh, err)')}),
     ("python_files", "a file of the package opens with no sentence", {"python/src/memplan/new.py": ""}),
+    (
+        "python_circles",
+        "two folders of the package import each other",
+        {
+            "python/src/memplan/plan/-a.py": '"""A sentence."""\nfrom memplan.run.b import b\n',
+            "python/src/memplan/run/-b.py": '"""A sentence."""\nfrom memplan.plan.a import a\n',
+        },
+    ),
     ("folders_listed", "a folder is not in the table", {"planner/new/new.h": ""}),
     ("folders_listed", "the table has an empty folder", {ROOMS: "planner/gone  nothing\n"}),
     ("backends_apart", "the GPU's backend includes the CPU's", {TWO_H: '\n#include "executor/cpu/one.h"\n'}),

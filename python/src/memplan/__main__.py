@@ -19,10 +19,9 @@ from memplan.command import UsageError, about
 from memplan.command.inputs import make_inputs, read_inputs, read_lower, read_mesh, shard_options
 from memplan.command.model import build, place_of, refusal
 from memplan.mesh.rank_report import RankReport
+from memplan.plan.options import names_of
 
 META = torch.device("meta")
-# options passed to memplan.compile unchanged
-OF_COMPILE = ("device", "offload", "link", "effort", "reserve", "accumulate", "cache")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -73,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def options_of(asked: argparse.Namespace, model: torch.nn.Module) -> dict[str, Any]:
-    options = {name: getattr(asked, name) for name in OF_COMPILE}
+    options = {name: getattr(asked, name) for name in (*names_of("command"), "accumulate")}
     if asked.autocast:
         options["autocast"] = read_lower(asked.autocast)
     if asked.mesh:

@@ -11,18 +11,19 @@ from typing import Any
 import torch
 
 from memplan.budget import Budget, gradient_bytes, only_bytes
+from memplan.compiled_modules import as_before, inner, place_of
 from memplan.errors import MemplanError, RankError
 from memplan.graph.distributed import refuse_sharded
 from memplan.graph.meant import Region
-from memplan.in_place import InPlace, as_before, inner, place_of, uncompile
 from memplan.library.planning import Watcher
 from memplan.memory.optimizer_state import optimizer_bytes
-from memplan.plan.options import Options
+from memplan.plan.options import Options, given_to
 from memplan.report import Report
-from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated
-from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
+from memplan.run.call_guard import asking
+from memplan.run.fallback import SKIPPED, EagerFallback, reason_of
 from memplan.run.handed import NAME, Handed
+from memplan.run.in_place import InPlace, uncompile
 from memplan.run.otherwise import Surroundings
 from memplan.run.parts import Parts
 from memplan.run.results import beside_hooks, noting_results
@@ -47,7 +48,6 @@ LOG_METHODS = ("debug", "info", "info_once", "warning", "warning_once", "warn", 
 def backend_for(
     kind: type[Backend],
     model: Any,
-    budget: Budget,
     optimizers: Iterable[torch.optim.Optimizer | None],
     accumulate: bool,
     *,
@@ -61,7 +61,7 @@ def backend_for(
         raise MemplanError("offload= and inductor=True cannot be combined, because Inductor chooses the order of copies itself")
     accumulated = gradient_bytes(model) if accumulate else 0
     counted = only_bytes(reserve) + sum(optimizer_bytes(o) for o in optimizers if o is not None) + accumulated
-    backend = kind(Options(budget, counted, **options), is_cut=not fullgraph, only_report=only_report)
+    backend = kind(Options(reserve=counted, **options), is_cut=not fullgraph, only_report=only_report)
     backend.accumulated_bytes = accumulated
     return backend
 
@@ -126,8 +126,8 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
     Calls without gradients run eagerly. Within another capture, the function becomes part of that capture.
     """
     call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
-    eagerly = Eagerly(backend.report, name_of(function))
-    surroundings = Surroundings(backend.say, lambda: backend.learned.ledger.n_calls)
+    eagerly = EagerFallback(backend.report, name_of(function))
+    surroundings = Surroundings(backend.say, lambda: backend.feedback.ledger.n_calls)
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def tell_of_others() -> None:
@@ -142,14 +142,14 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
     def evaluated(result: Any) -> Any:
         if not is_jit_traced() and not torch.compiler.is_compiling():
             least = max((g.most_bytes for g in backend.report.graphs), default=0) // LEAST_SHARE
-            backend.learned.results.note_evaluation(result, least, f"{eagerly.name} without gradients")
+            backend.feedback.results.note_evaluation(result, least, f"{eagerly.name} without gradients")
         return result
 
     def called(*args: Any, **kwargs: Any) -> Any:
         nonlocal call, eagerly
         if eagerly.report is not backend.report:
             # a changed report means that the user has compiled the model again with other options
-            eagerly = Eagerly(backend.report, name_of(function))
+            eagerly = EagerFallback(backend.report, name_of(function))
         raised: BaseException | None = None
         if not (torch.is_grad_enabled() or backend.compiles_inference) or is_jit_traced():
             return evaluated(function(*args, **kwargs))
@@ -166,7 +166,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
                     parts.watched(),
                     told(backend, eagerly.name),
                     meaning(backend, function),
-                    capturing(bool(backend.together)),
+                    capturing(bool(backend.rank_group)),
                     capturing_leaves(),
                     counting(fullgraph) as is_skipped,
                     asking(function, args, kwargs) as asked,
@@ -174,7 +174,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
                 ):
                     result = call(*args, **kwargs)
                     returned.take(result)
-                    backend.learned.has_called(backend.report, returned, result)
+                    backend.feedback.has_called(backend.report, returned, result)
                     if is_skipped():
                         eagerly.say(SKIPPED)
                 if not fullgraph:
@@ -202,12 +202,12 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
     return beside
 
 
-def not_captured(error: Exception, backend: Backend, eagerly: Eagerly, fullgraph: bool) -> BaseException | None:
+def not_captured(error: Exception, backend: Backend, eagerly: EagerFallback, fullgraph: bool) -> BaseException | None:
     """Return the exception to raise if PyTorch cannot capture a call, or None to run eagerly. In that case memplan warns."""
     if backend.only_report or not fullgraph:  # earlier parts have run
         return MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
     try:
-        backend.together.tell(error, eagerly.name, backend.options.wait_seconds())
+        backend.rank_group.tell(error, eagerly.name, backend.options.wait_seconds())
     except RankError as heard:  # other ranks have captured the graph, so this rank raises an error
         return heard
     eagerly.take(error)
@@ -275,11 +275,8 @@ def compile(
     Returns:
         The compiled model. The first call fills the Report in its attribute `memplan`.
     """
-    options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "timeout": timeout}
-    options |= {"on_infeasible": on_infeasible, "progress": progress, "cache": cache, "verify": verify, "device": device}
-    options["autocast"] = autocast
-    options |= {"reserve": reserve, "fullgraph": fullgraph, "offload": offload, "link": link}
-    backend = backend_for(backend_kind(inductor), model, budget, [optimizer], accumulate, **options)
+    options = given_to("compile", locals())
+    backend = backend_for(backend_kind(inductor), model, [optimizer], accumulate, fullgraph=fullgraph, **options)
     return compiled_with(model, backend, fullgraph)
 
 
@@ -307,38 +304,6 @@ def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
     called = captured(model, backend, fullgraph)
     called.memplan = backend.report  # type: ignore[attr-defined]
     return called
-
-
-def estimate(
-    model: Any,
-    inputs: Sequence[Any],
-    *,
-    budget: Budget = "100%",
-    kwargs: dict[str, Any] | None = None,
-    mesh: Any = None,
-    **options: Any,
-) -> Report:
-    """Estimate the memory of a training step and of a plan within the budget, without running the step.
-
-    Args:
-        model: a module or a function. A model that is sharded on a fake process group needs no `mesh`.
-        inputs: the inputs of one call. With `mesh`, the inputs of one rank.
-        mesh: the number of ranks per direction, such as {"dp": 2, "shard": 8, "tp": 4}: replicas, ranks that shard parameters,
-            gradients and optimizer state, and ranks that split operators. The estimate is for one rank.
-        **options: as in `compile`. With `mesh` also:
-            tp_plan: as for parallelize_module, {"layers.*.up": ColwiseParallel(), ...}, or a function of model and mesh;
-            blocks: classes of modules that fully_shard gathers one at a time (default: items of outer ModuleLists);
-            shard: further options of fully_shard, such as {"mp_policy": MixedPrecisionPolicy(torch.bfloat16)}.
-    """
-    from memplan.mesh.before import estimate_on, estimate_sharded, is_on_fake_ranks
-
-    if mesh is not None:
-        return estimate_on(mesh, model, inputs, budget=budget, kwargs=kwargs or {}, **options)
-    if is_on_fake_ranks(model):
-        return estimate_sharded(model, inputs, budget=budget, kwargs=kwargs or {}, **options)
-    optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
-    backend = backend_for(Backend, model, budget, [optimizer], accumulate, only_report=True, **options)
-    return report_of(backend, model, inputs, kwargs or {})
 
 
 def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memplan.api import estimate
 from memplan.budget import Budget
 from memplan.errors import BudgetError, MemplanError
+from memplan.estimation import estimate
 from memplan.plan.other_sizes import MOST_SLOWER, REPLAYED, OtherSizes
 from memplan.report import Report
-from memplan.run.eagerly import CANNOT_CAPTURE
+from memplan.run.fallback import CANNOT_CAPTURE
 
 
 def fit(

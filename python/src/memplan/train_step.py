@@ -13,25 +13,25 @@ from memplan.budget import Budget, in_units
 from memplan.errors import MemplanError
 from memplan.graph.capture import Capture, tensors_of
 from memplan.graph.distributed import refuse_sharded
-from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
-from memplan.graph.updates import Updates
 from memplan.library.planning import Watcher
 from memplan.memory.host import LEAST_BYTES
 from memplan.memory.states import States
-from memplan.plan.options import Options
+from memplan.plan.options import Options, given_to
 from memplan.plan.planner import GraphPlanner
 from memplan.report import Report
 from memplan.run.backend import Backend
+from memplan.run.budget_feedback import BudgetFeedback
 from memplan.run.captured import frame_of_graph
-from memplan.run.learned import Learned
 from memplan.run.results import ReturnedKeys
+from memplan.step.step_graph import StepCapture, StepGraph, StepPlanner
+from memplan.step.updates import Updates
 from memplan.torch_internals.modules import note_step
 
 # for each value of the option `fuse`: when updates run, in the planner's terms
 FUSE = {"backward": "backward", "after": "none"}
 
 
-class LearnedOfSteps(Learned):
+class StepFeedback(BudgetFeedback):
     """Observations of whole steps. Tensors that user code stores beyond a step exist during all of the next step."""
 
     def has_called(self, report: Report, returned: ReturnedKeys, result: Any) -> None:
@@ -47,7 +47,7 @@ class StepBackend(Backend):
 
     def __init__(self, options: Options, updates: Updates, fuse: str, only_report: bool = False) -> None:
         super().__init__(options, only_report=only_report)
-        self.updates, self.fuse, self.learned = updates, fuse, LearnedOfSteps()
+        self.updates, self.fuse, self.feedback = updates, fuse, StepFeedback()
 
     def planner_for(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
@@ -112,7 +112,7 @@ class TrainStep:
             raise MemplanError("offload_state=True needs offload=, the bytes of host memory for it")
         self.optimizer = optimizer
         self.updates = Updates(optimizer)
-        options = Options(budget, reserve, effort, time_limit, on_infeasible, progress, cache, offload=offload, link=link)
+        options = Options(**given_to("step", locals()))
         backend = StepBackend(options, self.updates, FUSE[fuse])
         if offload_state and backend.pool is not None:
             self.updates.states = States(optimizer, backend.pool)

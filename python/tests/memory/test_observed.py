@@ -19,8 +19,8 @@ from torch.nn.modules import module as modules
 
 import memplan
 from memplan.explain import watching as watched
+from memplan.explain.failed_call import starts
 from memplan.explain.failure import Failure, first_of, of_threads, tried_bytes
-from memplan.explain.replay import starts
 from memplan.explain.reserved import Reserved
 from memplan.explain.watching import Watching
 from memplan.memory.allocator import MIB, Settings

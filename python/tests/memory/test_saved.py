@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import memplan
-from memplan.explain.replay import NotReplayed
+from memplan.explain.failed_call import NotReplayed
 
 
 def packed_bytes(model: nn.Module, inputs: tuple[Any, ...]) -> int:

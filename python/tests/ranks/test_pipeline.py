@@ -18,7 +18,7 @@ from torch import nn
 
 import memplan
 from memplan.errors import RankError
-from memplan.schedules import replay
+from memplan.schedules import schedule_events as events
 from memplan.schedules.api import actions_of
 
 pipelining = pytest.importorskip("torch.distributed.pipelining")
@@ -191,7 +191,7 @@ def check_step(run: Run, rank: int) -> bool:
     return all(torch.equal(a, b) for a, b in zip(expected, got))
 
 
-def note_calls(stage: Any, done: list[replay.Action]) -> None:
+def note_calls(stage: Any, done: list[events.Action]) -> None:
     """Has its calls noted from now on."""
 
     def noted(was: Callable[..., Any], what: Callable[[dict[str, Any]], str]) -> Callable[..., Any]:
@@ -211,7 +211,7 @@ def orders(rank: int) -> None:
     for name in (*ONE_STAGE, "ScheduleInterleaved1F1B", "ScheduleInterleavedZeroBubble", *V_SHAPED):
         run = Run(name, Perceptron, rank)
         run.step(*batch(Perceptron, 0))  # in which it also asks what each stage returns
-        done: list[replay.Action] = []
+        done: list[events.Action] = []
         for stage in run.stages:
             note_calls(stage, done)
         run.step(*batch(Perceptron, 1))

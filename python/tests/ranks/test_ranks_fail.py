@@ -21,8 +21,8 @@ from torch import nn
 
 import memplan
 from memplan.plan import planner
+from memplan.ranks.rank_group import RankGroup
 from memplan.run import backend
-from memplan.run.together import Together
 
 HARD_LIMIT = 400.0  # seconds of a case, on a machine with other work
 TIMEOUT = 4.0
@@ -195,7 +195,7 @@ def speaks_through_a_group_of_its_own(rank: int, patch: pytest.MonkeyPatch) -> N
         patched.append(group)
         return "nccl" if len(patched) == 1 else asked(group)
 
-    groups = Together([torch.distributed.group.WORLD])
+    groups = RankGroup([torch.distributed.group.WORLD])
     with patch.context() as only:
         only.setattr(torch.distributed, "get_backend", another)
         with groups.planning("this", 30.0):

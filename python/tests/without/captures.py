@@ -15,8 +15,8 @@ from memplan.api import backend_for, compiled_with
 from memplan.costs.measure import Costs
 from memplan.run import backend
 from memplan.run.ledger import LEDGER
-from memplan.schedules import replay
-from memplan.schedules.rank import Rank
+from memplan.schedules import schedule_events as events
+from memplan.schedules.rank_memory import Rank
 from memplan.torch_internals import autograd, capture, dispatch, leaves
 from without.case import Take, Two, assert_eagers_bits, assert_trains, planned, said, without, x_of
 
@@ -191,9 +191,9 @@ def all_runs_as_eager_does(*_: Any) -> None:
 def both_parts_of_a_backward_run_whole(*_: Any) -> None:
     eager, stage, found = Two(), Two(), []
     stage.load_state_dict(eager.state_dict())
-    rank = Rank(replay.Replay([1], 3, True, False).run(replay.gpipe(1, 1)), {1: 1}, 1, 0, True, 2)
-    made = backend_for(backend.Backend, stage, "100%", [], False)
-    made.learned = rank.add(1, lambda: stage)
+    rank = Rank(events.Replay([1], 3, True, False).run(events.gpipe(1, 1)), {1: 1}, 1, 0, True, 2)
+    made = backend_for(backend.Backend, stage, [], False, budget="100%")
+    made.feedback = rank.add(1, lambda: stage)
     compiled_with(stage, made, True)
     for model in (eager, stage):
         x = x_of().requires_grad_()

@@ -9,8 +9,8 @@ import torch
 
 import memplan
 from memplan.explain import explanation
+from memplan.explain.failed_call import NotReplayed
 from memplan.explain.failure import Failure, of_threads
-from memplan.explain.replay import NotReplayed
 from memplan.torch_internals import autograd, devices, dispatch
 from without.case import Two, without, x_of
 

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 import memplan
-from memplan import in_place
+from memplan import compiled_modules
 from memplan.graph import shards
+from memplan.run import in_place
 from memplan.torch_internals import autograd, modules, sharding
 from without.case import Take, Two, assert_eagers_bits, planned, said, without, x_of
 
@@ -26,8 +27,9 @@ def hooks_of_the_whole_run(*_: Any) -> None:
 
 @without(modules.COMPILED_CALL)
 def a_shallow_copy_is_eager(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_place, "COMPILED", "_gone")
-    monkeypatch.setattr(in_place, "OURS", ("_gone", *in_place.OURS[1:]))
+    for file in (in_place, compiled_modules):
+        monkeypatch.setattr(file, "COMPILED", "_gone")
+        monkeypatch.setattr(file, "OURS", ("_gone", *compiled_modules.OURS[1:]))
     assert_eagers_bits()
     model = planned(Two())
     again = copy.copy(model)

@@ -12,8 +12,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 import memplan
 from memplan.costs.measure import host_workspaces
 from memplan.run import outside
-from memplan.run.between import OverwrittenError
 from memplan.run.ledger import LEDGER
+from memplan.run.saved_tensors import OverwrittenError
 from memplan.torch_internals import autograd, modules, tensors
 from without.case import Take, Two, assert_eagers_bits, planned, without, x_of
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from memplan.checkpoints.regions import Region, forward_of_backward
 from memplan.costs.measure import LEAST_SECONDS, Cost
 from memplan.graph.capture import DYNAMIC, Capture
+from memplan.graph.regions import Region, forward_of_backward
 
 MOST_COUNTS = 3000  # maximum number of simulated steps per search
 

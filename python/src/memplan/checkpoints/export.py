@@ -14,10 +14,10 @@ from torch.utils import checkpoint as checkpointing
 from memplan.budget import in_units
 from memplan.checkpoints.coarse import CoarseStep, Kept
 from memplan.checkpoints.modules import Checkpoints, Counted, family, plain
-from memplan.checkpoints.regions import Region, regions
+from memplan.compiled_modules import eager_copy
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.capture import Capture
-from memplan.in_place import eager_copy
+from memplan.graph.regions import Region, regions
 from memplan.plan.graph_report import GraphReport
 from memplan.torch_internals.dispatch import schema_of, watched
 

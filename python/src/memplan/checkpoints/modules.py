@@ -19,11 +19,11 @@ from torch import nn
 from torch.utils import checkpoint as checkpointing
 
 from memplan.budget import in_units
-from memplan.checkpoints.regions import NORMALIZATIONS
+from memplan.compiled_modules import eager_copy
 from memplan.costs.measure import peak_of
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
-from memplan.in_place import eager_copy
+from memplan.graph.regions import NORMALIZATIONS
 from memplan.torch_internals.modules import inside
 from memplan.torch_internals.tensors import version_of
 

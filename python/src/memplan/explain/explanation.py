@@ -27,8 +27,8 @@ from memplan.explain.account import (
 )
 from memplan.explain.calls import Call, call_in
 from memplan.explain.earlier import Earlier
+from memplan.explain.failed_call import UNDER_WAY, NotReplayed, Replay, add_lost, failing, starts
 from memplan.explain.failure import Failure, Where, addresses_are_limited, path_of
-from memplan.explain.replay import UNDER_WAY, NotReplayed, Replay, add_lost, failing, starts
 from memplan.explain.reserved import Reserved
 from memplan.explain.suggestion import Room, Step, Suggestion, name_in, suggest
 from memplan.explain.tables import table, together

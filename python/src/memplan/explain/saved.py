@@ -13,8 +13,8 @@ from torch import nn
 from memplan.budget import in_units
 from memplan.explain.account import LEAF, Objects, names_of, nearest_modules, parameters_of
 from memplan.explain.calls import Call
+from memplan.explain.failed_call import Replay, starts
 from memplan.explain.failure import NOT_THE_USERS, Where, shown
-from memplan.explain.replay import Replay, starts
 from memplan.explain.tables import table, together
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
 from memplan.run.outside import reachable

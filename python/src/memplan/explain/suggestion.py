@@ -17,6 +17,7 @@ from torch import fx
 
 from memplan.api import backend_for, captured, report_of
 from memplan.budget import gradient_bytes, in_units, model_bytes
+from memplan.compiled_modules import place_of
 from memplan.costs.larger import bytes_of_rnn
 from memplan.costs.measure import Cost, moved_bytes
 from memplan.costs.roofline import Device
@@ -24,13 +25,12 @@ from memplan.errors import BudgetError, MemplanError
 from memplan.explain.calls import Call, Sized, given
 from memplan.explain.failure import At
 from memplan.graph.capture import storage_bytes
-from memplan.graph.updates import UpdateCost, Updates
-from memplan.in_place import place_of
 from memplan.library.planning import roofline_seconds
 from memplan.memory.optimizer_state import optimizer_bytes, state_bytes
 from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.backend import Backend, Estimated
+from memplan.step.updates import UpdateCost, Updates
 from memplan.train_step import FUSE, StepBackend
 
 WITH_WORKSPACE = ("convolution", "rnn")  # families of operators whose workspace is at most the bytes that they read and write
@@ -166,7 +166,7 @@ class Step:
     def compiled(self, budget: int, reserve: int) -> Report:
         """Plan the failed call within a budget. Raises BudgetError, or MemplanError if the call cannot be planned."""
         options: dict[str, Any] = {"reserve": reserve, "only_report": True, "cache": "off"}
-        backend = backend_for(OfCall, self.model, budget, [self.optimizer], self.call.has_gradients, **options)
+        backend = backend_for(OfCall, self.model, [self.optimizer], self.call.has_gradients, budget=budget, **options)
         backend.row = row_of(self.device)  # type: ignore[attr-defined]
         args, kwargs = self._inputs()
         with as_called(self.call):

@@ -36,7 +36,7 @@ class Counted:
         """
         options = dict(self.options)
         kind = backend_kind(options.pop("inductor", False))
-        backend = backend_for(kind, model, self.budget, optimizers, keeps_gradients, **options)
+        backend = backend_for(kind, model, optimizers, keeps_gradients, budget=self.budget, **options)
         self.report, self.n_said = backend.report, 0
         return backend, options.get("fullgraph", True)
 

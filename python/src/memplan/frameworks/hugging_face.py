@@ -18,10 +18,11 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from memplan.api import compiled_with
 from memplan.budget import Budget
+from memplan.compiled_modules import place_of
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.frameworks.counted import Counted
-from memplan.in_place import place_of, uncompile
 from memplan.report import Report
+from memplan.run.in_place import uncompile
 
 Buckets = int | Sequence[int]
 NO_LABEL = -100  # label that all losses of transformers ignore

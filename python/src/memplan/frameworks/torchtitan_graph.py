@@ -50,8 +50,8 @@ from memplan.graph.operators import draws, is_mutating
 from memplan.memory.liveness import WORKSPACE, Liveness, keys_of
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
+from memplan.ranks.rank_group import ALONE
 from memplan.run.backend import COSTS
-from memplan.run.together import ALONE
 from memplan.torch_internals import collectives
 from memplan.torch_internals.dispatch import OPERATOR
 

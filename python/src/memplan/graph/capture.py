@@ -14,7 +14,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import fx
@@ -27,9 +27,6 @@ from memplan.graph.operators import CHECKPOINT, draws, may_run_again, read_again
 from memplan.graph.overwriting import APART, may_write_into_first
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
 from memplan.torch_internals.tensors import tree_iter
-
-if TYPE_CHECKING:
-    from memplan.memory.states import StateOf
 
 MOVED = "moved state"  # kind of storages: optimizer state that is stored in host memory
 # kinds of storages with a limited lifetime; other kinds are always live
@@ -65,7 +62,7 @@ class Moved:
 
     update: fx.Node
     values: tuple[torch.Tensor, ...]  # fake tensors on the device, one per state tensor
-    calls: StateOf
+    calls: Any  # a memplan.memory.states.StateOf
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:

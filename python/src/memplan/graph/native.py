@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.costs.roofline import Device
 from memplan.graph.attention import attention_on, knows_attention
 from memplan.torch_internals.autograd import memory_events, profiler_is_on
 from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, has_kernel, kernels, run_kernel, schema_of, with_python_kernels
@@ -221,9 +220,14 @@ def on_gpu(has_flash: bool) -> dict[Any, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def native_kernels(device: Device | None = None) -> Iterator[None]:
-    """Make captures use eager's operators within the context. `device`: the target, which may be absent."""
-    meant = on_gpu(device.has_flash) if device is not None and device.is_gpu else on_meta()
+def native_kernels(for_gpu: bool = False, has_flash: bool = False) -> Iterator[None]:
+    """Make captures use eager's operators within the context.
+
+    Args:
+        for_gpu: whether the capture is for a GPU, which may be absent.
+        has_flash: whether this GPU has flash attention.
+    """
+    meant = on_gpu(has_flash) if for_gpu else on_meta()
     with contextlib.ExitStack() as stack:
         for operator in {*overloads(), *OURS, *meant}:
             stack.enter_context(kernels(operator, OURS.get(operator, {}) | meant.get(operator, {}), without=WRITTEN_OUT))

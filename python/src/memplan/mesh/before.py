@@ -75,7 +75,7 @@ def of_rank(
     bucket_bytes = here.gradient_bytes() if here.has_buckets else 0
     gradients = here.gradient_bytes() if accumulate else 0
     counted = reserve + state + bucket_bytes + gradients
-    backend = backend_for(Backend, here.model, budget, [], False, reserve=counted, only_report=True, **options)
+    backend = backend_for(Backend, here.model, [], False, budget=budget, reserve=counted, only_report=True, **options)
     backend.repeats = here.repeats
     if backend.options.meant is not None:
         backend.options.meant.is_split = sharding.is_split(here.model)

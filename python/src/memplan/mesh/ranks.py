@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from memplan.budget import total_bytes
+from memplan.compiled_modules import eager_copy
 from memplan.errors import MemplanError
-from memplan.in_place import eager_copy
 from memplan.mesh.equal import Repeats, shortened
 from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import here

@@ -12,8 +12,8 @@ from typing import Any
 from torch import fx
 
 from memplan.budget import in_units
-from memplan.checkpoints.regions import module_name
 from memplan.graph.capture import Capture
+from memplan.graph.regions import module_name
 from memplan.library.planning import Planning
 
 LINE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')

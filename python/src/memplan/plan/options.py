@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from memplan.budget import Budget, only_bytes, read_link
 from memplan.costs.cache import Cache
@@ -17,23 +19,34 @@ from memplan.progress import Line
 ON_INFEASIBLE = ("raise", "smallest")
 
 
+def accepted_by(*places: str, may_differ: bool = False) -> dict[str, Any]:
+    """Return the metadata of an option: the places that accept it, and whether ranks may have different values."""
+    return {"places": places, "may_differ": may_differ}
+
+
 @dataclass
 class Options:
     """The options of memplan.compile and of options={...}, documented in api.compile."""
 
-    budget: Budget = "auto"
-    reserve: Budget = 0
-    effort: str = "normal"
-    time_limit: float = 20.0
-    on_infeasible: str = "raise"
-    progress: Watcher | None = None
-    cache: str | None = None  # folder of the cache, or "off"; None: the folder that the environment names
-    verify: bool = False
-    device: Device | None = None  # the device named by `device=`; None: the tensors' own device
-    autocast: Region = None  # type of the autocast region around the model, with `device` only
-    offload: Budget | None = None
-    link: str | float | None = None  # link between device and host; None: the usual link of the device
-    timeout: float = 600.0  # seconds that ranks wait for each other, besides the time of a search
+    budget: Budget = field(default="auto", metadata=accepted_by("compile", "step", "pipeline"))
+    reserve: Budget = field(default=0, metadata=accepted_by("compile", "step", "pipeline", "command", may_differ=True))
+    effort: str = field(default="normal", metadata=accepted_by("compile", "step", "pipeline", "command"))
+    time_limit: float = field(default=20.0, metadata=accepted_by("compile", "step", "pipeline"))
+    on_infeasible: str = field(default="raise", metadata=accepted_by("compile", "step", "pipeline"))
+    progress: Watcher | None = field(default=None, metadata=accepted_by("compile", "step", may_differ=True))
+    # folder of the cache, or "off"; None: the folder that the environment names
+    cache: str | None = field(default=None, metadata=accepted_by("compile", "step", "pipeline", "command", may_differ=True))
+    verify: bool = field(default=False, metadata=accepted_by("compile"))
+    # the device named by `device=`; None: the tensors' own device
+    device: Device | None = field(default=None, metadata=accepted_by("compile", "command"))
+    autocast: Region = field(
+        default=None, metadata=accepted_by("compile")
+    )  # type of the autocast region around the model, with `device` only
+    offload: Budget | None = field(default=None, metadata=accepted_by("compile", "step", "command"))
+    # link between device and host; None: the usual link of the device
+    link: str | float | None = field(default=None, metadata=accepted_by("compile", "step", "command"))
+    # seconds that ranks wait for each other, besides the time of a search
+    timeout: float = field(default=600.0, metadata=accepted_by("compile", "pipeline", may_differ=True))
     other_sizes: OtherSizes = field(default_factory=OtherSizes)  # plans that may serve further input sizes
 
     def __post_init__(self) -> None:
@@ -63,7 +76,22 @@ class Options:
         """Return the seconds that ranks wait for each other during planning."""
         return self.timeout + self.time_limit
 
+    @property
+    def target(self) -> tuple[bool, bool]:
+        """Whether the named device is a GPU, and whether it has flash attention."""
+        return (self.device.is_gpu, self.device.has_flash) if self.device is not None else (False, False)
+
     def same_everywhere(self) -> dict[str, str]:
         """Return the options that must be equal on all ranks, by their names in messages."""
-        names = ("budget", "effort", "time_limit", "on_infeasible", "verify", "offload", "link", "device", "autocast")
+        names = [f.name for f in fields(self) if not f.metadata.get("may_differ", True)]
         return {f"the option {name}": str(getattr(self, name)) for name in names}
+
+
+def names_of(place: str) -> list[str]:
+    """Return the options that a place accepts: "compile", "step" (TrainStep), "pipeline", or "command"."""
+    return [f.name for f in fields(Options) if place in f.metadata.get("places", ())]
+
+
+def given_to(place: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options among the arguments of a public function."""
+    return {name: arguments[name] for name in names_of(place)}

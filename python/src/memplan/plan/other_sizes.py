@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from memplan.errors import MemplanError
 from memplan.library.planning import NO_BUDGET, Plan
-from memplan.run.together import in_memory, saved
+from memplan.ranks.rank_group import in_memory, saved
 
 if TYPE_CHECKING:
     from memplan.plan.options import Options

@@ -32,7 +32,7 @@ from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
 from memplan.plan.notes import notes_of
 from memplan.plan.options import Options
-from memplan.run.together import ALONE, Together, in_memory, saved
+from memplan.ranks.rank_group import ALONE, RankGroup, in_memory, saved
 
 # maximum number of searches; a further search has a smaller target, because the final graphs may exceed the plan's peak
 ROUNDS = 4
@@ -62,9 +62,9 @@ class GraphPlanner:
     """The planner of one captured graph. `outside_bytes` is the constant memory besides it."""
 
     def __init__(
-        self, capture: Capture, costs: dict[fx.Node, Cost], outside_bytes: int, name: str, together: Together = ALONE
+        self, capture: Capture, costs: dict[fx.Node, Cost], outside_bytes: int, name: str, together: RankGroup = ALONE
     ) -> None:
-        self.capture, self.costs, self.name, self.together = capture, costs, name, together
+        self.capture, self.costs, self.name, self.rank_group = capture, costs, name, together
         for node, cost in costs.items():
             capture.take_sizes(node, cost.result_bytes)
         capture.keep_apart()
@@ -105,7 +105,7 @@ class GraphPlanner:
 
     def again(self, outside_bytes: int) -> GraphPlanner:
         """Return a planner of the same graph for another budget and outside memory. Reports of earlier plans remain valid."""
-        made = type(self)(self.capture, self.costs, outside_bytes, self.name, self.together)
+        made = type(self)(self.capture, self.costs, outside_bytes, self.name, self.rank_group)
         if (made.room_bytes, made.results_bytes) == (self.room_bytes, self.results_bytes):
             made.smallest_bytes = self.smallest_bytes
         return made
@@ -149,7 +149,7 @@ class GraphPlanner:
         made.peak_bytes = max(peak, self.static_bytes + made.waiting_bytes + self.capture.new_bytes)
         return made
 
-    def _ahead(self, made: Emitted, budget: int) -> Emitted:
+    def _overlap_collectives(self, made: Emitted, budget: int) -> Emitted:
         """Let collectives overlap with compute as far as the budget permits."""
         most, held_bytes = max(budget, made.peak_bytes), made.held_bytes
         time = Time()
@@ -202,7 +202,7 @@ class GraphPlanner:
         if meant is not None:
             return meant.room_bytes
         own = device_bytes(self.device(), whole) + (0 if whole else self.static_bytes)
-        return min(self.together.of_all(own))
+        return min(self.rank_group.of_all(own))
 
     def device(self) -> torch.device:
         for node in self.capture.primals:
@@ -226,7 +226,7 @@ class GraphPlanner:
         found = None if is_smallest(options.budget) else self.within(budget, options)
         found = found or self._smallest(budget, options, is_first)
         self.known_smallest = None  # the next call may change the graphs
-        return self._ahead(found, budget), budget
+        return self._overlap_collectives(found, budget), budget
 
     def ready(self, options: Options) -> None:
         self.planning.set("effort", options.effort)
@@ -313,7 +313,7 @@ class GraphPlanner:
         def take(path: str) -> bool:
             return self.planning.take(budget, path)
 
-        found = self.together.searched(known, find, self.planning.save_plan, take)
+        found = self.rank_group.searched(known, find, self.planning.save_plan, take)
         self.was_cut_short |= self.planning.was_cut_short()
         return found
 

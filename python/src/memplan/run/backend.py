@@ -30,18 +30,18 @@ from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes,
 from memplan.memory.host import pool_for
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
+from memplan.ranks.rank_group import ALONE, RankGroup, agreed, agreed_again
 from memplan.report import Fallback, Report
-from memplan.run.asked import heard
-from memplan.run.between import Backward, Between, names_of
+from memplan.run.budget_feedback import BudgetFeedback
+from memplan.run.call_guard import heard
 from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name, of_model
 from memplan.run.execute import compile_graph
 from memplan.run.handed import NAME, raising, weakly
-from memplan.run.learned import Learned
-from memplan.run.ledger import Booked
+from memplan.run.ledger import MeasuredCall
 from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.returned import Returned
+from memplan.run.saved_tensors import Backward, names_of
 from memplan.run.second_order import Differentiable
-from memplan.run.together import ALONE, Together, agreed, agreed_again
 from memplan.run.verify import Verified
 from memplan.torch_internals.capture import boxed, default_partition, metadata_now, need_to_cut, with_backward
 from memplan.torch_internals.modules import active_replica
@@ -69,7 +69,7 @@ class Backend:
     """The backend of torch.compile. `is_cut`: graph breaks are permitted; each part then counts the gradients of all parts."""
 
     compiles_inference = False  # whether memplan compiles calls without gradients
-    keeps_captures = True  # whether a captured graph can be planned again without a new capture
+    can_replan = True  # whether a captured graph can be planned again without a new capture
     plans_collectives = True
 
     def __init__(self, options: Options, report: Report | None = None, is_cut: bool = False, only_report: bool = False) -> None:
@@ -86,12 +86,12 @@ class Backend:
         self.current: Captured | None = None  # the graph that is being compiled; None: no compilation
         self.repeats: Any = None  # repeated blocks of the model that the capture omits
         self.estimated: GraphPlanner | None = None  # the planner of a compilation for a report only
-        self.is_for_others = False  # whether the current graph serves all further input sizes
+        self.is_fallback_graph = False  # whether the current graph serves all further input sizes
         self.regions: dict[str, torch.dtype] = {}  # types of the autocast regions around the model's call, by kind of device
         self.accumulated_bytes = 0  # bytes of gradients of earlier batches, which the options request to count
-        self.more_bytes = 0  # observed bytes of memory besides a call that the options do not name
-        self.learned = Learned()  # observations of the memory besides the calls; for a pipeline, the object is a Stage
-        self.together: Together = ALONE  # the ranks that plan together
+        self.beside_bytes = 0  # observed bytes of memory besides a call that the options do not name
+        self.feedback = BudgetFeedback()  # observations of the memory besides the calls; for a pipeline, the object is a Stage
+        self.rank_group: RankGroup = ALONE  # the ranks that plan together
         self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
         self.__name__ = NAME
 
@@ -113,8 +113,8 @@ class Backend:
         self.options, self.report = other.options, other.report
         self.is_cut = other.is_cut
         self.accumulated_bytes = other.accumulated_bytes
-        other.learned.results = self.learned.results
-        self.said, self.learned = set(), other.learned
+        other.feedback.results = self.feedback.results
+        self.said, self.feedback = set(), other.feedback
         self.saved.clear()
         self.pool = pool_for(self.options.offload)
         self.generation += 1
@@ -123,10 +123,9 @@ class Backend:
         self.options.line.say(f"capturing {graph_name()}")
         captured = self.begin(module, inputs)
         # captures of DTensors cannot be planned again, because PyTorch has recorded the sizes of their saved tensors
-        self.keeps_captures &= all(i is here(i) for i in inputs)
+        self.can_replan &= all(i is here(i) for i in inputs)
         # PyTorch keeps the compilers defined below, so they refer to this backend weakly
         forward, backward = captured.forward, captured.backward
-
         current = weakref.ref(captured)
 
         def forward_compiler(graph: fx.GraphModule, _: Any) -> Any:
@@ -141,14 +140,14 @@ class Backend:
 
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
         compilers |= {"inference_compiler": lambda graph, _: boxed(run_of(graph)), "partition_fn": weakly(self.partition)}
-        self.is_for_others = False
+        self.is_fallback_graph = False
         self.regions = regions()
         if torch.is_grad_enabled():
             self.hold(module, inputs)
         try:
             self.tell_of_device(module.graph, inputs)
             refuse_cut()
-            with native_kernels(self.options.device), cached_casts(), backward_outside():
+            with native_kernels(*self.options.target), cached_casts(), backward_outside():
                 captured.compiled = with_backward(module, inputs, **compilers)
         except MemplanError as error:
             return raising(error)
@@ -177,17 +176,17 @@ class Backend:
             return raising(captured.error)
         assert captured.compiled is not None
         compiled, graph = captured.compiled, captured.graph() if captured.graph is not None else None
-        if captured.handing is not None:
-            compiled = captured.handing.around(compiled, captured.metadata)
+        if captured.ddp_buckets is not None:
+            compiled = captured.ddp_buckets.around(compiled, captured.metadata)
         if self.options.verify and graph is not None:
             compiled = Verified(captured.module, compiled, graph)
         if captured.cast_inside:
             compiled = noticing(compiled, functools.partial(weakly(self.say), inside_sentence(captured.cast_inside)))
-        if captured.between is not None:
-            compiled = captured.between.around(compiled, names_of(captured.module), captured.metadata)
+        if captured.saved_tensors is not None:
+            compiled = captured.saved_tensors.around(compiled, names_of(captured.module), captured.metadata)
         if graph is not None:
-            returned, owner = Returned(captured, graph.most_bytes), self.learned.owner(bool(self.together))
-            compiled = Booked(compiled, graph, self.accumulated_bytes, owner, captured.metadata, returned)
+            returned, owner = Returned(captured, graph.most_bytes), self.feedback.owner(bool(self.rank_group))
+            compiled = MeasuredCall(compiled, graph, self.accumulated_bytes, owner, captured.metadata, returned)
         return compiled
 
     def plan_again(self, captured: Captured) -> None:
@@ -198,14 +197,15 @@ class Backend:
         if captured.planner is None:
             return
         start = time.perf_counter()
-        with torch.no_grad(), self.together.planning(captured.name, self.options.wait_seconds()):
+        with torch.no_grad(), self.rank_group.planning(captured.name, self.options.wait_seconds()):
             capture = captured.planner.capture
             hold_earlier(capture)
             outside = self.outside_bytes(capture, captured.frame)
-            self.learned.leave_room(capture, captured.frame, self.options.budget, outside)
-            self.planners[captured] = captured.planner.again(agreed_again(self.together, capture, self.options, outside))
+            self.feedback.leave_room(capture, captured.frame, self.options.budget, outside)
+            outside = agreed_again(self.rank_group, capture, self.options.same_everywhere(), outside)
+            self.planners[captured] = captured.planner.again(outside)
             forward, backward = self.graphs_of_plan(captured, start)
-            captured.between = Between(forward.graph, backward.graph, captured.n_forward_outputs, captured.not_saved())
+            captured.watch_saved(forward.graph, backward.graph, captured.n_forward_outputs)
             captured.tell_saved(forward.graph)
         captured.forward.run = forward_run(captured, forward)
         captured.backward.run = Backward(backward, captured.run_of_backward(run_of))
@@ -224,18 +224,18 @@ class Backend:
 
         Return whether a new capture is needed.
         """
-        options = self.learned.changed(self.options, self.report, bool(self.together))
+        options = self.feedback.changed(self.options, self.report, bool(self.rank_group))
         if options is not None:
             self.options = options
             self.count(0)
-        return options is not None and not self.keeps_captures
+        return options is not None and not self.can_replan
 
     def count(self, n_bytes: int) -> None:
         """Add n_bytes to the memory that plans count besides the calls.
 
         Existing graphs are planned again at their next call.
         """
-        self.more_bytes += n_bytes
+        self.beside_bytes += n_bytes
         self.report.graphs.clear()
         self.saved.clear()
         self.generation += 1
@@ -245,7 +245,7 @@ class Backend:
         if not is_last_size():
             hold_sizes(module, inputs)
         elif deciding_symbols(module):
-            self.is_for_others = True
+            self.is_fallback_graph = True
         else:
             sentence = (
                 f"memplan plans {graph_name()}, and {NO_FURTHER}: further sizes run without a plan. If the code is"
@@ -270,10 +270,10 @@ class Backend:
             captured.cast_inside = cast_inside(halves(joint.graph, tangents)[1], self.regions)
         try:
             need_to_plan(joint.graph, self.plans_collectives)
-            self.together = self.together.joined(groups_in(joint.graph))
-            with self.together.planning(captured.name, self.options.wait_seconds()):
+            self.rank_group = self.rank_group.joined(groups_in(joint.graph))
+            with self.rank_group.planning(captured.name, self.options.wait_seconds()):
                 need_to_cut()
-                if self.is_for_others:
+                if self.is_fallback_graph:
                     raise NotPlannable(f"it serves all sizes without a plan, because {NO_FURTHER}")
                 static = captured.static_indices(joint.graph, **known)
                 if self.repeats is not None:
@@ -285,7 +285,7 @@ class Backend:
             put_waits_at_once(joint.graph)
             graphs = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **known)
         forward, backward = (g.graph for g in graphs)
-        captured.between = Between(forward, backward, num_fwd_outputs, captured.not_saved())
+        captured.watch_saved(forward, backward, num_fwd_outputs)
         return graphs
 
     def fall_back(self, captured: Captured) -> None:
@@ -330,13 +330,13 @@ class Backend:
         """
         planner = captured.planner
         assert planner is not None
-        captured.graph = captured.handing = None
+        captured.graph = captured.ddp_buckets = None
         if self.pool is not None:
             planner.offload(self.pool, sum(n for of, (_, n) in self.saved.items() if of != captured.frame), self.options)
         try:
-            planner, emitted, budget = self.learned.plan(planner, self.options)
+            planner, emitted, budget = self.feedback.plan(planner, self.options)
         except BudgetError as error:
-            if self.only_report or not self.keeps_captures:
+            if self.only_report or not self.can_replan:
                 raise
             captured.error = error
             smallest = planner.smallest(self.options)
@@ -348,9 +348,9 @@ class Backend:
         self.report.graphs.append(graph)
         graph.frame, graph.cut_at = captured.frame, captured.cut_at
         graph.others_bytes, graph.gradients_elsewhere_bytes = self.others_bytes, self.gradients_elsewhere_bytes
-        self.learned.report_alone(graph, planner.capture)
+        self.feedback.report_alone(graph, planner.capture)
         if (replica := active_replica()) is not None:
-            graph.notes.append(captured.hand_over(emitted.backward.graph, bucket_caps(replica) if self.keeps_captures else []))
+            graph.notes.append(captured.hand_over(emitted.backward.graph, bucket_caps(replica) if self.can_replan else []))
         if captured.others and self.options.meant is None:
             graph.notes.append(f"the plan has the capture's bits, not eager's: {', '.join(captured.others)}")
         if self.only_report:
@@ -365,9 +365,9 @@ class Backend:
         hold_earlier(capture)
         frame = frame_of_graph()
         outside = self.outside_bytes(capture, frame)
-        self.learned.leave_room(capture, frame, self.options.budget, outside)
-        costs, outside = agreed(self.together, capture, self.options.same_everywhere(), self.costs_of(capture), outside)
-        return GraphPlanner(capture, costs, outside, name, self.together)
+        self.feedback.leave_room(capture, frame, self.options.budget, outside)
+        costs, outside = agreed(self.rank_group, capture, self.options.same_everywhere(), self.costs_of(capture), outside)
+        return GraphPlanner(capture, costs, outside, name, self.rank_group)
 
     def costs_of(self, capture: Capture, beside: Container[fx.Node] = ()) -> dict[fx.Node, Cost]:
         """Return the measured costs of all operators of a capture, except the nodes in `beside`."""
@@ -379,10 +379,10 @@ class Backend:
 
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
         """Return the bytes besides this graph: reserve, unread parameters and buffers, memory of the model's other graphs."""
-        known = only_bytes(self.options.reserve) + self.more_bytes - sum(capture.earlier.values())
+        known = only_bytes(self.options.reserve) + self.beside_bytes - sum(capture.earlier.values())
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for of, (n, _) in self.saved.items() if of != frame)
-        self.others_bytes = before + self.learned.n_bytes
+        self.others_bytes = before + self.feedback.n_bytes
         model = self.model()
         gradients = gradient_bytes(model) if self.is_cut else 0
         self.gradients_elsewhere_bytes = max(0, gradients - here["gradient"])
@@ -397,4 +397,4 @@ def run_of(graph: fx.GraphModule) -> Run:
 
 def forward_run(captured: Captured | None, graph: fx.GraphModule) -> Run:
     run = run_of(graph)
-    return captured.between.forward(run) if captured is not None and captured.between is not None else run
+    return captured.saved_tensors.forward(run) if captured is not None and captured.saved_tensors is not None else run

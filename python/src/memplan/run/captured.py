@@ -22,8 +22,8 @@ from memplan.graph.some_outputs import for_some_outputs
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.holders import line_of, module_of
 from memplan.plan.planner import GraphPlanner
-from memplan.run.between import Backward, Between
-from memplan.run.handing import Handing, handing
+from memplan.run.ddp_buckets import DdpBuckets, buckets_of
+from memplan.run.saved_tensors import Backward, SavedTensors
 from memplan.torch_internals.capture import compile_id
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class Captured:
         self.inputs: list[bool] = []  # for each input of the graph: whether it is a parameter or a buffer of the model
         self.graph: weakref.ref[GraphReport] | None = None  # the report of the graph's plan
         self.error: Exception | None = None  # an error that each call raises, because no plan could be made
-        self.between: Between | None = None
-        self.handing: Handing | None = None
+        self.saved_tensors: SavedTensors | None = None
+        self.ddp_buckets: DdpBuckets | None = None
         self.cast_inside: list[str] = []  # backward operators that autocast affects in eager PyTorch
         self.others: list[str] = []  # operations that captures compute with other rounding than eager
         self.cut_at = ""  # position of the graph break after this graph
@@ -75,6 +75,10 @@ class Captured:
         """The planner, or None if the graph cannot be planned or needs no plan."""
         backend = self.backend()
         return backend.planners.get(self) if backend is not None else None
+
+    def watch_saved(self, forward: fx.Graph, backward: fx.Graph, n_forward_outputs: int) -> None:
+        """Watch the tensors that these graphs save."""
+        self.saved_tensors = SavedTensors(forward, backward, n_forward_outputs, self.not_saved())
 
     def not_saved(self) -> list[fx.Node]:
         """Return the inputs that eager PyTorch would not save, as far as known."""
@@ -100,12 +104,12 @@ class Captured:
 
     def hand_over(self, backward: fx.Graph, caps: Sequence[int]) -> str:
         """Arrange that DDP receives gradients during backward, if possible. Return a note for the report, or ""."""
-        self.handing = handing(backward, len(self.inputs), caps)
-        return NO_OVERLAP if self.handing is None else self.handing.note()
+        self.ddp_buckets = buckets_of(backward, len(self.inputs), caps)
+        return NO_OVERLAP if self.ddp_buckets is None else self.ddp_buckets.note()
 
     def run_of_backward(self, run_of: Callable[[fx.GraphModule], Run]) -> Callable[[fx.GraphModule], Run]:
         """Return the function that runs a backward graph, whole or in parts."""
-        return run_of if self.handing is None else self.handing.run_of
+        return run_of if self.ddp_buckets is None else self.ddp_buckets.run_of
 
     def unused_gradients(self) -> tuple[int, ...]:
         """Return the indices of the arguments that were absent in this thread's last backward."""

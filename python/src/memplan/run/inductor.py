@@ -45,7 +45,7 @@ class InductorBackend(Backend):
     """The backend of torch.compile that plans captured graphs and compiles them with Inductor."""
 
     compiles_inference = True
-    keeps_captures = False
+    can_replan = False
     plans_collectives = False
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:

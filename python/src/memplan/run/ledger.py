@@ -50,7 +50,7 @@ LEDGER = Ledger()  # the calls of all models in this process that await their ba
 class Call:
     """A call from its forward until its backward has run or can no longer run."""
 
-    def __init__(self, booked: Booked) -> None:
+    def __init__(self, booked: MeasuredCall) -> None:
         self.booked, self.n_bytes, self.ledgers = booked, booked.saved_bytes, (LEDGER, booked.owner.ledger)
         for ledger in self.ledgers:
             ledger.n_bytes += self.n_bytes
@@ -138,7 +138,7 @@ class Owner(NamedTuple):
     carry: Callable[[GraphReport, int], None]
 
 
-class Booked:
+class MeasuredCall:
     """A planned graph whose calls are entered in the ledger.
 
     Args:

@@ -19,7 +19,7 @@ from memplan.torch_internals.autograd import after_backward, graph_is_kept, unca
 
 if TYPE_CHECKING:
     from memplan.run.captured import Captured
-    from memplan.run.ledger import Booked
+    from memplan.run.ledger import MeasuredCall
 
 LEAST_SHARE = 1000  # an output smaller than 1/LEAST_SHARE of the peak is ignored
 
@@ -33,7 +33,7 @@ class Returned:
         self.watched: list[int] | None = None  # indices of the outputs that are large enough to be observed
         self.known: set[tuple[Any, ...]] = set()
 
-    def follow(self, node: Any, inputs: Sequence[Any], outputs: Sequence[Any], owner: Booked) -> None:
+    def follow(self, node: Any, inputs: Sequence[Any], outputs: Sequence[Any], owner: MeasuredCall) -> None:
         """Count the backward of a call.
 
         Args:
@@ -77,7 +77,7 @@ class Returned:
         node.register_prehook(uncaptured(begins))
         node.register_hook(uncaptured(has_run))
 
-    def follow_hooks(self, node: Any, owner: Booked) -> None:
+    def follow_hooks(self, node: Any, owner: MeasuredCall) -> None:
         """At the end of the first backward, count the tensors that hooks of the whole module still hold."""
         if (hooks := hook_call()) is None:
             return

@@ -17,7 +17,7 @@ from torch import nn
 
 from memplan.errors import MemplanError
 from memplan.graph.shards import GOING, GROUPS, gathered, groups_of, local_shards, token_of
-from memplan.run.together import ALONE, Together
+from memplan.ranks.rank_group import ALONE, RankGroup
 from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import Hook
 
@@ -78,7 +78,7 @@ class Sharded:
     def __init__(self, module: nn.Module) -> None:
         self.groups = groups_of(module)
         among = {id(p): p for g in self.groups for p in (GROUPS[g].among, GROUPS[g].replicas) if p is not None}
-        self.together = Together([p for p in among.values() if sharding.is_real(p)])
+        self.rank_group = RankGroup([p for p in among.values() if sharding.is_real(p)])
         hooks = sharding.hooks(module)
         self.hooks = [(hook, casting(hook)) for hook in hooks]
         self.casts = hooks[0].into, hooks[0].out
@@ -145,7 +145,7 @@ class KeptWhole(Sharded):
     def __init__(self, module: nn.Module) -> None:
         super().__init__(module)
         # the plans of this rank do not depend on other ranks, because planned calls contain no collectives of FSDP2
-        self.together = ALONE
+        self.rank_group = ALONE
         if any(cut is not None for g in self.groups for cut in GROUPS[g].cuts):
             raise MemplanError(
                 "tensor parallel and fully_shard both split this pipeline stage, but memplan plans only one of them"

@@ -14,12 +14,12 @@ from memplan.budget import Budget, only_bytes
 from memplan.errors import BudgetError, MemplanError, RankError
 from memplan.graph.distributed import is_replicated
 from memplan.memory.optimizer_state import optimizer_bytes
-from memplan.plan.options import Options
+from memplan.plan.options import Options, given_to
+from memplan.ranks.rank_group import ALONE, RankGroup
 from memplan.report import Report
 from memplan.run.backend import Backend
-from memplan.run.together import ALONE, Together
-from memplan.schedules import replay
-from memplan.schedules.rank import Rank
+from memplan.schedules import schedule_events as events
+from memplan.schedules.rank_memory import Rank
 from memplan.torch_internals import sharding
 from memplan.torch_internals.collectives import outwards
 
@@ -91,21 +91,20 @@ def pipeline(
     Returns:
         The schedule. Its attribute `memplan` has `planned_bytes`, `in_flight` and the reports of the `stages`.
     """
+    options = given_to("pipeline", locals()) | {"reserve": 0}  # the rank counts the reserve once for all stages
     own = list(stages) if isinstance(stages, (list, tuple)) else [stages]
     for stage in own:
         refuse_others_calls(stage.stage_index, stage.submod)
-    options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "on_infeasible": on_infeasible, "cache": cache}
-    options["timeout"] = timeout
-    backends = {s.stage_index: backend_for(Backend, s.submod, budget, [], False, **options) for s in own}
+    backends = {s.stage_index: backend_for(Backend, s.submod, [], False, **options) for s in own}
     last = own[0].num_stages - 1
     loss: Any = loss_fn
     if last in backends and loss_fn is not None:
-        backends[last + 1] = backend_for(Backend, None, budget, [], False, **options)
+        backends[last + 1] = backend_for(Backend, None, [], False, **options)
         loss = compiled_with(called(loss_fn), backends[last + 1], True)
     made = schedule(stages, n_microbatches, loss_fn=loss, **of_schedule)
     actions = actions_of(made, own, n_microbatches)
     sharded = [s.stage_index for s in own if isinstance(s.submod, sharding.kind())]
-    played = replay.Replay(backends.keys() - {last + 1}, last + 1, returns_outputs, accumulate, sharded)
+    played = events.Replay(backends.keys() - {last + 1}, last + 1, returns_outputs, accumulate, sharded)
     moments = played.run(actions)
     in_flight = {s.stage_index: played.in_flight(s.stage_index) for s in own}
     counted = only_bytes(reserve) + (optimizer_bytes(optimizer) if optimizer is not None else 0)
@@ -114,7 +113,7 @@ def pipeline(
     modules = {s.stage_index: s.submod for s in own}
     for index, backend in backends.items():
         module = modules.get(index)
-        backend.learned = rank.add(index, weakref.ref(module) if module is not None else lambda: None)
+        backend.feedback = rank.add(index, weakref.ref(module) if module is not None else lambda: None)
         if module is not None:
             compiled_with(module, backend, True)
     made.memplan = Pipeline(rank, {index: backend.report for index, backend in backends.items()})
@@ -135,7 +134,7 @@ class Agreeing:
         self.was: Callable[..., Any] = schedule.step
         self.pipeline: Pipeline = schedule.memplan
         self.stages, self.options = stages, options
-        self.together = ALONE
+        self.rank_group = ALONE
         self.have_agreed = False
         functools.update_wrapper(self, schedule.step)
 
@@ -154,13 +153,13 @@ class Agreeing:
         """
         rank = self.pipeline.rank
         rank.plan_whole(self.options)
-        if not self.together:
+        if not self.rank_group:
             groups = [g for stage in self.stages for g in groups_of_shards(stage.submod)]
-            self.together = Together(outwards([self.stages[0].group or torch.distributed.group.WORLD, *groups]))
+            self.rank_group = RankGroup(outwards([self.stages[0].group or torch.distributed.group.WORLD, *groups]))
         has_plans = rank.is_whole or any(report.fallbacks for report in self.pipeline.reports.values())
         own = torch.distributed.get_rank(), has_plans, "" if rank.trouble is None else str(rank.trouble)
-        with self.together.planning("the pipeline", self.options.wait_seconds()):
-            known = self.together.of_all(own, "the plans of its stages")
+        with self.rank_group.planning("the pipeline", self.options.wait_seconds()):
+            known = self.rank_group.of_all(own, "the plans of its stages")
         troubles = [f"rank {number}: {trouble}" for number, _, trouble in known if trouble]
         if rank.trouble is not None:
             sizes = {"budget_bytes": rank.trouble.budget_bytes, "smallest_bytes": rank.trouble.smallest_bytes}
@@ -202,13 +201,13 @@ def called(loss: Callable[..., Any]) -> Callable[..., Any]:
     return loss_of_a_microbatch
 
 
-def actions_of(schedule: Any, stages: Sequence[Any], n_parts: int) -> list[replay.Action]:
+def actions_of(schedule: Any, stages: Sequence[Any], n_parts: int) -> list[events.Action]:
     """Return the actions of this rank in a step. Raises MemplanError for schedules whose actions are unknown."""
     if (order := getattr(schedule, "pipeline_order_with_comms", None)) is not None:
-        return replay.listed(order[stages[0].group_rank])
+        return events.listed(order[stages[0].group_rank])
     stage, kind = stages[0], type(schedule).__name__
     if kind == "ScheduleGPipe":
-        return replay.gpipe(stage.stage_index, n_parts)
+        return events.gpipe(stage.stage_index, n_parts)
     if kind == "Schedule1F1B":
-        return replay.one_forward_one_backward(stage.stage_index, stage.num_stages, n_parts)
+        return events.one_forward_one_backward(stage.stage_index, stage.num_stages, n_parts)
     raise MemplanError(f"{kind} does not report the order of its stages; memplan plans GPipe, 1F1B and lists of actions")

@@ -29,7 +29,7 @@ NO_SMALLER = -1  # entry of `causes` for the warning that no smaller plan was fo
 MOST_TIMES = 4  # maximum number of times that steps are planned again
 
 
-class Learned:
+class BudgetFeedback:
     """Observations for one budget. A backend asks this object for plans, and whether to make new ones.
 
     `keeps_whole`: whether FSDP2's gathered parameters persist over several calls.

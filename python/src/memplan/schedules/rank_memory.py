@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from memplan.budget import in_units, resolve
+from memplan.compiled_modules import place_of
 from memplan.errors import BudgetError, FallbackWarning
 from memplan.graph.capture import DYNAMIC, Capture
 from memplan.graph.shards import GROUPS
-from memplan.in_place import place_of
 from memplan.library.planning import NO_BUDGET
 from memplan.plan.options import Options
 from memplan.plan.planner import Emitted, GraphPlanner
-from memplan.run.learned import Learned
-from memplan.schedules import replay
-from memplan.schedules.needs import Needs, bytes_of, static_bytes
-from memplan.schedules.replay import Moment
-from memplan.schedules.whole import Whole
+from memplan.run.budget_feedback import BudgetFeedback
+from memplan.schedules import schedule_events as events
+from memplan.schedules.fsdp_groups import Whole
+from memplan.schedules.schedule_events import Moment
+from memplan.schedules.stage_memory import Needs, bytes_of, static_bytes
 
 if TYPE_CHECKING:
     from memplan.plan.graph_report import GraphReport
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PROBES = 4  # maximum number of shares of keep-all's saved bytes that the search tries; each trial halves the remaining interval
 LEFT = 50  # if more than 1/LEFT of the budget is unused, the limit on saved bytes is too low
 CORRECTIONS = 2  # number of corrections of a call's budget by the bytes that are unused or missing over all moments
-NO_CALLS = (replay.MERGE, replay.GATHER, replay.SUM)
+NO_CALLS = (events.MERGE, events.GATHER, events.SUM)
 # the smallest plans are computed for several reserves; a reserve for other stages is one of these shares of keep-all's memory
 ROOMS = (0.4, 1.0)
 
@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 Plans = dict[int, Plan]  # for each captured stage, by its index: the plan
 
 
-class Stage(Learned):
+class Stage(BudgetFeedback):
     """A stage of the rank, or the loss. The schedule gives the memory besides its calls. All stages are planned together."""
 
     keeps_whole = True
@@ -173,7 +173,7 @@ class Rank:
             if moment.stage in plans and index in (None, moment.stage):
                 needs = plans[moment.stage].needs
                 beside = sum(n * self._sizes(sizes, s, needs.sizes)[what] for (s, what), n in moment.beside.items())
-                own = self.n_parts * needs.sizes[replay.OUTPUT] if moment.phase == replay.MERGE else needs.bytes_of(moment)
+                own = self.n_parts * needs.sizes[events.OUTPUT] if moment.phase == events.MERGE else needs.bytes_of(moment)
                 most = max(most, static + beside + own)
         return most
 
@@ -259,7 +259,7 @@ class Rank:
         outside = self.static() - here
         if limits:
             outside += self.target - self._room(stage.index, limits, self.target)
-            arriving = bytes_of(capture, capture.tangents) + self.limited[stage.index][replay.OUTPUT]
+            arriving = bytes_of(capture, capture.tangents) + self.limited[stage.index][events.OUTPUT]
             room = max(0, self.target - here - outside - limits[stage.index] - arriving)
         capture.operations[capture.boundary].workspace_bytes = int(room)
         return known.again(max(0, outside))
@@ -296,15 +296,15 @@ class Rank:
         return best
 
     def _limits(self, share: float) -> dict[int, int]:
-        return {s: int(share * sizes[replay.SAVED]) for s, sizes in self.limited.items()}
+        return {s: int(share * sizes[events.SAVED]) for s, sizes in self.limited.items()}
 
     def _alone(self, plan: Plan) -> int:
         """Return the peak of a plan when no other micro-batch is in memory."""
-        return self.static() + plan.needs.sizes[replay.WHOLE] + plan.emitted.peak_bytes - plan.planner.static_bytes
+        return self.static() + plan.needs.sizes[events.WHOLE] + plan.emitted.peak_bytes - plan.planner.static_bytes
 
     def _room(self, index: int, limits: dict[int, int], budget: int) -> int:
         """Return the bytes that a call of the stage may use if all stages save up to these limits."""
-        sizes = {s: self.limited[s] | {replay.SAVED: limit} for s, limit in limits.items()}
+        sizes = {s: self.limited[s] | {events.SAVED: limit} for s, limit in limits.items()}
         return budget - self.beside_bytes(index, sizes)
 
     def _at(

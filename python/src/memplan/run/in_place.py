@@ -23,40 +23,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from memplan.compiled_modules import OURS, inner, place_of
 from memplan.errors import FallbackWarning, MemplanError
-from memplan.graph.distributed import is_replicated
 from memplan.run.outside import given
 from memplan.run.results import Hooks
 from memplan.run.sharded import NO_SYNC, KeptWhole, Sharded
 from memplan.torch_internals import sharding
-from memplan.torch_internals.modules import COMPILED, call, inside, is_replica
+from memplan.torch_internals.modules import COMPILED, call, is_replica
 
 if TYPE_CHECKING:
     from memplan.run.backend import Backend
 
-OURS = (COMPILED, "forward", "memplan", "__getstate__", "__deepcopy__")  # memplan's entries in a module's `__dict__`
 Forward = Callable[..., Any]
 Capture = Callable[[Forward, "Backend", bool], Forward]
 
 
-def inner(model: Any) -> nn.Module | None:
-    """Return the module to compile, which for DDP is the replicated module. Return None for a function. Raises MemplanError."""
-    if isinstance(model, type) and issubclass(model, nn.Module):
-        raise MemplanError(f"{model.__name__} is a class; pass an instance of it to memplan")
-    found = model.module if is_replicated(model) else model
-    if not isinstance(found, nn.Module):
-        return None
-    if inside(found) is not None:
-        raise MemplanError(
-            "this module was compiled by torch.compile for another backend; pass the original module, `_orig_mod`"
-        )
-    if isinstance(found, torch.jit.ScriptModule):
-        raise MemplanError("TorchScript cannot be captured; pass the module that was scripted or traced")
-    return found
-
-
 class InPlace:
     """The compiled state of one module; PyTorch calls it instead of the module (`_compiled_call_impl`)."""
+
+    is_memplans = True
 
     def __init__(self, backend: Backend, fullgraph: bool, capture: Capture) -> None:
         self.backend, self.fullgraph, self.capture = backend, fullgraph, capture
@@ -88,8 +73,8 @@ class InPlace:
 
     def can_plan_again(self, module: nn.Module, backend: Backend, fullgraph: bool) -> bool:
         """Whether new options require new plans only: the captures remain valid, and no call waits for its backward."""
-        is_alike = fullgraph == self.fullgraph and type(backend) is type(self.backend) and self.backend.keeps_captures
-        waits = self.backend.learned.ledger.n_calls > 0
+        is_alike = fullgraph == self.fullgraph and type(backend) is type(self.backend) and self.backend.can_replan
+        waits = self.backend.feedback.ledger.n_calls > 0
         return is_alike and not waits and module is self.module() and vars(module).get("forward") is self.forward
 
     def plan_again(self, module: nn.Module, backend: Backend) -> None:
@@ -172,8 +157,8 @@ class InPlace:
             self._adopt(module)
             return module(*args, **kwargs)
         if self.sharded is None and isinstance(module, sharding.kind()):
-            self.sharded = (KeptWhole if self.backend.learned.keeps_whole else Sharded)(module)
-            self.backend.together = self.sharded.together
+            self.sharded = (KeptWhole if self.backend.feedback.keeps_whole else Sharded)(module)
+            self.backend.rank_group = self.sharded.rank_group
             self._compile(module)
         elif self.sharded is None and not self.backend.report.graphs:
             refuse_parts(module)
@@ -252,30 +237,6 @@ def refuse_parts(module: nn.Module) -> None:
             f"FSDP shards parts of this {type(module).__name__}, but not the whole module, so the remaining"
             " gradients would not be summed; call fully_shard(model) last"
         )
-
-
-def place_of(module: nn.Module) -> InPlace | None:
-    """Return the compiled state of this module, or None."""
-    found = vars(module).get(COMPILED)
-    return found if isinstance(found, InPlace) else None
-
-
-@contextmanager
-def as_before(model: Any) -> Iterator[None]:
-    """Within the context, the model is as it was before compilation."""
-    module = inner(model)
-    place = place_of(module) if module is not None else None
-    with place.out_of(module) if place is not None and module is not None else nullcontext():
-        yield
-
-
-def eager_copy(model: nn.Module, instead: dict[int, Any] | None = None) -> nn.Module:
-    """Return a deep copy in which nothing is compiled. `instead` maps ids of objects to replacements."""
-    made = copy.deepcopy(model, instead)
-    for module in made.modules():
-        if (place := place_of(module)) is not None:
-            place.remove(module)
-    return made
 
 
 def uncompile(model: Any) -> Any:

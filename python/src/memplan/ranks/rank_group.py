@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import fx
@@ -33,9 +33,6 @@ from memplan.graph.distributed import plainly
 from memplan.graph.shards import is_ours
 from memplan.torch_internals.collectives import outwards
 from memplan.torch_internals.sharding import is_real
-
-if TYPE_CHECKING:
-    from memplan.plan.options import Options
 
 T = TypeVar("T")
 TAG = 20451  # tag of memplan's messages in the process group
@@ -54,7 +51,7 @@ class Word:
     trouble: str = ""
 
 
-class Together:
+class RankGroup:
     """The ranks that plan together: all ranks of these process groups, innermost group first.
 
     Without groups, this process alone.
@@ -69,10 +66,10 @@ class Together:
     def __bool__(self) -> bool:
         return bool(self.groups)
 
-    def joined(self, groups: Sequence[Any]) -> Together:
+    def joined(self, groups: Sequence[Any]) -> RankGroup:
         """Return the ranks of this object and of these process groups together."""
         found = outwards([*self.groups, *(g for g in groups if is_real(g))])
-        return self if found == list(self.groups) else Together(found)
+        return self if found == list(self.groups) else RankGroup(found)
 
     def is_first(self) -> bool:
         return all(torch.distributed.get_rank(g) == 0 for g in self.groups)
@@ -230,7 +227,7 @@ class Together:
         return f"{self.name} cannot be planned for all ranks: {trouble}"
 
 
-ALONE = Together()
+ALONE = RankGroup()
 
 
 def in_daemon(call: Callable[[], T]) -> T:
@@ -309,7 +306,7 @@ def in_memory(content: bytes) -> Iterator[str]:
 
 
 def agreed(
-    together: Together, capture: Capture, options: dict[str, str], costs: dict[fx.Node, Cost], outside_bytes: int
+    together: RankGroup, capture: Capture, options: dict[str, str], costs: dict[fx.Node, Cost], outside_bytes: int
 ) -> tuple[dict[fx.Node, Cost], int]:
     """Return operator costs and bytes besides the graph that are equal on all ranks.
 
@@ -345,7 +342,7 @@ def agreed(
     return costs, max(0, outside_bytes - sum(s.n_bytes for s in parameters))
 
 
-def agreed_again(together: Together, capture: Capture, options: Options, outside_bytes: int) -> int:
+def agreed_again(together: RankGroup, capture: Capture, options: dict[str, str], outside_bytes: int) -> int:
     """Return the bytes besides a graph that is planned again: their maximum over all ranks.
 
     The bytes that the graph's calls reserve for other calls become the maximum over all ranks as well. Raises RankError if
@@ -353,7 +350,7 @@ def agreed_again(together: Together, capture: Capture, options: Options, outside
     """
     if not together:
         return outside_bytes
-    together.same({name: [text] for name, text in options.same_everywhere().items()})
+    together.same({name: [text] for name, text in options.items()})
     boundary = capture.operations[capture.boundary]
     known = together.of_all((outside_bytes, boundary.workspace_bytes), "bytes")
     outside_bytes, boundary.workspace_bytes = map(max, zip(*known))

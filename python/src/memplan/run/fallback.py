@@ -85,7 +85,7 @@ def reason_of(error: BaseException) -> str:
     return f"{CANNOT_CAPTURE} {where or 'it'} ({first or type(inner).__name__}){remedy}"
 
 
-class Eagerly:
+class EagerFallback:
     """The fallbacks of one compiled model: warnings given, and the retry schedule of failed captures."""
 
     def __init__(self, report: Report, name: str) -> None:

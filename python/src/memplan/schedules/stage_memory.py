@@ -13,8 +13,8 @@ from memplan.memory.liveness import WORKSPACE, Liveness, keys_of
 from memplan.plan.emit import last
 from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.run.split import split
-from memplan.schedules import replay
-from memplan.schedules.whole import Whole
+from memplan.schedules import schedule_events as events
+from memplan.schedules.fsdp_groups import Whole
 
 
 class Inputs(NamedTuple):
@@ -64,19 +64,23 @@ class Needs:
         output = bytes_of(capture, capture.user_outputs) if is_last else emitted.held_bytes
         self.call_bytes: dict[tuple[Any, ...], int] = {}
         self.sizes = {
-            replay.SAVED: emitted.saved_bytes,
-            replay.INPUT: own_bytes(inputs.received),
-            replay.OUTPUT: output,
-            replay.OUTPUT_GRADIENT: bytes_of(capture, capture.tangents),
-            replay.INPUT_GRADIENT: own_bytes(n for n in sent if isinstance(n, fx.Node)),
-            replay.GRADIENTS: gradients - own_bytes(n for n in sent if isinstance(n, fx.Node)),
+            events.SAVED: emitted.saved_bytes,
+            events.INPUT: own_bytes(inputs.received),
+            events.OUTPUT: output,
+            events.OUTPUT_GRADIENT: bytes_of(capture, capture.tangents),
+            events.INPUT_GRADIENT: own_bytes(n for n in sent if isinstance(n, fx.Node)),
+            events.GRADIENTS: gradients - own_bytes(n for n in sent if isinstance(n, fx.Node)),
         }
-        self.sizes[replay.KEPT] = 0
-        self.sizes |= {replay.WHOLE: whole.whole_bytes, replay.SENT: whole.sent_bytes, replay.SUMMED: whole.summed_bytes}
-        self.sizes[replay.GRADIENTS] += whole.widened_bytes
-        self.call_bytes[replay.GATHER, False] = whole.gather_bytes()
-        self.call_bytes[replay.SUM, False] = whole.sum_bytes(self.sizes[replay.GRADIENTS])
-        self.call_bytes[replay.FORWARD, False] = emitted.above.peak_bytes()
+        self.sizes[events.KEPT] = 0
+        self.sizes |= {
+            events.WHOLE: whole.whole_bytes,
+            events.SENT: whole.sent_bytes,
+            events.SUMMED: whole.summed_bytes,
+        }
+        self.sizes[events.GRADIENTS] += whole.widened_bytes
+        self.call_bytes[events.GATHER, False] = whole.gather_bytes()
+        self.call_bytes[events.SUM, False] = whole.sum_bytes(self.sizes[events.GRADIENTS])
+        self.call_bytes[events.FORWARD, False] = emitted.above.peak_bytes()
         graph, static = emitted.backward.graph, planner.static_keys
         for has_output in (False, True):
             held = keys_of(planner.held) if has_output else set()
@@ -85,7 +89,7 @@ class Needs:
             workspace = end.meta[WORKSPACE]
             for is_added in (False, True):
                 end.meta[WORKSPACE] = workspace - is_added * whole.widened_bytes
-                self.call_bytes[replay.BACKWARD, has_output, is_added] = below.peak_bytes(held_bytes)
+                self.call_bytes[events.BACKWARD, has_output, is_added] = below.peak_bytes(held_bytes)
             end.meta[WORKSPACE] = workspace
             if is_split:
                 halves = split(emitted.backward, [k for k, n in enumerate(capture.primals) if n in inputs.received])
@@ -93,17 +97,17 @@ class Needs:
                 # autograd keeps all inputs of the call until the weight gradients are computed
                 first = Liveness(halves.first.graph, capture.sizes, static, given | held)
                 second = Liveness(halves.second.graph, capture.sizes, static, keys_of(capture.tangents) | held)
-                self.call_bytes[replay.INPUTS, has_output] = first.peak_bytes(held_bytes)
-                self.call_bytes[replay.WEIGHTS, has_output] = second.peak_bytes(held_bytes)
+                self.call_bytes[events.INPUTS, has_output] = first.peak_bytes(held_bytes)
+                self.call_bytes[events.WEIGHTS, has_output] = second.peak_bytes(held_bytes)
                 known = given | static | keys_of(halves.sent)
                 kept = {storage_key(t): storage_bytes(t) for n in halves.kept for t in tensors_of(n.meta.get("val"))}
-                self.sizes[replay.KEPT] = sum(capture.sizes.get(key, size) for key, size in kept.items() if key not in known)
+                self.sizes[events.KEPT] = sum(capture.sizes.get(key, size) for key, size in kept.items() if key not in known)
 
-    def bytes_of(self, moment: replay.Moment) -> int:
+    def bytes_of(self, moment: events.Moment) -> int:
         """Return the bytes that the call itself needs at this moment, besides the tensors of other calls."""
         known: tuple[Any, ...] = moment.phase, moment.has_output
-        if moment.phase == replay.BACKWARD:
-            known += (moment.beside[moment.stage, replay.GRADIENTS] > 0,)
+        if moment.phase == events.BACKWARD:
+            known += (moment.beside[moment.stage, events.GRADIENTS] > 0,)
         return self.call_bytes[known]
 
 

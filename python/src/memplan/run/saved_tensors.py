@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx
 
-from memplan.checkpoints.regions import module_name
 from memplan.errors import OverwrittenError
 from memplan.graph.joint import flat_outputs, index_of_input
+from memplan.graph.regions import module_name
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.memory.liveness import keys_of
 from memplan.run.second_order import node_of
@@ -42,7 +42,7 @@ REFUSED_BY_EAGER = "eager PyTorch refuses this too; write into a clone"
 COMPUTED_AGAIN = "the plan recomputes from it a tensor that eager PyTorch saves; write after backward, or raise the budget"
 
 
-class Between:
+class SavedTensors:
     """The checks for one graph. `not_saved`: forward inputs that eager PyTorch does not save."""
 
     def __init__(self, forward: fx.Graph, backward: fx.Graph, n_forward_outputs: int, not_saved: Iterable[fx.Node]) -> None:

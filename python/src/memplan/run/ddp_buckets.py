@@ -120,7 +120,7 @@ class Later(torch.autograd.Function):
         return None, None, None, *(m if g is None else g if m is None else g + m for g, m in zip(given, made))
 
 
-class Handing:
+class DdpBuckets:
     """The handover of gradients for one graph. `groups`: the inputs of each part."""
 
     def __init__(self, groups: list[list[int]]) -> None:
@@ -173,7 +173,7 @@ class Handing:
         return call
 
 
-def handing(backward: fx.Graph, n_inputs: int, caps: Sequence[int]) -> Handing | None:
+def buckets_of(backward: fx.Graph, n_inputs: int, caps: Sequence[int]) -> DdpBuckets | None:
     """Return the handover for this backward, or None to hand over all gradients at the end."""
     if has_unknown_sizes(backward) or len(flat_outputs(backward)) != n_inputs or not caps:
         return None
@@ -188,4 +188,4 @@ def handing(backward: fx.Graph, n_inputs: int, caps: Sequence[int]) -> Handing |
         else:
             groups.append(share)
         before = max(before, end)
-    return Handing(groups) if len(groups) >= FEWEST else None
+    return DdpBuckets(groups) if len(groups) >= FEWEST else None

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from memplan import in_place
+from memplan import compiled_modules
 from memplan.graph.capture import tensors_of
 from memplan.report import Report
 from memplan.run.second_order import drawing_from, generators
@@ -28,7 +28,7 @@ from memplan.torch_internals.capture import answers_told
 from memplan.torch_internals.tensors import tree_iter, versions_of
 
 # folders of code that asks whether it is compiled, but computes equal results for both answers
-NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, in_place.__file__))
+NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, compiled_modules.__file__))
 MOST_NAMED = 3
 CHECKPOINT_CALL = "activation_checkpoint"  # part of the name of captured calls of torch.utils.checkpoint
 NOTHING = torch.empty(0)
@@ -84,10 +84,10 @@ class Asked:
         self.others = other_states()
         self.versions = self._versions()
         module = self.args[0] if self.args else None
-        place = in_place.place_of(module) if isinstance(module, nn.Module) else None
+        place = compiled_modules.place_of(module) if isinstance(module, nn.Module) else None
         if isinstance(module, nn.Module) and place is not None and place.run is self.function and place.fullgraph:
             with contextlib.suppress(Exception):  # if the module cannot be copied, the results are not compared
-                self.copy = in_place.eager_copy(module, {id(p): p for p in module.parameters()})
+                self.copy = compiled_modules.eager_copy(module, {id(p): p for p in module.parameters()})
 
     def _versions(self) -> list[int]:
         return versions_of(list(tree_iter((self.args[1:], self.kwargs))))

@@ -18,7 +18,6 @@ from memplan.errors import NotPlannable
 from memplan.graph.capture import MOVED, Capture, Moved, Operation, storage_bytes, storage_key, tensors_of
 from memplan.graph.joint import as_eager_runs, flat_outputs, halves, reaching
 from memplan.graph.layouts import obeys
-from memplan.graph.updates import UpdateCost, Updates
 from memplan.library.planning import Step
 from memplan.memory.host import Pool
 from memplan.memory.states import StateOf, device_bytes, require_room
@@ -26,6 +25,7 @@ from memplan.plan.emit import Emission
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.options import Options
 from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.step.updates import UpdateCost, Updates
 from memplan.torch_internals.tensors import fake_mode_of
 
 aten = torch.ops.aten

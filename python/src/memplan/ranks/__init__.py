@@ -1,0 +1,1 @@
+"""Agreement among the ranks that plan together."""

@@ -1,0 +1,1 @@
+"""One whole step as a graph: the joint graph with updates."""
