@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 import memplan
-from memplan.run import between, eagerly
+from memplan.run import fallback, saved_tensors
 from memplan.run.ledger import MeasuredCall
 from memplan.run.second_order import Differentiable
 
@@ -36,8 +36,8 @@ def without_guards() -> Iterator[None]:
     with (
         mock.patch.object(MeasuredCall, "__call__", straight),
         mock.patch.object(Differentiable, "__call__", straight),
-        mock.patch.object(between, "node_of", lambda *_: None),
-        mock.patch.object(eagerly, "beyond_capture", lambda: None),
+        mock.patch.object(saved_tensors, "node_of", lambda *_: None),
+        mock.patch.object(fallback, "beyond_capture", lambda: None),
     ):
         yield
 

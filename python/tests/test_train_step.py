@@ -15,9 +15,9 @@ from test_bits import run_everything_again
 from torch import nn
 
 import memplan
-from memplan.graph import step_graph
 from memplan.graph.joint import flat_outputs
 from memplan.plan.planner import GraphPlanner
+from memplan.step import step_graph
 
 KIB = 1024
 STEPS = 10

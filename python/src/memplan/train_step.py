@@ -11,7 +11,7 @@ from torch import fx
 from memplan.api import captured
 from memplan.budget import Budget, in_units
 from memplan.errors import MemplanError
-from memplan.graph.capture import Capture, tensors_of
+from memplan.graph.capture import Capture
 from memplan.graph.distributed import refuse_sharded
 from memplan.library.planning import Watcher
 from memplan.memory.host import LEAST_BYTES
@@ -35,9 +35,9 @@ class StepFeedback(BudgetFeedback):
     """Observations of whole steps. Tensors that user code stores beyond a step exist during all of the next step."""
 
     def has_called(self, report: Report, returned: ReturnedKeys, result: Any) -> None:
-        returned.note()
+        self.results.note(returned.hidden(returned.outputs()))
         for graph in report.graphs[-1:]:
-            self.count_results(graph, self.results.besides(tensors_of(result)))
+            self.count_results(graph, self.results.besides([result]))
 
 
 class StepBackend(Backend):

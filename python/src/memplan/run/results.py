@@ -29,6 +29,7 @@ from memplan.torch_internals.modules import has_own_hooks
 from memplan.torch_internals.sharding import here
 
 WEAKLY: Any = reductions.StorageWeakRef
+SCALAR_BYTES = 16  # results up to this size, such as losses, are ignored
 MOST_CALLS = 4  # number of calls whose hooks are observed, if no backward runs
 MOST_MAKERS = 3  # number of modules named in a sentence
 
@@ -53,7 +54,11 @@ class ReturnedKeys:
 
     def __init__(self) -> None:
         self.keys: set[int] | None = None
-        self.note: Callable[[], Any] = lambda: None  # notes the outputs of the call as results
+        self.outputs: Callable[[], list[Result]] = list  # returns the living outputs of the call's graph
+
+    def hidden(self, results: Iterable[Result]) -> list[Result]:
+        """Return those of the results that the call has not returned. Without its result, none is known to be hidden."""
+        return [r for r in results if self.keys is not None and int(r.storage.cdata) not in self.keys]
 
     def take(self, result: Any) -> None:
         self.keys = {storage_key(t) for t in plain(result)}
@@ -166,7 +171,7 @@ class Results:
         """Note the results of a call without gradients that are larger than least_bytes."""
         for tensor in plain(value):
             storage = tensor.untyped_storage()
-            if storage.nbytes() > least_bytes:
+            if storage.nbytes() > max(least_bytes, SCALAR_BYTES):
                 self.note([Result(WEAKLY(storage), storage.nbytes(), maker)])
 
     def besides(self, inputs: Iterable[Any]) -> list[Result]:

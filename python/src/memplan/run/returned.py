@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from memplan.run.results import WEAKLY, Result, hook_call, returned_keys
+from memplan.run.results import SCALAR_BYTES, WEAKLY, Result, hook_call, returned_keys
 from memplan.torch_internals.autograd import after_backward, graph_is_kept, uncaptured
 
 if TYPE_CHECKING:
@@ -53,11 +53,10 @@ class Returned:
         gone: list[int] = []
         returned = returned_keys()
 
-        def note() -> list[Result]:
+        def living() -> list[Result]:
             captured = self.captured()
-            results = [Result(s, outputs_bytes[k], captured.maker_of(k)) for k, s in waiting if captured and not s.expired()]
-            owner.owner.results.note(results)
-            return results
+            large = [(k, s) for k, s in waiting if outputs_bytes[k] > SCALAR_BYTES and not s.expired()]
+            return [Result(s, outputs_bytes[k], captured.maker_of(k)) for k, s in large if captured is not None]
 
         def begins(_: Any) -> None:
             gone[:] = [k for k, storage in waiting if storage.expired()]
@@ -68,12 +67,13 @@ class Returned:
                 if way not in self.known:
                     self.known.add(way)
                     captured.count_again(*way)
-                results = note() if not graph_is_kept() else []
-                if returned is not None and (keys := returned.keys) is not None:
-                    owner.foresee(sum(r.n_bytes for r in results if int(r.storage.cdata) not in keys))
+                results = living() if not graph_is_kept() else []
+                owner.owner.results.note(results)
+                if returned is not None:
+                    owner.foresee(sum(r.n_bytes for r in returned.hidden(results)))
 
         if returned is not None:
-            returned.note = note
+            returned.outputs = living
         node.register_prehook(uncaptured(begins))
         node.register_hook(uncaptured(has_run))
 
