@@ -12,7 +12,8 @@ from torch import nn
 
 import memplan
 from memplan.graph.capture import Capture
-from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.plan.emitted import Emitted
+from memplan.plan.planner import GraphPlanner
 
 MOST_AGAIN = 12  # operators before one of backward
 

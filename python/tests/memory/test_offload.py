@@ -17,7 +17,8 @@ from torch import nn
 import memplan
 from memplan.library.planning import Copy, Step
 from memplan.memory import host
-from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.plan.emitted import Emitted
+from memplan.plan.planner import GraphPlanner
 
 KIB = 1024
 BUDGETS = {

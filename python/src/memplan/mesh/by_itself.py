@@ -24,7 +24,8 @@ from memplan.graph.operators import CHECKPOINT
 from memplan.graph.shards import GATHER, GROUPS, PACK, REDUCE, apart
 from memplan.library.planning import Step
 from memplan.plan.ahead import Time, rewrite
-from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.plan.emitted import Emitted
+from memplan.plan.planner import GraphPlanner
 
 AGAIN = (CheckpointPolicy.PREFER_RECOMPUTE, CheckpointPolicy.MUST_RECOMPUTE)
 

@@ -8,7 +8,6 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,6 +27,7 @@ from memplan.memory.trace import Trace, trace_of
 from memplan.plan.ahead import Time, put_waits, spread
 from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit, fake_state
+from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
 from memplan.plan.notes import notes_of
@@ -38,24 +38,6 @@ from memplan.ranks.rank_group import ALONE, RankGroup, in_memory, saved
 ROUNDS = 4
 OUTSIDE = "outside"  # name of the storage that stands for memory outside of the graph
 USUAL_LINK = "pcie4"  # the link of a GPU that is missing from the library's table
-
-
-@dataclass
-class Emitted:
-    forward: fx.GraphModule
-    backward: fx.GraphModule
-    above: Liveness  # liveness of the forward graph
-    below: Liveness  # liveness of the backward graph
-    peak_bytes: int
-    saved_bytes: int
-    held_bytes: int  # bytes that the user holds during backward and that backward does not read
-    host_bytes: int  # bytes of host memory for copies
-    collectives: Time
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes at the end of forward: saved tensors, held outputs, and gradients of earlier steps that backward frees."""
-        return self.saved_bytes + self.held_bytes + sum(b.n_bytes for b in self.below.earlier_blocks())
 
 
 class GraphPlanner:

@@ -15,9 +15,10 @@ from memplan.budget import Budget
 from memplan.errors import FallbackWarning
 from memplan.graph.capture import DYNAMIC, Capture
 from memplan.graph.earlier import hold_results
+from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.options import Options
-from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.plan.planner import GraphPlanner
 from memplan.run.ledger import Beside, Ledger, Owner
 from memplan.run.results import Result, Results, ReturnedKeys, makers_of, sum_of
 from memplan.run.returned import LEAST_SHARE

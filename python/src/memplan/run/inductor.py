@@ -23,8 +23,9 @@ from memplan.errors import FallbackWarning
 from memplan.graph.fused import FusedCapture, put_in_writes, take_out_writes
 from memplan.graph.sizes import hold_numbers
 from memplan.library.planning import Step
+from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import GraphReport
-from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.plan.planner import GraphPlanner
 from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
 from memplan.torch_internals.capture import FOR_INDUCTOR, compile_with_inductor, to_go_on

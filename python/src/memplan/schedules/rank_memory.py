@@ -21,8 +21,9 @@ from memplan.errors import BudgetError, FallbackWarning
 from memplan.graph.capture import DYNAMIC, Capture
 from memplan.graph.shards import GROUPS
 from memplan.library.planning import NO_BUDGET
+from memplan.plan.emitted import Emitted
 from memplan.plan.options import Options
-from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.plan.planner import GraphPlanner
 from memplan.run.budget_feedback import BudgetFeedback
 from memplan.schedules import schedule_events as events
 from memplan.schedules.fsdp_groups import Whole

@@ -11,7 +11,8 @@ from memplan.budget import model_bytes
 from memplan.graph.capture import DYNAMIC, Capture, allocated, storage_bytes, storage_key, tensors_of
 from memplan.memory.liveness import WORKSPACE, Liveness, keys_of
 from memplan.plan.emit import last
-from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.plan.emitted import Emitted
+from memplan.plan.planner import GraphPlanner
 from memplan.run.split import split
 from memplan.schedules import schedule_events as events
 from memplan.schedules.fsdp_groups import Whole

@@ -1,0 +1,28 @@
+"""The graphs of a plan, with the memory counted on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import fx
+
+from memplan.memory.liveness import Liveness
+from memplan.plan.ahead import Time
+
+
+@dataclass
+class Emitted:
+    forward: fx.GraphModule
+    backward: fx.GraphModule
+    above: Liveness  # liveness of the forward graph
+    below: Liveness  # liveness of the backward graph
+    peak_bytes: int
+    saved_bytes: int
+    held_bytes: int  # bytes that the user holds during backward and that backward does not read
+    host_bytes: int  # bytes of host memory for copies
+    collectives: Time
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes at the end of forward: saved tensors, held outputs, and gradients of earlier steps that backward frees."""
+        return self.saved_bytes + self.held_bytes + sum(b.n_bytes for b in self.below.earlier_blocks())
