@@ -71,7 +71,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Finds the median ticks of a forward node. */
+/* Sets *unit to the median of the forward nodes' ticks. */
 static mp_status find_unit(const mp_graph *g, double *unit, mp_error *err)
 {
     size_t n = 0;
@@ -100,9 +100,9 @@ static bool is_large(const mp_request *request)
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* True if another round is not worth its time, because the best plan is close to the bound. Their distance must be at most a
- * thousandth of the bound. It must also be at most a thirtieth of the plan's ticks beyond one run of each node. Always false
- * for small graphs. */
+/* True if the best plan is so close to the bound that another round is not worth its time. The distance between them must be at
+ * most a thousandth of the bound. It must also be at most a thirtieth of the plan's extra ticks (beyond one run of each node).
+ * Always false for small graphs. */
 static bool is_close(mp_search *search)
 {
     const int64_t ticks = mp_search_best_ticks(search);

@@ -39,12 +39,13 @@ typedef struct mp_anneal_walk {
     atomic_bool *stop;
     uint64_t seed;
     bool keeps_order; /* true: the walk may not reorder the first runs of forward nodes, which stay in list order */
-    /* true: moves prefer to evict storages that were produced shortly before the position to be relieved (mover.h) */
+    /* true: moves prefer to evict storages that were produced shortly before the position at which a move evicts (draws_near in
+     * mover.h) */
     bool draws_near;
     /* a fraction; the walk limits memory to (1 - lowers) times the smallest peak so far; 0: the budget is the limit */
     double lowers;
     double unit; /* number of ticks that is the unit of temperatures */
-    /* temperature of the first and of the last move, as multiples of `unit`; a walk with `lowers` does not use `cold` */
+    /* temperature of the first and of the last move, as multiples of `unit`; if `lowers` is not 0, `cold` is not used */
     double hot, cold;
     int64_t n_moves; /* moves over which the temperature falls from `hot` to `cold` */
     /* the walk ends when its order takes at most this lower bound, in ticks without updates; the leading walk raises it when a

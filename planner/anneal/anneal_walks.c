@@ -153,8 +153,8 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
         const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit[0] <= goal_bytes;
         if (looks && stopped(w)) break;
         if (looks && x->n_shifted > x->n_on) mp_runs_spread(x);
-        /* if the order's peak fell below the limit within few moves, the limit stays until the next check, so that moves can
-         * remove recomputations. If that took many moves, the limit is lowered at once */
+        /* The limit is lowered when the order's peak has fallen below it. After few moves this happens only at the next
+         * periodic check (`looks`), so that moves can remove recomputations first. After many moves it happens at once. */
         const bool is_smaller = !mp_runs_over(x) && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
         if (is_smaller && is_end) {
             if (w->leads) atomic_store(w->stop, true);

@@ -27,16 +27,17 @@ typedef struct place {
 typedef struct cutting {
     mp_search *search;
     const mp_graph *graph;
-    /* limit on the live bytes of a window, without static bytes; once a window has no plan, the smallest peak reached in that
-     * window */
+    /* limit on the live bytes of each window, without static bytes. If the best order of a window exceeds the limit, the limit
+     * rises to the peak of that order */
     int64_t budget_bytes;
     double unit;
     int *number; /* scratch for mp_part_init, with one element per storage */
     window *windows;
-    /* number of windows; number of windows in which keep-all exceeds the budget; number of windows already searched */
+    /* n: number of windows; n_over: number of windows in which keep-all exceeds the budget; n_done: number of windows already
+     * searched */
     size_t n, n_over, n_done;
-    /* true if some window has no plan within the budget; the other windows then only have to stay within the peak of that
-     * window */
+    /* true if some window has no plan within the budget; a walk in a later window then ends at its first order within
+     * budget_bytes */
     bool is_lost;
     place places[WALKS];
     mp_anneal_walk walks[WALKS];
@@ -48,8 +49,8 @@ bool mp_anneal_has_windows(const mp_graph *graph)
     return !graph->has_copies && mp_graph_is_local(graph) && mp_graph_has_parts(graph);
 }
 
-/* Chooses the first node of each window. Among the positions in the second half of the previous window, it is the position that
- * the fewest bytes cross. */
+/* Chooses the first node of each window. Every window after the first begins in the second half of the longest range that the
+ * window before it may cover. In this half, it begins at the position that the fewest bytes cross. */
 static mp_status find_windows(cutting *c, mp_error *err)
 {
     const size_t n = c->graph->n_nodes;

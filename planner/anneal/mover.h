@@ -46,8 +46,8 @@ void mp_mover_draw_near(mp_mover *mover);
  * random generator (splitmix64). */
 double mp_mover_uniform(mp_mover *mover);
 int mp_mover_below(mp_mover *mover, int n);
-/* Return a random run, a random recomputation, and a random position. Positions at which memory exceeds the budget are
- * preferred. Return -1 if no run or position was found. */
+/* mp_mover_any_run returns a random run, mp_mover_any_extra a random recomputation, and the third function a random position.
+ * It prefers positions at which memory exceeds the budget. All return -1 if nothing was found. */
 int mp_mover_any_run(mp_mover *mover);
 int mp_mover_any_extra(mp_mover *mover);
 int mp_mover_any_position(mp_mover *mover);
@@ -84,9 +84,9 @@ bool mp_move(mp_mover *mover, int64_t ticks_limit);
  * missing inputs of these recomputations in the same way. */
 bool mp_move_rerun_inputs(mp_mover *mover, int run, double chance);
 
-/* Evict storages at a position and recompute them before their next read. mp_move_evict evicts one storage or a few.
- * mp_move_evict_window evicts the outputs of several neighbouring nodes. mp_move_evict_cheap evicts up to MP_MOVE_EVICT_CHEAP
- * storages that are cheap to recompute. */
+/* These moves evict storages at a position and recompute them before their next read. mp_move_evict evicts one storage or a
+ * few. mp_move_evict_window evicts the outputs of several neighbouring nodes. mp_move_evict_cheap evicts up to
+ * MP_MOVE_EVICT_CHEAP storages that are cheap to recompute. */
 bool mp_move_evict(mp_mover *mover);
 bool mp_move_evict_window(mp_mover *mover);
 bool mp_move_evict_cheap(mp_mover *mover);

@@ -126,7 +126,8 @@ bool mp_move_copy_instead(mp_mover *m)
     return copy_all(m, r.node, position);
 }
 
-/* Draws an issued run. If one of a few draws finds an issued run for which compute has to wait, returns that run. */
+/* Draws a few issued runs. Returns the first drawn run for which compute has to wait. If there is none, returns the last drawn
+ * run. */
 static int any_issued(mp_mover *m)
 {
     const mp_runs *x = m->runs;

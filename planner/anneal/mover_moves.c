@@ -24,8 +24,8 @@ static void sort_by_position(const mp_runs *x, int *list, int n)
         }
 }
 
-/* Storage s is live at a position. Moves all later readers of this instance of s to just before the position. First producers
- * of the readers' inputs are moved as well, recursively. */
+/* Storage s is live at a position. Moves all later readers of this instance of s to just before the position. If a moved run
+ * reads a storage that no run produces before the position, the producer of the storage is moved too, recursively. */
 static bool advance(mp_mover *m, int s, int position)
 {
     mp_runs *x = m->runs;
@@ -96,8 +96,8 @@ static int run_away(mp_mover *m, int run, int most)
 }
 
 /* Draws a run. If the graph has copies and the order has exceeded the budget for many moves, often draws a run at or near a
- * step over the budget. In such orders many waits separate the runs, so only few reorderings help, and uniform draws rarely
- * find them. */
+ * step over the budget. Waits for copies restrict most reorderings in such orders, and uniform draws rarely find a possible
+ * one. */
 static int any_crowded(mp_mover *m)
 {
     const mp_runs *x = m->runs;

@@ -48,7 +48,8 @@ static mp_status lay_out_device(const mp_graph *graph, mp_plan *plan, const mp_p
     return MP_OK;
 }
 
-/* Places a plan's items in a tier, in blocks of `alignment` bytes. The plan does not change. */
+/* Assigns offsets in a tier other than the device to the items of a plan. All offsets and sizes are multiples of `alignment`.
+ * The plan does not change. */
 static mp_status lay_out_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment,
                               const mp_arena_options *options, mp_tier_layout *out, mp_error *err)
 {

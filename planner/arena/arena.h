@@ -17,9 +17,9 @@
  * a lower bound on the height. The search ends when a placement reaches this bound.
  *
  * If no order reaches the bound, the packer's exact search (memplan/pack.h) looks for a lower placement, or proves that there
- * is none. It first tries the height `wanted`, or without one a height a thousandth above the bound, and places small items
- * last. Then it tries lower heights. The work is limited by the number of items and not by a clock, so the result is
- * deterministic. */
+ * is none. It first tries the height `wanted`. If the caller gave none, it tries a height a thousandth above the bound, and
+ * places small items last. Then it tries lower heights. The work is limited by the number of items and not by a clock, so the
+ * result is deterministic. */
 
 typedef struct mp_arena_item {
     int64_t offset;

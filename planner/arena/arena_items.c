@@ -15,8 +15,8 @@ static void join(mp_arena_items *g, int a, int b)
 }
 
 /* A ring is a list of spans that share one offset. Returns true if the rings of spans `from` and `to` may be joined to one
- * ring. No other spans of the two rings may be live at the same time. If no storage of the rings is live beyond the end of the
- * step, one ring must end before the other begins. */
+ * ring. Apart from the pair `from` and `to`, no span of one ring may be live at the same time as a span of the other. If no
+ * storage of the rings is live beyond the end of the step, one ring must end before the other begins. */
 static bool may_join(const mp_arena_items *g, int from, int to)
 {
     int a = from, b = to;

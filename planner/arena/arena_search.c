@@ -66,8 +66,8 @@ static mp_status improve_by_pack(mp_arena_problem *x, mp_error *err)
 }
 
 /* Lets the packer place only the items larger than `dust`, within a given capacity. The node limit is MP_ARENA_NEAR_TIMES /
- * part times the usual limit. Does nothing if this limit is smaller than the number of items. *placed: these items now have
- * offsets. The caller computes the height. The bound may rise, as in improve_by_pack. MP_NOMEM. */
+ * part times the usual limit. Does nothing if this limit is smaller than the number of items. Sets *placed to true if these
+ * items now have offsets. The caller computes the height. The bound may rise, as in improve_by_pack. MP_NOMEM. */
 static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capacity, int part, bool *placed, mp_error *err)
 {
     const mp_pack_options bounded = {

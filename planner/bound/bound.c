@@ -24,7 +24,7 @@ static mp_bound_value solve(mp_bound_interval *x, int from, int to)
 
 /* Finds the interval with the largest bound, and sets from, to and multiplier of *bound. By default the intervals are between
  * neighbouring boundaries. With `overlapping` they lead from each boundary to the end of the step. Precondition: each boundary
- * (a node of `nodes`) precedes the next. O(n * cuts). */
+ * (a node of `nodes`) precedes the next. O(n) bounds of intervals, each a few minimum cuts. */
 static void bound_decide(mp_bound_interval *x, const int *nodes, int n, bool overlapping, mp_bound *bound)
 {
     int64_t most = -1;
@@ -46,7 +46,7 @@ static int by_bytes(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-/* Writes the report about the deciding interval, the interval with the largest bound. MP_NOMEM. A few cuts. */
+/* Writes the report about the deciding interval, the interval with the largest bound. MP_NOMEM. A few minimum cuts. */
 static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_bound_report *report, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -66,8 +66,8 @@ static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_b
     return MP_OK;
 }
 
-/* The state while all stages of the bound run once at a given effort. They start from the chain of intervals with the largest
- * bound. */
+/* The state while all stages of the bound run once at a given effort. The first stage finds a chain of intervals, and the later
+ * stages start from the chain with the largest bound. */
 typedef struct pass {
     mp_bound_chain *chain;
     mp_bound_selection *selection;
@@ -144,8 +144,8 @@ static mp_status couple(pass *p, mp_error *err)
     return MP_OK;
 }
 
-/* Computes bounds of overlapping intervals in three steps. The first step starts from the boundaries of the chain and adds
- * others. The second step chooses better boundaries. The third step is branch and bound. */
+/* Computes bounds of overlapping intervals in three passes. The first pass starts from the boundaries of the chain and adds
+ * others. The second pass chooses better boundaries. The third pass is branch and bound. */
 static mp_status overlap(pass *p, mp_error *err)
 {
     mp_bound_chain *c = p->chain;
@@ -412,8 +412,8 @@ static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, co
     return explain(order, budget_bytes, options, bound, err);
 }
 
-/* Bounds the makespan by the nodes on channels other than compute. Each of them must follow some compute and precede some
- * compute, in every plan. */
+/* Bounds the makespan by the nodes on channels other than compute. In every plan, some compute nodes must run before such a
+ * node, and others after it. Their ticks bound its begin and the time after its end. */
 static mp_status run_channels(mp_problem *problem, int64_t least, const mp_bound_options *options, mp_bound *bound,
                               mp_error *err)
 {

@@ -13,10 +13,10 @@
 /* Computes the bound of mp_bound_within for the graph of a problem. */
 mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out, mp_error *err);
 
-/* Splits the node list into parts of about part_nodes successive nodes. The bound of a part is that of its best chain of
+/* Splits the node list into parts of about part_nodes successive nodes. The bound of a part is the bound of its best chain of
  * intervals (bound_chain.h). *ticks is the sum over the parts, without the first run of each node. It is 0 if the graph has
  * loss or backward nodes, or nodes that write static storages. *infeasible: no plan fits the budget. If options->stop ends the
  * work, only the finished parts count. Adds the work done to *work. MP_NOMEM. O(nodes * part_nodes / 64) and some hundreds of
- * cuts per part. */
+ * minimum cuts per part. */
 mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t part_nodes, const mp_bound_options *options,
                             int64_t *ticks, bool *infeasible, mp_bound_work *work, mp_error *err);

@@ -1,5 +1,5 @@
 /* bound_demand.c - the dynamic programme over live-in sets (bound_demand.h). It goes from the last boundary to the first. A
- * state whose bound reaches the target is dropped. */
+ * state is dropped if no plan through it takes less than the target, a number of ticks. */
 #include "planner/bound/bound_demand.h"
 
 #include <string.h>

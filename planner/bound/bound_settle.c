@@ -54,7 +54,7 @@ static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
     return MP_OK;
 }
 
-/* True if s is large and was produced before v. Some plans free s before v, because its last reader need not run after v. */
+/* True if storage s is large, cannot be recomputed, and would be live at v if it is read after v. */
 static bool is_large(const trial *t, int s)
 {
     const mp_bound_interval *x = t->x;

@@ -20,7 +20,8 @@ typedef struct mp_bound_settled {
 } mp_bound_settled;
 
 /* Raises the lower bound `ticks` of plans in any order, by trying targets above it. Release *out with mp_bound_settled_clear on
- * any status. MP_NOMEM. A few cuts for each node at which a large storage is live, and for each reader of such a storage. */
+ * any status. MP_NOMEM. A few minimum cuts for each node at which a large storage is live, and for each reader of such a
+ * storage. */
 mp_status mp_bound_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t ticks,
                           mp_bound_settled *out, mp_error *err);
 void mp_bound_settled_clear(mp_bound_settled *orders);

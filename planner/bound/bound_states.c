@@ -99,7 +99,7 @@ static int choose(mp_bound_states *t)
 void mp_bound_states_drop_dominated(mp_bound_states *t)
 {
     const int n = choose(t);
-    /* marks the states that are not dominated by used = -1, then moves these states to the front of the arrays */
+    /* sets used = -1 for the states that no other state dominates, then moves these states to the front of the arrays */
     for (int k = 0; k < n; k++) t->used[t->keys[k]] = -1;
     int n_left = 0;
     for (int i = 0; i < t->n; i++) {

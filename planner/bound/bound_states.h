@@ -40,8 +40,8 @@ uint64_t *mp_bound_states_set(const mp_bound_states *t, int label);
  * O(words). */
 bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks, int64_t used);
 /* Drops dominated states. A state is dominated by another state whose live-in set is a subset and whose ticks are not higher.
- * Each state is compared with the thousand cheapest states only. The table must be emptied before the next put. O(n^2 *
- * words). */
+ * Each state is compared with the thousand states with the fewest ticks only. The table must be emptied before the next put.
+ * O(n^2 * words). */
 void mp_bound_states_drop_dominated(mp_bound_states *t);
 
 /* Ranks: a numbering of the storages in a topological order of their producers. Outputs of one node have consecutive ranks. */
@@ -75,7 +75,7 @@ mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const m
                                int n, mp_error *err);
 void mp_bound_reruns_clear(mp_bound_reruns *m);
 
-/* Adds nodes to the set `nodes`: those that must be recomputed after boundary i in order to produce the storages of the given
+/* Adds to the set `nodes` all nodes that must be recomputed after boundary i in order to produce the storages of the given
  * ranks. */
 void mp_bound_reruns_add(const mp_bound_reruns *m, int i, const uint64_t *ranks, uint64_t *nodes);
 int64_t mp_bound_reruns_ticks(const mp_bound_reruns *m, const uint64_t *nodes);

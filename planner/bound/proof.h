@@ -22,6 +22,6 @@ mp_status mp_proof_start(mp_problem *problem, int64_t budget_bytes, const mp_bou
                          mp_error *err);
 /* Waits up to `seconds` for the bound. Returns true if the bound has been computed. */
 bool mp_proof_wait(mp_proof *proof, double seconds);
-/* Ends the computation, early if it is not done. *out is the best bound so far; it claims nothing if `proof` is NULL. Errors as
- * mp_bound_within. */
+/* Ends the computation, early if it is not done. *out is the best bound so far. If `proof` is NULL, *out does not change.
+ * Errors as mp_bound_within. */
 mp_status mp_proof_end(mp_proof *proof, mp_bound *out, mp_error *err);

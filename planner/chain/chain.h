@@ -46,8 +46,8 @@ typedef struct mp_chain_block {
     mp_chain_run first;   /* the nodes that the first pass runs: all forward nodes of the block */
     mp_chain_run advance; /* the nodes that a later pass runs if nothing is kept: those that the block's output requires */
     mp_chain_need first_need, advance_need;
-    /* the nodes of the block's forward, directly followed by its backward. The last block of the chain runs in this way in the
-     * first pass. Other blocks then only recompute storages that backward reads and that are not live */
+    /* the nodes of the block's forward, directly followed by the nodes of its backward. In the last block of the chain, all
+     * forward nodes run, because this is their first run. In other blocks, only recomputations run that backward requires */
     mp_chain_run alone;
     mp_chain_need alone_need;
     size_t n_options;

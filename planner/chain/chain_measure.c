@@ -139,11 +139,11 @@ typedef struct needed {
 typedef struct measure {
     mp_chain *chain;
     int k; /* index of the block */
-    /* number of the list of nodes that is being measured; `live` and `demanded` store it as a mark, so that they need not be
-     * cleared */
+    /* index of the list of nodes that is being measured. Entries of `live` and `demanded` are set if they contain this index,
+     * so the arrays need not be cleared for the next list */
     int epoch;
-    int *live;     /* per storage: number of the last measured list in which the storage was live */
-    int *demanded; /* per node: number of the last measured list for which the node had to run */
+    int *live;     /* per storage: index (`epoch`) of the last list of nodes in which the storage was live */
+    int *demanded; /* per node: index (`epoch`) of the last list for which the node had to run */
     int *list;     /* nodes that must run next */
     size_t n_list;
     int *nodes; /* the nodes of the list that is being measured, in the order in which they run */

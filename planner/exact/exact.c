@@ -26,10 +26,12 @@
 #include "planner/search/algorithms.h"
 
 typedef struct mp_exact_state {
-    /* live storages right after the state's step; live storages after the safe steps that follow this step */
+    /* first_live: the storages that are live right after the state's step. live: the storages that are live after the safe
+     * steps (mp_exact_is_safe) that follow this step */
     mp_exact_set first_live, live;
     int64_t extra_ticks;
-    /* index of the state's stage (set of nodes that have run); index of the state before this step, -1 for the first state */
+    /* stage: index of the state's stage, the set of nodes that have run. parent: index of the state before this step; -1 for
+     * the first state */
     int stage, parent;
     const mp_exact_alternative *alternative;
     bool dominated;
@@ -49,7 +51,8 @@ typedef struct state_table {
     /* the states that still have to be expanded, by their lower bound on ticks, then by the number of nodes that have not
      * run */
     mp_heap open;
-    int64_t n_work; /* amount of work done: number of live sets after steps, plus a hundredth of the compared entries */
+    /* amount of work done: the number of live sets found after steps (`visit`), plus one per hundred compared states */
+    int64_t n_work;
     size_t n, capacity, n_stages, stages_capacity, n_slots, n_entries, entries_capacity, open_capacity;
 } state_table;
 

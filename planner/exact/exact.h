@@ -79,7 +79,7 @@ int64_t mp_exact_bytes(const mp_exact_graph *x, mp_exact_set storages);
 /* ---- a step leads from a state to its successor states ----
  *
  * A state consists of the set of nodes that have run and the set of live storages. All states with the same set of nodes that
- * have run form a stage. The struct of a stage stores the facts that are true in all of its states. */
+ * have run form a stage. The struct of a stage stores the sets and bytes that all of its states have in common. */
 
 typedef struct mp_exact_stage {
     /* ran: nodes that have run; active: nodes that have not run, or whose recomputation may be useful */
@@ -101,7 +101,7 @@ typedef struct mp_exact_stage {
     size_t first, n, capacity;
 } mp_exact_stage;
 
-/* Computes the facts of the stage in which exactly the nodes of `ran` have run. O(nodes^2). */
+/* Computes the fields of *out for the stage in which exactly the nodes of `ran` have run. O(nodes^2). */
 void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage *out);
 
 /* Returns a lower bound on the ticks of recomputation after a state; -1: the state leads to no plan. The bound counts each

@@ -51,7 +51,7 @@ static mp_status number_storages(reader *r)
     return MP_OK;
 }
 
-/* Copies the tiers that have a budget, and the storages in each of them. */
+/* Sets n_tiers, tier_bytes and in_tier from the tiers other than the device that have a budget. */
 static void read_tiers(const reader *r, const int64_t *tier_bytes)
 {
     mp_exact_graph *x = r->x;
@@ -165,7 +165,7 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
     return MP_OK;
 }
 
-/* For plans in list order: orders first runs of forward nodes as in the list, and likewise loss and backward nodes. */
+/* Adds the rules for plans in list order: first runs of forward nodes are in list order, and so are loss and backward nodes. */
 static void keep_order(mp_exact_graph *x)
 {
     mp_exact_set earlier[2] = {0, 0};

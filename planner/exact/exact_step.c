@@ -1,5 +1,5 @@
 /* exact_step.c - computes, for a state of the exact search, the memory of one step and the minimal sets of evictions with which
- * the step fits. Also computes the facts of a stage from the set of nodes that have run. */
+ * the step fits. Also computes the sets and bytes of a stage (mp_exact_stage) from the set of nodes that have run. */
 #include "planner/exact/exact.h"
 
 /* True if the alternative cannot run any more, because a node that must not precede it has run. An example is an update that

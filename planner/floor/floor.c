@@ -56,7 +56,8 @@ struct search {
     mp_floor_reason *reason;
     size_t n;
     mp_floor_rank *once; /* the nodes that run only once, sorted by descending least bytes */
-    int *names;     /* per node: number of the last chain for which some alternative of the node uses a storage of the chain */
+    /* per node: index (`chain`) of the last chain of producers of which some alternative of the node uses a storage */
+    int *names;
     int chain;      /* number of the current chain */
     uint64_t *done; /* scratch: a set of vertices */
     /* for one triple (j, s, P0) of this file's head: the nodes before j whose least bytes exceed the floor if a storage of the
@@ -174,8 +175,8 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 }
 
 /* Raises *bytes (without static bytes) to the highest floor of any triple (j, s, P0), as defined at the head of this file. Sets
- * *reason. If the work of the cuts exceeds `most_work`, stops early with the highest floor found. MP_NOMEM. O(nodes) per
- * triple, of which each node j has a few, plus the cuts. */
+ * *reason. If the work of the minimum cuts exceeds `most_work`, stops early with the highest floor found. MP_NOMEM. O(nodes)
+ * per triple, of which each node j has a few, plus the minimum cuts. */
 static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t most_work, int64_t *bytes,
                             mp_floor_reason *reason, mp_error *err)
 {
@@ -209,8 +210,9 @@ static bool is_produced_once(const mp_precedence *o, int s)
     return !mp_storage_is_static(&o->graph->storages[s]) && !o->recomputable[s];
 }
 
-/* Computes two sets of nodes for storage s. `from`: nodes whose first run follows a maker of s in every plan. `to`: nodes whose
- * first run precedes a user of s in every plan. At the first run of a node in both sets, s is live. */
+/* Computes two sets of nodes for storage s. `from`: nodes whose first run follows a maker of s (a node that produces s) in
+ * every plan. `to`: nodes whose first run precedes a user of s in every plan. At the first run of a node in both sets, s is
+ * live. */
 static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t *to)
 {
     const mp_certain_life life = mp_certain_life_of(o, s);
@@ -223,8 +225,8 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
         if (!mp_bits_has(to, life.users[k])) mp_bits_unite(to, mp_precedence_ancestors(o, life.users[k]), o->words);
 }
 
-/* Adds the bytes of storages to live_bytes[v], for every node v: those that are live at the first run of v in every plan, and
- * that v does not use. *at_end marks the storages that are live at the end of backward, which is the vertex after all nodes. */
+/* Adds bytes to live_bytes[v] for every node v: the bytes of each storage that is live at the first run of v in every plan and
+ * is not used by v. Sets at_end[s] for each storage s that is live at the end of backward, the vertex after all nodes. */
 static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end, mp_error *err)
 {
     const mp_graph *graph = o->graph;
@@ -336,8 +338,8 @@ static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64
     return least < INT64_MAX ? least : 0;
 }
 
-/* Raises least_bytes of nodes by minimum cuts. A cut is computed only for nodes that may then exceed the present maximum,
- * either alone or together with a recomputable storage. */
+/* Raises least_bytes of nodes by minimum cuts. A cut is computed only for nodes that may then exceed the largest least_bytes of
+ * any node, either alone or together with a recomputable storage. */
 static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *least_bytes, mp_error *err)
 {
     const mp_precedence *o = cut->order;

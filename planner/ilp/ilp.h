@@ -121,7 +121,7 @@ mp_status mp_ilp_add_rows(mp_ilp_model *model, const int *resident_for, mp_error
 mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,
                            mp_error *err);
 
-/* ---- ilp_plan.c: converts column values to executions of nodes, these to steps, and these to column values ---- */
+/* ---- ilp_plan.c: converts column values to executions of nodes, executions to steps, and executions to column values ---- */
 
 /* Finds the smallest set of executions of nodes, runs[stage * n_places + place], in which every read finds its storage. A
  * storage stays resident if its RESIDENT column has a value >= threshold. x has one value per column. `work`: scratch of

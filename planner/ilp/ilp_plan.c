@@ -1,5 +1,5 @@
-/* ilp_plan.c - converts column values of the integer programme to executions of nodes, and these to column values. Computes the
- * recomputations that a given set of resident storages requires. */
+/* ilp_plan.c - converts column values of the integer programme to executions of nodes, and executions of nodes back to column
+ * values. Computes the recomputations that a given set of resident storages requires. */
 #include "planner/ilp/ilp.h"
 
 #include <string.h>

@@ -213,7 +213,7 @@ mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag)
     return MP_FAIL(&planning->err, MP_INVALID, "there is no flag '%s'", flag);
 }
 
-/* Builds the timeline of a plan; if plan is NULL, of keep-all. */
+/* Builds the timeline of a plan, or of keep-all if `plan` is NULL. */
 static mp_status timeline_of(mp_planning *planning, const mp_plan *plan, mp_timeline **out, int *node_of_peak)
 {
     const mp_graph *graph = planning->graph;

@@ -1,5 +1,5 @@
-/* planning_devices.c - functions that need no handle: the version of the interface, facts about devices that are known by name,
- * and budgets and links as users write them. */
+/* planning_devices.c - functions that need no handle: the version of the interface, data-sheet values of devices that are known
+ * by name, and budgets and links as users write them. */
 #include <string.h>
 
 #include "estimator/training/target.h"

@@ -294,7 +294,8 @@ static int by_ticks(const void *a, const void *b)
  * each combination, the best first. */
 static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
-    /* WAYS: two shapes of the multipliers, each with evicts_again (recomputed storages may be evicted again) and without */
+    /* WAYS: two shapes of the multipliers, each tried with and without evicts_again (recomputed storages may be evicted
+     * again) */
     enum { WAYS = 4 };
     const mp_cut_labels *p = x->problem;
     beginning list[MP_LAGRANGE_SIZES * WAYS] = {0};

@@ -2,13 +2,13 @@
  *
  * On the source's side are the storages that are live after the end of forward, and the recomputed stages. The drain of a
  * storage (its capacity to the sink) is the cost of its memory from its possible recomputation on. If a live storage is not
- * recomputed, it is kept. It then also costs the memory before that moment, which is the capacity of the arc to the producing
- * stage. The drain of a recomputed stage is its ticks. Arcs lead from the stage to its inputs. A storage that is read after the
- * end of forward has a supply (capacity from the source) of one more than the cost of keeping it. So a minimum cut never cuts
- * this supply. The arcs from stages to inputs have the same capacity.
+ * recomputed, it is kept. It then also costs the memory before its possible recomputation, which is the capacity of the arc to
+ * the producing stage. The drain of a recomputed stage is its ticks. Arcs lead from the stage to its inputs. A storage that is
+ * read after the end of forward has a supply (capacity from the source) of one more than the cost of keeping it. So a minimum
+ * cut never cuts this supply. The arcs from stages to inputs have the same capacity.
  *
- * The position and lifetime of a recomputed storage depend on the other recomputed stages. They are estimated from the
- * previous cut. */
+ * The position and lifetime of a recomputed storage depend on the other recomputed stages. They are estimated from the previous
+ * cut. */
 #include "planner/lagrange/lagrange.h"
 
 #include <math.h>
@@ -233,8 +233,9 @@ static int64_t keeping_cost(const mp_cut_labels *x, int s)
     return cost_of_memory(x, s, x->last_early[s] + 1, x->rerun_end[s] + 1);
 }
 
-/* Returns the cost of the memory of storage s if it is recomputed, in scaled units. If only one recomputed stage needs the
- * storage early, half of the cost until the next read is added to the cost of recomputing this stage instead. */
+/* Returns the cost of the memory of storage s if it is recomputed, in scaled units. If a recomputed stage is the first to need
+ * the storage (needed_by), half of the cost up to the next stage that needs it is omitted here. rerun_cost adds this half to
+ * the cost of that recomputed stage. */
 static int64_t recomputed_cost(const mp_cut_labels *x, int s)
 {
     const int k = x->producer[s];

@@ -18,7 +18,8 @@
 
 typedef struct search {
     const mp_request *request;
-    /* steps of the current plan; of the present attempt; of the best attempt for the copy that is being moved */
+    /* steps: those of the current plan. trial: those of the present attempt. best: those of the best attempt for the copy that
+     * is being moved */
     mp_step *steps, *trial, *best;
     int n;
     int64_t n_trials;          /* number of attempts left */
@@ -26,15 +27,15 @@ typedef struct search {
     mp_error *err;
     /* per step of the plan, used while all copies are moved at once: */
     int64_t *live_bytes; /* bytes live at the step, if all copies are issued as early and awaited as late as in the attempt */
-    int *begin, *wait;   /* for a copy: the step before which it begins; the step that waits for it */
+    int *begin, *wait;   /* for a copy. begin: the step before which it begins. wait: the step that waits for it */
     /* linked lists of copies. first, per step: the first copy that begins before it. next, per copy: the next copy with the
      * same begin; -1: none */
     int *first, *next;
     int *position; /* per step: its index in the order after the copies were moved */
 } search;
 
-/* Values of `lead`: the time between a copy's begin and its wait, as a multiple of the copy's seconds. Values above 1 allow for
- * earlier copies on the channel. */
+/* Values of `lead`: the compute time between a copy's begin and its wait, as a multiple of the copy's seconds. Values above 1
+ * allow for earlier copies on the channel. */
 static const double leads[] = {1, 2, 4};
 
 static bool is_copy(const search *x, mp_step step)
@@ -43,8 +44,8 @@ static bool is_copy(const search *x, mp_step step)
     return graph->nodes[step.node].alternatives[step.alternative].channel > MP_CHANNEL_SECOND_STREAM;
 }
 
-/* If x->trial is valid and within the budgets, and takes less time than x->best, or the same time and less memory, it replaces
- * x->best. */
+/* Compares the attempt x->trial with x->best. The attempt replaces x->best if it is valid, is within the budgets, and takes
+ * less time. If both take the same time, it must need less memory. */
 static mp_status judge(search *x)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;

@@ -1,8 +1,7 @@
 /* offload.c - published rules that choose which tensors are offloaded and which are recomputed. Their plans serve as baselines
  * and as starting points. A rule decides about tensors only. choices.h turns the choices of every rule into a plan in the same
- * way. The timeline judges each choice (trials.h), which is kept only if it lowers the bytes over the budget. The publications
- * use estimates instead, so the rules find better plans here.
- */
+ * way. The timeline judges each choice (trials.h). A choice is kept only if it lowers the bytes over the budget. The
+ * publications use estimates instead, so the rules find better plans here. */
 #include "planner/search/searchers.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* boundaries.c - positions in the forward list at which segments may end: lifetimes of storages in positions, the bytes that
- * cross each position, and the schedule of given segments. */
+/* boundaries.c - finds the positions in the forward list at which segments may end, and the bytes that cross each position.
+ * Builds the schedule of given segments. */
 #include "planner/order/boundaries.h"
 
 #include "planner/order/segment_schedule.h"

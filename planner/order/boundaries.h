@@ -1,8 +1,8 @@
-/* boundaries.h - positions in the forward list where a segment may end, and the bytes that cross each position. For searchers
- * that cut the list into segments. A position is the index of a forward node in list order. A segment that ends at a position
- * contains this node. A non-static storage crosses a position if it is produced at or before the position and read by a forward
- * node after it. A framework that checkpoints by segments keeps all storages that cross the end of a segment: the checkpoints
- * that the user named, and every other storage that a later segment reads. */
+/* boundaries.h - positions in the forward list where a segment may end, and the bytes that cross each position. Used by
+ * searchers that cut the list into segments. A position is the index of a forward node in list order. A segment that ends at a
+ * position contains this node. A non-static storage crosses a position if it is produced at or before the position and read by
+ * a forward node after it. A framework that checkpoints by segments keeps all storages that cross the end of a segment: the
+ * checkpoints that the user named, and every other storage that a later segment reads. */
 #pragma once
 
 #include "memplan/graph.h"

@@ -1,10 +1,9 @@
-/* dag.c - the interface to igraph: the forward graph, its cut tensors, and a family of topological orders.
+/* dag.c - the interface to igraph: the forward graph, its cut tensors, and a fixed sequence of topological orders.
  *
  * igraph decides whether the graph is acyclic, and finds articulation points. Its default error handler aborts the process.
  * memplan therefore installs its own handler around every use: it records the reason and frees the objects on igraph's cleanup
  * stack. The caller's handler is restored afterwards. The topological orders use Kahn's algorithm (1962) with several rules for
- * choosing among the ready vertices. igraph's function offers no such choice.
- */
+ * choosing among the ready vertices. igraph's function offers no such choice. */
 #include "planner/order/dag.h"
 
 #include <igraph/igraph.h>

@@ -34,7 +34,7 @@ MP_OWNER(mp_dag_free, mp_dag)
  * graph->n_storages indices to `storages`, in order of production. MP_NOMEM. O(n + m). */
 mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err);
 
-/* Writes topological order number `k` of a fixed family. The first orders follow rules (breadth-first, depth-first, by bytes,
- * ...), and all others are random (splitmix64). The orders are the same on every machine. `order` has n_vertices elements.
- * MP_NOMEM. O((n + m) log n). */
+/* Writes the k-th order of a fixed sequence of topological orders. The first orders follow rules (breadth-first, depth-first,
+ * by bytes, ...), and all others are random (splitmix64). The orders are the same on every machine. `order` has n_vertices
+ * elements. MP_NOMEM. O((n + m) log n). */
 mp_status mp_dag_order(const mp_dag *dag, int k, int *order, mp_error *err);

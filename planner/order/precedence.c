@@ -130,8 +130,8 @@ static void find_sequence(mp_precedence *o, mp_step *steps)
     while (t < graph->n_nodes) o->sequence[n++] = steps[t++].node;
 }
 
-/* Adds node `also` and its ancestors or descendants `other` to `set`. If `set` already contains `also`, it also contains
- * `other`. */
+/* Adds a node (`also`) and its ancestors or descendants (`other`) to `set`. If `set` already contains the node, it also
+ * contains the node's ancestors or descendants, and nothing is done. */
 static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
 {
     if (mp_bits_has(set, also)) return;

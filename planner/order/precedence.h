@@ -44,7 +44,7 @@ typedef struct mp_precedence {
  * A graph is large if it has more than mp_precedence_most_nodes vertices or exceeds MP_PRECEDENCE_WORK. For a large graph,
  * ancestors and descendants are stored for one vertex only: the loss or backward node between the longest chains of nodes. If
  * the graph has no such nodes, it is a node from the turn-around on (turn_around.h). MP_NOMEM. O(nodes * edges / 64) time,
- * O(nodes^2 / 4) bytes; for a large graph O(graph * log). */
+ * O(nodes^2 / 4) bytes; for a large graph O(n log n), where n is the number of nodes and list entries. */
 mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err);
 void mp_precedence_free(mp_precedence *order);
 MP_OWNER(mp_precedence_free, mp_precedence)
@@ -56,8 +56,8 @@ mp_status mp_precedence_add(mp_precedence *order, int from, int to, mp_error *er
 /* Largest number of vertices for which all ancestors and descendants are stored: 32,768; tests set a smaller number. */
 extern _Thread_local int mp_precedence_most_nodes;
 
-/* mp_precedence_ancestors returns the bit set of all vertices that precede v, mp_precedence_descendants that of all vertices
- * that follow v. Precondition: the sets of v are stored (only_vertex). */
+/* mp_precedence_ancestors returns the bit set of all vertices that precede v. mp_precedence_descendants returns the bit set of
+ * all vertices that follow v. Precondition: the sets of v are stored (only_vertex). */
 const uint64_t *mp_precedence_ancestors(const mp_precedence *order, int v);
 const uint64_t *mp_precedence_descendants(const mp_precedence *order, int v);
 /* True if u precedes v. Precondition: the sets of u or of v are stored. */
@@ -74,8 +74,8 @@ bool mp_always_reads_any(const mp_precedence *order, int node, int s);
 /* True if the contributions to s are in the same order in every plan. Then the first and the last one represent all. */
 bool mp_adds_in_turn(const mp_precedence *order, int s);
 
-/* Facts about the life of a storage that cannot be recomputed. They are true in every plan. A maker is a node that produces the
- * storage or adds to it. A user adds to it or reads it. The storage is live while some maker has run and some user has not.
+/* The makers and users of a storage that cannot be recomputed. They are the same in every plan. A maker is a node that produces
+ * the storage or adds to it. A user adds to it or reads it. The storage is live while some maker has run and some user has not.
  * Makers and users are in node order, adders before readers. */
 typedef struct mp_certain_life {
     /* both pointers point into one list. A node that adds to a sum is a maker and a user, so the users may begin before the
@@ -85,10 +85,11 @@ typedef struct mp_certain_life {
     bool stays; /* true: the storage is live to the end of the step, whether or not it has users */
 } mp_certain_life;
 
-/* Returns the facts about the life of storage s. The arrays belong to `order`. A static or recomputable storage has no makers
- * and no users. O(1). */
+/* Returns the makers and users of storage s. The arrays belong to `order`. A static or recomputable storage has no makers and
+ * no users. O(1). */
 mp_certain_life mp_certain_life_of(const mp_precedence *order, int s);
 
-/* Part of mp_precedence_new: computes the facts that are true in every alternative, and the facts about single nodes.
- * mp_precedence_free releases them, also after an error. MP_NOMEM. O(total list length * log). */
+/* Part of mp_precedence_new: finds the storages that each node uses in every alternative, and the fields that describe single
+ * nodes and storages. mp_precedence_free releases them, also after an error. MP_NOMEM. O(n log n) for lists of n entries in
+ * total. */
 mp_status mp_precedence_find_always(mp_precedence *order, mp_error *err);

@@ -1,8 +1,8 @@
 /* turn_around.h - for graphs without loss or backward nodes. The turn-around is the node from which on live bytes fall, because
- * nodes read more storages for the last time than they produce. For searchers that need phases, all nodes from the turn-around
- * on are marked as backward, in a copy of the graph that only the searcher sees. In the original graph every forward node may
- * be recomputed, even after the turn-around (docs/internals/plan-rules.md). In the marked graph, nodes marked as backward may
- * not be recomputed. So every plan of the marked graph is also a plan of the original graph. */
+ * nodes read more storages for the last time than they produce. Some searchers need a forward and a backward phase. For them,
+ * all nodes from the turn-around on are marked as backward, in a copy of the graph that only the searcher sees. In the original
+ * graph every forward node may be recomputed, even after the turn-around (docs/internals/plan-rules.md). In the marked graph,
+ * nodes marked as backward may not be recomputed. So every plan of the marked graph is also a plan of the original graph. */
 #pragma once
 
 #include "planner/order/variant.h"

@@ -8,8 +8,8 @@
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 
-/* Per storage, places in an order of steps after which an update may run. A place is twice the number of steps before it.
- * Adding 1 gives the place of postponed updates. */
+/* Per storage, places in an order of steps after which an update may run. Place 2 k is directly after the first k steps. Place
+ * 2 k + 1 is after all updates of place 2 k. It is used for postponed updates. */
 typedef struct places {
     /* read: the place after the last step that reads the storage; written: the place after the last step that writes it or adds
      * to it */

@@ -231,7 +231,7 @@ static bool count_node(mp_pack_search *x)
 
 static bool fill(mp_pack_search *x, int from, int to);
 
-/* Divides the sections [*from, *to) at the times that the lifetime of no unplaced box crosses, because the ranges in between
+/* Divides the sections [*from, *to) at the times that no lifetime of an unplaced box crosses. The ranges between these times
  * are independent. Places the boxes of all ranges except the last. Sets [*from, *to) to the last range, which is empty if all
  * boxes are placed. */
 static bool fill_parts(mp_pack_search *x, int *from, int *to)

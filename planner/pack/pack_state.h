@@ -59,8 +59,8 @@ typedef struct mp_pack_state {
 mp_status mp_pack_state_make(mp_pack_state *state, const mp_pack_problem *problem, mp_error *err);
 void mp_pack_state_free(mp_pack_state *state);
 
-/* Removes all boxes from the block. Returns false if `capacity` is too small for the boxes with fixed offsets or for the boxes
- * of one section. */
+/* Removes all boxes from the block. `without`: the parts of the search that are switched off (MP_PACK_FLOORS, ...). Returns
+ * false if `capacity` is too small for the boxes with fixed offsets or for the boxes of one section. */
 bool mp_pack_start(mp_pack_state *state, int64_t capacity, unsigned without);
 /* Places a box at its lowest possible offset. Returns false if the unplaced boxes no longer fit, or if memory ran out. The
  * caller must then call mp_pack_undo. */

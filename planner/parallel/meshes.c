@@ -20,7 +20,9 @@ enum {
     SPREADS = 8,
     MOST_CHUNKS = 8,
     MERGES = 4
-}; /* BATCHES, SPREADS: most micro-batch sizes and most sizes of ep that are tried; both sizes are powers of two */
+    /* BATCHES: largest number of micro-batch sizes that are tried. SPREADS: largest number of sizes of ep that are tried. All
+     * sizes are powers of two */
+};
 
 /* A slot: the measured loads of a network for one split (tp, ep, ...) and one micro-batch size. */
 typedef struct slot {
@@ -151,7 +153,7 @@ static bool permits(const hunt *x, mp_dim dim, int64_t n)
     return !x->request->fixed.size[dim] || x->request->fixed.size[dim] == n;
 }
 
-/* Adds the choices for all sizes of ep, if the network has experts: 1, 2, 4, ... ranks of dp and shard. */
+/* If the network has experts, adds the choices for all sizes of ep: 1, 2, 4, ... The ranks of ep are ranks of dp and shard. */
 static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
 {
     const int64_t shard = mesh.size[MP_DIM_SHARD], copies = mesh.size[MP_DIM_DP] * shard,

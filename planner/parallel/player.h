@@ -21,7 +21,7 @@ typedef struct mp_block_sums {
 typedef struct mp_player {
     const mp_step_request *request;
     mp_block_sums *sums; /* per block */
-    int *tied;           /* indices of the parameters that other blocks than their first reader read as well */
+    int *tied;           /* indices of the parameters that several blocks read */
     size_t n_tied;
     int *options;  /* per block: index of the recomputation option that is chosen for it */
     bool *is_away; /* per block: the movable bytes of its option are offloaded to the host */

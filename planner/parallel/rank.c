@@ -150,8 +150,9 @@ static mp_collective_record gather_again(const mp_graph *g, const mp_step *steps
     mp_collective_record again = {0};
     if (!node->collective || node->phase != MP_PHASE_FORWARD || node->collective->legs[0].kind != MP_ALL_GATHER) return again;
     if (node->alternatives->channel == MP_CHANNEL_COMPUTE)
-        return again; /* a gather on the compute channel is one of tp: it gathers an activation of one micro-batch, and no
-                         parameters */
+        /* a gather on the compute channel belongs to tensor parallelism (tp): it gathers an activation of one micro-batch, and
+         * no parameters */
+        return again;
     again = *node->collective;
     again.wholes = kept;
     again.n_moved = 0;

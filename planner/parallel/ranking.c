@@ -27,8 +27,9 @@ static bool is_listed(const mp_mesh_choice *choices, size_t n, const mp_mesh *me
 }
 
 /* Returns the choice that is ranked after choices[0..n). The remaining choices ascend in seconds. Meshes without a ranked
- * choice are considered first. Of these, the choice of the simplest mesh within alike_seconds is returned; if none is within,
- * the choice of the fastest mesh. Otherwise the fastest remaining choice is returned. NULL: no simulated choice remains. */
+ * choice are considered first. Of these, the choice of the simplest mesh that takes at most alike_seconds is returned. If no
+ * mesh is that fast, the choice of the fastest mesh is returned. Otherwise the fastest remaining choice is returned. NULL: no
+ * simulated choice remains. */
 static mp_mesh_choice *next_best(mp_meshes *found, size_t n, double alike_seconds)
 {
     mp_mesh_choice *next = NULL, *choices = found->choices;

@@ -17,14 +17,13 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* Returns the seconds of a collective over `bytes` that is divided into `pieces` messages. Each message has the latency of the
- * network. */
+/* Returns the seconds of a collective that sends `bytes` in `pieces` messages. Each message has the latency of the network. */
 static double seconds_of(const mp_step_request *r, mp_collective collective, mp_rank_group group, int64_t bytes, int64_t pieces)
 {
     return (double)pieces * mp_collective_seconds(&r->ranks->network, collective, r->ranks->algorithm, group, bytes / pieces);
 }
 
-/* Returns the seconds of compute, if collectives run at the same time and slow compute down. */
+/* Returns the seconds that compute takes if collectives run at the same time. They slow compute down. */
 static double slower(const mp_step_request *r, double compute, double collectives)
 {
     return compute + r->ranks->network.slowdown * (collectives < compute ? collectives : compute);
@@ -87,7 +86,8 @@ static double time_stage(const mp_player *x, mp_stage *stage)
     int64_t forward = 0, backward = 0;
     const bool shares_all = r->ranks->mesh.zero == 3, spreads = r->ranks->mesh.size[MP_DIM_EP] > 1;
     const mp_block_sums sum = mp_player_sums(x, stage);
-    /* seconds of all gathers; of all scatters; of the first gather; of the last scatter */
+    /* gather: seconds of all gathers; scatter: of all reduce-scatters; first: of the first gather; last: of the last
+     * reduce-scatter */
     double gather = 0, scatter = 0, first = 0, last = 0;
     for (int b = stage->begin; b < stage->end; b++) {
         forward += load->blocks[b].forward_ticks;

@@ -34,7 +34,9 @@ static bool read_budget(const char *text, mp_budget *out, const char **why)
         if (!above) {
             bool bare = false;
             const bool read = mp_bytes_parse(text, &out->bytes, &bare, why);
-            if (bare) out->bare = text; /* mp_budget_parse replaces this pointer to its own copy by the caller's text */
+            /* this pointer refers to mp_budget_parse's own copy of the text; mp_budget_parse then replaces it by the caller's
+             * text */
+            if (bare) out->bare = text;
             return read;
         }
         *why = "needs a percentage behind it, like min+50%";
@@ -68,7 +70,8 @@ bool mp_budget_parse(const char *text, mp_budget *out, const char **why)
 int64_t mp_budget_resolve(const mp_budget *b, int64_t peak_bytes, int64_t smallest_bytes)
 {
     const int64_t from = b->kind == MP_BUDGET_ABOVE_MIN ? smallest_bytes : 0;
-    /* bytes from the smallest plan to keep-all; 0 if the smallest plan, with its arena, exceeds keep-all's peak */
+    /* difference in bytes between keep-all's peak and the smallest plan; 0 if the smallest plan, with its arena, exceeds
+     * keep-all's peak */
     const int64_t way = peak_bytes > from ? peak_bytes - from : 0;
     if (b->kind == MP_BUDGET_BYTES) return b->bytes;
     double bytes = (double)from + floor((double)way * b->percent / 100);

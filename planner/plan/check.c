@@ -52,9 +52,9 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
     return MP_OK;
 }
 
-/* Checks that updates run where the graph's `fuse` requires. With fuse none and backward, every read of a parameter must
- * precede its update. With fuse forward, every read must follow it. With fuse none, all updates must also follow all of
- * backward. */
+/* Checks that updates run where the graph's `fuse` requires. With MP_FUSE_NONE and MP_FUSE_BACKWARD, every read of a parameter
+ * must precede its update. With MP_FUSE_FORWARD, every read must follow it. With MP_FUSE_NONE, all updates must also follow all
+ * of backward. */
 static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     size_t last_backward = 0;

@@ -239,8 +239,9 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     r->tiers[tier].peak_bytes = r->tiers[tier].static_bytes + highest;
 }
 
-/* Returns the time at which every step that step t or an earlier step waits for has ended. `order` lists the steps, sorted by
- * the step that waits for them. *next is the first entry of `order` with a later wait. `over` is the result for step t - 1. */
+/* Step t and the earlier steps wait for issued steps. Returns the time at which all of these issued steps have ended. `order`
+ * lists the steps, sorted by the step that waits for them. *next is the first entry of `order` with a later wait. `over` is the
+ * result for step t - 1. */
 static int64_t over_by(const mp_replay *r, int t, const int *order, size_t *next, const int64_t *end, int64_t over)
 {
     for (; *next < r->n_steps && r->ends[order[*next]] <= t; ++*next)
@@ -326,7 +327,8 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     MP_CHECK(collect_uses(&h));
     MP_ENSURE(h.busy = mp_alloc(2 * n, sizeof *h.busy), err, MP_NOMEM,
               "no memory to check a plan"); /* twice the number of steps, because a step may both read and write a storage */
-    /* capacities: number of all uses; number of instances that the previous training step carries in */
+    /* most: largest number of instances. Each use begins at most one instance, and each storage may have one that the previous
+     * training step carries in */
     size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages;
     MP_ENSURE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) MP_CHECK(replay_storage(&h, (int)s));

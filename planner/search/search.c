@@ -124,7 +124,7 @@ bool mp_search_will_do(mp_search *search)
     return mp_search_settled(search) || (gap > 0 && mp_search_is_within(search, gap));
 }
 
-/* Returns a bound that claims no ticks, for the class of plans that the request allows (list order or any order). */
+/* Returns an empty bound, which proves no ticks, for the class of plans that the request allows (list order or any order). */
 static mp_bound claim(const mp_search *search)
 {
     return (mp_bound){.ticks = -1,

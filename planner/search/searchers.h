@@ -16,7 +16,7 @@ mp_status mp_run_auto_or_none(mp_search *search, mp_error *err);
 mp_status mp_run_none(mp_search *search, mp_error *err);
 
 /* Chen et al. 2016: segments of sqrt(n) cut tensors, and a greedy search over sizes of segments. MP_NOT_APPLICABLE: no forward
- * or no backward nodes. O(sizes * (n + offer)). */
+ * or no backward nodes. O(k (n + t)) for k sizes of segments, n nodes, and the time t of one offer. */
 mp_status mp_run_chen(mp_search *search, mp_error *err);
 
 /* Offers the schedule of one list of checkpoints, as frameworks accept it. The list is the user's, or is found by search.
@@ -26,7 +26,7 @@ mp_status mp_run_chen(mp_search *search, mp_error *err);
 mp_status mp_run_segments(mp_search *search, mp_error *err);
 
 /* Kusumoto et al. 2019: dynamic programming over sequences of lower sets of the forward graph. MP_NOT_APPLICABLE: no backward
- * phase. O(rungs * pairs * levels + offers). */
+ * phase. O(rungs * pairs * levels), as defined in lower_set.h, plus the offers. */
 mp_status mp_run_lower_set(mp_search *search, mp_error *err);
 
 /* A* over all schedules of a tiny graph. It proves that its plan has the fewest ticks within the budget, or that no plan fits.
@@ -39,11 +39,11 @@ mp_status mp_run_exact(mp_search *search, mp_error *err);
 mp_status mp_run_ilp(mp_search *search, mp_error *err);
 
 /* Beaumont et al. 2019: the fastest persistent schedule of a chain of blocks within a given memory. MP_NOT_APPLICABLE: no
- * tensor cuts the network in two. O(blocks^3 * slots + offers). */
+ * tensor cuts the network in two. O(blocks^3 * slots), as defined in chain.h, plus the offers. */
 mp_status mp_run_chain(mp_search *search, mp_error *err);
 
-/* Lagrangian relaxation: minimum cuts with multipliers on memory decide which storages are kept and which are recomputed.
- * O(cuts * (graph + one cut)); larger graphs get fewer cuts (MP_LAGRANGE_WORK). */
+/* Lagrangian relaxation: minimum cuts with multipliers on memory decide which storages are kept and which are recomputed. The
+ * time is that of the minimum cuts and their schedules. Larger graphs get fewer minimum cuts (MP_LAGRANGE_WORK). */
 mp_status mp_run_lagrange(mp_search *search, mp_error *err);
 /* Finds a plan within the budget quickly, even if the search is stopped. It cuts the forward list into segments, and halves
  * their size until the plan fits. */

@@ -96,13 +96,14 @@ typedef struct mp_lower_set_strategies {
 
 /* Finds strategies with an overhead of at most most_ticks (INT64_MAX: any). out->n = 0: no strategy satisfies both limits.
  * Overheads are rounded to at most max_levels classes. The result is exact if there are fewer distinct overheads than classes.
- * Their number is the sum of all ticks, or most_ticks if smaller, divided by the common divisor of all ticks. Release with
- * mp_lower_set_strategies_free. MP_NOMEM. O(pairs * levels). */
+ * The number of distinct overheads is at most the sum of all ticks, or most_ticks if smaller, divided by the common divisor of
+ * all ticks. Release with mp_lower_set_strategies_free. MP_NOMEM. O(n max_levels) for n transitions (mp_lower_set_pair). */
 mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, mp_lower_set_aim aim, int max_levels,
                               int64_t most_ticks, bool charge_last, mp_lower_set_strategies *out, mp_error *err);
 void mp_lower_set_strategies_free(mp_lower_set_strategies *strategies); /* releases the arrays, not the struct */
 
-/* Finds the smallest model budget for which the family has a strategy. MP_NOMEM. O(pairs * log bytes). */
+/* Finds the smallest model budget with which some sequence of the lower sets in `sets` is a strategy within the budget.
+ * MP_NOMEM. O(n log b) for n transitions (mp_lower_set_pair) and a budget of b bytes. */
 mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_bytes, mp_error *err);
 
 /* A function that sets *peak_bytes to the peak of a strategy, as the timeline measures it. A strategy is judged once. A later
@@ -110,8 +111,8 @@ mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_b
 typedef mp_status (*mp_lower_set_judge)(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes,
                                         mp_error *err);
 
-/* Tries a ladder of model budgets up to the user's budget, with one family. For each model budget, finds strategies and lets
- * the timeline judge them, about `moves` in total. A strategy that is judged for a user's budget is also judged for every
- * larger budget. */
+/* Tries a ladder of model budgets up to the user's budget, with the family of lower sets `sets`. For each model budget, finds
+ * strategies and lets the timeline judge them, about `moves` in total. A strategy that is judged for a user's budget is also
+ * judged for every larger budget. */
 mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int64_t budget_bytes, int64_t moves,
                               mp_lower_set_judge judge, void *data, mp_error *err);

@@ -1,5 +1,5 @@
-/* module_blocks.h - the sequence of equal blocks of a network, "h.0" to "h.11". Hugging Face, Megatron and DeepSpeed
- * checkpoint the first k blocks. */
+/* module_blocks.h - finds the sequence of equal blocks of a network, such as "h.0" to "h.11". Hugging Face, Megatron and
+ * DeepSpeed checkpoint the first k blocks. */
 #pragma once
 
 #include "planner/segments/module_tree.h"

@@ -60,8 +60,8 @@ static mp_status collect_names(builder *b)
     return MP_OK;
 }
 
-/* Removes "_1" from the name of a module if it only numbers a further call of the module. `text` is the name as spelled in the
- * model file. */
+/* Removes a number such as "_1" from the end of a module's name if it only numbers a further call of the module. `text` is the
+ * name as spelled in the model file. */
 static void cut_number(const builder *b, char *name, const char *text)
 {
     char base[TEXT];

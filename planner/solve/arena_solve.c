@@ -74,8 +74,9 @@ static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_v
     return n_in_vain < 2 || next < plan->floor_bytes ? plan->peak_bytes + free_bytes : next;
 }
 
-/* True if another round can hardly find a better plan than `fits`. This plan takes hardly longer than least_ticks, the ticks of
- * the first round's plan, or its peak almost equals the budget of the next round. */
+/* True if another round can hardly find a better plan than `fits`. That is so in two cases. `fits` takes hardly longer than
+ * least_ticks, the ticks of the first round's plan. Or the peak of `fits` almost equals next_bytes, the budget of the next
+ * round. */
 static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes)
 {
     enum { OF_TIME = 1000, OF_BYTES = 1000 };
@@ -182,7 +183,9 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         if (!later.plan) {
             mp_answer_free(&later);
             r.again *=
-                2; /* without a plan, the last round was too short or its budget too low; the next round gets twice the time */
+                /* the last round found no plan: it was too short, or its budget was too low. So the next round gets twice the
+                 * time */
+                2;
             n_in_vain = 0;
             if (!last || fits || r.is_ended || request->time_limit <= 0) break;
             if (!ask_again(&r, NULL, last, next_budget(last, budget, 1))) break;

@@ -146,7 +146,7 @@ static mp_status find_bound(mp_search *search, mp_error *err)
 
 /* Sets the bound of the answer. It is the bound from before the search if there is no plan, or if the plan takes no longer than
  * running each node once. Otherwise it is the best bound. If a plan equals the thread's bound, the search ended at a time that
- * varies, and so do the other plans found. The answer then contains only this plan. */
+ * varies between runs, so the other plans found vary too. The answer then contains only this plan. */
 static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
     if (search->best.solver) mp_search_await_proof(search);

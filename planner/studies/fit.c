@@ -154,15 +154,15 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, bool anew, mp_e
     return record(t, &answer, err);
 }
 
-/* A fourth condition on a batch beside mp_fit_means: its floor is within the memory. */
+/* In addition to the three means of mp_fit_means: a batch fits if its floor is within the memory. */
 enum { BY_FLOOR = MP_N_FIT_MEANS };
 
 /* The search that precedes a result: none, one unless a result is known, or another one that starts from no plan. */
 typedef enum depth { NOT_SEARCHED, SEARCHED, SEARCHED_AGAIN, SEARCHED_ANEW } depth;
 
 /* Returns the second search for a batch whose plan takes slightly more than the allowed time. If all searches from no plan were
- * for batches that are far away, such a search may find a faster plan. Otherwise a search that starts from the slow plan may.
- * If no plan fits, both are useless, because they reach no smaller peaks. */
+ * for batches that are far away, such a search may find a faster plan. Otherwise a search that starts from the slow plan may
+ * find one. If no plan fits, both are useless, because they reach no smaller peaks. */
 static depth further_search(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead, overhead = overhead_of(t);
@@ -244,16 +244,17 @@ static void bracket(const fit *x, int means, int64_t *low, int64_t *high)
 /* How the next batch for plans with any extra time is chosen. */
 typedef enum phase {
     EXPLORING,  /* no search has failed: first a batch within the span, whose plan starts later searches, then the largest */
-    PREDICTING, /* the smallest plan of the batch that failed predicts the answer */
-    STRIDING,   /* the batch leaves the prediction in growing strides, until one batch fits and another does not */
-    BISECTING   /* the answer is within the last stride */
+    PREDICTING, /* a search for one batch failed; the smallest plan of this batch predicts the largest batch that fits */
+    STRIDING,   /* the next batches are at growing distances from the prediction, until one batch fits and another does not */
+    BISECTING   /* the largest batch that fits is within the last of these distances */
 } phase;
 
 /* The batches between the largest known to fit and the smallest larger one known not to fit. */
 typedef struct span {
     int64_t low, high;
-    double low_weight, high_weight; /* the Illinois rule: an end that two trials in a row have not moved counts half */
-    int last;                       /* 1: the last trial fitted, -1: it did not, 0: there was no trial */
+    /* weights of the ends in the Illinois rule: if two successive trials do not move an end, its weight is halved */
+    double low_weight, high_weight;
+    int last; /* 1: the last trial fitted, -1: it did not, 0: there was no trial */
     phase phase;
     int64_t stride; /* distance of the next batch to try: from `low` if positive, from `high` if negative */
 } span;

@@ -15,9 +15,10 @@
 typedef struct mp_profile {
     mp_pool *pool;   /* owns all arrays */
     int n_positions; /* a multiple of MP_PROFILE_CHUNK */
-    /* per position: live bytes minus the limit of the position; the pending addition of its chunk is still to be added */
+    /* per position: live bytes minus the limit of the position, without the pending addition of its chunk */
     int64_t *excess;
-    /* per chunk: bytes still to be added to each of its positions; its highest excess; the sum of its positive excesses */
+    /* per chunk. pending: bytes still to be added to each of its positions. highest: its highest excess. over: the sum of its
+     * positive excesses */
     int64_t *pending, *highest, *over;
     int64_t total_over; /* the sum of `over` */
 } mp_profile;

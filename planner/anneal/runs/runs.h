@@ -10,9 +10,8 @@
  * the issued run. The wait takes no ticks. It reads every storage that the issued run uses, so that they remain live until
  * then. Each tier has a memory profile.
  *
- * Updates have no positions. With fuse none or forward, a gradient lives to the end of backward. With fuse backward, it lives
- * to the last run that adds to it or reads a storage that its update overwrites, as in mp_updates_place.
- */
+ * Updates have no positions. If updates are not fused into backward (mp_fuse), a gradient lives to the end of backward. If they
+ * are, it lives to the last run that adds to it or reads a storage that its update overwrites, as in mp_updates_place. */
 #pragma once
 
 #include "memplan/memory.h"
@@ -90,7 +89,8 @@ typedef struct mp_runs {
     mp_run_list queue;                /* the issued runs of the order and their waits, by position */
     /* Fenwick tree over the positions with the ticks of the order's compute runs; NULL: the graph has no copies */
     int64_t *sums;
-    int n_on, n_shifted; /* number of runs in the order; number of runs shifted to make space since the last mp_runs_spread */
+    /* n_on: number of runs in the order; n_shifted: number of runs shifted to make space since the last mp_runs_spread */
+    int n_on, n_shifted;
     mp_change *changes;
     size_t n_changes, changes_capacity;
     bool failed; /* true: memory ran out, and further changes of the order have no effect */
@@ -158,7 +158,7 @@ int64_t mp_runs_ticks_before(const mp_runs *runs, int position);
 /* Returns the bytes of a tier that other storages may use while a run executes: the tier's limit, less the run's workspace on
  * the device. */
 int64_t mp_runs_limit(const mp_runs *runs, int run, int tier);
-/* Gives the run's position its limit in all tiers, or removes these limits. */
+/* With `enters`, gives the position of the run its limit in all tiers. Without it, marks the position as empty in all tiers. */
 void mp_runs_occupy(mp_runs *runs, int run, bool enters);
 
 /* ---- loading steps as runs, and spreading the runs evenly over the positions ---- */
@@ -229,8 +229,8 @@ int mp_lifetime_end(const mp_runs *runs, int s, int producer);
 /* Finds the lifetime [*begin, *end) of a sum, as positions. Returns false if no run adds to it or reads it. O(1). */
 bool mp_lifetime_of_sum(const mp_runs *runs, int s, int *begin, int *end);
 
-/* Add a run to the producers or readers of s, or remove it. They update the memory profile and the bytes saved by in-place
- * pairs. O(list + positions / 64). */
+/* These four functions add a run to the producers or readers of s, or remove it. They also update the memory profile and the
+ * bytes saved by in-place pairs. O(list + positions / 64). */
 void mp_lifetime_add_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_add_reader(mp_runs *runs, int s, int run);

@@ -60,7 +60,7 @@ static int first_position(const mp_runs *x, const mp_run_list *list, int without
 }
 
 /* True if a node may add to a sum at a position. The position must be before all readers of the sum. If the order of additions
- * is fixed, the position must also be between the previous adder and the next adder of the list. */
+ * is fixed, the position must also be between the runs of the adders that precede and follow the node in the node list. */
 static bool may_add(const mp_runs *x, int node, int s, int position, int without_run)
 {
     const mp_graph *g = x->graph;
@@ -150,7 +150,7 @@ bool mp_runs_can_change(const mp_runs *x, int run, int alternative)
 
 /* ---- issued runs ---- */
 
-/* True if an issued run is in progress at a position: it is issued before the position, and the wait for it is after it. */
+/* True if an issued run is in progress at a position: it is issued before the position, and its wait is after the position. */
 static bool is_under_way(const mp_runs *x, int run, int position)
 {
     const mp_node_run *r = &x->runs[run];
@@ -173,8 +173,8 @@ static bool is_incomplete(const mp_runs *x, int s, int position, int channel)
     return producer >= 0 && is_under_way(x, producer, position) && !is_behind(x, producer, channel);
 }
 
-/* True if an issued run that uses storage s is in progress at a position: the run is issued before the position, and the wait
- * for it is after it. */
+/* True if an issued run that uses storage s is in progress at a position: it is issued before the position, and its wait is
+ * after the position. */
 static bool is_being_read(const mp_runs *x, int s, int position)
 {
     const mp_graph *g = x->graph;

@@ -98,8 +98,9 @@ static void find_chains(mp_bound_chain *c)
             c->next[i] = -1;
             continue;
         }
-        int longer = -1; /* the point at which the interval ends whose bound was computed last; -1: none. It is the shortest
-                            interval so far */
+        /* the end point of the interval whose bound was computed last; -1: none yet. Intervals are visited from the longest to
+         * the shortest */
+        int longer = -1;
         c->rest[i] = c->single[i] = ticks_to_end(c, i);
         c->next[i] = -1;
         int64_t most = c->single[i];

@@ -23,7 +23,7 @@ typedef struct mp_bound_chain {
     mp_bound_interval *interval;
     int n_candidates; /* sorted in a topological order */
     mp_bound_candidate *candidates;
-    /* the points: their number; the most that fit in the array; their indices in `candidates`, ascending */
+    /* the points. n: their number; most: the size of the array; point: their indices in `candidates`, ascending */
     int n, most, *point;
     int64_t *single;    /* per point: the bound in ticks of the interval from this point to the end */
     int64_t *rest;      /* per point: the largest sum of bounds of any chain that begins at this point */
@@ -31,14 +31,15 @@ typedef struct mp_bound_chain {
     int best_single;    /* the point with the largest `single`; -1: none */
     int64_t best_ticks; /* `single` of the point best_single */
     mp_bound_work work; /* the work for the bounds in `single` only */
-    int first;          /* the point at which the best chain starts; -1: none. Of equally good chains, the shorter one */
+    /* the point at which the best chain starts; -1: none. Of equally good chains, the shorter one is chosen */
+    int first;
     bool infeasible, stopped;
 } mp_bound_chain;
 
 /* Finds the chain of intervals with the largest sum of bounds, up to the first run of node `until` (-1: up to the end of the
  * step). It tries 16 points per unit of options->effort, then more points near those of the best chain. On MP_OK release *out
- * with mp_bound_chain_free (NULL is allowed), before the order. MP_NOMEM. At most O(points^2) cuts, in practice a few per
- * point. */
+ * with mp_bound_chain_free (NULL is allowed), before the order. MP_NOMEM. At most O(points^2) minimum cuts, in practice a few
+ * per point. */
 mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                              mp_bound_chain **out, mp_error *err);
 void mp_bound_chain_free(mp_bound_chain *c);

@@ -8,7 +8,7 @@
 
 /* Returns in *ticks a lower bound on the recomputation after nodes[0]. The intervals are (nodes[0], nodes[1]], ..., and the
  * last one ends with the step. Each node must precede the next. Makes `rounds` subgradient steps with the step size of Polyak
- * 1969. On return, x has no multipliers. MP_INFEASIBLE (no message): no plan fits the budget. MP_NOMEM. O(rounds * n * cuts)
- * time, O(n * storages) bytes. */
+ * 1969. On return, the multipliers of x are cleared. MP_INFEASIBLE (no message): no plan fits the budget. MP_NOMEM. O(rounds *
+ * n) minimum cuts, O(n * storages) bytes. */
 mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t rounds, const mp_bound_options *options,
                           int64_t *ticks, mp_error *err);

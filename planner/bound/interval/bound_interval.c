@@ -6,7 +6,7 @@
  * is available when it is read.
  * - A node that runs needs its inputs: arcs of unbounded capacity.
  * - A needed storage is live at the start or produced in the interval. If it is live, it costs the multiplier times its bytes.
- *   If it is produced, its producer must run: an arc.
+ *   If it is produced, its producer must run: an arc leads from the storage to its producer.
  * - The ticks of a node are the capacity from its vertex to the sink.
  * - If a needed sum is not live at the start, all its adders run after the start. An arc leads to a separate vertex for the
  *   additions. Unbounded arcs lead from this vertex to the adders that run in the interval in every plan. */
@@ -48,7 +48,8 @@ static bool has_no_producer(const mp_graph *graph, int s)
     return graph->producer[s] < 0;
 }
 
-/* Finds all producers, and assigns vertices to them and their outputs. *n: number of vertices. */
+/* For every storage, finds the nodes that can produce it in an interval. Assigns vertices to the storages and to all nodes that
+ * may run in an interval. *n: number of vertices so far. */
 static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -217,8 +218,8 @@ static bool is_needed_after(const mp_bound_interval *x, const mp_certain_life *l
     return life->stays;
 }
 
-/* Adds up the bytes of the storages in a list of the start node. Omits static storages, storages that are live at the start in
- * any case, and recomputable storages that the node reads in every alternative. */
+/* Adds up the bytes of the storages that the start node reads, writes or adds to (`list`). Omits static storages, storages that
+ * are live at the start in any case, and recomputable storages that the node reads in every alternative. */
 static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 {
     const mp_precedence *o = x->order;

@@ -18,7 +18,8 @@ typedef struct mp_bound_interval {
     /* the interval ends at the first run of this node, unless mp_bound_interval_end sets another end; -1: at the end of the
      * step */
     int default_end;
-    /* a set of nodes that are assumed to run after the next start, and that contains all their successors; NULL: none */
+    /* a set of nodes that are assumed to run after the start that the next mp_bound_interval_start sets, and that contains all
+     * their successors; NULL: none */
     const uint64_t *assumed_after;
     int64_t available_bytes; /* budget minus static bytes */
     int64_t scale_num, scale_den,
@@ -100,10 +101,10 @@ void mp_bound_interval_end(mp_bound_interval *x, int node);
 /* Returns the bytes of activations that are live at the start if the interval recomputes nothing: those produced before the
  * start in every plan and read in the interval. */
 int64_t mp_bound_interval_live_in(const mp_bound_interval *x);
-/* Returns the best bound on the interval's ticks, over all multipliers on memory. O(a few cuts). */
+/* Returns the best bound on the interval's ticks, over all multipliers on memory. A few minimum cuts. */
 mp_bound_value mp_bound_interval_solve(mp_bound_interval *x);
 /* Returns the least sum of scaled ticks, costs and rewards of the interval, at the multipliers that the caller set. The free
- * memory is not limited. The value may be negative. O(one cut). */
+ * memory is not limited. The value may be negative. One minimum cut. */
 int64_t mp_bound_interval_at_multipliers(mp_bound_interval *x);
 int64_t mp_bound_interval_scale(const mp_bound_interval *x, int64_t ticks);
 /* Returns the smallest number of ticks whose scaled value is at least `scaled` (>= 0). */

@@ -146,7 +146,9 @@ int64_t mp_bound_interval_at_multipliers(mp_bound_interval *x)
 
 enum { OVER, FITS };
 
-/* Finds the best multiplier, which is between the lines of two labellings. Returns the best bound and its multiplier. */
+/* Searches for the best multiplier. lines[OVER] is a labelling that exceeds the free memory, lines[FITS] one that fits. Each
+ * round computes the bound at the crossing of the two lines, and replaces one of them by the labelling found there. Returns the
+ * best bound and its multiplier. */
 static int64_t close_in(mp_bound_interval *x, struct line lines[2], int64_t free_bytes, int64_t best, double *multiplier)
 {
     for (int k = 0; k < MP_BOUND_CUTS; k++) {

@@ -130,8 +130,8 @@ static int by_worth(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* Returns an upper bound on the price that items k .. n - 1 of a knapsack can earn within `room` bytes. One item may be taken
- * in part (fractional knapsack). */
+/* Knapsack problem of a boundary: each item is a storage with its bytes and its price, the multiplier. Returns an upper bound
+ * on the price of items k .. n - 1 within `room` bytes. One item may be taken in part (fractional knapsack). */
 static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_t n, int64_t room)
 {
     int64_t sum = 0;
@@ -142,8 +142,9 @@ static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_
     return sum;
 }
 
-/* Returns the largest total price of knapsack items within `room` bytes. The items are sorted by price per byte. Depth-first
- * branch and bound (Horowitz and Sahni 1974). If a limit of search steps is reached, returns an upper bound. */
+/* Returns the largest total price of items (storages) that fit together in `room` bytes. The items are sorted by price per
+ * byte. Depth-first branch and bound (Horowitz and Sahni 1974). If a limit of search steps is reached, returns an upper
+ * bound. */
 static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room)
 {
     int64_t best = 0, sum = 0, certain = earned_in_part(items, 0, n, room);

@@ -35,7 +35,8 @@ typedef struct mp_bound_overlap {
     size_t pairs_capacity;
     mp_bound_pair *pairs;
     int64_t *free_bytes; /* per boundary: free memory */
-    /* per boundary and storage: bytes of the storage if it is live at the boundary; -1: the storage does not matter there */
+    /* per boundary and storage: bytes of the storage if it is live at the boundary; -1: the storage has no vertex in the
+     * network of the minimum cut */
     int64_t *bytes;
     int64_t *ticks; /* per boundary and node: ticks of a recomputation of the node between this boundary and the next */
     /* per pair of boundaries and storage: some node of the interval reads the storage; also set for pairs that are not in

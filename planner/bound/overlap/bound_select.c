@@ -1,5 +1,5 @@
-/* bound_select.c - chooses the boundaries of overlapping intervals: adds candidates, solves the linear programme, and keeps
- * the boundaries at which memory has a price. */
+/* bound_select.c - chooses the boundaries of overlapping intervals: adds candidates, solves the linear programme, and keeps the
+ * boundaries at which the solution gives free memory a value. */
 #include "planner/bound/overlap/bound_select.h"
 
 #include <string.h>
