@@ -295,8 +295,7 @@ static mp_status add_turn(builder *b, int chunk, int q)
     return MP_OK;
 }
 
-/* Makes the last node of the rank's graph wait for the producer of `storage`, by a read of this storage. If `storage` is -1,
- * nothing changes. */
+/* Makes the last node of the rank's graph wait for the producer of `storage` (-1: none), by a read of this storage. */
 static mp_status let_wait(builder *b, int storage)
 {
     mp_node *node = &b->graph->nodes[b->graph->n_nodes - 1];

@@ -26,7 +26,7 @@ mp_status mp_run_chen(mp_search *search, mp_error *err);
 mp_status mp_run_segments(mp_search *search, mp_error *err);
 
 /* Kusumoto et al. 2019: dynamic programming over sequences of lower sets of the forward graph. MP_NOT_APPLICABLE: no backward
- * phase. O(rungs * pairs * levels), as defined in lower_set.h, plus the offers. */
+ * phase. O(r n l) for r model budgets, n transitions and l classes of overhead (lower_set.h), plus the offers. */
 mp_status mp_run_lower_set(mp_search *search, mp_error *err);
 
 /* A* over all schedules of a tiny graph. It proves that its plan has the fewest ticks within the budget, or that no plan fits.

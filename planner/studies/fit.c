@@ -252,7 +252,7 @@ typedef enum phase {
 /* The batches between the largest known to fit and the smallest larger one known not to fit. */
 typedef struct span {
     int64_t low, high;
-    /* weights of the ends in the Illinois rule: if two successive trials do not move an end, its weight is halved */
+    /* weights of `low` and `high` in the Illinois rule: if two successive trials do not move an end, its weight is halved */
     double low_weight, high_weight;
     int last; /* 1: the last trial fitted, -1: it did not, 0: there was no trial */
     phase phase;
