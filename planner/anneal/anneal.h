@@ -45,7 +45,8 @@ typedef struct mp_anneal_walk {
     /* a fraction; the walk limits memory to (1 - lowers) times the smallest peak so far; 0: the budget is the limit */
     double lowers;
     double unit; /* number of ticks that is the unit of temperatures */
-    /* temperature of the first and of the last move, as multiples of `unit`; if `lowers` is not 0, `cold` is not used */
+    /* hot: temperature of the first move; cold: temperature of the last move; both as multiples of `unit`. If `lowers` is not
+     * 0, `cold` is not used */
     double hot, cold;
     int64_t n_moves; /* moves over which the temperature falls from `hot` to `cold` */
     /* the walk ends when its order takes at most this lower bound, in ticks without updates; the leading walk raises it when a
@@ -81,6 +82,6 @@ mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err);
 bool mp_anneal_has_windows(const mp_graph *graph);
 
 /* Runs one walk in each window in which keep-all exceeds the budget. Each walk starts from keep-all. Offers the concatenated
- * order. `unit`: temperatures are multiples of this number of ticks. Errors as mp_search_offer. O(nodes *
- * MP_ANNEAL_LOCAL_MOVES) moves, O(graph) memory. */
+ * order. `unit`: temperatures are multiples of this number of ticks. Errors as mp_search_offer. At most nodes *
+ * MP_ANNEAL_LOCAL_MOVES moves; memory in proportion to the graph. */
 mp_status mp_anneal_windows(mp_search *search, double unit, mp_error *err);

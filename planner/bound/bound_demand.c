@@ -20,7 +20,8 @@ struct mp_bound_demand {
     mp_pool *pool; /* owns all arrays */
     mp_bound_interval *x;
     const mp_bound_options *options;
-    int *nodes, n;                /* the nodes at which the boundaries are; each node precedes the next */
+    /* nodes: the nodes at which the boundaries are, each of which precedes the next; n: their number */
+    int *nodes, n;
     int64_t *free_bytes, *before; /* per boundary: bytes of free memory; least ticks of recomputation before it */
     mp_bound_ranks ranks;
     mp_bound_reruns reruns;

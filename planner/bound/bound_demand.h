@@ -18,8 +18,8 @@
 typedef struct mp_bound_demand mp_bound_demand;
 
 /* Prepares the dynamic programme. On MP_OK release *out with mp_bound_demand_free (NULL is allowed), before the precedence
- * relation. *out is NULL if the programme cannot be used: there are no boundaries, or too many. MP_NOMEM. O(nodes * graph +
- * nodes * storages * nodes / 64). */
+ * relation. *out is NULL if the programme cannot be used: there are no boundaries, or too many. MP_NOMEM. O(n (g + s n / 64))
+ * for n nodes, s storages and a graph of size g. */
 mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options,
                               mp_bound_demand **out, mp_error *err);
 void mp_bound_demand_free(mp_bound_demand *d);

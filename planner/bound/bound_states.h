@@ -18,8 +18,10 @@
 #include "planner/bound/interval/bound_interval.h"
 
 typedef struct mp_bound_states {
-    mp_pool *pool;      /* owns all arrays */
-    int n, most, words; /* number of live-in sets in the table; most sets that it can hold; number of 64-bit words of a set */
+    mp_pool *pool; /* owns all arrays */
+    /* n: number of live-in sets in the table; most: largest number that the table can hold; words: number of 64-bit words of a
+     * set */
+    int n, most, words;
     /* per state. ticks: the least ticks to reach it, INT64_MAX if it was dropped. used: bytes of the storages that are decided
      * to be live; set by the caller */
     int64_t *ticks, *used;
@@ -62,7 +64,7 @@ typedef struct mp_bound_reruns {
     mp_pool *pool; /* owns all arrays */
     const mp_precedence *order;
     const mp_bound_ranks *ranks;
-    int n, words; /* number of boundaries; number of 64-bit words of a set of nodes */
+    int n, words; /* n: number of boundaries; words: number of 64-bit words of a set of nodes */
     /* per boundary and rank of a storage: the nodes that must be recomputed after the boundary if this storage is read after
      * it */
     uint64_t *nodes;
@@ -70,7 +72,7 @@ typedef struct mp_bound_reruns {
 } mp_bound_reruns;
 
 /* Computes the table for the n boundaries. Release with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM.
- * O(n * graph + n * ranks * nodes / 64). */
+ * O(n (g + s v / 64)) for s storages with a rank, v nodes and a graph of size g. */
 mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
                                int n, mp_error *err);
 void mp_bound_reruns_clear(mp_bound_reruns *m);

@@ -51,8 +51,9 @@ struct search {
     mp_floor_cut *cut;
     const mp_precedence *order;
     const mp_floor_needs *needs;
-    int64_t most_work, looks; /* limit on the work of the minimum cuts; number of node visits outside of the minimum cuts */
-    int64_t bytes;            /* the highest floor found, in bytes */
+    /* most_work: limit on the work of the minimum cuts; looks: number of node visits outside of the minimum cuts */
+    int64_t most_work, looks;
+    int64_t bytes; /* the highest floor found, in bytes */
     mp_floor_reason *reason;
     size_t n;
     mp_floor_rank *once; /* the nodes that run only once, sorted by descending least bytes */

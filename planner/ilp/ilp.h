@@ -117,7 +117,7 @@ mp_status mp_ilp_add_rows(mp_ilp_model *model, const int *resident_for, mp_error
 
 /* Builds the integer programme whose stages begin at the ascending places first[1..n_stages). Stage 0 begins at place 0. first
  * NULL: a stage at every place. Release *out with mp_ilp_model_free. MP_NOT_APPLICABLE: no backward phase, or more than
- * most_columns columns. MP_NOMEM. O(stages * (places + storages)^2). */
+ * most_columns columns. MP_NOMEM. O(k (p + s)^2) for k stages, p places and s storages. */
 mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,
                            mp_error *err);
 

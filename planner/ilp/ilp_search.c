@@ -28,7 +28,7 @@ typedef struct search {
     double *x;         /* per column: its value; the array begins at index 0 */
     double *values;    /* per column: its value for GLPK; the array begins at index 1 */
     int *indices;      /* column numbers for GLPK; the array begins at index 1 */
-    bool *runs, *last; /* the runs of the plan that is judged now; the runs of the plan that was judged before */
+    bool *runs, *last; /* runs: the runs of the plan that is judged now; last: the runs of the plan that was judged before */
     bool *work;
 } search;
 

@@ -46,7 +46,7 @@ typedef struct mp_linear {
     int64_t work;            /* iterations * rows of GLPK */
     /* private: */
     size_t n_entries;
-    double *cost, *row_lower;            /* cost of each column; lower bound on the sum of each row */
+    double *cost, *row_lower;            /* cost: cost of each column; row_lower: lower bound on the sum of each row */
     double *column_lower, *column_upper; /* bounds of x per column */
     /* row and column of each nonzero coefficient; the arrays begin at index 1, and columns are numbered from 1, as in GLPK */
     int *row, *column;

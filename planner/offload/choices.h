@@ -55,7 +55,7 @@ typedef struct mp_choices {
     mp_step *steps;
 } mp_choices;
 
-/* Sets all storages to kept. On MP_OK release with mp_choices_clear (a zeroed struct is allowed). MP_NOMEM. O(graph). */
+/* Sets all storages to kept. On MP_OK release with mp_choices_clear (a zeroed struct is allowed). MP_NOMEM. O(graph size). */
 mp_status mp_choices_start(const mp_graph *graph, mp_choices *out, mp_error *err);
 void mp_choices_clear(mp_choices *choices);
 
@@ -64,6 +64,6 @@ bool mp_choices_may_copy(const mp_choices *choices, int s);
 /* Returns the first pair of copies of the storage (ways.h). Precondition: mp_choices_may_copy is true. O(1). */
 const mp_way *mp_choices_way(const mp_choices *choices, int s);
 
-/* Builds the order of steps for the present choices. The *n steps contain no updates, and are valid until the next call.
- * O(graph log graph). */
+/* Builds the order of steps for the present choices. The *n steps contain no updates, and are valid until the next call. O(g
+ * log g) for a graph of size g. */
 const mp_step *mp_choices_order(mp_choices *choices, size_t *n);

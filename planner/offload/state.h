@@ -36,5 +36,5 @@ mp_status mp_state_check_room(const mp_request *request, mp_error *err);
 int64_t mp_ticks_of_all(const mp_graph *graph);
 /* Returns a lower bound on the ticks of a plan with copies of state, given the bound `ticks` for the folded graph. Each copy
  * channel must copy all of its state in one direction. At least one copy in the other direction runs before or after all of
- * these copies. With MP_FUSE_NONE, copies out follow all nodes except updates. O(graph). */
+ * these copies. With MP_FUSE_NONE, copies out follow all nodes except updates. O(graph size). */
 int64_t mp_state_bound(const mp_graph *graph, int64_t ticks);

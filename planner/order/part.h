@@ -23,7 +23,7 @@ typedef struct mp_part {
 } mp_part;
 
 /* True if the graph can be divided into parts: all nodes are forward, none writes a static storage, and no gradient is carried.
- * O(graph). */
+ * O(graph size). */
 bool mp_graph_has_parts(const mp_graph *graph);
 
 /* Creates the part of nodes [from, to) of the list. The part refers to names of the graph, which must outlive it. `number`:

@@ -18,7 +18,7 @@ typedef struct mp_ways {
     int *start;
 } mp_ways;
 
-/* Finds all ways of a graph. On MP_OK release *out with mp_ways_free (a zeroed struct is allowed). MP_NOMEM. O(graph). */
+/* Finds all ways of a graph. On MP_OK release *out with mp_ways_free (a zeroed struct is allowed). MP_NOMEM. O(graph size). */
 mp_status mp_ways_find(const mp_graph *graph, mp_ways *out, mp_error *err);
 void mp_ways_free(mp_ways *ways);
 

@@ -14,7 +14,8 @@ enum { RAISE = -1 };
 enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
 
 typedef struct branching {
-    int section, n; /* the section to branch on; its number of branches, including RAISE (INT_MAX: no section is chosen yet) */
+    /* section: the section to branch on; n: its number of branches, including RAISE; INT_MAX: no section is chosen yet */
+    int section, n;
     int64_t floor, slack;
     int64_t raised; /* the floor of the section after the branch RAISE; -1: it would exceed the capacity */
 } branching;
@@ -38,7 +39,7 @@ struct mp_pack_search {
     int64_t *tops; /* per section: result of top_beside, which the function `supported` computes once; -1: not computed yet */
     /* per section: 1 + the number of times that boxes did not fit in it; hard sections are preferred for branching */
     int64_t *weight;
-    int64_t nodes, limit; /* number of search nodes visited since the last restart; limit on this number */
+    int64_t nodes, limit; /* nodes: number of search nodes visited since the last restart; limit: limit on this number */
     int depth;
     bool halted, stopped;
 };

@@ -24,7 +24,7 @@ typedef struct mp_flow {
     int *summed;
 } mp_flow;
 
-/* Sets pipeline->flow. Precondition: pipeline->stage is set for all nodes. MP_NOMEM. O(graph * stages). */
+/* Sets pipeline->flow. Precondition: pipeline->stage is set for all nodes. MP_NOMEM. O(graph size * number of stages). */
 mp_status mp_flow_new(mp_pipeline *pipeline, mp_pool *pool, mp_error *err);
 
 /* True if a node runs in a stage. A node that is assigned to no stage runs in every stage that reads its output. O(1). */

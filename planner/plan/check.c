@@ -59,7 +59,7 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
 {
     size_t last_backward = 0;
     MP_OWNED struct reading {
-        /* 1 + the first step and 1 + the last step that read a parameter, without updates; 0: no step reads it */
+        /* first, last: 1 + the first step and 1 + the last step that read a parameter, without updates; 0: no step reads it */
         size_t first, last;
     } *readings = mp_alloc(graph->n_storages, sizeof *readings);
     MP_ENSURE(readings, err, MP_NOMEM, "no memory to check a plan");

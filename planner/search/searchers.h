@@ -20,9 +20,8 @@ mp_status mp_run_none(mp_search *search, mp_error *err);
 mp_status mp_run_chen(mp_search *search, mp_error *err);
 
 /* Offers the schedule of one list of checkpoints, as frameworks accept it. The list is the user's, or is found by search.
- * MP_INVALID: the forward pass does not compute a listed checkpoint. MP_NOT_APPLICABLE: no forward or no backward nodes.
- * O(moves * offer).
- */
+ * MP_INVALID: the forward pass does not compute a listed checkpoint. MP_NOT_APPLICABLE: no forward or no backward nodes. At
+ * most `moves` offers. */
 mp_status mp_run_segments(mp_search *search, mp_error *err);
 
 /* Kusumoto et al. 2019: dynamic programming over sequences of lower sets of the forward graph. MP_NOT_APPLICABLE: no backward
@@ -73,8 +72,8 @@ mp_status mp_run_largest_first(mp_search *search, mp_error *err);
  * hides the copies. Then it recomputes the storages that save the most bytes per second of recomputation, or offloads them if
  * that takes less time. */
 mp_status mp_run_saved_per_second(mp_search *search, mp_error *err);
-/* Simulated annealing over one choice per storage: kept, offloaded or recomputed. It starts from the best plan found before.
- * O(MP_CHOICES * offer), at most MP_CHOICES_WORK steps. */
+/* Simulated annealing over one choice per storage: kept, offloaded or recomputed. It starts from the best plan found before. At
+ * most MP_CHOICES offers, with at most MP_CHOICES_WORK steps in all. */
 mp_status mp_run_choices(mp_search *search, mp_error *err);
 /* Simulated annealing over plans without recomputation, starting from the plan of mp_run_largest_first. Evicted storages are
  * copied to another tier and back. */

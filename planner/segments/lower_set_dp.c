@@ -24,9 +24,9 @@
 #include "planner/math/tuning.h"
 
 typedef struct state {
-    /* overhead (recomputation time of the sequence so far), as a multiple of `unit`; bytes kept */
+    /* overhead: recomputation time of the sequence so far, as a multiple of `unit`; kept_bytes: bytes kept by the sequence */
     int64_t overhead, kept_bytes;
-    /* the last lower set of the sequence; index of the state before it, -1: the first state */
+    /* set: the last lower set of the sequence; previous: index of the state before it, -1 for the first state */
     int set, previous;
 } state;
 

@@ -62,7 +62,7 @@ static mp_status add(builder *b, mp_error *err)
 /* ---- bytes and ticks of one lower set, in the notation of lower_set.h ---- */
 
 typedef struct sums {
-    /* 2 M(L); T(L); M(d+(L) \ L) + M(d-(d+(L)) \ L) */
+    /* segment_bytes: 2 M(L); ticks: T(L); outside_bytes: M(d+(L) \ L) + M(d-(d+(L)) \ L) */
     int64_t segment_bytes, ticks, outside_bytes;
     int cardinality;
 } sums;
@@ -199,7 +199,8 @@ mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower
 /* A selection from a sequence of lower sets, which the caller passes one at a time. The sequence is divided into ranges. From
  * each range, the set with the fewest boundary bytes is added to the family; of equal sets the last. */
 typedef struct thinning {
-    int stretch, seen; /* number of sets in a range; number of sets of the present range that were passed so far */
+    /* stretch: number of sets in a range; seen: number of sets of the present range that were passed so far */
+    int stretch, seen;
     int64_t best_bytes;
     uint64_t *best;
 } thinning;

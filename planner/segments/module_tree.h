@@ -30,7 +30,8 @@ typedef struct mp_module {
 
 typedef struct mp_modules {
     const mp_graph *graph;
-    int n_positions, *node; /* number of positions in the forward list; per position: its forward node, in list order */
+    /* n_positions: number of positions in the forward list; node: per position its forward node, in list order */
+    int n_positions, *node;
     int n;
     mp_module *modules; /* parents before their children */
     int n_calls;

@@ -29,7 +29,7 @@ typedef struct verdict {
 typedef struct finder {
     mp_search *search;
     mp_modules *modules;
-    int64_t budget_bytes, work; /* the budget; number of sets of modules that may still be judged */
+    int64_t budget_bytes, work; /* budget_bytes: the budget; work: number of sets of modules that may still be judged */
     int64_t smallest_bytes;     /* the lowest peak in bytes of all sets judged so far */
     bool *chosen, *trial;       /* per module: the best set contains it; the set to be judged contains it */
     int *option, n_options;     /* indices of the modules that may be wrapped in torch.utils.checkpoint, called options */

@@ -78,7 +78,7 @@ static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n
 }
 
 /* Builds the vertices, arcs and lists of producers of the network that all intervals of x share. With `undecided`, it also
- * includes nodes that run once and may do so on either side of an interval's start. MP_NOMEM. O(graph). */
+ * includes nodes that run once and may do so on either side of an interval's start. MP_NOMEM. O(graph size). */
 static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_error *err)
 {
     const mp_precedence *o = x->order;

@@ -83,20 +83,20 @@ typedef struct mp_bound_value {
 } mp_bound_value;
 
 /* Creates the network that yields the bounds of all intervals of a graph. On MP_OK release *out with mp_bound_interval_free
- * (NULL is allowed), before the order. MP_NOMEM. O(graph). */
+ * (NULL is allowed), before the order. MP_NOMEM. O(graph size). */
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err);
 void mp_bound_interval_free(mp_bound_interval *x);
 MP_OWNER(mp_bound_interval_free, mp_bound_interval)
 
 /* Makes later bounds consider nodes that run only once, before the start in some plans and after it in others. If such a node
- * runs before the start, its outputs are live at the start. Otherwise its inputs are needed after the start. MP_NOMEM.
- * O(graph). */
+ * runs before the start, its outputs are live at the start. Otherwise its inputs are needed after the start. MP_NOMEM. O(graph
+ * size). */
 mp_status mp_bound_interval_add_undecided(mp_bound_interval *x, mp_error *err);
 
-/* Sets the start of the interval: right after the first run of this node. O(graph). */
+/* Sets the start of the interval: right after the first run of this node. O(graph size). */
 void mp_bound_interval_start(mp_bound_interval *x, int node);
 /* Sets the end of the interval: the first run of a node that follows the start; -1: the end of the step. Must be called once
- * after each mp_bound_interval_start. O(graph). */
+ * after each mp_bound_interval_start. O(graph size). */
 void mp_bound_interval_end(mp_bound_interval *x, int node);
 /* Returns the bytes of activations that are live at the start if the interval recomputes nothing: those produced before the
  * start in every plan and read in the interval. */

@@ -19,8 +19,8 @@
 enum { MP_BOUND_OPEN, MP_BOUND_LIVE, MP_BOUND_NOT_LIVE };
 
 typedef struct mp_bound_pair {
-    /* indices of the boundaries at which an interval begins and ends; `to` = number of boundaries: the interval ends with the
-     * step */
+    /* from, to: indices of the boundaries at which an interval begins and ends. If `to` is the number of boundaries, the
+     * interval ends with the step */
     int from, to;
 } mp_bound_pair;
 
@@ -51,7 +51,8 @@ typedef struct mp_bound_overlap {
 } mp_bound_overlap;
 
 /* Prepares the boundaries, without intervals. Copies `nodes`. Release with mp_bound_overlap_clear on any status, before x.
- * MP_INFEASIBLE (no message): a single node needs more than the budget. MP_NOMEM. O(boundaries^2 * graph). */
+ * MP_INFEASIBLE (no message): a single node needs more than the budget. MP_NOMEM. O(b^2 g) for b boundaries and a graph of size
+ * g. */
 mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const int *nodes, int n,
                                 const mp_bound_options *options, mp_error *err);
 void mp_bound_overlap_clear(mp_bound_overlap *o);
@@ -84,16 +85,17 @@ MP_OWNER(mp_bound_relax_free, mp_bound_relax)
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err);
 /* Replaces *r (NULL: none yet) by the linear programme of the present boundaries and pairs. Allocates the multipliers and
  * solves the programme. Subtracts the work from *work_left. Boundaries and pairs must not change until *r is released. Release
- * *r with mp_bound_relax_free (NULL is allowed) on any status. MP_NOMEM. O(pairs * graph) plus the work. */
+ * *r with mp_bound_relax_free (NULL is allowed) on any status. MP_NOMEM. O(p g) for p pairs and a graph of size g, plus the
+ * work. */
 mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t *work_left, bool *solved, mp_error *err);
 /* Adds intervals to o for the next linear programme: up to `most` pairs whose constraints the last solution violates most.
- * MP_NOMEM. O(boundaries^2 * graph). */
+ * MP_NOMEM. O(b^2 g) for b boundaries and a graph of size g. */
 mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err);
 /* mp_bound_relax_linear returns the linear programme. mp_bound_relax_live returns the column that is 1 if the storage is live
  * at the boundary; negative: there is no such column. */
 mp_linear *mp_bound_relax_linear(mp_bound_relax *r);
 int mp_bound_relax_live(const mp_bound_relax *r, int boundary, int storage);
-/* Returns an upper estimate of the number of rows that one more pair adds to the linear programme. O(graph). */
+/* Returns an upper estimate of the number of rows that one more pair adds to the linear programme. O(graph size). */
 int64_t mp_bound_relax_rows(const mp_precedence *order);
 
 /* ---- branch and bound: it decides which storages are live at each boundary ---- */

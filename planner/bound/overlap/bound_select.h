@@ -19,8 +19,9 @@ typedef struct mp_bound_selection {
     bool tried;    /* true: some linear programme with more than one boundary was solved */
     bool thorough; /* set by the caller. true: branch and bound will use these boundaries, so they are chosen with more work */
     /* state during one call of mp_bound_select: */
-    int64_t rows, rows_per_pair; /* most rows of a linear programme; estimated number of rows per interval */
-    int64_t work_left;           /* work left for linear programmes: iterations * rows (linear.h) */
+    /* rows: largest number of rows of a linear programme; rows_per_pair: estimated number of rows per interval */
+    int64_t rows, rows_per_pair;
+    int64_t work_left; /* work left for linear programmes: iterations * rows (linear.h) */
     /* candidates are tried in the order of spread_place; this is the index of the next element of that order */
     int place;
     bool is_done;    /* true: mp_bound_select was not ended early */
