@@ -11,7 +11,7 @@ from habits.trial import WARNS, WIDTH, Net, Scores, Trial, habit, pair, train
 CALLS = "calls"
 
 
-@habit(CALLS, "a step counter as a Python number")
+@habit(CALLS, "a step counter passed as a Python number")
 def counted(t: Trial) -> None:
     class Counting(Net):
         def forward(self, x: torch.Tensor, y: torch.Tensor, step: int) -> torch.Tensor:  # type: ignore[override]
@@ -24,7 +24,7 @@ def counted(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(CALLS, "a weight of the loss that is a Python number and grows")
+@habit(CALLS, "a loss weight passed as a Python number, larger in each step")
 def weighed(t: Trial) -> None:
     class Weighed(Net):
         def forward(self, x: torch.Tensor, y: torch.Tensor, weight: float) -> torch.Tensor:  # type: ignore[override]
@@ -37,7 +37,7 @@ def weighed(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(CALLS, "sequences of several lengths")
+@habit(CALLS, "batches of several sizes")
 def lengths(t: Trial) -> None:
     model = Net()
     compiled = t.compile(model, "1MiB")
@@ -110,7 +110,7 @@ def two_calls(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(CALLS, "calls crossed: the first is backwarded last")
+@habit(CALLS, "two calls; the second runs backward first")
 def crossed(t: Trial) -> None:
     model = Net()
     compiled = t.compile(model, "2MiB")
@@ -120,7 +120,7 @@ def crossed(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(CALLS, "`retain_graph=True` and a second backward")
+@habit(CALLS, "two backward passes of one loss (`retain_graph=True`)")
 def twice(t: Trial) -> None:
     model = Net()
     loss = t.compile(model, "2MiB")(*pair())
@@ -171,7 +171,7 @@ def noisy(x: torch.Tensor) -> torch.Tensor:
     return x + torch.rand_like(x)
 
 
-@habit(CALLS, "gradients kept as zeros (`set_to_none=False`), counted by `accumulate=True`")
+@habit(CALLS, "`zero_grad(set_to_none=False)`; `accumulate=True` counts the zeroed gradients")
 def zeros_kept(t: Trial) -> None:
     model = Net()
     compiled = t.compile(model, accumulate=True)

@@ -278,7 +278,7 @@ def metric_inside(t: Trial) -> None:
     fitted(t, lightning_module(MeanMetric()))
 
 
-@habit(FRAMEWORKS, "Lightning, such a metric, `fullgraph=False`", needs=LIGHTNING)
+@habit(FRAMEWORKS, "Lightning, a metric of `torchmetrics`, `fullgraph=False`", needs=LIGHTNING)
 def metric_between_graphs(t: Trial) -> None:
     from torchmetrics import MeanMetric
 

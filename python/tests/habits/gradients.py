@@ -47,7 +47,7 @@ def parameter_hooks(t: Trial) -> None:
     train(t, model, 2)
 
 
-@habit(GRADIENTS, "hooks after a gradient is added up, the optimizer's step among them")
+@habit(GRADIENTS, "post-accumulate hooks that run the optimizer's step")
 def accumulated_hooks(t: Trial) -> None:
     model = Net()
     optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
@@ -64,7 +64,7 @@ def accumulated_hooks(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(GRADIENTS, "a weight of the loss that is a tensor")
+@habit(GRADIENTS, "a loss weight that is a tensor")
 def weighted(t: Trial) -> None:
     model = Net()
     compiled = t.compile(model)
@@ -86,7 +86,7 @@ class TwoHeads(Scores):
         return h, self.second(h)
 
 
-@habit(GRADIENTS, "two heads, a loss of both", WARNS, "are used outside of the model")
+@habit(GRADIENTS, "two heads, one loss from both", WARNS, "are used outside of the model")
 def both_heads(t: Trial) -> None:
     model = TwoHeads()
     a, b = t.compile(model)(pair()[0])
@@ -111,7 +111,7 @@ def unused_head(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(GRADIENTS, "heads that take turns", WARNS, "are used outside of the model")
+@habit(GRADIENTS, "two heads, used in alternate steps", WARNS, "are used outside of the model")
 def heads_in_turns(t: Trial) -> None:
     model = TwoHeads()
     compiled = t.compile(model)
@@ -121,7 +121,7 @@ def heads_in_turns(t: Trial) -> None:
         t.keep_state(model)
 
 
-@habit(GRADIENTS, "the output written between forward and backward", WARNS, "are used outside of the model")
+@habit(GRADIENTS, "the output overwritten between forward and backward", WARNS, "are used outside of the model")
 def output_written(t: Trial) -> None:
     model = Scores()
     x, y = pair()
@@ -143,7 +143,7 @@ def view_written(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(GRADIENTS, "a custom `autograd.Function` inside")
+@habit(GRADIENTS, "a custom `autograd.Function` inside the model")
 def own_function(t: Trial) -> None:
     class Double(torch.autograd.Function):
         @staticmethod

@@ -172,7 +172,7 @@ def many_calls_of_a_step(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(LOOP, "an optimizer's state counted, `optimizer=`")
+@habit(LOOP, "an optimizer whose state is counted (`optimizer=`)")
 def counted_optimizer(t: Trial) -> None:
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -190,7 +190,7 @@ def anomalies(t: Trial) -> None:
         train(t, Net(), 2)
 
 
-@habit(LOOP, "the same weights put back, and a step repeated")
+@habit(LOOP, "a step repeated after the weights are restored")
 def put_back(t: Trial) -> None:
     model = Net()
     compiled = t.compile(model)
@@ -254,7 +254,7 @@ def distilled(t: Trial) -> None:
     t.keep_state(student)
 
 
-@habit(LOOP, "the budget changed: compiled again")
+@habit(LOOP, "compiling again with another budget")
 def compiled_again(t: Trial) -> None:
     model = Net()
     for budget in (BUDGET, "90%"):

@@ -18,7 +18,7 @@ from habits.trial import WARNS, WIDTH, Net, Scores, Trial, habit, pair, train
 MODEL = "the model"
 
 
-@habit(MODEL, "one weight in two places")
+@habit(MODEL, "one weight used by two layers")
 def tied(t: Trial) -> None:
     model = Net()
     model.blocks[1][1].weight = model.blocks[0][1].weight
@@ -40,7 +40,7 @@ def parametrized(t: Trial) -> None:
     train(t, model)
 
 
-@habit(MODEL, "`spectral_norm`, whose buffers move")
+@habit(MODEL, "`spectral_norm`, whose buffers change in each step")
 def spectral(t: Trial) -> None:
     model = Net()
     nn.utils.parametrizations.spectral_norm(model.head)
@@ -238,7 +238,7 @@ def copies(t: Trial) -> None:
         t.keep_state(made)
 
 
-@habit(MODEL, "moved to another type of numbers, `double()`")
+@habit(MODEL, "a model converted to float64 by `double()`")
 def doubled(t: Trial) -> None:
     model = Net()
     compiled = t.compile(model, "1MiB")
@@ -248,7 +248,7 @@ def doubled(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(MODEL, "a part compiled, the rest eager")
+@habit(MODEL, "one part of the model compiled, the rest eager")
 def part(t: Trial) -> None:
     model = Net()
     model.head = t.compile(model.head, "1MiB")
