@@ -225,7 +225,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     return report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err);
 }
 
-/* Prints the passes from the model to the graph, in execution order. */
+/* Prints the names of the passes that have transformed the model before its graph was built, in the order in which they ran. */
 static void print_passes(const mp_workload *w)
 {
     const char *const *passes = mp_workload_passes(w);

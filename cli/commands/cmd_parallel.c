@@ -195,8 +195,8 @@ static int64_t least_floor(const mp_meshes *found)
     return least;
 }
 
-/* Searches again with each remedy. One remedy is a larger number of devices, which is doubled until a mesh fits. Doubling
- * halves the floor at most, so numbers of devices whose floor cannot fit are skipped. */
+/* Searches again with each remedy. One remedy is a larger number of devices, which is doubled until a mesh fits. Twice the
+ * devices halve the floor at best, so numbers of devices whose floor cannot fit are skipped. */
 static void find_remedies(const question *q, const mp_meshes *refused, remedy_list *list)
 {
     static const char *host[] = {"host"}, *adapters[] = {"16:*"};

@@ -60,7 +60,8 @@ static int settle(options *o, mp_budget *b)
     return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
-/* Reads --without: stages of the bound and searchers of `auto`, in the members stages_off and solvers_off of a request. */
+/* Reads --without, which names stages of the bound and searchers of `auto` that do not run. Sets stages_off and solvers_off of
+ * a request. */
 static int read_without(const char *list, mp_request *off)
 {
     char name[32];

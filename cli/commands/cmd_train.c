@@ -33,7 +33,7 @@
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
 
-/* default of --steps; default of --timeout for the ranks that collect a trace, in seconds */
+/* STEPS: default of --steps. SILENT_SECONDS: default of --timeout for the ranks that collect a trace */
 enum { STEPS = 10, SILENT_SECONDS = 600 };
 
 typedef struct step_progress {

@@ -7,7 +7,7 @@
 
 #include "formats/base/text.h"
 
-/* Return formatted texts, which mp_text (formats/base/text.h) allocates. */
+/* These functions return formatted texts, which mp_text (formats/base/text.h) allocates. */
 const char *count_text(int64_t count);    /* "7,978,123,456" */
 const char *seconds_text(double seconds); /* "12.3 ms" */
 const char *flops_text(double flops);     /* "262.1 GFLOP" */

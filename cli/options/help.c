@@ -90,7 +90,7 @@ void help_overview(FILE *to)
 
 /* ---- one command ---- */
 
-/* Returns the group to which an option belongs. Help prints the groups in the order of this enum. */
+/* The groups of options in a command's help, in the order in which help prints them. */
 typedef enum group { FIRST, OTHERS, MODELS, EXPERIMENTS, N_GROUPS } group;
 
 static group group_of(const command *c, const mp_option_row *row)

@@ -19,7 +19,7 @@ mp_status refuse_model_options(const char *path, const options *o, mp_error *err
 
 void print_notes(const mp_workload *w, size_t first)
 {
-    static const char *told[MP_N_NOTE_KINDS]; /* per kind: path of the model whose notes were printed last */
+    static const char *told[MP_N_NOTE_KINDS]; /* per kind of note: path of the model whose notes were printed last */
     bool is_new[MP_N_NOTE_KINDS];
     for (int k = 0; k < MP_N_NOTE_KINDS; k++) is_new[k] = !told[k] || strcmp(told[k], w->path) != 0;
     for (size_t k = first; k < w->n_notes; k++) {
@@ -29,12 +29,14 @@ void print_notes(const mp_workload *w, size_t first)
     }
 }
 
-/* Prints the notes of a load. If the settings come from a plan, the command that made the plan has printed the guesses. */
+/* Prints the notes of a load. If the settings come from a plan, the note about guessed settings (MP_NOTE_GUESSES) is omitted:
+ * the command that made the plan has printed it. */
 static void print_new_notes(const options *o, const mp_workload *w)
 {
     size_t n = 0;
     while (n < w->n_notes && !(o->model.adopted && w->notes[n].kind == MP_NOTE_GUESSES)) n++;
-    const mp_workload shown = {.path = w->path, .notes = w->notes, .n_notes = n}; /* the guesses are the last note */
+    /* no note follows the note about guessed settings */
+    const mp_workload shown = {.path = w->path, .notes = w->notes, .n_notes = n};
     if (!o->talk.hides_notes) print_notes(&shown, 0);
 }
 

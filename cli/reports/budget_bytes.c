@@ -1,4 +1,5 @@
-/* budget_bytes.c - reads --memory, and searches for the smallest plan of a budget with a progress line. */
+/* budget_bytes.c - reads --memory. Finds the smallest plan and keep-all, to which a relative budget refers, and shows a
+ * progress line meanwhile. */
 #include "cli/reports/budget_bytes.h"
 
 #include <stdio.h>

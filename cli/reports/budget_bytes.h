@@ -1,4 +1,5 @@
-/* budget_bytes.h - reads --memory, and searches for the smallest plan of a budget with a progress line. */
+/* budget_bytes.h - reads --memory. Finds the smallest plan and keep-all, to which a relative budget refers, and shows a
+ * progress line meanwhile. */
 #pragma once
 
 #include "cli/options/options.h"

@@ -12,9 +12,10 @@
 enum { MESH_COLUMNS = 28 };
 /* if a stage of a mesh fills more than this fraction of the memory, the mesh is called tight */
 static const double tight_share = 0.97;
-/* a choice is offered as an alternative only if each stage fills at most this fraction of the memory */
+/* the report names a mesh that leaves more memory free than the fastest one only if each of its stages fills at most this
+ * fraction of the memory */
 static const double loose_share = 0.95;
-/* an alternative may take longer than the fastest mesh by at most this fraction of a step's seconds */
+/* the mesh that leaves more memory free may take longer than the fastest mesh by at most this fraction of a step's seconds */
 static const double worth = 0.05;
 
 const char *mesh_choice_name(const mp_mesh_choice *c)

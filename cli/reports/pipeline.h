@@ -16,7 +16,7 @@ enum { PIPELINE_FILE_MAX = 512 };
 /* The search for the plan of one rank. */
 typedef struct pipeline_search {
     char file[PIPELINE_FILE_MAX]; /* name of the file to which the rank's plan was written; "": no file */
-    /* bytes of the budget of the search; bytes of the floor, only if the search found no plan */
+    /* budget_bytes: the budget of the search; floor_bytes: the floor, only if the search found no plan */
     int64_t budget_bytes, floor_bytes;
 } pipeline_search;
 
@@ -36,7 +36,8 @@ mp_status pipeline_asked(const options *o, bool *out, mp_error *err);
 /* Prepares an answer about all ranks. Release it with pipeline_free on any status. */
 mp_status pipeline_start(const options *o, pipeline *out, mp_error *err);
 void pipeline_free(pipeline *p);
-/* Returns the options with which the graph of one rank is built. They point to texts in `space`. */
+/* Space for the texts to which the options of one rank point. pipeline_rank_options returns the options with which the graph of
+ * a rank is built. */
 typedef struct rank_options {
     char rank[16];
 } rank_options;

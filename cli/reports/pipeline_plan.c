@@ -39,7 +39,7 @@ mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out
     return *out ? MP_OK : mp_workload_floor(s, &r->floor_bytes, err);
 }
 
-/* Finds the smallest budget of all ranks. */
+/* Finds the smallest budget with which every rank has a plan. */
 static mp_status find_smallest_budget(pipeline *p, const rank_plan_request *r, mp_error *err)
 {
     const options *o = p->asked;

@@ -25,7 +25,8 @@ typedef struct progress {
     int64_t budget_bytes;
     double start; /* time at which the first search of this answer began, by mp_clock_now */
     double shown_at;
-    /* makespan of the best plan, and best bound, in ticks; they include earlier searches of the same answer; -1: none */
+    /* best_ticks: makespan of the best plan; bound_ticks: best bound. Both include earlier searches of the same answer; -1:
+     * none */
     int64_t best_ticks, bound_ticks;
     bool shows, any, verbose;
     log_times logs;

@@ -88,7 +88,8 @@ mp_status train_take_stage(options *o, ranks *r, mp_error *err)
     return MP_OK;
 }
 
-/* Records which rank's work has failed. Returns this rank's own failure, or else that of the others. */
+/* Records the rank whose work has failed. Returns the failure of this rank, or if this rank has not failed, the failure of the
+ * other rank. */
 static mp_status take_end(ranks *r, const mp_work_end *end, mp_status own, mp_status all, const mp_error *others, mp_error *err)
 {
     r->all_failed = end->failed;

@@ -14,12 +14,13 @@ typedef struct train_outcome {
     int no_plan;  /* exit status if no plan was found and the reason was printed; 0: there is a plan */
     bool verbose; /* true: -v was given, so exact bytes are printed */
     bool fast;    /* true: --fast was given, so the results of the two runs may differ by rounding errors */
-    /* number of parameters; number of parameters that the model's file has no values for, and that are drawn at random */
+    /* n_parameters: number of parameters. n_drawn: number of parameters for which the model's file has no values, so that they
+     * are drawn at random */
     size_t n_parameters, n_drawn;
     bool has_second_stream; /* true: --second-stream was given */
     mp_second_stream second_stream;
     mp_copying copying;      /* planned copies per forward and backward pass, and planned waits for them */
-    mp_report before, after; /* report of the keep-all run; report of the planned run */
+    mp_report before, after; /* before: report of the keep-all run; after: report of the planned run */
 } train_outcome;
 
 void train_outcome_free(train_outcome *t);

@@ -65,8 +65,9 @@ static void share_angles(mp_sketch *n)
     n->sine = mp_sketch_of(n, "rotary", "Sin", both);
 }
 
-/* Builds table rows for relative positions (Raffel et al. 2020). Each small distance between query and key has its own row
- * of the bias table. Larger distances share rows, in ranges that grow with the distance. */
+/* Relative positions (Raffel et al. 2020): each small distance between query and key has its own row of the bias table. Larger
+ * distances share rows, in ranges that grow with the distance. ROWS: number of rows. FARTHEST: distance from which on all
+ * distances share the last row. */
 enum { ROWS = 32, FARTHEST = 128 }; /* all distances beyond the largest range share the last row */
 
 /* Returns the row of the bias table for a key `distance` positions after the query. Computed in single precision, as in
@@ -251,7 +252,7 @@ static int feed_forward(mp_sketch *n, int x)
 }
 
 /* Adds attention or mlp to a layer, with normalization and residual connection. Depending on the family, the normalization
- * precedes it or follows the residual sum. */
+ * precedes the attention or mlp, or follows the residual sum. */
 static int around(mp_sketch *n, const char *module, const char *norm, int (*part)(mp_sketch *n, int x), int x)
 {
     const bool behind = n->shape->family == MP_FAMILY_BERT;

@@ -21,7 +21,9 @@ typedef struct mp_sketch {
     mp_error *err;
     /* The following members are indices of tensors that all layers share; -1 if the family has no such tensor. */
     int mask, hidden; /* mask: true for scores that causal attention keeps. hidden: the value that replaces all other scores */
-    int scale; /* constant scale of attention scores. If queries and keys are scaled instead of scores, its square root */
+    /* constant scale of attention scores. If queries and keys are scaled instead of the scores, the square root of this
+     * scale */
+    int scale;
     int cosine, sine;    /* cosine and sine of rotary position angles */
     int ratio, training; /* constant inputs of dropout operators: the dropout rate, and whether the model is in training mode */
     int split_heads,

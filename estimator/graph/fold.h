@@ -4,11 +4,11 @@
 
 #include "memplan/timeline.h"
 
-/* Builds the folded graph. In the folded graph, the state of an update is on the device during the update's step, and no
- * node produces it. The remaining nodes and storages keep their numbers. If the graph has no copies except of state, only
- * the device tier remains. A plan of the original graph becomes a plan of the folded graph if its copies of state are
- * removed; its bytes and ticks do not increase. On MP_OK release *out with mp_graph_free; the original graph must outlive
- * it. MP_NOMEM. O(graph). */
+/* Builds the folded graph. In the folded graph, the state of an update is on the device during the update's step, and no node
+ * produces it. The remaining nodes and storages keep their numbers. If the graph has no copies except of state, only the device
+ * tier remains. A plan of the original graph becomes a plan of the folded graph if its copies of state are removed; its bytes
+ * and ticks do not increase. On MP_OK release *out with mp_graph_free; the original graph must outlive it. MP_NOMEM. O(graph
+ * size). */
 mp_status mp_state_fold(const mp_graph *graph, mp_graph **out, mp_error *err);
 /* Computes the ticks of the training step as the user wrote it: everything is kept, and nothing is recomputed or copied.
  * The time includes waits for the network. It is the baseline of all extra time. Errors as mp_timeline_build. */

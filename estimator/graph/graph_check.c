@@ -177,7 +177,8 @@ static mp_status check_storages(const mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* Checks a list of an alternative: storages exist, none twice. Sets the list's flag of `mark` at offset `field`. */
+/* Checks a list of an alternative: all storages exist, and none occurs twice. Sets the list's flag of `mark` at offset
+ * `field`. */
 static mp_status mark_list(struct checker *c, int node, const int *list, size_t n, const char *verb, size_t field)
 {
     for (size_t i = 0; i < n; i++) {

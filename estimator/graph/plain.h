@@ -15,7 +15,7 @@ typedef struct mp_plain {
 } mp_plain;
 
 /* Builds the plain graph. On MP_OK release *out with mp_plain_free (a zeroed struct is allowed); the original graph must
- * outlive it. MP_NOMEM. Other errors as mp_graph_finish. O(graph). */
+ * outlive it. MP_NOMEM. Other errors as mp_graph_finish. O(graph size). */
 mp_status mp_plain_of(const mp_graph *graph, mp_plain *out, mp_error *err);
 void mp_plain_free(mp_plain *plain);
 /* Converts steps of the plain graph to steps of the original graph, in place. In the original graph the steps need the same

@@ -203,7 +203,7 @@ typedef struct mp_op {
 /* Returns the newest row of an operator type with since <= version; NULL: no such row. "ai.onnx" and "" are the same domain.
  * Linear search over the rows (below a microsecond), done once per operator; mp_operator.op stores the result. */
 const mp_op *mp_op_find(const char *domain, const char *kind, int version);
-/* Access to all rows of the operator registry in the order of ops.def, for tables and tests. */
+/* These functions give access to all rows of the operator registry in the order of ops.def, for tables and tests. */
 size_t mp_op_count(void);
 const mp_op *mp_op_row(size_t k);
 /* Returns use, initial values and meaning of input k. For further inputs of a variadic operator, the last stated input

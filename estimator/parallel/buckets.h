@@ -65,5 +65,5 @@ bool mp_exchange_has(const int *list, size_t n, int storage);
 /* True if ranks must exchange data: a gradient is summed over ranks, or a storage is sharded. O(storages). */
 bool mp_exchange_any(const mp_exchange *x);
 /* Finds the parameters and fills the buckets of x. The graph, ranks and pool of x must be set. Clears the flags is_part and
- * is_spread of gradients. MP_INVALID: a parameter to be sharded has no update. MP_NOMEM. O(graph). */
+ * is_spread of gradients. MP_INVALID: a parameter to be sharded has no update. MP_NOMEM. O(graph size). */
 mp_status mp_exchange_list(mp_exchange *x);

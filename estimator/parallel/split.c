@@ -20,7 +20,7 @@ typedef struct lie {
     bool trains;     /* true: the tensor may have a gradient */
     int sum;         /* index of the tensor that contains the sum over ranks of this tensor's partial sums */
     int replica;     /* index of the output of the Replicate operator that reads this tensor */
-    int gathered[2]; /* index of the gathered tensor: for unsplit operators, and for split ones */
+    int gathered[2]; /* index of the gathered tensor. [0]: for unsplit operators; [1]: for split operators */
 } lie;
 
 typedef struct splitter {
@@ -369,7 +369,7 @@ static mp_status visit_reshape(splitter *x, int index)
     return cut(x, to, at);
 }
 
-/* Computes the factors of an operator. Its operands have the dimensions of the whole tensors meanwhile. */
+/* Computes the factors of an operator. During the call, the operands have the dimensions of the whole tensors. */
 static bool factors_of(splitter *x, const mp_operator *op, mp_operand_factors *f)
 {
     int64_t *parts[MP_OP_INPUTS];

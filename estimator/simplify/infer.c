@@ -118,9 +118,9 @@ static bool shares_value(const mp_operator *op)
 }
 
 /* Applies the fold rule of an operator. Conditions: the row has a fold rule, every output is small enough to be stored, the
- * limit of computed elements permits it, and the required values are known. Required are the values of all inputs, for a
- * cast only of the first, and none if the rule reads only shapes. Stops at an omitted output, because the position of later
- * outputs is then unknown. */
+ * limit of computed elements permits it, and the required values are known. Most rules require the values of all inputs. A cast
+ * requires the value of the first input only, and a rule that reads only shapes requires none. Stops at an omitted output,
+ * because the position of later outputs is then unknown. */
 static mp_status fold(mp_inference *w, mp_infer *c)
 {
     const mp_op *row = c->op->op;

@@ -22,7 +22,8 @@ typedef struct mp_inference_form {
 mp_inference_form mp_model_inference_form(const mp_model *model);
 
 typedef struct mp_guesses {
-    int formulas, loop_operators; /* number of operators with mp_guess MP_GUESS_FORMULA, and with MP_GUESS_LOOP */
+    /* formulas: number of operators with mp_guess MP_GUESS_FORMULA; loop_operators: number with MP_GUESS_LOOP */
+    int formulas, loop_operators;
 } mp_guesses;
 
 /* Counts the operators of a simplified model by their mp_guess. O(operators). */

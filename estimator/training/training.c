@@ -36,9 +36,9 @@ int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements)
     return 2 * (elements + 4 * ((elements + BLOCK - 1) / BLOCK));
 }
 
-/* Builds one update node per trained parameter. It reads the gradient, and changes parameter and optimizer state. The state
- * is fp32: two moments for Adam and AdamW, one for momentum, none for SGD. For 16-bit parameters the state also contains the
- * fp32 master copy. */
+/* ---- updates: one update node per trained parameter. The node reads the gradient, and changes the parameter and the optimizer
+ * state. The state is fp32: two moments for Adam and AdamW, one for momentum, none for SGD. For 16-bit parameters the state
+ * also contains the fp32 master copy ---- */
 
 static bool is_trained(const mp_builder *b, int tensor)
 {

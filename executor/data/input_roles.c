@@ -16,8 +16,8 @@ typedef struct carried {
     double of[2]; /* the element's values if the input is 0 and if the input is 1 */
     /* true: a matrix product has summed the element with others, so the values in `of` are no longer meaningful */
     bool mixed;
-    /* true: an operator has combined the element with values that are known only at run time. Then of[0] and of[1] are exact,
-     * but the values for other inputs cannot be derived from them */
+    /* true: an operator has combined the element with values that are known only at run time. The trace replaces such a value
+     * by a neutral number: 0 in sums, 1 in products. So `of` describes the element apart from these values */
     bool joined;
 } carried;
 

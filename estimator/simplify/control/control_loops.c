@@ -31,7 +31,8 @@ static int64_t region_size(const mp_inference *w, int region)
 /* The state of unrolling one loop. */
 typedef struct unrolling {
     mp_operator op;
-    int region, n_carried, n_stacked; /* number of carried results, and number of stacked results, per iteration */
+    /* n_carried: number of carried results; n_stacked: number of stacked results of each iteration */
+    int region, n_carried, n_stacked;
     int *actual, *results;
     int *items; /* the value for stacked result k in iteration i is items[i * n_stacked + k] */
     size_t items_capacity;

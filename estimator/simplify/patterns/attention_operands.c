@@ -64,7 +64,7 @@ void mp_attention_take_boolean_mask(const mp_rewriter *r, int root, mp_attention
     double c[2];
     if (!call || !where || !where->call || !mp_known_scalar(r, where->in[1], &c[0]) || !mp_known_scalar(r, where->in[2], &c[1]))
         return;
-    /* the exporter merges equal conversions of several attentions, so this one may belong to another call */
+    /* the exporter merges equal conversions of several attentions, so this conversion may belong to another call */
     const size_t n = function_length(call);
     if (n != function_length(where->call) || strncmp(call, where->call, n) != 0) return;
     const int hides = c[0] == 0 ? 1 : 0;
