@@ -174,8 +174,8 @@ int cmd_models(options *o)
 
 /* ---- operators ---- */
 
-/* Returns "both", "forward" or "no": the passes of an operator that a backend supports. Whether a type or mode is supported is
- * only known for an operator of a model. */
+/* Returns "both", "forward" or "no": the passes of an operator that a backend supports. The result does not cover data types
+ * and modes: whether these are supported depends on the attributes of the operator in a model. */
 static const char *runs_text(const mp_backend *backend, const mp_op *op)
 {
     const mp_operator any = {.kind = op->name, .domain = op->domain, .op = op};

@@ -1,5 +1,5 @@
-/* launcher.h - facts about the launcher (mpirun) that has started this process as one of several. They come from environment
- * variables. */
+/* launcher.h - finds out whether a launcher (mpirun) has started this process as one of several, and the number of this process
+ * among them. The functions read environment variables. */
 #pragma once
 
 #include <sys/types.h>

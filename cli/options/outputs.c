@@ -44,7 +44,7 @@ static bool is_source(const mp_text_list *sources, const struct stat *file)
 static bool is_weights(const char *model, const struct stat *file)
 {
     mp_onnx_weights *weights = NULL;
-    /* if the model cannot be read, this is reported later, so it is no error here */
+    /* if the model cannot be read, no error is reported here, because the command reports it when it loads the model */
     const bool found =
         mp_onnx_weights_open(model, NULL, &weights, NULL) == MP_OK && mp_onnx_weights_in(weights, file->st_dev, file->st_ino);
     mp_onnx_weights_close(weights);
@@ -52,7 +52,7 @@ static bool is_weights(const char *model, const struct stat *file)
 }
 
 /* Returns a noun for the file's role as an input of this run, such as "the model"; NULL if it is no input. The file that
- * --resume reads is no input in this sense, because the run may overwrite it. */
+ * --resume reads does not count as an input, because the run may overwrite it. */
 static const char *input_in(const options *o, option_id output, const struct stat *file)
 {
     const struct {

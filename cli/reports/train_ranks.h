@@ -13,7 +13,7 @@ typedef struct ranks {
     /* all_failed: true if all ranks know of a failure; is_told: true if another rank prints the reason of this failure */
     bool all_failed, is_told;
     int status;       /* exit status with which all ranks end if all_failed is true */
-    int stage_number; /* number of the pipeline stage that this process runs */
+    int stage_number; /* index of the pipeline stage that this process runs */
     char stage[16];   /* stage_number as text; "": none */
 } ranks;
 

@@ -151,8 +151,8 @@ static mp_status find_frozen(mp_exchange *x)
 
 /* A parameter and the key by which parameters are sorted. */
 typedef struct ranked {
-    int group; /* number of the group of ranks that exchange the parameter. Only parameters of the same group may share a bucket
-                */
+    /* index of the group of ranks that exchange the parameter. Only parameters of the same group may share a bucket */
+    int group;
     int at, parameter;
 } ranked;
 

@@ -120,7 +120,7 @@ static bool turns(const mp_operator *op)
     return op->n_in == 1 && op->op->traits & (MP_TRAIT_PERMUTES | MP_TRAIT_CASTS);
 }
 
-/* True if no operator computes the tensor, except permutations and casts of such a tensor. */
+/* True if the tensor comes from outside the model, either directly or through permutations and casts only. */
 static bool is_from_outside(const splitter *x, int tensor)
 {
     const int maker = x->model->tensors[tensor].producer;

@@ -76,7 +76,7 @@ const mp_operator *mp_pattern_written_by(const mp_rewriter *r, mp_pattern *patte
 /* True if no operator outside the pattern reads an intermediate result of the pattern. The outputs of the root are not
  * intermediate. */
 bool mp_pattern_is_closed(const mp_rewriter *r, const mp_pattern *pattern, int root);
-/* Whether the source program called a pattern as one function (such as Gelu, which a file writes as five operators) or
+/* States whether the source program called a pattern as one function (such as Gelu, which a file writes as five operators) or
  * operator by operator. UNSAID: the exporter has not recorded it. */
 typedef enum mp_pattern_calls { MP_CALLS_UNSAID, MP_CALLS_ONE, MP_CALLS_SEVERAL } mp_pattern_calls;
 mp_pattern_calls mp_pattern_called(const mp_rewriter *r, const mp_pattern *pattern);

@@ -183,9 +183,9 @@ static mp_status take_smallest(annealing *a, mp_error *err)
     return MP_OK;
 }
 
-/* Finds a first plan by two walks towards smaller peaks. If the leading walk finds a plan, the other walk ends. The other
- * walk's plan counts only if the leading walk found none. The plan found contains many recomputations. So later rounds start
- * from the order that was the starting order before these two walks. */
+/* Finds a first plan by two walks towards smaller peaks. If the first walk (its `leads` is true) finds a plan, the second walk
+ * ends. The second walk's plan counts only if the first walk found none. The plan found contains many recomputations. So later
+ * rounds start from the order that was the starting order before these two walks. */
 static mp_status run_descent(annealing *a, mp_error *err)
 {
     static const double hot[WALKS] = {MP_ANNEAL_DESCENT_HOT, MP_ANNEAL_DESCENT_COOLER},

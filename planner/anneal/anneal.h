@@ -49,8 +49,8 @@ typedef struct mp_anneal_walk {
      * 0, `cold` is not used */
     double hot, cold;
     int64_t n_moves; /* moves over which the temperature falls from `hot` to `cold` */
-    /* the walk ends when its order takes at most this lower bound, in ticks without updates; the leading walk raises it when a
-     * better bound is proved */
+    /* the walk ends when its order takes at most this lower bound, in ticks without updates; the walk with `leads` raises it
+     * when a better bound is proved */
     _Atomic int64_t *enough;
     int64_t update_ticks;         /* ticks of all optimizer updates, which `enough` does not include */
     const mp_anneal_order *start; /* the order from which the walk starts; several walks read the same one */

@@ -115,8 +115,8 @@ void mp_mover_drop(mp_mover *m, int run)
 }
 
 /* Prepares moving the run r to just before the run `before`: reserves a position for a copy of r there. If r is an issued run,
- * its wait keeps its position. If r is a wait, its issued run keeps its position. Returns the copy's number (for a wait, the
- * number of the copied issued run); -1: impossible. */
+ * its wait keeps its position. If r is a wait, its issued run keeps its position. Returns the index of the copy, or for a wait
+ * the index of the copied issued run. -1: the move is impossible. */
 static int reserve_there(mp_runs *x, const mp_node_run *r, int before)
 {
     if (r->mate < 0) return mp_runs_reserve(x, r->node, r->alternative, before);

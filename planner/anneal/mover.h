@@ -58,7 +58,7 @@ int mp_mover_any_over(mp_mover *mover);
  * next run that reads it. Returns -1 if no storage was found. */
 int mp_mover_any_live(mp_mover *mover, int position, int *reader);
 
-/* Moves a run to the position just before the run `before`. Returns the number of the moved run, or -1 if a data dependency or
+/* Moves a run to the position just before the run `before`. Returns the index of the moved run, or -1 if a data dependency or
  * the fixed list order forbids the move. */
 int mp_mover_relocate(mp_mover *mover, int run, int before);
 /* Removes a run, and the recomputations and copies whose only purpose was to provide inputs of this run. */

@@ -17,7 +17,7 @@ typedef struct mp_arena_items {
     int64_t alignment;
     mp_timeline *timeline;
     mp_pool *pool;  /* owns all arrays of this struct, and the items and pieces of `problem` */
-    int *item;      /* per span: number of the ring that contains it; -1: the span needs no memory in this arena */
+    int *item;      /* per span: index of the ring that contains it; -1: the span needs no memory in this arena */
     int *next;      /* per span: the next span of the same ring; the ring's last span leads to its first span */
     bool *outlives; /* per span: true if some storage of the span's ring is live beyond the end of the training step */
     size_t n_rings; /* number of rings; the items of rings come first in the problem */

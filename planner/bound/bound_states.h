@@ -26,7 +26,7 @@ typedef struct mp_bound_states {
      * to be live; set by the caller */
     int64_t *ticks, *used;
     uint64_t *sets; /* per state: its live-in set */
-    int *slots;     /* hash table: each slot contains the number of a live-in set, or -1 if the slot is free */
+    int *slots;     /* hash table: each slot contains the index of a live-in set, or -1 if the slot is free */
     size_t n_slots;
     int64_t *keys; /* scratch of mp_bound_states_drop_dominated */
 } mp_bound_states;

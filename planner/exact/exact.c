@@ -286,7 +286,7 @@ static mp_status offer(exact *x, int k)
     for (int s = k; s >= 0; s = t->states[s].parent) way[n_way++] = s;
     while (n_way > 0) {
         const mp_exact_state *s = &t->states[way[--n_way]];
-        int stage = 0; /* number of the stage in which no node has run yet */
+        int stage = 0; /* index of the stage in which no node has run yet */
         mp_exact_set live = s->first_live;
         if (s->parent >= 0) {
             steps[n++] = (mp_step){.node = s->alternative->node, .alternative = s->alternative->number};

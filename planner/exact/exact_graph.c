@@ -10,7 +10,7 @@
 typedef struct reader {
     mp_exact_graph *x;
     const mp_graph *graph;
-    int *bit;              /* per storage: the number of its bit in a set; -1: static */
+    int *bit;              /* per storage: the index of its bit in a set; -1: static */
     mp_exact_set *updates; /* per storage: the updates that write it, if it is a parameter */
     mp_exact_set loss_and_backward;
     mp_error *err;

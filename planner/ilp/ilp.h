@@ -62,8 +62,8 @@ typedef struct mp_ilp_model {
     int *uses_start, *uses;
     /* column numbers; -1: no such column. run[stage * n_places + place]: R; resident[stage * n_storages + storage]: S */
     int *run, *resident;
-    /* used[stage * n_storages + storage]: number of the first of the successive L columns of a stage and storage. There is one
-     * for each use whose node may run in the stage */
+    /* used[stage * n_storages + storage]: index of the first L column of a stage and storage. The L columns of a stage and
+     * storage are successive, one for each use whose node may run in the stage */
     int *used;
     size_t n_columns, columns_capacity, n_rows, rows_capacity, n_entries, entries_capacity;
     mp_ilp_column *columns;
@@ -97,11 +97,11 @@ MP_OWNER(mp_ilp_model_free, mp_ilp_model)
 /* Returns the end of the range of places of a stage of the integer programme. For the last stage it is n_places + 1: place
  * n_places means "after all nodes" and belongs to the last stage. */
 int mp_ilp_stage_end(const mp_ilp_model *model, int stage);
-/* True if the storage is certainly used in this stage of the integer programme, at `place` or later, because a node of the
+/* True if every plan uses the storage in this stage of the integer programme, at `place` or later, because a node of the
  * stage's own range uses it. O(uses). */
 bool mp_ilp_has_fixed_use(const mp_ilp_model *model, int stage, int storage, int place);
-/* Returns the number of the L column for the statement "in this stage of the integer programme the storage is used at `place`
- * or later, or is resident at its end". Returns MP_ILP_NEVER or MP_ILP_ALWAYS if the statement is always false or always true.
+/* Returns the index of the L column for the statement "in this stage of the integer programme the storage is used at `place` or
+ * later, or is resident at its end". Returns MP_ILP_NEVER or MP_ILP_ALWAYS if the statement is always false or always true.
  * O(uses). */
 enum { MP_ILP_NEVER = -1, MP_ILP_ALWAYS = -2 };
 int mp_ilp_used_from(const mp_ilp_model *model, int stage, int storage, int place);

@@ -30,8 +30,9 @@ typedef struct segment_list {
     mp_boundaries *boundaries;
     int64_t *produced_bytes; /* per position in the forward list: bytes of the outputs of its node */
     int64_t total_bytes;     /* sum of produced_bytes */
-    bool *ends;              /* per position: a segment ends there, as set by the last call of cut_segments */
-    int *n_ends;             /* scratch, per position: number of ends of segments before the position */
+    /* per position: true if a segment ends at this position, as set by the last call of cut_segments */
+    bool *ends;
+    int *n_ends; /* scratch, per position: number of ends of segments before the position */
 } segment_list;
 
 static void free_segments(segment_list *x)

@@ -9,7 +9,7 @@ struct mp_mincut_work {
      * 1) */
     int *start;
     int *head, *mate;             /* per half-arc: the vertex to which it leads; the opposite half-arc of the same arc */
-    int *forward;                 /* per arc: the one of its half-arcs that has the direction of the arc */
+    int *forward;                 /* per arc: its half-arc that has the direction of the arc */
     int64_t *left;                /* per half-arc: its residual capacity */
     int64_t *excess, *drain_left; /* per vertex: its excess; the residual capacity of its arc to the sink */
     /* per vertex: its height (distance to the sink, n + 1 if the sink is unreachable); the half-arc that is tried next */

@@ -192,7 +192,7 @@ static bool is_update(const mp_graph *graph, int node)
     return graph->nodes[node].phase == MP_PHASE_UPDATE;
 }
 
-/* Copies the steps of a plan, and omits the steps of certain nodes. Release *out with mp_free. */
+/* Copies the steps of a plan, without the steps of the nodes for which is_out is true. Release *out with mp_free. */
 static mp_status leave_out(const mp_graph *graph, const mp_plan *plan, bool (*is_out)(const mp_graph *graph, int node),
                            mp_step **out, size_t *n, mp_error *err)
 {

@@ -2,8 +2,8 @@
  * every plan. Used by the floor and the bound.
  *
  * u precedes v if the first run of u is before the first run of v in every plan (with list_order: in every plan that keeps the
- * list order). Only facts that are true for all alternatives of a node are used. "Always" below means "in every alternative".
- */
+ * list order). A read or a precedence counts only if it holds in all alternatives of a node. "Always" below means "in every
+ * alternative". */
 #pragma once
 
 #include "memplan/graph.h"

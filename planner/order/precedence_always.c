@@ -96,9 +96,9 @@ static void find_lists(mp_precedence *o, size_t *named)
     }
 }
 
-/* Lists the makers and users of each storage, as far as they are certain in every plan. A producer that runs once counts as a
- * maker even if only some of its alternatives write the storage. This is valid for a storage that is live only because of later
- * reads, because each read follows a production. */
+/* Lists, for each storage, the makers and users that it has in every plan. A producer that runs once counts as a maker even if
+ * only some of its alternatives write the storage. This is valid for a storage that is live only because of later reads,
+ * because each read follows a production. */
 static void find_lives(mp_precedence *o)
 {
     const mp_graph *graph = o->graph;

@@ -30,7 +30,7 @@ typedef struct schedule {
     bool *live;     /* per storage of a forward node: it is live at the present step */
     int *transient; /* the storages that are live now and will be evicted (they are not in `retained`) */
     size_t n_transient;
-    int *segment_of;       /* per loss and backward node: number of its segment */
+    int *segment_of;       /* per loss and backward node: index of its segment */
     bool *done, *demanded; /* done, per node: it has run; demanded, per node: it is in the list of nodes to recompute */
     bool *entered;         /* per segment: some of its backward nodes have run */
     int *list;             /* nodes to recompute */

@@ -8,7 +8,7 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-/* number of the branch RAISE: no box is placed at the floor of the section, and the floor is raised instead */
+/* the branch RAISE: no box is placed at the floor of the section, and the floor is raised instead */
 enum { RAISE = -1 };
 
 enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };

@@ -192,8 +192,8 @@ static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, c
     /* maps the name of a checkpoint to one of the storages with this name, which represents the others */
     mp_names *names = mp_names_new();
     MP_OWNED struct {
-        /* per representing storage: number of checkpoints with its name in the replay; number of its occurrences in the plan's
-         * list */
+        /* found: number of checkpoints with the name of the representing storage in the replay. listed: number of occurrences
+         * of this name in the plan's list */
         int found, listed;
     } *counts = mp_alloc(graph->n_storages, sizeof *counts);
     if (!plan->n_checkpoints) return MP_OK;

@@ -42,8 +42,8 @@ static int compare_ends(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Lists all instances and workspaces that need a place in a tier, sorted by compare_keys. `index` is the number of the
- * instance. Release with mp_free. */
+/* Lists all instances and workspaces that need a place in a tier, sorted by compare_keys. `index` is the index of the instance
+ * in the replay. Release with mp_free. */
 static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *replay, struct life **out, size_t *n_out,
                             mp_error *err)
 {

@@ -36,7 +36,7 @@ typedef struct finder {
     /* per option (module that may be wrapped): bytes over the budget that the module removes per tick of recomputation, when
      * last judged */
     double *gain;
-    /* per option (module that may be wrapped): number of the round in which the module was last judged */
+    /* per option (module that may be wrapped): index of the round in which the module was last judged */
     int *seen_in;
 } finder;
 

@@ -161,8 +161,8 @@ enum { BY_FLOOR = MP_N_FIT_MEANS };
 typedef enum depth { NOT_SEARCHED, SEARCHED, SEARCHED_AGAIN, SEARCHED_ANEW } depth;
 
 /* Returns the second search for a batch whose plan takes slightly more than the allowed time. If all searches from no plan were
- * for batches that are far away, such a search may find a faster plan. Otherwise a search that starts from the slow plan may
- * find one. If no plan fits, both are useless, because they reach no smaller peaks. */
+ * for batches that are far away, another search from no plan may find a faster plan. Otherwise a search that starts from the
+ * slow plan may find one. If no plan fits, both are useless, because they reach no smaller peaks. */
 static depth further_search(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead, overhead = overhead_of(t);

@@ -197,8 +197,9 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_f
     if (op->n_in > MP_OP_INPUTS || op->n_out > MP_FACTOR_OUTPUTS) return false;
     const bool joins = f->joins = !strcmp(op->kind, "Concat");
     f->cuts = !joins;
-    for (int k = 0; k < (joins ? op->n_in : 1); k++) { /* unlike number_results, this gives a factor to dimensions of size 1 as
-                                                          well; a size of 1 then prevents a split by this factor */
+    /* unlike number_results, this loop gives a factor to dimensions of size 1 too; a size of 1 then prevents a split by this
+     * factor */
+    for (int k = 0; k < (joins ? op->n_in : 1); k++) {
         const mp_tensor *x = mp_operator_in(model, op, k);
         for (int d = 0; d < x->rank; d++) f->in[k][d] = d + 1;
     }

@@ -16,7 +16,8 @@ typedef struct attention_gap {
 } attention_gap;
 
 /* Skips multiplications by known scalars that compute `tensor`, and returns the tensor before them. *scale is multiplied by
- * these scalars. The multiplications become part of the pattern. If another operator reads a product, the search ends there. */
+ * these scalars. The multiplications become part of the pattern. If another operator reads the result of a multiplication, the
+ * search ends at this result. */
 static int without_scale(const mp_rewriter *r, mp_pattern *pattern, int tensor, double *scale)
 {
     for (;;) {

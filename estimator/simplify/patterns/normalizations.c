@@ -247,7 +247,7 @@ static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
         if (op->out[k] >= 0) return false;
     mp_pattern pattern = {.ops = {root}, .n = 1};
     op->n_out =
-        1; /* only a normalization whose statistics nothing reads gets here; memplan's operator has no outputs for them */
+        1; /* here nothing reads the statistics of the normalization, so memplan's operator without outputs for them suffices */
     return bias == 0 && fuse(r, &pattern, root, &core, &core.x, 1, st);
 }
 

@@ -92,8 +92,8 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     return s->engine->end(err);
 }
 
-/* Returns the array for the gradient of operand i, to which the terms of the gradient are added. The array has the shape and
- * the strides of operand i, with stride 0 along dimensions in which the operand is broadcast. */
+/* Returns the array that receives the gradient of operand i, a sum of terms. The array has the shape in which operand i is
+ * broadcast (see_operands). */
 static mp_array target_of(const mp_operands *x, const state *s, int i)
 {
     mp_array d = s->operands[i];

@@ -29,7 +29,7 @@ typedef struct mp_node_run {
     bool is_wait;
     /* for an issued run: the time in ticks at which it ends, as computed by the last mp_runs_ticks_within */
     int64_t ended;
-    int step;               /* scratch of mp_runs_steps: number of the step to which an issued run is converted */
+    int step;               /* scratch of mp_runs_steps: index of the step to which an issued run is converted */
     int64_t waited;         /* for issued runs and waits: total ticks for which compute has waited until this run begins */
     int64_t in_place_bytes; /* bytes saved at this run because outputs take over the memory of inputs (in-place pairs) */
 } mp_node_run;
@@ -76,7 +76,7 @@ typedef struct mp_runs {
     int *spare;   /* unused run numbers */
     int *removed; /* the runs removed since the last mp_runs_keep, stored so that mp_runs_undo can restore them */
     size_t runs_capacity, spare_capacity, removed_capacity;
-    int end;                     /* number of the run that represents the end of backward */
+    int end;                     /* index of the run that represents the end of backward */
     int64_t end_workspace_bytes; /* workspace in bytes: the largest of all updates that run after backward */
     /* per storage: list of the runs that produce it; list of the runs that read it or add to it (a sum) */
     mp_run_list *producers, *readers;

@@ -213,7 +213,7 @@ static bool adds_to(const mp_runs *x, int run, int s)
 }
 
 /* True if a later run may use the sum s while the issued run is still in progress. That is so in two cases: both runs read the
- * sum, or the later one reads it on the same channel. */
+ * sum, or the later run reads it on the channel of the issued run. */
 static bool may_share(const mp_runs *x, int s, int issued, int later)
 {
     if (adds_to(x, later, s)) return false;

@@ -31,16 +31,16 @@ struct mp_bound_relax {
     mp_bound_overlap *o;
     mp_linear linear;
     double unit;        /* factor by which scaled ticks are multiplied to obtain costs of the linear programme */
-    int *memory_row;    /* per boundary: number of the row that limits its free memory */
+    int *memory_row;    /* per boundary: index of the row that limits its free memory */
     double *bytes_unit; /* per boundary: factor by which bytes are multiplied to obtain coefficients of its memory row */
-    int *live;          /* per boundary and storage: number of the column "the storage is live at the boundary" */
-    int *runs;          /* per boundary and node: number of the column "the node runs between this boundary and the next" */
-    int *in;            /* per node: number of the column "the node runs in the current interval" */
-    /* per pair of boundaries and node: number of the row that limits the fraction of the node that runs in the interval; -1:
+    int *live;          /* per boundary and storage: index of the column "the storage is live at the boundary" */
+    int *runs;          /* per boundary and node: index of the column "the node runs between this boundary and the next" */
+    int *in;            /* per node: index of the column "the node runs in the current interval" */
+    /* per pair of boundaries and node: index of the row that limits the fraction of the node that runs in the interval; -1:
      * none */
     int *run_row;
     int *live_row, *n_rows; /* per pair of boundaries and storage: its first row, and the number of consecutive rows */
-    /* per pair and storage: number of its rows, the last ones, that exist because the storage is live at the end of the
+    /* per pair and storage: how many of its rows, which are the last ones, exist because the storage is live at the end of the
      * interval */
     int *n_reward_rows;
     int *latest, n_storages; /* the storages that can be live at a boundary, those produced last first */
