@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import logging
 import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import fx
 from without import captures, collectives, explained, modules, operators, tensors
-from without.case import CASES, Take
+from without.case import CASES, Take, Two, planned, x_of
 
 import memplan
 from memplan import torch_internals
 from memplan.graph import native
 from memplan.torch_internals import names
 from memplan.torch_internals.names import NAMES, Private
+from memplan.torch_internals.texts import only_read_texts
 
 ROOMS = (captures, collectives, explained, operators, modules, tensors)  # whose import fills CASES
 SOURCES = Path(memplan.__file__).parent
@@ -56,6 +60,42 @@ def test_nothing_is_missing_here() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch_internals.probe()
+
+
+# Texts of a capture
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_a_graph_is_a_text_only_for_a_log(logs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[fx.GraphModule] = []
+    written = fx.GraphModule.print_readable
+
+    def write(module: fx.GraphModule, *args: Any, **kwargs: Any) -> str:
+        texts.append(module)
+        return written(module, *args, **kwargs)
+
+    monkeypatch.setattr(fx.GraphModule, "print_readable", write)
+    log = logging.getLogger("torch._functorch._aot_autograd.graph_compile.__aot_joint_graph")
+    level = log.level
+    log.setLevel(logging.INFO if logs else logging.WARNING)
+    try:
+        planned(Two())(x_of()).backward()
+    finally:
+        log.setLevel(level)
+    assert bool(texts) == logs
+
+
+def test_traces_of_equal_lines_are_equal() -> None:
+    def traces() -> list[str]:
+        graphs: list[fx.GraphModule] = []
+        torch._dynamo.reset()
+        model = torch.compile(Two(), backend=lambda module, inputs: graphs.append(module) or module.forward)
+        model(x_of())
+        return [str(n.meta.get("stack_trace")) for n in graphs[0].graph.nodes]
+
+    plain = traces()
+    with only_read_texts():
+        assert traces() == plain and any("^" in trace for trace in plain)
 
 
 # One folder

@@ -14,6 +14,7 @@ from torch import fx
 from memplan.errors import NotPlannable
 from memplan.torch_internals.dispatch import schema_of
 from memplan.torch_internals.names import Private
+from memplan.torch_internals.texts import only_read_texts
 
 NO_INDUCTOR = "memplan refuses inductor=True, which needs a newer PyTorch"
 CONFIG = Private(
@@ -249,7 +250,8 @@ def frames_told(hear: Callable[[BaseException | None], None]) -> Iterator[None]:
     def convert(*args: Any, **kwargs: Any) -> Any:
         error: BaseException | None = None
         try:
-            return pytorchs(*args, **kwargs)
+            with only_read_texts():
+                return pytorchs(*args, **kwargs)
         except Exception as raised:
             error = raised
             raise
