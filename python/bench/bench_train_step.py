@@ -1,6 +1,6 @@
-"""The tables of whole steps in docs/reference/python.md: planned and measured peak and extra time with AdamW(fused=True), on the CPU;
-and the smallest plans with the optimizer's state on the device and on the host. Losses, weights, buffers and the optimizer's
-state are eager's bits, else it stops.
+"""The tables of whole steps in docs/reference/python.md: planned and measured peak and extra time with AdamW(fused=True), on
+the CPU; and the smallest plans with the optimizer's state on the device and on the host. Losses, weights, buffers and the
+optimizer's state are eager's bits, else it stops.
 
 make bench-python BENCH=train_step [NETWORKS="NAME..."]
 """

@@ -131,7 +131,10 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def tell_of_others() -> None:
-        """Warn that a compiler other than memplan captures the function. PyTorch runs this function during that capture."""
+        """Warn that another compiler captures the user's function.
+
+        PyTorch calls this function during that capture.
+        """
         if not torch.compiler.is_exporting() and (by := backend_now()) not in ("", NAME):
             reason = (
                 f'another torch.compile (backend="{by}") captures the calling code; compile the calling code with'
@@ -307,7 +310,7 @@ def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
 
 
 def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
-    """Capture and plan the model without running it, and return the report. `backend` only makes reports."""
+    """Capture and plan the model without running it, and return the report. `backend` ends the compilation after planning."""
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)

@@ -27,7 +27,7 @@ def read_bytes(text: str) -> int | None:
 
 
 def only_bytes(given: Budget) -> int:
-    """Return an option that must be a number of bytes, for example "8GiB" and not "60%". Raises MemplanError."""
+    """Return the bytes of an option such as "8GiB". Raises MemplanError for shares such as "60%" and for other text."""
     known = read_bytes(given) if isinstance(given, str) else given
     if not isinstance(known, int) or isinstance(known, bool) or not 0 <= known <= MOST_BYTES:
         raise MemplanError(f"{given!r} is not a number of bytes")

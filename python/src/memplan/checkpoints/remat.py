@@ -34,9 +34,9 @@ def package() -> Any:
 
 
 class RandomState:
-    """A hook for torch_remat, which does not restore random states by itself. Recomputation repeats the original draws.
+    """A hook that makes torch_remat's recomputation repeat the random draws of forward.
 
-    After backward, the generators have their states from before it.
+    After backward, the generators have the states that they had before backward.
     """
 
     def __init__(self, devices: list[torch.device]) -> None:
@@ -123,7 +123,7 @@ class RematExporter(Exporter):
     def _regions(self, name: str, kept: Kept) -> list[str]:
         """Return the names of submodules that torch_remat shall save.
 
-        Each of these submodules runs once per call of the checkpointed module, because a region name denotes one run.
+        A region name denotes one run of a submodule. So each of these submodules runs once per call of the checkpointed module.
         """
         n_calls = len(self.modules[name].calls)
         inside = {n: r for n, r in self.modules.items() if n.startswith(name + ".") and len(r.calls) == n_calls}

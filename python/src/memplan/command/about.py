@@ -13,7 +13,7 @@ from memplan.report import Report
 
 
 def numbers(model: torch.nn.Module, optimizer: Any) -> dict[str, int]:
-    """Return numbers of the whole model, independent of the mesh."""
+    """Return the model's parameter counts, and the bytes of its parameters, gradients and optimizer state, over all ranks."""
     parameters = list(model.parameters())
     found = {
         "n_parameters": sum(p.numel() for p in parameters),

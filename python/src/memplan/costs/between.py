@@ -1,7 +1,8 @@
 """Operator seconds at a new input size, interpolated between two measured sizes of the same call.
 
-A training on padded texts meets many lengths. A call at length 320 runs as long as the calls at 256 and 384 suggest. Sizes in
-bytes are not interpolated: they depend on the kernel that PyTorch chooses, so they are measured at each size.
+A training on padded texts meets many lengths. The seconds of a call at length 320 are estimated from the measured seconds at
+lengths 256 and 384. Sizes in bytes are not interpolated: they depend on the kernel that PyTorch chooses, so they are measured
+at each size.
 """
 
 from __future__ import annotations

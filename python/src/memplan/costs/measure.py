@@ -236,7 +236,7 @@ class Costs:
         return {node: self.known[key] for node, key in keys.items()}
 
     def _place(self, keys: Mapping[fx.Node, str]) -> None:
-        """Use the measured costs of these calls for interpolation at other sizes."""
+        """Enter the measured seconds of these calls into `points`, for interpolation at other sizes."""
         for node, key in keys.items():
             if key in self.known and key not in self.placed:
                 self.placed.add(key)

@@ -124,12 +124,15 @@ class Events:
         return found
 
     def _exactly(self, n_bytes: int) -> int:
-        """Return `n_bytes`, or the requested size if the two differ by rounding only."""
+        """Return `n_bytes`, or the size of the failed request if both differ by rounding only."""
         tried = self.target.tried_bytes if self.target is not None else None
         return tried if tried is not None and abs(n_bytes - tried) < ROUNDING * tried else n_bytes
 
     def _taken_of(self, asked: Sequence[int]) -> list[int]:
-        """Return candidates for the temporary memory of an operator at its failed request, from its list of requests."""
+        """Return the bytes that the operator may have allocated before its failed request.
+
+        `asked`: the operator's requests in order. Each request of the failed size is a candidate.
+        """
         failed = self.target.failed_bytes or 0 if self.target is not None else 0
         there = [k for k, n in enumerate(asked) if n > 0 and abs(n - failed) < ROUNDING * failed]
         return sorted({sum(asked[:k]) for k in there})

@@ -126,7 +126,7 @@ class Where(NamedTuple):
 
 
 def path_of(stack: Sequence[At], names: dict[int, str]) -> list[Where]:
-    """Return the user's lines from the model's call inwards, each with the innermost module that it calls."""
+    """Return the lines of user code in the stack, from the model's call inwards, each with its module."""
     found: list[Where] = []
     module = ""
     for at in stack:

@@ -22,7 +22,10 @@ INSTALLED = ("site-packages", "dist-packages", sys.base_prefix)
 
 
 class Holders:
-    """A search for the variables that hold tensors. If several names lead to an object, the first and shortest name is kept."""
+    """A search for the variables that hold tensors.
+
+    If several names lead to an object, the name that is found first is kept. No other name is shorter.
+    """
 
     def __init__(self) -> None:
         self.seen: set[int] = set()

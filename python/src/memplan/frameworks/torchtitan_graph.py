@@ -98,7 +98,7 @@ def is_backward(node: fx.Node) -> bool:
 class TitanCapture(Capture):
     """A capture of a graph with forward, loss and backward that runs as written.
 
-    No operator writes in place. The nodes of the loss with its backward count as the end of forward; there may be several.
+    No operator writes in place. All nodes of the loss and of its backward together count as the end of forward.
     """
 
     returns_apart = False
@@ -289,7 +289,10 @@ class Policy:
         return min(found, self.marks(frozenset()), self.full, key=self.peak_bytes)
 
     def choose(self, wanted: Budget) -> tuple[Marks, int, int]:
-        """Return marks, the peak of their step, and the budget. If no step fits, warn and return the smallest."""
+        """Return marks, the peak of the step with these marks, and the budget.
+
+        If no marks fit the budget, warn and return the marks of the lowest peak.
+        """
         keep_all = self.peak_bytes({})
         min_bytes = functools.cache(lambda: self.peak_bytes(self.smallest()))
         target = budget = resolve(wanted, keep_all, min_bytes, lambda whole: self.planner.auto_bytes(None, whole))
@@ -315,7 +318,7 @@ class Policy:
 
 
 def state_bytes(module: fx.GraphModule, per_parameter: int) -> int:
-    """Return the bytes of the optimizer state. The graph returns the loss and a gradient per trained parameter."""
+    """Return the bytes of the optimizer state, from the sizes of the gradients that the graph returns after the loss."""
     gradients = [n for n in flat_outputs(module.graph)[1:] if isinstance(n, fx.Node)]
     return per_parameter * sum(storage_bytes(t) for n in gradients for t in tensors_of(n.meta.get("val")))
 

@@ -213,7 +213,7 @@ class Capture:
         self._add_end()
 
     def _add_forward(self, nodes: list[fx.Node]) -> None:
-        """Add the forward operations. Results for backward only (masks, logarithms) are `saved`: they may be delayed."""
+        """Add the forward operations. Results that only backward reads (masks, logarithms) have the kind `saved`."""
         needed = reaching(self.forward_outputs)
         for node in nodes:
             self._add_node(node, "forward", "activation" if node in needed else "saved")
@@ -291,7 +291,10 @@ class Capture:
         self.operations.append(operation)
 
     def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
-        """Run an operation before backward if forward overwrites its operands, and only once if a rerun would read them."""
+        """Run an operation before backward if forward overwrites an operand of it.
+
+        If a rerun would read that operand, the operation also runs once only.
+        """
         if any(a in self.mutated for a in node.all_input_nodes):
             self._before_boundary.append(self._add_storage(f"{node.name} done", "saved", 0))
             operation.writes.append(self._before_boundary[-1])

@@ -42,7 +42,7 @@ def fused_nodes(graph: fx.Graph) -> frozenset[fx.Node]:
 
 
 def take_out_writes(joint: fx.GraphModule, n_forward_outputs: int) -> dict[int, fx.Node]:
-    """Replace writes into inputs by additional forward outputs. Return the input of each such output."""
+    """Replace writes into inputs by additional forward outputs. Return a map from the index of each output to its input."""
     output = next(iter(reversed(joint.graph.nodes)))
     writes = [n for n in joint.graph.nodes if n.target is torch.ops.aten.copy_.default]
     if any(w.users or w.args[0].op != "placeholder" for w in writes):
@@ -61,7 +61,7 @@ def take_out_writes(joint: fx.GraphModule, n_forward_outputs: int) -> dict[int, 
 
 
 def put_in_writes(forward: fx.GraphModule, written: dict[int, fx.Node]) -> None:
-    """Write the additional outputs of take_out_writes into their inputs at the end of forward, and remove these outputs."""
+    """Undo take_out_writes in the forward graph: write each additional output into its input, and remove the output."""
     graph = forward.graph
     output = next(iter(reversed(graph.nodes)))
     outputs = flat_outputs(graph)

@@ -122,8 +122,9 @@ def as_eager_runs(
 def order_formulas(graph: fx.Graph) -> None:
     """Move nodes of backward formulas to places where less memory is allocated. Results are bit-identical.
 
-    Eager may take a shorter way through a formula, by the values of tensors. PyTorch captures the way for all values, with
-    tensors that wait for their reader (zeros in the backward of cumprod) and late readers of large tensors. A node moves
+    Eager may skip parts of a formula, depending on the values of tensors. A capture contains the parts for all values. Some of
+    their tensors wait long for a reader (zeros in the backward of cumprod), and some large tensors have a late reader. A node
+    moves
 
     * to its first reader, if all its arguments live longer anyway;
     * to the last other reader of its arguments, if its result is smaller than the arguments that nobody reads afterwards.

@@ -124,7 +124,7 @@ def has_region(graph: fx.Graph) -> bool:
 
 
 def put_away(graph: fx.Graph, meant: Meant) -> None:
-    """Move a graph captured as if on this device back to the meta device."""
+    """Move the tensors of a graph, which was captured as if on the device of `meant`, back to the meta device."""
     meant.is_captured = True  # the capture has ended: the tensors of the planned graph are on the meta device
     kind = meant.kind
     if meant.is_split:

@@ -42,7 +42,7 @@ def may_run_again(node: fx.Node) -> bool:
 
 
 def draws(node: fx.Node) -> bool:
-    """Whether a node's result may depend on earlier nodes. Such nodes keep their order."""
+    """Whether a node draws random numbers or may have other state. Plans keep the order of such nodes."""
     return is_random(node) or not may_run_again(node)
 
 

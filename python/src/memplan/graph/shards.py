@@ -124,9 +124,10 @@ def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
     "memplan::gather_to_keep", mutates_args=(), schema="(Tensor[] shards, Tensor token, int group) -> Tensor[]"
 )
 def gather_to_keep(shards: list[torch.Tensor], token: torch.Tensor, group: int) -> list[torch.Tensor]:
-    """Gather parameters in a step that keeps its gradients unsharded. In a planned graph, an ordinary gather replaces this.
+    """Gather parameters in the capture of a step without gradient reduction. Planned graphs contain `gather` instead.
 
-    `token` is a number with a gradient. Its gradient is the result of `keep`, so autograd has a value that depends on `keep`.
+    `token` is a number that requires a gradient. The operator `keep`, which stores the unsharded gradients, returns the
+    gradient of `token`, so that a result of backward depends on `keep`.
     """
     return end_gather(begin_gather(shards, group), group)
 

@@ -189,9 +189,9 @@ class Unrolled:
         return node
 
     def _arguments(self, parts: Parts, k: int, copy: int) -> Callable[[Any], Any]:
-        """Return a function that maps the captured arguments of node k to its arguments in this copy of the part.
+        """Return a function from an argument of a captured node to the argument of its copy in the extended graph.
 
-        The captured arguments are those of the second part's node, or for copy 0 of the first part's node.
+        The captured node is node k of the second part, or for copy 0 node k of the first part.
         """
         first, second = self._pairs(parts, k)
         require(len(self.inputs[first]) == len(self.inputs[second]), first.name)

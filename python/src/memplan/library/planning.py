@@ -153,7 +153,7 @@ def room_bytes(device: str) -> int:
 
 
 class Plan:
-    """A plan of the library, which this object owns."""
+    """A plan in the library's memory. This object owns the plan."""
 
     def __init__(self, handle: c_void_p) -> None:
         self.library, self.handle = library(), handle

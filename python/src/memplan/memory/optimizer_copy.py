@@ -48,7 +48,7 @@ class Copy:
         return [p for p in self.parameters if p.requires_grad]
 
     def kept(self, tensors_in: Callable[[Any], Iterator[torch.Tensor]]) -> Iterator[torch.Tensor]:
-        """The tensors in the states of the copied optimizers."""
+        """Yield the tensors in the states of all copied optimizers. `tensors_in` yields the tensors in a dictionary."""
         for optimizer in self.optimizers:
             yield from tensors_in(dict(optimizer.state))
 

@@ -197,7 +197,7 @@ def split(model: nn.Module, ranks: Any, tp_plan: Split) -> None:
 
 
 def shard(model: nn.Module, ranks: Any, blocks: Blocks, options: Mapping[str, Any]) -> int:
-    """Apply fully_shard to each block and to the rest. Return the number of blocks. Raises MemplanError."""
+    """Apply fully_shard to each block and to the rest of the model. Return the number of blocks. Raises MemplanError."""
     if not sharding.kind():
         raise MemplanError(f"PyTorch {torch.__version__} has no public fully_shard")
     from torch.distributed.fsdp import fully_shard

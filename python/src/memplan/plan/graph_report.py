@@ -92,19 +92,22 @@ class GraphReport:
         return self  # a deep copy is the object itself, because a GraphReport does not change
 
     def take_seen(self, n_bytes: int) -> None:
-        """Record the peak of a step with an observed use of the outputs. `planned_bytes` is the largest peak observed."""
+        """Record the peak of a step, counted with the outputs that user code held and used in that step.
+
+        `planned_bytes` becomes the largest recorded peak.
+        """
         self.planned_bytes = min(self.most_bytes, max(n_bytes, self.planned_bytes if self.is_seen else 0))
         self.is_seen = True
 
     def stay(self, n_bytes: int, at_end: int) -> None:
-        """Count further memory that exists during the whole step. `at_end`: all bytes at the end of forward."""
+        """Add `n_bytes` of memory that exists during the whole step. `at_end`: all bytes in memory at the end of forward."""
         self.static_bytes += n_bytes
         self.stored_bytes += n_bytes
         self.most_bytes = max(self.most_bytes + n_bytes, at_end)
         self.planned_bytes = max(self.planned_bytes + n_bytes, at_end)
 
     def carry(self, results_bytes: int) -> None:
-        """Count results of earlier calls that exist during forward."""
+        """Set the bytes of results of earlier calls that exist during forward."""
         self.forward_bytes += results_bytes - self.results_bytes
         self.results_bytes = results_bytes
         self.most_bytes = max(self.most_bytes, self.static_bytes + self.forward_bytes)

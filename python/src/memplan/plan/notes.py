@@ -15,7 +15,7 @@ CUT_SHORT = "the search was cut short (time_limit=, progress=); a longer search 
 
 
 def notes_of(planner: GraphPlanner) -> list[str]:
-    """Return the notes on facts about a plan that its numbers do not show."""
+    """Return notes for the report: ignored checkpoint marks, an early stop, a replayed plan, interpolated seconds."""
     marked = any("recompute" in node.meta for node in planner.capture.joint.graph.nodes)
     is_between = any(cost.is_between for cost in planner.costs.values())
     notes = {MARKS_IGNORED: marked, CUT_SHORT: planner.was_cut_short, REPLAYED: planner.is_replayed, BETWEEN: is_between}

@@ -5,7 +5,7 @@ plan. They replace a search if they fit the budget and are not much slower than 
 
 - Room is the share of the activations that the budget can hold. At equal room, plans of all lengths take about the same
   extra time.
-- With less room, a plan takes more time. The extra time grows by at most STEEPNESS as a power of the missing room. From the
+- With less room, a plan takes more time. The extra time grows at most like the missing room to the power STEEPNESS. From the
   kept plans memplan therefore estimates the least extra time that a search can reach.
 """
 
@@ -78,7 +78,7 @@ class OtherSizes:
 
 
 def text_of(planner: GraphPlanner) -> str:
-    """Return a text that is equal for the same graph at other sizes. The check of a plan does not depend on it."""
+    """Return a text that is equal for the same graph at other sizes. It only selects plans; each selected plan is checked."""
     capture = planner.capture
     nodes = [(o.op, o.phase, o.reads, o.writes, o.in_place, o.once) for o in capture.operations]
     copied = planner.host is not None and (sorted(planner.host.makers), sorted(capture.moved))

@@ -77,7 +77,7 @@ class Captured:
         return backend.planners.get(self) if backend is not None else None
 
     def watch_saved(self, forward: fx.Graph, backward: fx.Graph, n_forward_outputs: int) -> None:
-        """Watch the tensors that these graphs save."""
+        """Set `saved_tensors` to observe the tensors that these graphs save."""
         self.saved_tensors = SavedTensors(forward, backward, n_forward_outputs, self.not_saved())
 
     def not_saved(self) -> list[fx.Node]:

@@ -105,8 +105,8 @@ class Tried:
     def settled(self, budget: int, target: int) -> bool:
         """Whether another round is useless.
 
-        A step that fits needs no other plan if it recomputes nothing or leaves little memory. A step that does not fit needs
-        none if its plan is the smallest.
+        If the step fits, no other plan is needed if it recomputes nothing or leaves little of the budget unused. If the step
+        does not fit, no other plan helps if this plan is the smallest.
         """
         assert self.graph is not None
         if self.n_bytes > budget:

@@ -237,8 +237,8 @@ class MeasuredCall:
         """Report the call if results of earlier calls exceed the budget.
 
         Args:
-            results: the results of earlier calls when forward began.
-            results_bytes: their bytes at that time. Backward knows which of them still exist.
+            results: the results of earlier calls that existed when forward began. Backward counts those that still exist.
+            results_bytes: the bytes of `results` when forward began.
             uncounted: other bytes that no plan counts; negative if plans count too much.
         """
         if (graph := self.graph()) is None:

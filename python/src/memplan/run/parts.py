@@ -18,7 +18,7 @@ from memplan.torch_internals.capture import cuts_since, frames_told, n_cuts
 
 
 class Parts:
-    """The record of PyTorch during one call: the number of converted functions, the failures, and the graph breaks."""
+    """A record of PyTorch's captures during one call: the number of converted functions, the failures, and the graph breaks."""
 
     def __init__(self) -> None:
         self.n_converted = 0

@@ -57,7 +57,10 @@ class ReturnedKeys:
         self.outputs: Callable[[], list[Result]] = list  # returns the living outputs of the call's graph
 
     def hidden(self, results: Iterable[Result]) -> list[Result]:
-        """Return those of the results that the call has not returned. Without its result, none is known to be hidden."""
+        """Return the results that user code holds although the call did not return them.
+
+        If the call's return value is unknown, the list is empty.
+        """
         return [r for r in results if self.keys is not None and int(r.storage.cdata) not in self.keys]
 
     def take(self, result: Any) -> None:
@@ -70,7 +73,10 @@ def plain(value: Any) -> list[torch.Tensor]:
 
 @contextmanager
 def noting_results() -> Iterator[ReturnedKeys]:
-    """Within the context, planned calls of this thread belong to one call of a model. The caller tells the model's result."""
+    """Within the context, planned calls of this thread belong to one call of a model.
+
+    The caller passes the model's return value to the yielded object.
+    """
     before, CALL.returned = returned_keys(), ReturnedKeys()
     try:
         yield CALL.returned

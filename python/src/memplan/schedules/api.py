@@ -25,7 +25,10 @@ from memplan.torch_internals.collectives import outwards
 
 
 class Pipeline:
-    """The attribute `schedule.memplan`: the memory of all stages of this rank, and a report per stage. The loss is last."""
+    """The attribute `schedule.memplan`: the memory of all stages of this rank, and a report per stage.
+
+    `reports`: by stage index; the last one is the report of the loss.
+    """
 
     def __init__(self, rank: Rank, reports: dict[int, Report]) -> None:
         self.rank, self.reports = rank, reports

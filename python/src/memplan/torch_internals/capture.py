@@ -367,7 +367,7 @@ def drop_unread(module: fx.GraphModule, stays: Callable[[fx.Node], bool] = lambd
 
 
 def is_meant(node: fx.Node) -> bool:
-    """Whether a forward operator is intended to stay, because it has effects besides its result."""
+    """Whether a forward operator without readers must stay in forward, because it has other effects than random draws."""
     return node.is_impure() and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
 
 
