@@ -67,8 +67,24 @@ class ReturnedKeys:
         self.keys = {storage_key(t) for t in plain(result)}
 
 
+class NoKeys(ReturnedKeys):
+    """Stands for a call whose hooks are not observed."""
+
+    def take(self, result: Any) -> None:
+        pass
+
+
 def plain(value: Any) -> list[torch.Tensor]:
-    return [t for t in map(here, tensors_of(value)) if t.layout is torch.strided]
+    """Return the tensors of a value that have a storage, which wrappers of torch.func and sparse tensors lack."""
+    return [t for t in map(here, tensors_of(value)) if t.layout is torch.strided and has_storage(t)]
+
+
+def has_storage(tensor: torch.Tensor) -> bool:
+    try:
+        tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return False
+    return True
 
 
 @contextmanager
@@ -99,16 +115,20 @@ class Hooks:
     def observed(self, module: nn.Module) -> Iterator[ReturnedKeys]:
         """Within the context, observe the tensors that hooks of the module compute."""
         if not has_own_hooks(module) or self.is_known or self.n_calls == MOST_CALLS or not torch.is_grad_enabled():
-            yield ReturnedKeys()
+            yield NoKeys()
             return
         self.n_calls += 1
         before, CALL.hooks = hook_call(), HookCall(self, type(module).__name__)
+        if before is not None:  # a hook of another compiled module makes this call
+            before.pause()
         CALL.hooks.resume()
         try:
             yield CALL.hooks.returned
         finally:
             CALL.hooks.pause()
             CALL.hooks = before
+            if before is not None:
+                before.resume()
 
 
 class HookCall:
