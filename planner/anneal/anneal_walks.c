@@ -89,8 +89,8 @@ static double temperature(const mp_anneal_walk *w, const penalty *p, double prog
     return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
-/* Returns a penalty per byte. With it, a step that needs twice its memory limit adds units * (the unit of temperatures) to the
- * energy. */
+/* Returns the penalty per byte with which a step that needs twice its memory limit adds `units` times the unit of temperatures
+ * to the energy. */
 static double penalty_of(const mp_anneal_walk *w, const mp_runs *x, double units)
 {
     return units * w->unit / (double)(x->limit[0] > 0 ? x->limit[0] : 1);

@@ -46,8 +46,8 @@ void mp_mover_draw_near(mp_mover *mover);
  * random generator (splitmix64). */
 double mp_mover_uniform(mp_mover *mover);
 int mp_mover_below(mp_mover *mover, int n);
-/* mp_mover_any_run returns a random run, mp_mover_any_extra a random recomputation, and the third function a random position.
- * It prefers positions at which memory exceeds the budget. All return -1 if nothing was found. */
+/* mp_mover_any_run returns a random run, mp_mover_any_extra a random recomputation. mp_mover_any_position returns a random
+ * position and prefers positions at which memory exceeds the budget. All return -1 if nothing was found. */
 int mp_mover_any_run(mp_mover *mover);
 int mp_mover_any_extra(mp_mover *mover);
 int mp_mover_any_position(mp_mover *mover);

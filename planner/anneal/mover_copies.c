@@ -62,7 +62,8 @@ static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, queu
     const int from = mp_runs_position(x, at), to = mp_runs_position(x, reader);
     const double ticks = (double)(queue->back_ticks += x->graph->nodes[copy->node].alternatives[copy->alternative].ticks);
     int ahead = to - 1;
-    /* the copy begins so early that compute before the reader takes at least as long as the copies back of this move */
+    /* the copy begins so early that compute, from the begin of the copy to the reader, takes at least as long as the copies
+     * back of this move */
     if (mp_mover_below(m, MP_MOVE_COPY_ANYWHERE_ONE_IN))
         ahead = mp_runs_ahead(x, to, (int64_t)(ticks * (mp_mover_below(m, 2) ? 1 : 1 + mp_mover_uniform(m))));
     else if (from < to)

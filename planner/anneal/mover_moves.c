@@ -97,7 +97,7 @@ static int run_away(mp_mover *m, int run, int most)
 
 /* Draws a run. If the graph has copies and the order has exceeded the budget for many moves, often draws a run at or near a
  * step over the budget. Waits for copies restrict most reorderings in such orders, and uniform draws rarely find a possible
- * one. */
+ * reordering. */
 static int any_crowded(mp_mover *m)
 {
     const mp_runs *x = m->runs;

@@ -46,7 +46,7 @@ typedef struct mp_arena_problem {
     /* true: the caller uses only `bound`: the exact search near the bound is skipped, and very large problems are not placed at
      * all */
     bool only_bound;
-    int64_t height, bound; /* results: height of the arena found; lower bound on the height of every placement */
+    int64_t height, bound; /* results. height: height of the arena found; bound: lower bound on the height of every placement */
     int64_t nodes;         /* result: number of nodes of the search tree that the packer's exact search visited */
 } mp_arena_problem;
 

@@ -105,7 +105,8 @@ typedef struct search {
     key *keys;
     int *order; /* the items in the order in which the current attempt places them in the arena */
     int64_t *best_offsets;
-    /* per step: live bytes, as a multiple of the alignment; per item: the largest live bytes during its lifetime */
+    /* live: per step, the live bytes as a multiple of the alignment. crowd: per item, the largest live bytes of any step during
+     * its lifetime */
     int64_t *live, *crowd;
     int64_t *changes; /* scratch, per step: live bytes of this step minus live bytes of the previous step */
     int64_t work;
@@ -275,8 +276,8 @@ static int64_t dust_size(const search *f, int64_t capacity)
     return dust;
 }
 
-/* Places the items that are not dust again by first fit, in the order of their offsets, so that no offset rises. Then places
- * the dust (small items). */
+/* Places all items again. The items that are not dust are placed by first fit, in the order of their offsets, so that no offset
+ * rises. Then the dust (small items) is placed. */
 static void add_dust(search *f, int64_t dust)
 {
     for (size_t k = 0; k < f->problem->n; k++) {

@@ -1,5 +1,6 @@
-/* bound_channels.c - treats each channel other than compute as a machine. For each node on it, computes the compute that must
- * run before (head) and after (tail). The best preemptive schedule of the machine bounds the makespan. */
+/* bound_channels.c - treats each channel other than compute as a machine. For each node on the channel, adds up the ticks of
+ * compute that must run before the node (head) and after it (tail). The best preemptive schedule of the machine bounds the
+ * makespan. */
 #include "planner/bound/bound_channels.h"
 
 #include <stdlib.h>

@@ -22,7 +22,8 @@ struct mp_bound_demand {
     const mp_bound_options *options;
     /* nodes: the nodes at which the boundaries are, each of which precedes the next; n: their number */
     int *nodes, n;
-    int64_t *free_bytes, *before; /* per boundary: bytes of free memory; least ticks of recomputation before it */
+    /* per boundary. free_bytes: bytes of free memory; before: least ticks of recomputation before the boundary */
+    int64_t *free_bytes, *before;
     mp_bound_ranks ranks;
     mp_bound_reruns reruns;
     mp_bound_states now, next;
@@ -32,9 +33,10 @@ struct mp_bound_demand {
     int n_starts;
     /* state for the current target: */
     int64_t target, best, work_left;
-    int best_at;          /* the boundary that proved `best` */
-    bool full;            /* true: the table of states is full, or the work limit is reached, so the result is not exact */
-    uint64_t *set, *runs; /* scratch: a set of storages, by rank (number in topological order), and a set of nodes */
+    int best_at; /* the boundary that proved `best` */
+    bool full;   /* true: the table of states is full, or the work limit is reached, so the result is not exact */
+    /* scratch. set: a set of storages, one bit per rank (number in topological order). runs: a set of nodes */
+    uint64_t *set, *runs;
 };
 
 static bool has_ended(const mp_bound_demand *d)

@@ -74,7 +74,7 @@ static bool is_part(const uint64_t *set, const uint64_t *other, int words)
     return true;
 }
 
-/* Writes to t->keys the numbers of the states that no other state dominates. Returns how many there are. */
+/* Writes to t->keys the indices of the states that no other state dominates. Returns how many there are. */
 static int choose(mp_bound_states *t)
 {
     int n = 0, n_left = 0;

@@ -4,8 +4,8 @@
 #include "estimator/graph/order_rules.h"
 #include "planner/order/segment_schedule.h"
 
-/* Returns the block of a loss or backward node. It is the block of the node's forward node. If the graph does not name one, it
- * is the last block that produces an input of the node. If the node reads no forward storage, it is `inherited`. */
+/* Returns the block of a loss or backward node. It is the block of the node's forward node. If the graph names no forward node
+ * for it, it is the last block that produces an input of the node. If the node reads no forward storage, it is `inherited`. */
 static int place_of(const mp_chain *chain, int node, int inherited)
 {
     const mp_node *n = &chain->graph->nodes[node];
@@ -82,7 +82,7 @@ static void assign_storages(mp_chain *chain)
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
     /* A block's backward may read a storage of the previous block only if the storage is an input of the block. All other
-     * storages of the previous block that it reads become pinned storages (live until their last read). */
+     * storages of the previous block that the backward reads become pinned storages (live until their last read). */
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;

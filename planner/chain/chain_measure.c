@@ -149,7 +149,7 @@ typedef struct measure {
     int *nodes; /* the nodes of the list that is being measured, in the order in which they run */
     size_t n;
     bool *kept;        /* per storage: the option that is being built keeps it for backward */
-    bool kept_is_live; /* true: the storages marked in `kept` are live from the begin of the current run */
+    bool kept_is_live; /* true: the storages marked in `kept` are live before the first node of the current list runs */
     needed *needed;
     size_t n_needed;
     mp_chain_peaks peaks;
@@ -192,7 +192,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Appends to the current run the nodes that must run, and the producers of their missing inputs, in list order. */
+/* Appends to the current list of nodes the nodes that must run, and the producers of their missing inputs, in list order. */
 static void run_demanded(measure *x)
 {
     /* the loop body appends nodes to the list, so n_list grows during the loop */
@@ -218,8 +218,8 @@ static void demand_outputs(measure *x)
     }
 }
 
-/* Appends the backward nodes of the block to the current run. Before each node, appends the recomputation of its inputs that
- * are not live. */
+/* Appends the backward nodes of the block to the current list of nodes. Before each node, appends the recomputation of its
+ * inputs that are not live. */
 static void run_backward(measure *x)
 {
     const mp_chain *chain = x->chain;

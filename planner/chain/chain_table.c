@@ -19,8 +19,8 @@
 
 #include "estimator/base/integers.h"
 
-/* Codes of a mp_chain_choice in one byte. AT_ONCE. OPTION + index of the option. SPLIT + number of blocks before the split - 1.
- * HOLD: the range keeps its input. */
+/* Codes of a mp_chain_choice in one byte. AT_ONCE: the range is a single block, run at once. OPTION + k: option k of the first
+ * block. SPLIT + n - 1: a split after n blocks. HOLD: the range keeps its input. */
 enum { AT_ONCE = 0, OPTION = 1, SPLIT = OPTION + MP_CHAIN_OPTIONS, HOLD = UINT8_MAX };
 
 static const int64_t never = INT64_MAX / 4;

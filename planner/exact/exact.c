@@ -89,7 +89,7 @@ static mp_status widen(state_table *t, mp_error *err)
 }
 
 /* Finds the stage in which exactly the nodes of `ran` have run. If the table does not contain this stage, adds it, which may
- * move all stages in memory. MP_NOMEM. O(1), or one mp_exact_stage_of. */
+ * move all stages in memory. MP_NOMEM. O(1), or the time of one mp_exact_stage_of. */
 static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_set ran, int *out, mp_error *err)
 {
     if (2 * (t->n_stages + 1) > t->n_slots) MP_CHECK(widen(t, err));

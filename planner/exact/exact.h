@@ -53,7 +53,7 @@ typedef struct mp_exact_graph {
         computes_again;
     mp_exact_set lasting; /* storages that are live beyond the end of the step, which are carried gradients */
     mp_exact_node nodes[MP_EXACT_BITS];
-    /* per storage: the nodes that produce it or add to it; the nodes that add to it */
+    /* per storage. producers: the nodes that produce it or add to it. adders: the nodes that add to it */
     mp_exact_set producers[MP_EXACT_BITS], adders[MP_EXACT_BITS];
     int64_t bytes[MP_EXACT_BITS];           /* per storage: its bytes on the device */
     int64_t recompute_ticks[MP_EXACT_BITS]; /* per storage: ticks of the fastest alternative of any node that produces it */
@@ -120,7 +120,7 @@ typedef bool (*mp_exact_visit)(void *data, mp_exact_set live);
 
 /* Enumerates the sets of storages that may be live after a step that can run. Calls `visit` for each of these sets. `next` is
  * the stage after the step. If no storage has to be evicted, there is one set. Otherwise there is one for each maximal set that
- * fits in memory. Returns false if `visit` ended the enumeration. O(2^storages live) in the worst case, few sets in
+ * fits in memory. Returns false if `visit` ended the enumeration. O(2^n) for n live storages in the worst case, few sets in
  * practice. */
 bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                    const mp_exact_alternative *alternative, mp_exact_visit visit, void *data);

@@ -61,8 +61,8 @@ struct search {
     int *names;
     int chain;      /* number of the current chain */
     uint64_t *done; /* scratch: a set of vertices */
-    /* for one triple (j, s, P0) of this file's head: the nodes before j whose least bytes exceed the floor if a storage of the
-     * chain is live too */
+    /* for one triple (j, s, P0): a node j, a storage s that j reads, and the producer P0 at the start of the chain to s (see
+     * the head of this file). The nodes before j whose least bytes exceed the floor if a storage of the chain is live too */
     mp_floor_rank *over;
 };
 
@@ -301,8 +301,8 @@ static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, cons
     return bytes;
 }
 
-/* Returns the bytes of operands and workspace that a node needs in its cheapest alternative. By default for its first run, with
- * any_run for any run. Storages marked in `counted` are omitted. */
+/* Returns the bytes of operands and workspace that a node needs in its cheapest alternative. The bytes are those of its first
+ * run, or with any_run a bound for all of its runs. Storages marked in `counted` are omitted. */
 static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const bool *counted, int64_t *best)
 {
     const mp_node *x = &o->graph->nodes[node];

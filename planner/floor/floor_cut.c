@@ -148,7 +148,8 @@ static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
     for (size_t k = 0; k < cut->n_lives; k++) {
         const struct mp_floor_life *life = &cut->lives[k];
         const mp_certain_life *x = &life->certain;
-        /* number of makers and of users that have run (DONE), have not run (LATER), or are open (UNKNOWN) */
+        /* makers: number of makers of the storage that have run (DONE), have not run (LATER), or are open (UNKNOWN). users: the
+         * same for its users */
         int makers[3] = {0}, users[3] = {0};
         if (cut->touched[life->storage] == running + 1) continue;
         for (int i = 0; i < x->n_makers; i++) makers[(int)cut->side[x->makers[i]]]++;

@@ -47,7 +47,7 @@ static mp_status build_model(ilp *x, mp_error *err)
     }
     for (size_t k = 0; k < sizeof counts / sizeof *counts && st == MP_NOT_APPLICABLE; k++) {
         const int n = counts[k];
-        /* skips numbers of stages for which two stages of the integer programme would begin at the same place */
+        /* skips a number of stages if two of the stages would begin at the same place */
         if (n_places - after_forward <= n) continue;
         for (int i = 1; i <= n; i++) first[i] = after_forward + (int)((int64_t)(n_places - after_forward) * i / (n + 1));
         why = (mp_error){0};

@@ -60,7 +60,7 @@ typedef struct mp_ilp_model {
     int *produced_at; /* per storage: the place of its producer or of its first adder; -1: static, or produced by an update */
     /* per storage: the places whose nodes use it, ascending; n_places means that it is used after all places */
     int *uses_start, *uses;
-    /* column numbers; -1: no such column. run[stage * n_places + place]: R; resident[stage * n_storages + storage]: S */
+    /* column indices; -1: no such column. run[stage * n_places + place]: R; resident[stage * n_storages + storage]: S */
     int *run, *resident;
     /* used[stage * n_storages + storage]: index of the first L column of a stage and storage. The L columns of a stage and
      * storage are successive, one for each use whose node may run in the stage */
@@ -77,7 +77,7 @@ static inline const mp_alternative *mp_ilp_base(const mp_ilp_model *m, int place
 {
     return &m->graph->nodes[m->node[place]].alternatives[0];
 }
-/* Return a pointer to an element of the model's array run, resident or used. The element is a column number. */
+/* Return a pointer to an element of the model's array run, resident or used. The element is the index of a column. */
 static inline int *mp_ilp_run(const mp_ilp_model *m, int stage, int place)
 {
     return &m->run[(size_t)stage * (size_t)m->n_places + (size_t)place];

@@ -27,7 +27,7 @@ struct mp_planning {
     int64_t floor_bytes; /* floor in bytes; -1: not computed yet */
     int floor_node;
     mp_request request;
-    char solver[MOST_NAME]; /* storage for the name to which request.solver points */
+    char solver[MOST_NAME]; /* buffer for the name to which request.solver points */
     mp_planning_call progress;
     void *progress_data;
     mp_answer answer;

@@ -32,7 +32,8 @@ typedef struct mp_cut_labels {
      * per storage: the last stage at which it would be live after this recomputation */
     int *rerun, *rerun_end;
     mp_mincut *cut;
-    /* per storage: its vertex in the network of the minimum cut; per stage (node): its vertex; -1: none */
+    /* storage_vertex, per storage: its vertex in the network of the minimum cut. stage_vertex, per stage (node): its vertex.
+     * -1: none */
     int *storage_vertex, *stage_vertex;
     /* the arcs of the network; each leads from a storage to the stage that produces it, or from a stage to an input of the
      * stage */

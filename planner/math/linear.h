@@ -30,11 +30,13 @@ mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err);
 /* For tests: marks a place in the function `work` of a session at which mp_glpk_fail_after can make GLPK fail. Outside of tests
  * it does nothing. */
 void mp_glpk_point(void);
-/* For tests: number of calls of mp_glpk_point until GLPK fails (-1: never); memory limit of GLPK in MiB. */
+/* For tests. mp_glpk_fail_after: number of calls of mp_glpk_point until GLPK fails (-1: never). mp_glpk_most_mib: memory limit
+ * of GLPK in MiB. */
 extern _Thread_local int mp_glpk_fail_after, mp_glpk_most_mib;
 
 typedef struct mp_linear {
-    int n_columns, n_rows; /* number of columns and of rows of the linear programme; both are numbered from 0 */
+    /* n_columns: number of columns of the linear programme; n_rows: number of its rows; both are numbered from 0 */
+    int n_columns, n_rows;
     /* called every few hundred iterations; returns true to stop the solver early. NULL: the solver is not stopped */
     bool (*stop)(void *data);
     void *stop_data;

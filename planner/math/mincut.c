@@ -8,16 +8,18 @@ struct mp_mincut_work {
     /* an arc consists of two half-arcs, one per direction; per vertex: the half-arcs that leave it are start[v] .. start[v +
      * 1) */
     int *start;
-    int *head, *mate;             /* per half-arc: the vertex to which it leads; the opposite half-arc of the same arc */
+    /* per half-arc. head: the vertex to which it leads. mate: the opposite half-arc of the same arc */
+    int *head, *mate;
     int *forward;                 /* per arc: its half-arc that has the direction of the arc */
     int64_t *left;                /* per half-arc: its residual capacity */
-    int64_t *excess, *drain_left; /* per vertex: its excess; the residual capacity of its arc to the sink */
-    /* per vertex: its height (distance to the sink, n + 1 if the sink is unreachable); the half-arc that is tried next */
+    int64_t *excess, *drain_left; /* per vertex. excess: its excess. drain_left: the residual capacity of its arc to the sink */
+    /* per vertex. height: its distance to the sink, n + 1 if the sink is unreachable. next: the half-arc that is tried next */
     int *height, *next;
     /* per height up to n: the first vertex of the list of all vertices with this height; -1: the list is empty */
     int *level;
-    int *after, *before; /* per vertex: the previous and the next vertex in the list of vertices with its height; -1: none */
-    int *queue;          /* ring buffer with the active vertices; it has space for n */
+    /* per vertex, in the list of vertices with its height. after: the next vertex. before: the previous vertex. -1: none */
+    int *after, *before;
+    int *queue; /* ring buffer with the active vertices; it has space for n */
     bool *queued;
     int first, n_queued, n_relabels;
     int highest; /* the largest height of any vertex that can still reach the sink */

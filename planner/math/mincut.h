@@ -17,7 +17,8 @@ typedef struct mp_mincut {
     int n;         /* number of vertices */
     size_t n_arcs;
     int64_t *capacity; /* per arc, in the order of mp_mincut_new: its capacity >= 0; set by the caller */
-    /* per vertex: capacity of the arc from the source, and of the arc to the sink; set by the caller, >= 0 */
+    /* per vertex. supply: capacity of the arc from the source. drain: capacity of the arc to the sink. Both are set by the
+     * caller and >= 0 */
     int64_t *supply, *drain;
     bool *source_side; /* per vertex: it is on the source's side of the minimum cut; set by mp_mincut_run */
     struct mp_mincut_work *work;

@@ -19,7 +19,7 @@
 
 typedef struct walk {
     mp_trials *x;
-    mp_choice *before, *best; /* per storage: its choice before the current move; its choice in the best plan */
+    mp_choice *before, *best; /* per storage. before: its choice before the current move. best: its choice in the best plan */
     size_t n_bytes;           /* size in bytes of each of the arrays `before` and `best` */
     uint64_t random;
     /* step: ticks of keep-all; penalty: ticks per byte over the budget in a step; now: energy of the present choices */

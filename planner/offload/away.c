@@ -14,7 +14,7 @@
 
 /* The largest rates at which a tier can exchange data with the device, in bytes per tick. */
 typedef struct link {
-    /* per channel: rate of copies to the tier; rate of copies back to the device; INFINITY: a copy takes no time */
+    /* per channel. out: rate of copies to the tier. in: rate of copies back to the device. INFINITY: a copy takes no time */
     double out[MP_MAX_CHANNELS], in[MP_MAX_CHANNELS];
     double bytes;    /* bytes of all storages that can be copied back from the tier */
     double per_byte; /* most bytes on the device that are restored by copying back one byte of the tier */
@@ -57,7 +57,8 @@ static link link_of(const mp_graph *graph, int tier, int64_t *comes)
             for (size_t i = 0; i < a->n_reads; i++) comes[a->reads[i]] += made;
             if (made > most) most = made;
         }
-        /* the alternatives of a node may copy back different outputs, so each counts with the most bytes of any of them */
+        /* the alternatives of a node may copy back different outputs, so each alternative counts with the most bytes that any
+         * of them copies back */
         found.bytes += (double)most * (double)node->n_alternatives;
     }
     for (size_t s = 0; s < graph->n_storages; s++) {
@@ -76,7 +77,8 @@ typedef struct proof {
     mp_plain plain;
     mp_pool *pool; /* owns the arrays below, which have one entry per node of the graph without copies */
     bool *is_beside;
-    int64_t *before, *after; /* per node: least ticks of compute before it begins; least ticks of compute after its end */
+    /* per node. before: least ticks of compute before it begins. after: least ticks of compute after its end */
+    int64_t *before, *after;
     /* per node: workspace that was added to it, as a substitute for bytes that must be on the device while the node runs */
     int64_t *filled;
 } proof;

@@ -23,7 +23,7 @@ typedef struct search {
     mp_step *steps, *trial, *best;
     int n;
     int64_t n_trials;          /* number of attempts left */
-    int64_t ticks, peak_bytes; /* makespan and peak bytes of the steps in `best` */
+    int64_t ticks, peak_bytes; /* ticks: makespan of the steps in `best`; peak_bytes: their peak */
     mp_error *err;
     /* per step of the plan, used while all copies are moved at once: */
     int64_t *live_bytes; /* bytes live at the step, if all copies are issued as early and awaited as late as in the attempt */
@@ -102,8 +102,8 @@ static int64_t bytes_on_device(const search *x, const int *storages, size_t n)
     return bytes;
 }
 
-/* Finds how far the begin of the copy in step t can be moved forward, and its wait back. Adds to live_bytes the bytes that are
- * live longer because of the moves. */
+/* Finds how much earlier the copy in step t can begin, and how much later its wait can be. Adds to live_bytes the bytes that
+ * are live longer because of the moves. */
 static void widen(search *x, int t, int64_t room_bytes, double lead)
 {
     const mp_alternative *a = alternative_of(x, t);
@@ -134,8 +134,8 @@ static void widen(search *x, int t, int64_t room_bytes, double lead)
     x->wait[t] = until;
 }
 
-/* Writes the steps to x->trial, sorted by their new begins. The step that waits for a copy is step x->wait; if this step was
- * moved too, it is the next step that was not moved. */
+/* Writes the steps to x->trial, sorted by their new begins. Step x->wait waits for a copy. If that step was moved too, the next
+ * step that was not moved waits for the copy. */
 static void put_in_order(search *x)
 {
     int at = 0;

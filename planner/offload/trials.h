@@ -16,7 +16,8 @@ typedef struct mp_trials {
     mp_search *search;
     const mp_graph *graph;
     mp_choices choices;
-    /* for the choices kept so far: ticks of the plan; its bytes over the budget, summed over all steps (INT64_MAX: no plan) */
+    /* for the choices kept so far. ticks: ticks of the plan. over: its bytes over the budget, summed over all steps; INT64_MAX:
+     * no plan */
     int64_t ticks, over;
     int64_t n_tries;
     size_t n_candidates;

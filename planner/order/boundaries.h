@@ -14,8 +14,8 @@ typedef struct mp_boundaries {
     const mp_graph *graph;
     int n;     /* number of forward nodes, which is also the number of positions */
     int *node; /* position -> node */
-    /* per storage: the positions of its producer and of its last forward reader; `birth` is -1 for static storages and for
-     * storages without a forward producer */
+    /* per storage. birth: the position of its producer; -1 for static storages and for storages without a forward producer.
+     * last: the position of its last forward reader */
     int *birth, *last;
     int64_t *crossing_bytes; /* per position: the bytes of the storages that cross it */
 } mp_boundaries;

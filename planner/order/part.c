@@ -8,7 +8,7 @@
 typedef struct parting {
     const mp_graph *graph;
     mp_part *part;
-    int *number; /* per storage of the whole graph: its number in the part; -1: it is not in the part */
+    int *number; /* per storage of the whole graph: its index in the part; -1: it is not in the part */
     /* for a closed part. in: the storages that its first node writes. out: the storages that its last node reads */
     int *in, *out;
     size_t n_in, n_out;

@@ -71,7 +71,8 @@ bool mp_always_writes(const mp_precedence *order, int node, int s);
 bool mp_always_reads(const mp_precedence *order, int node, int s);
 /* True if the node reads s in every alternative. s may be static. */
 bool mp_always_reads_any(const mp_precedence *order, int node, int s);
-/* True if the contributions to s are in the same order in every plan. Then the first and the last one represent all. */
+/* True if the contributions to s are in the same order in every plan. Then the first and the last contribution represent all of
+ * them. */
 bool mp_adds_in_turn(const mp_precedence *order, int s);
 
 /* The makers and users of a storage that cannot be recomputed. They are the same in every plan. A maker is a node that produces

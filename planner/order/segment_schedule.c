@@ -174,9 +174,9 @@ static mp_status collect_edges(schedule *x, int node, const int *writer, int *ad
     return MP_OK;
 }
 
-/* Returns the segment of a loss or backward node. It is the segment of its forward node. If none is named, it is the latest
- * segment from which the node reads a storage that is not retained. Otherwise it is `inherited`, the earliest segment of the
- * nodes for which the node waits. */
+/* Returns the segment of a loss or backward node. It is the segment of its forward node. If the graph names no forward node, it
+ * is the latest segment from which the node reads a storage that is not retained. Otherwise it is `inherited`, the earliest
+ * segment of the nodes for which the node waits. */
 static int find_segment(const schedule *x, int node, int inherited)
 {
     const mp_graph *graph = x->graph;

@@ -1,5 +1,5 @@
-/* ways.h - ways: pairs of copies that move a storage to another tier and back to the device. For searchers that choose which
- * storages are offloaded. */
+/* ways.h - ways: pairs of copies that move a storage to another tier and back to the device. Used by searchers that choose
+ * which storages are offloaded. */
 #pragma once
 
 #include "memplan/graph.h"
@@ -7,8 +7,9 @@
 
 /* A way: one copy of a storage to another tier, and one copy back. */
 typedef struct mp_way {
-    int storage, out;      /* storage: the storage that is copied; out: the optional node that copies it to another tier */
-    int node, alternative; /* the node and the alternative of it that copy the storage back to the device */
+    int storage, out; /* storage: the storage that is copied; out: the optional node that copies it to another tier */
+    /* node: the node that copies the storage back to the device; alternative: the alternative of the node that does so */
+    int node, alternative;
 } mp_way;
 
 typedef struct mp_ways {

@@ -35,7 +35,7 @@ typedef struct mp_pack_state {
     int *live_start, *n_live;
     /* elements for section s: first its unplaced boxes live[live_start[s] .. + n_live[s]), then its placed boxes */
     mp_pack_live *live;
-    /* per section: its floor (no further box is placed below this offset); the sum of the sizes of its unplaced boxes */
+    /* per section. floor: no further box is placed below this offset. total: the sum of the sizes of its unplaced boxes */
     int64_t *floor, *total;
     int *crossing; /* per section: number of unplaced boxes that are also live in the previous section */
     int *n_low; /* per section: number of unplaced boxes that can be placed at its floor (of several twins, one is counted) */

@@ -10,8 +10,8 @@ enum { MP_COMMON, MP_SPREAD, MP_N_SHARES };
 
 /* Sums over all parameters that are read first by one block (or by the blocks of one stage). */
 typedef struct mp_block_sums {
-    /* bytes before sharding, per group of parameters (MP_COMMON, MP_SPREAD): parameter values; gradients; gradients that are
-     * partial sums over tp */
+    /* bytes before sharding, per group of parameters (MP_COMMON, MP_SPREAD). values: parameter values. gradients: all
+     * gradients. parts: gradients that are partial sums over tp */
     int64_t values[MP_N_SHARES], gradients[MP_N_SHARES], parts[MP_N_SHARES];
     /* bytes of values, gradients and optimizer state on one rank, after sharding */
     int64_t value_bytes, gradient_bytes, state_bytes;

@@ -411,8 +411,8 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
     MP_CHECK(mp_player_new(r, pool, &x, err));
     MP_CHECK(play_cut(&s, MP_CUT_LATE, out, fits, err));
-    /* the other rules for stage boundaries are tried only if ranks have several stages; otherwise they cannot make the ranks
-     * more even */
+    /* the other rules for stage boundaries are tried only if ranks have several stages; otherwise they cannot distribute the
+     * work more evenly over the ranks */
     for (int kind = MP_CUT_LATE + 1; kind < MP_N_CUTS && r->n_chunks > 1; kind++)
         MP_CHECK(try_cut(&s, (mp_stage_cut)kind, out, fits, pool, err));
     return MP_OK;

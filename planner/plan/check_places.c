@@ -138,7 +138,7 @@ static const mp_place *taken_at(const taken *x, size_t i)
 }
 
 /* Returns the number of live places that are sorted before (offset, place). Places are sorted by offset, and at equal offsets
- * by number. */
+ * by index. */
 static size_t count_below(const taken *x, int64_t offset, int place)
 {
     size_t low = 0, high = x->n;

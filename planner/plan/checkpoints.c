@@ -3,8 +3,8 @@
 
 #include "estimator/graph/liveness.h"
 
-/* Facts about a storage, one bit each. MADE: it was produced. MADE_AGAIN: it was produced again. STARTS: a recomputation starts
- * from it. KEPT: it is kept for backward. BEHIND: it is computed from recomputed storages. */
+/* Properties of a storage, one bit each. MADE: it was produced. MADE_AGAIN: it was produced again. STARTS: a recomputation
+ * starts from it. KEPT: it is kept for backward. BEHIND: it is computed from recomputed storages. */
 enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
 
 /* True if storage s is an activation. A storage that is produced on a channel other than compute is a gathered parameter and no

@@ -41,8 +41,8 @@ struct mp_search {
     mp_bound known;  /* the best bound proved outside of the proof thread; ticks -1: none */
     mp_bound proved; /* the best bound so far, including bounds of the proof thread */
     mp_bound_report first_report,
-        /* first_report: on the bound that was proved before the search. proof_report: on the bound of the proof thread. Both
-           are set only if the request asks for a report */
+        /* first_report: report on the bound that was proved before the search. proof_report: report on the bound of the proof
+         * thread. Both are set only if the request asks for a report */
         proof_report;
     bool has_proof; /* true: a proof thread was started */
     bool stopped;

@@ -59,7 +59,7 @@ mp_status mp_run_offload_rules(mp_search *search, mp_error *err);
 mp_status mp_run_copies(mp_search *search, mp_error *err);
 
 /* The three rules are published methods for graphs with copies to another tier. They choose which storages are offloaded and
- * which are recomputed, and serve as baselines. O(candidates * offer), at most MP_OFFLOAD_WORK steps.
+ * which are recomputed, and serve as baselines. At most MP_OFFLOAD_WORK steps in all offers.
  *
  * mp_run_cheapest_first is torchtitan's auto_perf_maxing (pytorch/torchtitan#4636), a greedy rule. It offloads the storages
  * with the most recomputation time per byte, as many as the link can copy while compute hides the copies. Then it recomputes

@@ -271,8 +271,8 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
     MP_OWNED uint64_t *best = mp_alloc((size_t)b.n_words, sizeof *best), *bits = mp_alloc((size_t)b.n_words, sizeof *bits);
     MP_OWNED int *order = mp_alloc((size_t)b.n_vertices, sizeof *order);
     MP_ENSURE(best && bits && order, err, MP_NOMEM, "out of memory");
-    /* The sets L^v may fill half of the limit, and so may the prefixes of the list. The prefixes of other topological orders
-     * may fill the remainder. */
+    /* The sets L^v may fill half of the `limit` on the number of sets, and so may the prefixes of the list. The prefixes of
+     * other topological orders may fill the remainder. */
     thinning t = {.best = best, .stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1};
     MP_CHECK(add(&b, err)); /* the empty set */
     for (int v = 0; v < b.n_vertices; v++) mp_bits_add(b.fresh, v);

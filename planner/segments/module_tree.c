@@ -9,7 +9,7 @@
 #include "estimator/base/module_name.h"
 #include "estimator/base/names.h"
 
-enum { DEEPEST = 32, TEXT = 512 }; /* largest depth of nested modules; largest length of a name in bytes */
+enum { DEEPEST = 32, TEXT = 512 }; /* DEEPEST: largest depth of nested modules. TEXT: largest length of a name in bytes */
 
 typedef struct builder {
     mp_modules *out;

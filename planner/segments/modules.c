@@ -31,8 +31,9 @@ typedef struct finder {
     mp_modules *modules;
     int64_t budget_bytes, work; /* budget_bytes: the budget; work: number of sets of modules that may still be judged */
     int64_t smallest_bytes;     /* the lowest peak in bytes of all sets judged so far */
-    bool *chosen, *trial;       /* per module: the best set contains it; the set to be judged contains it */
-    int *option, n_options;     /* indices of the modules that may be wrapped in torch.utils.checkpoint, called options */
+    /* per module. chosen: true if the best set contains it. trial: true if the set to be judged contains it */
+    bool *chosen, *trial;
+    int *option, n_options; /* indices of the modules that may be wrapped in torch.utils.checkpoint, called options */
     /* per option (module that may be wrapped): bytes over the budget that the module removes per tick of recomputation, when
      * last judged */
     double *gain;

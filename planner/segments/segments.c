@@ -32,7 +32,7 @@ typedef struct segments {
     mp_search *search;
     mp_boundaries *boundaries;
     int n_candidates, *candidate; /* positions at which a segment may end */
-    /* per position of the forward list: with the list of checkpoints to be judged, a segment ends there */
+    /* per position of the forward list: true if a segment ends there with the list of checkpoints that is to be judged */
     bool *ends;
     size_t n_verdicts, capacity;
     verdict *verdicts;

@@ -148,8 +148,8 @@ static int64_t update_workspace(const mp_graph *graph)
     return most;
 }
 
-/* Finds, per gradient, how long it lives. If updates run after backward, it lives to the end of backward. With fused updates it
- * lives to the last reader of the parameter that its update overwrites. */
+/* Finds, per gradient, the run up to which the gradient lives. If updates run after backward, a gradient lives to the end of
+ * backward. With fused updates, a gradient lives to the last reader of the parameter that its update overwrites. */
 static mp_status link_updates(mp_runs *x, mp_error *err)
 {
     const mp_graph *g = x->graph;

@@ -78,7 +78,7 @@ typedef struct mp_runs {
     size_t runs_capacity, spare_capacity, removed_capacity;
     int end;                     /* index of the run that represents the end of backward */
     int64_t end_workspace_bytes; /* workspace in bytes: the largest of all updates that run after backward */
-    /* per storage: list of the runs that produce it; list of the runs that read it or add to it (a sum) */
+    /* per storage. producers: list of the runs that produce it. readers: list of the runs that read it or add to it (a sum) */
     mp_run_list *producers, *readers;
     int *update_run; /* per gradient: the last run before its update, up to which the gradient is live; -1: none */
     int *gradients_start, *gradients; /* per storage that updates overwrite: the gradients that these updates read */

@@ -55,7 +55,8 @@ typedef struct mp_bound_interval {
     bool *covers_two;
     /* the caller may set the four fields below; at first barred is false everywhere and the others are NULL */
     bool *barred; /* per storage: true if only labellings in which the storage is not live at the start are allowed */
-    /* in scaled ticks per storage: cost of being live at the start; reward for being available at the end; NULL: all 0 */
+    /* in scaled ticks per storage. live_multiplier: cost of being live at the start; reward: gain for being available at the
+     * end; NULL: all 0 */
     const int64_t *live_multiplier, *reward;
     /* in scaled ticks per node: cost of a run in the interval, instead of `ticks`; NULL: `ticks` is used */
     const int64_t *run_ticks;

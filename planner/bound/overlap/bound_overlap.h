@@ -80,8 +80,8 @@ typedef struct mp_bound_relax mp_bound_relax;
 
 void mp_bound_relax_free(mp_bound_relax *r);
 MP_OWNER(mp_bound_relax_free, mp_bound_relax)
-/* Solves the programme with about most_work work (linear.h) and sets the multipliers of o, which must be allocated for all
- * pairs. If the programme is not solved, *solved is false and the multipliers do not change. MP_NOMEM. */
+/* Solves the programme within a limit of about most_work units of work (linear.h) and sets the multipliers of o, which must be
+ * allocated for all pairs. If the programme is not solved, *solved is false and the multipliers do not change. MP_NOMEM. */
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err);
 /* Replaces *r (NULL: none yet) by the linear programme of the present boundaries and pairs. Allocates the multipliers and
  * solves the programme. Subtracts the work from *work_left. Boundaries and pairs must not change until *r is released. Release

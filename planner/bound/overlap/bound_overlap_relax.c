@@ -22,7 +22,7 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-/* special values of a column number. NONE: the storage or run is impossible. ALWAYS: it is available at no cost. OPEN: its
+/* special values of a column index. NONE: the storage or run is impossible. ALWAYS: it is available at no cost. OPEN: its
  * column is added when a row first uses it */
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 };
 
@@ -39,7 +39,9 @@ struct mp_bound_relax {
     /* per pair of boundaries and node: index of the row that limits the fraction of the node that runs in the interval; -1:
      * none */
     int *run_row;
-    int *live_row, *n_rows; /* per pair of boundaries and storage: its first row, and the number of consecutive rows */
+    /* per pair of boundaries and storage. live_row: index of its first row; n_rows: number of its rows, which are
+     * consecutive */
+    int *live_row, *n_rows;
     /* per pair and storage: how many of its rows, which are the last ones, exist because the storage is live at the end of the
      * interval */
     int *n_reward_rows;
@@ -122,8 +124,8 @@ static bool can_be_made(const mp_bound_relax *r, int i, int s)
     return x->producers_start[s] < x->producers_start[s + 1];
 }
 
-/* Returns the next producer of s in an interval, starting with number *k; NONE: no more. Only a sum has several producers.
- * Adders that may run after the interval are omitted. */
+/* Returns the next producer of s in an interval, starting at index *k of the producers; NONE: no more. Only a sum has several
+ * producers. Adders that may run after the interval are omitted. */
 static int next_producer(const mp_bound_relax *r, mp_bound_pair pair, int s, int *k)
 {
     const mp_bound_overlap *o = r->o;

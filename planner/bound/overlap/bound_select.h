@@ -22,7 +22,7 @@ typedef struct mp_bound_selection {
     /* rows: largest number of rows of a linear programme; rows_per_pair: estimated number of rows per interval */
     int64_t rows, rows_per_pair;
     int64_t work_left; /* work left for linear programmes: iterations * rows (linear.h) */
-    /* candidates are tried in the order of spread_place; this is the index of the next element of that order */
+    /* index of the next candidate to try, in the order of spread_place */
     int place;
     bool is_done;    /* true: mp_bound_select was not ended early */
     bool *looked_at; /* per candidate: it was already tried as a boundary */
