@@ -18,8 +18,9 @@
 /* Assigns an offset in its tier to each instance and workspace of the plan. An offset is a multiple of the tier's alignment.
  * Replaces places, n_places and arena_bytes of the plan and of its tiers. Deterministic.
  *
- * Takes O(rounds * n^2) for n items, with a small constant. Plans of more than 20,000 items use only first fit with an
- * index, in a few orders; this takes about O(n log^2 n) in practice. MP_INVALID: as mp_timeline_build. MP_NOMEM. */
+ * Takes O(r n^2) with a small constant, for n items and r tried orders of placement. Plans of more than 20,000 items use only
+ * first fit with an index, in a few orders; this takes about O(n log^2 n) in practice. MP_INVALID: as mp_timeline_build.
+ * MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
 /* Makes the plan of keep-all, with offsets. alternatives[k] is the alternative of node k; alternatives NULL: the base

@@ -11,6 +11,6 @@
 #include "memplan/plan.h"
 
 /* MP_OK: all claims hold. MP_REFUTED: a claim is false; the message describes the first fault and names its step and node or
- * storage. MP_INVALID: the plan belongs to another graph. MP_NOMEM. O(list lengths + n log n) for n places (items with an
- * offset). */
+ * storage. MP_INVALID: the plan belongs to another graph. MP_NOMEM. O(l + n log n) for l reads, writes and adds of all steps,
+ * and n places (mp_plan.n_places). */
 mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *err);

@@ -41,7 +41,8 @@ typedef struct mp_framework_request {
 } mp_framework_request;
 
 typedef struct mp_framework_code {
-    bool fits; /* true: a setting of the framework needs at most the budget; `text` has its lines. false: `text` says so */
+    bool fits; /* true: a setting of the framework needs at most the budget; `text` has the lines of this setting. false: `text`
+                  says that none fits */
     /* peak bytes of a step with the fastest setting that fits the budget; if none fits, the smallest peak of all settings */
     int64_t peak_bytes;
     int64_t ticks; /* ticks of one training step with this setting; -1: no setting fits */

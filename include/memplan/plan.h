@@ -70,9 +70,9 @@ int64_t mp_plan_live_bytes(const mp_plan *plan);
 char *mp_plan_text(const char *text);
 
 /* Finds the checkpoints of an order of steps: activations whose first instance is read by a backward node, so that backward
- * needs no recomputation of them. An activation here is a storage that a forward node produces and that is neither always
- * live nor `saved`. Writes the indices of the checkpoints in order of production (at most graph->n_storages), and their
- * number to *n_out. MP_NOMEM. O(list lengths of the steps). */
+ * needs no recomputation of them. An activation here is a storage that a forward node produces and that is neither always live
+ * nor `saved`. Writes the indices of the checkpoints in order of production (at most graph->n_storages), and their number to
+ * *n_out. MP_NOMEM. O(reads, writes and adds of all steps). */
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
                               mp_error *err);
 
@@ -89,10 +89,10 @@ typedef enum mp_fate {
 } mp_fate;
 
 /* Writes the fate of every storage under steps[0..n) to fates[0 .. n_storages). A storage that backward does not read, but
- * later recomputations do, is also MP_FATE_RECOMPUTED. MP_NOMEM. O(list lengths of the steps). */
+ * later recomputations do, is also MP_FATE_RECOMPUTED. MP_NOMEM. O(reads, writes and adds of all steps). */
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err);
-/* Adds up the bytes of all storages by kind and fate under the plan: bytes[kind][fate]. MP_NOMEM. O(list lengths of the steps).
- */
+/* Adds up the bytes of all storages by kind and fate under the plan: bytes[kind][fate]. MP_NOMEM. O(reads, writes and adds of
+ * all steps). */
 mp_status mp_plan_fate_bytes(const mp_graph *graph, const mp_plan *plan, int64_t bytes[MP_N_KINDS][MP_N_FATES], mp_error *err);
 
 /* Returns the bytes that a plan requires on the device: static_bytes + arena_bytes, or the peak if the plan has no offsets.

@@ -39,7 +39,8 @@ typedef struct mp_summary {
     mp_operator_summary *operators; /* in node order */
 } mp_summary;
 
-/* Computes the summary of a graph. On MP_OK release *out with mp_summary_free. MP_NOMEM. O(list lengths). */
+/* Computes the summary of a graph. On MP_OK release *out with mp_summary_free. MP_NOMEM. O(reads, writes and adds of all
+ * nodes). */
 mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err);
 void mp_summary_free(mp_summary *summary); /* releases the members of a summary; a zeroed struct is allowed */
 

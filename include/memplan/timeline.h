@@ -84,10 +84,10 @@ typedef struct mp_timeline {
     mp_span *spans; /* all instances, sorted by (begin, storage) */
 } mp_timeline;
 
-/* Derives the timeline of steps[0..n). Release *out with mp_timeline_free (NULL is allowed). MP_INVALID: a step reads a
- * storage that is not produced yet, reads an incomplete sum, adds out of order, or conflicts with a concurrent step. The
- * message names the node. This function does not check whether the list runs all nodes; check.h does. MP_NOMEM. O(list
- * lengths of the steps + spans log spans). */
+/* Derives the timeline of steps[0..n). Release *out with mp_timeline_free (NULL is allowed). MP_INVALID: a step reads a storage
+ * that is not produced yet, reads an incomplete sum, adds out of order, or conflicts with a concurrent step. The message names
+ * the node. This function does not check whether the list runs all nodes; check.h does. MP_NOMEM. O(l + s log s) for l reads,
+ * writes and adds of all steps, and s spans. */
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err);
 void mp_timeline_free(mp_timeline *timeline);
 MP_OWNER(mp_timeline_free, mp_timeline)

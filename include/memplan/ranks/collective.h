@@ -37,8 +37,8 @@ typedef struct mp_collective_record {
     mp_collective_leg legs[MP_LEGS_MAX];
     bool once;     /* true: the node runs once per training step; false: once per micro-batch */
     bool receives; /* true: the node receives a message, and sends nothing. The kind of its leg is MP_SEND */
-    int member;    /* position of this rank among the ranks of the leg, if the mesh does not give it: a sum over those stages
-                      that hold a parameter; -1: the position in the dimension */
+    int member;    /* for a sum over the stages that hold a parameter: position of this rank among these stages. -1, for all
+                      other records: the position is the one along the leg's dimension of the mesh */
     /* bytes of an element: each rank's part consists of whole elements. 0: the element type of the parameters */
     int64_t element_bytes;
     /* the storages with the whole tensors, and with this rank's parts. parts NULL: the parts are inside the whole tensors.
@@ -65,6 +65,7 @@ struct mp_step;
 
 /* Computes the traffic of a training step whose micro-batches each run steps[0..n). n_passes is the number of micro-batches per
  * training step (gradient accumulation, or a pipeline), at least 1. rank NULL: the mean over the ranks of each collective.
- * Otherwise the exact bytes of this rank. Copies between memory tiers send nothing to other ranks. O(n + list lengths). */
+ * Otherwise the exact bytes of this rank. Copies between memory tiers send nothing to other ranks. O(n + lengths of the moved
+ * lists). */
 void mp_traffic_of(const struct mp_graph *graph, const struct mp_step *steps, size_t n, int64_t n_passes,
                    const mp_traffic_rank *rank, mp_rank_traffic *out);

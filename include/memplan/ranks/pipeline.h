@@ -43,7 +43,8 @@ typedef struct mp_pipeline {
     mp_pipeline_shape shape;
     int n_blocks, n_stages;
     int *begins; /* per stage: index of its first block; one further element holds n_blocks */
-    int *stage;  /* per node: the stage that runs it; -1: an update, or a node that every rank runs that reads its result */
+    int *stage;  /* per node: the stage that runs it; -1: an update, or a node of no stage: each rank that reads its result runs
+                    it */
     struct mp_flow *flow;
     bool is_run; /* copy of mp_pipeline_request.is_run; true: the graphs will be executed */
 } mp_pipeline;

@@ -16,14 +16,14 @@
 #include "memplan/search.h"
 #include "memplan/workload.h"
 
-/* Searches for a plan of the workload. The request's graph, problem and tiers are replaced by those of the workload. Its time
- * limit covers all searches of the call. with_offsets: the budget limits static bytes plus arena, and the plan has offsets.
- * Sets the stash of a pipeline rank to exactly the bytes that the plan needs. *out is NULL if no plan was found; otherwise
- * release it with mp_plan_free. As mp_solve; a pipeline needs at most 10 searches. */
+/* Searches for a plan of the workload. The request's graph, problem and tiers are replaced by those of the workload. The
+ * request's time limit covers all searches of the call. with_offsets: the budget limits static bytes plus arena, and the plan
+ * has offsets. Sets the stash of a pipeline rank to exactly the bytes that the plan needs. *out is NULL if no plan was found;
+ * otherwise release it with mp_plan_free. Errors and cost of a search as mp_solve; a pipeline needs at most 10 searches. */
 mp_status mp_workload_plan(mp_workload *w, const mp_request *request, bool with_offsets, mp_plan **out, mp_error *err);
 /* Returns in *bytes the memory of the smallest plan of a pipeline rank, with exactly its stash. mp_workload_plan finds a plan
- * for every budget of at least these bytes. As mp_smallest_plan. */
+ * for every budget of at least these bytes. Errors and cost as mp_smallest_plan. */
 mp_status mp_workload_smallest(mp_workload *w, const mp_request *request, bool with_offsets, int64_t *bytes, mp_error *err);
-/* Returns in *floor_bytes the floor of the workload without a stash, below which no schedule exists. It leaves a pipeline rank
- * without a stash. MP_NOMEM. */
+/* Returns in *floor_bytes the floor of the workload without a stash. The call removes the stash of a pipeline rank. MP_NOMEM.
+ * */
 mp_status mp_workload_floor(mp_workload *w, int64_t *floor_bytes, mp_error *err);

@@ -38,10 +38,12 @@ typedef struct mp_tier_study {
     mp_worth worth;
 } mp_tier_study;
 
-/* Studies the tiers of a request that was answered. The floors are always computed. With `searches`, also the worth of the
- * answer's plan, unless it has no budget or optimizer state is copied; or if there is no plan and the budget of the device is
- * not below its floor, a sufficient budget of each tier that has one. with_arena as in mp_tier_enough. Errors as mp_solve. */
+/* Studies the tiers of a request that was answered. The floors are always computed. The other results need `searches`. `worth`
+ * is computed for an answer with a plan, if the request has a budget and the graph copies no optimizer state. `enough_bytes` is
+ * computed for an answer without a plan, if the device's budget is not below its floor, per tier with a budget. with_arena as
+ * in mp_tier_enough. Errors as mp_solve. */
 mp_status mp_tier_study_of(const mp_request *request, const mp_answer *answer, bool with_arena, bool searches,
                            mp_tier_study *out, mp_error *err);
-/* Returns the first tier whose budget is proved to be too small for the device's budget; 0: there is none. */
+/* Returns the first tier whose budget is below study->floor_bytes, so that no plan within the device's budget fits; 0: there is
+ * none. */
 int mp_tier_study_too_small(const mp_tier_study *study, const mp_graph *graph, const int64_t *tier_bytes);
