@@ -31,7 +31,8 @@ enum { STEPS = 5 }; /* default of --steps; the first step is a warm-up and is no
 
 /* The state of the measurement, for the progress line and the time limit. */
 typedef struct watch {
-    double start, end; /* begin and deadline, in seconds of mp_clock_now; end 0: no deadline */
+    /* start: time at which the measurement begins; end: its deadline, 0 if there is none; both in seconds of mp_clock_now */
+    double start, end;
     double shown_at;
     log_times logs;
     bool shows, any, stopped;

@@ -10,7 +10,7 @@ typedef struct command {
     const char *name;
     int (*run)(options *o);
     const char *operands; /* the names of the operands in the usage line: "MODEL PLAN" */
-    /* fewest and most operands; -1: any number of operands, and no word is parsed as an option */
+    /* the fewest and the most operands; -1: any number of operands, and no word is parsed as an option */
     int min_operands, max_operands;
     const char *summary;
     const char *example;

@@ -10,8 +10,8 @@
 #include "planner/solve/smallest.h"
 #include "planner/solve/solver.h"
 
-/* Three constants: most rounds without a time limit; the factor by which later rounds are shorter than the first; most rounds
- * with a time limit. */
+/* ROUNDS: most rounds without a time limit. QUICKER: the factor by which later rounds are shorter than the first.
+ * LIMITED_ROUNDS: most rounds with a time limit. */
 enum { ROUNDS = 5, QUICKER = 2, LIMITED_ROUNDS = 16 };
 
 /* ---- one plan ---- */
@@ -48,7 +48,7 @@ static void replace(mp_plan **to, mp_plan **from)
 }
 
 /* Called after a round. If the round found no plan, but its smallest plan has a lower peak than the last plan, this smallest
- * plan becomes the round's plan. It may fit with its arena. */
+ * plan becomes the round's plan, because its arena may fit. */
 static void step_down(const mp_plan *last, mp_answer *later)
 {
     if (later->plan || !last || later->smallest->peak_bytes >= last->peak_bytes) return;
@@ -65,9 +65,9 @@ static void keep(mp_answer *found, mp_answer *later)
     found->stopped |= later->stopped;
 }
 
-/* Returns the budget on live bytes for the next round. It is below the user's budget by the bytes by which this plan's arena
- * exceeds its live bytes. So a plan with an equally fragmented arena fits. With a time limit, this margin is multiplied by the
- * number of failed rounds, so that the last rounds succeed. */
+/* Returns the budget on live bytes for the next round. It is the user's budget minus a margin: the bytes by which the arena of
+ * `plan` exceeds the plan's peak of live bytes. So a plan with an equally fragmented arena fits. With a time limit, this margin
+ * is multiplied by the number of failed rounds, so that the last rounds succeed. */
 static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_vain)
 {
     const int64_t free_bytes = budget_bytes - mp_plan_need(plan), next = plan->peak_bytes + free_bytes * n_in_vain;

@@ -77,7 +77,7 @@ static mp_status place_group(search *x, int first, int end, int64_t clock)
     x->effect.update_ticks += ticks;
     x->effect.n_updates += (size_t)(end - first);
     for (; until < x->n && passed < start + ticks; until++)
-        /* only the ticks of other nodes than updates count: those updates may be on the second stream, too, and then do not
+        /* only the ticks of nodes other than updates count: other updates may also run on the second stream, and then do not
          * hide this group */
         if (!is_update(x, until)) passed += alternative_at(x, until)->ticks;
     if (passed > start) MP_CHECK(latest_within(x, first, end, until, &until));

@@ -90,7 +90,7 @@ static mp_request ask(const stages *x, const char *solver, double share)
     return asked;
 }
 
-/* Issues the copies of a plan (copies.h), and replaces the plan if that takes less time. */
+/* Issues the copies of a plan (copies.h). Replaces the plan if the plan with issued copies takes less time. */
 static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
 {
     bool is_faster;
@@ -192,7 +192,8 @@ static mp_status choose_at_random(stages *x, mp_error *err)
 }
 
 /* x->chosen is the plan found by random changes of choices. If it is faster than the best plan, it becomes the best plan. If
- * the two plans are close, annealing first improves the other plan, because that may lead to a better local minimum. */
+ * the two plans are close, annealing first improves the plan that is not the best, because that may lead to a better local
+ * minimum. */
 static mp_status take_chosen(stages *x, mp_error *err)
 {
     static const mp_solver moves = {.name = "anneal", .run = mp_run_anneal, .chooses_algorithms = true, .wants_copies = true};
@@ -289,7 +290,8 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     return take_chosen(x, err);
 }
 
-/* Proves a bound for plans with copies. If it exceeds the bound of the answer, it replaces that bound. */
+/* Proves a bound for plans with copies. If this bound is higher than the bound of the answer, it replaces the bound of the
+ * answer. */
 static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_bound bound;
