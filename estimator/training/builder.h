@@ -65,8 +65,8 @@ bool mp_builder_is_lowered(const mp_builder *b, int tensor);
 /* Returns the values that the gradient of input k reads, as bits MP_IN, MP_OUT, MP_EXTRA and MP_INPUTS. */
 uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k);
 
-/* Adds a storage to the graph. `bytes` is rounded up to the target's alignment. *index receives its index. MP_NOMEM; name
- * NULL also gives MP_NOMEM, because the allocation of the name failed. */
+/* Adds a storage to the graph. payload_bytes are rounded up to the target's alignment. *index receives its index. MP_NOMEM;
+ * name NULL also gives MP_NOMEM, because the allocation of the name failed. */
 mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index);
 /* Adds a storage to a list. A storage of -1, or one that is in the list already, is ignored. */
 mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage);

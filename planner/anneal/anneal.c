@@ -58,7 +58,7 @@ typedef struct annealing {
     atomic_bool stop;
     _Atomic int64_t enough; /* a walk ends when its order takes at most this lower bound; in ticks, updates not counted */
     int64_t update_ticks;
-    bool is_lost; /* true if the only known plan was found by the walks towards smaller peaks */
+    bool is_lost; /* true if the only known plan was found by run_descent: two walks towards smaller peaks */
     double unit;
     int64_t n_moves;
     double shares; /* sum of the time shares (field `share`) of all annealing rounds that are still to run */
@@ -243,8 +243,7 @@ static bool is_hopeless(const annealing *a)
            (double)a->least_bytes > MP_ANNEAL_DESCENT_NEAR * (double)budget_bytes;
 }
 
-/* Returns the ticks of the best plan, or INT64_MAX if there is none. A plan found by the walks towards smaller peaks does not
- * count. */
+/* Returns the ticks of the best plan, or INT64_MAX if there is none. A plan found by run_descent does not count. */
 static int64_t best_ticks(const annealing *a)
 {
     return a->is_lost ? a->best.ticks : mp_search_best_ticks(a->search);
@@ -255,7 +254,8 @@ static bool is_over(annealing *a)
     return atomic_load(&a->stop) || mp_search_will_do(a->search) || is_close(a->search);
 }
 
-/* Runs one short round. Increments *n_idle if the round improves the best plan by less than the required gain. */
+/* Runs one short round. Increments *n_idle if the round improves the best plan by less than the required gain, MP_EFFORT_GAIN
+ * times the ticks of running each node once. */
 static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
 {
     const int64_t before = best_ticks(a);
@@ -265,7 +265,8 @@ static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
     return st;
 }
 
-/* Runs short rounds (REPAIR) as long as each improves the best plan enough. With quick effort it runs only one round. */
+/* Runs short rounds (REPAIR) as long as each reaches the required gain of run_short. With quick effort it runs only one
+ * round. */
 static mp_status repair(annealing *a, int *n_idle, mp_error *err)
 {
     const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;

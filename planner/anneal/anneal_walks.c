@@ -52,7 +52,8 @@ static bool stopped(mp_anneal_walk *w)
     if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
     if (w->leads && !w->is_apart) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
-    /* an order that takes no more than the lower bound is optimal, so this walk ends; if it leads, the other walks end too */
+    /* an order that takes no more than the lower bound is optimal, so this walk ends; if its `leads` is true, the other walks
+     * end too */
     if (w->best.ticks <= atomic_load(w->enough)) {
         if (w->leads && !w->is_apart) atomic_store(w->stop, true);
         return true;
@@ -89,8 +90,8 @@ static double temperature(const mp_anneal_walk *w, const penalty *p, double prog
     return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
-/* Returns the penalty per byte with which a step that needs twice its memory limit adds `units` times the unit of temperatures
- * to the energy. */
+/* Returns the penalty per byte. It is chosen so that a step that needs twice its memory limit adds units * w->unit to the
+ * energy. */
 static double penalty_of(const mp_anneal_walk *w, const mp_runs *x, double units)
 {
     return units * w->unit / (double)(x->limit[0] > 0 ? x->limit[0] : 1);

@@ -88,8 +88,8 @@ static bool alternatives_agree(const reader *r, int v, const mp_alternative *alt
     return true;
 }
 
-/* Finds two sets of nodes for each alternative: nodes that must have run before each run of the alternative, and nodes that
- * must not have run. */
+/* Sets two sets of nodes for each alternative. after: nodes that must have run before the alternative runs. before: nodes that
+ * must not have run before it. */
 static void read_rules(const reader *r, int v, const mp_alternative *alternative, mp_exact_alternative *out)
 {
     const mp_graph *graph = r->graph;

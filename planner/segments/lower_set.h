@@ -55,9 +55,9 @@ static inline bool mp_lower_set_has(const mp_lower_sets *sets, int k, int v)
 /* Builds the family of all lower sets. MP_LIMIT: there are more than `limit`. MP_NOMEM. O(sets^2 * n / 64 + sets * n). Release
  * with mp_lower_sets_free (NULL is allowed). */
 mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower_sets **out, mp_error *err);
-/* Builds the union of two families: the paper's pruned family, L^v = the vertices from which v can be reached, v included, and
- * the prefixes of up to n_orders topological orders. If there are more than `limit` sets, divides the sequence of sets into
- * ranges and keeps from each range the set with the fewest boundary bytes. MP_NOMEM. */
+/* Builds the union of two families: the pruned family of Kusumoto et al. 2019, L^v = the vertices from which v can be reached,
+ * v included, and the prefixes of up to n_orders topological orders. If there are more than `limit` sets, divides the sequence
+ * of sets into ranges and keeps from each range the set with the fewest boundary bytes. MP_NOMEM. */
 mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, int limit, mp_lower_sets **out, mp_error *err);
 /* Builds the family of those prefixes of the node list that end at the given vertices. MP_NOMEM. */
 mp_status mp_lower_sets_prefixes(const mp_lower_set_graph *graph, const int *last, int n, mp_lower_sets **out, mp_error *err);

@@ -34,7 +34,7 @@ typedef struct table {
     mp_pool *pool; /* owns all arrays except `states` */
     const mp_lower_sets *sets;
     bool least;   /* true: the strategy with the least overhead is wanted; false: the one with the largest */
-    int64_t unit; /* the common divisor of the ticks of all transitions */
+    int64_t unit; /* the greatest common divisor of the ticks of all transitions */
     int shift;    /* the class of an overhead is overhead >> shift; per lower set, each class has at most one state */
     int n_levels;
     /* scratch, per class of overhead: the best state of the current lower set; `set` is -1 if the class has no state */

@@ -10,9 +10,9 @@ typedef struct mp_module_blocks {
     int prefix;     /* length in bytes of the common prefix of all block names: 2 for "h.0" */
 } mp_module_blocks;
 
-/* Finds the blocks: the longest sequence, by operators, of modules whose names differ only in the last number.
- * MP_NOT_APPLICABLE: there is no sequence of two or more modules. MP_NOMEM. Release with mp_module_blocks_free on any
- * status. */
+/* Finds the blocks. Of all sequences of modules whose names differ only in the last number, the blocks are the sequence with
+ * the most operators. MP_NOT_APPLICABLE: there is no sequence of two or more modules. MP_NOMEM. Release with
+ * mp_module_blocks_free on any status. */
 mp_status mp_module_blocks_find(const mp_modules *modules, mp_module_blocks *out, mp_error *err);
 void mp_module_blocks_free(mp_module_blocks *b);
 

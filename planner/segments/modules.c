@@ -230,7 +230,7 @@ static char *pattern_of(mp_pool *pool, const char *name)
     return text;
 }
 
-/* Sets x->trial to the options of class number `which`. */
+/* Sets x->trial to the options of the class with index `which`. */
 static void set_class(finder *x, const int *class_of, int which)
 {
     memset(x->trial, 0, (size_t)x->modules->n * sizeof *x->trial);

@@ -55,7 +55,7 @@ static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_
     return MP_OK;
 }
 
-/* Builds the schedule that belongs to a list of checkpoints. */
+/* Builds the schedule in which a segment ends at the producer of each listed checkpoint, and the listed tensors are kept. */
 static mp_status list_schedule(const mp_boundaries *boundaries, const int *checkpoints, size_t n_checkpoints, mp_step **steps,
                                size_t *n, mp_error *err)
 {
@@ -144,7 +144,7 @@ static mp_status sweep(segments *x, mp_error *err)
     MP_ENSURE(ticks && needed_bytes, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_dag_build(x->boundaries->graph, &dag, err));
     mp_lower_set_weights(x->boundaries->graph, dag, ticks, needed_bytes);
-    /* model 0 is the paper's model of memory; model 1 counts only the values that backward reads */
+    /* model 0 is the memory model of Kusumoto et al. 2019 (lower_set.h); model 1 counts only the values that backward reads */
     for (int model = 0; model < 2; model++) {
         const mp_lower_set_graph graph = {dag, dag->bytes, ticks, model ? needed_bytes : NULL};
         mp_lower_sets *sets = NULL;

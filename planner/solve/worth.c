@@ -123,7 +123,7 @@ mp_status mp_tier_enough(const mp_request *request, int tier, int64_t least_byte
     return MP_OK;
 }
 
-/* The data of `watch`, the progress function of the searches for a tier study. It ends these searches if the request's own
+/* The data of `watch`, the progress function of the searches for a tier study. `watch` ends these searches if the request's own
  * progress function returns false, and sets is_stopped. */
 typedef struct watched {
     const mp_request *request;

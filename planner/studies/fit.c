@@ -220,7 +220,7 @@ static bool fits(const fit *x, const trial *t, int means)
     return means == MP_FIT_ANY || overhead_of(t) <= x->request->overhead;
 }
 
-/* True if it is known, for the given means, whether the batch of this trial fits. */
+/* True if it is known whether the batch of this trial fits by the given means (mp_fit_means). */
 static bool is_judged(const fit *x, const trial *t, int means)
 {
     return depth_of(means) == NOT_SEARCHED || t->n_searches || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
@@ -268,8 +268,8 @@ static double excess(const fit *x, const trial *t, int means)
     return t->peak_bytes >= 0 ? overhead_of(t) - x->request->overhead : NAN;
 }
 
-/* Returns the batch between the ends at which the weighted line through both ends meets the limit; the middle if the result of
- * an end is unknown. */
+/* Returns the batch between s->low and s->high at which a straight line through their weighted results meets the limit. If one
+ * of the two results is unknown, returns the middle. */
 static int64_t false_position(const fit *x, int means, const span *s)
 {
     const double below = -excess(x, known(x, s->low), means) * s->low_weight;
@@ -311,7 +311,7 @@ static int64_t next_any(const fit *x, const span *s)
     return s->low + (s->high - s->low) / 2;
 }
 
-/* Returns the next batch to try, strictly between the ends. */
+/* Returns the next batch to try, strictly between s->low and s->high. */
 static int64_t next_batch(const fit *x, int means, const span *s)
 {
     const int64_t at = means == MP_FIT_ANY ? next_any(x, s) : false_position(x, means, s);

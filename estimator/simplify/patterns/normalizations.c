@@ -187,7 +187,8 @@ static bool fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const stru
     return true;
 }
 
-/* Fuses a normalization. `index` is its last operator d / root, or the conversion after that operator. */
+/* Fuses a normalization. `root` is the index of its last operator (d divided by the square root), or the conversion after that
+ * operator. */
 static bool fuse_core(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;

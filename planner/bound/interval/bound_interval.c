@@ -317,9 +317,10 @@ static void require(mp_bound_interval *x, int s)
     x->required[x->n_required++] = s;
 }
 
-/* Handles a node that reads one of two storages, `source` or `derived`, if nothing else requires either of them. `derived` is
- * produced from `source`, so either `source` is available or `derived` is live. `source` then represents both storages, with
- * the smaller bytes of the two, and `derived` costs nothing. No plan costs more under this rule, so the bound remains valid. */
+/* Handles a node that reads `first` in one alternative and `second` in another, if nothing else requires either storage.
+ * `second` is produced from `first`, so either `first` is available or `second` is live. `first` then represents both storages,
+ * with the smaller bytes of the two, and `second` costs nothing. No plan costs more under this rule, so the bound remains
+ * valid. */
 static void require_either(mp_bound_interval *x, int first, int second)
 {
     if (x->is_required[first] || x->is_required[second] || !x->bytes[first] || !x->bytes[second]) return;

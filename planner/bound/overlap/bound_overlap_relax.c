@@ -42,8 +42,8 @@ struct mp_bound_relax {
     /* per pair of boundaries and storage. live_row: index of its first row; n_rows: number of its rows, which are
      * consecutive */
     int *live_row, *n_rows;
-    /* per pair and storage: how many of its rows, which are the last ones, exist because the storage is live at the end of the
-     * interval */
+    /* per pair of boundaries and storage: number of rows that exist because the storage is live at the end of the interval.
+     * They are the last rows of this pair and storage */
     int *n_reward_rows;
     int *latest, n_storages; /* the storages that can be live at a boundary, those produced last first */
     double *made;            /* per node: the fraction of the node that can run in the current interval */
