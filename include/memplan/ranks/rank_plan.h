@@ -24,6 +24,5 @@ mp_status mp_workload_plan(mp_workload *w, const mp_request *request, bool with_
 /* Returns in *bytes the memory of the smallest plan of a pipeline rank, with exactly its stash. mp_workload_plan finds a plan
  * for every budget of at least these bytes. Errors and cost as mp_smallest_plan. */
 mp_status mp_workload_smallest(mp_workload *w, const mp_request *request, bool with_offsets, int64_t *bytes, mp_error *err);
-/* Returns in *floor_bytes the floor of the workload without a stash. The call removes the stash of a pipeline rank. MP_NOMEM.
- * */
+/* Removes the stash of a pipeline rank, and returns in *floor_bytes the floor of the workload. MP_NOMEM. */
 mp_status mp_workload_floor(mp_workload *w, int64_t *floor_bytes, mp_error *err);

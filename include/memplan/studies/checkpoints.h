@@ -12,7 +12,6 @@ typedef struct mp_checkpoints_to_set {
     int *storages;       /* the checkpoints to be set, in the order of their production */
 } mp_checkpoints_to_set;
 
-/* Finds the checkpoints of a plan. On MP_OK release with mp_checkpoints_free. MP_NOMEM. O(reads, writes and adds of all steps).
- * */
+/* Finds the checkpoints of a plan. Release with mp_checkpoints_free. MP_NOMEM. O(reads, writes and adds of all steps). */
 mp_status mp_checkpoints_find(const mp_graph *graph, const mp_plan *plan, mp_checkpoints_to_set *out, mp_error *err);
 void mp_checkpoints_free(mp_checkpoints_to_set *set);
