@@ -51,7 +51,7 @@ typedef struct rank_plan_request {
     const mp_budget *budget;
     unsigned stages_off, solvers_off; /* as in mp_request */
     int64_t budget_bytes;             /* result: bytes of the budget */
-    /* result if no plan was found: the floor of the rank without a stash, which no schedule can go below */
+    /* result if no plan was found: the floor of the rank without a stash; no schedule of the rank needs less memory */
     int64_t floor_bytes;
 } rank_plan_request;
 /* Searches for a plan of one rank; *s is the workload of this rank. Sets the rank's stash to exactly the bytes that the plan

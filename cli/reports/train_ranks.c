@@ -17,7 +17,7 @@
 #include "memplan/ranks/workload_ranks.h"
 
 enum { JOIN_SECONDS = 60 };
-enum { PLANNING_SECONDS = 600 }; /* the first rank that has a plan waits at most this number of seconds for the last one */
+enum { PLANNING_SECONDS = 600 }; /* the first rank that has a plan waits at most this number of seconds for the last rank */
 
 static const char *last_words;
 
@@ -28,7 +28,7 @@ static void on_alarm(int signal)
     _exit(EXIT_NO);
 }
 
-/* Sets a deadline for a call of the communication library. If the call does not return in time, the process prints the sentence
+/* Sets a deadline for a call of the communication library. If the call does not return in time, the process prints `sentence`
  * and ends. NULL cancels the deadline. */
 static void limit(const options *o, const char *sentence)
 {

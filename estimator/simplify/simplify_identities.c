@@ -112,7 +112,7 @@ static const struct rule {
              {"Mean", one_operand}, {"Concat", one_operand}, {"Split", one_output}};
 
 /* Arithmetic operators that change nothing if one operand is the neutral element `number`: the second operand, or with
- * is_on_either any of the two. */
+ * is_on_either either operand. */
 static const struct neutral {
     const char *kind;
     double number;

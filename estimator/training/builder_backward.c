@@ -267,7 +267,7 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
 }
 
 /* Builds the gradients of addition and subtraction. An operand gets an alias of the output's gradient. If the operand was
- * broadcast or negated, it gets a node. */
+ * broadcast or negated, a node computes its gradient. */
 static mp_status build_alias(mp_builder *b, int k)
 {
     const mp_operator *op = &b->model->operators[k];

@@ -26,10 +26,11 @@ typedef struct mp_binding {
     uint64_t targets; /* only for BACKWARD: bit i is set if the node computes the gradient of input i (i < 64) */
     uint64_t adds; /* for BACKWARD, bit i is set if the gradient of input i is added to an earlier contribution. For ACCUMULATE,
                       bit 0 has this meaning */
-    int source, target; /* for ACCUMULATE and UPDATE: the storage that is read (a gradient), and the storage that is changed (a
-                           gradient or a parameter) */
-    int state;          /* for UPDATE: storage of the optimizer state; for CLIP: storage of the factor; -1: none */
-    int parameter;      /* for UPDATE: index of the tensor of the parameter; else -1 */
+    /* for ACCUMULATE and UPDATE. source: the storage that is read (a gradient). target: the storage that is changed (a gradient
+     * or a parameter) */
+    int source, target;
+    int state;     /* for UPDATE: storage of the optimizer state; for CLIP: storage of the factor; -1: none */
+    int parameter; /* for UPDATE: index of the tensor of the parameter; else -1 */
     int message; /* for COLLECTIVE: number of this message between pipeline stages, from 1; 0: the node sends no such message */
 } mp_binding;
 

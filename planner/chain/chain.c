@@ -153,8 +153,8 @@ static mp_status offer(mp_search *search, const mp_chain_table *table, int slots
     return mp_search_offer(search, steps, n, peak_bytes, NULL, err);
 }
 
-/* Judges the schedules of all rungs, or of evenly spaced rungs if there are too many. *over: number of schedules over the
- * budget since the last schedule within it. */
+/* Judges the schedules of all rungs (sizes of memory from which on the schedule is faster), or of evenly spaced rungs if there
+ * are too many. *over: number of schedules over the budget since the last schedule within the budget. */
 static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, int *over, mp_error *err)
 {
     const int64_t budget_bytes = mp_search_request(search)->budget_bytes;
