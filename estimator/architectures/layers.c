@@ -44,8 +44,8 @@ static void share_mask(mp_sketch *n)
     n->hidden = number(n, "mask", -INFINITY);
 }
 
-/* Builds the angles of rotary positions (Su et al. 2021): position times 10000^(-2k/depth). Both halves of a head use the
- * same angles. */
+/* Builds the angles of rotary positions (Su et al. 2021): element k of a head turns by the position times 10000^(-2k/depth),
+ * where depth is the size of a head. Both halves of a head use the same angles. */
 static void share_angles(mp_sketch *n)
 {
     const int64_t half = n->depth / 2, rows[] = {n->sequence, 1};

@@ -10,7 +10,7 @@ void mp_collective_add(mp_collective_record *record, const mp_interconnect *netw
 /* Returns the bytes that a rank sends in one run of a record: exactly, or with rank NULL the mean over the ranks. 0 for a
  * record of a receive. O(n_moved). */
 int64_t mp_collective_record_sent(const mp_graph *graph, const mp_collective_record *record, const mp_traffic_rank *rank);
-/* Returns the sum of the seconds of all legs. */
+/* Returns the sum of the seconds of all legs of a record. A leg is the collective over one dimension of the mesh. */
 double mp_collective_record_seconds(const mp_collective_record *record);
 /* Returns the leg over a dimension of the mesh; NULL: the record is NULL or has no such leg. */
 const mp_collective_leg *mp_collective_leg_over(const mp_collective_record *record, mp_dim dim);

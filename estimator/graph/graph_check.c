@@ -65,7 +65,7 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
     return MP_OK;
 }
 
-/* Records why `node` cannot read storage s after the nodes with ran[] have run. */
+/* Records why `node` cannot read storage s after all nodes v with ran[v] have run. */
 static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran, mp_error *err)
 {
     int on_cycle = -1, maker = graph->producer[s];

@@ -12,7 +12,7 @@ enum { DEPTH_MAX = 3, TITLE_MAX = 512 };
 
 MP_NAMED(summary_column, "kept", "parameters", "time", "name", "network")
 
-/* Returns the number by which a row is sorted, largest first; 0 if rows are sorted by name or not at all. */
+/* Returns the sort key of a row, largest first; 0 if rows are sorted by name or not at all. */
 static int64_t rank_of(mp_summary_column column, int64_t saved_bytes, int64_t parameter_bytes, int64_t ticks)
 {
     const int64_t ranks[] = {saved_bytes, parameter_bytes, ticks};

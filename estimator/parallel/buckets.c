@@ -163,8 +163,8 @@ static int by_node(const void *a, const void *b)
     return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->parameter > y->parameter) - (x->parameter < y->parameter);
 }
 
-/* Sort keys of parameters: the last node that adds to the gradient; the first node that reads the value; the first backward
- * node that reads the value. */
+/* Sort keys of parameters. BY_COMPLETION: the last node that adds to the gradient. BY_USE: the first node that reads the value.
+ * BY_USE_AGAIN: the first backward node that reads the value. */
 typedef enum by { BY_COMPLETION, BY_USE, BY_USE_AGAIN } by;
 
 static int node_of(const mp_exchanged *p, by by)

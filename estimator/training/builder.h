@@ -95,8 +95,8 @@ mp_status mp_build_backward(mp_builder *b);
 bool mp_builder_is_view(const mp_builder *b, const mp_operator *op);
 /* Records the strides of output t of a view operator, only under PyTorch's rules. MP_NOMEM. O(rank). */
 mp_status mp_builder_lay_out(mp_builder *b, const mp_operator *op, int t);
-/* Records the strides of output t of any other operator, only under PyTorch's rules, if PyTorch stores it permuted. MP_NOMEM.
- * O(rank^2). */
+/* Records the strides of output t of an operator that is not a view, only under PyTorch's rules, if PyTorch stores the output
+ * permuted. MP_NOMEM. O(rank^2). */
 mp_status mp_builder_lay_out_result(mp_builder *b, const mp_operator *op, int t);
 /* Adds dense copies of operands to the storages that the current node writes. Under PyTorch's rules a batched product copies
  * its strided operands. */

@@ -10,9 +10,10 @@ typedef struct place {
     const mp_link *link;
     const char *tier,
         *where; /* tier: name of the tier, such as "host". where: its name in names of storages and nodes, such as "the host" */
-    const char *out, *in, *both_ways; /* names of the channels for copies out and for copies in; both_ways: name of the channel
-                                         if both directions share one */
-    int64_t alignment;                /* alignment of offsets in the tier in bytes; 0: the graph's alignment */
+    /* names of channels. out: for copies out; in: for copies back in; both_ways: for both, if the two directions share a
+     * channel */
+    const char *out, *in, *both_ways;
+    int64_t alignment; /* alignment of offsets in the tier in bytes; 0: the graph's alignment */
     int tier_number, out_number, in_number;
 } place;
 
@@ -197,7 +198,8 @@ static mp_status move_state(extension *x, int update, int s)
                           p->link->out_bytes_per_second, p->out_number);
 }
 
-/* Moves all optimizer state to another tier that is selected, large enough, and read and written by a single update. */
+/* Moves optimizer state to another tier: each state that is selected, is large enough, and is read and written by a single
+ * update. */
 static mp_status move_states(extension *x, size_t *n_moved)
 {
     const mp_graph *graph = x->graph;

@@ -18,10 +18,11 @@ enum { MP_FACTOR_OUTPUTS = 3 };
 struct mp_operand_factors {
     int in[MP_OP_INPUTS][MP_RANK_MAX];       /* per input and dimension: its factor, > 0; 0: the dimension cannot be split */
     int out[MP_FACTOR_OUTPUTS][MP_RANK_MAX]; /* per result and dimension: its factor, as in `in` */
-    int columns, contracted; /* for a product with a weight: the factor of the weight's output dimension, and of its input
-                                dimension; else 0 */
-    int rows;                /* for a row look-up: the factor of the table's rows; else 0 */
-    /* cuts: the operator splits its operand into pieces along this dimension; joins: it joins its operands along it */
+    /* for a product with a weight. columns: the factor of the weight's output dimension; contracted: the factor of its input
+     * dimension. Otherwise 0 */
+    int columns, contracted;
+    int rows; /* for a row look-up: the factor of the table's rows; else 0 */
+    /* cuts: the operator splits its operand into pieces along a dimension. joins: it joins its operands along a dimension */
     bool cuts, joins;
     bool is_of_batch; /* true for a normalization with statistics over all samples */
     int exchanged; /* factor that the operator can be split by only if ranks exchange a few numbers per label: the classes of a

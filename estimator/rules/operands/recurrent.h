@@ -22,7 +22,9 @@ mp_recurrent mp_recurrent_read(const mp_model *model, const mp_operator *op);
  * GRU with linear_before_reset. The third is the hidden state, if the operator has no output Y. For an RNN, the hidden state
  * counts as its only gate. */
 typedef struct mp_reserve {
-    int64_t gates, seconds, states; /* number of vectors of each kind: gates; second vectors (0 or 1); hidden states (0 or 1) */
+    /* number of vectors of each kind. gates: of gates; seconds: of the second kind (0 or 1); states: of hidden states (0 or
+     * 1) */
+    int64_t gates, seconds, states;
 } mp_reserve;
 mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op);
 
