@@ -91,7 +91,7 @@ class Both:
 def policy_function(kept: frozenset[Counted]) -> Callable[..., Any]:
     """Return the policy of one call of a module for create_selective_checkpoint_contexts.
 
-    Operators are identified by their index within their family.
+    The policy identifies an operator by its family and by its index among the family's operators in this call.
     """
     seen: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
 

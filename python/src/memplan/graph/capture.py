@@ -99,7 +99,7 @@ def refuse_values(nodes: Iterable[fx.Node]) -> None:
 
 
 class Capture:
-    """A joint graph as input for the planner, with the data that `emit` requires to reorder it."""
+    """A joint graph as input for the planner, with the data that memplan.plan.emit requires to reorder the graph."""
 
     fuse = "none"  # when updates run, in the planner's terms; "none": updates are not part of the graph
     returns_apart = True  # the caller's outputs are separate storages: the caller may overwrite them before backward
@@ -356,7 +356,7 @@ class Capture:
         return held
 
     def _add_boundary(self) -> None:
-        """Add the boundary: outputs are complete, random draws are done, and the outputs' gradients arrive."""
+        """Add the operation `boundary`: it reads the outputs after all random draws, and writes the outputs' gradients."""
         held = self._hold_user_outputs()
         outputs = self._dynamic(self.storages_of(self.forward_outputs))
         reads = {self.handed.get(s, s) for s in outputs} | set(self._before_boundary)
@@ -375,7 +375,7 @@ class Capture:
         return gradients
 
     def _add_end(self) -> None:
-        """Add the end: it returns all gradients. The user's outputs and their gradients are held until then."""
+        """Add the operation `end`, which reads all gradients, and the user's outputs with their gradients."""
         gradients = self._call_gradients(self.backward_outputs)
         reads = sorted({*gradients, *self._held, *self.storages_of(self.tangents)})
         self.end = len(self.operations)

@@ -41,7 +41,9 @@ def hold_earlier(capture: Capture) -> None:
 
 
 def hold_results(capture: Capture, n_bytes: int) -> None:
-    """Hold n_bytes of results of earlier calls from the start to the boundary, where user code replaces them."""
+    """Add a storage for n_bytes of results of earlier calls. It is live from the start to the boundary, where user code
+    replaces the results.
+    """
     capture.results_bytes = n_bytes
     if capture.results is None:
         if not n_bytes:

@@ -153,7 +153,7 @@ def order_formulas(graph: fx.Graph) -> None:
 
 
 def may_move(node: fx.Node) -> bool:
-    """Whether a node is a pure operator of a backward formula with one new tensor as its result, which others read."""
+    """Whether a node of a backward formula has no side effects, and its result is one new tensor that other nodes read."""
     if node.op != "call_function" or not isinstance(node.target, OPERATOR) or node.target.namespace != "aten":
         return False
     is_pure = not draws(node) and not is_mutating(node) and not any(r.alias_info for r in schema_of(node.target).returns)

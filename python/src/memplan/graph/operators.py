@@ -96,9 +96,8 @@ def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
 
 
 def drop_unread_arguments(graph: fx.Graph) -> None:
-    """Remove unread arguments of a batch normalization's backward: running statistics, if it used the batch's statistics.
-
-    Otherwise the plan would save the running statistics unnecessarily, and they would have changed before backward.
+    """Remove the running statistics from the backward of batch normalizations that use the batch's statistics. Otherwise the
+    plan would save the running statistics unnecessarily, and they would have changed before backward.
     """
     for node in graph.nodes:
         if node.op == "call_function" and node.target is BATCH_NORM_BACKWARD and node.args[7]:

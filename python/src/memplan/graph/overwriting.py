@@ -94,7 +94,7 @@ def in_place_form(target: Any) -> Form | None:
 
 
 def may_write_into_first(node: fx.Node) -> bool:
-    """Whether an operator has an in-place form for its first argument, and both have the same size."""
+    """Whether an operator has an in-place form for its first argument, and the result is as large as that argument."""
     return APART not in node.meta and (node.target in INTO_FIRST or in_place_form(node.target) is not None)
 
 

@@ -36,7 +36,7 @@ def deciding_symbols(module: fx.GraphModule) -> set[Any]:
 
 
 def hold_sizes(module: fx.GraphModule, inputs: Iterable[Any]) -> None:
-    """Fix the symbols that determine sizes. PyTorch then traces with these numbers, and captures again for other numbers.
+    """Fix the symbols that determine sizes. PyTorch then traces with the present sizes, and captures again for other sizes.
 
     Sizes that depend on data remain symbolic.
     """

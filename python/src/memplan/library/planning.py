@@ -297,7 +297,7 @@ class Planning:
         return Plan(plan)
 
     def take(self, budget_bytes: int, path: str | os.PathLike[str]) -> bool:
-        """Use the plan that save_plan has written to a file, like `solve`.
+        """Use the plan that save_plan has written to a file, in place of a search.
 
         Raises:
             MemplanError: the file contains no plan for this graph, or an invalid one.
@@ -305,7 +305,10 @@ class Planning:
         return self._used(self.library.mp_planning_take, budget_bytes, self.read(path))
 
     def replay(self, budget_bytes: int, plan: Plan) -> bool:
-        """Use the steps of a plan for the same graph at other sizes, like `solve`. Raises MemplanError if they do not fit."""
+        """Use the steps of a plan for the same graph at other sizes, in place of a search. Raises MemplanError as `take`.
+
+        Returns: Whether the plan fits the budget at the sizes of this graph.
+        """
         return self._used(self.library.mp_planning_replay, budget_bytes, plan)
 
     def _used(self, call: Callable[..., int], budget_bytes: int, plan: Plan) -> bool:
@@ -365,7 +368,7 @@ class Planning:
         return node.value, list(array)[: min(n, most)]
 
     def _graph(self) -> int:
-        """Return the library's graph. Raises MemplanError if it is unfinished, because other functions rely on its checks."""
+        """Return the library's graph. Raises MemplanError before `finish` has checked the graph."""
         if not self.is_finished:
             raise MemplanError("the graph is not finished")
         return int(self.library.mp_planning_graph(self.handle))

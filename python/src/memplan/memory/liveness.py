@@ -113,8 +113,8 @@ class Liveness:
     def events(self) -> Iterator[Event]:
         """Yield allocations and releases in the order of the code.
 
-        Existing memory and inputs come first. Then each node has its results, its workspace, and the releases after it.
-        Returned memory is not released.
+        Existing memory and inputs come first. Each node then allocates its results and workspace, and frees memory after its
+        run. Memory that the graph returns is not freed.
         """
         alive: set[Block] = set()
         yield from (Event(b, b.n_bytes, self.nodes[0]) for b in self.earlier_blocks())

@@ -313,7 +313,10 @@ class GraphPlanner:
         return found
 
     def _smallest(self, budget: int, options: Options, is_first: bool) -> Emitted:
-        """Return the smallest plan, or a faster one of the same peak, if it fits or the user accepts it. Raises BudgetError."""
+        """Return a plan with the peak of the smallest plan, the fastest found.
+
+        Raises BudgetError if the peak exceeds the budget at the first planning, unless the user chose on_infeasible="smallest".
+        """
         smallest = self.smallest(options)
         if smallest.peak_bytes <= budget or not is_first:
             return self._quicker(smallest, options)

@@ -59,7 +59,7 @@ class BudgetFeedback:
         )
 
     def take_over(self, graph: GraphReport, beside: Beside, is_shared: bool = False) -> None:
-        """Record that a call exceeds its budget. Warn once per cause, and plan the next step for it.
+        """Record that a call exceeds its budget. Warn once per cause. The plan of the next step counts the memory of this call.
 
         Plans of several ranks do not change, because other ranks would not observe the same memory.
         """
@@ -133,7 +133,10 @@ class BudgetFeedback:
         return dataclasses.replace(options, budget=max(g.budget_bytes for g in report.graphs), on_infeasible="smallest")
 
     def leave_room(self, capture: Capture, frame: Any, budget: Budget, outside_bytes: int) -> None:
-        """Reserve memory at the end of forward for other calls, so that the graph saves less. Hold results of earlier calls."""
+        """Reserve memory at the end of forward for other calls, so that the graph saves less.
+
+        Results of earlier calls become a storage of the graph.
+        """
         hold_results(capture, self.results_bytes.get(frame, 0))
         most, room = self.most_kept.get(frame), self.new_bytes
         capture.new_bytes = self.new_bytes

@@ -87,7 +87,7 @@ class Waiting:
         self.runs, self.values = runs, values
 
     def take(self, n: int) -> list[Any] | None:
-        """Run one part of backward and return its gradients. Return None if this backward did not run its first part."""
+        """Run one part of backward and return its gradients. Return None if the first part has not run."""
         if self.values is None:
             return None
         gradients: list[Any]

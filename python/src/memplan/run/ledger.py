@@ -293,7 +293,7 @@ class MeasuredCall:
         graph.stay(n_bytes, at_end)
 
     def foresee(self, results_bytes: int) -> None:
-        """Plan the next call with results that user code holds, if it would exceed the budget otherwise."""
+        """Record the bytes of results that user code holds. If forward exceeds the budget with them, plan the next call again."""
         if (graph := self.graph()) is None or results_bytes <= graph.results_bytes:
             return
         forward = graph.static_bytes + graph.forward_bytes + results_bytes - graph.results_bytes

@@ -71,9 +71,9 @@ class Surroundings:
                 self.say(BOTH_WAYS)
 
     def _look_at_region(self, kind: str, is_other: bool) -> None:
-        """Warn if this call is in the same autocast region as the last one and `is_other` is set: eager's bits may then differ.
+        """Warn if this call and the last call are in one autocast region, and `is_other` is set.
 
-        Eager casts a parameter only once per region.
+        Eager casts a parameter once per region and a planned call casts it again, so bits may differ.
         """
         key = self.casts.get(kind, (None, None))[0]
         parameter = key if key is not None else nn.Parameter(torch.ones(1, 1, device=kind))

@@ -159,7 +159,7 @@ class ParameterGroup:
         return ".".join(common) or "the model"
 
     def gathering(self) -> str:
-        """Return words for messages: the purpose of waiting for other ranks in a gather (`summing`: in a reduction)."""
+        """Return the words in messages for waiting in a gather. The method `summing` returns the words for a reduction."""
         return f"to gather the parameters of {self.module()}"
 
     def summing(self) -> str:
