@@ -59,7 +59,7 @@ static int run(int argc, char **argv)
     int rc = options_parse((command_id)(c - commands), argc - 2, argv + 2, &o);
     o.search.begun = begun;
     if (rc == EXIT_DONE && o.talk.help)
-        (o.talk.short_help ? help_command_short : help_command)(stdout, c);
+        (options_ask_for_all_help(&o) ? help_command : help_command_short)(stdout, c);
     else if (rc == EXIT_DONE)
         rc = answer(c, &o);
     options_free(&o);

@@ -154,19 +154,18 @@ static bool markdown(void)
             printf("| [`%s`](#%s) | %s |\n", commands[k].name, commands[k].name, commands[k].summary);
         else if (has_page(&commands[k]))
             printf("| `%s` | %s |\n", commands[k].name, commands[k].summary);
-    puts(
-        "\nMODEL is an ONNX file, the name of a known network (`memplan models`), or a file with a training graph. A graph "
-        "file is\n"
-        "in JSON (`.json`, written by `memplan graph`) or in Graphviz's DOT (`.dot`, `.gv`; see [formats](formats.md)). "
-        "Answers\n"
-        "go to standard output, everything else to standard error, as `memplan: FILE:LINE:COL: sentence`. Every command takes\n"
-        "`--help`.\n\n"
-        "| exit status | meaning |\n|---|---|\n"
-        "| 0 | done |\n"
-        "| 1 | the answer is no (no plan can fit the budget, the plan does not hold), or the system failed (memory, disk) |\n"
-        "| 2 | wrong usage or wrong input |\n"
-        "| 3 | the answer is unknown: no plan was found, without a proof that there is none |\n"
-        "| 130, 143 | stopped by Ctrl-C or by SIGTERM before there was an answer |\n");
+    puts("\nMODEL is an ONNX file, the name of a known network (`memplan models`), or a file with a training graph. A graph "
+         "file is\n"
+         "in JSON (`.json`, written by `memplan graph`) or in Graphviz's DOT (`.dot`, `.gv`; see [formats](formats.md)). "
+         "Answers\n"
+         "go to standard output, everything else to standard error, as `memplan: FILE:LINE:COL: sentence`. `--help`\n"
+         "lists the common options of a command, `--help all` lists all.\n\n"
+         "| exit status | meaning |\n|---|---|\n"
+         "| 0 | done |\n"
+         "| 1 | the answer is no (no plan can fit the budget, the plan does not hold), or the system failed (memory, disk) |\n"
+         "| 2 | wrong usage or wrong input |\n"
+         "| 3 | the answer is unknown: no plan was found, without a proof that there is none |\n"
+         "| 130, 143 | stopped by Ctrl-C or by SIGTERM before there was an answer |\n");
     bool ok = true;
     for (size_t k = 0; ok && k < N_COMMANDS; k++)
         if (has_section(&commands[k])) ok = markdown_command(&commands[k]);

@@ -128,12 +128,12 @@ static mp_status measure_links(const options *o, json_t **links, mp_error *err)
     mp_own_device device;
     mp_link_speed speed;
     MP_CHECK(mp_workload_device(&o->model, &backend, &device, err));
-    MP_ENSURE(backend, err, MP_UNSUPPORTED, "--link: profile can measure --device cpu or cuda only, not %s", o->model.device);
+    MP_ENSURE(backend, err, MP_UNSUPPORTED, "profile link measures --device cpu or cuda only, not %s", o->model.device);
     MP_CHECK(backend->open(backend, err));
     for (size_t k = 0; k < o->output.links.n; k++) {
         const char *where = o->output.links.items[k], *folder = strcmp(where, "host") ? where : NULL;
         MP_ENSURE(backend->is_host || !folder, err, MP_UNSUPPORTED,
-                  "--link %s: plans on a GPU copy to the host's memory only; use --link host", where);
+                  "%s: plans on a GPU copy to the host's memory only; use profile link host", where);
         if (backend->is_host)
             MP_CHECK(mp_link_measure_host(folder, &(mp_copy_queue_options){0}, &speed, err));
         else
@@ -150,8 +150,7 @@ static int profile_links(const options *o)
 {
     mp_error err = {0};
     MP_OWNED_BY(json_decref) json_t *links = json_array();
-    if (o->n_operands || o->output.out)
-        return usage_error("profile --link measures no model and writes no costs; omit the model and -o");
+    if (o->output.out) return usage_error("profile link writes no file; omit -o");
     if (measure_links(o, &links, &err) != MP_OK) return output_failed(&err);
     if (!o->talk.json) return EXIT_DONE;
     return print_json("links", json_pack("{s:s, s:O}", "device", o->model.device, "links", links));
@@ -167,7 +166,7 @@ static mp_status measure_network(const options *o, mp_communicator **world, bool
     *is_first = !mp_communicator_rank(*world);
     messages_as_rank(mp_communicator_rank(*world));
     MP_CHECK(mp_workload_device(&o->model, &backend, &device, err));
-    MP_ENSURE(backend && backend->is_host, err, MP_UNSUPPORTED, "--network: collectives run on --device cpu, not %s",
+    MP_ENSURE(backend && backend->is_host, err, MP_UNSUPPORTED, "profile network: collectives run on --device cpu, not %s",
               o->model.device);
     MP_CHECK(mp_network_measure(*world, backend, fast, o->training.timeout > 0 ? o->training.timeout : 60, &speed, err));
     if (*is_first && !o->talk.quiet) print_network(&speed, fast);
@@ -179,12 +178,29 @@ static int profile_network(const options *o)
     mp_error err = {0};
     MP_OWNED_BY(mp_communicator_close) mp_communicator *world = NULL;
     bool is_first = true;
-    if (o->n_operands || o->talk.json)
-        return usage_error("profile --network measures no model and has no --json; omit them, and write a file with -o");
+    if (o->talk.json) return usage_error("profile network has no --json; write a file with -o");
     if (measure_network(o, &world, &is_first, &err) == MP_OK) return EXIT_DONE;
     const int rc = output_failed(&err);
     if (world && mp_communicator_size(world) > 1) world->end(world, rc);
     return rc;
+}
+
+/* Reads the word before the operands: link or network. The old options --link and --network count as this word. */
+static int take_word(options *o)
+{
+    const char *word = o->n_operands ? o->operands[0] : "";
+    const bool link = !strcmp(word, "link"), network = !strcmp(word, "network");
+    const size_t rest = o->n_operands - (link || network);
+    if (link && !o->output.links.n) {
+        if (!rest) return usage_error("profile link needs a place: a folder, or host for the host's memory");
+        o->output.links = (mp_text_list){.n = rest, .items = o->operands + 1};
+        return EXIT_DONE;
+    }
+    o->output.network |= network;
+    if ((o->output.links.n || o->output.network) && rest)
+        return usage_error("'%s': profile measures a model, links or a network; start it once for each",
+                           o->operands[o->n_operands - 1]);
+    return rest > 1 ? usage_error("profile measures one model; '%s' is another", o->operands[1]) : EXIT_DONE;
 }
 
 int cmd_profile(options *o)
@@ -193,6 +209,8 @@ int cmd_profile(options *o)
     MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     MP_CLEARED_BY(mp_measured_costs_free) mp_measured_costs found = {0};
     if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
+    const int rc = take_word(o);
+    if (rc) return rc;
     if (o->output.links.n) return profile_links(o);
     if (o->output.network) return profile_network(o);
     /* several processes are an error, and only rank 0 prints its message */
@@ -200,10 +218,10 @@ int cmd_profile(options *o)
     if (launcher_ranks() > 1)
         return usage_error(
             "the launcher has started %d processes, which would disturb each other's measurements; start memplan without the "
-            "launcher, or measure the network with --network",
+            "launcher, or measure the network with profile network",
             launcher_ranks());
-    if (!o->n_operands) return usage_error("profile needs a model, --link WHERE or --network");
-    if (o->model.reduce || o->training.timeout > 0) return usage_error("--reduce and --timeout are for profile --network");
+    if (!o->n_operands) return usage_error("profile needs a model, or the word link or network");
+    if (o->model.reduce || o->training.timeout > 0) return usage_error("--reduce and --timeout are for profile network");
     if (!o->output.out) return usage_error("profile needs a file to write: -o costs.json");
     if (o->talk.json && !strcmp(o->output.out, "-"))
         return usage_error("--json and -o - both write to standard output; omit one of them");

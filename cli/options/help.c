@@ -29,7 +29,7 @@ void help_wrap(FILE *to, const char *text, int indent, int column, int columns)
 
 bool help_takes(const command *c, const mp_option_row *row)
 {
-    return row->commands >> (c - commands) & 1;
+    return !row->instead && row->commands >> (c - commands) & 1;
 }
 
 const char *help_choices(const mp_option_row *row, const char *quote)
@@ -82,7 +82,7 @@ void help_overview(FILE *to)
     fputs(
         "\nMODEL is an ONNX file, the name of a known network ('memplan models'), or a\n"
         "training graph: one that 'memplan graph' wrote (its name ends in .json), or one\nin Graphviz's DOT (.dot, .gv).\n"
-        "'memplan help COMMAND' lists the options of a command, 'memplan COMMAND -h'\nthose that one needs first.\n"
+        "'memplan COMMAND --help' lists the common options of a command, and\n'memplan COMMAND --help all' lists all.\n"
         "Exit status: 0 done; 1 the answer is no, or the system failed; 2 bad usage or\nbad input; 3 the answer is not known; "
         "130 stopped by Ctrl-C before there was an\nanswer, 143 by SIGTERM.\n",
         to);
@@ -90,8 +90,26 @@ void help_overview(FILE *to)
 
 /* ---- one command ---- */
 
-/* The groups of options in a command's help, in the order in which help prints them. */
-typedef enum group { FIRST, OTHERS, MODELS, EXPERIMENTS, N_GROUPS } group;
+/* The groups of options, in the order in which help prints them. */
+typedef enum group { COMMON, SEARCH, MODELS, COPIES, RANKS, RUNS, ANSWERS, EXPERIMENTS, N_GROUPS } group;
+
+static const char *const headings[N_GROUPS] = {
+    [COMMON] = "common options", [SEARCH] = "the search",          [MODELS] = "the model and its training",
+    [COPIES] = "copies",         [RANKS] = "many devices",         [RUNS] = "the training run",
+    [ANSWERS] = "the answer",    [EXPERIMENTS] = "for experiments"};
+
+enum { FEW = 4 }; /* the short help also prints the other options of a command if they are at most this number */
+
+/* Returns the group of an option, from the struct that contains its field. */
+static group group_of_field(const mp_option_row *row)
+{
+    const option_id id = (option_id)(row - option_rows);
+    if (id >= OPT_OFFLOAD && id <= OPT_LINK) return COPIES;
+    if (id >= OPT_MESH && id <= OPT_EXPLAIN) return RANKS;
+    if (row->offset < offsetof(options, search)) return MODELS;
+    if (row->offset < offsetof(options, training)) return SEARCH;
+    return row->offset < offsetof(options, output) ? RUNS : ANSWERS;
+}
 
 static group group_of(const command *c, const mp_option_row *row)
 {
@@ -107,8 +125,11 @@ static group group_of(const command *c, const mp_option_row *row)
                  {OPT_PICTURE, 0},
                  {OPT_CAPACITY, 0},
                  {OPT_DEVICES, 0},
-                 {OPT_MESH, 1u << CMD_PARALLEL},
-                 {OPT_DTYPE, 1u << CMD_PARALLEL},
+                 {OPT_MESH, 0},
+                 {OPT_DTYPE, 0},
+                 {OPT_OPTIMIZER, 0},
+                 {OPT_RULES, 0},
+                 {OPT_OFFLOAD, 0},
                  {OPT_GLOBAL_BATCH, 0},
                  {OPT_EXPLAIN, 0},
                  {OPT_DEVICE, 0},
@@ -122,8 +143,8 @@ static group group_of(const command *c, const mp_option_row *row)
     if (row->for_experiments) return EXPERIMENTS;
     for (size_t k = 0; k < sizeof first / sizeof *first; k++)
         if (row == &option_rows[first[k].option] && (!first[k].commands || first[k].commands >> (c - commands) & 1))
-            return FIRST;
-    return row->key ? MODELS : OTHERS;
+            return COMMON;
+    return group_of_field(row);
 }
 
 static void help_option(FILE *to, const mp_option_row *row)
@@ -133,18 +154,25 @@ static void help_option(FILE *to, const mp_option_row *row)
     row_of(to, name, mp_text("%s%s", row->help, help_choices(row, "")));
 }
 
-/* Prints the options of one group. Returns false if the command accepts no option of the group. */
-static bool help_group(FILE *to, const command *c, group wanted, const char *heading)
+/* Prints the options of one group. */
+static void help_group(FILE *to, const command *c, group wanted)
 {
     bool any = false;
     for (int k = 0; k < N_OPTIONS; k++) {
         const mp_option_row *row = &option_rows[k];
         if (!help_takes(c, row) || group_of(c, row) != wanted) continue;
-        if (!any) fputs(heading, to);
+        if (!any) fprintf(to, "\n%s:\n", headings[wanted]);
         any = true;
         help_option(to, row);
     }
-    return any;
+}
+
+static int count_options(const command *c, bool common)
+{
+    int n = 0;
+    for (int k = 0; k < N_OPTIONS; k++)
+        n += help_takes(c, &option_rows[k]) && (group_of(c, &option_rows[k]) == COMMON) == common;
+    return n;
 }
 
 static void help_data(FILE *to)
@@ -170,16 +198,18 @@ static void usage(FILE *to, const command *c)
 void help_command(FILE *to, const command *c)
 {
     usage(to, c);
-    const bool any = help_group(to, c, FIRST, "\ncommon options:\n");
-    help_group(to, c, OTHERS, any ? "\nmore:\n" : "\noptions:\n");
-    help_group(to, c, MODELS, "\nabout the model and how it trains:\n");
-    help_group(to, c, EXPERIMENTS, "\nfor experiments:\n");
+    for (int g = 0; g < N_GROUPS; g++) help_group(to, c, (group)g);
     if (c == &commands[CMD_TRAIN]) help_data(to);
 }
 
 void help_command_short(FILE *to, const command *c)
 {
+    const int n_others = count_options(c, false);
+    if (n_others <= FEW || !count_options(c, true)) {
+        help_command(to, c);
+        return;
+    }
     usage(to, c);
-    help_group(to, c, FIRST, "\ncommon options:\n");
-    fprintf(to, "\n'memplan help %s' lists all options.\n", c->name);
+    help_group(to, c, COMMON);
+    fprintf(to, "\n'memplan %s --help all' lists %d more.\n", c->name, n_others);
 }

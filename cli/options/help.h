@@ -7,7 +7,7 @@
 
 void help_overview(FILE *to);
 void help_command(FILE *to, const command *c);
-/* Prints the short help of -h: the options that a beginner needs. */
+/* Prints the common options only. If the command has no common options, or few others, prints all. */
 void help_command_short(FILE *to, const command *c);
 
 /* True if the command accepts the option. Also used by manual.c. */

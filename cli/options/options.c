@@ -210,7 +210,7 @@ static int take_option(options *o, int argc, char **argv, int *k)
     bool flag = row->kind == MP_VALUE_FLAG || row->kind == MP_VALUE_OFF;
     if (option_given(o, (option_id)id) && !is_list(row)) return usage_error("%.*s is given twice", (int)length, word);
     o->given[id] = true;
-    o->talk.short_help |= id == OPT_HELP && n_dashes == 1;
+    if (row->instead) complain("--%s is the old form of '%s'; a later release will not accept it", row->name, row->instead);
     if (flag && equals) return usage_error("%.*s takes no value", (int)length, word);
     if (flag) return store(o, row, NULL);
     if (equals) return store(o, row, equals + 1);
@@ -239,6 +239,11 @@ static int read_device_file(options *o)
     if (mp_device_file_read(o->model.device, &o->device_text, &err) != MP_OK) return input_failed(&err);
     o->model.device = o->device_text;
     return EXIT_DONE;
+}
+
+bool options_ask_for_all_help(const options *o)
+{
+    return o->talk.help && o->n_operands && !strcmp(o->operands[o->n_operands - 1], "all");
 }
 
 void options_take_card(options *o)

@@ -67,7 +67,7 @@ typedef struct output_options {
 /* Options of the printed answer. */
 typedef struct talk_options {
     const char *color;
-    bool json, quiet, verbose, list, shows_progress, help, short_help; /* short_help is -h */
+    bool json, quiet, verbose, list, shows_progress, help;
     /* true: the workload is loaded again for a comparison, so its notes are not repeated. Set by commands, not by an option */
     bool hides_notes;
 } talk_options;
@@ -96,6 +96,8 @@ void options_free(options *o);
  * sets PyTorch's rules, because PyTorch usually trains on cards; memplan's executor trains on cpu and cuda. Does not change the
  * rules if --rules is given or if the command itself trains. */
 void options_take_card(options *o);
+/* True if the words after --help (or -h) are "all": all options are listed, not only the common ones. */
+bool options_ask_for_all_help(const options *o);
 /* True if the option was given on the command line. */
 bool option_given(const options *o, option_id id);
 /* Returns the dashes of an option: "-" for a one-letter name, otherwise "--". */

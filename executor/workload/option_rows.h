@@ -43,6 +43,7 @@ typedef struct mp_option_row {
      * option */
     mp_agreement agrees;
     bool is_output;       /* true, for TEXT: the value is the name of a file that the command writes */
+    const char *instead;  /* the present form of an old option, which prints a notice and is not in help; NULL: not old */
     bool for_experiments; /* true: an option only for tests and benchmarks, which help lists last */
     const char *help;
 } mp_option_row;

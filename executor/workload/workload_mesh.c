@@ -219,7 +219,8 @@ static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err
                   "--held: '%s' is not a number of bytes", amount);
         if (k < n) held[k] = b.bytes;
     }
-    MP_ENSURE(k == 1 || k == n, err, MP_INVALID, "--held names %d amounts, and the rank has %d chunk%s", k, n, n == 1 ? "" : "s");
+    MP_ENSURE(k == 1 || k == n, err, MP_INVALID, "--held names %d amounts, and the rank has %d chunk%s", k, n,
+              n == 1 ? "" : "s");
     for (; k < n; k++) held[k] = held[0];
     return MP_OK;
 }

@@ -31,7 +31,7 @@ static mp_status find_link(const mp_workload_options *o, size_t k, const char *u
               device->profile.name);
     MP_ENSURE(!text || mp_link_parse(text, row, &out->link), err, MP_INVALID,
               "--link: '%s' is unknown; use a link of 'memplan devices', a rate like 24GB/s, or a rate printed by 'memplan "
-              "profile --link'",
+              "profile link'",
               text);
     out->rate = text && strchr(text, '/') && !strchr(text, ',') ? out->link.out_bytes_per_second : 0;
     return MP_OK;

@@ -2,7 +2,7 @@
 """bench_overlap.py MEMPLAN MODELS [RATE] - as root: a step of two ranks with the sums of its gradients beside backward, and after it, on a slow network.
 
 Two network namespaces are joined by a pair of virtual devices that let RATE (tc's tbf; default 400mbit) through each way. In there the network is measured
-(`profile --network`), and for each model the seconds of its operators; with both a plan is made with small buckets, which are on their way while backward runs, and
+(`profile network`), and for each model the seconds of its operators; with both a plan is made with small buckets, which are on their way while backward runs, and
 one with a single bucket, which is complete only at its end. Both are run in turns. A row has measured and predicted seconds of both, medians of all rounds.
 """
 
@@ -76,7 +76,7 @@ def run(*words: str) -> str:
 def network_of(hosts: Hosts, file: str) -> str:
     """Measures the network, and takes the seconds of the largest all-reduce for its level: buckets are as large, and a line through all sizes follows the small
     ones, which cost latency."""
-    hosts.ranks("profile", "--network", "-o", file)
+    hosts.ranks("profile", "network", "-o", file)
     with open(file, encoding="utf-8") as f:
         network = json.load(f)
     largest = max((c for c in network["collectives"] if c["collective"] == "all-reduce"), key=lambda c: c["bytes"])

@@ -2,7 +2,7 @@
 try help help
 try version version
 for command in estimate plan graph check timeline report draw sweep fit share pack ops solvers devices models model help version complete; do try "help_$command" help "$command"; done
-try help_long plan --help
+try help_long plan --help all
 try help_short plan -h
 try help_train help train
 try help_profile help profile

@@ -46,7 +46,7 @@ NAMES = ["mlp.onnx", "odd_plan.json", "chain.json", "device", "auto", "none", "a
 
 def options_of(memplan: str, command: str) -> list[tuple[str, bool]]:
     """The options of a command, and whether they take a value, as its help lists them."""
-    text = subprocess.run([memplan, command, "--help"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([memplan, command, "--help", "all"], capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^  (-[a-z]|--[a-z0-9-]+)(?: ([A-Z]\S*))?(?:  |$)", text, re.MULTILINE)
     return [(name, bool(value)) for name, value in found if name != "--help"]
 

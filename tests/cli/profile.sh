@@ -40,12 +40,12 @@ holds profile_agrees_with_itself sh -c "
 
 # Links: plan accepts the printed options; a disk's errors are one sentence, and no file is left in the folder.
 mkdir -p linked
-"$memplan" profile --link host --link linked --json > links.json
+"$memplan" profile link host linked --json > links.json
 holds profile_link_is_what_plan_takes sh -c "
     option=\$(python3 -c 'import json; print(json.load(open(\"links.json\"))[\"links\"][1][\"option\"])') &&
     '$memplan' plan '$root/examples/mlp4.onnx' --batch 65536 --budget 80% --device cpu --offload linked --link \$option -q && test -z \"\$(ls -A linked)\""
 holds profile_link_prints_what_plan_takes sh -c "
-    '$memplan' profile --link host > links.txt && grep -q '^host: [0-9.]* GB/s out, [0-9.]* GB/s back, latency ' links.txt && grep -q '^ *64.00 MiB ' links.txt &&
+    '$memplan' profile link host > links.txt && grep -q '^host: [0-9.]* GB/s out, [0-9.]* GB/s back, latency ' links.txt && grep -q '^ *64.00 MiB ' links.txt &&
     '$memplan' plan '$root/examples/mlp4.onnx' --batch 65536 --budget 80% --device cpu \$(grep '^--offload host --link ' links.txt) -q"
 holds profile_link_fits_what_it_measured python3 -c "
 import json
@@ -58,19 +58,24 @@ for link in json.load(open('links.json'))['links']:
 unlinked() { # STATUS SENTENCE ARGUMENT...
     status=$1 sentence=$2
     shift 2
-    "$memplan" profile "$@" 2> why.txt > out.txt
+    "$memplan" profile link "$@" 2> why.txt > out.txt
     ended=$?
     cat why.txt
     [ $ended = "$status" ] && [ "$(wc -l < why.txt)" = 1 ] && grep -q "^memplan: .*$sentence" why.txt && [ ! -s out.txt ] && [ -z "$(ls -A linked)" ]
 }
 without_large_files_here() { (ulimit -f 1024; unlinked "$@"); }
-holds profile_link_no_folder unlinked 1 "cannot create a file for the tier 'disk' in absent: No such file or directory\$" --link absent
-holds profile_link_no_file unlinked 1 "cannot create a file for the tier 'disk' in /proc: " --link /proc
-holds profile_link_no_large_files without_large_files_here 1 "cannot reserve 134217728 bytes for the tier 'disk' in linked: File too large\$" --link linked
+holds profile_link_no_folder unlinked 1 "cannot create a file for the tier 'disk' in absent: No such file or directory\$" absent
+holds profile_link_no_file unlinked 1 "cannot create a file for the tier 'disk' in /proc: " /proc
+holds profile_link_no_large_files without_large_files_here 1 "cannot reserve 134217728 bytes for the tier 'disk' in linked: File too large\$" linked
 holds profile_link_full_disk sh -c "
     unshare -rm true 2> /dev/null || exit 0
-    unshare -rm sh -c \"mount -t tmpfs -o size=2m none linked && exec '$memplan' profile --link linked\" 2> why.txt
+    unshare -rm sh -c \"mount -t tmpfs -o size=2m none linked && exec '$memplan' profile link linked\" 2> why.txt
     test \$? = 1 && grep -q 'cannot reserve 134217728 bytes for the tier .disk. in linked: No space left on device\$' why.txt"
-try profile_link_of_a_card profile --link host --device h100
-try profile_link_and_model profile bert.onnx --link host
+try profile_link_of_a_card profile link host --device h100
+try profile_link_without_place profile link
+try profile_network_and_model profile network bert.onnx
+# The old forms run, with a notice.
+holds profile_link_old_form sh -c "'$memplan' profile --link host > links.txt 2> why.txt && grep -q '^host: ' links.txt &&
+    grep -q -- '^memplan: --link is the old form of .profile link WHERE.' why.txt"
+holds profile_network_old_form sh -c "'$memplan' profile --network --json 2> why.txt; grep -q -- '^memplan: --network is the old form of .profile network.' why.txt"
 try profile_nothing profile

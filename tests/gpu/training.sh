@@ -34,7 +34,7 @@ fi
 # ---- how fast copies are
 title="copies to the host and back"
 if enough 30 "$title"; then
-    if ours 60 "$build/memplan" profile --device "$device" --link host > "$work/logs/link.txt" 2> "$said"; then
+    if ours 60 "$build/memplan" profile link host --device "$device" > "$work/logs/link.txt" 2> "$said"; then
         note "$title" ok "$(tail -n 1 "$work/logs/link.txt")"
     else
         note "$title" FAILED "$(reason "$said")"

@@ -322,7 +322,7 @@ def network_is_measured() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for n in (2, 4):
             file = f"{folder}/network{n}.json"
-            done = subprocess.run([*MPIRUN, "-n", str(n), MEMPLAN, "profile", "--network", "-o", file], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+            done = subprocess.run([*MPIRUN, "-n", str(n), MEMPLAN, "profile", "network", "-o", file], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0 and done.stdout.count("all-reduce") == 1, done
             shutil.copy(file, "network.json")  # for its schema
             with open(file) as f:
@@ -344,7 +344,7 @@ def network_is_measured() -> None:
             sent = answer["ranks"]["sent_bytes"]  # 2 (n - 1) / n of the bytes
             ring, tree = 2 * (n - 1) * latency + sent / rate, 2 * steps * latency + sent * n / (n - 1) / rate
             assert abs(answer["ranks"]["collective_seconds"] / min(ring, tree) - 1) < 1e-9, (answer["ranks"], ring, tree)
-    done = subprocess.run([MEMPLAN, "profile", "--network"], env=ENVIRONMENT, capture_output=True, text=True)
+    done = subprocess.run([MEMPLAN, "profile", "network"], env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 2 and "measuring a network needs two processes or more; run mpirun -n 2 memplan ..." in done.stderr, done
 
 
