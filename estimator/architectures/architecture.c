@@ -299,8 +299,9 @@ const char *mp_architecture_block_path(const mp_architecture *a, const char *blo
 {
     static const struct {
         mp_architecture_family family;
-        const char *ours, *theirs; /* prefix of a module path in memplan's model, and the corresponding prefix in Hugging Face's
-                                      transformers */
+        /* `ours`: prefix of a module path in memplan's model; `theirs`: the corresponding prefix in Hugging Face's
+         * transformers */
+        const char *ours, *theirs;
     } rows[] = {
         {MP_FAMILY_GPT, "layers.", "transformer.h."},        {MP_FAMILY_LLAMA, "layers.", "model.layers."},
         {MP_FAMILY_BERT, "layers.", "bert.encoder.layer."},  {MP_FAMILY_VIT, "layers.", "vit.layers."},

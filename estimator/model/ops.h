@@ -180,8 +180,9 @@ typedef bool (*mp_factor_rule)(const mp_model *model, const mp_operator *op, str
 typedef struct mp_op {
     const char *name, *domain;
     int since; /* first version of the operator set for which this row is valid */
-    int min_in, max_in, min_out,
-        max_out; /* smallest and largest permitted number of inputs, and of outputs; maximum -1: any number */
+    /* `min_in`, `max_in`: smallest and largest permitted number of inputs; `min_out`, `max_out`: of outputs. Maximum -1: any
+     * number */
+    int min_in, max_in, min_out, max_out;
     mp_op_input inputs[MP_OP_INPUTS]; /* per input: its use, initial values and meaning (mp_op_input_of) */
     mp_shape_rule shape;
     mp_fold_rule fold;   /* rule that computes the values of outputs from known inputs; NULL: the operator is never folded */

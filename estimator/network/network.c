@@ -93,7 +93,7 @@ mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err)
 
 /* How the ranks of a group are distributed over nodes. */
 typedef struct spread {
-    double local, nodes; /* number of ranks of the group in each node, and number of nodes */
+    double local, nodes; /* `local`: number of ranks of the group in each node; `nodes`: number of nodes */
 } spread;
 
 static spread spread_of(const mp_interconnect *network, mp_rank_group group)

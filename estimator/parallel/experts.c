@@ -18,8 +18,9 @@ typedef struct spreader {
     int64_t n;
     size_t n_tensors; /* number of tensors of the model before exchanges of tokens were added */
     bool *is_away;    /* per tensor: true if it is stored on the ranks of its experts */
-    int *sent, *back; /* per tensor: index of the tensor after its exchange to the ranks of the experts, and index of the tensor
-                         after the exchange back. 0: not exchanged (index 0 is never such a tensor) */
+    /* per tensor: `sent` is the index of the tensor after its exchange to the ranks of the experts, `back` the index after the
+     * exchange back. 0: not exchanged (index 0 is never such a tensor) */
+    int *sent, *back;
     bool found;
     mp_error *err;
 } spreader;

@@ -45,10 +45,11 @@ typedef struct mp_shard {
 typedef struct mp_split {
     mp_rank_group group;
     size_t n_tensors;
-    mp_shard *placements;            /* per tensor of the split model: its placement */
-    int64_t whole_bytes, part_bytes; /* bytes of all parameters before the split, and on one rank after it */
-    size_t n_gathered;               /* number of tensors that are gathered because their reader cannot be split */
-    const char *gathered_for;        /* name of the first operator for which a tensor was gathered; NULL: none */
+    mp_shard *placements; /* per tensor of the split model: its placement */
+    /* bytes of all parameters: `whole_bytes` before the split, `part_bytes` on one rank after it */
+    int64_t whole_bytes, part_bytes;
+    size_t n_gathered;        /* number of tensors that are gathered because their reader cannot be split */
+    const char *gathered_for; /* name of the first operator for which a tensor was gathered; NULL: none */
     const char *misdealt_for; /* name of the first operator that needed the elements of a tensor in another distribution over
                                  the ranks; NULL: none */
 } mp_split;

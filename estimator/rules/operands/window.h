@@ -34,9 +34,9 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *window, const in
 
 typedef struct mp_columns {
     mp_window window;
-    int64_t image[MP_RANK_MAX],
-        stops[MP_RANK_MAX]; /* per spatial dimension: size of the image, and number of window positions */
-    int64_t n_taps;         /* number of elements (taps) of one window */
+    /* per spatial dimension: `image` is the size of the image, `stops` the number of window positions */
+    int64_t image[MP_RANK_MAX], stops[MP_RANK_MAX];
+    int64_t n_taps; /* number of elements (taps) of one window */
 } mp_columns;
 
 /* Reads the operands of Col2Im. If the size of the image or window is unknown, *known is false and missing_value is set.

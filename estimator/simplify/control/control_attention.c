@@ -10,13 +10,8 @@
 #include "estimator/simplify/control/control.h"
 
 enum { VERSION = 12, SET = 23, RANK = 4, N_OPERANDS = 3, BATCH = 0, HEADS = 1, ROWS = 2, DEPTH = 3 };
-enum {
-    MASK = 3,
-    PAST_KEY,
-    PAST_VALUE,
-    LENGTHS,
-    SCORES = 3
-}; /* indices of the optional inputs, and index of the output that returns the scores */
+/* indices of the optional inputs; SCORES is the index of the output that returns the scores */
+enum { MASK = 3, PAST_KEY, PAST_VALUE, LENGTHS, SCORES = 3 };
 
 typedef struct expansion {
     mp_inference *w;

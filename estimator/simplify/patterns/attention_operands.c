@@ -111,7 +111,7 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
         } else if (mp_view(r, tensor) && before_ones(x, y, d) >= 0) {
             d = before_ones(x, y, d);
         } else if (!is_same || x->rank != y->rank || x->dims[d] != y->dims[d]) {
-            break; /* any other operator writes a new layout, so the search ends */
+            break; /* any other operator writes a new layout, so the search ends at this operator */
         }
     }
     const mp_tensor *t = mp_rewriter_tensor(r, tensor);
