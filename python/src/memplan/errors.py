@@ -26,7 +26,9 @@ class OverwrittenError(MemplanError, RuntimeError):
 
 
 class RankError(MemplanError, RuntimeError):
-    """Another rank has ended, does not respond, has failed, or computes something else. A RuntimeError, like PyTorch's own."""
+    """Another rank has ended, does not respond, has failed, or has another graph or other options. A RuntimeError, like
+    PyTorch's own.
+    """
 
 
 class NotPlannable(MemplanError):

@@ -132,7 +132,9 @@ class Exporter:
         return found
 
     def made(self, kept: dict[str, Kept], **known: Any) -> Checkpoints:
-        """Return checkpoints of the chosen modules. Each checkpoint keeps the results of the operators in its choice."""
+        """Return checkpoints of the chosen modules. `kept`: per module, the forward operators whose results its checkpoint
+        keeps.
+        """
         counted = {name: self._counted(self.modules[name], which) for name, which in kept.items()}
         return Checkpoints(**known, kept={name: k for name, k in counted.items() if k})
 

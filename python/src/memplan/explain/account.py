@@ -122,7 +122,7 @@ def nearest_modules(nodes: Iterable[Any], owners: dict[int, str]) -> dict[Any, s
 def fill(
     account: Account, objects: Objects, inputs: Iterable[torch.Tensor], names: dict[int, str], where: dict[Any, Where]
 ) -> None:
-    """Add all live memory that is reachable from Python objects. `where`: known places of autograd nodes."""
+    """Add all live memory that is reachable from Python objects. `where`: module and line of autograd nodes, if known."""
     owners = {}
     for parameter, name in parameters_of(objects.modules, names):
         owners[id(parameter)] = name

@@ -51,9 +51,10 @@ class Earlier:
 
 
 def held_by(objects: Objects, before: set[Any], stack: Sequence[At]) -> list[str]:
-    """Return the holders of these graphs, in descending order of nodes kept alive.
+    """Return the variables that keep autograd nodes of `before` alive, those with the most nodes first.
 
-    Holders of few nodes are omitted. For example, the loss of the last call is omitted if a list holds all losses.
+    Variables that keep few nodes alive are omitted. For example, the loss of the last call is omitted if a list holds all
+    losses.
     """
     known = {id(t) for t in objects.tensors if t.grad_fn is not None}
     roots: dict[str, set[Any]] = {}
@@ -67,6 +68,6 @@ def held_by(objects: Objects, before: set[Any], stack: Sequence[At]) -> list[str
 
 
 def unnamed(objects: Objects, before: set[Any]) -> list[str]:
-    """Return the classes of objects that keep these graphs alive and that no variable refers to."""
+    """Return the classes of the objects that keep autograd nodes of `before` alive, if no variable refers to these objects."""
     held = [t for t in objects.tensors if t.grad_fn is not None and not before.isdisjoint(reachable([t.grad_fn], set()))]
     return sorted({type(o).__name__ for o in gc.get_referrers(*held)})[:MOST_NAMED]

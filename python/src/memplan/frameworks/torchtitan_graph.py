@@ -350,7 +350,9 @@ def mark(module: fx.GraphModule, example_inputs: Any = None, *, config: Any, beh
 
 
 def passes(traced: Any, config: Any, *, parallel_dims: Any = None) -> list[Pass]:
-    """Return torchtitan's passes with memplan's policy, which knows the passes after it. On a CPU, collectives wait at once."""
+    """Return torchtitan's passes with memplan's policy inserted. The policy receives the passes after it. On a CPU, collectives
+    wait at once.
+    """
     found: list[Pass] = construct_default_graph_passes(traced, config, parallel_dims=parallel_dims)
     functions = [getattr(p, "func", p) for p in found]
     last = max((k for k, f in enumerate(functions) if f in REARRANGING), default=-1)

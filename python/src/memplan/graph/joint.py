@@ -109,10 +109,11 @@ def halves(graph: fx.Graph, tangents: Iterable[fx.Node]) -> tuple[list[fx.Node],
 def as_eager_runs(
     graph: fx.Graph, forward: list[fx.Node], backward: list[fx.Node], outputs: list[Any], written: Collection[fx.Node] = ()
 ) -> tuple[list[fx.Node], list[fx.Node]]:
-    """Return the two halves in eager's order.
+    """Return the nodes of forward and the nodes of backward, each in eager's order.
 
-    Backward formulas may compute results from forward values alone (powers, products with numbers). Such nodes belong to the
-    second half, unless they read inputs that are overwritten after forward."""
+    Backward formulas may compute results from forward values alone (powers, products with numbers). Such nodes belong to
+    backward, unless they read inputs that are overwritten after forward.
+    """
     first = [n for n in forward if not in_formula(n) or any(a in written for a in n.all_input_nodes)]
     early = reaching([*outputs, *first])
     late = {*backward, *(n for n in forward if n not in early)}

@@ -126,8 +126,7 @@ def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
 def gather_to_keep(shards: list[torch.Tensor], token: torch.Tensor, group: int) -> list[torch.Tensor]:
     """Gather parameters in the capture of a step without gradient reduction. Planned graphs contain `gather` instead.
 
-    `token` is a number that requires a gradient. The operator `keep`, which stores the unsharded gradients, returns the
-    gradient of `token`, so that a result of backward depends on `keep`.
+    `token` requires a gradient: the result of `keep`, the operator that stores unsharded gradients. So backward depends on it.
     """
     return end_gather(begin_gather(shards, group), group)
 
@@ -196,7 +195,8 @@ def reduce(rows: torch.Tensor, group: int) -> torch.Tensor:
 def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
     """Begin to reduce over the ranks. On a GPU, the result is the rank's own row; `rows` has to stay until the end.
 
-    On a CPU the result is a copy with the sums of all rows, because gloo reduces and holds all of it until the next send."""
+    On a CPU the result is a copy with the sums of all rows. gloo reduces in this copy and holds it until the next send.
+    """
     g = GROUPS[group]
     before, _, operation, _ = g.division(rows.dtype)
     sent = rows if before == 1 else rows / before

@@ -139,7 +139,7 @@ class Unrolled:
         return old + self.beyond[0] * (old >= self.forward.second) + self.beyond[1] * (old >= self.backward.second)
 
     def _owners(self) -> dict[int, tuple[Position, int]]:
-        """Return for each storage the first node with this storage, and the index among its results."""
+        """Return for each storage the first node with this storage, and the index of the storage among the node's results."""
         found: dict[int, tuple[Position, int]] = {}
         for i, node in enumerate(self.nodes):
             for k, tensor in enumerate(tensors_of(node.meta.get("val"))):

@@ -146,7 +146,9 @@ class GraphPlanner:
         return self.counted(made.forward, made.backward, made.host_bytes, time) if any(waits) else made
 
     def below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
-        """Return the liveness of backward while the user holds these storages, and held bytes that backward does not read."""
+        """Return the liveness of backward while the user holds the storages `held`, and the bytes of those that backward does
+        not read.
+        """
         held = held - self.static_keys
         given = keys_of(n for n in backward.nodes if n.op == "placeholder")
         stay = held | keys_of(self.capture.tangents)
@@ -177,7 +179,8 @@ class GraphPlanner:
         return [self.capture.storages[s] for s in self.capture.storages_of(nodes)]
 
     def auto_bytes(self, meant: Device | None, whole: bool = False) -> int:
-        """Return the memory for budget "auto": free memory plus the graph's static storages, on the rank with the least.
+        """Return the memory for budget "auto": free memory plus the graph's static storages. The rank with the smallest sum
+        decides.
 
         With `device=`, return the memory of the named device that a step may use. `whole`: the memory for budget "device".
         """

@@ -326,7 +326,7 @@ class Backend:
     def graphs_of_plan(self, captured: Captured, start: float) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Return forward and backward graphs of a plan within the budget, and report the plan.
 
-        Without such a plan, return the smallest plan's graphs, which run only after they are planned for another budget.
+        Without such a plan, return the smallest plan's graphs. These run only after a new plan for another budget.
         """
         planner = captured.planner
         assert planner is not None

@@ -100,7 +100,9 @@ class Asked:
                 self.captured = prints(lambda: module(*apart_from(inputs)))
 
     def compare(self, say: Callable[[str], None], report: Report) -> None:
-        """Warn if the captured graph and eager compute different tensors. If this is unknown, add a note to the report."""
+        """Warn if the captured graph and eager compute different tensors. If eager cannot be run for the comparison, add a note
+        to the report.
+        """
         places = list(self.places)
         named = ", ".join(places[:MOST_NAMED]) + (f" and {len(places) - MOST_NAMED} more" if places[MOST_NAMED:] else "")
         eager = self._eager()

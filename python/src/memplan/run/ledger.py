@@ -147,7 +147,7 @@ class MeasuredCall:
         accumulated_bytes: gradient bytes that the plan counts from the start.
         owner: the owner of the graph.
         metadata: PyTorch's metadata of the graph.
-        returned: the use of the graph's outputs.
+        returned: observes how user code uses the graph's outputs.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class MeasuredCall:
         graph.stay(n_bytes, at_end)
 
     def foresee(self, results_bytes: int) -> None:
-        """Record the bytes of results that user code holds. If forward exceeds the budget with them, plan the next call again."""
+        """Record the bytes of results that user code holds. If forward then exceeds the budget, plan the next call again."""
         if (graph := self.graph()) is None or results_bytes <= graph.results_bytes:
             return
         forward = graph.static_bytes + graph.forward_bytes + results_bytes - graph.results_bytes

@@ -142,7 +142,7 @@ class HookCall:
         self.stack = ExitStack()
 
     def resume(self) -> None:
-        """Observe the hooks before forward, or after it."""
+        """Observe the operators of the module's hooks, before forward or after it, until `pause`."""
         if WATCHING:
             self.stack.enter_context(watching(self.run))
 
