@@ -21,6 +21,7 @@
 #include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "formats/json/json.h"
+#include "memplan/ranks/exact_mesh.h"
 #include "memplan/summary.h"
 
 enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
@@ -29,6 +30,7 @@ typedef struct estimate {
     mp_workload workload;
     mp_summary summary;
     const mp_timeline *timeline; /* timeline of keep-all; a step's index may differ from the index of its node */
+    double step_seconds;         /* seconds of a training step of the mesh; 0: no mesh, or one rank of a pipeline */
     int peak_node;               /* the node at keep-all's peak; -1: the graph has no nodes */
     int64_t n_parameters;        /* number of all parameters (elements); -1: unknown, as for a graph file */
     int64_t n_trained;           /* number of trained parameters (elements); -1: unknown */
@@ -63,7 +65,10 @@ static mp_status find_peak(estimate *e, mp_error *err)
     const mp_step *steps;
     MP_CHECK(mp_problem_earliest(e->workload.problem, &steps, &e->timeline, err));
     e->peak_node = e->timeline->peak_step < 0 ? -1 : steps[e->timeline->peak_step].node;
-    return MP_OK;
+    const mp_workload_options *model = &e->asked->model;
+    if (!mp_mesh_devices(&model->mesh) || e->workload.rank.shape.n_ranks) return MP_OK;
+    return mp_workload_step_seconds(&e->workload, model->accumulate ? model->accumulate : 1, steps, e->timeline->n_steps,
+                                    &e->step_seconds, err);
 }
 
 static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
@@ -168,7 +173,8 @@ static json_t *estimate_json(const estimate *e, const options *o)
     mp_json_set(&json, "savings", savings_json(&e->savings));
     mp_json_set(&json, "other_rules", other_rules_json(&e->other));
     if (e->has_updates) mp_json_set(&json, "updates", update_comparison_json(&e->updates));
-    if (mp_mesh_devices(&o->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(&e->workload, &e->workload.traffic));
+    if (mp_mesh_devices(&o->model.mesh))
+        mp_json_set(&json, "ranks", rank_traffic_json(&e->workload, &e->workload.traffic, e->step_seconds));
     return json;
 }
 
@@ -279,7 +285,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
                 seconds_text((double)sum->forward_ticks * graph->tick_seconds),
                 seconds_text((double)sum->backward_ticks * graph->tick_seconds), device ? " (" : "",
                 device ? device->title : "", device ? ")" : "");
-    print_rank_traffic(&e->workload, &e->workload.traffic);
+    print_rank_traffic(&e->workload, &e->workload.traffic, e->step_seconds);
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->talk.verbose);
     const size_t rows = o->output.top ? (size_t)o->output.top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
     MP_CHECK(report_modules(graph, sum, rows, column_of(o), err));

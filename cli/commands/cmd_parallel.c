@@ -20,6 +20,7 @@
 #include "executor/workload/workload_offload.h"
 #include "formats/json/json.h"
 #include "memplan/budget.h"
+#include "memplan/ranks/exact_mesh.h"
 #include "memplan/ranks/meshes.h"
 
 /* ---- the request ---- */
@@ -40,6 +41,7 @@ typedef struct question {
     char name[128], within[MP_TEXT_MAX];
     mesh_rate rate;
     mp_mesh explained;
+    mp_exact_mesh exact;
 } question;
 
 /* Builds the graph of one rank of a mesh. This graph does not sum gradients over ranks, because gradients first accumulate over
@@ -122,6 +124,10 @@ static mp_status fill(question *q, mp_error *err)
     r->alike = alike;
     r->graph = graph_of;
     r->data = q;
+    q->exact = (mp_exact_mesh){.path = o->operands[0], .options = &o->model, .memory_bytes = r->memory_bytes};
+    /* the graphs of the ranks do not contain the slowdown of compute beside collectives */
+    if (!r->host.link && r->ranks.network.slowdown == 0) r->judge = mp_exact_mesh_judge;
+    r->judge_data = &q->exact;
     return MP_OK;
 }
 
@@ -172,7 +178,6 @@ static void search_remedy(const question *q, remedy *r)
     mp_error ignored = {0};
     r->question = (question){.asked = &r->changed, .request.memory_bytes = q->request.memory_bytes};
     if (fill(&r->question, &ignored) != MP_OK) return;
-    r->question.request.n_best = 1;
     if (mp_meshes_search(&r->question.request, &r->found, &ignored) == MP_OK && r->found->n_best) return;
     mp_meshes_free(r->found);
     r->found = NULL;
@@ -285,7 +290,7 @@ static void print_verdict(const question *q, const mp_meshes *found)
     if (found->n_best)
         screen_verdict(q->asked->talk.color, SCREEN_GOOD, "%s in %s on %s device%s of %s: %s a step, %s, of %s samples.",
                        q->name, q->rate.type, count_text(q->request.devices), q->request.devices == 1 ? "" : "s", q->within,
-                       seconds_text(best->seconds), mesh_choice_name(best), count_text(q->request.global_batch));
+                       mesh_seconds_text(best), mesh_choice_name(best), count_text(q->request.global_batch));
     else
         screen_verdict(q->asked->talk.color, SCREEN_BAD, "%s in %s on %s device%s of %s: no mesh fits.", q->name, q->rate.type,
                        count_text(q->request.devices), q->request.devices == 1 ? "" : "s", q->within);
@@ -322,7 +327,7 @@ static void print_remedies(const question *q, const remedy_list *list)
     for (size_t k = 0; k < list->n; k++) {
         if (!list->items[k].found) continue;
         const mp_mesh_choice *c = list->items[k].found->choices;
-        screen_row("  %-36s %10s  %10s  %s", list->items[k].text, seconds_text(c->seconds), mp_bytes_text(c->peak_bytes),
+        screen_row("  %-36s %10s  %10s  %s", list->items[k].text, mesh_seconds_text(c), mp_bytes_text(c->peak_bytes),
                    mesh_choice_name(c));
     }
     screen_text(2, "Recomputation%s is counted already.",

@@ -38,6 +38,8 @@ json_t *mesh_choice_json(const mp_mesh_choice *c, const mp_meshes_request *r, co
                   "floor_bytes", (json_int_t)c->floor_bytes, "bound_seconds", c->bound_seconds);
     const bool is_played = c->verdict <= MP_VERDICT_SLOWER;
     mp_json_set(&json, "seconds", mp_json_real_if(is_played, c->seconds));
+    mp_json_set(&json, "model_seconds", mp_json_real_if(is_played, c->model_seconds));
+    mp_json_set(&json, "judge", is_played ? json_string(mp_mesh_judge_name(c->judge)) : json_null());
     mp_json_set(&json, "peak_bytes", mp_json_integer_if(c->stages != NULL, c->peak_bytes));
     if (c->verdict != MP_VERDICT_BEST) return json;
     const double each = (double)r->global_batch / c->seconds,

@@ -25,6 +25,11 @@ const char *mesh_choice_name(const mp_mesh_choice *c)
     return mp_text("%s %s", mp_mesh_write(&c->mesh).text, mp_schedule_name(c->schedule));
 }
 
+const char *mesh_seconds_text(const mp_mesh_choice *c)
+{
+    return mp_text("%s%s", c->judge == MP_JUDGE_BLOCKS ? "~" : "", seconds_text(c->seconds));
+}
+
 /* Prints the table row of a choice. A long name is printed on a line of its own. */
 static void print_choice(const mp_mesh_choice *c)
 {
@@ -32,7 +37,7 @@ static void print_choice(const mp_mesh_choice *c)
     const bool is_long = strlen(name) > MESH_COLUMNS;
     if (is_long) screen_row("  %s", name);
     screen_row("  %-*s %3lld x %-4lld %8s %10s %8s %8s", MESH_COLUMNS, is_long ? "" : name, (long long)c->micro_batch,
-               (long long)c->n_micro_batches, seconds_text(c->seconds), mp_bytes_text(c->peak_bytes),
+               (long long)c->n_micro_batches, mesh_seconds_text(c), mp_bytes_text(c->peak_bytes),
                seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds));
 }
 
@@ -71,10 +76,21 @@ static void print_runner_up(const mp_mesh_choice *first, const mp_mesh_choice *s
                     is_faster ? " The first is simpler." : "");
 }
 
+/* Prints the source of the times and peaks of the best meshes. */
+static void print_judges(const mp_meshes *found)
+{
+    size_t n[MP_N_MESH_JUDGES] = {0};
+    for (size_t k = 0; k < found->n_best; k++) n[found->choices[k].judge]++;
+    if (n[MP_JUDGE_KEEP_ALL]) screen_text(2, "Time and peak are those of the ranks' graphs, as in estimate.");
+    if (n[MP_JUDGE_BLOCKS])
+        screen_text(2, "~: approximate, added up over blocks of the network. plan --mesh finds the time and peak of a plan.");
+}
+
 void mesh_print_best(const mp_meshes *found)
 {
     screen_row("  %-*s %-10s %8s %10s %8s %8s", MESH_COLUMNS, "mesh", "micro-b.", "time", "peak", "bubble", "network");
     for (size_t k = 0; k < found->n_best; k++) print_choice(&found->choices[k]);
+    print_judges(found);
     if (found->n_best > 1) print_runner_up(&found->choices[0], &found->choices[1]);
 }
 
@@ -134,7 +150,7 @@ const char *mesh_tight_text(const mp_meshes *found, int64_t memory_bytes)
                        (long long)(loose_share * (double)memory_bytes) >> 20);
     return mp_text("%s %s with %lld x %lld leaves %s and takes %s.", start, mesh_choice_name(other),
                    (long long)other->micro_batch, (long long)other->n_micro_batches,
-                   mp_bytes_text(memory_bytes - other->peak_bytes), seconds_text(other->seconds));
+                   mp_bytes_text(memory_bytes - other->peak_bytes), mesh_seconds_text(other));
 }
 
 const char *mesh_reason_text(const mp_mesh_choice *c, const mp_mesh_choice *best, const char *within)
@@ -146,8 +162,10 @@ const char *mesh_reason_text(const mp_mesh_choice *c, const mp_mesh_choice *best
         return mp_text("holds %s of %s where it recomputes block by block", mp_bytes_text(c->peak_bytes), within);
     case MP_VERDICT_BOUND:
         return mp_text("takes at least %s, and the best takes %s", seconds_text(c->bound_seconds), seconds_text(best->seconds));
+    case MP_VERDICT_REFUSED:
+        return mp_text("takes %s, but the graph of a rank cannot be built", mesh_seconds_text(c));
     default:
-        return mp_text("takes %s: waits %s for other stages, %s for the network, recomputes %s", seconds_text(c->seconds),
+        return mp_text("takes %s: waits %s for other stages, %s for the network, recomputes %s", mesh_seconds_text(c),
                        seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds), seconds_text(recomputing(c)));
     }
 }
@@ -157,7 +175,8 @@ void mesh_print_set_aside(const mp_meshes *found, const char *within)
     static const char *const titles[] = {[MP_VERDICT_SLOWER] = "slower or more complex",
                                          [MP_VERDICT_BOUND] = "cannot be faster",
                                          [MP_VERDICT_FLOOR] = "cannot fit",
-                                         [MP_VERDICT_OVER_MEMORY] = "found not to fit"};
+                                         [MP_VERDICT_OVER_MEMORY] = "found not to fit",
+                                         [MP_VERDICT_REFUSED] = "cannot be built"};
     for (int v = MP_VERDICT_SLOWER; v < MP_N_VERDICTS; v++) {
         const mp_mesh_choice *near = NULL;
         size_t n = 0;
@@ -169,9 +188,11 @@ void mesh_print_set_aside(const mp_meshes *found, const char *within)
                 (v == MP_VERDICT_OVER_MEMORY && c->peak_bytes < near->peak_bytes))
                 near = c;
         }
+        /* only the best are judged by their graphs, and these times may be longer than those of the block model */
+        const bool is_near = near && v == MP_VERDICT_SLOWER && near->seconds < found->choices->seconds;
         if (near)
-            screen_text(4, "  %zu %s; the nearest, %s with %lld x %lld, %s.", n, titles[v], mesh_choice_name(near),
-                        (long long)near->micro_batch, (long long)near->n_micro_batches,
-                        mesh_reason_text(near, found->choices, within));
+            screen_text(4, "  %zu %s%s; the nearest, %s with %lld x %lld, %s.", n, titles[v],
+                        is_near ? " by the block model" : "", mesh_choice_name(near), (long long)near->micro_batch,
+                        (long long)near->n_micro_batches, mesh_reason_text(near, found->choices, within));
     }
 }

@@ -7,6 +7,8 @@
 /* mp_text (formats/base/text.h) allocates the texts that these functions return. */
 /* Returns the mesh, followed by its schedule unless that is 1f1b: "pp=4 interleaved 2" */
 const char *mesh_choice_name(const mp_mesh_choice *c);
+/* Returns the seconds of a step, after a ~ if they are those of the block model. */
+const char *mesh_seconds_text(const mp_mesh_choice *c);
 /* Returns the reason why a choice is not among the best, as a sentence without its subject: "needs at least 30.00 GiB of the
  * memory, however it recomputes". `within`: the text for the memory. */
 const char *mesh_reason_text(const mp_mesh_choice *c, const mp_mesh_choice *best, const char *within);

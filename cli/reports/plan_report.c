@@ -136,7 +136,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     print_algorithms(graph, plan);
     MP_CHECK(print_plan_offload(out, plan, err));
     MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
-    print_rank_traffic(out->workload, &sent);
+    print_rank_traffic(out->workload, &sent, 0);
     report_attention(out->workload->program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
@@ -187,7 +187,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
     MP_CHECK(offload_json(out, plan, &json, err));
     MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
-    if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload, &sent));
+    if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload, &sent, 0));
     attention_json(out->workload->program, &json);
     if (out->answer.plan) MP_CHECK(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));

@@ -190,15 +190,17 @@ json_t *attention_form_json(const mp_attention_report *form)
 
 /* ---- the data that a rank sends ---- */
 
-void print_rank_traffic(const mp_workload *s, const mp_rank_traffic *sent)
+void print_rank_traffic(const mp_workload *s, const mp_rank_traffic *sent, double step_seconds)
 {
     const int64_t n = mp_mesh_devices(&s->ranks.mesh);
     const mp_split *split = &s->details->split;
     if (n <= 1) return;
+    const char *step = step_seconds > 0 ? mp_text(" A step takes %s.", seconds_text(step_seconds)) : "";
     const bool is_one = sent->n_collectives == 1;
-    screen_text(2, "One rank of %s: %s. In a step it sends %s in %s collective%s, which take%s %s%s.", count_text(n),
-                mp_mesh_write(&s->ranks.mesh).text, mp_bytes_text(sent->sent_bytes), count_text((int64_t)sent->n_collectives),
-                is_one ? "" : "s", is_one ? "s" : "", seconds_text(sent->seconds), is_one ? "" : " one after the other");
+    screen_text(2, "One rank of %s: %s.%s In a step it sends %s in %s collective%s, which take%s %s%s.", count_text(n),
+                mp_mesh_write(&s->ranks.mesh).text, step, mp_bytes_text(sent->sent_bytes),
+                count_text((int64_t)sent->n_collectives), is_one ? "" : "s", is_one ? "s" : "", seconds_text(sent->seconds),
+                is_one ? "" : " one after the other");
     if (s->ranks.network.slowdown > 0)
         screen_text(2,
                     "By the stated rate, computing during collectives takes %.3g %% longer. This adds up to %s per step, which "
@@ -209,12 +211,13 @@ void print_rank_traffic(const mp_workload *s, const mp_rank_traffic *sent)
                     count_text((int64_t)split->n_gathered), split->gathered_for);
 }
 
-json_t *rank_traffic_json(const mp_workload *s, const mp_rank_traffic *sent)
+json_t *rank_traffic_json(const mp_workload *s, const mp_rank_traffic *sent, double step_seconds)
 {
     const int64_t n = mp_mesh_devices(&s->ranks.mesh);
-    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:I}", "mesh", mp_mesh_write(&s->ranks.mesh).text, "devices", (json_int_t)n,
-                     "collectives", (json_int_t)sent->n_collectives, "sent_bytes", (json_int_t)sent->sent_bytes,
-                     "collective_seconds", sent->seconds, "gathered_tensors", (json_int_t)s->details->split.n_gathered);
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:I, s:o}", "mesh", mp_mesh_write(&s->ranks.mesh).text, "devices",
+                     (json_int_t)n, "collectives", (json_int_t)sent->n_collectives, "sent_bytes", (json_int_t)sent->sent_bytes,
+                     "collective_seconds", sent->seconds, "gathered_tensors", (json_int_t)s->details->split.n_gathered,
+                     "seconds", mp_json_real_if(step_seconds > 0, step_seconds));
 }
 
 /* ---- the other rules ---- */

@@ -47,11 +47,11 @@ void report_attention_form(const mp_attention_report *form);
 /* Returns the counts that report_attention_form prints as a new JSON reference; NULL if out of memory. */
 json_t *attention_form_json(const mp_attention_report *form);
 
-/* Prints the number of ranks and the bytes that the workload's rank sends in a training step. Prints nothing for a single
- * rank. */
-void print_rank_traffic(const mp_workload *s, const mp_rank_traffic *sent);
+/* Prints the number of ranks and the bytes that the workload's rank sends in a training step.
+ * step_seconds: the seconds of a training step; 0: they are not printed. Prints nothing for a single rank. */
+void print_rank_traffic(const mp_workload *s, const mp_rank_traffic *sent, double step_seconds);
 /* Returns the numbers of print_rank_traffic as a new JSON reference; NULL if out of memory. */
-json_t *rank_traffic_json(const mp_workload *s, const mp_rank_traffic *sent);
+json_t *rank_traffic_json(const mp_workload *s, const mp_rank_traffic *sent, double step_seconds);
 
 /* ---- the peak of keep-all under the other rules: PyTorch's or those of memplan's executor ---- */
 

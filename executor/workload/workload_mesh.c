@@ -166,11 +166,19 @@ static mp_status store_options(mp_workload *s, const char *held, mp_error *err)
     return s->graph->options ? MP_OK : MP_NO_MEMORY(err);
 }
 
-static mp_status held_in_keep_all(const mp_workload *s, int64_t *bytes, mp_error *err)
+static mp_status held_in_keep_all(const mp_rank *rank, int64_t *bytes, mp_error *err)
 {
-    MP_OWNED mp_step *steps = mp_alloc(s->graph->n_nodes, sizeof *steps);
+    MP_OWNED mp_step *steps = mp_alloc(rank->graph->n_nodes, sizeof *steps);
     if (!steps) return MP_NO_MEMORY(err);
-    return mp_rank_held_bytes(&s->rank, steps, mp_keep_all(s->graph, steps), bytes, err);
+    return mp_rank_held_bytes(rank, steps, mp_keep_all(rank->graph, steps), bytes, err);
+}
+
+mp_status mp_workload_hold_all(mp_rank *rank, mp_error *err)
+{
+    MP_OWNED int64_t *bytes = mp_alloc((size_t)rank->shape.n_chunks, sizeof *bytes);
+    if (!bytes) return MP_NO_MEMORY(err);
+    MP_CHECK(held_in_keep_all(rank, bytes, err));
+    return mp_rank_hold(rank, bytes, err);
 }
 
 /* Sets the stash to `bytes`, one number per chunk. `text` is the same list as a text, which is stored in the graph's
@@ -199,7 +207,7 @@ mp_status mp_workload_hold(mp_workload *s, const int64_t *bytes, mp_error *err)
     if (bytes)
         memcpy(kept, bytes, n * sizeof *kept);
     else
-        MP_CHECK(held_in_keep_all(s, kept, err));
+        MP_CHECK(held_in_keep_all(&s->rank, kept, err));
     for (size_t c = 0, used = 0; c < n; c++)
         used += (size_t)snprintf(text + used, n * DIGITS - used, "%s%lld", c ? "," : "", (long long)kept[c]);
     return hold(s, kept, text, err);

@@ -27,6 +27,8 @@ mp_status mp_workload_hold_asked(const mp_workload_options *o, mp_workload *w, m
 /* Sets the stash of a pipeline rank: the bytes per chunk that other micro-batches hold. NULL: the stash of keep-all. Updates
  * graph and problem. Does nothing without a pipeline. MP_NOMEM; MP_INVALID as mp_rank_hold. */
 mp_status mp_workload_hold(mp_workload *w, const int64_t *bytes, mp_error *err);
+/* Sets the stash of a rank to the stash of keep-all. Errors: as mp_rank_hold. */
+mp_status mp_workload_hold_all(mp_rank *rank, mp_error *err);
 /* Checks that the stash is at least as large as these steps require. Does nothing without a pipeline. Errors: as
  * mp_rank_check. */
 mp_status mp_workload_check_held(const mp_workload *w, const mp_step *steps, size_t n, mp_error *err);

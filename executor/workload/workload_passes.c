@@ -282,7 +282,7 @@ static mp_status price_split(building *b, mp_error *err)
 
 static bool is_pipeline(const building *b)
 {
-    return b->pipeline->n_ranks;
+    return b->pipeline->n_ranks && !b->o->leaves_whole;
 }
 
 static mp_status cut(building *b, mp_error *err)

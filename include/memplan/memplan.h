@@ -99,6 +99,7 @@ extern "C" {
 #include "memplan/program.h"
 #include "memplan/ranks/collective.h"
 #include "memplan/ranks/communicator.h"
+#include "memplan/ranks/exact_mesh.h"
 #include "memplan/ranks/exchange.h"
 #include "memplan/ranks/mesh.h"
 #include "memplan/ranks/meshes.h"

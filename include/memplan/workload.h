@@ -59,6 +59,7 @@ typedef struct mp_workload_options {
 
     /* The fields below have no option of their own. */
     bool leaves_sums;      /* true: build the graph without the sums of gradients over ranks, which are added later */
+    bool leaves_whole;     /* true: build the graph of the whole network, which is cut into stages later */
     bool shares_all;       /* true: ranks shard parameters, although `mesh` does not request it */
     bool trains;           /* true: the program will train: folders of `offload` must exist, GPUs copy to host memory only */
     bool opens_device;     /* true: open the device of the backend before the graph is built */

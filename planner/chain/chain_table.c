@@ -46,12 +46,33 @@ typedef struct way {
     const int64_t *after, *before;
 } way;
 
+/* Returns the first index of [from, n) with at most `most` ticks; n: none. The ticks of a range do not increase with memory. */
+static int first_within(const int64_t *ticks, int from, int n, int64_t most)
+{
+    while (from < n) {
+        const int middle = from + (n - from) / 2;
+        if (ticks[middle] > most)
+            from = middle + 1;
+        else
+            n = middle;
+    }
+    return from;
+}
+
+/* Takes a way for each memory in which it is the fastest so far. These memories are between the smallest in which both ranges
+ * can run, and the first in which the row already takes as few ticks as the way takes in the largest memory. */
 static void consider(const mp_chain_table *table, size_t row, const way *w)
 {
     int64_t *ticks = table->ticks + row;
     uint8_t *choice = table->choice + row;
-    const int kept = slots_of(table, w->kept_bytes), least = slots_of(table, w->least_bytes);
-    for (int m = least > kept ? least : kept; m <= table->n_slots; m++) {
+    const int n = table->n_slots + 1, kept = slots_of(table, w->kept_bytes), least = slots_of(table, w->least_bytes);
+    int from = least > kept ? least : kept;
+    if (from >= n) return;
+    if (w->after) from = kept + first_within(w->after, from - kept, n - kept, never - 1);
+    if (w->before) from = first_within(w->before, from, n, never - 1);
+    const int64_t fewest = w->ticks + (w->after ? w->after[n - 1 - kept] : 0) + (w->before ? w->before[n - 1] : 0);
+    const int end = first_within(ticks, from, n, fewest);
+    for (int m = from; m < end; m++) {
         int64_t sum = w->ticks;
         if (w->after) sum += w->after[m - kept];
         if (w->before) sum += w->before[m];

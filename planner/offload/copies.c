@@ -194,12 +194,12 @@ static void move_up(search *x, int t, int to)
 static mp_status improve(search *x, int t)
 {
     memcpy(x->best, x->steps, (size_t)x->n * sizeof *x->best);
-    for (int until = t + 2; until <= x->n && until - t <= MP_COPY_TRIALS; until++) {
+    for (int until = t + 2; until <= x->n && until - t <= MP_COPY_TRIALS && x->n_trials > 0; until++) {
         memcpy(x->trial, x->steps, (size_t)x->n * sizeof *x->trial);
         mp_steps_issue(x->trial, t, t + 1, until);
         MP_CHECK(judge(x));
     }
-    for (int to = t - 1; to >= 0 && t - to <= MP_COPY_TRIALS; to--) {
+    for (int to = t - 1; to >= 0 && t - to <= MP_COPY_TRIALS && x->n_trials > 0; to--) {
         move_up(x, t, to);
         MP_CHECK(judge(x));
     }
@@ -232,7 +232,7 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
     memcpy(steps, x.best, plan->n_steps * sizeof *steps);
     for (int64_t last = INT64_MAX; x.ticks < last && x.n_trials > 0;) {
         last = x.ticks;
-        for (int t = 0; t < x.n; t++)
+        for (int t = 0; t < x.n && x.n_trials > 0; t++)
             if (is_copy(&x, steps[t])) MP_CHECK(improve(&x, t));
     }
     *is_faster = x.ticks < plan->ticks;

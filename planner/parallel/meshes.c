@@ -11,7 +11,8 @@
 #include "planner/parallel/ranking.h"
 #include "planner/parallel/stages.h"
 
-MP_NAMED(verdict, "best", "slower", "bound", "floor", "over-memory")
+MP_NAMED(verdict, "best", "slower", "bound", "floor", "over-memory", "refused")
+MP_NAMED(mesh_judge, "blocks", "keep-all")
 
 enum {
     BEST = 5,
@@ -230,8 +231,17 @@ static int by_verdict(const void *a, const void *b)
 {
     const mp_mesh_choice *x = a, *y = b;
     if (x->verdict != y->verdict) return x->verdict < y->verdict ? -1 : 1;
-    if (x->verdict <= MP_VERDICT_SLOWER && x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
+    if (x->verdict > MP_VERDICT_SLOWER) return by_bound(a, b);
+    if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
     return by_bound(a, b);
+}
+
+/* Compares two choices like by_verdict, but puts judged choices before other simulated choices. */
+static int by_judgement(const void *a, const void *b)
+{
+    const mp_mesh_choice *x = a, *y = b;
+    const bool differ = x->verdict == y->verdict && x->verdict == MP_VERDICT_SLOWER && x->is_judged != y->is_judged;
+    return differ ? (x->is_judged ? -1 : 1) : by_verdict(a, b);
 }
 
 /* If a choice is the fastest of its mesh so far, inserts its seconds into the sorted list of the fastest meshes. */
@@ -266,9 +276,9 @@ static bool may_merge(const hunt *x, const mp_mesh_choice *c)
     return true;
 }
 
-/* Simulates a choice. Omits the simulation if the least memory of the choice exceeds that of a device, or if its lower bound in
- * seconds reaches `limit`. */
-static mp_status judge(hunt *x, mp_mesh_choice *c, double limit)
+/* Simulates a choice by the block model. Omits the simulation if the least memory of the choice exceeds that of a device, or if
+ * its lower bound in seconds reaches `limit`. */
+static mp_status simulate(hunt *x, mp_mesh_choice *c, double limit)
 {
     mp_ranks ranks;
     const mp_load *load;
@@ -293,6 +303,7 @@ static mp_status judge(hunt *x, mp_mesh_choice *c, double limit)
         if (fits || !merge || tried.peak_bytes < c->peak_bytes) *c = tried;
     }
     c->verdict = fits ? MP_VERDICT_SLOWER : MP_VERDICT_OVER_MEMORY;
+    c->model_seconds = c->seconds;
     if (fits) note_time(x, c);
     return MP_OK;
 }
@@ -321,11 +332,92 @@ static mp_status complete(hunt *x)
         if (isinf(best) && !(explained && mp_mesh_is_same(explained, &first->mesh))) continue;
         for (mp_mesh_choice *c = first; c < last; c++) {
             if (c->verdict != MP_VERDICT_BOUND || c->bound_seconds >= best) continue;
-            MP_CHECK(judge(x, c, best));
+            MP_CHECK(simulate(x, c, best));
             if (c->verdict == MP_VERDICT_SLOWER && c->seconds < best) best = c->seconds;
         }
     }
     return MP_OK;
+}
+
+/* ---- the judge: the graphs of the ranks ---- */
+
+/* Sorts all choices, and ranks the best of them. Only the first `n_candidates` choices may become one of the best. */
+static void rank(hunt *x, size_t n_candidates)
+{
+    mp_mesh_choice *choices = x->found->choices;
+    x->found->n_best = 0;
+    for (size_t k = 0; k < x->found->n; k++)
+        if (choices[k].verdict == MP_VERDICT_BEST) choices[k].verdict = MP_VERDICT_SLOWER;
+    qsort(choices, x->found->n, sizeof *choices, n_candidates < x->found->n ? by_judgement : by_verdict);
+    mp_meshes_rank(x->found, n_candidates, x->n_best, x->request->alike);
+}
+
+/* Judges a choice with the graphs of its ranks. */
+static mp_status judge(hunt *x, mp_mesh_choice *c)
+{
+    mp_error refused = {0};
+    c->seconds = c->model_seconds;
+    const mp_status st = x->request->judge(x->request->judge_data, c, &refused);
+    c->is_judged = true;
+    if (st == MP_UNSUPPORTED || st == MP_INVALID) {
+        c->verdict = MP_VERDICT_REFUSED;
+        return MP_OK;
+    }
+    if (st != MP_OK && x->err) *x->err = refused;
+    return st;
+}
+
+/* A bound is no longer a reason against a choice if the best mesh is refused, or takes longer than the block model said.
+ * Simulates such choices. */
+static mp_status simulate_below(hunt *x)
+{
+    double best = INFINITY;
+    bool any = false; /* a simulated choice remains */
+    for (size_t k = 0; k < x->found->n; k++) {
+        const mp_mesh_choice *c = &x->found->choices[k];
+        any |= c->verdict <= MP_VERDICT_SLOWER;
+        if (c->is_judged && c->verdict <= MP_VERDICT_SLOWER && c->seconds < best) best = c->seconds;
+    }
+    for (size_t k = 0; k < x->found->n && !(any && isinf(best)); k++) {
+        mp_mesh_choice *c = &x->found->choices[k];
+        if (c->verdict == MP_VERDICT_BOUND) MP_CHECK(simulate(x, c, best));
+    }
+    return MP_OK;
+}
+
+/* Judges the fastest choice of the mesh of --explain. */
+static mp_status judge_explained(hunt *x)
+{
+    mp_mesh_choice *fastest = NULL;
+    for (size_t k = 0; k < x->found->n && x->request->explained; k++) {
+        mp_mesh_choice *c = &x->found->choices[k];
+        if (c->verdict > MP_VERDICT_SLOWER || !mp_mesh_is_same(&c->mesh, x->request->explained)) continue;
+        if (!fastest || c->seconds < fastest->seconds) fastest = c;
+    }
+    return fastest && !fastest->is_judged ? judge(x, fastest) : MP_OK;
+}
+
+/* Judges the best choices by the block model, and ranks them by the results. A choice that is refused is replaced by the next
+ * best. */
+static mp_status judge_best(hunt *x)
+{
+    size_t n = 0;
+    for (bool again = true; again;) {
+        rank(x, SIZE_MAX);
+        again = false;
+        for (size_t k = 0; k < x->found->n_best; k++) {
+            mp_mesh_choice *c = &x->found->choices[k];
+            if (c->is_judged) continue;
+            MP_CHECK(judge(x, c));
+            again |= c->verdict == MP_VERDICT_REFUSED;
+        }
+        if (again) MP_CHECK(simulate_below(x));
+    }
+    for (size_t k = 0; k < x->found->n; k++)
+        n += x->found->choices[k].is_judged && x->found->choices[k].verdict <= MP_VERDICT_SLOWER;
+    MP_CHECK(simulate_below(x));
+    rank(x, n);
+    return judge_explained(x);
 }
 
 static mp_status search(hunt *x)
@@ -336,10 +428,10 @@ static mp_status search(hunt *x)
               "block. The global batch of %lld must be a multiple of dp times shard",
               (long long)x->request->devices, (long long)x->request->devices, (long long)x->request->global_batch);
     qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_bound);
-    for (size_t k = 0; k < x->found->n; k++) MP_CHECK(judge(x, &x->found->choices[k], limit_of(x)));
+    for (size_t k = 0; k < x->found->n; k++) MP_CHECK(simulate(x, &x->found->choices[k], limit_of(x)));
     MP_CHECK(complete(x));
-    qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_verdict);
-    mp_meshes_rank(x->found, x->n_best, x->request->alike);
+    if (x->request->judge) return judge_best(x);
+    rank(x, SIZE_MAX);
     return MP_OK;
 }
 

@@ -30,25 +30,26 @@ static bool is_listed(const mp_mesh_choice *choices, size_t n, const mp_mesh *me
  * choice are considered first. Of these, the choice of the simplest mesh that takes at most alike_seconds is returned. If no
  * mesh is that fast, the choice of the fastest mesh is returned. Otherwise the fastest remaining choice is returned. NULL: no
  * simulated choice remains. */
-static mp_mesh_choice *next_best(mp_meshes *found, size_t n, double alike_seconds)
+static mp_mesh_choice *next_best(mp_meshes *found, size_t n_candidates, size_t n, double alike_seconds)
 {
     mp_mesh_choice *next = NULL, *choices = found->choices;
-    for (size_t k = n; k < found->n && choices[k].verdict == MP_VERDICT_SLOWER; k++) {
+    for (size_t k = n; k < n_candidates && choices[k].verdict == MP_VERDICT_SLOWER; k++) {
         if (next && choices[k].seconds > alike_seconds) break;
         /* skips a choice if an earlier choice of the list has the same mesh, because that one is faster */
         if (is_listed(choices, k, &choices[k].mesh)) continue;
         if (!next || complexity(&choices[k]) < complexity(next)) next = &choices[k];
     }
-    const bool is_played = n < found->n && choices[n].verdict == MP_VERDICT_SLOWER;
+    const bool is_played = n < n_candidates && choices[n].verdict == MP_VERDICT_SLOWER;
     return next ? next : is_played ? &choices[n] : NULL;
 }
 
-void mp_meshes_rank(mp_meshes *found, size_t n_best, double alike)
+void mp_meshes_rank(mp_meshes *found, size_t n_candidates, size_t n_best, double alike)
 {
+    if (n_candidates > found->n) n_candidates = found->n;
     const double alike_seconds = found->n ? (1 + alike) * found->choices->seconds : 0;
-    while (found->n_best < n_best && found->n_best < found->n) {
+    while (found->n_best < n_best && found->n_best < n_candidates) {
         mp_mesh_choice *to = &found->choices[found->n_best];
-        mp_mesh_choice *chosen = alike > 0 ? next_best(found, found->n_best, alike_seconds) : to;
+        mp_mesh_choice *chosen = alike > 0 ? next_best(found, n_candidates, found->n_best, alike_seconds) : to;
         if (!chosen || chosen->verdict != MP_VERDICT_SLOWER) return;
         const mp_mesh_choice best = *chosen;
         memmove(to + 1, to, (size_t)(chosen - to) * sizeof *to);

@@ -7,6 +7,7 @@
 bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b);
 
 /* Moves up to n_best choices to the front of found->choices and marks them as best. On entry the simulated choices precede all
- * others and ascend in seconds. If `alike` is above 0, the fastest choices of all meshes precede the second choice of any mesh.
- * Meshes that are slower than the fastest mesh by at most the fraction `alike` are ranked by simplicity. O(choices^2). */
-void mp_meshes_rank(mp_meshes *found, size_t n_best, double alike);
+ * others and ascend in seconds. Only the first n_candidates choices are considered. If `alike` is above 0, the fastest choices
+ * of all meshes precede the second choice of any mesh. Meshes that are slower than the fastest mesh by at most the fraction
+ * `alike` are ranked by simplicity. O(choices^2). */
+void mp_meshes_rank(mp_meshes *found, size_t n_candidates, size_t n_best, double alike);

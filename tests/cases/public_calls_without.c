@@ -65,6 +65,7 @@
     X(mp_rank_free(&rank))                                                                               \
     X(mp_rank_most_held(&rank))                                                                          \
     X(mp_verdict_name(MP_VERDICT_FLOOR))                                                                 \
+    X(mp_mesh_judge_name(MP_JUDGE_BLOCKS))                                                               \
     X(mp_meshes_free(NULL))                                                                              \
     X(mp_architecture_count())                                                                           \
     X(mp_architecture_row(0))                                                                            \

@@ -1,4 +1,5 @@
-/* public_studies.c - calls of the allocating public functions about plans: tiers, checkpoints, fates, proofs. */
+/* public_studies.c - calls of the allocating public functions about plans and meshes: tiers, checkpoints, fates,
+ * proofs, seconds of a step. */
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/public_calls.h"
 #include "tests/cases/test.h"
@@ -116,6 +117,66 @@ static mp_status cuts(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, storages, mp_problem_cuts(problem, &storages, &n, err), PUBLIC_NOTHING);
 }
 
+/* Settings of a mesh for a small gpt2. */
+static mp_workload_options of_mesh(const char *mesh)
+{
+    static const char *sizes[] = {"layers=2", "width=64", "heads=2", "vocabulary=64", "sequence=8"};
+    mp_workload_options o = mp_workload_defaults();
+    o.dims = (mp_text_list){.n = sizeof sizes / sizeof *sizes, .items = sizes};
+    MUST(mp_mesh_read(mesh, &o.mesh, NULL));
+    return o;
+}
+
+static mp_status step_seconds(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    const mp_workload_options o = of_mesh("dp=2");
+    double seconds;
+    MUST(mp_workload_load("gpt2", &o, &workload, NULL));
+    MP_OWNED mp_step *steps = mp_alloc(workload.graph->n_nodes, sizeof *steps);
+    const size_t n = mp_keep_all(workload.graph, steps);
+    PUBLIC_OUTPUT(w, seconds, mp_workload_step_seconds(&workload, 2, steps, n, &seconds, err), PUBLIC_NOTHING);
+}
+
+/* Judges the mesh of these settings, whose pipeline has a stage before each of the blocks 0 and 1. */
+static mp_status judged(public_world *w, const mp_workload_options *o, mp_error *err)
+{
+    mp_stage stages[] = {{.begin = 0}, {.begin = 1}};
+    mp_exact_mesh exact = {.path = "gpt2", .options = o, .memory_bytes = INT64_MAX};
+    mp_mesh_choice choice = {.mesh = o->mesh,
+                             .micro_batch = 1,
+                             .n_micro_batches = 2,
+                             .schedule = MP_SCHEDULE_1F1B,
+                             .n_chunks = 1,
+                             .seconds = 7,
+                             .n_stages = (size_t)o->mesh.size[MP_DIM_PP],
+                             .stages = stages};
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_exact_mesh_judge(&exact, &choice, err));
+    const bool is_new = choice.seconds != 7 || choice.judge != MP_JUDGE_BLOCKS || stages[0].peak_bytes;
+    if (is_new != (st == MP_OK)) public_wrong("changes the choice although it fails, or leaves it as it was");
+    return st;
+}
+
+static mp_status judge_mesh(public_world *w, mp_error *err)
+{
+    const mp_workload_options o = of_mesh("shard=2");
+    return judged(w, &o, err);
+}
+
+static mp_status judge_pipeline(public_world *w, mp_error *err)
+{
+    const mp_workload_options o = of_mesh("pp=2");
+    return judged(w, &o, err);
+}
+
+static mp_status judge_program(public_world *w, mp_error *err)
+{
+    mp_workload_options o = of_mesh("pp=2");
+    o.device = "cpu";
+    return judged(w, &o, err);
+}
+
 const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_tier_study_of, no plan", tier_study_without},
                                       {"mp_worth_of", worth},
@@ -126,4 +187,8 @@ const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_framework_unwrapped", unwrapped},
                                       {"mp_problem_earliest", earliest},
                                       {"mp_problem_cuts", cuts},
+                                      {"mp_workload_step_seconds", step_seconds},
+                                      {"mp_exact_mesh_judge", judge_mesh},
+                                      {"mp_exact_mesh_judge, pp", judge_pipeline},
+                                      {"mp_exact_mesh_judge, program of pp", judge_program},
                                       {NULL, NULL}};

@@ -96,7 +96,7 @@ TEST(nothing_that_is_set_aside_is_better)
                 if (c->verdict == MP_VERDICT_FLOOR) assert_true(isinf(seconds_in(&request, c, c->floor_bytes - 1)));
             }
         }
-    for (int v = 0; v < MP_N_VERDICTS; v++) assert_true(verdicts[v] > 0);
+    for (int v = 0; v < MP_VERDICT_REFUSED; v++) assert_true(verdicts[v] > 0); /* without a judge nothing is refused */
     assert_true(n_spread > 0 && n_moved > 0);
     assert_true(n_merged > 0);
 }
@@ -111,6 +111,54 @@ TEST(a_network_is_built_once_for_each_split_and_micro_batch)
     /* tp of 1, 2, 4, 6, 12 and the refused 3, with 1, 2, 4, 8 samples; data=1; and ep, which is refused once */
     assert_true(n_built <= 5 * 4 + 4 * 4 + 1);
     for (size_t k = 0; k < found->n; k++) assert_int_not_equal(found->choices[k].mesh.size[MP_DIM_TP], 3);
+}
+
+/* A judge of which the results are known. It refuses every mesh with pp, and finds no plan for zero=2. */
+static double judged_seconds(const mp_mesh_choice *c)
+{
+    return c->model_seconds * (c->mesh.size[MP_DIM_SHARD] > 1 ? 1.2 : c->mesh.size[MP_DIM_TP] > 1 ? 0.9 : 1.05);
+}
+
+static mp_status judge_by_formula(void *data, mp_mesh_choice *c, mp_error *err)
+{
+    int *n_judged = data;
+    ++*n_judged;
+    if (c->mesh.size[MP_DIM_PP] > 1) return MP_FAIL(err, MP_UNSUPPORTED, "pipelines are refused");
+    if (c->mesh.zero == 2) return MP_OK;
+    c->judge = MP_JUDGE_KEEP_ALL;
+    c->seconds = judged_seconds(c);
+    return MP_OK;
+}
+
+TEST(the_best_are_judged_before_they_are_returned)
+{
+    int n_refused = 0;
+    for (int64_t devices = 2; devices <= 12; devices += 2) {
+        int n_built = 0, n_judged = 0, n_marked = 0, n_before = n_refused;
+        MP_OWNED_BY(mp_meshes_free) mp_meshes *found = NULL;
+        mp_meshes_request request = request_of(devices, INT64_C(1) << 40, &n_built);
+        request.judge = judge_by_formula;
+        request.judge_data = &n_judged;
+        assert_int_equal(mp_meshes_search(&request, &found, NULL), MP_OK);
+        assert_true(found->n_best > 0);
+        for (size_t k = 0; k < found->n; k++) {
+            const mp_mesh_choice *c = &found->choices[k];
+            n_marked += c->is_judged;
+            n_refused += c->verdict == MP_VERDICT_REFUSED;
+            if (k < found->n_best) assert_true(c->is_judged && c->mesh.size[MP_DIM_PP] == 1);
+            if (k && k < found->n_best) assert_true(c->seconds >= found->choices[k - 1].seconds);
+            if (c->verdict > MP_VERDICT_SLOWER) continue;
+            const bool is_replaced = c->is_judged && c->mesh.zero != 2;
+            assert_true(c->seconds == (is_replaced ? judged_seconds(c) : c->model_seconds));
+            if (c->is_judged) assert_true(c->seconds >= found->choices[0].seconds);
+        }
+        for (size_t k = 0; k < found->n; k++)
+            if (found->choices[k].verdict == MP_VERDICT_BOUND)
+                assert_true(found->choices[k].bound_seconds >= found->choices[0].seconds);
+        assert_int_equal(n_marked, n_judged);
+        assert_true(n_judged - (n_refused - n_before) <= 5);
+    }
+    assert_true(n_refused > 0);
 }
 
 TEST(what_is_given_is_kept_and_a_batch_that_does_not_divide_is_refused)

@@ -7,6 +7,10 @@
  * roofline and the network's formulas. A choice is a mesh with a micro-batch and a schedule. If one choice of a mesh is
  * simulated, all its choices that may be faster are simulated too. A mesh therefore has the same time in every search.
  *
+ * Simulations use sums over the blocks of the network (the block model), which takes milliseconds. Before the n_best meshes are
+ * returned, `judge` simulates them again with the graphs of their ranks, and they are ranked by these times. So their numbers
+ * are those of the commands that build the same graphs.
+ *
  *     // given: mp_meshes_request request; mp_error *err
  *     // request.ranks is the network; request.graph builds the training graph of a rank
  *     request.devices = 64;
@@ -52,9 +56,18 @@ typedef enum mp_verdict {
     MP_VERDICT_BOUND,       /* the lower bound on the time of this mesh exceeds the time of the best mesh */
     MP_VERDICT_FLOOR,       /* the floor of the mesh exceeds the memory limit */
     MP_VERDICT_OVER_MEMORY, /* the mesh exceeds the memory limit even with all possible recomputation */
+    MP_VERDICT_REFUSED,     /* the graphs of the ranks of this mesh cannot be built */
     MP_N_VERDICTS
 } mp_verdict;
 const char *mp_verdict_name(mp_verdict verdict); /* "floor" */
+
+/* The source of a choice's seconds and bytes. */
+typedef enum mp_mesh_judge {
+    MP_JUDGE_BLOCKS,   /* the block model: sums over the blocks of the network */
+    MP_JUDGE_KEEP_ALL, /* the graphs of the ranks, with everything kept */
+    MP_N_MESH_JUDGES
+} mp_mesh_judge;
+const char *mp_mesh_judge_name(mp_mesh_judge judge); /* "keep-all" */
 
 typedef struct mp_mesh_choice {
     mp_mesh mesh;
@@ -65,6 +78,9 @@ typedef struct mp_mesh_choice {
     double bound_seconds;
     int64_t floor_bytes;
     double seconds;         /* simulated seconds per training step; 0: not simulated */
+    double model_seconds;   /* seconds by the block model; 0: not simulated */
+    bool is_judged;         /* true: mp_meshes_request.judge has been called with the choice */
+    mp_mesh_judge judge;    /* source of `seconds`, `peak_bytes` and the numbers of the stages */
     double bubble_seconds;  /* seconds per step in which the slowest stage waits for other stages */
     double exposed_seconds; /* seconds per step in which gradients or parameters are sent and no compute overlaps */
     int64_t peak_bytes;     /* peak memory in bytes of the stage with the largest peak */
@@ -102,6 +118,11 @@ typedef struct mp_meshes_request {
      * its operators. MP_UNSUPPORTED, MP_INVALID: the search skips this split. */
     mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err);
     void *data;
+    /* Simulates a choice with the graphs of its ranks. Replaces the seconds and bytes of the choice and of its stages, and sets
+     * `judge`. Leaves them unchanged if a rank has to recompute; the block model's numbers then remain. MP_UNSUPPORTED,
+     * MP_INVALID: the ranks cannot be built. NULL: the block model judges alone. */
+    mp_status (*judge)(void *data, mp_mesh_choice *choice, mp_error *err);
+    void *judge_data;
 } mp_meshes_request;
 
 typedef struct mp_meshes {
