@@ -29,7 +29,6 @@ from memplan.torch_internals.modules import has_own_hooks
 from memplan.torch_internals.sharding import here
 
 WEAKLY: Any = reductions.StorageWeakRef
-SCALAR_BYTES = 16  # results up to this size, such as losses, are ignored
 MOST_CALLS = 4  # number of calls whose hooks are observed, if no backward runs
 MOST_MAKERS = 3  # number of modules named in a sentence
 
@@ -77,6 +76,11 @@ class NoKeys(ReturnedKeys):
 def plain(value: Any) -> list[torch.Tensor]:
     """Return the tensors of a value that have a storage, which wrappers of torch.func and sparse tensors lack."""
     return [t for t in map(here, tensors_of(value)) if t.layout is torch.strided and has_storage(t)]
+
+
+def is_scalar(tensor: torch.Tensor) -> bool:
+    """Whether a result, such as a loss, is too small to be reported. On a CPU, its storage may be as large as its operand."""
+    return tensor.numel() == 1
 
 
 def has_storage(tensor: torch.Tensor) -> bool:
@@ -197,7 +201,7 @@ class Results:
         """Note the results of a call without gradients that are larger than least_bytes."""
         for tensor in plain(value):
             storage = tensor.untyped_storage()
-            if storage.nbytes() > max(least_bytes, SCALAR_BYTES):
+            if storage.nbytes() > least_bytes and not is_scalar(tensor):
                 self.note([Result(WEAKLY(storage), storage.nbytes(), maker)])
 
     def besides(self, inputs: Iterable[Any]) -> list[Result]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from memplan.run.results import SCALAR_BYTES, WEAKLY, Result, hook_call, returned_keys
+from memplan.run.results import WEAKLY, Result, hook_call, is_scalar, returned_keys
 from memplan.torch_internals.autograd import after_backward, graph_is_kept, uncaptured
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ class Returned:
         if not self.watched:
             return
         waiting = [(k, WEAKLY(outputs[k].untyped_storage())) for k in self.watched]
-        outputs_bytes = {k: outputs[k].untyped_storage().nbytes() for k in self.watched}
+        outputs_bytes = {k: outputs[k].untyped_storage().nbytes() for k in self.watched if not is_scalar(outputs[k])}
         gone: list[int] = []
         returned = returned_keys()
 
         def living() -> list[Result]:
             captured = self.captured()
-            large = [(k, s) for k, s in waiting if outputs_bytes[k] > SCALAR_BYTES and not s.expired()]
+            large = [(k, s) for k, s in waiting if k in outputs_bytes and not s.expired()]
             return [Result(s, outputs_bytes[k], captured.maker_of(k)) for k, s in large if captured is not None]
 
         def begins(_: Any) -> None:
