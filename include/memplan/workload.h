@@ -63,7 +63,7 @@ typedef struct mp_workload_options {
     bool shares_all;       /* true: ranks shard parameters, although `mesh` does not request it */
     bool trains;           /* true: the program will train: folders of `offload` must exist, GPUs copy to host memory only */
     bool opens_device;     /* true: open the device of the backend before the graph is built */
-    bool runs_alone;       /* true: one process will run the graph of one rank, so a pipeline's rank gets no program */
+    bool runs_alone;       /* true: this process runs without other ranks, so a rank of a pipeline gets no program */
     bool may_lack_folders; /* true: the folders of `offload` come from a plan, and need not exist on this machine */
     int own_device;        /* number of the GPU that "cuda" denotes in this process */
     int64_t rank_bytes;    /* memory of a rank in bytes, for which pipeline stages are balanced; 0: the memory of the device */

@@ -38,7 +38,7 @@ typedef struct mp_workload_inputs {
     mp_feed *feed, *test;         /* feed: the part of the data that this rank reads; test: NULL if there are no test data */
     size_t n_parameters, n_drawn; /* number of parameters; number of those that are drawn at random */
     int64_t n_samples, n_test_samples; /* n_test_samples -1: there are no test data */
-    uint64_t data_digest, test_digest; /* with several ranks: digests of the data, with which ranks compare them */
+    uint64_t data_digest, test_digest; /* with several ranks: digests of data and test data, which the ranks compare */
 } mp_workload_inputs;
 
 /* Opens the source of initial values, the data and the test data. On MP_OK release *out with mp_workload_inputs_free. Errors:

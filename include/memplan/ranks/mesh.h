@@ -32,7 +32,8 @@ typedef struct mp_mesh {
     int64_t size[MP_N_DIMS]; /* number of ranks along each dimension, >= 1 */
     int zero;                /* ZeRO stage of the shard dimension, 1 to 3; 0: the size of shard is 1 */
     bool sequence;           /* true: tp also shards activations along the sequence between split products */
-    bool data; /* true: tp splits the batch. A weight is split only if the sum of its gradient over ranks would take longer */
+    bool data; /* true: tp splits the batch. A weight is split only if its split takes less time than the sum of its gradient
+                  over the ranks */
 } mp_mesh;
 
 typedef struct mp_mesh_text {

@@ -37,11 +37,11 @@ bool mp_workload_searches(const mp_workload *w, const mp_communicator *world);
 typedef struct mp_work_end {
     int code;      /* in: the caller's code for the failure of this rank's work, 1 to 127; 0: the work succeeded */
     int failed;    /* out: the code of the first rank whose work failed; 0: none failed */
-    bool is_other; /* out: true if another rank failed, and this rank did not */
+    bool is_other; /* out: true if another rank failed, and this rank did not. mp_ranks_end_together: also if this rank failed,
+                      but a rank with a lower number failed too */
 } mp_work_end;
-/* Every rank calls this function after work that it does alone. `work` names it in messages: "the preparation of the
- * training". MP_IO: the work of a rank failed; see *end, whose is_other is true if the first rank that failed is another one.
- * Other errors as mp_communicator_agree. */
+/* Every rank calls this function after work that it does alone. `work` names it in messages: "the preparation of the training".
+ * MP_IO: the work of a rank failed, as *end describes. Other errors as mp_communicator_agree. */
 mp_status mp_ranks_end_together(mp_communicator *world, mp_work_end *end, const char *work, double timeout, mp_error *err);
 /* Sends the plan of the first rank of each graph to the other ranks with this graph, which check it and set their stash:
  * w->plan. Every rank calls this function, also if its search failed. A rank that searched and has no plan counts as
