@@ -40,8 +40,8 @@ typedef struct mp_feed_slot {
  *   - the input itself, the same in every batch, if its first dimension is 1 or is not the batch size. If an input's first
  *     dimension is neither 1 nor the batch size (such as the edges of a graph), no file contains samples. All files then have
  *     the shapes of their inputs.
- *   - whole inputs, one per batch, along an additional first dimension: (G, 50, 16) with (G, 2, 200). Other files may then
- *     contain the input itself.
+ *   - whole inputs, one per batch, along an additional first dimension. Example: for the inputs (50, 16) and (2, 200), files of
+ *     the shapes (G, 50, 16) and (G, 2, 200) contain G batches. Other files may then contain the input itself.
  *
  * "text=FILE": windows of the file's bytes (or tokens, with "vocabulary=FILE") are the integer input, and the following tokens
  * are the target. Release with mp_feed_free (NULL is allowed). All files are checked before the first batch. MP_INVALID:

@@ -1,5 +1,5 @@
-/* input_roles.c - traces an input's elements through the network. The trace carries two numbers: the values for an input of 0
- * and for an input of 1. */
+/* input_roles.c - traces an input's elements through the network. The trace carries two numbers: the element's values for an
+ * input of 0 and for an input of 1. */
 #include "executor/data/input_roles.h"
 
 #include <math.h>
@@ -108,8 +108,8 @@ static int64_t axis_size(const mp_tensor *table, int64_t axis)
     return d >= 0 && d < table->rank ? mp_tensor_whole_dims(table)[d] : 1;
 }
 
-/* For GatherND-like operators, whose indices are tuples: returns the smallest dimension that a tuple indexes. All indices
- * below this bound are valid. */
+/* For GatherND-like operators, whose indices are tuples: returns the smallest dimension that a tuple indexes. All indices below
+ * this size are valid. */
 static int64_t tuple_size(const mp_operator *op, const mp_tensor *table, const mp_tensor *indices)
 {
     const int64_t first = mp_operator_int(op, "batch_dims", 0), n = indices->rank ? indices->dims[indices->rank - 1] : 1;

@@ -116,7 +116,7 @@ static bool reorder(const mp_dataset *d, int from, int rank, const int64_t *want
     return false;
 }
 
-/* Returns a hint on how to make the file fit its input; "" if its number of elements is wrong. */
+/* Returns a hint on how to make the file fit its input; "" if the file has a wrong number of elements. */
 static const char *remedy(const mp_feed_slot *s, const mp_dataset *d, int64_t batch, char text[256])
 {
     int64_t part[MP_RANK_MAX];

@@ -1,5 +1,5 @@
-/* backend.h - the interface of a backend: a cost model (target) of a device that can also run kernels on it. The CPU and the
- * GPU implement this interface.
+/* backend.h - the interface of a backend: the target (cost model) of a device, with functions that run kernels on this device.
+ * The CPU and the GPU implement this interface.
  *
  * A backend first adapts a model: it chooses layouts, packs weights and inserts reorders as operators. While the training
  * graph is built, the backend prepares one call per node, so that support and workspace are known before planning. Later it

@@ -34,10 +34,10 @@ typedef struct mp_run {
  * `data` changes from run to run.
  *
  * Forward reads in[], and writes out[] and extra[]. Backward reads d_out[], and the members of in[], out[] and extra[] that
- * the registry lists for the gradients of inputs [from, to) (`needs` under the executor's rules). All other arrays may have no
- * data, so a kernel must not read them. Backward writes d_in[i] for each i in [from, to) whose dtype is not UNDEFINED. Bit i
- * of `adds` requests addition to d_in[i] instead of overwriting. If an operand occurs twice (Mul(x, x)), both gradients have
- * one address, and the kernel adds the second gradient to the first.
+ * the registry lists for the gradients of inputs [from, to) (`needs` in the registry, under the executor's rules). All other
+ * arrays may have no data, so a kernel must not read them. Backward writes d_in[i] for each i in [from, to) whose dtype is not
+ * UNDEFINED. Bit i of `adds` requests addition to d_in[i] instead of overwriting. If an operand occurs twice (Mul(x, x)), both
+ * gradients have one address, and the kernel adds the second gradient to the first.
  *
  * If the registry allows it (traits IN_PLACE, GRADIENT_IN_PLACE, see builder_forward.c and builder_backward.c), an output may
  * have the same address as an input of the same size. A kernel must then read each element before it writes that element. */

@@ -57,8 +57,8 @@ MP_INLINE float mp_adam_step(const mp_update_factors *f, float g, float w, float
     return kept * w - f->step_size * first / (sqrtf(second) * f->root_correction + f->epsilon);
 }
 
-/* Returns the number by which a gradient of this norm is multiplied to have the norm `clip_norm` at most, as
- * torch.nn.utils.clip_grad_norm_ does. */
+/* Returns the factor that scales a gradient of norm `norm` to a norm of at most `clip_norm`, as torch.nn.utils.clip_grad_norm_
+ * does. */
 MP_INLINE float mp_clip_factor(double norm, double clip_norm)
 {
     return norm > clip_norm ? (float)(clip_norm / (norm + 1e-6)) : 1.0f;

@@ -3,7 +3,7 @@
 
 enum { LANES = 16 };
 
-/* Computes LANES consecutive counters at once, so that compilers vectorize the rounds. */
+/* Computes the random numbers of LANES consecutive counters at once, so that compilers vectorize the rounds. */
 static void uniforms_of_counters(uint64_t seed, uint32_t step, uint32_t op, uint64_t counter, float *out)
 {
     uint32_t a[LANES], b[LANES], c[LANES], d[LANES], key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);

@@ -1,7 +1,7 @@
 /* communicator.c - the MPI communicator, built as a module. No other file uses MPI.
  *
  * Open MPI makes progress only inside its own calls. The training thread makes these calls between two operators and while it
- * waits, so MPI_THREAD_FUNNELED is enough. docs/internals/ranks.md has the cost of a separate thread. */
+ * waits, so MPI_THREAD_FUNNELED is enough. docs/internals/ranks.md states the cost of a separate thread. */
 #include "executor/ranks/communicator.h"
 
 #include <limits.h>

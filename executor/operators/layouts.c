@@ -9,7 +9,8 @@
 #include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
 
-/* True if a float tensor's two layouts differ in memory: neither the channels nor all spatial dimensions have size 1. */
+/* True if the row-major and the channels-last layout of a float tensor differ in memory: neither the channels nor all spatial
+ * dimensions have size 1. */
 static bool layout_matters(const mp_tensor *t)
 {
     if (t->rank < 3 || !mp_dtype_is_float(t->dtype)) return false;

@@ -70,7 +70,7 @@ struct mp_program {
 /* Returns in *out the type, shape and layout of a tensor in memory, without an address. */
 mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);
 
-/* True if whole gradients stay in memory from one micro-batch to the next, which adds to them. */
+/* True if whole gradients stay in memory from one micro-batch to the next, and the next micro-batch adds to them. */
 bool mp_program_keeps_gradients(const mp_program *program);
 
 /* mp_program_has: true if a tensor has a storage on this rank. mp_program_lacks: true if only other stages of the pipeline

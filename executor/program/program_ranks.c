@@ -169,8 +169,8 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
 mp_status mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp_rank_place *place, int64_t *bytes,
                                 mp_error *err)
 {
-    /* if the network library computes the sums, the sent bytes are counted as for a ring all-reduce, which are equal on all
-     * ranks */
+    /* if the network library computes the sums, the sent bytes are counted as for a ring all-reduce, in which all ranks send
+     * equally many bytes */
     const mp_traffic_rank rank = {.index = {[MP_DIM_TP] = place->part_index,
                                             [MP_DIM_SHARD] = p->fast_sums ? 0 : place->shard_index,
                                             [MP_DIM_DP] = p->fast_sums ? 0 : place->data_index / place->n_shards},

@@ -146,8 +146,8 @@ static mp_status renumber_all(const cutter *c, bool *is_elsewhere)
     return MP_OK;
 }
 
-/* Makes the stage's first contribution to a parameter's gradient overwrite it. In the whole network, a node of another stage
- * may have been first. */
+/* Makes the stage's first contribution to a parameter's gradient overwrite the gradient. In the whole network, a node of
+ * another stage may have been first. */
 static void begin_gradient(const mp_graph *g, int storage, bool *has_begun, uint64_t *adds, uint64_t bit)
 {
     if (storage < 0 || g->storages[storage].kind != MP_KIND_GRADIENT) return;

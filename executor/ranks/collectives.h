@@ -81,7 +81,8 @@ typedef struct mp_collectives {
     bool fast;
     double timeout; /* seconds without progress after which a wait fails */
     int64_t issued, sent_bytes;
-    /* seconds with at least one collective in progress, until this rank notices the end of the last one by a test */
+    /* seconds in which at least one collective was in progress. A collective is in progress until this rank notices its end by
+     * a test */
     double busy_since, busy_seconds;
     double wait_seconds;              /* the part of busy_seconds in which this rank waited and computed nothing */
     mp_collective_work *first, *last; /* collectives in progress, in the order of issue */

@@ -48,9 +48,9 @@ struct mp_communicator {
      * function. */
     mp_status (*probe)(mp_communicator *self, int from, int tag, int64_t *bytes, mp_error *err);
     mp_status (*broadcast)(mp_communicator *self, void *values, int64_t bytes, int root, mp_message *out, mp_error *err);
-    /* Sums in the library's own order. all_reduce sums n elements in place. reduce_scatter: rank r receives the sum of elements
-     * [r part, (r + 1) part) in a separate buffer; parts at the end may be shorter. all_gather: every rank's part is copied to
-     * all ranks. MP_UNSUPPORTED: the library has no sums of this type. */
+    /* Sums in the library's own order. all_reduce sums n elements in place. reduce_scatter: rank r receives the sums of part r
+     * in a separate buffer; parts at the end may be shorter. all_gather: every rank's part is copied to all ranks.
+     * MP_UNSUPPORTED: the library has no sums of this type. */
     mp_status (*all_reduce)(mp_communicator *self, mp_dtype dtype, void *values, int64_t n, mp_message *out, mp_error *err);
     mp_status (*reduce_scatter)(mp_communicator *self, mp_dtype dtype, const void *from, void *to, int64_t n, mp_message *out,
                                 mp_error *err);

@@ -17,8 +17,8 @@ mp_status mp_awaited_test(mp_communicator *world, mp_awaited *pending, bool *don
 mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
                                    const char *what, mp_error *err);
 enum { MP_TEXT_BYTES = 1 << 28 };
-/* Collects the texts of all ranks on rank 0: texts[r], allocated in `pool`; its own entry is `own`. On other ranks texts is
- * unused. MP_IO: also if a text is longer than MP_TEXT_BYTES or is not terminated. MP_NOMEM. */
+/* Collects the texts of all ranks on rank 0: texts[r], allocated in `pool`; the entry of rank 0 is `own`. On other ranks texts
+ * is unused. MP_IO: also if a text is longer than MP_TEXT_BYTES or is not terminated. MP_NOMEM. */
 mp_status mp_communicator_collect(mp_communicator *world, const char *own, const char **texts, mp_pool *pool, double timeout,
                                   const char *what, mp_error *err);
 /* Sends the text of the first rank of each block of `block` consecutive ranks to the others of the block: *text, allocated in

@@ -4,7 +4,7 @@
  * Squares are summed in double: within a gradient in blocks, then gradient by gradient. If gradients are sharded, each rank
  * sums its own parts, and these sums are added in the order of the ranks. Stages of a pipeline hold different gradients; the
  * sums of the stages are also added in order. On one rank the order of summation is different, so the norm may differ in the
- * last bits of a double. The scale is rounded to a float, which hides this difference nearly always.
+ * last bits of a double. The scale is rounded to a float, which hides this difference in nearly all cases.
  *
  * With tp, each rank holds a part of the gradients of split operators. All other gradients are replicated over the ranks of
  * tp, and the first rank's copy counts. If several stages hold a parameter, its gradient is equal on these stages and counts

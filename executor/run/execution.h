@@ -22,8 +22,8 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
 void mp_execution_free(mp_execution *execution); /* does nothing for NULL */
 MP_OWNER(mp_execution_free, mp_execution)
 
-/* Describes tensor t with its address in *out. MP_INVALID: the tensor is not always live; parameters, buffers, constants and
- * inputs are. */
+/* Describes tensor t with its address in *out. MP_INVALID: the tensor is not always live. Parameters, buffers, constants and
+ * inputs are always live. */
 mp_status mp_execution_tensor(mp_execution *execution, int tensor, mp_array *out, mp_error *err);
 /* Describes the gradient of parameter t. MP_INVALID: the gradient is not always live. Gradients are always live if the program
  * has no optimizer, or several micro-batches per step. */

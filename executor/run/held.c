@@ -101,7 +101,7 @@ static mp_status take_room(const mp_program *p, int tensor, int64_t bytes, room 
     return MP_OK;
 }
 
-/* Describes n bytes at an address as an array without any layout. */
+/* Describes n bytes at an address as a one-dimensional array of bytes. */
 static mp_array bytes_at(void *data, const int64_t *n)
 {
     mp_array a = mp_array_plain(MP_DTYPE_UINT8, 1, n);

@@ -1,6 +1,6 @@
 /* dnnl.h - wraps oneDNN: its errors as mp_status, its primitives as operations of calls. Private to executor/cpu/.
  *
- * For oneDNN 2.6. A primitive is created from an operation descriptor, uses a scratchpad in the call's workspace
+ * Written for oneDNN 2.6. A primitive is created from an operation descriptor, uses a scratchpad in the call's workspace
  * (mp_call.workspace_bytes), and runs on one global CPU engine and stream. */
 #pragma once
 
@@ -14,8 +14,8 @@
 dnnl_engine_t mp_dnnl_engine(void);
 dnnl_stream_t mp_dnnl_stream(void);
 
-/* Converts a failed status to an error that names the operator (op may be NULL). Unimplemented becomes MP_UNSUPPORTED, out of
- * memory MP_NOMEM, everything else MP_INVALID. */
+/* Converts a failed status to an error that names the operator (op may be NULL). dnnl_unimplemented becomes MP_UNSUPPORTED,
+ * dnnl_out_of_memory becomes MP_NOMEM, and every other failure becomes MP_INVALID. */
 mp_status mp_dnnl_check(dnnl_status_t status, const mp_operator *op, const char *what, mp_error *err);
 /* As mp_dnnl_check, for a oneDNN call that prepares a primitive or layout. mp_library_works counts the oneDNN calls in
  * progress. */

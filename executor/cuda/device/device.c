@@ -99,7 +99,7 @@ static const mp_device *profile_of_card(mp_cuda_context *c)
     if (mp_device_of_card(p.name)) c->card = *mp_device_of_card(p.name);
     c->card.name = "cuda";
     c->card.memory_bytes = (int64_t)p.totalGlobalMem;
-    /* this reserve is smaller than that of other devices, because totalGlobalMem already excludes the memory that the card
+    /* reserve_bytes is smaller here than for other devices, because totalGlobalMem already excludes the memory that the card
      * reserves */
     c->card.reserve_bytes = INT64_C(1) << 30;
     return &c->card;

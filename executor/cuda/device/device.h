@@ -36,8 +36,8 @@ void mp_cuda_close(void);
  * of an H200. Does not open the device. */
 const mp_device *mp_cuda_profile(const mp_backend *self);
 
-/* The user's settings of the GPU's arithmetic. Set once, before a program is built; calls keep the settings from their
- * preparation. */
+/* The user's settings of the GPU's arithmetic. Set once, before a program is built. A prepared call keeps the settings that
+ * were in force when it was prepared. */
 typedef struct mp_cuda_settings {
     /* true: float32 products and convolutions may use tensor cores, which round operands to TF32 (10 bits of mantissa) */
     bool tf32;

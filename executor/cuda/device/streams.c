@@ -170,7 +170,7 @@ void mp_cuda_discard(const mp_backend *self, void *recording)
 }
 
 /* ---- uploads from pinned memory while passes run. An upload writes to landing memory, a buffer on the device. An event makes
- * it wait until the previous batch has been copied from the landing memory to the inputs. */
+ * the upload wait until the previous batch has been copied from the landing memory to the inputs. */
 
 struct mp_cuda_inputs {
     cudaStream_t stream;

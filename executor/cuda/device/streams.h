@@ -38,7 +38,7 @@ mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error 
 mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err);
 void mp_cuda_discard(const mp_backend *self, void *recording);
 
-/* The state of the stream that uploads the next batch. It implements pin, unpin, bring and land of mp_backend. */
+/* State of the stream that uploads the next batch, for the functions pin, unpin, bring and land of mp_backend. */
 typedef struct mp_cuda_inputs mp_cuda_inputs;
 /* Creates the stream when the device is opened. The caller must close *out, even after a failure. */
 mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err);

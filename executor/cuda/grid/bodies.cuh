@@ -20,8 +20,8 @@ extern "C" {
         return mp_launched(err);                                                             \
     }
 
-/* The number of items that use workspace at the same time. On the GPU all items of the loop do, one per element of the
- * output. */
+/* The number of items that use workspace at the same time. On the GPU this is the number of elements of the output, because all
+ * items of the loop use workspace at once. */
 #define MP_BODY_SLOTS(x) mp_array_elements(&(x)->out[0])
 /* Checks values of operands, such as indices, on the CPU only: a GPU kernel cannot report errors while it runs. */
 #define MP_BODY_CHECK(question)

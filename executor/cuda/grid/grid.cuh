@@ -213,8 +213,8 @@ template <class F> static void mp_each_block(int64_t n_blocks, const F &f)
 #endif
 }
 
-/* ---- over rows, with reductions: several threads reduce the columns of a row together. They pass over the columns PHASES
- * times.
+/* ---- over rows, with reductions: several threads reduce the columns of a row together. These threads pass over the columns
+ * PHASES times.
  *
  *     struct f {
  *         struct value { float sum; };     // the reduced value: plain data

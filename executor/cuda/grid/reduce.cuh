@@ -215,7 +215,7 @@ template <int N, class F> static void mp_reduce(const mp_reduce_places<N> &place
     }
 }
 
-/* ---- common reductions: structs that define all but the operands. */
+/* ---- common reductions: structs that define all members except the operands. */
 
 /* The reduction to a sum: terms are added in float within a stretch, and the stretches' sums in double. */
 struct mp_float_sum {

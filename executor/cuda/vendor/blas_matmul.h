@@ -17,7 +17,7 @@
 
 enum { MP_BLAS_WORKSPACE = 32 << 20, MP_BLAS_LOOPS = 8 };
 
-/* The use of the bias vector, with one value per column of c, at the end of a product. */
+/* How a product uses the bias vector, which has one value per column of c. */
 typedef enum mp_blas_bias {
     MP_BLAS_NO_BIAS,
     MP_BLAS_BIAS, /* the product adds the bias vector to every row of c */

@@ -2,7 +2,7 @@
  *
  * The choice depends only on the shapes and layouts of Q, K, V, Y and the mask, on the settings and on the GPU. Forward, its
  * recomputation and backward of a node therefore make the same choice. Without a GPU, cuDNN returns no engine even for known
- * graphs; an engine is then assumed, with the workspace stated in the graph. Not yet run on a GPU.
+ * graphs; an engine is then assumed, with the workspace stated in the graph. Attention by cuDNN has not yet been run on a GPU.
  *
  * Engines require K with its depth innermost. A K in another layout (transK) is copied to the workspace, and its gradient is
  * copied back. Gradients that are not bfloat16 are copied too. Boolean or float masks, and masks that are equal for all rows,

@@ -52,7 +52,8 @@ typedef struct builder {
     mp_dnn_graph *g;
     mp_dnn_attention *at;
     const mp_attention_spec *form;
-    shape q, k, v, y, scores, row; /* shapes of Q, K, V, Y, of the scores, and (row) of a tensor with one number per row of Q */
+    /* shapes of Q, K, V, Y and of the scores; row: the shape of a tensor with one number per row of Q */
+    shape q, k, v, y, scores, row;
 } builder;
 
 static builder start(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attention *at)
@@ -153,8 +154,8 @@ static int below_diagonal(builder *b, int s)
     return y;
 }
 
-/* Returns the bytes of dS in the engine's workspace, in whole tiles, by the formula of cudnn-frontend; INT64_MAX on overflow.
- */
+/* Returns the bytes that dS, the gradient of the scores, occupies in the engine's workspace; INT64_MAX on overflow. As in
+ * cudnn-frontend, rows and columns are rounded up to whole tiles. */
 static int64_t score_gradient_bytes(const builder *b)
 {
     int64_t rows, columns, bytes;

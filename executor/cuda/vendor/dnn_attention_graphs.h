@@ -4,7 +4,7 @@
  * attention recognise (cuDNN's documentation, "Fused Flash Attention fprop" and "bprop"). There are B batches, H heads, `rows`
  * of Q and `columns` of scores:
  *
- *     S = scale Q K^T (+ added, and -inf above the diagonal);  L = max S + ln(sum(e^(S - max S)));  P = softmax(S)
+ *     S = scale Q K^T (+ the additive mask, and -inf above the diagonal);  L = max S + ln(sum(e^(S - max S)));  P = softmax(S)
  *     Y = c R * P V;  R = 1 with probability 1 / c, else 0, drawn from a seed and an offset in memory
  *     D = rowsum(dY * Y) / c;  P = e^(S - L);  dV = (c R * P)^T dY
  *     dS = c scale P * (R * dY V^T - D);  dK = dS^T Q;  dQ = dS K

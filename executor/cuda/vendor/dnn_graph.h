@@ -82,8 +82,8 @@ typedef struct mp_dnn_plan mp_dnn_plan;
 /* Returns the plan of a graph, owned by the backend of the calling thread. MP_UNSUPPORTED: the settings permit none of cuDNN's
  * engines for the graph; MP_NOMEM. */
 mp_status mp_dnn_plan_find(const mp_dnn_graph *g, const mp_dnn_plan **out, mp_error *err);
-/* Lists the permitted engine configurations, starting with the choice of mp_dnn_plan_find; an engine may occur several times. n
- * = 0: none. MP_NOMEM. */
+/* Lists the permitted engine configurations, starting with the choice of mp_dnn_plan_find; an engine may occur several times.
+ * out->n = 0: no configuration is permitted. MP_NOMEM. */
 mp_status mp_dnn_algorithms(const mp_dnn_graph *g, mp_algorithms *out, mp_error *err);
 /* Returns the plan with the engine configuration named `algorithm`; NULL: as mp_dnn_plan_find. MP_UNSUPPORTED: cuDNN has no
  * such configuration on this machine. */

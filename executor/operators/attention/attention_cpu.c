@@ -234,7 +234,8 @@ static void find_d(const mp_attention_job *j, int64_t matrix, backward_rooms *r)
     }
 }
 
-/* Computes the gradients of n scores from their probabilities p and the probabilities' gradients: dp becomes p (dp - d). */
+/* Computes the gradients of n scores from their probabilities p and the probabilities' gradients: dp becomes p (dp - d), where
+ * d is the number D of the row. */
 MP_VECTOR static void softmax_gradient(const float *p, int64_t n, float d, float *dp)
 {
     MP_INDEPENDENT

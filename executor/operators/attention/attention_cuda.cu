@@ -1,7 +1,7 @@
 /* attention_cuda.cu - attention on the GPU, in tiles that are never stored. Forward uses a running maximum and sum of each row
  * (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). Backward uses the
- * logarithm of that sum. A thread block computes a tile of one result and processes its operands from left to right, or from
- * top to bottom, so sums have a fixed order. Neighbouring blocks recompute the same scores. */
+ * logarithm of each row's sum. A thread block computes a tile of one result and processes its operands from left to right, or
+ * from top to bottom, so sums have a fixed order. Neighbouring blocks recompute the same scores. */
 #include "executor/operators/attention/attention_cuda.cuh"
 
 #include "executor/kernel/vector_math.h"

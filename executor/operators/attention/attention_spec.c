@@ -5,8 +5,8 @@
 
 #include "estimator/base/memory.h"
 
-/* Describes an array as a stack of matrices with the batch dimensions of `like`. Batch dimensions are aligned at the last one.
- * turned: rows and columns are exchanged. */
+/* Describes an array as a stack of matrices with the batch dimensions of `like`. Batch dimensions are matched from the last one
+ * on. turned: rows and columns are exchanged. */
 static mp_matrices matrices_of(const mp_array *a, const mp_array *like, bool turned)
 {
     mp_matrices m = {.dtype = a->dtype, .n_batch = like->rank - 2};

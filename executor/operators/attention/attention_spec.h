@@ -43,7 +43,7 @@ typedef struct mp_joint_mask {
  * *bytes becomes the size of the joint mask. Returns false if the size overflows. */
 bool mp_joint_mask_read(const mp_attention_spec *form, mp_joint_mask *out, int64_t *bytes);
 
-/* Sets *at to the offset of matrix k of `to`, and `batch` to its index along every batch dimension. */
+/* Sets *at to the offset of matrix k of `to`, and `batch` to the matrix's index along every batch dimension. */
 MP_INLINE void mp_joint_mask_matrix(const mp_joint_mask *m, int64_t k, int64_t batch[MP_ARRAY_RANK], int64_t *at)
 {
     *at = 0;

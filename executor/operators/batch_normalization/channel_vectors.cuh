@@ -49,7 +49,8 @@ struct mp_channel_cut {
 
 static inline mp_channel_cut mp_channel_cut_of(const mp_channel_norm *c, int width)
 {
-    const int64_t blocks = 1024, least = 32, most = 128; /* blocks: wanted thread blocks; least, most: rows per thread */
+    /* blocks: target number of thread blocks; least, most: limits for the number of rows per thread */
+    const int64_t blocks = 1024, least = 32, most = 128;
     mp_channel_cut cut;
     cut.vectors = c->channels / width;
     cut.columns = cut.vectors < MP_GRID_THREADS ? (int)cut.vectors : (int)MP_GRID_THREADS;

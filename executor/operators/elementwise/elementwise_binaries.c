@@ -40,7 +40,7 @@ typedef struct state {
     const binary *b;
     mp_whole_formula whole;
     double parameters[MP_FORMULA_PARAMETERS];
-    mp_array *operands; /* for each input: its array with the shape that broadcasting uses */
+    mp_array *operands; /* for each input: its array, in the shape in which the input is broadcast */
     int64_t slot_bytes; /* workspace bytes for the terms of one operand's gradient */
     int64_t sums_at;    /* workspace offset of the memory that the engine needs for sums */
     int64_t ties_at;    /* workspace offset of an array: for each element of the result, the number of operands that equal it */
@@ -52,8 +52,8 @@ static void release(mp_call *call)
     mp_pool_free(((state *)call->state)->pool);
 }
 
-/* Returns input k with its shape for broadcasting. Before operator set 7, the operator may append dimensions of size 1 to this
- * shape. */
+/* Returns input k in the shape in which it is broadcast. Before operator set 7, the operator may append dimensions of size 1 to
+ * the shape of the input. */
 static mp_array operand(const mp_operands *x, const state *s, int k)
 {
     mp_array a = s->operands[k];
@@ -110,7 +110,8 @@ static mp_array terms_of(const mp_operands *x, mp_dtype dtype)
     return t;
 }
 
-/* True if d has the address of dy, y or an input, which later gradients of the node may read. */
+/* True if writing d would overwrite dy, y or an input, because d has the same address. Later gradients of the node may read
+ * these tensors. */
 static bool spoils(const mp_operands *x, const mp_array *d)
 {
     bool spoils = d->data == x->d_out[0].data || d->data == x->out[0].data;

@@ -1,4 +1,4 @@
-/* gather.cuh - finds the row of a table that an index entry selects, and reduces one element with another. */
+/* gather.cuh - finds the row of a table that an index entry selects, and combines one element with another. */
 #pragma once
 
 #include "executor/operators/copies/box.cuh"

@@ -119,8 +119,8 @@ struct mp_indexer {
 /* Checks the operands of an operator with indices. MP_UNSUPPORTED: an operand is packed or has elements of less than a byte,
  * the indices (input `indices`; -1: none) are not INT64 or INT32 and row-major, or a gradient is neither FLOAT nor BFLOAT16. */
 mp_status mp_indices_check(const mp_operands *x, int indices, mp_error *err);
-/* Describes the rows of a table that indices select along one axis. Dimensions [axis, axis + n_entry_dims) of `other` count the
- * entries. MP_UNSUPPORTED: more than UINT32_MAX rows or entries. */
+/* Describes the rows of a table that indices select along one axis. Dimensions [axis, axis + n_entry_dims) of `other` number
+ * the entries. MP_UNSUPPORTED: more than UINT32_MAX rows or entries. */
 mp_status mp_rows_along(const mp_operands *x, const mp_array *table, const mp_array *other, int axis, int n_entry_dims,
                         mp_row_entries *rows, mp_error *err);
 /* As mp_rows_along, for rows selected by tuples of `length` indices, after the first `batch` dimensions of the table. */

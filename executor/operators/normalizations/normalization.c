@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* The dimensions of a row, whose elements share statistics. FROM_AXIS: all from the attribute `axis` on. CHANNELS: all except
- * samples and channels. GROUPS: as CHANNELS, and the channels of a group. AXES: the dimensions in the attribute `axes`. */
+/* The dimensions of a row, whose elements share statistics. FROM_AXIS: all from the attribute `axis` on. CHANNELS: all
+ * except samples and channels. GROUPS: as CHANNELS, and also the channels of one group. AXES: the dimensions in the
+ * attribute `axes`. */
 typedef enum cut { FROM_AXIS, CHANNELS, GROUPS, AXES } cut;
 
 #define FORM(kind, domain, cut, centered, epsilon) {kind, domain, cut, centered, epsilon},

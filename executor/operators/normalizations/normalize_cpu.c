@@ -99,7 +99,8 @@ MP_VECTOR static void combine(const float *g, const float *xhat, int64_t n, floa
 typedef struct job {
     const mp_normalization *r;
     const mp_normalize_data *d;
-    bool given; /* true: the caller provides mean and rstd of each row; false: the function computes them */
+    bool given; /* true: the caller provides mean and rstd of each row; false: the function that processes the rows computes
+                   them */
 } job;
 
 static void measure(const mp_normalization *r, const mp_normalize_data *d, int64_t x, float *mean, float *rstd)

@@ -23,7 +23,8 @@ mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, cons
 typedef enum mp_convolution_pass { MP_CONVOLVE_FORWARD, MP_CONVOLVE_DATA, MP_CONVOLVE_WEIGHTS } mp_convolution_pass;
 
 /* Creates a oneDNN primitive descriptor for one pass over operands with the given layouts. With format_kind any, oneDNN
- * chooses a layout. The caller releases it with dnnl_primitive_desc_destroy. MP_UNSUPPORTED: oneDNN has no implementation. */
+ * chooses a layout. The caller releases the descriptor with dnnl_primitive_desc_destroy. MP_UNSUPPORTED: oneDNN has no
+ * implementation. */
 mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,
                               const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst, dnnl_primitive_desc_t *out,
                               mp_error *err);

@@ -4,7 +4,7 @@
 
 #include "executor/kernel/kernel.h"
 
-/* A stack of matrices in memory. The batch dimensions of two stacks are aligned at the last one; dimensions of size 1 are
+/* A stack of matrices in memory. The batch dimensions of two stacks are matched from the last one on; dimensions of size 1 are
  * broadcast. */
 typedef struct mp_stack {
     int n_batch;
@@ -23,7 +23,7 @@ mp_stack mp_stack_transposed(mp_stack a);
 bool mp_stack_is_single(const mp_stack *s); /* true if the stack consists of a single matrix */
 /* Merges all batch dimensions into the rows, if the strides permit it; else returns false and changes nothing. */
 bool mp_stack_fold(mp_stack *s);
-/* Replaces the unused stride of a single row or column by the stride of a dense matrix, because libraries check it. */
+/* Replaces the unused stride of a single row or column by the stride of a dense matrix, because libraries check this stride. */
 void mp_stack_straighten(mp_stack *s);
 
 /* The operands of MatMul, FusedMatMul or Gemm as stacks, already transposed. */

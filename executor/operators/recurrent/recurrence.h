@@ -106,9 +106,9 @@ typedef struct mp_recurrent_engine {
     void (*zero)(const mp_array *a);
 } mp_recurrent_engine;
 
-/* Prepares a call of a recurrent layer. The state of the call has `bytes` bytes and begins with an mp_recurrence; it is passed
- * to the engine's functions. The caller sets call->run and call->release. MP_UNSUPPORTED: the message names the part without a
- * kernel; MP_INVALID: the workspace is too large; MP_NOMEM. */
+/* Prepares a call of a recurrent layer. The state of the call has `bytes` bytes and begins with an mp_recurrence. This state is
+ * passed to the engine's functions. The caller sets call->run and call->release. MP_UNSUPPORTED: the message names the part
+ * without a kernel; MP_INVALID: the workspace is too large; MP_NOMEM. */
 mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, size_t bytes, mp_call *call,
                                 mp_error *err);
 
@@ -135,7 +135,7 @@ mp_array mp_floats_at(float *data, int rank, const int64_t *dims);
 /* True if an array is FLOAT and row-major without gaps. */
 bool mp_is_floats(const mp_array *a);
 
-/* Return operand i, NULL if it is absent; and its gradient, NULL if it is not requested. */
+/* mp_given returns operand i; NULL: it is absent. mp_asked returns the gradient of operand i; NULL: it is not requested. */
 const mp_array *mp_given(const mp_operands *x, int i);
 const mp_array *mp_asked(const mp_operands *x, int i);
 
