@@ -36,8 +36,8 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d);
 /* If the attention with last product `root` lets several heads share K and V, replaces K and V by the tensors before their
  * repetition. K and V must be repeated in the same way, or all heads must share one. */
 void mp_attention_take_out_groups(const mp_rewriter *r, int root, mp_attention_found *found);
-/* If the attention with last product `root` has converted a boolean mask to an added mask of 0 and a value that hides (at most
- * MP_ATTENTION_HIDES), replaces the mask operand by the boolean mask. */
+/* Exporters may convert a boolean mask to an added mask of 0 and a value that hides (at most MP_ATTENTION_HIDES). If the
+ * attention with last product `root` has such a mask, replaces the mask operand by the boolean mask. */
 void mp_attention_take_boolean_mask(const mp_rewriter *r, int root, mp_attention_found *found);
 /* Removes the transpositions of Q, K and V. Attention then reads the tensors before the transpositions, with the
  * permutations as attributes. */

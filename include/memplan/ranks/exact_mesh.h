@@ -28,7 +28,7 @@ typedef struct mp_exact_mesh {
  * ranks cannot be built. Other errors as mp_workload_load. */
 mp_status mp_exact_mesh_judge(void *data, mp_mesh_choice *choice, mp_error *err);
 
-/* Computes the seconds of a training step of a workload without a pipeline, with n_micro_batches micro-batches. As
- * mp_rank_seconds. */
+/* Computes the seconds of a training step of a workload without a pipeline, with n_micro_batches micro-batches. Method and
+ * errors as mp_rank_seconds. */
 mp_status mp_workload_step_seconds(const mp_workload *w, int64_t n_micro_batches, const mp_step *steps, size_t n,
                                    double *seconds, mp_error *err);

@@ -119,8 +119,8 @@ typedef struct mp_meshes_request {
     mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err);
     void *data;
     /* Simulates a choice with the graphs of its ranks. Replaces the seconds and bytes of the choice and of its stages, and sets
-     * `judge`. Leaves them unchanged if a rank has to recompute; the block model's numbers then remain. MP_UNSUPPORTED,
-     * MP_INVALID: the ranks cannot be built. NULL: the block model judges alone. */
+     * `judge`. If a rank has to recompute, leaves the choice with the numbers of the block model. MP_UNSUPPORTED, MP_INVALID:
+     * the ranks cannot be built. NULL: the block model judges alone. */
     mp_status (*judge)(void *data, mp_mesh_choice *choice, mp_error *err);
     void *judge_data;
 } mp_meshes_request;

@@ -126,7 +126,7 @@ def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
 def gather_to_keep(shards: list[torch.Tensor], token: torch.Tensor, group: int) -> list[torch.Tensor]:
     """Gather parameters in the capture of a step without gradient reduction. Planned graphs contain `gather` instead.
 
-    `token` requires a gradient: the result of `keep`, the operator that stores unsharded gradients. So backward depends on it.
+    `token` requires a gradient, which `keep` returns. So backward depends on `keep`, which stores the unsharded gradients.
     """
     return end_gather(begin_gather(shards, group), group)
 
