@@ -20,7 +20,7 @@ NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def symbols_of(value: Any) -> set[Any]:
-    """Return the symbols that occur in the sizes, strides or numbers of a value."""
+    """Return the symbols of a value: of a tensor's sizes and strides, or of a symbolic number."""
     found: set[Any] = set()
     for one in tree_iter(value):
         if isinstance(one, NUMBERS) or (isinstance(one, torch.Tensor) and one.layout is torch.strided):

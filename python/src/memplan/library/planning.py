@@ -334,9 +334,9 @@ class Planning:
         return bool(self.library.mp_planning_number(self.handle, text("stopped")) > 0)
 
     def share(self, name: str) -> float:
-        """Return a number of ticks in the library as extra time relative to keep-all: 0.25 means 25 % longer. NaN: unknown.
+        """Return the library's number `name` (planning.h), which is in ticks, as extra time relative to keep-all.
 
-        `name`: the name of the number in planning.h.
+        0.25 means 25 % longer, NaN an unknown number.
         """
         ticks = int(self.library.mp_planning_number(self.handle, text(name)))
         baseline = self.number("keep_all_ticks")

@@ -99,7 +99,7 @@ class Again:
 
 @contextlib.contextmanager
 def whole_until_summed(capture: Capture) -> Iterator[None]:
-    """Let the pack of a group's gradients read all parameters of the group, within the context."""
+    """Within the context, the pack of a group's gradients reads all parameters of the group, so these stay gathered."""
     # by parameter shapes of a group: its gathers in forward order; backward removes the last one first
     whole: dict[Any, list[fx.Node]] = {}
     packs: dict[fx.Node, Any] = {}

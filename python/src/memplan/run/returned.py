@@ -78,7 +78,7 @@ class Returned:
         node.register_hook(uncaptured(has_run))
 
     def follow_hooks(self, node: Any, owner: MeasuredCall) -> None:
-        """At the end of the first backward, count the tensors that hooks of the whole module still hold."""
+        """At the end of the first backward, count the tensors that hooks of the compiled module still hold."""
         if (hooks := hook_call()) is None:
             return
 
