@@ -116,7 +116,8 @@ static void print_verdict(const pipeline *p, int without)
                        mp_extra_text(p->report.played->seconds, p->report.keep_all_played->seconds));
 }
 
-/* For each rank without a plan, prints its floor. Returns true if a floor proves that no plan exists. */
+/* For each rank without a plan, prints its floor, then the smallest budget of all ranks. Returns true if a floor proves that no
+ * plan exists. */
 static bool print_floors(const pipeline *p, bool is_quiet)
 {
     bool is_proved = false;
@@ -129,7 +130,12 @@ static bool print_floors(const pipeline *p, bool is_quiet)
             screen_text(2, "Rank %d needs at least %s, however it recomputes%s.", r, mp_bytes_text(row->floor_bytes),
                         is_over ? "" : "; with that floor a plan may exist, but none was found");
     }
-    if (!is_quiet) screen_text(2, "--budget min finds the smallest budget with which every rank has a plan.");
+    if (is_quiet) return is_proved;
+    if (p->smallest_bytes >= 0)
+        screen_text(2, "The smallest budget with which every rank has a plan is %s: --budget %s.",
+                    mp_bytes_text(p->smallest_bytes), exact_text(p->smallest_bytes));
+    else
+        screen_text(2, "--budget min finds the smallest budget with which every rank has a plan.");
     return is_proved;
 }
 
@@ -176,6 +182,9 @@ int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, uns
         if (plan_rank(&p, r, &one, &err) != MP_OK) return input_failed(&err);
         if (!p.report.ranks[r].has_plan && without < 0) without = r;
     }
+    if (without >= 0 && p.smallest_bytes < 0 && !o->talk.quiet && !interrupt_asked() &&
+        find_smallest_budget(&p, &one, &err) != MP_OK)
+        return input_failed(&err);
     if (mp_pipeline_report_play(&p.report, &err) != MP_OK) return output_failed(&err);
     if (interrupt_asked()) complain("the search was cut short; this is the best it had found");
     if (o->talk.json) {

@@ -11,6 +11,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "executor/program/program.h"
+#include "formats/base/distinct_names.h"
 #include "formats/base/file.h"
 #include "formats/json/json.h"
 
@@ -35,7 +36,7 @@ const char *static_text(const mp_graph *graph)
             bytes[graph->storages[s].kind] += graph->storages[s].bytes;
     for (int k = 0; k < MP_N_KINDS; k++)
         if (bytes[k]) kinds = mp_text("%s%s%s %s", kinds, *kinds ? ", " : "", plural[k], mp_bytes_text(bytes[k]));
-    return all ? mp_text("always there: %s (%s)", mp_bytes_text(all), kinds) : "always there: nothing";
+    return all ? mp_text("static: %s (%s)", mp_bytes_text(all), kinds) : "static: nothing";
 }
 
 const char *node_text(const mp_graph *graph, int node)
@@ -49,14 +50,15 @@ const char *node_text(const mp_graph *graph, int node)
     return mp_text("%s (%s%s%s)", name, op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
 }
 
-/* Returns a name that is shortened to `most` bytes. Its middle is omitted, because the begin and the end are most
- * informative. */
-static const char *elided(const char *name, size_t most)
+/* Returns a name that is shortened to *most bytes. Its middle is omitted, because the begin and the end are most informative.
+ * A mark is inserted between two gaps. */
+static const char *elided(const char *name, const char *mark, const void *most)
 {
-    static const char gap[] = "...";
-    const size_t n = strlen(name), kept = most - sizeof gap + 1;
+    const size_t length = *(const size_t *)most, n = strlen(name);
+    const char *gap = *mark ? mp_text("...%s...", mark) : "...";
+    if (!*mark && n <= length) return name;
+    const size_t space = length - strlen(gap), kept = space < n ? space : n;
     size_t head = kept / 2, tail = n - (kept - kept / 2);
-    if (n <= most) return name;
     /* moves back to the first byte of a UTF-8 character, so that no character is split */
     while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--;
     while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
@@ -66,16 +68,20 @@ static const char *elided(const char *name, size_t most)
 /* Prints the peak in one sentence, with its node and the largest live storages. */
 static void report_peak_shortly(const mp_graph *graph, const mp_timeline *timeline, int node, const int *spans, size_t n)
 {
+    static const size_t short_name = SHORT_NAME, long_name = 2 * SHORT_NAME;
     const char *source = graph->nodes[node].source, *largest = "";
     mp_label label;
+    MP_OWNED_BY(mp_distinct_names_free) mp_distinct_names *names = mp_distinct_names_new();
+    const char *full = node_text(graph, node), *peak = mp_distinct_name(names, full, full, elided, &long_name);
     for (size_t k = 0; k < n && k < NAMED; k++) {
         const int s = timeline->spans[spans[k]].storage;
+        const char *title = mp_storage_title(graph, s, &label);
         largest = mp_text("%s%s%s %s", largest, k ? ", " : "", mp_bytes_text(graph->storages[s].bytes),
-                          elided(mp_storage_title(graph, s, &label), SHORT_NAME));
+                          mp_distinct_name(names, title, title, elided, &short_name));
     }
-    screen_text(2, "Peak at %s%s%s, step %d of %zu: %s%s; always there: %s.", elided(node_text(graph, node), 2 * SHORT_NAME),
-                source ? ", " : "", source ? source : "", timeline->peak_step + 1, timeline->n_steps, largest,
-                n > NAMED ? ", ..." : "", mp_bytes_text(mp_graph_static_bytes(graph)));
+    screen_text(2, "Peak at %s%s%s, step %d of %zu: %s%s; static: %s.", peak, source ? ", " : "", source ? source : "",
+                timeline->peak_step + 1, timeline->n_steps, largest, n > NAMED ? ", ..." : "",
+                mp_bytes_text(mp_graph_static_bytes(graph)));
 }
 
 void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, bool shortly)

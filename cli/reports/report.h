@@ -14,7 +14,7 @@
  * one sentence, or one line per item. `node` is the node that runs at the peak step. */
 void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, bool shortly);
 
-/* Return texts that mp_text allocates. static_text returns the static memory by kind, "always there: 97.49 MiB (parameters
+/* Return texts that mp_text allocates. static_text returns the static memory by kind, "static: 97.49 MiB (parameters
  * ...)". node_text returns the name of a node, "/fc/Gemm (Gemm forward)". It omits the operator and the phase if the name
  * contains them. */
 const char *static_text(const mp_graph *graph);

@@ -153,7 +153,7 @@ static void print_others(const mp_sharing *s)
 
 static void print_jobs(const mp_sharing *s, const options *o)
 {
-    screen_row("  %2s  %11s  %11s  %11s  %9s  %9s", "", s->ways[s->way].split.fits ? "budget" : "smallest", "always live",
+    screen_row("  %2s  %11s  %11s  %11s  %9s  %9s", "", s->ways[s->way].split.fits ? "budget" : "smallest", "static",
                "keep all", "extra", "time");
     for (size_t i = 0; i < s->n_jobs; i++) print_job(s, i, o->talk.verbose);
     if (s->room.reserve_bytes)

@@ -22,7 +22,7 @@ void print_sharing_run(const mp_sharing *s, const mp_sharing_run *r)
                    strcmp(alone->weights_hash, now->weights_hash) ? "differ" : "as alone",
                    mp_sharing_job_of(s, i)->workload.title);
     }
-    screen_text(2, "  always live %s, arena %s; of the arena %s bytes were used, %s", mp_bytes_text(t->static_bytes),
+    screen_text(2, "  static %s, arena %s; of the arena %s bytes were used, %s", mp_bytes_text(t->static_bytes),
                 mp_bytes_text(t->arena_bytes), count_text(t->measured_arena_bytes),
                 mp_sharing_run_is_as_planned(r) ? "as planned" : mp_text("where %s are planned", count_text(t->arena_bytes)));
 }

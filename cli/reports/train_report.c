@@ -89,7 +89,7 @@ static void print_memory(const train_outcome *t)
     const mp_report *a = &t->before, *b = &t->after;
     print_row(t, "", "keep-all", "plan", "");
     print_bytes(t, "planned peak", a->planned_peak_bytes, b->planned_peak_bytes);
-    print_bytes(t, "  always live", a->static_bytes, b->static_bytes);
+    print_bytes(t, "  static", a->static_bytes, b->static_bytes);
     print_bytes(t, "  living at the peak", a->planned_peak_bytes - a->static_bytes, b->planned_peak_bytes - b->static_bytes);
     print_bytes(t, "  arena, as planned", a->arena_bytes, b->arena_bytes);
     print_bytes(t, "  arena, as measured", a->measured_arena_bytes, b->measured_arena_bytes);

@@ -171,7 +171,7 @@ static mp_status check_storages(const mp_graph *graph, mp_error *err)
                   mp_storage_label(graph, (int)i).text, (long long)s->bytes);
         MP_ENSURE(mp_add(total, s->bytes, &total) && total <= most_bytes, err, MP_PARSE,
                   "up to %s the storages add up to more bytes than can be counted", mp_storage_label(graph, (int)i).text);
-        MP_ENSURE(!(s->carried && mp_storage_is_static(s)), err, MP_PARSE, "%s is both carried and always live",
+        MP_ENSURE(!(s->carried && mp_storage_is_static(s)), err, MP_PARSE, "%s is both carried and static",
                   mp_storage_label(graph, (int)i).text);
     }
     return MP_OK;
@@ -192,7 +192,7 @@ static mp_status mark_list(struct checker *c, int node, const int *list, size_t 
                   mp_storage_label(c->graph, s).text);
         *flag = true;
         MP_ENSURE(!m->read || (!m->written && !m->added) || mp_kind_is_static(c->graph->storages[s].kind), c->err, MP_PARSE,
-                  "%s reads and writes %s, but only an always-live storage allows both", mp_node_label(c->graph, node).text,
+                  "%s reads and writes %s, but only a static storage allows both", mp_node_label(c->graph, node).text,
                   mp_storage_label(c->graph, s).text);
         MP_ENSURE(!m->written || !m->added, c->err, MP_PARSE, "%s both writes and adds to %s",
                   mp_node_label(c->graph, node).text, mp_storage_label(c->graph, s).text);
@@ -238,7 +238,7 @@ static mp_status check_optional(const struct checker *c, int i)
                   mp_node_label(c->graph, i).text);
         for (size_t j = 0; j < node->alternatives[k].n_writes; j++)
             MP_ENSURE(!mp_storage_is_static(&c->graph->storages[node->alternatives[k].writes[j]]), c->err, MP_PARSE,
-                      "%s is optional, but it writes %s, which is always live", mp_node_label(c->graph, i).text,
+                      "%s is optional, but it writes %s, which is static", mp_node_label(c->graph, i).text,
                       mp_storage_label(c->graph, node->alternatives[k].writes[j]).text);
     }
     return MP_OK;
@@ -405,8 +405,7 @@ static mp_status check_state_copies(const mp_graph *graph, mp_error *err)
         const int update = is_in ? (n_readers == 1 ? graph->readers[graph->readers_start[here]] : -1) : graph->producer[here];
         MP_ENSURE(!mp_storage_is_static(&graph->storages[here]) && mp_storage_is_static(&graph->storages[there]) &&
                       n_readers == 1 && update >= 0 && graph->nodes[update].phase == MP_PHASE_UPDATE && (size_t)update < first,
-                  err, MP_PARSE,
-                  "%s must copy optimizer state between an always-live storage of another tier and a single update",
+                  err, MP_PARSE, "%s must copy optimizer state between a static storage of another tier and a single update",
                   mp_node_label(graph, (int)i).text);
     }
     return MP_OK;

@@ -31,8 +31,8 @@ static mp_status add_storage(mp_exchange *x, const char *format, int of, int64_t
     storage->payload_bytes = payload_bytes;
     storage->kind = kind;
     MP_ENSURE(storage->name, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
-    MP_ENSURE(mp_round_up(payload_bytes, x->graph->alignment, &storage->bytes), x->err, MP_INVALID, "'%s' is too large",
-              storage->name);
+    MP_ENSURE(mp_round_up(payload_bytes, x->graph->alignment, &storage->bytes), x->err, MP_INVALID,
+              "'%s' has more bytes than can be counted", storage->name);
     return MP_OK;
 }
 
@@ -40,7 +40,7 @@ static mp_status shrink(mp_exchange *x, mp_storage *storage, bool is_spread)
 {
     storage->payload_bytes = part(x, storage->payload_bytes, is_spread);
     MP_ENSURE(mp_round_up(storage->payload_bytes, x->graph->alignment, &storage->bytes), x->err, MP_INVALID,
-              "'%s' is too large", storage->name);
+              "'%s' has more bytes than can be counted", storage->name);
     return MP_OK;
 }
 

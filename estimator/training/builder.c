@@ -38,7 +38,8 @@ mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_by
     s->kind = kind;
     s->payload_bytes = payload_bytes;
     MP_ENSURE(name && (s->name = mp_pool_text(b->graph->pool, name, strlen(name))), b->err, MP_NOMEM, "out of memory");
-    MP_ENSURE(mp_round_up(payload_bytes, b->target->alignment, &s->bytes), b->err, MP_INVALID, "'%s' is too large", name);
+    MP_ENSURE(mp_round_up(payload_bytes, b->target->alignment, &s->bytes), b->err, MP_INVALID,
+              "'%s' has more bytes than can be counted", name);
     *index = (int)b->graph->n_storages - 1;
     return MP_OK;
 }

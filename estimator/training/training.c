@@ -99,7 +99,7 @@ static mp_status build_updates(mp_builder *b)
         int64_t bytes, state = -1;
         mp_builder_task(b, MP_TASK_UPDATE, -1);
         MP_ENSURE(kept >= 0 && mp_multiply(elements, 4 * master, &bytes) && mp_add(bytes, kept, &bytes), b->err, MP_INVALID,
-                  "'%s' is too large", parameter->name);
+                  "the optimizer state of '%s' has more bytes than can be counted", parameter->name);
         MP_CHECK(mp_builder_put(b, &b->reads, b->storage[t]));
         MP_CHECK(mp_builder_put(b, &b->reads, b->gradient[t].storage));
         MP_CHECK(mp_builder_put(b, &b->writes, b->storage[t]));
@@ -184,18 +184,20 @@ static mp_status mark_gradients(mp_builder *b, bool *reached)
         if (!reaches || op->op->gradient == MP_GRADIENT_NONE) continue;
         for (int o = 0; o < op->n_out; o++)
             MP_ENSURE(op->out[o] < 0 || !trained[op->out[o]] || mp_tensor_elements(&m->tensors[op->out[o]]), b->err, MP_PARSE,
-                      "'%s', the output of %s ('%s'), has no elements, but a parameter reaches the loss through it",
+                      "'%s', the output of %s ('%s'), has no elements, but the loss of a parameter depends on it",
                       m->tensors[op->out[o]].name, op->kind, op->name);
         for (int i = 0; i < op->n_in; i++) {
             if (op->in[i] < 0) continue;
             reached[op->in[i]] = true;
             depends |= trained[op->in[i]];
             MP_ENSURE(!trained[op->in[i]] || !(mp_builder_needs(b, op, i) & MP_UNBUILT), b->err, MP_UNSUPPORTED,
-                      "operator %s ('%s') has no gradient here for '%s', but a parameter reaches the loss through it", op->kind,
-                      op->name, m->tensors[op->in[i]].name);
+                      "operator %s ('%s') has no gradient for '%s', but a parameter needs it; freeze the parameters before the "
+                      "operator",
+                      op->kind, op->name, m->tensors[op->in[i]].name);
         }
         MP_ENSURE(!depends || op->op->gradient != MP_GRADIENT_REFUSED, b->err, MP_UNSUPPORTED,
-                  "operator %s ('%s') is between a parameter and the loss, but has no gradient here", op->kind, op->name);
+                  "operator %s ('%s') has no gradient, but a parameter needs it; freeze the parameters before the operator",
+                  op->kind, op->name);
     }
     for (size_t t = 0; t < m->n_tensors; t++) {
         trained[t] = trained[t] && reached[t];

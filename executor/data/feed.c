@@ -173,7 +173,7 @@ static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, 
     if (columns) MP_CHECK(mp_columnar_read(columns, f->part.folder, f->slots, f->n, f->batch, &f->deal, f->files, err));
     if (files) MP_CHECK(settle_files(f, err));
     MP_ENSURE(!f->deal.n_samples || f->deal.n_samples >= f->batch, err, MP_INVALID,
-              "there are %lld samples, but a batch needs %lld", (long long)f->deal.n_samples, (long long)f->batch);
+              "the files have %lld samples, but a batch needs %lld", (long long)f->deal.n_samples, (long long)f->batch);
     MP_ENSURE(f->deal.n_samples || !(files || text), err, MP_INVALID, "the files contain no samples");
     return MP_OK;
 }

@@ -38,7 +38,7 @@ static mp_status count(int64_t bytes, MPI_Datatype *type, int *n, mp_error *err)
 {
     const bool in_words = bytes > INT_MAX && bytes % 8 == 0;
     const int64_t units = in_words ? bytes / 8 : bytes;
-    MP_ENSURE(units <= INT_MAX, err, MP_UNSUPPORTED, "MPI sends no %lld bytes at once", (long long)bytes);
+    MP_ENSURE(units <= INT_MAX, err, MP_UNSUPPORTED, "MPI cannot send %lld bytes in one message", (long long)bytes);
     *type = in_words ? MPI_INT64_T : MPI_BYTE;
     *n = (int)units;
     return MP_OK;

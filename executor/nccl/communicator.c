@@ -153,9 +153,10 @@ static void leave(mp_communicator *self)
 static mp_status load(joined *m, mp_error *err)
 {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL), *symbol;
-    MP_ENSURE(library, err, MP_UNSUPPORTED, "many GPUs: NCCL cannot be loaded: %s", dlerror());
-#define LOAD(result, name, arguments)                                                                     \
-    MP_ENSURE(symbol = dlsym(library, #name), err, MP_UNSUPPORTED, "many GPUs: this NCCL has no " #name); \
+    MP_ENSURE(library, err, MP_UNSUPPORTED, "several GPUs need NCCL, which cannot be loaded: %s", dlerror());
+#define LOAD(result, name, arguments)                                            \
+    MP_ENSURE(symbol = dlsym(library, #name), err, MP_UNSUPPORTED,               \
+              "several GPUs need a newer NCCL, because this one has no " #name); \
     memcpy(&m->name, &symbol, sizeof symbol);
     MP_NCCL_CALLS(LOAD)
 #undef LOAD

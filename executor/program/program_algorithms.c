@@ -19,7 +19,7 @@ static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
     mp_error refusal = {0};
     size_t n = 0;
     forget(node);
-    MP_ENSURE(x.op, err, MP_INVALID, "'%s' names an algorithm, but it belongs to no operator", of->name);
+    MP_ENSURE(x.op, err, MP_INVALID, "node '%s' names an algorithm, but only nodes of operators can", of->name);
     node->algorithms = mp_pool_alloc(p->pool, of->n_alternatives, sizeof *node->algorithms);
     MP_ENSURE(node->algorithms, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < of->n_alternatives; k++) {

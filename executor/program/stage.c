@@ -34,7 +34,7 @@ static mp_status find_holders(const cutter *c, int parameter, mp_stage_message *
         if (m->n == 0) m->first = q;
         if (m->n == 1) m->stride = q - last;
         MP_ENSURE(m->n < 2 || q - last == m->stride, c->err, MP_UNSUPPORTED,
-                  "%s is shared by stages at uneven distances, which cannot be trained yet",
+                  "%s is shared by stages at uneven distances, which cannot be trained yet; choose other --stages",
                   mp_storage_label(g, parameter).text);
         m->n++;
         last = q;
@@ -58,7 +58,8 @@ static mp_status describe_sum(const cutter *c, mp_node *node, mp_stage_message *
     m->is_sum = true;
     m->tag = FIRST_TAG_OF_SUMS;
     for (int s = 0; s < gradient; s++) m->tag += c->pipeline->flow->summed[s] >= 0;
-    MP_ENSURE(m->tag < MP_COMMUNICATOR_TAGS / 2, c->err, MP_UNSUPPORTED, "too many parameters are shared by several stages");
+    MP_ENSURE(m->tag < MP_COMMUNICATOR_TAGS / 2, c->err, MP_UNSUPPORTED,
+              "too many parameters are shared by several stages; use fewer stages");
     MP_CHECK(find_holders(c, c->pipeline->flow->summed[gradient], m));
     return take_room(c->program, node, m->n, c->pipeline->graph->storages[gradient].payload_bytes, c->err);
 }

@@ -109,8 +109,8 @@ mp_status mp_network_slowest(const double *all, int n, double *slowest, mp_error
 {
     *slowest = LEAST_SECONDS;
     for (int r = 0; r < n; r++) {
-        MP_ENSURE(all[r] >= 0 && all[r] < MOST_SECONDS, err, MP_IO,
-                  "rank %d of %d has sent a message other than the seconds of a collective", r, n);
+        MP_ENSURE(all[r] >= 0 && all[r] < MOST_SECONDS, err, MP_IO, "rank %d of %d has not sent the seconds of a collective", r,
+                  n);
         *slowest = fmax(*slowest, all[r]);
     }
     return MP_OK;

@@ -226,7 +226,7 @@ static mp_status check_on_device(const mp_graph *g, int node, const int *storage
 {
     for (size_t i = 0; i < n; i++)
         MP_ENSURE(g->storages[storages[i]].tier == MP_TIER_DEVICE, err, MP_UNSUPPORTED,
-                  "%s uses %s in the tier '%.60s', where only copies are possible", mp_node_label(g, node).text,
+                  "%s computes with %s, but only copies may use the tier '%.60s'", mp_node_label(g, node).text,
                   mp_storage_label(g, storages[i]).text, g->tiers[g->storages[storages[i]].tier]);
     return MP_OK;
 }

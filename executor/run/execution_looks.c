@@ -7,8 +7,8 @@
 mp_status mp_execution_tensor(mp_execution *e, int tensor, mp_array *out, mp_error *err)
 {
     int storage = e->program->bindings->storage[tensor];
-    MP_ENSURE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID, "'%s' is not always in memory",
-              e->program->model->tensors[tensor].name);
+    MP_ENSURE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID,
+              "'%s' is not static, so its memory has no fixed address", e->program->model->tensors[tensor].name);
     MP_CHECK(mp_program_array(e->program, tensor, out, err));
     out->data = e->at.fixed + e->at.fixed_at[storage];
     return MP_OK;
@@ -17,7 +17,8 @@ mp_status mp_execution_tensor(mp_execution *e, int tensor, mp_array *out, mp_err
 mp_status mp_execution_gradient(mp_execution *e, int tensor, mp_array *out, mp_error *err)
 {
     int storage = e->program->bindings->gradient[tensor];
-    MP_ENSURE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID, "the gradient of '%s' is not always in memory",
+    MP_ENSURE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID,
+              "the gradient of '%s' is not static, so its memory has no fixed address",
               e->program->model->tensors[tensor].name);
     MP_CHECK(mp_program_array(e->program, tensor, out, err));
     out->data = e->at.fixed + e->at.fixed_at[storage];

@@ -93,7 +93,7 @@ mp_status mp_copy_queue_new(const mp_copy_queue_options *options, mp_copy_queue 
     pthread_cond_init(&q->changed, NULL);
     q->has_lock = true;
     q->has_thread = !pthread_create(&q->thread, NULL, run, q);
-    MP_ENSURE(q->has_thread, err, MP_NOMEM, "there is no thread left for copies");
+    MP_ENSURE(q->has_thread, err, MP_NOMEM, "no thread could be started for copies");
     *out = q;
     q = NULL;
     return MP_OK;

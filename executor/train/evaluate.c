@@ -73,7 +73,8 @@ static mp_dtype computed_in(const evaluator *e, const mp_tensor *t)
 static mp_status know(evaluator *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->model->tensors[tensor];
-    MP_ENSURE(t->value && t->value->n == mp_tensor_elements(t), err, MP_INVALID, "'%s' has no source of values", t->name);
+    MP_ENSURE(t->value && t->value->n == mp_tensor_elements(t), err, MP_INVALID,
+              "the tensor '%s' has neither data nor stored values", t->name);
     MP_CHECK(make_room(e, tensor, t->dtype, err));
     mp_array here = e->values[tensor];
     if (e->away) {

@@ -64,7 +64,7 @@ mp_status mp_rank_reports_check(const mp_rank_report *reports, int n, mp_error *
             is_sound = is_sound && sent->n >= 0 && can_be(sent->n) && sent->bytes >= 0 && can_be(sent->bytes) &&
                        can_pass(sent->seconds);
         }
-        MP_ENSURE(is_sound, err, MP_IO, "rank %d of %d has sent a message other than its measurements", k, n);
+        MP_ENSURE(is_sound, err, MP_IO, "rank %d of %d has not sent its measurements", k, n);
     }
     return MP_OK;
 }

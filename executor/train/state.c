@@ -144,13 +144,13 @@ static mp_status save_folder(const saving *s, const char *folder, int64_t step, 
     memcpy(name, save.name, sizeof name);
     MP_CHECK(meet(s, st, name, sizeof name, err));
     MP_ENSURE(*name && memchr(name, 0, sizeof name) && !strchr(name, '/'), err, MP_IO,
-              "rank 0 has sent a message other than the name of the save");
+              "rank 0 has not sent the name of the save");
     st = checksums ? write_part(s, folder, name, checksum, err) : MP_NO_MEMORY(err);
     MP_CHECK(meet(s, st, NULL, 0, err));
     MP_CHECK(mp_communicator_exchange(s->world, checksum, sizeof checksum, checksums,
                                       mp_execution_company(s->execution).timeout, "the checksums of a save", err));
     for (int k = 0; k < s->world->n; k++)
-        MP_ENSURE(!checksums[k][MP_CHECKSUM_TEXT - 1], err, MP_IO, "rank %d has sent a message other than a checksum", k);
+        MP_ENSURE(!checksums[k][MP_CHECKSUM_TEXT - 1], err, MP_IO, "rank %d has not sent its checksum", k);
     st = is_first ? commit(s, &save, checksums, err) : MP_OK;
     return meet(s, st, NULL, 0, err);
 }

@@ -84,7 +84,7 @@ static mp_status refuse_carried(const mp_sharing *s, mp_error *err)
         for (size_t k = 0; k < job->graph->n_storages; k++) {
             const mp_storage *x = &job->graph->storages[k];
             MP_ENSURE(mp_storage_is_static(x) || !mp_storage_outlives_step(x), err, MP_INVALID,
-                      "%s is carried to the next step (--fuse forward), which is not possible in turns",
+                      "%s is carried to the next step (--fuse forward), but jobs in turns share one arena; use --fuse none",
                       mp_storage_label(job->graph, (int)k).text);
         }
     }

@@ -84,10 +84,9 @@ void mp_note_weights(mp_workload *w)
         [MP_DOUBT_UNSIGNED] = {"tensor", "computed by the exporter: the file does not mark parameters and buffers, so memplan "
                                          "guesses by name and use; export with opset_version=18 or later"},
         [MP_DOUBT_SHARED] = {"parameter", "read again by other operators: the exporter may have merged equal tensors, which "
-                                          "then are counted once; export with optimize=False"},
-        [MP_DOUBT_FOLDED] = {"tensor", "named by the exporter: each may be a parameter, or computed from parameters or "
-                                       "buffers, and the number of parameters may be wrong; export with "
-                                       "do_constant_folding=False"},
+                                          "count once; export with optimize=False"},
+        [MP_DOUBT_FOLDED] = {"tensor", "named by the exporter may be parameters or results of them, so the number of "
+                                       "parameters may be wrong; export with do_constant_folding=False"},
         [MP_DOUBT_RESIZED] = {"tensor", "computed by the exporter from parameters that may have another size, as weight "
                                         "normalization and slices do: the number of parameters may be wrong; export with "
                                         "optimize=False"},

@@ -43,7 +43,8 @@ typedef struct node_box {
 struct mp_canvas {
     double width, height;
     mp_pool *pool;
-    char *title; /* title of the picture; NULL: none */
+    char *title;              /* title of the picture; NULL: none */
+    mp_distinct_names *names; /* names that the picture contains in a shortened form */
     mp_text_builder drawing;
     node_box *boxes;
     size_t n_boxes, boxes_capacity;
@@ -72,7 +73,8 @@ mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *
     canvas->width = width;
     canvas->height = height;
     canvas->pool = mp_pool_new();
-    MP_ENSURE(canvas->pool, err, MP_NOMEM, "no memory for a picture");
+    canvas->names = mp_distinct_names_new();
+    MP_ENSURE(canvas->pool && canvas->names, err, MP_NOMEM, "no memory for a picture");
     *out = canvas;
     canvas = NULL;
     return MP_OK;
@@ -82,9 +84,15 @@ void mp_canvas_free(mp_canvas *canvas)
 {
     if (!canvas) return;
     mp_pool_free(canvas->pool);
+    mp_distinct_names_free(canvas->names);
     mp_text_builder_free(&canvas->drawing);
     mp_free(canvas->boxes);
     mp_free(canvas);
+}
+
+mp_distinct_names *mp_canvas_names(mp_canvas *canvas)
+{
+    return canvas->names;
 }
 
 /* Writes value * scale with `digits` decimals. The decimal separator is a point in every locale. */

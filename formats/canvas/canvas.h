@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "formats/base/distinct_names.h"
 #include "formats/base/text.h"
 #include "memplan/error.h"
 #include "memplan/memory.h"
@@ -95,6 +96,12 @@ enum { MP_CANVAS_LINE = 256 };
 /* Returns a text that fits into `width` and MP_CANVAS_LINE bytes: `text` itself, or `text` with its middle removed
  * ("layer1...conv1/Conv"), because names differ at both ends. The result is valid as long as a result of mp_text (text.h). */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width);
+
+/* The same for the name of a thing in a picture: `text` is the name, or a short form of it, and the result differs from the
+ * results for other names (distinct_names.h). mp_canvas_names returns the collection of a picture. */
+const char *mp_canvas_distinct(mp_distinct_names *names, const char *name, const char *text, double size, bool bold,
+                               double width);
+mp_distinct_names *mp_canvas_names(mp_canvas *canvas);
 
 /* Returns the largest font size from `size` down to `least` at which a text fits into `width`. If no size suffices, returns
  * `least`. */

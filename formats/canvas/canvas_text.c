@@ -78,21 +78,41 @@ double mp_canvas_fitting_size(const char *text, double size, double least, bool 
     return size;
 }
 
-const char *mp_canvas_shorten(const char *text, double size, bool bold, double width)
+/* The font and the space of a shortened text. */
+typedef struct space {
+    double size, width;
+    bool bold;
+} space;
+
+/* Shortens a text, with `mark` between two ellipses in the middle. */
+static const char *shorten(const char *text, const char *mark, const void *how)
 {
-    static const char ellipsis[] = "\xE2\x80\xA6";
-    const char *head = text, *tail;
-    double has = mp_canvas_text_width(text, size, bold), head_width = 0;
-    if (has <= width && strlen(text) < MP_CANVAS_LINE) return text;
-    const size_t left = MP_CANVAS_LINE - sizeof ellipsis;
-    width -= mp_canvas_text_width(ellipsis, size, bold);
+    const space *in = how;
+    const char *ellipsis = *mark ? mp_text("\xE2\x80\xA6%s\xE2\x80\xA6", mark) : "\xE2\x80\xA6", *head = text, *tail;
+    double has = mp_canvas_text_width(text, in->size, in->bold), head_width = 0;
+    if (!*mark && has <= in->width && strlen(text) < MP_CANVAS_LINE) return text;
+    const size_t left = MP_CANVAS_LINE - strlen(ellipsis) - 1;
+    const double width = in->width - mp_canvas_text_width(ellipsis, in->size, in->bold);
     for (const char *next = text; *next; head = next) {
-        const double more = character_width(mp_canvas_next(&next), size, bold);
+        const double more = character_width(mp_canvas_next(&next), in->size, in->bold);
         if (head_width + more > HEAD_SHARE * width || (double)(next - text) > HEAD_SHARE * (double)left) break;
         head_width += more;
     }
     const size_t head_length = (size_t)(head - text);
     for (tail = head; *tail && (has > width || head_length + strlen(tail) > left);)
-        has -= character_width(mp_canvas_next(&tail), size, bold);
+        has -= character_width(mp_canvas_next(&tail), in->size, in->bold);
     return mp_text("%.*s%s%s", (int)head_length, text, ellipsis, tail);
+}
+
+const char *mp_canvas_shorten(const char *text, double size, bool bold, double width)
+{
+    const space in = {.size = size, .width = width, .bold = bold};
+    return shorten(text, "", &in);
+}
+
+const char *mp_canvas_distinct(mp_distinct_names *names, const char *name, const char *text, double size, bool bold,
+                               double width)
+{
+    const space in = {.size = size, .width = width, .bold = bold};
+    return mp_distinct_name(names, name, text, shorten, &in);
 }

@@ -98,7 +98,7 @@ static void draw_bar(const mp_timeline_columns *c, mp_canvas *canvas, const mp_f
     mp_canvas_box(canvas, x, y, width, high, mp_activity_color(c->activity[t]), width > 4 ? MP_COLOR_PAPER : NULL, NULL);
     if (high > NAME_SIZE + 2 && (fits || width >= NAME_WIDTH))
         mp_canvas_text(canvas, x + width / 2, y + high / 2 - 3.5, MP_ALIGN_CENTER, NAME_SIZE, false, MP_COLOR_TEXT,
-                       fits ? name : mp_canvas_shorten(name, NAME_SIZE, false, width - 8));
+                       mp_canvas_distinct(mp_canvas_names(canvas), name, name, NAME_SIZE, false, width - 8));
     if (tooltip) mp_canvas_box(canvas, x, y, width, high, MP_COLOR_CLEAR, NULL, describe(c, t));
 }
 
@@ -112,7 +112,8 @@ void mp_lanes_draw(const mp_timeline_columns *c, const mp_lanes *lanes, mp_canva
         top[k] = y - LANE_GAP;
         y = top[k] - height;
         mp_canvas_text(canvas, frame->left - 8, top[k] - height / 2 - 4, MP_ALIGN_RIGHT, TITLE_SIZE, false, MP_COLOR_MUTED,
-                       mp_canvas_shorten(c->graph->channels[k], TITLE_SIZE, false, frame->left - 14));
+                       mp_canvas_distinct(mp_canvas_names(canvas), c->graph->channels[k], c->graph->channels[k], TITLE_SIZE,
+                                          false, frame->left - 14));
         mp_canvas_line(canvas, (double[]){frame->left, y, frame->right, y}, 2, MP_COLOR_GRID, 0.75, false);
     }
     for (size_t t = 0; t < c->n_steps; t++) {

@@ -78,11 +78,12 @@ double mp_largest_height(const mp_timeline_columns *columns)
 /* Writes the name of a tensor in its row where there is space. The first choice is after all bars, which end at x1. The
  * second choice is before the longest bar [in0, in1], where free0 is the first free x. The third is inside that bar, beside
  * the line at the peak. */
-static void place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double free0, double x1, double in0,
+static void place_name(mp_canvas *canvas, const mp_frame *frame, const char *title, double free0, double x1, double in0,
                        double in1, double line, mp_layer layer, double y)
 {
     const double space = fmax(fmax(frame->right - x1, in0 - free0), in1 - in0) - 14;
-    const char *text = mp_canvas_shorten(name, NAME_SIZE, false, fmax(space, 40));
+    const char *text =
+        mp_canvas_distinct(mp_canvas_names(canvas), title, mp_short_name(title), NAME_SIZE, false, fmax(space, 40));
     const double width = mp_canvas_text_width(text, NAME_SIZE, false) + 6;
     if (frame->right - x1 >= width + 6) {
         mp_canvas_text(canvas, x1 + 6, y, MP_ALIGN_LEFT, NAME_SIZE, false, MP_COLOR_TEXT, text);
@@ -122,7 +123,7 @@ static void draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const mp_f
         }
         x1 = fmax(x1, to);
     }
-    place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label)), free0, x1, in0, in1,
+    place_name(canvas, frame, mp_storage_title(c->graph, storage, &label), free0, x1, in0, in1,
                mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4);
 }
 
@@ -206,10 +207,10 @@ static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_
     const double height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
     mp_label label;
     if (height < PLACE_SIZE + 2 || width < 60) return;
-    const char *name = place->storage < 0 ? "workspace" : mp_short_name(mp_storage_title(c->graph, place->storage, &label));
+    const char *title = place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label);
     mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3.5, MP_ALIGN_CENTER, PLACE_SIZE, false,
                    layer_of_place(c, place) == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT,
-                   mp_canvas_shorten(name, PLACE_SIZE, false, width - 8));
+                   mp_canvas_distinct(mp_canvas_names(canvas), title, mp_short_name(title), PLACE_SIZE, false, width - 8));
 }
 
 /* Draws a horizontal line across the address map, with a name at its right end, above or below the line. */

@@ -151,7 +151,8 @@ static mp_status draw_tier(const picture *p, const mp_timeline_chart *chart)
 {
     const int64_t peak = p->columns->tiers[chart->tier].use->peak_bytes;
     const mp_frame axis = {.left = LEFT, .right = RIGHT, .low = chart->frame.low - 3};
-    const char *name = mp_canvas_shorten(p->columns->graph->tiers[chart->tier], 14, true, 300);
+    const char *tier = p->columns->graph->tiers[chart->tier];
+    const char *name = mp_canvas_distinct(mp_canvas_names(p->canvas), tier, tier, 14, true, 300);
     const char *about = peak ? mp_text("live bytes over the same steps, at most %s", mp_bytes_text(peak)) : "no live bytes";
     const int64_t budget = p->plan ? p->plan->tiers[chart->tier].budget_bytes : MP_NO_LIMIT;
     if (budget < MP_NO_LIMIT) about = mp_text("%s" DOT "budget %s", about, mp_bytes_text(budget));

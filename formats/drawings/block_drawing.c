@@ -162,7 +162,7 @@ static void line_of_text(mp_canvas *canvas, double x, double y, double size, boo
     const double space = MP_BLOCK_WIDTH - 8;
     size = mp_canvas_fitting_size(text, size, 0.8 * size, bold, space);
     mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT,
-                   mp_canvas_shorten(text, size, bold, space));
+                   mp_canvas_distinct(mp_canvas_names(canvas), text, text, size, bold, space));
 }
 
 void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,

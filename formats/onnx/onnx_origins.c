@@ -102,6 +102,7 @@ static mp_status read_signature(reader *r, const char *text)
 /* The tensors from which a tensor was computed. */
 typedef struct folded {
     int parameters, buffers; /* numbers of parameters and buffers among them, if the file has a signature */
+    const char *parameter;   /* name of one of these parameters; NULL: none */
     bool moves, maps;        /* whether all operators that the exporter has evaluated only move elements, and whether all
                                 either move elements or compute each element from one element */
 } folded;
@@ -127,6 +128,34 @@ static bool is_resized(const folded *f)
     return f->parameters && !f->moves && !(f->maps && f->parameters + f->buffers == 1);
 }
 
+/* True if a buffer is a vector of PyTorch's spectral normalization of this parameter. Its two forms name them
+ * "l.parametrizations.weight.original" and "l.parametrizations.weight.0._u", or "l.weight_orig" and "l.weight_u". */
+static bool is_spectral_vector(const char *parameter, const char *buffer)
+{
+    static const char original[] = ".original", orig[] = "_orig";
+    const bool is_parametrized = ends_with(parameter, original);
+    if (!is_parametrized && !ends_with(parameter, orig)) return false;
+    const size_t stem = strlen(parameter) - strlen(is_parametrized ? original : orig);
+    const char *rest = buffer + stem;
+    if (strncmp(parameter, buffer, stem) != 0) return false;
+    if (is_parametrized && *rest == '.') rest += 1 + strspn(rest + 1, "0123456789");
+    return !strcmp(rest, is_parametrized ? "._u" : "_u") || !strcmp(rest, is_parametrized ? "._v" : "_v");
+}
+
+/* True if the tensor is a parameter after spectral normalization, which divides it by one number. */
+static bool is_spectral(const reader *r, const folded *f, const char *text)
+{
+    const char *end = text + strlen(text);
+    size_t length;
+    if (f->parameters != 1 || !f->buffers) return false;
+    for (const char *name; (name = quoted(text, end, &length)); text = name + length + 1) {
+        const char *copy = mp_pool_text(r->pool, name, length);
+        if (!copy) return false;
+        if (mp_names_find(r->signature, copy) == MP_ONNX_ORIGIN_BUFFER && !is_spectral_vector(f->parameter, copy)) return false;
+    }
+    return true;
+}
+
 /* Processes the name of one tensor from which a floating-point tensor was computed. */
 static mp_status take_source(reader *r, int tensor, const char *name, folded *f)
 {
@@ -138,7 +167,7 @@ static mp_status take_source(reader *r, int tensor, const char *name, folded *f)
     const bool is_state =
         !is_written && !mp_onnx_names_result(name) && !mp_onnx_names_table(name) && !mp_onnx_names_statistic(name);
     MP_ENSURE(mp_names_set(r->sources, name, 1), r->err, MP_NOMEM, "no memory for the file's metadata");
-    f->parameters += said == MP_ONNX_ORIGIN_PARAMETER;
+    if (said == MP_ONNX_ORIGIN_PARAMETER) f->parameters++, f->parameter = name;
     f->buffers += said == MP_ONNX_ORIGIN_BUFFER;
     if (said < 0) take_result(f, name);
     if (r->is_signed ? said != MP_ONNX_ORIGIN_PARAMETER : !is_state) return MP_OK;
@@ -158,12 +187,14 @@ static mp_status read_folded(reader *r, int tensor, const char *text)
     r->of[tensor] = MP_ONNX_ORIGIN_OF_CONSTANTS;
     folded f = {.moves = true, .maps = true};
     take_result(&f, t->name);
+    const char *const all = text;
     for (const char *name; (name = quoted(text, end, &length)); text = name + length + 1) {
         const char *copy = mp_pool_text(r->pool, name, length);
         MP_ENSURE(copy, r->err, MP_NOMEM, "no memory for the file's metadata");
         MP_CHECK(take_source(r, tensor, copy, &f));
     }
-    if (is_resized(&f)) return mp_model_doubt(r->model, MP_DOUBT_RESIZED, t->name, mp_tensor_elements(t), r->err);
+    if (is_resized(&f) && !is_spectral(r, &f, all))
+        return mp_model_doubt(r->model, MP_DOUBT_RESIZED, t->name, mp_tensor_elements(t), r->err);
     if (r->of[tensor] != MP_ONNX_ORIGIN_OF_STATE) return MP_OK;
     return mp_model_doubt(r->model, MP_DOUBT_UNSIGNED, t->name, mp_tensor_elements(t), r->err);
 }

@@ -43,7 +43,7 @@ const char *mp_phase_name(mp_phase phase); /* "backward" */
 const char *mp_fuse_name(mp_fuse fuse);    /* "none" */
 /* Return the enum value with this name, or -1 if no value has this name. */
 int mp_kind_find(const char *name), mp_phase_find(const char *name), mp_fuse_find(const char *name);
-bool mp_kind_is_static(mp_kind kind); /* returns true if storages of this kind are always live */
+bool mp_kind_is_static(mp_kind kind); /* returns true if storages of this kind are static */
 
 typedef struct mp_storage {
     int64_t id;
@@ -161,14 +161,14 @@ const mp_collective_record *mp_graph_collective(mp_graph *graph, const mp_collec
 /* Checks the structure of the graph, then derives producer, writer, adders, readers and hash. The checks:
  *
  * - ids are distinct; every list is in range and has no repetition
- * - a storage has at most one producer, unless its kind is always live; sums are not written
+ * - a storage has at most one producer, unless its kind is static; sums are not written
  * - only loss and backward nodes add; an alternative adds only storages that the base alternative adds
  * - algorithms of a node have distinct names and differ in ticks and workspace only
  * - bytes and ticks are >= 0, and their sums fit in an int64_t
- * - no node reads and writes the same storage, unless its kind is always live
+ * - no node reads and writes the same storage, unless its kind is static
  * - an in-place pair leads from a storage that the node reads to a storage that it writes or adds to. Both are in the same
  *   tier; the first is not a carried gradient
- * - no storage is both carried and always live
+ * - no storage is both carried and static
  * - a returning alternative is not alternative 0, adds to no storage and writes only outputs of alternative 0
  * - an optional node is a forward node that runs once and returns nothing
  * - copies of state are last in the node list; each copies between the device and another tier for one update
@@ -214,7 +214,7 @@ static inline bool mp_storage_is_sum(const mp_graph *graph, int storage)
     return graph->adders_start[storage + 1] > graph->adders_start[storage];
 }
 
-/* True if a storage is always live, by its kind or because it is persistent. */
+/* True if a storage is static, by its kind or because it is persistent. */
 bool mp_storage_is_static(const mp_storage *storage);
 /* Returns the bytes of all always-live storages on the device or in a tier. O(storages). */
 int64_t mp_graph_static_bytes(const mp_graph *graph), mp_graph_static_bytes_in(const mp_graph *graph, int tier);

@@ -78,7 +78,7 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
 
 /* The way in which an order of steps treats a forward tensor. */
 typedef enum mp_fate {
-    MP_FATE_NONE, /* the fate is undefined: no forward or loss node produces the storage, it is always live, or it is in another
+    MP_FATE_NONE, /* the fate is undefined: no forward or loss node produces the storage, it is static, or it is in another
                      tier */
     MP_FATE_FORWARD_ONLY, /* no backward node reads it */
     MP_FATE_RECOMPUTED,   /* backward reads the storage only after its node has run a second time or later */

@@ -300,8 +300,8 @@ static mp_status offer(exact *x, int k)
      * the search's result, which is still a lower bound */
     MP_ENSURE(ticks >= proved && (ticks == proved || mp_graph_has_algorithms(x->graph.graph)) &&
                   peak_bytes <= mp_search_request(x->search)->budget_bytes,
-              x->err, MP_INVALID, "an exact plan of %lld ticks and %lld bytes was thought to be better", (long long)ticks,
-              (long long)peak_bytes);
+              x->err, MP_INVALID, "the exact search proved a better value than its plan has: %lld ticks and %lld bytes",
+              (long long)ticks, (long long)peak_bytes);
     return MP_OK;
 }
 

@@ -22,15 +22,13 @@ mp_status mp_schedule_check(const mp_pipeline_shape *s, mp_error *err)
     const bool interleaves = s->schedule == MP_SCHEDULE_INTERLEAVED;
     MP_ENSURE(s->n_ranks >= 1 && s->n_chunks >= 1 && s->n_micro_batches >= 1, err, MP_INVALID,
               "a pipeline needs at least one stage, one chunk and one micro-batch");
-    MP_ENSURE(interleaves || s->n_chunks == 1, err, MP_INVALID,
-              "only the schedule interleaved gives a rank several chunks, but %d are requested with %s", s->n_chunks,
-              mp_schedule_name(s->schedule));
+    MP_ENSURE(interleaves || s->n_chunks == 1, err, MP_INVALID, "%d chunks per rank need the schedule interleaved, not %s",
+              s->n_chunks, mp_schedule_name(s->schedule));
     MP_ENSURE(!interleaves || s->n_chunks > 1, err, MP_INVALID,
               "the schedule interleaved needs at least two chunks of the network per rank");
-    MP_ENSURE(
-        !interleaves || s->n_micro_batches % s->n_ranks == 0, err, MP_INVALID,
-        "the schedule interleaved needs a multiple of the number of ranks as micro-batches, but %lld is not a multiple of %d",
-        (long long)s->n_micro_batches, s->n_ranks);
+    MP_ENSURE(!interleaves || s->n_micro_batches % s->n_ranks == 0, err, MP_INVALID,
+              "%lld micro-batches are not a multiple of the %d ranks, which the schedule interleaved needs",
+              (long long)s->n_micro_batches, s->n_ranks);
     return MP_OK;
 }
 

@@ -57,7 +57,8 @@ static void keep_best(frontier *f)
 
 static mp_status check(const mp_share_request *r, mp_error *err)
 {
-    MP_ENSURE(r->n_jobs && r->capacity_bytes >= 0, err, MP_INVALID, "a split needs jobs and a capacity");
+    MP_ENSURE(r->n_jobs && r->capacity_bytes >= 0, err, MP_INVALID,
+              "a split of memory needs at least one job and a capacity of 0 or more");
     for (size_t i = 0; i < r->n_jobs; i++) {
         const mp_share_job *job = &r->jobs[i];
         MP_ENSURE(job->n && job->n <= MP_SHARE_MOST_SUMS, err, MP_INVALID, "job %zu has %zu options, which is out of range",

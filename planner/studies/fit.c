@@ -418,8 +418,10 @@ mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err
     MP_CLEARED_BY(clear) fit x = {.request = request};
     int64_t low = 0, high = 0;
     mp_fit found = {0};
-    MP_ENSURE(request->memory_bytes >= 0, err, MP_INVALID, "a memory of %lld bytes", (long long)request->memory_bytes);
-    MP_ENSURE(request->overhead >= 0, err, MP_INVALID, "an overhead of %g", request->overhead);
+    MP_ENSURE(request->memory_bytes >= 0, err, MP_INVALID, "the memory is %lld bytes, but it must be 0 or more",
+              (long long)request->memory_bytes);
+    MP_ENSURE(request->overhead >= 0, err, MP_INVALID, "the permitted extra time is %g, but it must be 0 or more",
+              request->overhead);
     MP_CHECK(grow(&x, MP_FIT_KEEP_ALL, 1, most, &high, err));
     MP_CHECK(close_in(&x, MP_FIT_KEEP_ALL, 0, high, err));
     bracket(&x, MP_FIT_KEEP_ALL, &low, &high);

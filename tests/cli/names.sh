@@ -16,6 +16,8 @@ printf 'id,lower,upper,size\n%s,0,3,4\n%s,2,9,40\n' "$steered" "$steered" > stra
 printf 'id,%s,upper,size\nb,0,3,4\n' "$steered" > strange/column.csv
 printf 'id,lower,upper,size\n%s,0,3,-4%s\n' "$steered" "$steered" > strange/number.csv
 try estimate_names estimate names.onnx --batch 2 -v --list
+# Names that differ only in the middle are shortened to different texts.
+try estimate_names_alike estimate alike.onnx
 holds names_are_plain sh -c "
     k=0
     '$memplan' graph names.onnx --batch 2 -o strange/names.json && '$memplan' draw names.onnx --batch 2 -o strange/names.dot || exit 1

@@ -32,6 +32,11 @@ assert plain[\"keep_all_seconds\"] == copied[\"keep_all_seconds\"] < copied[\"se
 assert copied[\"ranks\"][1][\"stages\"][0][\"send_seconds\"] == 0  # the last stage sends nothing forward'"
 try pipelines_no_plan plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 2MiB --solver chen
 try pipelines_no_plan_above_floor plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 50% --solver chen
+# The budget that a refusal states suffices, and is at most what --budget min finds.
+holds pipelines_refusal_states_a_budget sh -c "
+    plan() { '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --solver chen --json \"\$@\" | sed -n 's/.*\"smallest_budget_bytes\": \([0-9]*\).*/\1/p'; }
+    stated=\$(plan --budget 2MiB); least=\$(plan --budget min); echo \"\$stated \$least\"
+    test -n \"\$stated\" && test \"\$stated\" -le \"\$least\" && '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --solver chen --budget \$stated -q"
 try pipelines_picture timeline gpt2 $small --mesh pp=2 --pipeline zb-h1 -o pipeline.svg
 holds pipelines_picture_has_ranks sh -c "grep -q 'rank 1' pipeline.svg && grep -q 'gradients of parameters' pipeline.svg"
 try pipelines_parallel parallel gpt2 ${small% --batch*} --device h100 --devices 2 --mesh pp=2 --global-batch 8 --pipeline zb-h1 --micro-batch 1

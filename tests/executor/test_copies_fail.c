@@ -130,7 +130,7 @@ TEST(what_cannot_be_executed_is_refused)
     for (size_t s = 0; s < g->n_storages; s++) {
         if (g->storages[s].kind != MP_KIND_PARAMETER) continue;
         g->storages[s].tier = 1;
-        assert_refused(&t, plan, &options, MP_UNSUPPORTED, " in the tier 'host', where only copies are possible");
+        assert_refused(&t, plan, &options, MP_UNSUPPORTED, ", but only copies may use the tier 'host'");
         break;
     }
     mp_plan_free(plan);

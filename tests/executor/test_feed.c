@@ -108,7 +108,7 @@ TEST(misfits_are_refused_before_training)
     misfit((const char *[]){image_file(N), label_file(N - 1, 0)}, 2, "6 samples, but another file has 7");
     misfit((const char *[]){image_file(N), label_file(N, 10)}, 2,
            "element 6 is 10, but 'label' needs whole numbers from 0 to 9");
-    misfit((const char *[]){image_file(2), label_file(2, 0)}, 2, "there are 2 samples, but a batch needs 3");
+    misfit((const char *[]){image_file(2), label_file(2, 0)}, 2, "the files have 2 samples, but a batch needs 3");
     misfit((const char *[]){put("image", wide, sizeof wide), label_file(1, 0)}, 2,
            "a sample of the file is 3, but 'image' needs 1 x 2");
     misfit((const char *[]){put("label", npy, 73)}, 1, "needs whole numbers, but the file contains float32");

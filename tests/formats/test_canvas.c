@@ -327,6 +327,31 @@ TEST(a_shortened_text_fits_and_keeps_both_ends)
     assert_true(!strncmp(cut, "/layyy", 6) && !strcmp(cut + strlen(cut) - 8, "yyyput_0"));
 }
 
+/* Eighty names that differ only in the middle, and a name in two short forms. */
+TEST(different_names_are_never_shortened_to_the_same_text)
+{
+    enum { N = 80 };
+    char shown[N][64];
+    MP_OWNED_BY(mp_distinct_names_free) mp_distinct_names *names = mp_distinct_names_new();
+    assert_non_null(names);
+    for (int round = 0; round < 2; round++) /* asked again, a name gets the same text */
+        for (int k = 0; k < N; k++) {
+            const char *name = mp_text("/encoder/encoder.block.%d/attention/self/projection/MatMul_output_0", k);
+            const char *text = mp_canvas_distinct(names, name, name, 10, false, 120);
+            assert_true(mp_canvas_text_width(text, 10, false) <= 120);
+            if (round) assert_string_equal(text, shown[k]);
+            snprintf(shown[k], sizeof shown[k], "%s", text);
+            for (int j = 0; j < k; j++)
+                if (!strcmp(shown[j], shown[k])) fail_msg("%d and %d are both %s", j, k, text);
+        }
+    assert_string_equal(shown[1] + strlen(shown[1]) - 8, "output_0");
+    assert_non_null(strstr(shown[1], "\xE2\x80\xA6"
+                                     "2\xE2\x80\xA6"));
+    assert_string_equal(mp_canvas_distinct(names, "/a/a.b/Relu", "a.b.Relu", 10, false, 1000), "a.b.Relu");
+    assert_string_not_equal(mp_canvas_distinct(names, "a.b.Relu", "a.b.Relu", 10, false, 1000), "a.b.Relu");
+    assert_string_equal(mp_canvas_distinct(NULL, "a.b.Relu", "a.b.Relu", 10, false, 1000), "a.b.Relu");
+}
+
 TEST(short_names_say_the_module_once)
 {
     char long_name[2 * MP_TEXT_MAX] = "/m/";

@@ -270,7 +270,7 @@ TEST(what_is_wrong_is_named)
         {GRAPH("\"tick_seconds\":1e-30," ROWS "[{\"reads\":[],\"writes\":[],\"phase\":\"forward\",\"seconds\":4}]"),
          "4 seconds are too many ticks of 1e-30 seconds", 0, 0},
         {GRAPH(ROWS "[{\"reads\":[1],\"writes\":[1],\"phase\":\"forward\",\"seconds\":1}]"),
-         "node 0 reads and writes storage 1, but only an always-live storage allows both", 0, 0},
+         "node 0 reads and writes storage 1, but only a static storage allows both", 0, 0},
         {GRAPH(
              "\"storages\":[{\"id\":1,\"bytes\":4,\"kind\":\"input\"},{\"id\":1,\"bytes\":4,\"kind\":\"input\"}],\"nodes\":[]"),
          "storage id 1 is listed twice", 0, 0},

@@ -245,7 +245,8 @@ TEST(computed_weights_of_products_are_doubted)
     }
 }
 
-/* Weight normalization, slices and copies along a dimension change the number of elements; transposes do not. */
+/* Weight normalization, slices and copies along a dimension change the number of elements; transposes and spectral
+ * normalization do not. */
 TEST(tensors_computed_from_parameters_of_another_size_are_doubted)
 {
     static const struct {
@@ -263,7 +264,12 @@ TEST(tensors_computed_from_parameters_of_another_size_are_doubted)
                 {"neg", "['exp', 'l.v']", false},
                 {"mul_2", "['l.v', 'val_2']", false},
                 {"val_3", "['cat', 'l.v', 'l.a']", false},
-                {"mul_3", "['l.mask', 'val_1']", false}};
+                {"mul_3", "['l.mask', 'val_1']", false},
+                {"div", "['dot', 'l.p.w.0._u', 'l.p.w.0._v', 'l.p.w.original', 'mv']", false},
+                {"div_1", "['dot', 'l.w_orig', 'l.w_u', 'mv']", false},
+                {"div_2", "['dot', 'l.mask', 'l.w_orig', 'l.w_u', 'mv']", true},
+                {"div_3", "['dot', 'l.w_orig', 'l.p.w.0._u', 'mv']", true},
+                {"div_4", "['dot', 'l.g', 'l.w_orig', 'l.w_u', 'mv']", true}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         onnx_builder b;
         onnx_start(&b);
@@ -271,7 +277,9 @@ TEST(tensors_computed_from_parameters_of_another_size_are_doubted)
         onnx_initializer(&b, rows[k].name, FLOAT, "4,4");
         note(&b, &b.graph.base, 16, signature_key,
              "p_g: PARAMETER target='l.g'\np_v: PARAMETER target='l.v'\np_a: PARAMETER target='l.a'\n"
-             "b_m: BUFFER target='l.mask' persistent=True\n");
+             "b_m: BUFFER target='l.mask' persistent=True\np_o: PARAMETER target='l.w_orig'\n"
+             "p_p: PARAMETER target='l.p.w.original'\nb_u: BUFFER target='l.w_u' persistent=True\n"
+             "b_0: BUFFER target='l.p.w.0._u' persistent=True\nb_1: BUFFER target='l.p.w.0._v' persistent=True\n");
         note_value(&b, rows[k].name, "4,4", folded_key, rows[k].from);
         char operands[32];
         snprintf(operands, sizeof operands, "x,%s", rows[k].name);

@@ -37,7 +37,7 @@ as_planned() { # NET BATCH PRECISION BUDGET
         return
     }
     planned=$(value "$answer" arena_bytes) used=$(value "$answer" measured_arena_bytes)
-    text="$used of $planned bytes of the arena ($(awk "BEGIN { printf \"%.3f\", $used / $planned }")), always live $(value "$answer" static_bytes)"
+    text="$used of $planned bytes of the arena ($(awk "BEGIN { printf \"%.3f\", $used / $planned }")), static $(value "$answer" static_bytes)"
     [ "$device" = cpu ] || text="$text; the process holds $(value "$answer" bytes)"
     if [ "$used" -le "$planned" ]; then note "$title" ok "$text"; else note "$title" FAILED "$text"; fi
 }

@@ -128,7 +128,7 @@ mp_status mp_dnnl_primitive(const_dnnl_primitive_desc_t desc, const mp_operator 
 
 mp_status mp_dnnl_arg(mp_dnnl_op *p, int arg, const dnnl_memory_desc_t *desc, mp_error *err)
 {
-    MP_ENSURE(p->n_args < MP_DNNL_ARGS, err, MP_INVALID, "a primitive with more than %d arguments", MP_DNNL_ARGS);
+    MP_ENSURE(p->n_args < MP_DNNL_ARGS, err, MP_INVALID, "oneDNN: a primitive has more than %d arguments", MP_DNNL_ARGS);
     dnnl_exec_arg_t *a = &p->args[p->n_args];
     MP_CHECK(MP_DNNL_PREPARED(dnnl_memory_create(&a->memory, desc, mp_dnnl_engine(), DNNL_MEMORY_NONE), NULL, "a memory object",
                               err));

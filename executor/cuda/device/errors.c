@@ -11,13 +11,13 @@ mp_status mp_cuda_error(cudaError_t code, const char *what, mp_error *err)
 mp_status mp_cudnn_error(cudnnStatus_t code, const char *what, mp_error *err)
 {
     if (code == CUDNN_STATUS_SUCCESS) return MP_OK;
-    return MP_FAIL(err, code == CUDNN_STATUS_ALLOC_FAILED ? MP_NOMEM : MP_IO, "cuDNN: %s (in %.80s)", cudnnGetErrorString(code),
-                   what);
+    return MP_FAIL(err, code == CUDNN_STATUS_ALLOC_FAILED ? MP_NOMEM : MP_IO, "cuDNN failed: %s (in %.80s)",
+                   cudnnGetErrorString(code), what);
 }
 
 mp_status mp_cublas_error(cublasStatus_t code, const char *what, mp_error *err)
 {
     if (code == CUBLAS_STATUS_SUCCESS) return MP_OK;
-    return MP_FAIL(err, code == CUBLAS_STATUS_ALLOC_FAILED ? MP_NOMEM : MP_IO, "cublasLt: status %d (in %.80s)", (int)code,
-                   what);
+    return MP_FAIL(err, code == CUBLAS_STATUS_ALLOC_FAILED ? MP_NOMEM : MP_IO, "cublasLt failed with status %d (in %.80s)",
+                   (int)code, what);
 }

@@ -58,7 +58,7 @@ static inline mp_status mp_launched(mp_error *err)
     (void)err;
 #else
     cudaError_t code = cudaGetLastError();
-    if (code != cudaSuccess) return MP_FAIL(err, MP_IO, "CUDA: %s (at a kernel's launch)", cudaGetErrorString(code));
+    if (code != cudaSuccess) return MP_FAIL(err, MP_IO, "CUDA failed to launch a kernel: %s", cudaGetErrorString(code));
 #endif
     return MP_OK;
 }

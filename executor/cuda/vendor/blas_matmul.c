@@ -60,7 +60,8 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
 {
     mp_stack m = *s;
     mp_stack_straighten(&m);
-    MP_ENSURE(m.column_stride == 1 || m.row_stride == 1, err, MP_UNSUPPORTED, "a matrix without contiguous rows or columns");
+    MP_ENSURE(m.column_stride == 1 || m.row_stride == 1, err, MP_UNSUPPORTED,
+              "cublasLt needs contiguous rows or columns, but a matrix has neither");
     *turned = m.column_stride != 1;
     int64_t inner = *turned ? m.rows : m.columns, outer = *turned ? m.columns : m.rows;
     int64_t leading = *turned ? m.column_stride : m.row_stride;
@@ -68,7 +69,7 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
     MP_CUBLAS(cublasLtMatrixLayoutCreate(out, type_of(s->dtype), (uint64_t)inner, (uint64_t)outer, leading), err);
     if (b->size > 1) {
         int32_t count = (int32_t)b->size;
-        MP_ENSURE(b->size <= INT32_MAX, err, MP_UNSUPPORTED, "a batch of this many matrices");
+        MP_ENSURE(b->size <= INT32_MAX, err, MP_UNSUPPORTED, "cublasLt does not support batches of so many matrices");
         MP_CUBLAS(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), err);
         MP_CUBLAS(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &b->stride[operand],
                                                    sizeof b->stride[operand]),
@@ -110,7 +111,7 @@ static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error
         n = 0; /* with this status, cublasLt reports that it has found no algorithm */
     else
         MP_CHECK(mp_cublas_error(code, "cublasLtMatmulAlgoGetHeuristic", err));
-    MP_ENSURE(n > 0 && found.state == CUBLAS_STATUS_SUCCESS, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this");
+    MP_ENSURE(n > 0 && found.state == CUBLAS_STATUS_SUCCESS, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this product");
     m->algorithm = found.algo;
     m->workspace_bytes = (int64_t)found.workspaceSize;
     return MP_OK;
@@ -152,9 +153,11 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
         s[1] = mp_stack_transposed(*a);
         s[2] = mp_stack_transposed(s[2]);
     }
-    MP_ENSURE(bias != MP_BLAS_BIAS || !m->is_turned, err, MP_UNSUPPORTED, "a bias along the rows of memory");
+    MP_ENSURE(bias != MP_BLAS_BIAS || !m->is_turned, err, MP_UNSUPPORTED,
+              "cublasLt does not add a bias along the rows of its result");
     int n = read_batches((const mp_stack *[]){&s[0], &s[1], &s[2]}, all), largest = 0;
-    MP_ENSURE(bias != MP_BLAS_BIAS_GRADIENT || n == 0, err, MP_UNSUPPORTED, "the gradient of a bias over several products");
+    MP_ENSURE(bias != MP_BLAS_BIAS_GRADIENT || n == 0, err, MP_UNSUPPORTED,
+              "cublasLt does not sum the gradient of a bias over several products");
     for (int d = 1; d < n; d++)
         if (all[d].size > all[largest].size) largest = d;
     for (int d = 0; d < n; d++) {
@@ -162,7 +165,7 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
             strided = all[d];
             continue;
         }
-        MP_ENSURE(m->n_loops < MP_BLAS_LOOPS, err, MP_UNSUPPORTED, "this many batch dimensions");
+        MP_ENSURE(m->n_loops < MP_BLAS_LOOPS, err, MP_UNSUPPORTED, "the product has too many batch dimensions");
         m->loops[m->n_loops] = all[d].size;
         for (int i = 0; i < 3; i++) m->strides[i][m->n_loops] = all[d].stride[i] * element;
         m->n_loops++;

@@ -215,8 +215,9 @@ mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err)
     if (!p->config) MP_CHECK(consult(p, CUDNN_HEUR_MODE_FALLBACK, NULL, err));
     assume(p);
     if (p->is_assumed) return MP_OK;
-    MP_ENSURE(p->config || !p->algorithm[0], err, MP_UNSUPPORTED, "cuDNN does not name '%s' for this", p->algorithm);
-    MP_ENSURE(p->config, err, MP_UNSUPPORTED, "cuDNN has no engine for this within %" PRId64 " bytes of workspace",
+    MP_ENSURE(p->config || !p->algorithm[0], err, MP_UNSUPPORTED, "cuDNN has no algorithm '%s' for this operation",
+              p->algorithm);
+    MP_ENSURE(p->config, err, MP_UNSUPPORTED, "cuDNN has no algorithm for this operation within %" PRId64 " bytes of workspace",
               p->settings.workspace_limit);
     return MP_OK;
 }

@@ -52,8 +52,8 @@ mp_status mp_gather_nd_prepare(const mp_operands *x, mp_call *call, const mp_ind
     int batch = (int)mp_operator_int(x->op, "batch_dims", 0);
     mp_index_plan p = {.by_rows = true};
     for (int d = 0; d < batch; d++)
-        MP_ENSURE(table->dims[d] == indices->dims[d], err, MP_INVALID, "%s ('%s'): batches of different sizes", x->op->kind,
-                  x->op->name);
+        MP_ENSURE(table->dims[d] == indices->dims[d], err, MP_INVALID,
+                  "%s ('%s'): data and indices have batches of different sizes", x->op->kind, x->op->name);
     MP_CHECK(mp_rows_by_tuple(x, table, mp_operands_out(x, 0), batch, (int)indices->dims[indices->rank - 1], indices->rank - 1,
                               &p.rows, err));
     return prepare(x, call, by, &p, err);

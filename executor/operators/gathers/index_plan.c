@@ -85,7 +85,7 @@ mp_status mp_index_elements_check(const mp_operands *x, const mp_array *table, c
               "%s ('%s'): data, indices and updates differ in rank", x->op->kind, x->op->name);
     for (int d = 0; d < table->rank; d++)
         MP_ENSURE(other->dims[d] == indices->dims[d] && (d == axis || indices->dims[d] <= table->dims[d]), err, MP_INVALID,
-                  "%s ('%s'): dimension %d of the indices does not fit", x->op->kind, x->op->name, d);
+                  "%s ('%s'): dimension %d of the indices does not match the data", x->op->kind, x->op->name, d);
     return MP_OK;
 }
 

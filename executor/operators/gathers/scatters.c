@@ -210,10 +210,10 @@ mp_status mp_scatter_nd_prepare(const mp_operands *x, mp_call *call, const mp_in
     int tuple = indices->rank - 1;
     mp_index_plan p = {.by = by, .by_rows = true};
     MP_ENSURE(tuple >= 0 && indices->dims[tuple] <= table->rank && updates->rank == tuple + table->rank - indices->dims[tuple],
-              err, MP_INVALID, "%s ('%s'): data, indices and updates do not fit together", x->op->kind, x->op->name);
+              err, MP_INVALID, "%s ('%s'): the shapes of data, indices and updates do not match", x->op->kind, x->op->name);
     for (int d = 0; d < updates->rank; d++)
         MP_ENSURE(updates->dims[d] == (d < tuple ? indices->dims[d] : table->dims[d - tuple + indices->dims[tuple]]), err,
-                  MP_INVALID, "%s ('%s'): dimension %d of the updates does not fit", x->op->kind, x->op->name, d);
+                  MP_INVALID, "%s ('%s'): dimension %d of the updates does not match the data", x->op->kind, x->op->name, d);
     if (x->is_backward && x->d_in[0].dtype && !mp_array_same_layout(&x->d_in[0], table))
         return MP_NO_KERNEL(x, err, "a gradient in another layout");
     MP_CHECK(mp_rows_by_tuple(x, table, updates, 0, (int)indices->dims[tuple], tuple, &p.rows, err));

@@ -10,7 +10,7 @@ mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_er
     MP_CHECK(mp_indices_check(x, 1, err));
     MP_ENSURE(batch >= 0 && batch < rank && time >= 0 && time < rank && batch != time &&
                   mp_array_elements(&x->in[1]) == x->in[0].dims[batch],
-              err, MP_INVALID, "%s ('%s'): the axes or the lengths do not fit", x->op->kind, x->op->name);
+              err, MP_INVALID, "%s ('%s'): the axes or the number of lengths do not match the input", x->op->kind, x->op->name);
     MP_STATE(mp_reverse_sequence, s, call, err);
     s->batch = (int)batch;
     s->time = (int)time;

@@ -50,7 +50,7 @@ mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, c
     s.groups = mp_operator_int(op, "group", 1);
     MP_CHECK(mp_window_read(&infer, s.n, weights->dims + 2, &window));
     MP_ENSURE(read_pads(&s, op, &window, x, y), err, MP_UNSUPPORTED,
-              "%s ('%s'): strides over this many elements are not supported", op->kind, op->name);
+              "%s ('%s'): windows and strides over so many elements are not supported", op->kind, op->name);
     *out = s;
     return MP_OK;
 }
@@ -72,7 +72,7 @@ mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp
         if (!global && w.padding == MP_PADDING_SAME) {
             int64_t all;
             MP_ENSURE(reach(y->dims[d + 2], w.stride[d], w.span[d], &all), err, MP_UNSUPPORTED,
-                      "%s ('%s'): strides over this many elements are not supported", op->kind, op->name);
+                      "%s ('%s'): windows and strides over so many elements are not supported", op->kind, op->name);
             all -= x->dims[d + 2];
             if (all < 0) all = 0;
             s.begin[d] = lower ? all - all / 2 : all / 2;

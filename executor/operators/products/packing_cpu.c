@@ -104,7 +104,7 @@ mp_status mp_cpu_reorder(const mp_array *from, const mp_array *to, mp_error *err
 {
     if (from->packed || to->packed) return reorder_packed(from, to, err);
     if (!mp_elementwise_knows(from->dtype) || !mp_elementwise_knows(to->dtype))
-        return MP_FAIL(err, MP_UNSUPPORTED, "type %s cannot be copied here", mp_dtype_name(from->dtype));
+        return MP_FAIL(err, MP_UNSUPPORTED, "the CPU backend cannot pack weights of type %s", mp_dtype_name(from->dtype));
     if (mp_dtype_is_float(to->dtype))
         mp_elementwise(copy_row, NULL, &from, 1, to);
     else

@@ -29,7 +29,7 @@ from memplan.graph.sizes import is_number, is_sparse, is_symbol
 from memplan.torch_internals.tensors import tree_iter
 
 MOVED = "moved state"  # kind of storages: optimizer state that is stored in host memory
-# kinds of storages with a limited lifetime; other kinds are always live
+# kinds of storages with a limited lifetime; other kinds are static
 DYNAMIC = ("activation", "saved", "activation_gradient", "gradient", MOVED)
 
 
