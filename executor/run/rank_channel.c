@@ -180,7 +180,7 @@ static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t st
 
 /* ---- exchanges inside operators ---- */
 
-/* Runs a collective over one tensor among the ranks of an operator, and waits for it. */
+/* Runs a collective over one tensor among the ranks that share a split operator, and waits for its end. */
 static mp_status cross(const mp_kernel_team *self, mp_dtype dtype, const mp_collective *kinds, size_t n_kinds,
                        const mp_piece *piece, void *workspace, mp_error *err)
 {

@@ -17,7 +17,8 @@ static bool is_gathered(const mp_addresses *a, const mp_place *p)
     return false;
 }
 
-/* Lists the places that are live across the turn-around, except gathered parameters and inputs. `list` NULL: only counts. */
+/* Lists the places that are live across the turn-around, from forward to backward. Omits gathered parameters and inputs. `list`
+ * NULL: only counts. */
 static size_t list_kept(const mp_addresses *a, size_t turn_around, mp_kept_place *list)
 {
     const mp_graph *g = a->program->graph;

@@ -38,8 +38,8 @@ static void system_sleep_until(void *clock, double seconds)
 }
 
 /* Implements mp_paced to simulate a slower link: waits until a link of the given rate would have moved `moved_bytes`. Called
- * before every piece and at the end of the copy, so both happen no earlier than on the simulated link. The real time of a copy
- * counts towards the wait. */
+ * before every piece and at the end of the copy. No piece begins, and no copy ends, earlier than on the simulated link. The
+ * real time of a copy counts towards the wait. */
 static bool pace(void *data, int64_t moved_bytes)
 {
     mp_copy_queue *q = data;

@@ -117,8 +117,8 @@ static mp_status time_passes(device_link *l, bool in_memory, int64_t n, double *
     return stop(l, seconds, err);
 }
 
-/* Runs passes and copies in both directions at once. Times the copies if is_copy, else the passes. The caller makes the
- * operation that is not timed longer, so that it runs during the whole measurement. */
+/* Runs passes and copies in both directions at once. Times the copies if is_copy, else the passes. The caller must request
+ * enough repetitions of the operation that is not timed, so that it runs during the whole measurement. */
 static mp_status time_both(device_link *l, bool in_memory, int64_t n_passes, int64_t n_copies, bool is_copy, double *seconds,
                            mp_error *err)
 {

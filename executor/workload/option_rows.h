@@ -35,7 +35,7 @@ typedef struct mp_option_row {
     const char *argument;            /* name of the value, as shown in help: "N" */
     const char *otherwise;           /* default value of a TEXT or CHOICE; NULL: none */
     int64_t least;                   /* COUNT: the smallest value */
-    const char *(*choice)(size_t k); /* CHOICE: returns the k-th name; NULL: no more */
+    const char *(*choice)(size_t k); /* CHOICE: returns the k-th name; NULL: there is no k-th name */
     bool (*also)(const char *name);  /* CHOICE: returns true for other values that are accepted; may be NULL */
     /* CHOICE: text for error messages, which describes the values that the function `also` accepts */
     const char *others;

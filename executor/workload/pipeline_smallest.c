@@ -137,7 +137,7 @@ static mp_status need_of_all(smallest_search *x, int64_t budget_bytes, int *full
     return MP_OK;
 }
 
-/* Bisects the budgets up to *bytes, which suffices. */
+/* Searches by bisection for the smallest sufficient budget up to *bytes, which is sufficient. */
 static mp_status bisect(smallest_search *x, int *fullest, int64_t *bytes, mp_error *err)
 {
     int64_t low = 0, guess = *bytes, need;

@@ -21,7 +21,7 @@
 #include "memplan/check.h"
 #include "memplan/smallest.h"
 
-/* most guesses per rank; guessing also ends when two guesses differ by less than budget / FINENESS */
+/* GUESSES: maximum number of guesses per rank. Guessing also ends when two guesses differ by less than budget / FINENESS */
 enum { GUESSES = 8, FINENESS = 100 };
 
 typedef struct rank_search {
@@ -54,7 +54,7 @@ static int64_t most_of(const rank_search *x, const int64_t *bytes)
     return most;
 }
 
-/* Returns number * part / whole, with a fraction of at most 1, rounded up. */
+/* Returns number * part / whole, rounded up. If `part` is larger than `whole`, returns `number`. */
 static int64_t share_of(int64_t number, int64_t part, int64_t whole)
 {
     return part >= whole ? number : (int64_t)ceil((double)number * ((double)part / (double)whole));
@@ -116,7 +116,8 @@ static bool pass_on(const mp_progress *now, void *data)
     return !x->is_stopped;
 }
 
-/* Returns the caller's request for the workload's present graph, with the rest of its time limit: at least a tenth of it. */
+/* Returns the caller's request for the workload's present graph, with the remaining time of its time limit, but at least a
+ * tenth of the limit. */
 static mp_request request_now(rank_search *x)
 {
     mp_request r = *x->asked;

@@ -6,7 +6,7 @@
 #include "estimator/graph/liveness.h"
 #include "executor/workload/workload.h"
 
-enum { ROUNDS = 2 }; /* jobs are planned again for the memory that a split leaves free, at most this often */
+enum { ROUNDS = 2 }; /* maximum number of times that jobs are planned again for the memory that a split leaves free */
 
 void mp_sharing_free(mp_sharing *s)
 {

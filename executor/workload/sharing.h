@@ -54,9 +54,9 @@ typedef struct mp_sharing_request {
     void *data;
 } mp_sharing_request;
 
-/* Loads the workloads of s->jobs from these paths: s->n_jobs, jobs[].n_steps, way and goal are set. Equal jobs are loaded once.
- * Finds the card. MP_INVALID: jobs for different devices; a carried storage (--fuse forward); no memory is known; with `runs`,
- * a job that cannot be trained. Other errors as mp_workload_load. */
+/* Loads the workloads of s->jobs from these paths. The caller has set s->n_jobs, jobs[].n_steps, way and goal. Equal jobs are
+ * loaded once. Finds the card. MP_INVALID: jobs for different devices; a carried storage (--fuse forward); no memory is known;
+ * with `runs`, a job that cannot be trained. Other errors as mp_workload_load. */
 mp_status mp_sharing_load(mp_sharing *s, const char *const *paths, const mp_sharing_request *r, mp_error *err);
 /* Searches for the plans of all jobs, and divides the card in each way. If all jobs fit with everything kept, no further plan
  * is searched. Errors as mp_share_plans_of and mp_share_split_of. */

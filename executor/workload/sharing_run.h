@@ -16,7 +16,7 @@ mp_status mp_sharing_run_all(const mp_sharing *s, const mp_workload_options *o, 
                              mp_error *err);
 void mp_sharing_run_free(mp_sharing_run *r);
 
-/* The first function is true if losses and parameters of every job are bit-identical, whether trained alone or by turns. The
- * second is true if the arena that was used has the planned size. */
+/* mp_sharing_run_is_same: true if losses and parameters of every job are bit-identical, whether the job is trained alone or by
+ * turns. mp_sharing_run_is_as_planned: true if the arena that was used has the planned size. */
 bool mp_sharing_run_is_same(const mp_sharing_run *r);
 bool mp_sharing_run_is_as_planned(const mp_sharing_run *r);

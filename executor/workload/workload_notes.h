@@ -12,5 +12,5 @@ void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...
 void mp_note_version(mp_workload *w);
 void mp_note_weights(mp_workload *w);
 void mp_note_inference_form(mp_workload *w, bool keeps_inference_norms);
-/* Under PyTorch's rules: notes operators that PyTorch may run differently than the file describes, by name. MP_NOMEM. */
+/* Under PyTorch's rules: notes the names of operators that PyTorch may run differently than the file describes. MP_NOMEM. */
 mp_status mp_note_guesses(mp_workload *w, mp_error *err);

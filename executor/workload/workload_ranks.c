@@ -52,8 +52,8 @@ bool mp_workload_searches(const mp_workload *w, const mp_communicator *world)
     return !world || mp_communicator_rank(world) == first_of_graph(w, world);
 }
 
-/* A rank's message to the others after its search: its code if the search failed, and the bytes of stash that its plan needs.
- */
+/* A rank's message to the others after its search: the status code of a failed search, and the bytes of stash that its plan
+ * needs. */
 typedef struct ended_search {
     int64_t code, held_bytes;
 } ended_search;

@@ -18,7 +18,7 @@
 #define WIDTH 1260.0
 #define LEFT 98.0
 #define RIGHT (WIDTH - 108.0)
-#define HEAD_HEIGHT 126.0 /* heights in points: headline, second line, legend, unit */
+#define HEAD_HEIGHT 126.0 /* height in points of the headline, the second line, the legend and the unit together */
 #define CHART_HEIGHT 408.0
 #define TIER_HEIGHT 190.0
 #define TIER_HEAD 26.0

@@ -32,7 +32,7 @@ static mp_status system_failure(const char *what, mp_error *err)
     return MP_FAIL(err, MP_IO, "%s: %s", what, strerror_r(errno, text, sizeof text) == 0 ? text : "unknown reason");
 }
 
-/* Skips characters from `set` at the begin of `text`, at least one, and returns the rest. NULL: the text does not begin with
+/* Skips one or more characters from `set` at the beginning of `text`, and returns the rest. NULL: `text` does not begin with
  * such a character. */
 static const char *after(const char *text, const char *set)
 {

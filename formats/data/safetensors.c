@@ -96,7 +96,7 @@ struct mp_safetensors {
     size_t n;
 };
 
-/* The range [begin, end) of a tensor's bytes in the file. */
+/* The range [from, to) of a tensor's bytes in the file. */
 typedef struct stretch {
     int64_t from, to;
     const char *name;

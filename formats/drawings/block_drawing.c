@@ -156,7 +156,7 @@ static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, 
     }
 }
 
-/* Writes text in the middle of a box. If it is too wide, it is written in a smaller font, and shortened if necessary. */
+/* Writes text in the middle of a box. If the text is too wide, it is written in a smaller font, and shortened if necessary. */
 static void line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text)
 {
     const double space = MP_BLOCK_WIDTH - 8;

@@ -10,7 +10,7 @@
 
 enum {
     LEVELS_MAX = 64,  /* maximum number of module levels in a name; deeper levels are ignored */
-    FEW = 12,         /* if the expanded levels give fewer blocks, one more level is expanded and then folded */
+    FEW = 12,         /* if the expanded levels give fewer blocks than this, one more level is expanded and then folded */
     TITLE_MAX = 24,   /* maximum length of a title in bytes; if a module name is longer, its outer modules are omitted */
     PERIOD_MAX = 128, /* maximum number of blocks in a repeated pattern; longer patterns are not found */
     TOGETHER_MAX = 8  /* maximum number of modules in a sequence of modules that repeats */

@@ -11,8 +11,8 @@
 #define LANE_GAP 6.0    /* distance between neighbouring vertical wires beside a column, in points */
 #define GUTTER_GAP 16.0 /* free space left and right of the lanes of a gutter, added up, in points */
 
-/* A stretch: a vertical part of a wire beside a column, or a horizontal part above all columns. A bundle with several boxes
- * has two lanes. One leads to readers in other columns, which read all boxes of the bundle. The other leads to readers in
+/* A stretch: a vertical part of a wire beside a column, or a horizontal part above all columns. A bundle with several boxes has
+ * two lanes. One lane leads to readers in other columns, which read all boxes of the bundle. The other lane leads to readers in
  * the same column, which read only the boxes that joined this lane above them. */
 typedef struct stretch {
     int from;         /* index of the bundle (boxes whose wires share a lane) whose outputs the stretch carries */

@@ -16,8 +16,8 @@ MP_NAMED(framework, "pytorch", "pytorch-selective", "torch-remat", "huggingface"
 
 /* ---- PyTorch ---- */
 
-/* True if some recomputed operator also writes a static storage, such as running statistics, so that recomputation changes it
- * twice. */
+/* True if some recomputed operator also writes a static storage, such as running statistics, so that recomputation changes this
+ * storage twice. */
 static bool writes_again(const mp_modules *m, const bool *chosen)
 {
     for (int k = 0; k < m->n_calls; k++)

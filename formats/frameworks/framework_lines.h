@@ -28,7 +28,7 @@ const char *mp_framework_module(const mp_framework_writer *x, int module);
 void mp_framework_cost(mp_framework_writer *x, int64_t peak_bytes, int64_t ticks);
 /* Writes the first lines: peak and time of the plan, and peak and time of the framework's setting that comes closest to it. */
 void mp_framework_head(mp_framework_writer *x, const char *kind, int64_t peak_bytes, int64_t ticks);
-/* Writes where the names of modules come from, if they are not from the user's file. */
+/* Writes the source of the module names, if they are not from the user's file. */
 void mp_framework_origin(mp_framework_writer *x);
 /* Writes that no setting of the framework fits the budget.  peak_bytes is the smallest peak of
  * all settings of this kind. */

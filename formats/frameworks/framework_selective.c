@@ -87,7 +87,7 @@ static bool is_in_set(const selective *s, unsigned set, int number)
 }
 
 /* Finds the smallest number of recomputed blocks with which the step fits the budget, if the results of the products in `set`
- * are kept. The memory falls with the number of recomputed blocks. */
+ * are kept. The more blocks are recomputed, the less memory the step needs. */
 static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found *best, mp_error *err)
 {
     int from = 0, to = s->blocks->n;

@@ -228,8 +228,8 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
             step->until = 0;
         else if (step->until <= (int)t)
             MP_CHECK(mp_json_record_fail(&row, "\"until\" is %d, but the waiting step must come after this one", step->until));
-        plan->recompute[t] = ran[step->node]; /* if the file does not state whether the step is a recomputation, this is
-                                                 derived: it is one if the node has run before */
+        plan->recompute[t] = ran[step->node]; /* if the file does not state whether the step is a recomputation: it is one if
+                                                 the node has run before */
         MP_CHECK(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));
         ran[step->node] = true;
         MP_CHECK(read_frees(r, &row, t, &frees_capacity));

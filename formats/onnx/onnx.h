@@ -34,7 +34,8 @@ mp_status mp_onnx_function_of(const mp_onnx_functions *functions, const Onnx__No
 
 /* Returns the operator domain of a node: "" for ONNX's own operators, for which some files use "ai.onnx". Never NULL. */
 const char *mp_onnx_domain(const char *domain);
-/* Checks that each operator set is imported once, and that its version is plausible. MP_PARSE: this is not so. */
+/* Checks that each operator set is imported once, and that its version is plausible. MP_PARSE: a set is imported twice, or its
+ * version is not plausible. */
 mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err);
 /* Returns the version of a domain that the file imports; 0: the domain is not imported. */
 int mp_onnx_version(Onnx__OperatorSetIdProto *const *imports, size_t n, const char *domain);
@@ -144,7 +145,7 @@ mp_status mp_onnx_metadata_each(const ProtobufCMessage *message, uint32_t id, mp
  * MP_PARSE: the metadata are damaged. MP_NOMEM. O(metadata). */
 mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err);
 
-/* The calls that the nodes of a graph record. */
+/* The function calls that the nodes of a graph record, collected to find contiguous copies that the graph lacks. */
 typedef struct mp_onnx_copies mp_onnx_copies;
 
 /* Creates an empty collection of calls. The graph must outlive it. On any status, release *out with mp_onnx_copies_free (NULL
@@ -161,9 +162,9 @@ mp_status mp_onnx_copies_take(mp_onnx_copies *copies, size_t node, const char *r
  * MP_NOMEM. O(operands). */
 mp_status mp_onnx_copies_add(mp_onnx_copies *copies);
 
-/* Separates tensors that PyTorch's older exporter has merged because their values were equal. It wrote each as an Identity
- * of another tensor. Parameters and statistics among them become initializers again. Call before roles are chosen. MP_NOMEM.
- * O(operands). */
+/* Separates tensors that PyTorch's older exporter has merged because their values were equal. The exporter wrote each merged
+ * tensor as an Identity of another tensor. Parameters and statistics among the merged tensors become initializers again. Call
+ * before roles are chosen. MP_NOMEM. O(operands). */
 mp_status mp_onnx_separate(mp_model *model, mp_error *err);
 /* Separates running statistics from parameters with which an exporter has merged them. Each batch normalization that reads a
  * parameter as a running statistic gets a buffer of its own. MP_NOMEM. O(operands). */

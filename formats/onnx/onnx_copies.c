@@ -31,9 +31,10 @@ typedef struct arguments {
     char names[ARGUMENTS_MAX][NAME_MAX_BYTES];
     int n;
     const char *copies[ARGUMENTS_MAX]; /* names of the copies that the graph lacks */
-    int n_copies, n_others;            /* number of these copies, and of other names that the graph lacks */
+    int n_copies, n_others; /* n_copies: number of entries of `copies`; n_others: number of other names that the graph lacks */
     int tensors[ARGUMENTS_MAX];
-    int n_tensors, n_inputs; /* number of these tensors, and of inputs of the model among them */
+    int n_tensors, n_inputs; /* n_tensors: number of tensors that the call's nodes read under other names; n_inputs: number of
+                                inputs of the model among these */
     bool is_whole;           /* false: the call has too many arguments or tensors */
 } arguments;
 

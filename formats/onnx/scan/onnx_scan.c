@@ -82,7 +82,7 @@ static void add_dimension(tensor_facts *t, uint64_t size)
     t->rank++;
 }
 
-/* Reads these fields from a TensorProto and skips the payload. */
+/* Reads the fields of tensor_facts from a TensorProto, and skips the payload. */
 static mp_status look_at_tensor(const scanner *s, const uint8_t *at, const uint8_t *end, tensor_facts *t)
 {
     *t = (tensor_facts){0};
