@@ -270,10 +270,10 @@ def test_who_is_left_says_who_is_gone(what: Any, killed: int, sentence: str, tmp
         (raises_while_it_is_captured, PLANNED + r"rank 1 has raised \w+: "),
         (asks_for_a_number, PLANNED + r"rank 0 has raised \w+: "),
         (raises_while_it_is_planned, PLANNED + "rank 1 has raised OSError: no space left on device"),
-        (has_another_type, OTHER + "their types there: torch.bfloat16, and on rank 0: torch.float32"),
+        (has_another_type, OTHER + "their types on rank 1: torch.bfloat16, and on rank 0: torch.float32"),
         (has_another_graph, OTHER + "its operators on rank 1: aten.tanh"),
-        (has_another_budget, OTHER + r"the option budget there: min\+40%, and on rank 0: min\+50%"),
-        (has_another_effort, OTHER + "the option effort there: normal, and on rank 0: quick"),
+        (has_another_budget, OTHER + r"the option budget on rank 1: min\+40%, and on rank 0: min\+50%"),
+        (has_another_effort, OTHER + "the option effort on rank 1: normal, and on rank 0: quick"),
     ],
     ids=lambda given: getattr(given, "__name__", ""),
 )
