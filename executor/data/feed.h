@@ -16,7 +16,7 @@ typedef enum mp_feed_fill {
     MP_FEED_ASCENDING /* ascending: 0, 1, 2 ... along the last dimension, modulo n_values */
 } mp_feed_fill;
 
-/* One input of the network. If its first dimension is the batch (mp_samples_batch), its rows are samples. */
+/* One input of the network. If the input's first dimension is the batch (mp_samples_batch), its rows are samples. */
 typedef struct mp_feed_slot {
     const char *name;
     mp_dtype dtype; /* element type: FLOAT, INT64, INT32 or BOOL */

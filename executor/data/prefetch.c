@@ -38,8 +38,8 @@ struct mp_prefetch {
     mp_error why;     /* the failure of the thread */
 };
 
-/* ---- the prefetch thread. Only this thread accesses batches that are not prepared, and landing memory that is not uploaded.
- */
+/* ---- the prefetch thread. Only this thread accesses batches that are not prepared, and landing memory whose batch is not
+ * uploaded yet. */
 
 static bool is_as_stored(const mp_prefetch *p, size_t k)
 {

@@ -18,13 +18,13 @@ typedef struct mp_sample_file {
     bool is_dealt; /* true: the shape counts all samples, but the data are this rank's samples (deal.h), hand after hand */
 } mp_sample_file;
 
-/* Returns the number of samples per batch. This is the first dimension of the target, if an input has the same first
+/* Returns the number of samples per batch. This number is the first dimension of the target, if an input has the same first
  * dimension. Otherwise it is the first dimension larger than 1 among the inputs' first dimensions. At least 1. */
 int64_t mp_samples_batch(const mp_feed_slot *slots, size_t n_slots);
 
-/* Decides the forms of the files of all slots by the rules of mp_feed_open. *batch, from mp_samples_batch, becomes 1 if a
- * sample is a whole input. *n_samples is the number of samples in the files. MP_INVALID: shapes do not fit an input or each
- * other; the message names the file. O(slots). */
+/* Decides for the files of all slots which elements form a sample, by the rules of mp_feed_open. *batch, from mp_samples_batch,
+ * becomes 1 if a sample is a whole input. *n_samples is the number of samples in the files. MP_INVALID: shapes do not fit an
+ * input or each other; the message names the file. O(slots). */
 mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,
                             int64_t *n_samples, mp_error *err);
 

@@ -95,8 +95,8 @@ bool mp_program_gathers(const mp_program *p, int node)
            n->phase == MP_PHASE_FORWARD;
 }
 
-/* Sets the workspace of a gradient sum. The sum has one leg per dimension of the mesh: first over `shard`, then this rank's
- * part over `dp` and `tp`. The legs run in turn, so the largest workspace is enough. */
+/* Sets the workspace of a gradient sum. The sum has one leg (an operation over one team of ranks) per dimension of the mesh:
+ * first over `shard`, then this rank's part over `dp` and `tp`. The legs run in turn, so the largest workspace is enough. */
 static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *err)
 {
     mp_alternative *a = node->alternatives;

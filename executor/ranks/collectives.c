@@ -1,5 +1,5 @@
-/* collectives.c - a collective has one or several legs that run in turn. Starts the messages of each leg, and adds the
- * received values when all messages have arrived. */
+/* collectives.c - a collective has one or several legs that run in turn. A leg is an operation over one team of ranks. Starts
+ * the messages of each leg, and adds the received values when all messages have arrived. */
 #include "executor/ranks/collectives.h"
 
 #include "estimator/base/clock.h"
@@ -55,13 +55,15 @@ size_t mp_work_requests(const mp_collective_work *work)
 
 /* ---- the legs of a collective ---- */
 
-/* True if the network library itself runs the leg. The library can only sum over all ranks of the world. */
+/* True if the network library itself runs the leg, an operation of a collective. The library can only sum over all ranks of the
+ * world. */
 static bool is_fast(const mp_collectives *c, const mp_leg *s)
 {
     return c->fast && !s->is_ordered && s->team.n == c->world->n;
 }
 
-/* Returns the workspace bytes for a piece (one tensor of a leg): room for the values that each other rank sends. */
+/* Returns the workspace bytes for a piece, which is one tensor of a leg. This workspace receives the values that each other
+ * rank sends. */
 static int64_t room_bytes(const mp_collectives *c, const mp_leg *s, const mp_piece *p)
 {
     return mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, p->n, element_bytes(s));
@@ -210,7 +212,8 @@ static void end_leg(const mp_collectives *c, const mp_leg *s, bool adds)
 
 /* ---- collectives in progress ---- */
 
-/* Tests the requests of a leg. Sets *moved if a request has ended, and *missing to the peer of a request that has not. */
+/* Tests the requests of a leg, an operation of a collective. Sets *moved if a request has ended, and *missing to the peer of a
+ * request that has not. */
 static mp_status test_requests(mp_collectives *c, mp_collective_work *w, bool *moved, int *missing, mp_error *err)
 {
     size_t n = 0;

@@ -48,7 +48,8 @@ typedef struct mp_leg {
     char *workspace;
 } mp_leg;
 
-/* A collective: a sequence of legs. It can be issued again after it has ended. */
+/* A collective: a sequence of legs, which are operations over teams of ranks. A collective can be issued again after it has
+ * ended. */
 enum { MP_LEGS = 6 };
 typedef struct mp_collective_work mp_collective_work;
 struct mp_collective_work {
@@ -72,7 +73,7 @@ struct mp_collective_work {
 /* Returns the part of a tensor with n elements that rank `member` of the leg's team owns. */
 mp_range mp_leg_part(const mp_leg *leg, int64_t n, int member);
 size_t mp_work_requests(const mp_collective_work *work);
-/* Returns the workspace bytes of a leg for pieces of n elements in total. */
+/* Returns the workspace bytes of a leg (an operation of a collective) whose tensors have n elements in total. */
 int64_t mp_leg_workspace(mp_collective kind, bool fast, int64_t ranks, int64_t n, int64_t element_bytes);
 
 typedef struct mp_collectives {

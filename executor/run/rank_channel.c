@@ -16,7 +16,7 @@ enum { SILENT_SECONDS = 60 }; /* default timeout in seconds, after which a rank 
 /* The communicator of a single process; all its collectives have one rank. */
 static mp_communicator alone = {.name = "one process", .n = 1};
 
-/* Adds a leg over one dimension of the mesh. The caller fills the pieces. */
+/* Adds to a collective a leg, an operation over one dimension of the mesh. The caller adds the tensors (pieces) of the leg. */
 static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim,
                          const mp_ready_step *r, mp_pool *pool, mp_collective_work *w, mp_piece **pieces, mp_error *err)
 {
@@ -32,8 +32,8 @@ static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp
     return MP_OK;
 }
 
-/* Adds a leg over whole tensors, one piece per tensor. With `in_place`, or if the step has no separate storages for parts,
- * this rank's part of a piece is inside the whole tensor. Otherwise it is the separate storage. */
+/* Adds to a collective a leg over whole tensors, with one piece per tensor. With `in_place`, or if the step has no separate
+ * storages for parts, this rank's part of a piece is inside the whole tensor. Otherwise this part is the separate storage. */
 static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, bool in_place,
                             size_t step, mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -53,8 +53,8 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
     return MP_OK;
 }
 
-/* Adds a leg over the parts that the previous leg computed on this rank. The new leg splits each of these parts again, over
- * the ranks of another dimension. */
+/* Adds to a collective a leg over the parts that the previous leg computed on this rank. The new leg splits each of these parts
+ * again, over the ranks of another dimension. */
 static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, size_t step,
                            mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -71,7 +71,7 @@ static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, 
     return MP_OK;
 }
 
-/* Adds a sum over one dimension: of whole tensors, or of the parts from the previous leg. */
+/* Adds to a collective a leg that sums over one dimension of the mesh: whole tensors, or the parts from the previous leg. */
 static mp_status add_sum(const mp_addresses *a, const mp_rank_channel *c, mp_dim dim, size_t step, mp_pool *pool,
                          mp_collective_work *w, mp_error *err)
 {

@@ -7,7 +7,7 @@
 
 enum { BLOCK = 4096 }; /* bytes that one iteration of a loop exchanges between a slot and the arena */
 
-/* True if a place holds parameters that its first step gathers. */
+/* True if a place (an instance in the arena) holds parameters that the first step of its lifetime gathers. */
 static bool is_gathered(const mp_addresses *a, const mp_place *p)
 {
     const int node = a->plan->steps[p->begin].node;

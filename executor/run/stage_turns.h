@@ -41,7 +41,7 @@ typedef struct mp_stage_turns {
 } mp_stage_turns;
 
 /* Lists the turns of a program's stage. The lists are allocated in the pool. MP_INVALID: the plan sends an activation after the
- * turn-around, or `held` is too small for the stash. MP_NOMEM. O(turns + steps + places). */
+ * turn-around (in the backward), or `held` is too small for the stash. MP_NOMEM. O(turns + steps + places). */
 mp_status mp_stage_turns_of(const mp_addresses *addresses, const mp_calls *calls, mp_pool *pool, mp_stage_turns *out,
                             mp_error *err);
 /* Prepares the arena for a turn. Before a forward, activations of another micro-batch move to a slot. Before a backward, the

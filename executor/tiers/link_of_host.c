@@ -69,8 +69,8 @@ static void compute_block(void *data, int64_t k)
         for (int64_t e = 0; e < MP_BLOCK; e++) x[e] = 0.5F * x[e] + 1;
 }
 
-/* One compute pass over the vector. If each block is processed `repeats` times, the pass covers fewer blocks, so that its time
- * is about the same. */
+/* One compute pass over the vector. If each block is processed `repeats` times, the pass covers fewer blocks, so that the pass
+ * takes about the same time. */
 static void compute(measurement *m)
 {
     const int64_t n = VECTOR / (int64_t)sizeof *m->vector / MP_BLOCK;

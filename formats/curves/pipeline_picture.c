@@ -25,7 +25,8 @@ typedef struct picture {
     double top; /* y coordinate of the top of the first row, in points */
 } picture;
 
-/* Returns the colour of a turn (a pass of a micro-batch). It depends on the result of the pass; later chunks are darker. */
+/* Returns the colour of a turn (a pass of a micro-batch). The colour depends on the result of the pass. Later chunks are
+ * darker. */
 static const char *color_of(const picture *p, const mp_turn *turn)
 {
     static const char *const forward[MIXES] = {MP_COLOR_FORWARD_ONLY, "#7fb0f8", "#5c98f7", MP_COLOR_KEPT};

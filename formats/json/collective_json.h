@@ -5,8 +5,8 @@
 #include "formats/json/json.h"
 #include "memplan/graph.h"
 
-/* Reads the field "collective" of a node's row; a row without it has no record. *total is the sum of ranks times bytes of all
- * legs read so far, which is limited. MP_PARSE, MP_NOMEM. */
+/* Reads the field "collective" of a node's row; a row without it has no record. *total is the sum over all legs (operations of
+ * collectives) read so far of the number of ranks times the bytes. This sum is limited. MP_PARSE, MP_NOMEM. */
 mp_status mp_collective_read(mp_graph *graph, const mp_json_record *row, int64_t *total, mp_node *node);
 /* Returns the record as a new JSON reference; NULL: out of memory. */
 json_t *mp_collective_json(const mp_collective_record *record);

@@ -133,7 +133,7 @@ bool mp_onnx_is_batch_name(const char *name);
  * the reading ends. */
 typedef mp_status (*mp_onnx_entry_taker)(void *data, const char *key, const char *value);
 
-/* Calls `take` for every metadata entry of a message. The scan has stored these entries under field number `id`. MP_PARSE,
+/* Calls `take` for every metadata entry of a message. onnx_scan.c has stored these entries under field number `id`. MP_PARSE,
  * MP_NOMEM. */
 mp_status mp_onnx_metadata_each(const ProtobufCMessage *message, uint32_t id, mp_onnx_budget *budget, mp_onnx_entry_taker take,
                                 void *data, mp_error *err);

@@ -206,7 +206,8 @@ static bool looks_like_state(const mp_tensor *t, int64_t batch)
     return (batch > 1 && t->rank > 1 && t->dims[0] == 1) || (mp_dtype_is_float(t->dtype) && t->rank == 0);
 }
 
-/* True if rule 6 applies: all dimensions of all inputs are fixed, and the weights are among the inputs. */
+/* Applies rule 6 of the file's header comment: sets the roles of all inputs, if all dimensions of all inputs are fixed and no
+ * initializer is a weight. */
 static void choose_among_fixed(mp_model *model, const mp_onnx_use *uses)
 {
     bool behind_weights = false, is_stripped = false;
@@ -324,7 +325,7 @@ static mp_status doubt_folded(mp_model *model, const mp_onnx_use *uses, mp_error
         if (!mp_onnx_names_folded(t->name, numbers) || is_unfolded_vector(t) || mp_onnx_is_sines(t)) continue;
         MP_CHECK(mp_model_doubt(model, MP_DOUBT_FOLDED, t->name, mp_tensor_elements(t), err));
     }
-    /* operators whose weight the exporter has computed: by weight normalization, or by a reshape */
+    /* finds operators whose weight the exporter has computed: by weight normalization, or by a reshape */
     for (size_t k = 0; k < model->n_operators; k++) {
         bool is_norm;
         if (!mp_onnx_has_folded_filter(model, &model->operators[k], &is_norm) || is_norm) continue;

@@ -28,7 +28,7 @@ typedef struct mp_body_blocks {
         return MP_OK;                                                                                        \
     }
 
-/* The number of items that use workspace at the same time. It is 1, because on the CPU items with workspace run one after the
+/* The number of items that use workspace at the same time. On the CPU this is 1, because items with workspace run one after the
  * other. */
 #define MP_BODY_SLOTS(x) 1
 /* Checks values of operands, such as indices, before a kernel runs. On the CPU this is possible, because the operands are in

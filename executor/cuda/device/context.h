@@ -24,7 +24,8 @@ struct mp_cuda_context {
     mp_cuda_step *step;
     mp_cuda_inputs *inputs;
     mp_cuda_times *times; /* CUDA events of the timestamps; NULL until the first timestamp */
-    void *staging; /* pinned host memory for arrays whose layout or type changes during a copy. It grows and never shrinks */
+    void *staging; /* pinned host memory for arrays whose layout or type changes during a copy. This memory grows and never
+                      shrinks */
     size_t staging_bytes;
 
     struct mp_dnn_plans *plans; /* cuDNN execution plans, owned by vendor/dnn_graph.c; NULL until the first plan */

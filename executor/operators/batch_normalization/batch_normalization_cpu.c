@@ -243,8 +243,8 @@ static void apply_columns(const batch_columns *c, const mp_array *x, const mp_ar
     mp_elementwise(affine, NULL, in, 3, y);
 }
 
-/* Returns the number by which v - center is multiplied to give the normalized input: rstd for the input, 1 / scale for the
- * output. */
+/* Returns the number by which v - center is multiplied to give the normalized input: rstd if v is the input, 1 / scale if v is
+ * the output. */
 static double unit_of(bool from_output, const mp_array *scale, const float *rstd, int64_t k)
 {
     return from_output ? 1 / (double)parameter(scale, k, 1) : (double)rstd[k];

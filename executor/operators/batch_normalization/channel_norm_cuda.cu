@@ -128,8 +128,8 @@ template <class F> struct by_rows : pairs {
     MP_BODY void end(int64_t row, const pair *totals) const { partial[row] = totals[0]; }
 };
 
-/* The second launch: G receives the sums of a channel. The sums of stretch s and channel c are at index s * step + c * across.
- */
+/* The kernel of the second launch: adds the stretches' sums of a channel, and passes the totals to G. The sums of stretch s and
+ * channel c are at index s * step + c * across. */
 template <class G, class P> struct by_channel : pairs {
     enum { PHASES = 1 };
     G g;

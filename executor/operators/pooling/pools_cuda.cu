@@ -17,7 +17,7 @@ extern "C" {
 
 enum { N = 3, WIDTH = 8 }; /* N: number of spatial dimensions; WIDTH: number of channels per vector */
 
-/* Placed before the loop over taps: unrolls it only as far as registers can hold the loads. */
+/* Placed before the loop over taps (elements of a window): unrolls the loop only as far as registers can hold the loads. */
 #ifdef MP_CUDA_TWIN
 #define FEW_TAPS
 #else
@@ -113,11 +113,11 @@ template <class I> struct slide {
     bool counts_pads, wide, backwards;
     float p;
     I kernel[N], stride[N], dilation[N], begin[N], end[N];
-    I step[N], taps[N]; /* step: distance between consecutive windows that cover the same element; taps: distance between the
-                           taps at which they cover it */
+    I step[N], taps[N]; /* step: distance between consecutive windows that cover the same element; taps: distance between the taps (elements of a window) with which these windows cover the element */
 
     MP_BODY I start(int d, I out) const { return out * stride[d] - begin[d]; }
-    /* first and until: along dimension d, the taps [first, until) of a window that starts at `from` are inside [0, size). */
+    /* first and until: along dimension d, the taps (elements) [first, until) of a window that starts at `from` are inside [0,
+     * size). */
     MP_BODY I first(int d, I from) const { return from < 0 ? over(dilation[d] - 1 - from, dilation[d]) : 0; }
     MP_BODY I until(int d, I from, I size) const
     {
@@ -130,8 +130,8 @@ template <class I> struct slide {
         const I from = start(d, out), n = counts_pads ? until(d, from, size + end[d]) : until(d, from, size) - first(d, from);
         return n > 0 ? n : 0;
     }
-    /* Along dimension d: finds the last of `size` windows that covers input position `in`, and the tap that covers it. Returns
-     * false if no window does. */
+    /* Along dimension d: finds the last of `size` windows that covers input position `in`, and the tap (element of this window)
+     * that covers `in`. Returns false if no window does. */
     MP_BODY bool last(int d, I in, I size, I *out, I *tap) const
     {
         I stop = over(in + begin[d], stride[d]), rest = in + begin[d] - stop * stride[d];
@@ -181,7 +181,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
     const void *from;
     void *to, *where;
     int64_t *given; /* address of output 1, the indices of the maxima; NULL if a thread processes several channels (W > 1) */
-    I tap_step[N];  /* for each dimension: distance in the input between consecutive taps of a window */
+    I tap_step[N];  /* for each dimension: distance in the input between consecutive taps (elements) of a window */
 
     template <class V> MP_BODY void keep(I k, const int32_t (&best)[W]) const
     {
@@ -189,7 +189,8 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
         for (int e = 0; e < W; e++) taps.tap[e] = (V)best[e];
         ((taps_of<V, W> *)where)[k] = taps;
     }
-    /* Returns the index of a tap in the whole input, row-major or (backwards) with the first spatial dimension fastest. */
+    /* Returns the index, in the whole input, of the element that tap `tap` of window `out` reads: row-major, or (backwards)
+     * with the first spatial dimension fastest. */
     MP_BODY int64_t place(I sample, I channel, const I *out, int32_t tap) const
     {
         int64_t flat = 0, size = 1;
@@ -259,8 +260,8 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
         const taps_of<V, W> taps = ((const taps_of<V, W> *)where)[at];
         for (int e = 0; e < W; e++) sum[e] += (I)taps.tap[e] == tap ? g[e] : 0;
     }
-    /* Adds to `sum` the contribution of the window at offset `at` of dy to the gradient of the elements v, which tap `tap`
-     * covers. n: number of values that an average counts. */
+    /* Adds to `sum` the contribution of the window at offset `at` of dy to the gradient of the elements v, which tap `tap` (an
+     * element of the window) covers. n: number of values that an average counts. */
     MP_BODY void share(I at, I tap, I n, const float (&v)[W], float (&sum)[W]) const
     {
         float g[W], norm[W];

@@ -11,13 +11,13 @@ typedef struct mp_sliding {
     bool is_transposed;
     int64_t groups;
     int64_t kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK],
-        dilation[MP_ARRAY_RANK]; /* dilation: distance between the taps of a window; 1: taps are adjacent elements */
+        dilation[MP_ARRAY_RANK]; /* dilation: distance between the taps (elements) of a window; 1: taps are adjacent elements */
     int64_t begin[MP_ARRAY_RANK], end[MP_ARRAY_RANK]; /* padding at the start and the end */
 } mp_sliding;
 
 /* Reads the window of Conv or ConvTranspose over x, weights and y. The padding at the end is computed so that the last window
- * ends exactly at the end of the padded data. It is negative if the last window ends before the data ends. MP_UNSUPPORTED:
- * sizes overflow; MP_PARSE: as mp_window_read. */
+ * ends exactly at the end of the padded data. This padding is negative if the last window ends before the data ends.
+ * MP_UNSUPPORTED: sizes overflow; MP_PARSE: as mp_window_read. */
 mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
                                  const mp_array *y, mp_sliding *out, mp_error *err);
 /* Reads the window of a pool; `global`: the window is all of x. Averages may count elements of the window's padding. With

@@ -19,7 +19,7 @@ typedef struct mp_col2im {
 mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_col2im_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Returns the number of the window whose tap `tap` covers the image element with coordinates at[]; -1: none. */
+/* Returns the number of the window whose tap (element) `tap` covers the image element with coordinates at[]; -1: none. */
 MP_INLINE int64_t mp_col2im_stop(const mp_col2im *s, const int64_t *at, int64_t tap)
 {
     int64_t stop = 0, step = 1;

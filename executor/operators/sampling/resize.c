@@ -67,7 +67,7 @@ static mp_status new_taps(mp_taps *taps, int64_t n_in, int64_t n_out, int64_t ro
     return MP_OK;
 }
 
-/* Sets the members `most`, `uniform` and `same` of a table, which describe its taps. */
+/* Sets the members `most`, `uniform` and `same` of a table, which summarise its taps (input positions with weights). */
 static void look_at(mp_taps *t)
 {
     t->same = t->n_in == t->n_out;
@@ -81,8 +81,8 @@ static void look_at(mp_taps *t)
     t->uniform = equal && (t->most == 1 || t->most == 2 || t->most == 4) ? t->most : 0;
 }
 
-/* If positions have different numbers of taps, up to 4, appends taps with weight 0, so that every position has 2 or 4 taps.
- * The added taps repeat the first index. */
+/* If output positions have different numbers of taps (input positions with weights), up to 4, appends taps with weight 0, so
+ * that every output position has 2 or 4 taps. The added taps repeat the index of the first tap. */
 static mp_status level(mp_taps *t, mp_error *err)
 {
     mp_taps even = {0};
@@ -105,7 +105,7 @@ static mp_status level(mp_taps *t, mp_error *err)
     return MP_OK;
 }
 
-/* Transposes a table: lists, for each input position, the outputs that read it. These are the taps of the gradient. */
+/* Transposes a table: lists, for each input position, the outputs that read it. These outputs are the taps of the gradient. */
 static mp_status transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
 {
     int32_t room = taps->start[taps->n_out];
@@ -178,7 +178,8 @@ static int64_t nearest_of(const resize *r, double base, double ratio)
     return (int64_t)base + !left;
 }
 
-/* Adds the taps of output position o; taps beyond the edge read the edge element. */
+/* Adds the taps of output position o: the input positions that it reads, and their weights. A position beyond the edge is
+ * replaced by the edge. */
 static void put_position(const resize *r, const axis *a, int64_t o, mp_taps *t)
 {
     double x;
@@ -318,7 +319,8 @@ static bool has_places(const axis *a)
     return !a->n_out || (a->scale > 1e-9 && a->scale < 1e9 && fabs(a->from) < 1e6 && fabs(a->to) < 1e6);
 }
 
-/* Computes the taps of each dimension of input 0. The caller releases them, even after a failure. */
+/* Computes the taps (input positions with weights) of each dimension of input 0. The caller releases the taps, even after a
+ * failure. */
 static mp_status read_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_error *err)
 {
     resize r;

@@ -9,8 +9,9 @@ typedef struct mp_taps {
     int64_t n_in, n_out;
     int32_t *start, *index;
     float *weight;
-    int most;    /* maximum number of taps of an output position */
-    int uniform; /* number of taps of every position, if it is the same for all positions and is 1, 2 or 4; else 0 */
+    int most;    /* maximum number of input positions that an output position reads */
+    int uniform; /* number of input positions that an output position reads, if it is 1, 2 or 4 for all output positions alike;
+                    else 0 */
     bool same;   /* true: every output position o equals input position o */
 } mp_taps;
 
@@ -21,7 +22,7 @@ typedef struct mp_resizing {
     int rank, axis[MP_ARRAY_RANK]; /* axis[d]: index in taps[] of the table of dimension d; -1: the dimension is not resized */
     int64_t n_to[MP_ARRAY_RANK], n_from[MP_ARRAY_RANK], to_stride[MP_ARRAY_RANK], from_stride[MP_ARRAY_RANK];
     int64_t n_lines; /* number of lines along the innermost dimension */
-    float empty;     /* the value that an output position without taps gets */
+    float empty;     /* the value of an output position that reads no input position */
 } mp_resizing;
 
 /* Describes a Resize in *out. The caller releases it with mp_resizing_free, even after a failure. MP_UNSUPPORTED: the type is

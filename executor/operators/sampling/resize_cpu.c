@@ -1,5 +1,6 @@
-/* resize_cpu.c - Resize, Upsample and their gradients (resize.h) on the CPU. Rows of the input are combined with the taps of
- * the outer axes, then the taps of the innermost axis sample the combined row. Every element is written once, by one thread. */
+/* resize_cpu.c - Resize, Upsample and their gradients (resize.h) on the CPU. Rows of the input are combined with the taps
+ * (input positions with weights) of the outer axes. Then the taps of the innermost axis sample the combined row. Every element
+ * is written once, by one thread. */
 #include "executor/operators/sampling/resize.h"
 
 #include <string.h>
@@ -29,7 +30,8 @@ MP_VECTOR static void blend(const float *x, float weight, int64_t n, bool first,
         MP_INDEPENDENT for (int64_t k = 0; k < n; k++) row[k] += weight * x[k];
 }
 
-/* Compute n positions of the innermost axis with one, two or four taps each; row[i] is the value at input position i. */
+/* Compute n positions of the innermost axis, each from one, two or four input positions; row[i] is the value at input position
+ * i. */
 MP_VECTOR static void one_tap(const int32_t *index, const float *weight, const float *row, int64_t n, float *out)
 {
     for (int64_t k = 0; k < n; k++) out[k] = weight[k] * row[index[k]];
@@ -67,7 +69,8 @@ static void sample_row(const mp_taps *t, int64_t first, int64_t n, const float *
     }
 }
 
-/* One outer axis with taps. All outer axes together enumerate the combinations of their taps like the wheels of an odometer. */
+/* One resized outer axis. All resized outer axes together enumerate the combinations of their taps (input positions with
+ * weights) like the wheels of an odometer. */
 typedef struct wheel {
     const mp_taps *taps;
     int32_t from, to, at;

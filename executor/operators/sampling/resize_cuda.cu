@@ -11,7 +11,7 @@ namespace
 
 enum { DIMS = MP_ARRAY_RANK, RESIZED = 4 }; /* RESIZED: maximum number of dimensions that one Resize may change */
 
-/* The taps of one resized dimension (mp_taps), in the GPU's memory. */
+/* The taps (input positions with weights, mp_taps) of one resized dimension, in the GPU's memory. */
 struct table {
     const int32_t *start, *index;
     const float *weight;

@@ -9,7 +9,8 @@
 #include "executor/kernel/body.h"
 #include "executor/operators/sampling/cubic.h"
 
-/* Limits: spatial dimensions, taps along one dimension, taps of a point, and channels sampled by one item. */
+/* Limits: spatial dimensions; taps (elements that a point reads) along one dimension, and of a point; channels sampled by one
+ * item. */
 enum { MP_SAMPLER_SPACE = 3, MP_SAMPLER_TAPS = 4, MP_SAMPLER_POINT_TAPS = 64, MP_SAMPLER_CHANNELS = 16 };
 
 typedef enum mp_sampler_padding { MP_SAMPLER_ZEROS, MP_SAMPLER_BORDER, MP_SAMPLER_REFLECTION } mp_sampler_padding;
@@ -21,11 +22,12 @@ typedef struct mp_sampler {
     mp_sampler_mode how;
     mp_sampler_padding padding;
     bool align_corners;
-    int64_t n_points;        /* number of grid points per sample of the batch */
-    int64_t n_blocks;        /* number of blocks into which the channels are divided, MP_SAMPLER_CHANNELS each */
-    int per_axis, per_point; /* number of taps along an axis, and of a point: per_point = per_axis ^ n */
-    mp_array x, grid, y;     /* y: in backward, its gradient */
-    mp_array dx, d_grid;     /* gradients of X and of the grid; dtype UNDEFINED: not requested */
+    int64_t n_points; /* number of grid points per sample of the batch */
+    int64_t n_blocks; /* number of blocks into which the channels are divided, MP_SAMPLER_CHANNELS each */
+    int per_axis,
+        per_point; /* number of taps (elements that a point reads) along an axis, and of a point: per_point = per_axis ^ n */
+    mp_array x, grid, y; /* y: in backward, its gradient */
+    mp_array dx, d_grid; /* gradients of X and of the grid; dtype UNDEFINED: not requested */
 } mp_sampler;
 
 /* Prepares a call of GridSample, whose state is an mp_sampler. MP_UNSUPPORTED: the mode or the type is not supported, or there
@@ -34,8 +36,8 @@ mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *
 /* Returns the call's mp_sampler, completed by the operands of the current run. */
 mp_sampler mp_sampler_of(const mp_call *call, const mp_operands *x);
 
-/* The taps along one axis: element indices (-1: outside), weights, and the derivatives of the weights with respect to the
- * grid's coordinate. */
+/* The taps (elements that a point reads) along one axis: element indices (-1: outside), weights, and the derivatives of the
+ * weights with respect to the grid's coordinate. */
 typedef struct mp_sampler_axis {
     int64_t at[MP_SAMPLER_TAPS];
     double weight[MP_SAMPLER_TAPS], slope[MP_SAMPLER_TAPS];
@@ -79,7 +81,7 @@ MP_INLINE void mp_sampler_put(mp_sampler_axis *t, int k, double at, int64_t size
     t->slope[k] = slope;
 }
 
-/* Computes the per_axis taps of one coordinate along an axis of `size` elements. */
+/* Computes the taps of one coordinate along an axis of `size` elements: the per_axis elements that are read, with weights. */
 MP_INLINE void mp_sampler_along(const mp_sampler *s, double coordinate, int64_t size, mp_sampler_axis *t)
 {
     double scale = (double)(s->align_corners ? size - 1 : size) / 2, slope;
@@ -138,7 +140,7 @@ MP_INLINE void mp_sampler_axes(const mp_sampler *s, int64_t sample, int64_t poin
     }
 }
 
-/* The taps of one point: offsets, weights, and the derivatives of the weights along each axis. */
+/* The taps (elements that a point reads): offsets, weights, and the derivatives of the weights along each axis. */
 typedef struct mp_sampler_point {
     int n;
     int64_t at[MP_SAMPLER_POINT_TAPS];

@@ -40,7 +40,8 @@ struct listed {
     }
 };
 
-/* Computes one channel of the gradient of an input element. The element's taps begin at position k of the sorted list. */
+/* Computes one channel of the gradient of an input element. The taps that read this element begin at position k of the sorted
+ * list. */
 struct summed {
     mp_sampler s;
     int64_t n_entries, n_elements, n_positions;

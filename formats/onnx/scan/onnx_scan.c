@@ -28,8 +28,8 @@ typedef struct scanner {
     mp_error *err;
 } scanner;
 
-/* Fields that memplan needs and that older schemas lack: message, number, number in the skeleton, message type (NULL: a
- * text). */
+/* Fields that memplan needs and that older schemas lack: message, field number, field number in the skeleton (the copy without
+ * weights), message type (NULL: a text). */
 static const struct younger {
     const descriptor *in;
     uint32_t id, skeleton_id;
@@ -43,7 +43,7 @@ static const struct younger {
     {&onnx__function_proto__descriptor, 13, MP_ONNX_FUNCTION_OVERLOAD, NULL},
 };
 
-/* Names of the fields that the skeleton omits. */
+/* Names of the fields that the skeleton, the copy of the file without weights, omits. */
 static const char *const dropped_fields[] = {"doc_string", "metadata_props", "training_info", "quantization_annotation"};
 
 /* Field numbers of a TensorProto that contain its payload (elements). */
@@ -67,7 +67,7 @@ static mp_status malformed(const scanner *s, const descriptor *d, const uint8_t 
                    (size_t)(at - s->file));
 }
 
-/* The fields of a TensorProto that decide whether its payload is kept in the skeleton. */
+/* The fields of a TensorProto that decide whether its payload (elements) is copied to the skeleton. */
 typedef struct tensor_facts {
     const uint8_t *name, *name_end;
     int64_t dims[MP_RANK_MAX];
@@ -201,7 +201,7 @@ static mp_status put_tag(scanner *s, uint32_t id)
 
 static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at, const uint8_t *end, int depth);
 
-/* Copies a field that contains a message, with field number `id` in the skeleton. */
+/* Copies a field that contains a message to the skeleton, where its field number is `id`. */
 static mp_status copy_submessage(scanner *s, uint32_t id, const descriptor *d, const mp_wire_field *f, int depth)
 {
     static const uint8_t zeros[5];
@@ -299,7 +299,8 @@ void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton)
     *skeleton = (mp_onnx_skeleton){0};
 }
 
-/* Limits of protobuf-c's memory. It uses ten bytes per byte of the skeleton for real files, but up to 129 for hostile files. */
+/* Limits of protobuf-c's memory. protobuf-c uses ten bytes per byte of the skeleton (the copy without weights) for real files,
+ * but up to 129 for hostile files. */
 enum { BASE_BYTES = 64 << 20, BYTES_PER_BYTE = 32, MAX_BYTES = 1 << 30 };
 
 static void *budget_alloc(void *data, size_t size)
