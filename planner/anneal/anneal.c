@@ -18,6 +18,21 @@
 #include "planner/math/tuning.h"
 #include "planner/order/updates.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    ANNEAL_COPIES_FEWER = 2,         /* searches of graphs with copies make 1/2 of the normal moves */
+    ANNEAL_LEAST_MOVES = 2000,       /* least number of moves of a search */
+    ANNEAL_NODES_PER_MOVE = 2,       /* the moves per offer are the nodes of the graph divided by 2 */
+    ANNEAL_DESCENT_WORK = 100000000, /* descent (lowers the peak until a first plan fits): limit of moves times nodes */
+    ANNEAL_DESCENT_MOVES = 300000,   /* most moves of a descent walk */
+    ANNEAL_DESCENT_SMALL = 64,       /* graphs of up to 64 nodes are searched on after any descent */
+};
+static const double ANNEAL_DESCENT_HOT = 4;         /* descent: temperature of walk 1 */
+static const double ANNEAL_DESCENT_COOLER = 1;      /* descent: temperature of walk 2 */
+static const double ANNEAL_DESCENT_STEP = 0.01;     /* part of the peak by which descent walk 1 lowers its limit */
+static const double ANNEAL_DESCENT_SMALLER = 0.003; /* part of the peak by which descent walk 2 lowers its limit */
+static const double ANNEAL_COOL_SHARE = 0.25;       /* part of the moves for round 3, which descends to a local optimum */
+
 enum { WALKS = MP_ANNEAL_WALKS };
 enum { REPAIR, STRAY, EXPLORE, COOL, N_ROUNDS };
 
@@ -44,7 +59,7 @@ static round round_of(int kind)
                        MP_ANNEAL_EXPLORE_LOST,
                        MP_ANNEAL_EXPLORE_COLD};
     default:
-        return (round){MP_ANNEAL_COOL_SHARE, {MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_HOT}, MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_COLD};
+        return (round){ANNEAL_COOL_SHARE, {MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_HOT}, MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_COLD};
     }
 }
 
@@ -118,11 +133,11 @@ static bool is_close(mp_search *search)
 static int64_t count_moves(const mp_search *search)
 {
     const mp_request *request = mp_search_request(search);
-    const int64_t n_nodes = (int64_t)request->graph->n_nodes, per_offer = n_nodes / MP_ANNEAL_NODES_PER_MOVE;
+    const int64_t n_nodes = (int64_t)request->graph->n_nodes, per_offer = n_nodes / ANNEAL_NODES_PER_MOVE;
     int64_t n = mp_search_moves(search) * (per_offer < MP_ANNEAL_MOVES_PER_OFFER ? per_offer : MP_ANNEAL_MOVES_PER_OFFER);
     if (request->moves <= 0 && is_large(request) && n > MP_ANNEAL_WORK / n_nodes) n = MP_ANNEAL_WORK / n_nodes;
-    if (request->graph->has_copies) n /= MP_ANNEAL_COPIES_FEWER;
-    return n < MP_ANNEAL_LEAST_MOVES ? MP_ANNEAL_LEAST_MOVES : n;
+    if (request->graph->has_copies) n /= ANNEAL_COPIES_FEWER;
+    return n < ANNEAL_LEAST_MOVES ? ANNEAL_LEAST_MOVES : n;
 }
 
 static mp_status start_from_best(annealing *a, mp_error *err)
@@ -188,10 +203,10 @@ static mp_status take_smallest(annealing *a, mp_error *err)
  * rounds start from the order that was the starting order before these two walks. */
 static mp_status run_descent(annealing *a, mp_error *err)
 {
-    static const double hot[WALKS] = {MP_ANNEAL_DESCENT_HOT, MP_ANNEAL_DESCENT_COOLER},
-                        lowers[WALKS] = {MP_ANNEAL_DESCENT_STEP, MP_ANNEAL_DESCENT_SMALLER};
-    const int64_t by_work = MP_ANNEAL_DESCENT_WORK / (int64_t)mp_search_request(a->search)->graph->n_nodes,
-                  most = by_work < MP_ANNEAL_DESCENT_MOVES ? by_work : MP_ANNEAL_DESCENT_MOVES;
+    static const double hot[WALKS] = {ANNEAL_DESCENT_HOT, ANNEAL_DESCENT_COOLER},
+                        lowers[WALKS] = {ANNEAL_DESCENT_STEP, ANNEAL_DESCENT_SMALLER};
+    const int64_t by_work = ANNEAL_DESCENT_WORK / (int64_t)mp_search_request(a->search)->graph->n_nodes,
+                  most = by_work < ANNEAL_DESCENT_MOVES ? by_work : ANNEAL_DESCENT_MOVES;
     set_walks(a, N_ROUNDS, mp_search_elapsed(a->search), 1);
     for (int k = 0; k < WALKS; k++) {
         a->walks[k].lowers = lowers[k];
@@ -239,7 +254,7 @@ static bool is_hopeless(const annealing *a)
     const int64_t budget_bytes = request->budget_bytes - mp_graph_static_bytes(request->graph);
     if (mp_search_best_ticks(a->search) < INT64_MAX) return false;
     if (mp_search_is_infeasible(a->search)) return true;
-    return request->graph->n_nodes > MP_ANNEAL_DESCENT_SMALL &&
+    return request->graph->n_nodes > ANNEAL_DESCENT_SMALL &&
            (double)a->least_bytes > MP_ANNEAL_DESCENT_NEAR * (double)budget_bytes;
 }
 

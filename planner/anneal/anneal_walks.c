@@ -9,6 +9,17 @@
 #include "planner/anneal/runs/runs.h"
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    ANNEAL_DESCENT_EASY = 4096,  /* descent: 4096 moves after the last limit, a smaller peak becomes the limit at once */
+    ANNEAL_DESCENT_PATIENCE = 3, /* a descent walk ends if 1/3 of its moves pass without a smaller peak */
+    ANNEAL_LOOK = 512,           /* moves between two checks of clock and temperature; larger: faster, stops later */
+    ANNEAL_THREADS = 8,          /* most walks that have a thread of their own */
+};
+static const double ANNEAL_DESCENT_PENALTY =
+    40000; /* descent: cost of exceeding the limit by the first peak; more: less memory first */
+static const double ANNEAL_DESCENT_HEAT = 50; /* factor on the temperature after a descent that finds no smaller peak */
+
 mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err)
 {
     if (!mp_grow(&to->steps, &to->capacity, n + 1, sizeof *to->steps))
@@ -49,7 +60,7 @@ static mp_status keep_best(mp_anneal_walk *w, const mp_runs *x, mp_error *err)
 
 static bool stopped(mp_anneal_walk *w)
 {
-    if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
+    if (w->leads) mp_search_count_moves(w->search, ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
     if (w->leads && !w->is_apart) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
     /* an order that takes no more than the lower bound is optimal, so this walk ends; if its `leads` is true, the other walks
@@ -147,16 +158,16 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
     const int64_t goal_bytes = x->limit[0];
     x->limit[0] += mp_profile_highest(x->profile);
     mp_runs_spread(x);
-    const double penalty_ticks = penalty_of(w, x, MP_ANNEAL_DESCENT_PENALTY);
+    const double penalty_ticks = penalty_of(w, x, ANNEAL_DESCENT_PENALTY);
     double now = 0, t = 0;
-    const int64_t patience = 1 + w->n_moves / MP_ANNEAL_DESCENT_PATIENCE;
+    const int64_t patience = 1 + w->n_moves / ANNEAL_DESCENT_PATIENCE;
     for (int64_t k = 0, last = 0; k < w->n_moves && k - last <= patience; k++) {
-        const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit[0] <= goal_bytes;
+        const bool looks = k % ANNEAL_LOOK == 0, is_end = x->limit[0] <= goal_bytes;
         if (looks && stopped(w)) break;
         if (looks && x->n_shifted > x->n_on) mp_runs_spread(x);
         /* The limit is lowered when the order's peak has fallen below it. After few moves this happens only at the next
          * periodic check (`looks`), so that moves can remove recomputations first. After many moves it happens at once. */
-        const bool is_smaller = !mp_runs_over(x) && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
+        const bool is_smaller = !mp_runs_over(x) && (looks || is_end || k - last > ANNEAL_DESCENT_EASY);
         if (is_smaller && is_end) {
             if (w->leads) atomic_store(w->stop, true);
             MP_CHECK(take(&w->best, x, mp_runs_ticks(x), err));
@@ -167,7 +178,7 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
             last = k;
         }
         if (looks || is_smaller) {
-            t = w->unit * w->hot * pow(MP_ANNEAL_DESCENT_HEAT, (double)(k - last) / (double)patience);
+            t = w->unit * w->hot * pow(ANNEAL_DESCENT_HEAT, (double)(k - last) / (double)patience);
             now = energy(x, penalty_ticks);
         }
         try_move(x, mover, t, penalty_ticks, &now);
@@ -190,7 +201,7 @@ static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *
     double t = 0, now = 0;
     p.ticks = p.least;
     for (int64_t k = 0; k < w->n_moves; k++) {
-        if (k % MP_ANNEAL_LOOK == 0) {
+        if (k % ANNEAL_LOOK == 0) {
             const double progress = progress_of(w, k);
             if (stopped(w) || progress >= 1) break;
             if (x->n_shifted > x->n_on) mp_runs_spread(x);
@@ -231,12 +242,12 @@ static void *run(void *data)
 
 mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err)
 {
-    pthread_t threads[MP_ANNEAL_THREADS];
-    bool is_apart[MP_ANNEAL_THREADS] = {false};
-    for (int k = 1; k < n && k < MP_ANNEAL_THREADS; k++) is_apart[k] = !pthread_create(&threads[k], NULL, run, &walks[k]);
+    pthread_t threads[ANNEAL_THREADS];
+    bool is_apart[ANNEAL_THREADS] = {false};
+    for (int k = 1; k < n && k < ANNEAL_THREADS; k++) is_apart[k] = !pthread_create(&threads[k], NULL, run, &walks[k]);
     run(&walks[0]);
     for (int k = 1; k < n; k++) {
-        if (k < MP_ANNEAL_THREADS && is_apart[k]) {
+        if (k < ANNEAL_THREADS && is_apart[k]) {
             pthread_join(threads[k], NULL);
             mp_alloc_live += walks[k].n_live;
         } else {

@@ -8,6 +8,11 @@
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    MOVE_ANY_STEP_ONE_IN = 8, /* if the peak is above the budget, 1 in 8 moves starts at any step, not at a full one */
+};
+
 /* ---- draws ---- */
 
 double mp_mover_uniform(mp_mover *m)
@@ -49,7 +54,7 @@ int mp_mover_any_over(mp_mover *m)
 int mp_mover_any_position(mp_mover *m)
 {
     const mp_runs *x = m->runs;
-    if (x->profile->total_over > 0 && mp_mover_below(m, MP_MOVE_ANY_STEP_ONE_IN)) return mp_mover_any_over(m);
+    if (x->profile->total_over > 0 && mp_mover_below(m, MOVE_ANY_STEP_ONE_IN)) return mp_mover_any_over(m);
     const int run = mp_mover_any_run(m);
     return run < 0 ? -1 : x->runs[run].position;
 }

@@ -5,6 +5,12 @@
 
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    MOVE_COPY_ANYWHERE_ONE_IN = 4,   /* 1 in 4 copies back starts at a random step, not where compute hides the copy */
+    MOVE_COPY_WAITED_FOR_ONE_IN = 3, /* the wait for 1 in 3 copies out is placed where memory is short */
+};
+
 /* Returns the run at a position. If the position is empty, returns the first run after it. */
 static int run_from(const mp_runs *x, int position)
 {
@@ -43,7 +49,7 @@ static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader, que
     const mp_alternative *does = &x->graph->nodes[copy->out].alternatives[0];
     const int made = mp_runs_latest_producer(x, copy->storage, mp_runs_position(x, at));
     const int after = made < 0 ? -1 : mp_runs_neighbour(x, mp_runs_position(x, made), 1);
-    if (after >= 0 && mp_mover_below(m, MP_MOVE_COPY_WAITED_FOR_ONE_IN)) {
+    if (after >= 0 && mp_mover_below(m, MOVE_COPY_WAITED_FOR_ONE_IN)) {
         const int end = run_at_end(x, does, mp_runs_position(x, after), queue->out_ticks);
         if (end >= 0 && mp_runs_position(x, end) >= mp_runs_position(x, reader)) return false;
         if (end >= 0 && mp_runs_position(x, end) > mp_runs_position(x, at)) *wait = at = end;
@@ -64,7 +70,7 @@ static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, queu
     int ahead = to - 1;
     /* the copy begins so early that compute, from the begin of the copy to the reader, takes at least as long as the copies
      * back of this move */
-    if (mp_mover_below(m, MP_MOVE_COPY_ANYWHERE_ONE_IN))
+    if (mp_mover_below(m, MOVE_COPY_ANYWHERE_ONE_IN))
         ahead = mp_runs_ahead(x, to, (int64_t)(ticks * (mp_mover_below(m, 2) ? 1 : 1 + mp_mover_uniform(m))));
     else if (from < to)
         ahead = from + mp_mover_below(m, to - from);

@@ -3,6 +3,21 @@
 
 #include "planner/anneal/runs/runs.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    MOVE_RERUNS_DEEP_ONE_IN = 4,  /* 1 in 4 evictions is deep: it may add more recomputations */
+    MOVE_RERUNS_SEVERAL = 40,     /* most recomputations added by an eviction of several storages */
+    MOVE_EVICT_MORE_ONE_IN = 6,   /* 1 in 6 evictions evicts several storages */
+    MOVE_EVICT_WINDOW = 8,        /* most neighbouring nodes whose outputs are evicted together */
+    MOVE_CHEAP_OF_RUN = 2,        /* a storage is cheap if its recomputation takes at most 1/2 of a randomly drawn run */
+    MOVE_SWAP_CHEAP_STEPS = 4,    /* most steps at which one swap evicts cheap storages */
+    MOVE_SWAP_DRAWS = 4,          /* recomputations drawn by a swap, which removes the most expensive one */
+    MOVE_COPY_ONE_IN = 2,         /* 1 in 2 evictions of copyable storages copies them instead of recomputing them */
+    MOVE_RESTORE_MORE_ONE_IN = 3, /* 1 in 3 restorations also restores neighbours of the storage */
+    MOVE_RESTORE_WINDOW = 6,      /* most neighbours on each side that a restoration also restores */
+};
+static const double MOVE_DEEPER = 0.9; /* probability that an input of a recomputation is recomputed too, not kept */
+
 static int rerun(mp_mover *m, int node, int alternative, int before, double deeper);
 
 bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
@@ -63,7 +78,7 @@ static bool evict(mp_mover *m, int position, double deeper)
     if (s < 0) return false;
     const int producer = mp_runs_latest_producer(x, s, x->runs[reader].position);
     const bool is_repeatable = producer >= 0 && mp_is_repeatable(x->graph, x->runs[producer].node);
-    if (mp_ways_of(&m->ways, s) && (!is_repeatable || mp_mover_below(m, MP_MOVE_COPY_ONE_IN) == 0))
+    if (mp_ways_of(&m->ways, s) && (!is_repeatable || mp_mover_below(m, MOVE_COPY_ONE_IN) == 0))
         return mp_move_copy(m, s, position, reader);
     if (!is_repeatable) return false;
     return mp_move_rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, deeper, producer);
@@ -74,9 +89,9 @@ bool mp_move_evict(mp_mover *m)
     const double chances[] = {MP_MOVE_DEEPER_LEAST, MP_MOVE_DEEPER_LESS, MP_MOVE_DEEPER_MORE, 1};
     const int position = mp_mover_any_position(m);
     const double deeper = chances[mp_mover_below(m, 4)];
-    m->reruns_left = mp_mover_below(m, MP_MOVE_RERUNS_DEEP_ONE_IN) ? m->n_reruns : m->n_reruns_deep;
+    m->reruns_left = mp_mover_below(m, MOVE_RERUNS_DEEP_ONE_IN) ? m->n_reruns : m->n_reruns_deep;
     if (position < 0 || !evict(m, position, deeper)) return false;
-    if (mp_mover_below(m, MP_MOVE_EVICT_MORE_ONE_IN)) return true;
+    if (mp_mover_below(m, MOVE_EVICT_MORE_ONE_IN)) return true;
     for (int more = 1 + mp_mover_below(m, MP_MOVE_EVICT_MORE); more > 0 && !m->has_given_up; more--) evict(m, position, deeper);
     return true;
 }
@@ -89,7 +104,7 @@ bool mp_move_evict_window(mp_mover *m)
     int reader, n = 0;
     const int s = position < 0 ? -1 : mp_mover_any_live(m, position, &reader);
     if (s < 0) return false;
-    const int width = 1 + mp_mover_below(m, MP_MOVE_EVICT_WINDOW), centre = g->producer[s];
+    const int width = 1 + mp_mover_below(m, MOVE_EVICT_WINDOW), centre = g->producer[s];
     const int from = centre - mp_mover_below(m, width + 1) < 0 ? 0 : centre - mp_mover_below(m, width + 1);
     for (int v = from; v <= from + width && v < (int)g->n_nodes && n < MP_MOVE_LIST; v++) {
         if (!mp_is_repeatable(g, v)) continue;
@@ -103,11 +118,11 @@ bool mp_move_evict_window(mp_mover *m)
             break;
         }
     }
-    m->reruns_left = MP_MOVE_RERUNS_SEVERAL;
+    m->reruns_left = MOVE_RERUNS_SEVERAL;
     for (int k = 0; k < n; k++) {
         const int producer = x->of_node[m->list[k]].runs[0];
         const int last = mp_runs_latest_producer(x, g->nodes[m->list[k]].alternatives[0].writes[0], x->runs[reader].position);
-        if (!mp_move_rerun_later(m, m->list[k], x->runs[producer].alternative, reader, MP_MOVE_DEEPER, last)) return false;
+        if (!mp_move_rerun_later(m, m->list[k], x->runs[producer].alternative, reader, MOVE_DEEPER, last)) return false;
     }
     return n > 0;
 }
@@ -133,7 +148,7 @@ static bool evict_cheap(mp_mover *m, int position, int64_t most_ticks, bool unti
         if (reader < 0) reader = mp_runs_next_read(x, s, position);
         const int producer = reader < 0 ? -1 : mp_runs_latest_producer(x, s, x->runs[reader].position);
         if (producer < 0 || !mp_is_repeatable(g, x->runs[producer].node)) continue;
-        if (!mp_move_rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, MP_MOVE_DEEPER, producer))
+        if (!mp_move_rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, MOVE_DEEPER, producer))
             return false;
         n++;
     }
@@ -145,8 +160,8 @@ bool mp_move_evict_cheap(mp_mover *m)
     const mp_runs *x = m->runs;
     const int run = mp_mover_any_run(m), position = mp_mover_any_position(m);
     if (run < 0 || position < 0) return false;
-    m->reruns_left = MP_MOVE_RERUNS_SEVERAL;
-    return evict_cheap(m, position, mp_mover_below(m, 2) ? ticks_of(x, run) / MP_MOVE_CHEAP_OF_RUN : 0, false);
+    m->reruns_left = MOVE_RERUNS_SEVERAL;
+    return evict_cheap(m, position, mp_mover_below(m, 2) ? ticks_of(x, run) / MOVE_CHEAP_OF_RUN : 0, false);
 }
 
 bool mp_move_restore(mp_mover *m)
@@ -154,7 +169,7 @@ bool mp_move_restore(mp_mover *m)
     mp_runs *x = m->runs;
     const int run = mp_mover_any_extra(m);
     if (run < 0 || !mp_runs_can_spare(x, run)) return false;
-    int n = 0, width = mp_mover_below(m, MP_MOVE_RESTORE_MORE_ONE_IN) ? 0 : 1 + mp_mover_below(m, MP_MOVE_RESTORE_WINDOW);
+    int n = 0, width = mp_mover_below(m, MOVE_RESTORE_MORE_ONE_IN) ? 0 : 1 + mp_mover_below(m, MOVE_RESTORE_WINDOW);
     for (int step = -1; step <= 1; step += 2) {
         int position = x->runs[run].position;
         for (int k = 0; k < width; k++) {
@@ -179,7 +194,7 @@ bool mp_move_swap(mp_mover *m)
     if (!mp_move_restore(m)) return false;
     m->reruns_left = MP_MOVE_RERUNS_SWAP;
     for (int k = 1 + mp_mover_below(m, MP_MOVE_EVICT_MORE); k > 0 && x->profile->total_over > 0 && !m->has_given_up; k--) {
-        evict(m, mp_mover_any_over(m), MP_MOVE_DEEPER);
+        evict(m, mp_mover_any_over(m), MOVE_DEEPER);
     }
     return true;
 }
@@ -188,7 +203,7 @@ bool mp_move_swap(mp_mover *m)
 static int any_expensive_extra(mp_mover *m)
 {
     int costliest = mp_mover_any_extra(m);
-    for (int k = 1; k < MP_MOVE_SWAP_DRAWS && costliest >= 0; k++) {
+    for (int k = 1; k < MOVE_SWAP_DRAWS && costliest >= 0; k++) {
         const int run = mp_mover_any_extra(m);
         if (run >= 0 && ticks_of(m->runs, run) > ticks_of(m->runs, costliest)) costliest = run;
     }
@@ -202,9 +217,8 @@ bool mp_move_swap_for_cheap(mp_mover *m)
     if (run < 0 || !mp_runs_can_spare(x, run)) return false;
     const int64_t ticks = ticks_of(x, run);
     mp_mover_drop(m, run);
-    m->reruns_left = MP_MOVE_RERUNS_SEVERAL;
-    for (int k = 1 + mp_mover_below(m, MP_MOVE_SWAP_CHEAP_STEPS); k > 0 && x->profile->total_over > 0 && !m->has_given_up;
-         k--) {
+    m->reruns_left = MOVE_RERUNS_SEVERAL;
+    for (int k = 1 + mp_mover_below(m, MOVE_SWAP_CHEAP_STEPS); k > 0 && x->profile->total_over > 0 && !m->has_given_up; k--) {
         const int position = mp_mover_any_over(m);
         evict_cheap(m, position, mp_mover_below(m, 2) ? 0 : ticks / MP_MOVE_CHEAP_OF_SWAP, true);
     }

@@ -4,12 +4,33 @@
 
 #include "planner/anneal/runs/runs.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    MOVE_ALTERNATIVE = 8,          /* % of all moves that change the alternative of a node */
+    MOVE_EVICT = 35,               /* % of moves of recomputations that evict one or few storages */
+    MOVE_EVICT_MANY = 10,          /* % of moves of recomputations that evict neighbouring storages or all cheap ones */
+    MOVE_RESTORE = 23,             /* % of moves of recomputations that remove recomputations */
+    MOVE_SWAP = 12,                /* % of moves of recomputations that restore one storage and evict others */
+    MOVE_SHIFT_EXTRA = 12,         /* % of moves of recomputations that shift one; the rest shift several */
+    MOVE_COPY_INSTEAD_ONE_IN = 6,  /* 1 in 6 changes of recomputations is replaced by a move of copies */
+    MOVE_WAIT_ONE_IN = 3,          /* 1 in 3 moves of copies shifts a copy or its wait */
+    MOVE_SHIFT_FAR = 12,           /* most runs that a shifted run passes */
+    MOVE_SHIFT_WINDOW_FAR = 16,    /* most runs that a group of recomputations passes when it is shifted */
+    MOVE_SHIFT_WINDOW_BACK = 6,    /* a shifted group may start up to 6 runs before the drawn run */
+    MOVE_SHIFT_WINDOW = 12,        /* most recomputations that one move shifts as a group */
+    MOVE_SHIFT_TOGETHER = 12,      /* most dependent runs that a move shifts together with a first run */
+    MOVE_SHIFT_RELATED_FAR = 40,   /* most runs that a first run and its dependent runs pass when shifted */
+    MOVE_SHIFT_RELATED_ONE_IN = 4, /* 1 in 4 changes of the order of first runs also moves dependent runs */
+    MOVE_AWAY_ONE_IN = 8,          /* 1 in 8 moves out of such a step shifts a first run far */
+};
+static const double MOVE_DEEPER_AWAY = 0.8; /* MOVE_DEEPER for a first run that is shifted far */
+
 /* Appends a run to the first n entries of the mover's list, unless these entries contain the run already. Returns false if the
  * list is full. */
 static bool add(mp_mover *m, int *n, int run)
 {
     if (mp_list_has(m->list, (size_t)*n, run)) return true;
-    if (*n == MP_MOVE_SHIFT_TOGETHER) return false;
+    if (*n == MOVE_SHIFT_TOGETHER) return false;
     m->list[(*n)++] = run;
     return true;
 }
@@ -104,7 +125,7 @@ static int any_crowded(mp_mover *m)
     const bool looks = m->ways.n && m->is_stuck && x->profile->total_over > 0;
     if (!looks || mp_mover_below(m, MP_MOVE_CROWDED_ONE_IN)) return mp_mover_any_run(m);
     const int there = x->run_at[mp_mover_any_over(m)];
-    const int run = mp_mover_below(m, 2) ? there : run_away(m, there, MP_MOVE_SHIFT_FAR);
+    const int run = mp_mover_below(m, 2) ? there : run_away(m, there, MOVE_SHIFT_FAR);
     return run == x->end ? -1 : run;
 }
 
@@ -121,7 +142,7 @@ static bool move_shift_extra(mp_mover *m)
         if (mp_storage_is_static(&x->graph->storages[s])) return false;
         return mp_mover_relocate(m, run, mp_runs_next_read(x, s, x->runs[run].position)) >= 0;
     }
-    return mp_mover_relocate(m, run, run_away(m, run, MP_MOVE_SHIFT_FAR)) >= 0;
+    return mp_mover_relocate(m, run, run_away(m, run, MOVE_SHIFT_FAR)) >= 0;
 }
 
 /* Moves several neighbouring recomputations together. */
@@ -131,15 +152,15 @@ static bool move_shift_window(mp_mover *m)
     const int run = mp_mover_any_extra(m);
     if (run < 0) return false;
     int first = run, n = 0;
-    for (int k = mp_mover_below(m, MP_MOVE_SHIFT_WINDOW_BACK); k > 0; k--) {
+    for (int k = mp_mover_below(m, MOVE_SHIFT_WINDOW_BACK); k > 0; k--) {
         const int other = mp_runs_neighbour(x, x->runs[first].position, -1);
         if (other < 0 || !mp_runs_is_extra(x, other)) break;
         first = other;
     }
-    for (int at = first; n < MP_MOVE_SHIFT_WINDOW && at >= 0 && at != x->end && mp_runs_is_extra(x, at);
+    for (int at = first; n < MOVE_SHIFT_WINDOW && at >= 0 && at != x->end && mp_runs_is_extra(x, at);
          at = mp_runs_neighbour(x, x->runs[at].position, 1))
         m->list[n++] = at;
-    const int target = run_away(m, mp_mover_below(m, 2) ? m->list[n - 1] : first, MP_MOVE_SHIFT_WINDOW_FAR);
+    const int target = run_away(m, mp_mover_below(m, 2) ? m->list[n - 1] : first, MOVE_SHIFT_WINDOW_FAR);
     if (target < 0) return false;
     for (int k = 0; k < n; k++)
         if (m->list[k] == target) return false;
@@ -159,7 +180,7 @@ static bool send_away(mp_mover *m, int run, int before)
     mp_runs_remove(x, run);
     m->reruns_left = MP_MOVE_RERUNS_SWAP;
     m->pending_ticks += x->graph->nodes[r.node].alternatives[r.alternative].ticks;
-    if (!mp_move_rerun_inputs(m, there, MP_MOVE_DEEPER_AWAY)) return false;
+    if (!mp_move_rerun_inputs(m, there, MOVE_DEEPER_AWAY)) return false;
     mp_runs_turn_on(x, there);
     return true;
 }
@@ -200,7 +221,7 @@ static bool move_shift_related(mp_mover *m)
     int n = 1, n_moving = 0, at = run, target = run; /* target: the last run that the group of moving runs must pass */
     if (run < 0) return false;
     m->list[0] = run;
-    for (int k = 1 + mp_mover_below(m, MP_MOVE_SHIFT_RELATED_FAR); k > 0; k--) {
+    for (int k = 1 + mp_mover_below(m, MOVE_SHIFT_RELATED_FAR); k > 0; k--) {
         at = mp_runs_neighbour(x, x->runs[at].position, step);
         if (at < 0 || at == x->end) return false;
         bool goes = step > 0 && reads_from(x, at, m->list, n);
@@ -208,7 +229,7 @@ static bool move_shift_related(mp_mover *m)
         if (!goes) {
             target = at;
             n_moving = n;
-        } else if (n < MP_MOVE_SHIFT_TOGETHER) {
+        } else if (n < MOVE_SHIFT_TOGETHER) {
             m->list[n++] = at;
         } else {
             return false;
@@ -228,11 +249,11 @@ static bool move_shift_related(mp_mover *m)
  * few runs; or sometimes to a distant position, with its inputs recomputed there. */
 static bool move_shift_first(mp_mover *m)
 {
-    const int run = any_crowded(m), kind = mp_mover_below(m, MP_MOVE_AWAY_ONE_IN);
+    const int run = any_crowded(m), kind = mp_mover_below(m, MOVE_AWAY_ONE_IN);
     if (run < 0 || mp_runs_is_extra(m->runs, run)) return false;
     if (!kind) return send_away(m, run, mp_mover_below(m, 2) ? mp_mover_any_run(m) : m->runs->end);
     const bool is_between = kind <= MP_MOVE_BETWEEN_OF_EIGHT;
-    return mp_mover_relocate(m, run, is_between ? run_between(m, run) : run_away(m, run, MP_MOVE_SHIFT_FAR)) >= 0;
+    return mp_mover_relocate(m, run, is_between ? run_between(m, run) : run_away(m, run, MOVE_SHIFT_FAR)) >= 0;
 }
 
 /* ---- alternatives ---- */
@@ -305,7 +326,7 @@ static bool change_alternative(mp_mover *m)
 /* Moves first runs of nodes. */
 static bool reorder(mp_mover *m)
 {
-    if (!mp_mover_below(m, MP_MOVE_SHIFT_RELATED_ONE_IN)) return move_shift_related(m);
+    if (!mp_mover_below(m, MOVE_SHIFT_RELATED_ONE_IN)) return move_shift_related(m);
     return mp_mover_below(m, 5) < MP_MOVE_CLEAR_OF_FIVE ? mp_move_clear(m) : move_shift_first(m);
 }
 
@@ -317,14 +338,14 @@ static bool looks_at_cheap(mp_mover *m)
 
 static bool change_recomputation(mp_mover *m)
 {
-    if (m->ways.n && !mp_mover_below(m, MP_MOVE_COPY_INSTEAD_ONE_IN))
-        return mp_mover_below(m, MP_MOVE_WAIT_ONE_IN) ? mp_move_copy_instead(m) : mp_move_wait(m);
+    if (m->ways.n && !mp_mover_below(m, MOVE_COPY_INSTEAD_ONE_IN))
+        return mp_mover_below(m, MOVE_WAIT_ONE_IN) ? mp_move_copy_instead(m) : mp_move_wait(m);
     int draw = mp_mover_below(m, 100);
-    if ((draw -= MP_MOVE_EVICT) < 0) return mp_move_evict(m);
-    if ((draw -= MP_MOVE_EVICT_MANY) < 0) return looks_at_cheap(m) ? mp_move_evict_cheap(m) : mp_move_evict_window(m);
-    if ((draw -= MP_MOVE_RESTORE) < 0) return mp_move_restore(m);
-    if ((draw -= MP_MOVE_SWAP) < 0) return looks_at_cheap(m) ? mp_move_swap_for_cheap(m) : mp_move_swap(m);
-    if ((draw -= MP_MOVE_SHIFT_EXTRA) < 0) return move_shift_extra(m);
+    if ((draw -= MOVE_EVICT) < 0) return mp_move_evict(m);
+    if ((draw -= MOVE_EVICT_MANY) < 0) return looks_at_cheap(m) ? mp_move_evict_cheap(m) : mp_move_evict_window(m);
+    if ((draw -= MOVE_RESTORE) < 0) return mp_move_restore(m);
+    if ((draw -= MOVE_SWAP) < 0) return looks_at_cheap(m) ? mp_move_swap_for_cheap(m) : mp_move_swap(m);
+    if ((draw -= MOVE_SHIFT_EXTRA) < 0) return move_shift_extra(m);
     return move_shift_window(m);
 }
 
@@ -332,7 +353,7 @@ static bool move(mp_mover *m)
 {
     const int draw = mp_mover_below(m, 100);
     if (!m->keeps_order && draw < MP_MOVE_REORDER) return reorder(m);
-    if (m->n_choices && draw >= 100 - MP_MOVE_ALTERNATIVE) return change_alternative(m);
+    if (m->n_choices && draw >= 100 - MOVE_ALTERNATIVE) return change_alternative(m);
     return change_recomputation(m);
 }
 

@@ -7,6 +7,11 @@
 
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    ARENA_WORK = 200000000, /* most pairs of items that the arena search examines, about */
+};
+
 /* Returns the sum over all steps of the number of live items that are larger than `dust`. The count stops at `most`. */
 static int64_t count_live(const mp_arena_problem *x, int64_t dust, int64_t most)
 {
@@ -200,7 +205,7 @@ static bool stopped(const mp_arena_problem *problem)
 
 static bool settled(const search *f)
 {
-    return f->problem->height <= f->problem->bound || f->work > MP_ARENA_WORK || stopped(f->problem);
+    return f->problem->height <= f->problem->bound || f->work > ARENA_WORK || stopped(f->problem);
 }
 
 /* Keeps the offsets of an attempt if its height is the lowest so far. */

@@ -15,6 +15,14 @@
 #include "planner/order/part.h"
 #include "planner/order/turn_around.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    BOUND_NEXT_EFFORT = 2,     /* factor on the effort from one pass over all stages to the next */
+    BOUND_SETTLE_NODES = 2048, /* pairs of nodes are examined in graphs of up to 2048 nodes */
+    BOUND_DEMAND_EFFORT = 2,   /* least effort at which the backward search runs */
+    BOUND_NARROWS = 3,         /* most boundaries with little free memory from which a pass of all stages starts */
+};
+
 static mp_bound_value solve(mp_bound_interval *x, int from, int to)
 {
     mp_bound_interval_start(x, from);
@@ -222,8 +230,8 @@ static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, co
     mp_bound_options own = *options;
     mp_bound_work unused = {0};
     const int most = order->only_vertex >= 0 ? 0 : options->effort;
-    for (own.effort = most > 0; own.effort <= most && !bound->infeasible; own.effort *= MP_BOUND_NEXT_EFFORT) {
-        const bool is_last = own.effort > most / MP_BOUND_NEXT_EFFORT;
+    for (own.effort = most > 0; own.effort <= most && !bound->infeasible; own.effort *= BOUND_NEXT_EFFORT) {
+        const bool is_last = own.effort > most / BOUND_NEXT_EFFORT;
         selection.thorough = own.effort > 1 && is_last;
         MP_CHECK(run_pass(order, budget_bytes, &own, -1, &selection, bound, &unused, err));
         if (own.effort <= 1) *first_ticks = bound->ticks;
@@ -266,13 +274,13 @@ static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, co
     mp_bound_work work = {0};
     mp_bound_found found = {0, -1};
     mp_bound_options own = *options;
-    int nodes[MP_BOUND_NARROWS];
+    int nodes[BOUND_NARROWS];
     bool promising = false;
     int64_t ticks = bound->ticks;
     own.report = NULL;
     MP_CHECK(mp_bound_demand_new(order, budget_bytes, options, &d, err));
     if (d) MP_CHECK(mp_bound_demand_is_promising(d, ticks, &promising, err));
-    for (int n = promising ? mp_bound_demand_narrows(d, nodes, MP_BOUND_NARROWS) : 0, k = 0; k < n; k++) {
+    for (int n = promising ? mp_bound_demand_narrows(d, nodes, BOUND_NARROWS) : 0, k = 0; k < n; k++) {
         mp_bound_selection selection = {0};
         mp_bound before = {0};
         st = run_pass(order, budget_bytes, &own, nodes[k], &selection, &before, &work, err);
@@ -404,10 +412,10 @@ static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, co
         MP_CHECK(run_passes(order, budget_bytes, options, bound, &first_ticks, err));
     if (!bound->infeasible && mp_graph_is_local(graph) && mp_bound_is_on(options, MP_BOUND_DISJOINT))
         MP_CHECK(run_parts(graph, budget_bytes, options, bound, err));
-    if (!bound->infeasible && options->effort > 0 && options->any_order && order->n <= MP_BOUND_SETTLE_NODES &&
+    if (!bound->infeasible && options->effort > 0 && options->any_order && order->n <= BOUND_SETTLE_NODES &&
         order->only_vertex < 0 && mp_bound_is_on(options, MP_BOUND_SETTLE))
         MP_CHECK(run_settle(graph, budget_bytes, options, first_ticks, bound, err));
-    if (!bound->infeasible && options->effort >= MP_BOUND_DEMAND_EFFORT && mp_bound_is_on(options, MP_BOUND_DEMAND))
+    if (!bound->infeasible && options->effort >= BOUND_DEMAND_EFFORT && mp_bound_is_on(options, MP_BOUND_DEMAND))
         MP_CHECK(run_demand(order, budget_bytes, options, bound, err));
     return explain(order, budget_bytes, options, bound, err);
 }

@@ -8,6 +8,22 @@
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    DEMAND_NODES = 2048,          /* the backward search runs on graphs of up to 2048 nodes */
+    DEMAND_FEW_STATES = 8192,     /* most live-in sets per boundary while the gain of the search is unknown */
+    DEMAND_PUT_WORK = 128,        /* adding one live-in set counts as examining 128 sets */
+    DEMAND_TABLE = 1 << 23,       /* most 64-bit words in the tables of necessary recomputations */
+    DEMAND_TARGETS = 6,           /* most time targets above the bound */
+    DEMAND_STEP = 16,             /* distance from bound to first time target: 1/16 of the proved recomputation */
+    DEMAND_PREFIX_WORK = 1 << 22, /* live-in sets examined per time target before a narrow boundary */
+    DEMAND_PREFIX_STEP = 8,       /* first time target before a narrow boundary: 1/8 above the known bound */
+    DEMAND_STARTS = 3,            /* earlier boundaries used to bound the time before a live-in set */
+    DEMAND_FAR = 24,              /* most boundaries between a live-in set and an earlier one that bounds its time */
+    DEMAND_AROUND = 4,            /* a boundary is narrow if 4 boundaries on each side have more free memory */
+    DEMAND_FEW_AT_NARROW = 4,     /* a search with at most 4 live-in sets at a narrow boundary is promising */
+};
+
 /* An earlier boundary from which recomputation is counted, and the nodes that must be recomputed after it because of the
  * current live-in set. */
 struct start {
@@ -29,7 +45,7 @@ struct mp_bound_demand {
     mp_bound_states now, next;
     /* state at the current boundary: */
     int at;
-    struct start starts[MP_DEMAND_STARTS];
+    struct start starts[DEMAND_STARTS];
     int n_starts;
     /* state for the current target: */
     int64_t target, best, work_left;
@@ -71,18 +87,18 @@ mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, 
 {
     MP_OWNED_BY(mp_bound_demand_free) mp_bound_demand *d = NULL;
     *out = NULL;
-    if (order->only_vertex >= 0 || order->n > MP_DEMAND_NODES) return MP_OK;
+    if (order->only_vertex >= 0 || order->n > DEMAND_NODES) return MP_OK;
     MP_ENSURE(d = mp_alloc(1, sizeof *d), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     d->pool = mp_pool_new();
     d->options = options;
     MP_CHECK(mp_bound_interval_new(order, budget_bytes, &d->x, err));
     MP_CHECK(find_boundaries(d, err));
     MP_CHECK(mp_bound_ranks_init(&d->ranks, d->x, err));
-    if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > MP_DEMAND_TABLE / (order->n / 64 + 1)) return MP_OK;
+    if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > DEMAND_TABLE / (order->n / 64 + 1)) return MP_OK;
     MP_CHECK(mp_bound_reruns_init(&d->reruns, d->x, &d->ranks, d->nodes, d->n, err));
     d->set = mp_pool_alloc(d->pool, (size_t)d->ranks.words, sizeof *d->set);
     d->runs = mp_pool_alloc(d->pool, (size_t)d->reruns.words, sizeof *d->runs);
-    for (int k = 0; k < MP_DEMAND_STARTS; k++)
+    for (int k = 0; k < DEMAND_STARTS; k++)
         d->starts[k].nodes = mp_pool_alloc(d->pool, (size_t)d->reruns.words, sizeof *d->starts[k].nodes);
     MP_ENSURE(!mp_pool_failed(d->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     *out = d;
@@ -104,7 +120,7 @@ void mp_bound_demand_free(mp_bound_demand *d)
 
 static bool is_narrow(const mp_bound_demand *d, int i)
 {
-    for (int k = i - MP_DEMAND_AROUND; k <= i + MP_DEMAND_AROUND; k++)
+    for (int k = i - DEMAND_AROUND; k <= i + DEMAND_AROUND; k++)
         if (k >= 0 && k < d->n && k != i && d->free_bytes[k] < d->free_bytes[i] + (k > i)) return false;
     return i > 0 && i < d->n - 1;
 }
@@ -131,15 +147,15 @@ static void choose_starts(mp_bound_demand *d)
 {
     const size_t size = (size_t)d->reruns.words * sizeof *d->runs;
     d->n_starts = 0;
-    for (int i = d->at - 1; i >= 0 && i >= d->at - MP_DEMAND_FAR; i--) {
+    for (int i = d->at - 1; i >= 0 && i >= d->at - DEMAND_FAR; i--) {
         memset(d->runs, 0, size);
         for (int k = i; k < d->at; k++)
             mp_bound_reruns_add(&d->reruns, i, d->reruns.needed + (size_t)k * (size_t)d->ranks.words, d->runs);
         const int64_t ticks = d->before[i] + mp_bound_reruns_ticks(&d->reruns, d->runs);
         int place = d->n_starts;
         while (place > 0 && ticks > d->starts[place - 1].ticks) place--;
-        if (place == MP_DEMAND_STARTS) continue;
-        if (d->n_starts < MP_DEMAND_STARTS) d->n_starts++;
+        if (place == DEMAND_STARTS) continue;
+        if (d->n_starts < DEMAND_STARTS) d->n_starts++;
         const struct start spare = d->starts[d->n_starts - 1];
         memmove(d->starts + place + 1, d->starts + place, (size_t)(d->n_starts - 1 - place) * sizeof *d->starts);
         d->starts[place] = (struct start){i, ticks, spare.nodes};
@@ -164,7 +180,7 @@ static int64_t ticks_before(const mp_bound_demand *d, const uint64_t *set)
 
 static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t used)
 {
-    d->work_left -= MP_DEMAND_PUT_WORK;
+    d->work_left -= DEMAND_PUT_WORK;
     if (ticks + ticks_before(d, set) >= d->target) return;
     if (!mp_bound_states_put(&d->next, set, ticks, used)) d->full = true;
 }
@@ -249,7 +265,7 @@ static mp_status follow(mp_bound_demand *d, int last, int64_t target, int most, 
             d->best = least;
             d->best_at = d->at;
         }
-        if (is_narrow(d, d->at) && d->now.n <= MP_DEMAND_FEW_AT_NARROW) ++*n_few;
+        if (is_narrow(d, d->at) && d->now.n <= DEMAND_FEW_AT_NARROW) ++*n_few;
     }
     d->x->work.n_states += work - d->work_left;
     return MP_OK;
@@ -264,7 +280,7 @@ mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *
 {
     int n_few;
     const mp_status st =
-        follow(d, d->n - 1, ticks + ticks / MP_DEMAND_STEP + 1, MP_DEMAND_FEW_STATES, MP_DEMAND_WORK / 8, &n_few, err);
+        follow(d, d->n - 1, ticks + ticks / DEMAND_STEP + 1, DEMAND_FEW_STATES, MP_DEMAND_WORK / 8, &n_few, err);
     *promising = st == MP_OK && (n_few > 0 || !d->full);
     return st;
 }
@@ -273,11 +289,11 @@ mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_
 {
     int n_few;
     for (int i = 1; i < d->n && !has_ended(d); i++) {
-        int64_t step = d->before[i] / MP_DEMAND_PREFIX_STEP + 1;
+        int64_t step = d->before[i] / DEMAND_PREFIX_STEP + 1;
         if (!is_narrow(d, i)) continue;
         for (int k = 0; k < MP_DEMAND_PREFIX_TARGETS && step > 0; k++) {
             const int64_t target = d->before[i] + step;
-            MP_CHECK(follow(d, i - 1, target, MP_DEMAND_PREFIX_STATES, MP_DEMAND_PREFIX_WORK, &n_few, err));
+            MP_CHECK(follow(d, i - 1, target, MP_DEMAND_PREFIX_STATES, DEMAND_PREFIX_WORK, &n_few, err));
             mp_bound_demand_before(d, d->nodes[i], d->best);
             if (d->best < target && !d->full) break;
             step = d->best < target ? step / 2 : 2 * step;
@@ -291,8 +307,8 @@ mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_
 mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err)
 {
     int n_few;
-    int64_t step = *ticks / MP_DEMAND_STEP + 1;
-    for (int k = 0; k < MP_DEMAND_TARGETS && step > 0 && !has_ended(d); k++) {
+    int64_t step = *ticks / DEMAND_STEP + 1;
+    for (int k = 0; k < DEMAND_TARGETS && step > 0 && !has_ended(d); k++) {
         const int64_t target = *ticks + step;
         MP_CHECK(follow(d, d->n - 1, target, MP_DEMAND_STATES, MP_DEMAND_WORK, &n_few, err));
         if (d->best > found->ticks) *found = (mp_bound_found){d->best, d->nodes[d->best_at]};

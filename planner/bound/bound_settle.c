@@ -9,6 +9,12 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    BOUND_SETTLE_ROUNDS = 4,  /* most passes over all nodes per time target */
+    BOUND_SETTLE_TARGETS = 8, /* most time targets */
+};
+
 /* The state while the order of pairs of nodes is fixed for one target time. */
 typedef struct trial {
     const mp_bound_options *options;
@@ -76,13 +82,13 @@ static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
 }
 
 /* Visits all nodes repeatedly and fixes pairs, until one pass over the nodes fixes no more. Makes at most
- * MP_BOUND_SETTLE_ROUNDS passes. */
+ * BOUND_SETTLE_ROUNDS passes. */
 static mp_status settle_all(trial *t, mp_error *err)
 {
     const mp_graph *graph = t->order->graph;
     MP_OWNED int *large = mp_alloc(graph->n_storages, sizeof *large);
     MP_ENSURE(large, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
-    for (int round = 0, before = -1; round < MP_BOUND_SETTLE_ROUNDS && t->n_settled > before; round++) {
+    for (int round = 0, before = -1; round < BOUND_SETTLE_ROUNDS && t->n_settled > before; round++) {
         before = t->n_settled;
         for (int v = 0; v < (int)graph->n_nodes && !has_ended(t); v++)
             if (graph->nodes[v].phase != MP_PHASE_UPDATE) MP_CHECK(settle_at(t, v, large, err));
@@ -113,7 +119,7 @@ mp_status mp_bound_settle(const mp_graph *graph, int64_t budget_bytes, const mp_
     mp_status st = MP_OK;
     int64_t step = ticks / MP_BOUND_SETTLE_STEP + 1;
     *out = (mp_bound_settled){.ticks = ticks};
-    for (int k = 0; k < MP_BOUND_SETTLE_TARGETS && step > 0 && st == MP_OK; k++) {
+    for (int k = 0; k < BOUND_SETTLE_TARGETS && step > 0 && st == MP_OK; k++) {
         trial t = {.options = options, .target = out->ticks + step, .best = out->ticks};
         st = try_target(&t, graph, budget_bytes, err);
         if (t.x) mp_bound_work_add(&out->work, &t.x->work);

@@ -6,7 +6,11 @@
 #include <string.h>
 
 #include "planner/math/bits.h"
-#include "planner/math/tuning.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    DEMAND_COMPARED = 1000, /* most live-in sets with which a new set is compared for dominance */
+};
 
 mp_status mp_bound_states_init(mp_bound_states *t, int most, int words, mp_error *err)
 {
@@ -87,7 +91,7 @@ static int choose(mp_bound_states *t)
     for (int k = 0; k < n; k++) {
         const int i = (int)t->keys[2 * k + 1];
         bool dominated = false;
-        for (int j = 0; j < n_left && j < MP_DEMAND_COMPARED && !dominated; j++)
+        for (int j = 0; j < n_left && j < DEMAND_COMPARED && !dominated; j++)
             dominated = is_part(mp_bound_states_set(t, (int)t->keys[j]), mp_bound_states_set(t, i), t->words);
         if (!dominated)
             t->keys[n_left++] = i; /* the remaining states overwrite the array of keys; as n_left <= k, only keys that the loop

@@ -20,6 +20,13 @@
 #include "planner/order/updates.h"
 #include "planner/search/searchers.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    CHAIN_RUNGS = 400,  /* most memory sizes whose schedule is judged */
+    CHAIN_PATIENCE = 8, /* the search ends after 8 consecutive schedules above the budget */
+    CHAIN_PARTS = 32,   /* search for the smallest peak: starts with 1/32 of the memory and doubles it */
+};
+
 /* Selects positions, so that the chain has at most MP_CHAIN_BLOCKS blocks. It divides the ascending list of positions into
  * equal ranges, and takes from each range the position that the fewest bytes cross. */
 static int choose(const mp_boundaries *boundaries, const int *positions, int n, bool *ends)
@@ -166,10 +173,10 @@ static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t m
         least = ticks;
         rungs[n_rungs++] = m;
     }
-    int64_t n = n_rungs < MP_CHAIN_RUNGS ? n_rungs : MP_CHAIN_RUNGS;
+    int64_t n = n_rungs < CHAIN_RUNGS ? n_rungs : CHAIN_RUNGS;
     if (moves < n) n = moves;
     *over = 0;
-    for (int64_t i = 0; i < n && *over < MP_CHAIN_PATIENCE && !mp_search_stopped(search); i++) {
+    for (int64_t i = 0; i < n && *over < CHAIN_PATIENCE && !mp_search_stopped(search); i++) {
         MP_CHECK(offer(search, table, rungs[i * n_rungs / n], &peak, err));
         *over = peak > budget_bytes ? *over + 1 : 0;
     }
@@ -183,7 +190,7 @@ static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries
     int over = 0;
     MP_CHECK(mp_chain_new(boundaries, ends, &chain, err));
     MP_CHECK(mp_chain_measure(chain, err));
-    for (int part = mp_search_is_infeasible(search) ? MP_CHAIN_PARTS : 1; part > 0 && over < MP_CHAIN_PATIENCE; part /= 2) {
+    for (int part = mp_search_is_infeasible(search) ? CHAIN_PARTS : 1; part > 0 && over < CHAIN_PATIENCE; part /= 2) {
         MP_OWNED_BY(mp_chain_table_free) mp_chain_table *table = NULL;
         MP_CHECK(mp_chain_solve(chain, part, search, &table, err));
         if (table) MP_CHECK(climb(search, table, moves, &over, err));

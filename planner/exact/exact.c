@@ -25,6 +25,11 @@
 #include "planner/math/tuning.h"
 #include "planner/search/algorithms.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    EXACT_LOOK = 256, /* search states between two checks of the clock; more: faster, stops later */
+};
+
 typedef struct mp_exact_state {
     /* first_live: the storages that are live right after the state's step. live: the storages that are live after the safe
      * steps (mp_exact_is_safe) that follow this step */
@@ -320,8 +325,8 @@ static mp_status search(exact *x)
         } else {
             MP_CHECK(expand(x, k));
         }
-        if (n % MP_EXACT_LOOK) continue;
-        mp_search_count_moves(x->search, MP_EXACT_LOOK);
+        if (n % EXACT_LOOK) continue;
+        mp_search_count_moves(x->search, EXACT_LOOK);
         x->gave_up = x->gave_up || mp_search_stopped(x->search);
     }
     /* the search runs copies in order, so a plan that overlaps copies with compute may be faster than its result */

@@ -32,8 +32,14 @@
 #include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
 #include "planner/math/bits.h"
-#include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    FLOOR_CUT_NODES = 8192,  /* minimum cuts raise the floor of graphs of up to 8192 nodes */
+    FLOOR_WORK = 40000000,   /* vertices, arcs and storages that the minimum cuts of the floor examine */
+    FLOOR_LOOKS = 400000000, /* nodes that the floor examines besides minimum cuts: half a second */
+};
 
 /* A node with a number of bytes. Lists of this type are sorted by bytes. */
 typedef struct mp_floor_rank {
@@ -163,7 +169,7 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
         const int producer = o->graph->producer[output];
         int input = -1;
         if (storages[output].bytes < held) held = storages[output].bytes;
-        if (!held || x->once[0].bytes + held <= x->bytes || x->cut->work > x->most_work || x->looks > MP_FLOOR_LOOKS) break;
+        if (!held || x->once[0].bytes + held <= x->bytes || x->cut->work > x->most_work || x->looks > FLOOR_LOOKS) break;
         name_readers(x, output);
         MP_CHECK(try_producer(x, j, s, producer, held, err));
         for (int r = o->reads_start[producer]; r < o->reads_start[producer + 1]; r++)
@@ -237,7 +243,7 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
     if (!from) return MP_FAIL(err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
     to = from + o->words;
     own = to + o->words;
-    for (int s = 0; s < (int)graph->n_storages && looks <= MP_FLOOR_LOOKS; s++) {
+    for (int s = 0; s < (int)graph->n_storages && looks <= FLOOR_LOOKS; s++) {
         if (!graph->storages[s].bytes || !is_produced_once(o, s)) continue;
         certain_life(o, s, from, to);
         for (size_t w = 0; w < o->words; w++) own[w] = 0;
@@ -355,7 +361,7 @@ static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *l
         if (least_bytes[i] > highest) highest = least_bytes[i];
     }
     floor_rank_sort(ranks, (size_t)n);
-    for (int k = 0; k < n && ranks[k].bytes + held > highest && cut->work < MP_FLOOR_WORK / 2; k++) {
+    for (int k = 0; k < n && ranks[k].bytes + held > highest && cut->work < FLOOR_WORK / 2; k++) {
         const int i = ranks[k].node;
         if ((ranks[k].bytes <= highest && o->repeatable[i]) || ranks[k].bytes <= least_bytes[i]) continue;
         MP_CHECK(mp_floor_cut_least(cut, mp_precedence_ancestors(o, i), i, i, &bytes, err));
@@ -397,7 +403,7 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
         again[i] = own_bytes(o, i, true, NULL, best);
         least[i] += own[i];
     }
-    const bool cuts = has_sets(o) && n <= MP_FLOOR_CUT_NODES;
+    const bool cuts = has_sets(o) && n <= FLOOR_CUT_NODES;
     if (cuts) {
         MP_CHECK(mp_floor_cut_new(o, &cut, err));
         MP_CHECK(raise_by_cuts(cut, own, least, err));
@@ -407,7 +413,7 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
         highest = end;
         why.node = -1;
     }
-    if (cuts) MP_CHECK(floor_held(cut, &(mp_floor_needs){least, again}, MP_FLOOR_WORK, &highest, &why, err));
+    if (cuts) MP_CHECK(floor_held(cut, &(mp_floor_needs){least, again}, FLOOR_WORK, &highest, &why, err));
     *floor_bytes = highest + mp_graph_static_bytes(graph);
     *reason = why;
     return MP_OK;

@@ -16,6 +16,11 @@
 #include "planner/ilp/ilp.h"
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    ILP_MOVES_PER_NODE = 16, /* moves that one node of GLPK's search tree counts as */
+};
+
 /* GLPK starts from the plans of the searcher lower-set, which are listed as plans of `ilp` */
 static const mp_solver start = {.name = "ilp", .run = mp_run_lower_set, .monotone = true};
 
@@ -82,7 +87,7 @@ static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
 static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
 {
     const mp_request *request = mp_search_request(x->search);
-    mp_ilp_limits limits = {.most_nodes = mp_search_moves(x->search) / MP_ILP_MOVES_PER_NODE,
+    mp_ilp_limits limits = {.most_nodes = mp_search_moves(x->search) / ILP_MOVES_PER_NODE,
                             .good_ticks = x->best.steps ? x->best.ticks : INT64_MAX,
                             .stopped = is_stopped,
                             .data = x->search};
@@ -129,7 +134,7 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
         MP_CHECK(mp_floor(x.graph, &low, &node, err));
     MP_CHECK(offer_list(&x, &high, err));
     if (request->budget_bytes < low || request->budget_bytes >= high) return MP_OK;
-    if (mp_search_moves(search) < MP_ILP_LEAST_NODES * MP_ILP_MOVES_PER_NODE) return MP_OK;
+    if (mp_search_moves(search) < MP_ILP_LEAST_NODES * ILP_MOVES_PER_NODE) return MP_OK;
     const int64_t step = rung_bytes(&x, low, high);
     for (int64_t rung = low + (request->budget_bytes - low) / step * step; rung >= low && !done; rung -= step)
         MP_CHECK(climb(&x, rung, &done, err));

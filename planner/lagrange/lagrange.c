@@ -25,6 +25,19 @@
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    LAGRANGE_DOUBLINGS = 40,     /* most doublings of the multiplier, one minimum cut each, until memory suffices */
+    LAGRANGE_FIRST_BITS = 36,    /* the first multiplier is 2^36 scaled ticks for all free bytes */
+    LAGRANGE_FITTING = 12,       /* minimum cuts that scale one series of multipliers until its plan fits */
+    LAGRANGE_SIZES = 20,         /* segment sizes for which the ends of segments are kept */
+    LAGRANGE_SIZE_SHARE = 78,    /* each segment size in % of the previous one */
+    LAGRANGE_SEGMENT_SHARE = 88, /* each segment size tried without multipliers, in % of the previous one */
+};
+static const double LAGRANGE_STEP =
+    4; /* first step length of the subgradients: multiple of ticks per byte of recomputing all */
+static const double LAGRANGE_NEAR = 1.003; /* segments are tried only if the best time exceeds this multiple of the bound */
+
 typedef struct segment_list {
     mp_pool *pool; /* owns all arrays */
     mp_boundaries *boundaries;
@@ -168,8 +181,8 @@ static mp_status bisect(pricing *x, mp_error *err)
 {
     const mp_cut_labels *p = x->problem;
     double low = 0, high = 1 / (p->scale * (double)(x->free_bytes > 1 ? x->free_bytes : 1)) *
-                           (double)(INT64_C(1) << MP_LAGRANGE_FIRST_BITS);
-    for (int k = 0; k < MP_LAGRANGE_DOUBLINGS && !ended(x); k++) {
+                           (double)(INT64_C(1) << LAGRANGE_FIRST_BITS);
+    for (int k = 0; k < LAGRANGE_DOUBLINGS && !ended(x); k++) {
         x->multiplier[p->forward_end] = high;
         MP_CHECK(try_multipliers(x, err));
         if (x->over_bytes[p->forward_end] <= 0) break;
@@ -208,7 +221,7 @@ static mp_status descend(pricing *x, double unit, mp_error *err)
     x->spare = 0;
     MP_CHECK(try_multipliers(x, err));
     for (int k = 0; k < MP_LAGRANGE_ROUNDS && !ended(x); k++) {
-        step_multipliers(x, unit, MP_LAGRANGE_STEP / sqrt(1 + k));
+        step_multipliers(x, unit, LAGRANGE_STEP / sqrt(1 + k));
         MP_CHECK(try_multipliers(x, err));
         if (x->fits)
             x->spare *= MP_LAGRANGE_SPARE_FALL;
@@ -234,7 +247,7 @@ static bool is_near(const pricing *x)
 {
     if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > MP_LAGRANGE_FIRST_PLAN_NODES) return true;
     const double enough = (double)mp_search_enough(x->search);
-    return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * MP_LAGRANGE_NEAR;
+    return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * LAGRANGE_NEAR;
 }
 
 /* ---- segments ---- */
@@ -268,7 +281,7 @@ static mp_status find_height(pricing *x, beginning *b, double height, mp_error *
     double low = 0, high = 0;
     b->ticks = INT64_MAX;
     keep_ends(x, b);
-    for (int k = 0; k < MP_LAGRANGE_FITTING && !ended(x); k++) {
+    for (int k = 0; k < LAGRANGE_FITTING && !ended(x); k++) {
         set_multipliers(x, b, height);
         MP_CHECK(try_multipliers(x, err));
         *(x->fits ? &high : &low) = height;
@@ -299,10 +312,10 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
      * again) */
     enum { WAYS = 4 };
     const mp_cut_labels *p = x->problem;
-    beginning list[MP_LAGRANGE_SIZES * WAYS] = {0};
+    beginning list[LAGRANGE_SIZES * WAYS] = {0};
     /* half of the minimum cuts are reserved for finding the starts, the other half for the descents */
-    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_LAGRANGE_FITTING * WAYS);
-    const int stride = n_sizes >= MP_LAGRANGE_SIZES ? 1 : (int)(MP_LAGRANGE_SIZES / n_sizes);
+    const int64_t n_sizes = 1 + x->n_cuts / (2 * LAGRANGE_FITTING * WAYS);
+    const int stride = n_sizes >= LAGRANGE_SIZES ? 1 : (int)(LAGRANGE_SIZES / n_sizes);
     int n = 0;
     MP_OWNED double *at_end = mp_alloc(2 * (size_t)p->n, sizeof *at_end);
     double *over = at_end + p->n, sum = 0;
@@ -312,8 +325,7 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     for (int k = p->forward_end; k < p->n; k++) sum += x->over_bytes[k] > 0 ? (double)x->over_bytes[k] : 0;
     for (int k = p->forward_end; k < p->n; k++) over[k] = x->over_bytes[k] > 0 ? (double)x->over_bytes[k] / sum : 0;
     at_end[p->forward_end] = 1;
-    for (int64_t i = 0, size = x->segments->total_bytes; i < MP_LAGRANGE_SIZES;
-         i++, size = mp_percent(size, MP_LAGRANGE_SIZE_SHARE))
+    for (int64_t i = 0, size = x->segments->total_bytes; i < LAGRANGE_SIZES; i++, size = mp_percent(size, LAGRANGE_SIZE_SHARE))
         for (int k = 0; k < WAYS && i % stride == 0 && !ended(x); k++) {
             list[n] = (beginning){.size_bytes = i ? size : INT64_MAX, .shape = k % 2 ? over : at_end, .evicts_again = k / 2};
             MP_CHECK(find_height(x, &list[n++], unit, err));
@@ -337,7 +349,7 @@ static mp_status offer_segments(pricing *x, mp_error *err)
     MP_OWNED mp_step *steps = NULL;
     size_t n;
     for (int i = 0; i < MP_LAGRANGE_SEGMENT_SIZES && !mp_search_stopped(x->search); i++) {
-        size = mp_percent(size, MP_LAGRANGE_SEGMENT_SHARE);
+        size = mp_percent(size, LAGRANGE_SEGMENT_SHARE);
         if (i % stride != stride - 1) continue;
         cut_segments(x->segments, size);
         mp_free(steps);

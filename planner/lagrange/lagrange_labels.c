@@ -15,6 +15,12 @@
 
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    LAGRANGE_TICK_BITS = 40, /* the sum of scaled ticks has 40 bits, which sets the precision */
+    LAGRANGE_SUM_BITS = 61,  /* the sum of all capacities of a cut has at most 61 bits, so it cannot overflow */
+};
+
 static bool is_late(const mp_cut_labels *x, int stage)
 {
     return stage >= x->forward_end;
@@ -151,20 +157,19 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
     return mp_mincut_new(n > 0 ? n : 1, from, to, x->n_arcs, &x->cut, err);
 }
 
-/* Scales the ticks of all stages so that their sum is about 2^MP_LAGRANGE_TICK_BITS. Then sums of ticks and memory costs do not
+/* Scales the ticks of all stages so that their sum is about 2^LAGRANGE_TICK_BITS. Then sums of ticks and memory costs do not
  * overflow. */
 static void scale_ticks(mp_cut_labels *x)
 {
     double total = 1;
     for (int k = 0; k < x->forward_end; k++) total += (double)alternative_of(x, k)->ticks;
-    x->scale = ldexp(1, MP_LAGRANGE_TICK_BITS) / total;
+    x->scale = ldexp(1, LAGRANGE_TICK_BITS) / total;
     for (int k = 0; k < x->forward_end; k++) {
         const double tilt = 1 + MP_LAGRANGE_TILT * ((double)k / (double)x->forward_end - 0.5);
         x->scaled_ticks[k] = 1 + (int64_t)(x->scale * tilt * (double)alternative_of(x, k)->ticks);
     }
-    x->capacity_limit = INT64_C(1) << MP_LAGRANGE_TICK_BITS;
-    while (x->capacity_limit > (INT64_C(1) << MP_LAGRANGE_SUM_BITS) / (int64_t)(x->graph->n_storages + 1))
-        x->capacity_limit /= 2;
+    x->capacity_limit = INT64_C(1) << LAGRANGE_TICK_BITS;
+    while (x->capacity_limit > (INT64_C(1) << LAGRANGE_SUM_BITS) / (int64_t)(x->graph->n_storages + 1)) x->capacity_limit /= 2;
 }
 
 static bool allocate(mp_cut_labels *x)

@@ -3,8 +3,12 @@
 #include "planner/lagrange/lagrange.h"
 
 #include "planner/math/heap.h"
-#include "planner/math/tuning.h"
 #include "planner/order/updates.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    LAGRANGE_STEPS_PER_STAGE = 2, /* most steps of a schedule, per node */
+};
 
 typedef struct walk {
     const mp_cut_labels *x;
@@ -111,8 +115,8 @@ mp_status mp_lagrange_schedule(const mp_cut_labels *x, mp_step **steps, size_t *
               .is_demanded = mp_pool_alloc(pool, n_stages, sizeof *w.is_demanded),
               .demanded = mp_pool_alloc(pool, n_stages, sizeof *w.demanded),
               .in_order = {mp_pool_alloc(pool, n_stages, sizeof *w.in_order.items), 0},
-              .steps = mp_pool_alloc(pool, (MP_LAGRANGE_STEPS_PER_STAGE + 3) * n_stages, sizeof *w.steps),
-              .most = MP_LAGRANGE_STEPS_PER_STAGE * n_stages,
+              .steps = mp_pool_alloc(pool, (LAGRANGE_STEPS_PER_STAGE + 3) * n_stages, sizeof *w.steps),
+              .most = LAGRANGE_STEPS_PER_STAGE * n_stages,
               .stage = mp_pool_alloc(pool, n_nodes, sizeof *w.stage),
               .cost = mp_pool_alloc(pool, n_stages, sizeof *w.cost)};
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a schedule of %zu nodes", n_stages);

@@ -17,6 +17,17 @@
 #include "planner/math/tuning.h"
 #include "planner/offload/trials.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    CHOICES_FOR_MOVE = 5, /* most random changes per requested move */
+    CHOICES_FLIPS = 3,    /* most storages, or nodes, that one random change flips */
+    CHOICES_LOOK = 32,    /* random changes between two checks of clock and penalty */
+};
+static const double CHOICES_PENALTY =
+    0.05; /* cost, in steps, of exceeding the budget by 100 %; larger: fits sooner, slower plan */
+static const double CHOICES_HOT = 0.002;    /* first temperature, as part of a step */
+static const double CHOICES_COLD = 0.00005; /* last temperature, as part of a step */
+
 typedef struct walk {
     mp_trials *x;
     mp_choice *before, *best; /* per storage. before: its choice before the current move. best: its choice in the best plan */
@@ -93,7 +104,7 @@ static mp_status change(walk *w, double temperature, mp_error *err)
     int64_t ticks = 0, over = INT64_MAX;
     size_t n;
     memcpy(w->before, x->choices.of, w->n_bytes);
-    for (int k = mp_splitmix_below(&w->random, MP_CHOICES_FLIPS); k >= 0; k--) flip(w);
+    for (int k = mp_splitmix_below(&w->random, CHOICES_FLIPS); k >= 0; k--) flip(w);
     if (!memcmp(w->before, x->choices.of, w->n_bytes)) return MP_OK;
     mp_choices_order(&x->choices, &n);
     /* the ticks of compute are compared first, because they are known before the timeline is built */
@@ -119,25 +130,25 @@ static mp_status choose(mp_trials *x, mp_error *err)
     const mp_request *request = mp_search_request(x->search);
     const int64_t by_work = MP_CHOICES_WORK / (int64_t)x->graph->n_nodes;
     int64_t n = by_work < MP_CHOICES ? by_work : MP_CHOICES;
-    if (request->moves > 0 && n > MP_CHOICES_FOR_MOVE * request->moves) n = MP_CHOICES_FOR_MOVE * request->moves;
+    if (request->moves > 0 && n > CHOICES_FOR_MOVE * request->moves) n = CHOICES_FOR_MOVE * request->moves;
     walk w = {.x = x,
               .before = before,
               .best = best,
               .n_bytes = x->graph->n_storages * sizeof *best,
               .random = request->seed,
               .step = (double)mp_search_baseline_ticks(x->search)};
-    const double least = MP_CHOICES_PENALTY * w.step / (double)request->budget_bytes;
+    const double least = CHOICES_PENALTY * w.step / (double)request->budget_bytes;
     MP_ENSURE(before && best, err, MP_NOMEM, "out of memory for %zu storages", x->graph->n_storages);
     if (mp_search_best_ticks(x->search) <= mp_search_enough(x->search)) return MP_OK;
     MP_CHECK(begin(&w, err));
     w.penalty = least;
     for (int64_t k = 0; k < n && x->n_candidates; k++) {
         const double progress = (double)k / (double)n;
-        if (k % MP_CHOICES_LOOK == 0) {
+        if (k % CHOICES_LOOK == 0) {
             if (mp_search_stopped(x->search) || w.best_ticks <= mp_search_enough(x->search)) break;
             adjust(&w, least);
         }
-        MP_CHECK(change(&w, w.step * MP_CHOICES_HOT * pow(MP_CHOICES_COLD / MP_CHOICES_HOT, progress), err));
+        MP_CHECK(change(&w, w.step * CHOICES_HOT * pow(CHOICES_COLD / CHOICES_HOT, progress), err));
     }
     if (w.best_ticks < INT64_MAX) memcpy(x->choices.of, best, w.n_bytes);
     return MP_OK;

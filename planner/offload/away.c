@@ -10,7 +10,13 @@
 #include "planner/bound/proof.h"
 #include "planner/floor/problem.h"
 #include "planner/math/bits.h"
-#include "planner/math/tuning.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    AWAY_NEAR = 5,    /* the first time target of the copy bound is 1/5 of the way from bound to plan */
+    AWAY_TARGETS = 4, /* most time targets of the copy bound; each is half-way from the bound to the plan */
+    AWAY_ROUNDS = 2,  /* repetitions of the copy bound; each limits the bytes that can be away further */
+};
 
 /* The largest rates at which a tier can exchange data with the device, in bytes per tick. */
 typedef struct link {
@@ -197,7 +203,7 @@ static mp_status prove(proof *x, int64_t ticks, int effort, mp_bound *out, mp_er
     MP_CHECK(mp_problem_new(x->plain.graph, &first, err));
     MP_CHECK(mp_problem_order(first, false, &order, err));
     find_sides(x, order);
-    for (int k = MP_AWAY_ROUNDS; k >= 0; k--) {
+    for (int k = AWAY_ROUNDS; k >= 0; k--) {
         MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
         MP_CLEARED_BY(mp_bound_report_clear) mp_bound_report report = {0};
         mp_bound_report_init(&report);
@@ -229,9 +235,9 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     /* the bound exceeds `ticks`: a plan that takes less time has even fewer bytes away, so no plan takes less than `ticks` */
     bool is_met = out->infeasible || out->ticks > ticks;
     int64_t least = is_met ? ticks : out->ticks;
-    for (int k = 0; k < MP_AWAY_TARGETS && effort > 0 && least < ticks && (is_met || !k); k++) {
+    for (int k = 0; k < AWAY_TARGETS && effort > 0 && least < ticks && (is_met || !k); k++) {
         mp_bound bound = {.ticks = -1};
-        const int64_t target = least + (ticks - least) / (k ? 2 : MP_AWAY_NEAR);
+        const int64_t target = least + (ticks - least) / (k ? 2 : AWAY_NEAR);
         /* the proof assumes plans of at most `target` ticks. If the bound exceeds the target, there are no such plans, and the
          * target is a bound for all plans */
         MP_CHECK(prove(&x, target, effort, &bound, err));

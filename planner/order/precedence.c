@@ -10,7 +10,12 @@
 #include "planner/math/tuning.h"
 #include "planner/order/turn_around.h"
 
-_Thread_local int mp_precedence_most_nodes = MP_PRECEDENCE_NODES;
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    PRECEDENCE_NODES = 32768, /* all precedences are stored up to 32768 vertices, in n^2 / 4 bytes for n vertices */
+};
+
+_Thread_local int mp_precedence_most_nodes = PRECEDENCE_NODES;
 
 struct pairs { /* from[k] directly precedes to[k] */
     size_t n, from_capacity, to_capacity;

@@ -5,7 +5,11 @@
 
 #include "estimator/graph/liveness.h"
 #include "planner/math/list.h"
-#include "planner/math/tuning.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    SOURCE_READS = 64, /* the bound compares both alternatives of nodes that read up to 64 storages */
+};
 
 /* Returns the index of `node` in the ascending range list[start[s] .. start[s + 1]); -1: the range does not contain the
  * node. */
@@ -137,7 +141,7 @@ static void find_source_and_derived(mp_precedence *o, int node)
     const mp_graph *graph = o->graph;
     const mp_node *x = &graph->nodes[node];
     o->source[node] = o->derived[node] = -1;
-    if (x->n_alternatives != 2 || x->alternatives[0].n_reads > MP_SOURCE_READS || x->alternatives[1].n_reads > MP_SOURCE_READS)
+    if (x->n_alternatives != 2 || x->alternatives[0].n_reads > SOURCE_READS || x->alternatives[1].n_reads > SOURCE_READS)
         return;
     for (size_t k = 0; k < 2 * x->alternatives[0].n_reads; k++) {
         const mp_alternative *other = &x->alternatives[1];

@@ -18,6 +18,11 @@
 #include "planner/math/tuning.h"
 #include "planner/order/updates.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    KEEP_SMALL_SHARE = 16, /* saved statistics of up to 1/16 of a node's other outputs are always kept */
+};
+
 typedef struct schedule {
     mp_pool *pool; /* owns all arrays except those with a capacity field */
     const mp_graph *graph;
@@ -381,7 +386,7 @@ void mp_segment_keep_small(const mp_graph *graph, bool *keep)
         for (size_t k = 0; k < alternative->n_writes; k++) bytes += graph->storages[alternative->writes[k]].bytes;
         for (size_t k = 0; k < alternative->n_writes; k++) {
             const mp_storage *storage = &graph->storages[alternative->writes[k]];
-            if (storage->kind == MP_KIND_SAVED && storage->bytes <= (bytes - storage->bytes) / MP_KEEP_SMALL_SHARE)
+            if (storage->kind == MP_KIND_SAVED && storage->bytes <= (bytes - storage->bytes) / KEEP_SMALL_SHARE)
                 keep[alternative->writes[k]] = true;
         }
     }

@@ -8,6 +8,12 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    PACK_DEPTH = 5000, /* most nested branchings of the search tree, limited by the stack */
+    PACK_RUNS = 100,   /* most restarts of a search that fails only because of PACK_DEPTH */
+};
+
 /* the branch RAISE: no box is placed at the floor of the section, and the floor is raised instead */
 enum { RAISE = -1 };
 
@@ -254,8 +260,8 @@ static bool fill_branches(mp_pack_search *x, const branching *b, int from, int t
 {
     const size_t first = x->n_branches, mark = x->state->n_trail;
     bool filled = false;
-    if (x->depth >= MP_PACK_DEPTH || !list_branches(x, b)) {
-        x->state->no_memory |= x->depth < MP_PACK_DEPTH;
+    if (x->depth >= PACK_DEPTH || !list_branches(x, b)) {
+        x->state->no_memory |= x->depth < PACK_DEPTH;
         x->halted = true;
         return false;
     }
@@ -350,7 +356,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
         *nodes += x->nodes;
         left -= x->nodes;
         MP_ENSURE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
-        if (x->nodes < x->limit && *verdict == MP_PACK_LIMIT && run >= MP_PACK_RUNS) break;
+        if (x->nodes < x->limit && *verdict == MP_PACK_LIMIT && run >= PACK_RUNS) break;
     }
     *stopped = x->stopped;
     return MP_OK;

@@ -10,9 +10,14 @@
 #include "planner/search/searchers.h"
 
 #include "estimator/base/integers.h"
-#include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/order/dag.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    CHEN_SIZES = 40,      /* segment sizes (bytes) that the searcher `chen` tries */
+    CHEN_SIZE_SHARE = 82, /* each segment size in % of the previous one, down to 1/2,800 of all bytes */
+};
 
 typedef struct chen {
     mp_search *search;
@@ -55,8 +60,8 @@ static mp_status sweep(chen *x, mp_error *err)
     int64_t size = 0;
     for (int p = 0; p < x->boundaries->n; p++) size += x->produced_bytes[p];
     MP_CHECK(every_kth(x, err));
-    for (int i = 0; i < MP_CHEN_SIZES && !mp_search_stopped(x->search); i++) {
-        size = mp_percent(size, MP_CHEN_SIZE_SHARE);
+    for (int i = 0; i < CHEN_SIZES && !mp_search_stopped(x->search); i++) {
+        size = mp_percent(size, CHEN_SIZE_SHARE);
         MP_CHECK(greedy(x, size, err));
     }
     return MP_OK;

@@ -11,9 +11,15 @@
 
 #include "estimator/base/memory.h"
 #include "planner/math/splitmix.h"
-#include "planner/math/tuning.h"
 #include "planner/order/segment_schedule.h"
 #include "planner/segments/lower_set.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    LOWER_SET_ALL = 1024,   /* all lower sets are enumerated if there are at most 1024 */
+    LOWER_SET_PRUNED = 700, /* most lower sets of the pruned family */
+    LOWER_SET_ORDERS = 16,  /* topological orders whose prefixes are added to the family of lower sets */
+};
 
 typedef struct lower_set {
     mp_search *search;
@@ -86,8 +92,8 @@ static mp_status try_model(lower_set *x, const int64_t *ticks, const int64_t *se
 {
     MP_OWNED_BY(mp_lower_sets_free) mp_lower_sets *sets = NULL;
     const mp_lower_set_graph graph = {x->dag, x->dag->bytes, ticks, segment_bytes};
-    mp_status st = mp_lower_sets_all(&graph, MP_LOWER_SET_ALL, &sets, err);
-    if (st == MP_LIMIT) st = mp_lower_sets_pruned(&graph, MP_LOWER_SET_ORDERS, MP_LOWER_SET_PRUNED, &sets, err);
+    mp_status st = mp_lower_sets_all(&graph, LOWER_SET_ALL, &sets, err);
+    if (st == MP_LIMIT) st = mp_lower_sets_pruned(&graph, LOWER_SET_ORDERS, LOWER_SET_PRUNED, &sets, err);
     const int64_t moves = (mp_search_moves(x->search) - 1) / 2, budget_bytes = mp_search_request(x->search)->budget_bytes;
     if (st == MP_OK) st = mp_lower_set_ladder(x->search, sets, budget_bytes, moves, offer, x, err);
     return st;

@@ -23,6 +23,14 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    LOWER_SET_PICKS = 6,           /* plans judged per budget of the memory model; small families: three times as many */
+    LOWER_SET_SMALL_PAIRS = 50000, /* with at most 50000 pairs of lower sets, no bound on the time prunes the search */
+    LOWER_SET_LEVELS = 128,        /* classes of extra time in the coarse search over lower sets */
+    LOWER_SET_FINE_LEVELS = 2048,  /* classes of extra time in the fine search over lower sets */
+};
+
 typedef struct state {
     /* overhead: recomputation time of the sequence so far, as a multiple of `unit`; kept_bytes: bytes kept by the sequence */
     int64_t overhead, kept_bytes;
@@ -291,10 +299,9 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
                           mp_error *err)
 {
     MP_CLEARED_BY(mp_lower_set_strategies_free) mp_lower_set_strategies least = {0}, largest = {0};
-    const bool is_small = x->sets->pairs_start[x->sets->n] < MP_LOWER_SET_SMALL_PAIRS;
-    for (int levels = MP_LOWER_SET_LEVELS; levels <= MP_LOWER_SET_FINE_LEVELS;
-         levels *= MP_LOWER_SET_FINE_LEVELS / MP_LOWER_SET_LEVELS) {
-        if (levels == MP_LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX))
+    const bool is_small = x->sets->pairs_start[x->sets->n] < LOWER_SET_SMALL_PAIRS;
+    for (int levels = LOWER_SET_LEVELS; levels <= LOWER_SET_FINE_LEVELS; levels *= LOWER_SET_FINE_LEVELS / LOWER_SET_LEVELS) {
+        if (levels == LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX))
             continue; /* a search with coarse classes only serves to find the first limit on the overhead */
         mp_lower_set_strategies_free(&least);
         MP_CHECK(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
@@ -303,8 +310,7 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
     }
     MP_CHECK(offer_some(x, &least, x->picks, least_peak, err));
     if (!both_aims) return MP_OK;
-    MP_CHECK(
-        mp_lower_set_search(x->sets, model_bytes, MP_MEMORY_CENTRIC, MP_LOWER_SET_LEVELS, INT64_MAX, false, &largest, err));
+    MP_CHECK(mp_lower_set_search(x->sets, model_bytes, MP_MEMORY_CENTRIC, LOWER_SET_LEVELS, INT64_MAX, false, &largest, err));
     return offer_some(x, &largest, 1, least_peak, err);
 }
 
@@ -334,7 +340,7 @@ static mp_status climb(ladder *x, mp_error *err)
 mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int64_t budget_bytes, int64_t moves,
                               mp_lower_set_judge judge, void *data, mp_error *err)
 {
-    const int most = sets->pairs_start[sets->n] < MP_LOWER_SET_SMALL_PAIRS ? 3 * MP_LOWER_SET_PICKS : MP_LOWER_SET_PICKS;
+    const int most = sets->pairs_start[sets->n] < LOWER_SET_SMALL_PAIRS ? 3 * LOWER_SET_PICKS : LOWER_SET_PICKS;
     const int64_t share = moves / MP_LOWER_SET_RUNGS;
     ladder x = {search, sets, budget_bytes, share < 1 ? 1 : share > most ? most : (int)share, moves, judge, data};
     return climb(&x, err);

@@ -16,8 +16,12 @@
 #include <string.h>
 
 #include "estimator/base/names.h"
-#include "planner/math/tuning.h"
 #include "planner/segments/module_schedule.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    MODULES_STARTS = 3, /* module granularity: number of sets of equal modules that serve as starts */
+};
 
 /* The result of judging a set of modules to wrap in torch.utils.checkpoint: the bytes over the budget, summed over all steps,
  * and the ticks and peak of the training step. */
@@ -241,14 +245,14 @@ static void set_class(finder *x, const int *class_of, int which)
 /* Improves the best sets of the classes (modules with one name pattern), one set after the other. */
 static mp_status thin_classes(finder *x, const int *class_of, verdict *verdicts, int n_classes, mp_error *err)
 {
-    for (int start = 0; start < MP_MODULES_STARTS && start < n_classes && !is_over(x); start++) {
+    for (int start = 0; start < MODULES_STARTS && start < n_classes && !is_over(x); start++) {
         int best = 0;
         for (int c = 1; c < n_classes; c++)
             if (is_better(&verdicts[c], &verdicts[best])) best = c;
         set_class(x, class_of, best);
         take_trial(x);
         verdicts[best] = (verdict){1e300, INT64_MAX, INT64_MAX};
-        x->work = mp_search_moves(x->search) / (MP_MODULES_STARTS + 2);
+        x->work = mp_search_moves(x->search) / (MODULES_STARTS + 2);
         MP_CHECK(grow(x, err));
         MP_CHECK(thin(x, err));
     }
@@ -302,7 +306,7 @@ static mp_status find(finder *x, mp_error *err)
         MP_CHECK(try_all(x, 0, err));
         return MP_OK;
     }
-    x->work = 2 * moves / (MP_MODULES_STARTS + 2);
+    x->work = 2 * moves / (MODULES_STARTS + 2);
     MP_CHECK(grow(x, err));
     MP_CHECK(thin(x, err));
     MP_CHECK(try_classes(x, err));

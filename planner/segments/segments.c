@@ -18,9 +18,15 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
-#include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/segments/lower_set.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    SEGMENTS_CANDIDATES = 600, /* most positions at which a segment may end */
+    SEGMENTS_LADDER = 16,      /* budgets tried between the smallest peak and keep-all's peak */
+    SEGMENTS_STRIDE = 618,     /* distance between two consecutively tried segment ends, in 1/1,000 of the node list */
+};
 
 /* A list of checkpoints that the timeline has judged: the ends of its segments, and its peak and ticks. */
 typedef struct verdict {
@@ -184,7 +190,7 @@ static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_erro
 {
     enum { KINDS = 3 };
     const int n = x->n_candidates;
-    int best = best_verdict(x, budget_bytes), at = 0, which, stride = (int)((int64_t)MP_SEGMENTS_STRIDE * n / 1000) + 1;
+    int best = best_verdict(x, budget_bytes), at = 0, which, stride = (int)((int64_t)SEGMENTS_STRIDE * n / 1000) + 1;
     if (best < 0 || n == 0) return MP_OK;
     while (mp_gcd(stride, n) != 1) stride++;
     for (int failures = 0, kind = 0; failures < KINDS * n && moves > 0 && !mp_search_stopped(x->search); failures++) {
@@ -214,11 +220,11 @@ static mp_status find_list(segments *x, mp_error *err)
     MP_CHECK(judge(x, &which, err)); /* judges the list without checkpoints: the whole network is one segment, as in keep-all */
     const int64_t whole = x->verdicts[0].peak_bytes;
     MP_CHECK(sweep(x, err));
-    const int64_t moves = (mp_search_moves(x->search) - (int64_t)x->n_verdicts) / (MP_SEGMENTS_LADDER + 2);
+    const int64_t moves = (mp_search_moves(x->search) - (int64_t)x->n_verdicts) / (SEGMENTS_LADDER + 2);
     MP_CHECK(climb(x, -1, 2 * moves, err));
     const int64_t smallest = x->verdicts[best_verdict(x, -1)].peak_bytes;
-    for (int step = 0; step < MP_SEGMENTS_LADDER && !mp_search_settled(x->search); step++) {
-        const int64_t rung = smallest + (whole - smallest) / MP_SEGMENTS_LADDER * step;
+    for (int step = 0; step < SEGMENTS_LADDER && !mp_search_settled(x->search); step++) {
+        const int64_t rung = smallest + (whole - smallest) / SEGMENTS_LADDER * step;
         if (rung > budget_bytes) break;
         MP_CHECK(climb(x, rung, moves, err));
     }
@@ -262,9 +268,9 @@ mp_status mp_run_segments(mp_search *search, mp_error *err)
         MP_CHECK(list_schedule(x.boundaries, request->checkpoints, request->n_checkpoints, &steps, &n, err));
         return mp_search_offer(search, steps, n, NULL, NULL, err);
     }
-    x.candidate = mp_alloc(MP_SEGMENTS_CANDIDATES, sizeof *x.candidate);
+    x.candidate = mp_alloc(SEGMENTS_CANDIDATES, sizeof *x.candidate);
     x.ends = mp_alloc((size_t)x.boundaries->n, sizeof *x.ends);
     MP_ENSURE(x.candidate && x.ends, err, MP_NOMEM, "out of memory");
-    x.n_candidates = mp_boundaries_candidates(x.boundaries, MP_SEGMENTS_CANDIDATES, x.candidate);
+    x.n_candidates = mp_boundaries_candidates(x.boundaries, SEGMENTS_CANDIDATES, x.candidate);
     return find_list(&x, err);
 }

@@ -18,6 +18,16 @@
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    AUTO_ILP_NODES = 48,    /* `auto` runs `ilp` on graphs of up to 48 nodes */
+    AUTO_CUT_NODES = 400,   /* if no plan fits, all searchers look for a smaller peak in graphs of up to 400 nodes */
+    AUTO_NEAR_FLOOR = 2048, /* the search for a smaller peak in larger graphs ends within 1/2048 of the floor */
+};
+static const double AUTO_SMALLEST_SHARE = 0.1; /* part of the time limit for the smallest plan, if no plan is known */
+static const double AUTO_NEAR_SHARE =
+    0.002; /* the smallest plan is the start if the budget is at most this part above its peak */
+
 /* Offers keep-all. If the graph fuses updates into backward, also offers keep-all with each update as early as possible, which
  * frees gradients earlier. */
 mp_status mp_run_none(mp_search *search, mp_error *err)
@@ -173,9 +183,9 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
     if (solver->run == mp_run_anneal) return true;
     if (request->refine) return false;
     if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES ? !decides : decides;
-    if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
+    if (solver->run == mp_run_ilp) return request->graph->n_nodes <= AUTO_ILP_NODES;
     if (cuts_the_list(solver) && solver->run != mp_run_chain) {
-        const size_t most = mp_search_is_infeasible(search) ? MP_AUTO_CUT_NODES : MP_LARGE_GRAPH_NODES;
+        const size_t most = mp_search_is_infeasible(search) ? AUTO_CUT_NODES : MP_LARGE_GRAPH_NODES;
         if (request->graph->n_nodes > most)
             return false; /* on large graphs these searchers do not run, because the searcher `priced` finds segments faster */
     }
@@ -190,7 +200,7 @@ static mp_status is_at_floor(mp_search *search, bool *out, mp_error *err)
     *out = false;
     if (!mp_search_is_infeasible(search) || !search->smallest.solver) return MP_OK;
     MP_CHECK(mp_problem_floor(search->request->problem, &floor_bytes, NULL, err));
-    const int64_t above = search->request->graph->n_nodes > MP_AUTO_CUT_NODES ? floor_bytes / MP_AUTO_NEAR_FLOOR : 0;
+    const int64_t above = search->request->graph->n_nodes > AUTO_CUT_NODES ? floor_bytes / AUTO_NEAR_FLOOR : 0;
     *out = search->smallest.peak_bytes - floor_bytes <= above;
     return MP_OK;
 }
@@ -219,7 +229,7 @@ static mp_status find_smallest(mp_search *search, mp_error *err)
     if (!asked.find_smallest || asked.refine || search->best.solver || mp_search_is_infeasible(search) ||
         mp_search_stopped(search))
         return MP_OK;
-    if (asked.time_limit > 0) asked.time_limit *= MP_AUTO_SMALLEST_SHARE;
+    if (asked.time_limit > 0) asked.time_limit *= AUTO_SMALLEST_SHARE;
     return asked.find_smallest(&asked, false, &search->least, err);
 }
 
@@ -231,7 +241,7 @@ static mp_status anneal(mp_search *search, mp_error *err)
     const double budget = (double)mp_search_request(search)->budget_bytes;
     MP_CHECK(find_smallest(search, err));
     const mp_plan *smallest = search->least;
-    const bool is_near = smallest && (double)mp_plan_need(smallest) * (1 + MP_AUTO_NEAR_SHARE) >= budget;
+    const bool is_near = smallest && (double)mp_plan_need(smallest) * (1 + AUTO_NEAR_SHARE) >= budget;
     if (is_near) MP_CHECK(mp_search_offer_plan(search, smallest, err));
     MP_CHECK(run(search, mp_run_anneal, false, err));
     if (!smallest || is_near || search->best.solver) return MP_OK;

@@ -15,6 +15,12 @@
 #include "planner/segments/modules.h"
 #include "planner/solve/portfolio.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    LEAST_OFFERS = 480,  /* least number of offers of a search */
+    MOST_OFFERS = 12800, /* most offers of a search */
+};
+
 static const mp_solver automatic = {.name = "auto",
                                     .summary = "runs the searchers below that apply and takes the best of their plans",
                                     .source = "",
@@ -34,7 +40,7 @@ const mp_solver *mp_solver_row(size_t k)
 int64_t mp_default_moves(const mp_graph *graph)
 {
     const int64_t moves = MP_OFFER_WORK / (int64_t)(graph->n_nodes + 1);
-    return moves < MP_LEAST_OFFERS ? MP_LEAST_OFFERS : moves > MP_MOST_OFFERS ? MP_MOST_OFFERS : moves;
+    return moves < LEAST_OFFERS ? LEAST_OFFERS : moves > MOST_OFFERS ? MOST_OFFERS : moves;
 }
 
 const mp_solver *mp_solver_find(const char *name)

@@ -24,6 +24,13 @@
 #include "planner/search/searchers.h"
 #include "planner/solve/portfolio.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    COPIES_LOST_FEWER = 4, /* if no plan seems possible, the search makes 1/4 of the normal moves */
+};
+static const double COPIES_PLAIN_SHARE = 0.4; /* part of the time limit at which the searches of the graph without copies end */
+static const double COPIES_ONLY_SHARE = 0.6;  /* part of the time limit at which the search for plans that only copy ends */
+
 typedef struct stages {
     const mp_request *request;
     mp_plain plain;
@@ -123,7 +130,7 @@ static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
-    mp_request asked = ask(x, x->request->solver, MP_COPIES_PLAIN_SHARE);
+    mp_request asked = ask(x, x->request->solver, COPIES_PLAIN_SHARE);
     asked.own = x->request->own;
     if (!asked.own && named && named->run == mp_run_auto && is_in_hand(x)) asked.own = &soon;
     asked.checkpoints = x->request->checkpoints;
@@ -180,7 +187,7 @@ static mp_status choose_at_random(stages *x, mp_error *err)
 {
     bool is_done;
     mp_plan *others = NULL;
-    mp_request asked = ask(x, "choices", MP_COPIES_PLAIN_SHARE);
+    mp_request asked = ask(x, "choices", COPIES_PLAIN_SHARE);
     if (best_ticks(x) == INT64_MAX) return MP_OK;
     MP_CHECK(will_do(x, &is_done, err));
     if (is_done) return MP_OK;
@@ -198,7 +205,7 @@ static mp_status take_chosen(stages *x, mp_error *err)
 {
     static const mp_solver moves = {.name = "anneal", .run = mp_run_anneal, .chooses_algorithms = true, .wants_copies = true};
     const int64_t others = ticks_of(x, x->best), chosen = ticks_of(x, x->chosen);
-    mp_request asked = ask(x, "none", MP_COPIES_ONLY_SHARE);
+    mp_request asked = ask(x, "none", COPIES_ONLY_SHARE);
     asked.own = &moves;
     asked.effort = MP_EFFORT_QUICK;
     if (chosen < others && others < chosen + (int64_t)(MP_COPIES_NEAR * (double)chosen))
@@ -240,7 +247,7 @@ static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *
 static mp_status find_smallest(stages *x, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
-    mp_request asked = ask(x, x->request->solver, MP_COPIES_ONLY_SHARE);
+    mp_request asked = ask(x, x->request->solver, COPIES_ONLY_SHARE);
     if (best_ticks(x) < INT64_MAX || x->stopped) return MP_OK;
     MP_CHECK(asked.find_smallest(&asked, false, &x->least, err));
     MP_CHECK(mp_plan_new(asked.graph, x->least->solver, x->least->steps, x->least->n_steps, &start, err));
@@ -261,7 +268,7 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
         .name = "auto", .run = mp_run_offload_rules, .chooses_algorithms = true, .wants_copies = true};
     bool is_in_vain;
     mp_error ours = {0};
-    mp_request asked = ask(x, "none", MP_COPIES_PLAIN_SHARE);
+    mp_request asked = ask(x, "none", COPIES_PLAIN_SHARE);
     asked.own = &rules;
     MP_CHECK(solve_copying(x, &asked, err));
     MP_CHECK(choose_at_random(x, err));
@@ -274,7 +281,7 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     }
     if (!is_in_vain && (!is_lost || best_ticks(x) < INT64_MAX)) MP_CHECK(solve_plain(x, 0, err));
     if (is_auto && x->request->graph->n_nodes <= MP_AUTO_EXACT_NODES) {
-        asked = ask(x, "exact", MP_COPIES_PLAIN_SHARE);
+        asked = ask(x, "exact", COPIES_PLAIN_SHARE);
         /* the exact search runs copies in order. It must not be limited by the ticks of the best plan, because its plan may
          * become faster when its copies are issued */
         asked.start = NULL;
@@ -284,7 +291,7 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     }
     if (is_hopeless(x)) return MP_OK;
     MP_CHECK(is_copying_alone_in_vain(x, &is_in_vain, err));
-    asked = ask(x, "copy-only", MP_COPIES_ONLY_SHARE);
+    asked = ask(x, "copy-only", COPIES_ONLY_SHARE);
     asked.start = NULL;
     if (!is_in_vain) MP_CHECK(solve_copying(x, &asked, err));
     return take_chosen(x, err);
@@ -322,7 +329,7 @@ static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, m
     asked.own = moves ? &copying : NULL;
     if (is_hopeless(&x)) {
         asked.refine = true;
-        asked.moves = (asked.moves > 0 ? asked.moves : mp_default_moves(request->graph)) / MP_COPIES_LOST_FEWER;
+        asked.moves = (asked.moves > 0 ? asked.moves : mp_default_moves(request->graph)) / COPIES_LOST_FEWER;
     }
     MP_CHECK(mp_solve_at_once(&asked, answer, err));
     answer->least = x.least;

@@ -20,6 +20,13 @@
 #include "planner/math/tuning.h"
 #include "planner/solve/solver.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    FIT_STRIDE = 4, /* `fit`: factor from one distance of tried batches to the next */
+};
+static const double FIT_FIRST =
+    0.7; /* the first search is for the batch at this fraction between the batches of keep-all and of the floor */
+
 /* One batch size that was tried, with its results. */
 typedef struct trial {
     int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: memory that keep-all needs */;
@@ -300,7 +307,7 @@ static int64_t next_any(const fit *x, const span *s)
     switch (s->phase) {
     case EXPLORING:
         if (any_searched(x)) return s->high - 1;
-        return s->low + (int64_t)(MP_FIT_FIRST * (double)(s->high - s->low));
+        return s->low + (int64_t)(FIT_FIRST * (double)(s->high - s->low));
     case PREDICTING:
         return predicted(x, known(x, s->high));
     case STRIDING:
@@ -328,7 +335,7 @@ static void narrow(const fit *x, int means, span *s, int up)
         s->stride = up;
     } else if (s->phase == STRIDING) {
         s->phase = (up > 0) == (s->stride > 0) ? STRIDING : BISECTING;
-        s->stride *= MP_FIT_STRIDE;
+        s->stride *= FIT_STRIDE;
     }
     s->low_weight = s->last + up == -2 ? s->low_weight / 2 : 1;
     s->high_weight = s->last + up == 2 ? s->high_weight / 2 : 1;

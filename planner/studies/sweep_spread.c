@@ -3,8 +3,12 @@
 
 #include <string.h>
 
-#include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    SPREAD_SIXTEENTHS = 64, /* largest growth of the number of evenly spread checkpoints per list, in 1/16 */
+};
 
 typedef struct spread {
     mp_boundaries *boundaries;
@@ -77,7 +81,7 @@ static int next_count(int count, int last, size_t left)
 {
     /* growth per list in sixteenths: the smallest with which the lists that are still to be built reach `last` ends */
     int64_t power = 0;
-    for (; power < MP_SPREAD_SIXTEENTHS; power++) {
+    for (; power < SPREAD_SIXTEENTHS; power++) {
         int64_t reached = count;
         for (size_t k = 0; k < left && reached < last; k++) reached += reached * power / 16 > 1 ? reached * power / 16 : 1;
         if (reached >= last) break;

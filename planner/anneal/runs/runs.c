@@ -9,6 +9,11 @@
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    RUNS_LEAST_POSITIONS = 256, /* positions in addition to RUNS_POSITIONS_PER_RUN times the number of runs */
+};
+
 void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
 {
     if (!mp_grow(&list->runs, &list->capacity, (size_t)list->n + 1, sizeof *list->runs)) {
@@ -248,7 +253,7 @@ static int new_wait(mp_runs *x, int run)
 static void renew_positions(mp_runs *x, int n_runs)
 {
     mp_error ignored = {0};
-    const int n_positions = n_runs * MP_RUNS_POSITIONS_PER_RUN + MP_RUNS_LEAST_POSITIONS;
+    const int n_positions = n_runs * MP_RUNS_POSITIONS_PER_RUN + RUNS_LEAST_POSITIONS;
     if (x->profile->n_positions < n_positions) {
         mp_status st = MP_OK;
         mp_free(x->run_at);

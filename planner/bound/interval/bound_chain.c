@@ -4,6 +4,12 @@
 
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    BOUND_CANDIDATES = 2048, /* most nodes examined as boundaries of intervals */
+    BOUND_POINTS = 16,       /* boundaries in a series of intervals, times effort; cuts grow with the square */
+};
+
 bool mp_bound_chain_ended(mp_bound_chain *c)
 {
     if (!c->stopped && c->options.stop) c->stopped = c->options.stop(c->options.data);
@@ -19,7 +25,7 @@ static void find_candidates(mp_bound_chain *c)
 {
     const mp_precedence *o = c->order;
     mp_bound_interval *x = c->interval;
-    const int most = c->options.effort > 0 ? MP_BOUND_CANDIDATES : MP_BOUND_FEW_CANDIDATES;
+    const int most = c->options.effort > 0 ? BOUND_CANDIDATES : MP_BOUND_FEW_CANDIDATES;
     const int stride = o->only_vertex >= 0 ? 1 : (o->n + most - 1) / most;
     for (int k = 0; k < o->n && !mp_bound_chain_ended(c); k += stride) {
         const int v = o->sequence[k];
@@ -154,11 +160,11 @@ mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, c
     c->pool = mp_pool_new();
     c->options = *options;
     c->best_single = -1;
-    c->most = options->effort > 0 ? MP_BOUND_POINTS * options->effort : 1;
+    c->most = options->effort > 0 ? BOUND_POINTS * options->effort : 1;
     MP_CHECK(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
     MP_CHECK(mp_bound_interval_add_undecided(c->interval, err));
     c->interval->default_end = until;
-    c->candidates = mp_pool_alloc(c->pool, MP_BOUND_CANDIDATES, sizeof *c->candidates);
+    c->candidates = mp_pool_alloc(c->pool, BOUND_CANDIDATES, sizeof *c->candidates);
     c->point = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->point);
     c->single = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->single);
     c->rest = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->rest);

@@ -10,7 +10,10 @@
 
 #include <string.h>
 
-#include "planner/math/tuning.h"
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    BOUND_COUPLE_PATIENCE = 4, /* subgradients: iterations without gain before the step length is halved */
+};
 
 enum { ONE = 1024 }; /* the number 1 in the fixed-point format of `excess` */
 
@@ -92,7 +95,7 @@ mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t
             best = bound;
             waited = 0;
             memcpy(c.best_multiplier, c.multiplier, size * sizeof *c.multiplier);
-        } else if (++waited == MP_BOUND_COUPLE_PATIENCE) {
+        } else if (++waited == BOUND_COUPLE_PATIENCE) {
             waited = 0;
             gain /= 2;
             memcpy(c.multiplier, c.best_multiplier, size * sizeof *c.multiplier);

@@ -11,7 +11,11 @@
 #include <string.h>
 
 #include "estimator/graph/liveness.h"
-#include "planner/math/tuning.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    BOUND_CUTS = 24, /* most minimum cuts that search the multiplier of one interval */
+};
 
 /* A labelling (which storages are live at the start and which nodes run) as a line over the multiplier: its ticks, its scaled
  * ticks, and its bytes live at the start. */
@@ -151,7 +155,7 @@ enum { OVER, FITS };
  * best bound and its multiplier. */
 static int64_t close_in(mp_bound_interval *x, struct line lines[2], int64_t free_bytes, int64_t best, double *multiplier)
 {
-    for (int k = 0; k < MP_BOUND_CUTS; k++) {
+    for (int k = 0; k < BOUND_CUTS; k++) {
         const int64_t numerator = lines[FITS].scaled - lines[OVER].scaled;
         const int64_t denominator = lines[OVER].bytes - lines[FITS].bytes;
         if (numerator <= 0 || denominator <= 0) break;

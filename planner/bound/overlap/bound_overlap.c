@@ -17,7 +17,11 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/math/tuning.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    BOUND_KNAPSACK_STEPS = 20000, /* steps of branch and bound over the storages live at one boundary */
+};
 
 struct mp_bound_item {
     int64_t price, bytes;
@@ -150,7 +154,7 @@ static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room
     int64_t best = 0, sum = 0, certain = earned_in_part(items, 0, n, room);
     size_t k = 0;
     for (size_t i = 0; i < n; i++) items[i].taken = false;
-    for (int step = 0; step < MP_BOUND_KNAPSACK_STEPS; step++) {
+    for (int step = 0; step < BOUND_KNAPSACK_STEPS; step++) {
         if (k < n && sum + earned_in_part(items, k, n, room) > best) {
             items[k].taken = items[k].bytes <= room;
             if (items[k].taken) {

@@ -22,6 +22,11 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    BOUND_SHORTFALL_SHARE = 1000, /* intervals that a solution violates by less than 1/1000 are not added */
+};
+
 /* special values of a column index. NONE: the storage or run is impossible. ALWAYS: it is available at no cost. OPEN: its
  * column is added when a row first uses it */
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 };
@@ -317,7 +322,7 @@ mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *
         int best = 0;
         for (int k = 1; k < n; k++)
             if (more[k] > more[best]) best = k;
-        if (more[best] < 1.0 / MP_BOUND_SHORTFALL_SHARE) break;
+        if (more[best] < 1.0 / BOUND_SHORTFALL_SHARE) break;
         more[best] = 0;
         MP_CHECK(mp_bound_overlap_add(o, (mp_bound_pair){best / (o->n + 1), best % (o->n + 1)}, err));
     }

@@ -6,7 +6,16 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/math/tuning.h"
+
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    BOUND_TREE_PROGRAMMES = 4,  /* linear programmes that choose the intervals of the search tree */
+    BOUND_TREE_TRIED = 8,       /* storages tried before the search tree branches on one of them */
+    BOUND_TREE_LOOK = 50,       /* simplex iterations to try one storage as a branch */
+    BOUND_TREE_RELIABLE = 4,    /* after 4 trials of a storage, the mean gain replaces further trials */
+    BOUND_TREE_LEAVES = 16384,  /* most leaves of the search tree */
+    BOUND_TREE_ALL_VISITS = 12, /* after 12 leaves, the search tree drops intervals with multiplier 0 */
+};
 
 /* A leaf of the branch-and-bound tree: the decisions of its parent and one further decision (a storage is live at a boundary,
  * or not). */
@@ -98,7 +107,7 @@ static mp_status choose_pairs(tree *t, mp_error *err)
     bool solved = false;
     for (int i = 0; i < o->n; i++) MP_CHECK(mp_bound_overlap_add(o, (mp_bound_pair){i, i + 1}, err));
     for (int i = 0; i < o->n; i++) MP_CHECK(mp_bound_overlap_add(o, (mp_bound_pair){i, o->n}, err));
-    for (int k = 0; k < MP_BOUND_TREE_PROGRAMMES && t->work_left > 0; k++) {
+    for (int k = 0; k < BOUND_TREE_PROGRAMMES && t->work_left > 0; k++) {
         const int before = o->n_pairs;
         if (k) MP_CHECK(mp_bound_relax_add_pairs(t->relax, o->n_pairs + o->n, err));
         if (k && o->n_pairs == before) break;
@@ -121,7 +130,7 @@ static double look(tree *t, int place, bool live, double part)
     const unsigned char *basis = mp_linear_basis(l, &size);
     memcpy(t->basis, basis, size);
     settle(t, place, live ? MP_BOUND_LIVE : MP_BOUND_NOT_LIVE);
-    mp_linear_advance(l, MP_BOUND_TREE_LOOK);
+    mp_linear_advance(l, BOUND_TREE_LOOK);
     const double gain = l->infeasible ? MOST : fmax(0, l->value - before);
     t->work_left -= l->work;
     t->o.x->work.n_pivots += l->work;
@@ -176,13 +185,13 @@ static mp_status choose_place(tree *t, int *place, mp_error *err)
     MP_ENSURE(part && score, err, MP_NOMEM, "no memory for a bound of %zu nodes", t->o.n_nodes);
     *place = -1;
     score_places(t, part, score);
-    for (int idle = 0; idle < MP_BOUND_TREE_TRIED && t->work_left > 0; idle++) {
+    for (int idle = 0; idle < BOUND_TREE_TRIED && t->work_left > 0; idle++) {
         int k = 0;
         for (int j = 1; j < (int)n; j++)
             if (score[j] > score[k]) k = j;
         if (score[k] < 0) break;
         const struct history *h = &t->history[k];
-        const bool reliable = h->n[false] >= MP_BOUND_TREE_RELIABLE && h->n[true] >= MP_BOUND_TREE_RELIABLE;
+        const bool reliable = h->n[false] >= BOUND_TREE_RELIABLE && h->n[true] >= BOUND_TREE_RELIABLE;
         const double without = reliable ? expect(h, false, part[k]) : look(t, k, false, part[k]);
         const double with = reliable ? expect(h, true, 1 - part[k]) : look(t, k, true, 1 - part[k]);
         score[k] = -1;
@@ -228,13 +237,13 @@ static int best_leaf(const tree *t)
 static mp_status grow(tree *t, mp_error *err)
 {
     const mp_bound_options *options = t->o.options;
-    for (int visits = 0; t->work_left > 0 && t->n < MP_BOUND_TREE_LEAVES && !(options->stop && options->stop(options->data));
+    for (int visits = 0; t->work_left > 0 && t->n < BOUND_TREE_LEAVES && !(options->stop && options->stop(options->data));
          visits++) {
         const int leaf = best_leaf(t);
         if (leaf < 0) break;
         const int64_t before = t->leaves[leaf].value;
         int place;
-        if (visits == MP_BOUND_TREE_ALL_VISITS) MP_CHECK(drop_idle(t, err));
+        if (visits == BOUND_TREE_ALL_VISITS) MP_CHECK(drop_idle(t, err));
         MP_CHECK(visit(t, leaf, &place, err));
         const int64_t value = t->leaves[leaf].value;
         /* the search ends at a leaf without a storage to branch on: it has the smallest bound of all leaves, so the bound of

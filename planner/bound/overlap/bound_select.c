@@ -8,6 +8,24 @@
 #include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/tuning.h"
 
+/* Settings of this file. Nobody measured their effect one by one. */
+enum {
+    BOUND_SPLIT_TRIALS = 4,      /* boundaries tried when an interval is split in two, times effort */
+    BOUND_SPLIT_ROUNDS = 6,      /* subgradient iterations per tried boundary, times effort */
+    BOUND_COUPLE_ROUNDS = 32,    /* subgradient iterations for the best series of intervals, times effort */
+    BOUND_ROWS = 2500,           /* most rows of a linear programme, times effort */
+    BOUND_ROWS_EFFORT = 8,       /* largest effort that allows more rows */
+    BOUND_BOUNDARIES = 8,        /* boundaries in a linear programme; one more per two units of effort */
+    BOUND_SPARSE = 2,            /* intervals that are nested allow 2 times as many boundaries in a linear programme */
+    BOUND_SELECTIONS = 1,        /* linear programmes that choose the boundaries, plus effort */
+    BOUND_REFINEMENTS = 3,       /* linear programmes after the choice of boundaries, each with more boundaries */
+    BOUND_REFINE_PROGRAMMES = 2, /* repetitions of each of the BOUND_REFINEMENTS programmes */
+    BOUND_REFINE_MORE = 3,       /* boundaries that each of the BOUND_REFINEMENTS programmes adds */
+    BOUND_LEAST_WORTH = 64,      /* a boundary is dropped if its multiplier is below 1/64 of the mean multiplier */
+    BOUND_SMALL_ROWS = 500,      /* a linear programme with one boundary is tried up to 500 rows per interval */
+    BOUND_TREE_BOUNDARIES = 4,   /* least number of boundaries in the search tree; memory peaks are added */
+};
+
 /* Computes a bound from the intervals between the nodes nodes[0..n). The intervals are coupled as in bound_couple.h. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
 {
@@ -35,7 +53,7 @@ static bool insert(const mp_bound_chain *c, int *nodes, int n, int node)
 mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err)
 {
     int64_t finally = 0;
-    const int n_tried = MP_BOUND_SPLIT_TRIALS * c->options.effort;
+    const int n_tried = BOUND_SPLIT_TRIALS * c->options.effort;
     MP_OWNED int *best = mp_alloc(2 * ((size_t)*n + MP_BOUND_MOST_SPLITS), sizeof *best);
     MP_ENSURE(best, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     int *trial = best + *n + MP_BOUND_MOST_SPLITS;
@@ -46,7 +64,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
             const int candidate = (int)((int64_t)c->n_candidates * (2 * i + 1) / (2 * n_tried));
             memcpy(trial, nodes, (size_t)*n * sizeof *trial);
             if (!insert(c, trial, *n, c->candidates[candidate].node)) continue;
-            MP_CHECK(couple(c, trial, *n + 1, MP_BOUND_SPLIT_ROUNDS, &found, err));
+            MP_CHECK(couple(c, trial, *n + 1, BOUND_SPLIT_ROUNDS, &found, err));
             if (found <= most) continue;
             most = found;
             memcpy(best, trial, (size_t)(*n + 1) * sizeof *best);
@@ -55,7 +73,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
         *ticks = most;
         memcpy(nodes, best, (size_t)++ * n * sizeof *nodes);
     }
-    if (!mp_bound_chain_ended(c) && *n > 1) MP_CHECK(couple(c, nodes, *n, MP_BOUND_COUPLE_ROUNDS, &finally, err));
+    if (!mp_bound_chain_ended(c) && *n > 1) MP_CHECK(couple(c, nodes, *n, BOUND_COUPLE_ROUNDS, &finally, err));
     if (finally > *ticks) *ticks = finally;
     return MP_OK;
 }
@@ -98,7 +116,7 @@ static int drop_worthless(int *nodes, int n, const int64_t *worth)
     int n_left = 0;
     for (int i = 0; i < n; i++) sum += worth[i] / n;
     for (int i = 0; i < n; i++)
-        if (!i || worth[i] > sum / MP_BOUND_LEAST_WORTH) nodes[n_left++] = nodes[i];
+        if (!i || worth[i] > sum / BOUND_LEAST_WORTH) nodes[n_left++] = nodes[i];
     return n_left;
 }
 
@@ -111,7 +129,7 @@ static bool is_worthless(const mp_bound_selection *s)
 bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *s, int64_t ticks)
 {
     if (!s->is_done || !s->thorough || mp_bound_chain_ended(c) || s->value <= 0 ||
-        (s->n < 2 && s->rows_per_pair > MP_BOUND_SMALL_ROWS))
+        (s->n < 2 && s->rows_per_pair > BOUND_SMALL_ROWS))
         return false;
     return mp_bound_interval_ticks(c->interval, s->value) >= ticks / 8 * 7;
 }
@@ -187,25 +205,25 @@ static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const 
 mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *s, int64_t *ticks, mp_error *err)
 {
     const int effort = c->options.effort;
-    s->rows = (int64_t)MP_BOUND_ROWS * (effort < MP_BOUND_ROWS_EFFORT ? effort : MP_BOUND_ROWS_EFFORT);
+    s->rows = (int64_t)BOUND_ROWS * (effort < BOUND_ROWS_EFFORT ? effort : BOUND_ROWS_EFFORT);
     s->rows_per_pair = 1 + mp_bound_relax_rows(c->order);
     s->work_left = (int64_t)MP_BOUND_OVERLAP_WORK * effort;
     s->place = 0;
     s->is_done = false;
-    int64_t most = (MP_BOUND_SPARSE * s->rows / s->rows_per_pair + 1) / 2;
-    if (most < n || (is_worthless(s) && (!s->thorough || s->rows_per_pair > MP_BOUND_SMALL_ROWS))) return MP_OK;
-    if (most > MP_BOUND_BOUNDARIES + effort / 2) most = MP_BOUND_BOUNDARIES + effort / 2;
+    int64_t most = (BOUND_SPARSE * s->rows / s->rows_per_pair + 1) / 2;
+    if (most < n || (is_worthless(s) && (!s->thorough || s->rows_per_pair > BOUND_SMALL_ROWS))) return MP_OK;
+    if (most > BOUND_BOUNDARIES + effort / 2) most = BOUND_BOUNDARIES + effort / 2;
     if (most < n) most = n;
     mp_free(s->looked_at);
     s->looked_at = mp_alloc((size_t)c->n_candidates, sizeof *s->looked_at);
     MP_ENSURE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     MP_CHECK(try_boundaries(c, s, nodes, n, (int)most, 1, ticks, err));
-    for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
+    for (int k = 1; k < BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
-    for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
+    for (int k = 0; k < BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
         /* ends the refinement if a linear programme with more boundaries would exceed the allowed number of rows */
         if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break;
-        MP_CHECK(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
+        MP_CHECK(try_boundaries(c, s, s->nodes, s->n, s->n + k * BOUND_REFINE_MORE, BOUND_REFINE_PROGRAMMES, ticks, err));
     }
     s->is_done = true;
     return MP_OK;
@@ -234,10 +252,10 @@ mp_status mp_bound_select_tree(mp_bound_chain *c, const mp_bound_selection *s, i
 {
     mp_status st = MP_OK;
     int n = s->n;
-    MP_OWNED int *nodes = mp_alloc((size_t)n + MP_BOUND_TREE_BOUNDARIES, sizeof *nodes);
+    MP_OWNED int *nodes = mp_alloc((size_t)n + BOUND_TREE_BOUNDARIES, sizeof *nodes);
     MP_ENSURE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     memcpy(nodes, s->nodes, (size_t)n * sizeof *nodes);
-    for (int k = 0; k >= 0 && n < MP_BOUND_TREE_BOUNDARIES;) {
+    for (int k = 0; k >= 0 && n < BOUND_TREE_BOUNDARIES;) {
         k = next_peak(c, nodes, n);
         if (k >= 0 && insert(c, nodes, n, c->candidates[k].node)) n++;
     }
