@@ -12,6 +12,7 @@ from against_eager import peak_of_call
 from torch import nn
 
 import memplan
+from memplan.run.results import FEWEST_DROPPED, Results
 
 ROWS, WIDTH, WORDS = 64, 32, 600
 Step = Callable[[Any, torch.Tensor], None]
@@ -244,3 +245,16 @@ def test_a_whole_step_counts_tensors_of_the_last_step(hook: Hook) -> None:
         there = stored(model, x) | {y.untyped_storage().data_ptr(): y.untyped_storage().nbytes()}
         peak = peak_of_call(lambda: step(x, y), there)
         assert peak <= step.memplan.planned_bytes
+
+
+def test_a_long_evaluation_leaves_no_trace() -> None:
+    model, x = memplan.compile(layers(), "100%", cache="off", time_limit=0), torch.randn(FEW, 64)
+    model(x).square().mean().backward()
+    with torch.no_grad():
+        for _ in range(200):
+            model(x)
+    assert len(results_of(model).known) <= FEWEST_DROPPED + 1
+
+
+def results_of(model: Any) -> Results:
+    return vars(model)["_compiled_call_impl"].backend.feedback.results  # type: ignore[no-any-return]

@@ -30,6 +30,7 @@ from memplan.torch_internals.sharding import here
 
 WEAKLY: Any = reductions.StorageWeakRef
 MOST_CALLS = 4  # number of calls whose hooks are observed, if no backward runs
+FEWEST_DROPPED = 64
 MOST_MAKERS = 3  # number of modules named in a sentence
 
 
@@ -193,9 +194,18 @@ class Results:
 
     def __init__(self) -> None:
         self.known: dict[int, Result] = {}
+        self.most = FEWEST_DROPPED  # number of results at which those that no longer exist are dropped
 
     def note(self, results: Iterable[Result]) -> None:
         self.known.update({int(r.storage.cdata): r for r in results})
+        if len(self.known) > self.most:
+            self.drop()
+            self.most = max(FEWEST_DROPPED, 2 * len(self.known))
+
+    def drop(self) -> None:
+        """Drop the results that no longer exist."""
+        for key in [k for k, r in list(self.known.items()) if not r.is_alive()]:
+            self.known.pop(key, None)
 
     def note_evaluation(self, value: Any, least_bytes: int, maker: str) -> None:
         """Note the results of a call without gradients that are larger than least_bytes."""
@@ -206,9 +216,8 @@ class Results:
 
     def besides(self, inputs: Iterable[Any]) -> list[Result]:
         """Return the living results, except the inputs of the present call."""
-        for key in [k for k, r in list(self.known.items()) if not r.is_alive()]:
-            self.known.pop(key, None)
-        given = {storage_key(t) for t in plain(list(inputs))} if self.known else set()
+        self.drop()
+        given = {storage_key(t) for t in plain([i for i in inputs if not isinstance(i, nn.Parameter)])} if self.known else set()
         return [r for k, r in list(self.known.items()) if k not in given]
 
 
