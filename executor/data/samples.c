@@ -60,7 +60,8 @@ static bool is_list(int rank, const int64_t *dims)
     return n <= 1;
 }
 
-/* True if the input has rows that are samples. A target may have several rows per sample, one for every position. */
+/* True if the input has rows that are samples. A target may have several rows per sample, one for every position, such as a
+ * token. */
 static bool has_rows(const mp_feed_slot *s, int64_t batch)
 {
     if (!s->rank || !s->dims[0]) return false;
@@ -87,7 +88,8 @@ static int64_t count_rows(const mp_feed_slot *s, const mp_dataset *d, int64_t ba
     const int rank = sample_shape(s, batch, part), n = d->rank - 1;
     const int64_t *row = d->dims + 1, size = elements(rank, part, 0);
     if (is_like(n, row, rank, part) || (is_list(rank, part) && elements(n, row, 0) == size)) return d->dims[0];
-    /* for a target with several positions, the file may store a sample as part[0] consecutive rows, one per position */
+    /* for a target with several positions per sample, the file may store a sample as part[0] consecutive rows, one per
+     * position */
     const bool positions = s->is_target && rank && part[0] && is_like(n, row, rank - 1, part + 1);
     return positions && d->dims[0] % part[0] == 0 ? d->dims[0] / part[0] : -1;
 }

@@ -44,5 +44,5 @@ typedef struct mp_lines {
 /* Returns the lines along the dimensions whose bits are set in `line`. Lines are numbered row-major over all other dimensions.
  */
 mp_lines mp_lines_of(const mp_array *a, uint32_t line);
-/* Returns the lines along which a softmax normalizes its input 0. */
+/* Returns the lines of a softmax's input 0. The softmax normalizes the elements of a line together. */
 mp_lines mp_softmax_lines(const mp_operands *x);

@@ -55,8 +55,8 @@ struct mp_program {
     mp_constant *constants; /* constants that kernels read: first the initial gradient of the loss, then constant operands */
     size_t n_constants;
     int *constant_of; /* per tensor of the model: index in `constants` of its value; 0: none */
-    int loss_parts; /* number of tp ranks over which the positions of the loss are split; 1: every rank computes the whole loss
-                     */
+    int loss_parts;   /* number of tp ranks over which the positions (targets) of the loss are split; 1: every rank computes the
+                         whole loss */
     /* if loss_parts > 1: true: the losses of the tp ranks are added; false: each rank has a mean, and the means are averaged */
     bool adds_losses;
     float one_value;                /* initial gradient of the loss: 1 / (passes of a step on all ranks); set by an execution */

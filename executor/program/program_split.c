@@ -31,7 +31,7 @@ static mp_status refuse(const mp_operator *op, const mp_mesh *mesh, const char *
                    what, mp_mesh_write(mesh).text);
 }
 
-/* True if each rank computes the loss of its own positions only. */
+/* True if each rank computes the loss of its own positions (targets) only. */
 static bool has_own_positions(const mp_model *model, const mp_operator *op)
 {
     const mp_tensor_part *part = op->op->traits & MP_TRAIT_LOSS ? model->tensors[op->in[0]].part : NULL;

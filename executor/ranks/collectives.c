@@ -137,7 +137,8 @@ static mp_status hand_over(mp_collectives *c, mp_collective_work *w, const mp_le
     return s->team.index ? receive(c, w, s, 0, p->whole, p->n, err) : send(c, w, s, 1, p->whole, p->n, err);
 }
 
-/* Starts a collective of the network library for one piece. The sent bytes are counted as for a ring algorithm. */
+/* Starts a collective of the network library for one piece, a tensor of a leg. The sent bytes are counted as for a ring
+ * algorithm. */
 static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
                             mp_error *err)
 {

@@ -7,7 +7,7 @@
  * ranks. MP_INVALID: two ranks differ; MP_IO, MP_NOMEM. */
 mp_status mp_ranks_agree(mp_communicator *world, int block, const mp_fact *facts, size_t n, double timeout, mp_error *err);
 /* Returns the loss, given the sum of the values of all tp ranks. Each value is either a part of the loss, or the mean over the
- * rank's positions. */
+ * rank's positions (targets). */
 double mp_loss_of_sum(const mp_program *program, double sum);
 /* Adds the losses of a step over n passes and over all ranks with different samples: pass by pass, and within a pass rank by
  * rank. `own` holds this rank's losses, which count only if it computes the loss. `all` has room for the losses of all ranks.

@@ -5,7 +5,7 @@
 
 #include "executor/program/stage.h"
 
-enum { BLOCK = 4096 }; /* bytes that one iteration of a loop exchanges between a slot and the arena */
+enum { BLOCK = 4096 }; /* bytes that one iteration of a loop exchanges between a slot of the stash and the arena */
 
 /* True if a place (an instance in the arena) holds parameters that the first step of its lifetime gathers. */
 static bool is_gathered(const mp_addresses *a, const mp_place *p)
@@ -61,7 +61,8 @@ static mp_status slots_of(const mp_addresses *a, size_t turn_around, mp_pool *po
     return MP_OK;
 }
 
-/* Returns the slot of a micro-batch. For micro-batch -1, returns an empty slot. The caller ensures that a slot exists. */
+/* Returns the slot of the stash that belongs to a micro-batch. For micro-batch -1, returns an empty slot. The caller ensures
+ * that a slot exists. */
 static int slot_of(const mp_stage_slots *s, int64_t micro_batch)
 {
     int k = 0;
@@ -82,8 +83,8 @@ static void exchange(char *a, char *b, int64_t bytes)
 
 typedef enum way { OUT = 1, IN = 2 } way;
 
-/* Copies the activations of a micro-batch from the arena into a slot (OUT), from a slot to the arena (IN), or exchanges both
- * (OUT | IN). */
+/* Copies the activations of a micro-batch from the arena into a slot of the stash (OUT), from a slot to the arena (IN), or
+ * exchanges both (OUT | IN). */
 static void move(mp_stage_slots *s, int slot, way way)
 {
     char *there = s->slots + slot * s->slot_bytes;
@@ -98,7 +99,7 @@ static void move(mp_stage_slots *s, int slot, way way)
     s->copied_bytes += s->slot_bytes * (way == (OUT | IN) ? 2 : 1);
 }
 
-/* Before a forward: moves the activations of another micro-batch from the arena into a slot. */
+/* Before a forward: moves the activations of another micro-batch from the arena into a slot of the stash. */
 static void begin(mp_stage_slots *s, int64_t micro_batch)
 {
     if (s->micro_batch >= 0) {
@@ -110,7 +111,7 @@ static void begin(mp_stage_slots *s, int64_t micro_batch)
 }
 
 /* Before a backward: restores the activations of its micro-batch in the arena. Activations of another micro-batch that are in
- * the arena move to the freed slot. */
+ * the arena move to the freed slot of the stash. */
 static void turn_back(mp_stage_slots *s, int64_t micro_batch)
 {
     if (s->micro_batch != micro_batch) {

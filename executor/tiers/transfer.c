@@ -17,8 +17,9 @@ typedef struct piece {
 } piece;
 
 struct mp_transfer {
-    char *room, *buffers;   /* room: memory for the buffers of all pieces; buffers: the first aligned address in it */
-    bool has_ring, submits; /* submits: false after the kernel has refused a piece, because refused pieces stay in the ring */
+    char *room, *buffers; /* room: memory for the buffers of all pieces; buffers: the first aligned address in it */
+    bool has_ring,
+        submits; /* submits: false after the kernel has refused a piece, because refused pieces stay in the io_uring */
     struct io_uring ring;
     const mp_copy *copy; /* the copy that is in progress */
     piece pieces[AT_ONCE];
@@ -50,7 +51,7 @@ bool mp_transfer_has_ring(const mp_transfer *m)
     return m->has_ring;
 }
 
-/* Reads or writes the rest of a piece; `done` bytes are already complete. */
+/* Reads or writes the rest of a piece (a part of a copy); `done` bytes are already complete. */
 static void finish(mp_transfer *m, piece *p, int64_t done)
 {
     const int file = m->copy->tier->file;
@@ -73,7 +74,7 @@ static void finish(mp_transfer *m, piece *p, int64_t done)
 /* Submits a piece to the kernel; false: the kernel refused it. */
 static bool submit(mp_transfer *m, piece *p)
 {
-    /* the entry is never NULL, because the ring has an entry for every piece */
+    /* the entry is never NULL, because the io_uring has an entry for every piece */
     struct io_uring_sqe *e = io_uring_get_sqe(&m->ring);
     const int file = m->copy->tier->file;
     if (m->copy->is_out)
@@ -84,8 +85,8 @@ static bool submit(mp_transfer *m, piece *p)
     return m->submits = io_uring_submit(&m->ring) == 1;
 }
 
-/* Begins the piece at `from` bytes into the copy, of at most PIECE bytes. A piece slot must be free. Returns the bytes of the
- * piece. */
+/* Begins the piece at `from` bytes into the copy, of at most PIECE bytes. One entry of the list of pieces must be free. Returns
+ * the bytes of the piece. */
 static int64_t begin(mp_transfer *m, int64_t from)
 {
     const mp_copy *c = m->copy;

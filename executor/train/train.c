@@ -120,7 +120,7 @@ static bool is_over(const training *t)
     return t->report.stopped || (int64_t)t->report.n_losses >= t->request->n_steps;
 }
 
-/* If the loss is not finite because of a value in the data, adds the position of that value to the message. */
+/* If the loss is not finite because of a value in the data, adds the position of that value (file and row) to the message. */
 static void explain_by_data(const training *t, mp_error *err)
 {
     mp_explain_data(t->request, t->report.first_step + (int64_t)t->report.n_losses - 1, err);

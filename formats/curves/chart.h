@@ -125,8 +125,8 @@ void mp_lanes_draw(const mp_timeline_columns *columns, const mp_lanes *lanes, mp
 double mp_largest_height(const mp_timeline_columns *columns);
 void mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
 
-/* mp_arena_draw draws the address map: the places of a plan's storages in the arena, over the steps of the plan.
- * mp_arena_height returns its height. */
+/* mp_arena_draw draws the address map: the places (offset, size, lifetime) of a plan's storages in the arena, over the steps of
+ * the plan. mp_arena_height returns its height. */
 double mp_arena_height(void);
 mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
                         mp_error *err);

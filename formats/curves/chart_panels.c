@@ -186,7 +186,7 @@ static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp
     double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
     double y = mp_byte_scale_y(scale, (double)place->offset),
            height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
-    bool gap = width > 4 && height > 4; /* true if the place's rectangle is large enough for a thin white outline */
+    bool gap = width > 4 && height > 4; /* true if the rectangle of this place is large enough for a thin white outline */
     mp_layer layer = layer_of_place(c, place);
     mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL);
     if (rank >= TOOLTIPS_MAX) return;
@@ -197,8 +197,8 @@ static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp
     mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text);
 }
 
-/* Draws the name in the middle of a place on the address map that is large enough. Names are drawn after all boxes, because
- * the places of an in-place pair overlap in one step. */
+/* Draws the name of a storage in the middle of its rectangle on the address map, if the rectangle is large enough. Names are
+ * drawn after all rectangles, because the rectangles of an in-place pair overlap in one step. */
 static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
                       const mp_place *place)
 {

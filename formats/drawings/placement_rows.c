@@ -57,8 +57,8 @@ static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges,
     }
 }
 
-/* Assigns slots to the boxes of every rank, from left to right. Each box gets the slot closest to its barycenter that the
- * boxes before it leave free. */
+/* Assigns slots (positions) to the boxes of every rank, from left to right. Each box gets the slot closest to its barycenter
+ * that the boxes before it leave free. */
 static void give_slots(const place *places, size_t n, int *slot)
 {
     int next = 0;
@@ -87,8 +87,8 @@ static void sweep(place *places, size_t n, const mp_block_edge *edges, size_t n_
     give_slots(places, n, slot);
 }
 
-/* Converts ranks to rows. If a rank has too many slots, the gaps between its boxes are removed; if it still has too many, it
- * is divided into several rows. */
+/* Converts ranks (lengths of longest paths) to rows. If a rank has too many slots (positions), the gaps between its boxes are
+ * removed; if it still has too many, it is divided into several rows. */
 static size_t rows_of_ranks(const place *places, size_t n, int *row, int *slot)
 {
     size_t n_rows = 0;

@@ -60,8 +60,8 @@ struct mp_line_places {
     }
 };
 
-/* Returns the sizes and strides of an array's lines in the form that kernels receive. Contiguous outer dimensions are
- * merged. */
+/* Returns the sizes and strides of an array's lines (elements along the inner dimensions) in the form that kernels receive.
+ * Contiguous outer dimensions are merged. */
 static inline mp_line_places mp_line_places_of(const mp_lines *lines)
 {
     mp_line_places p = {};

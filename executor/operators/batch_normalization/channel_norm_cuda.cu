@@ -27,7 +27,7 @@ static int64_t stretches_of(const mp_channel_norm *c)
     return n > 0 ? n : 1;
 }
 
-/* Converts a channel and a position to the offset of an element, and an offset to its channel. */
+/* Converts a channel and a position within the channel to the offset of an element, and an offset to its channel. */
 struct places {
     int64_t channels, inner;
     bool is_small;
@@ -94,7 +94,8 @@ struct gradient_term {
     }
 };
 
-/* The kernel of the first launch: computes a partial sum for each channel and stretch of positions. */
+/* The kernel of the first launch: computes a partial sum for each channel and stretch of consecutive elements of the
+ * channel. */
 template <class F> struct by_columns {
     F f;
     int64_t n_stretches, length;

@@ -13,14 +13,14 @@
 
 /* ---- elements */
 
-enum { LINES = 64 }; /* maximum number of adjacent lines that one work item processes */
+enum { LINES = 64 }; /* maximum number of adjacent lines (elements along the axis) that one work item processes */
 
 typedef struct lines {
     const mp_array *table, *other, *indices;
     int axis;
     mp_index_reduction how;
     enum { PICK, REDUCE, CLEAR } task;
-    int side;         /* dimension along which the lines of an item are adjacent; -1: an item is one line */
+    int side; /* dimension along which the lines (elements along the axis) of an item are adjacent; -1: an item is one line */
     int64_t per_side; /* number of items along `side` */
     int64_t index_stride[MP_ARRAY_RANK];
 } lines;
@@ -50,8 +50,8 @@ static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step
     }
 }
 
-/* Adds a line of BFLOAT16 values to the line of the table that the indices select. Sums are computed in float, MP_BLOCK
- * elements at a time, and rounded once. */
+/* Adds a line (elements along the axis) of BFLOAT16 values to the line of the table that the indices select. Sums are computed
+ * in float, MP_BLOCK elements at a time, and rounded once. */
 static void add_line(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t other,
                      int64_t other_step)
 {

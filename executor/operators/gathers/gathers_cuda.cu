@@ -66,7 +66,8 @@ struct picked {
     }
 };
 
-/* One thread combines all elements of a line of the table with their updates, from the beginning of the line to its end. */
+/* One thread combines all elements of a line (along the axis) of the table with their updates, from the beginning of the line
+ * to its end. */
 struct line_reduced {
     lines_of x;
     mp_index_reduction how;

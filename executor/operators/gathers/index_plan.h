@@ -59,11 +59,11 @@ typedef struct mp_row_entries {
      * read from the indices */
     int first;
     int64_t n_rows, n_entries;
-    /* if > 1: number of ranks that hold parts of equal size of the table's rows. An entry for another rank's row picks zeros
-     * and adds nothing */
+    /* if > 1: number of ranks that hold parts of equal size of the table's rows. An index entry for another rank's row picks
+     * zeros and adds nothing */
     int ranks;
     int64_t per_batch; /* number of index entries per combination of batch coordinates */
-    int read_rank;     /* number of indices read per entry; read_dims: the sizes of the indexed dimensions */
+    int read_rank;     /* number of indices read per index entry; read_dims: the sizes of the indexed dimensions */
     int64_t read_dims[MP_ARRAY_RANK];
     /* the elements of one row as a box: from[] has the strides of the table, to[] the strides of `other` */
     mp_box frame;
@@ -127,7 +127,7 @@ mp_status mp_rows_along(const mp_operands *x, const mp_array *table, const mp_ar
 mp_status mp_rows_by_tuple(const mp_operands *x, const mp_array *table, const mp_array *other, int batch, int length,
                            int n_entry_dims, mp_row_entries *rows, mp_error *err);
 
-/* Changes the rows so that each entry selects its row by a single index over all rows. */
+/* Changes the rows so that each index entry selects its row by a single index over all rows. */
 static inline void mp_rows_by_number(mp_row_entries *rows)
 {
     rows->first = 0;
@@ -136,7 +136,7 @@ static inline void mp_rows_by_number(mp_row_entries *rows)
     rows->per_batch = rows->n_entries;
 }
 
-/* Returns the bytes of a list of entries, one 64-bit word each: row << 32 | entry. */
+/* Returns the bytes of a list of index entries, one 64-bit word each: row << 32 | entry. */
 static inline int64_t mp_rows_list_bytes(const mp_row_entries *rows)
 {
     return rows->n_entries * (int64_t)sizeof(uint64_t);

@@ -15,7 +15,7 @@ mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, con
  * rows. */
 const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list);
 
-/* Copies rows: other[entry] = table[row], for every entry of the list. */
+/* Copies rows: other[entry] = table[row], for every index entry of the list. */
 void mp_cpu_rows_pick(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other);
 /* Combines table[row] with other[entry] for every entry of a sorted list, and stores the result in the table. With
  * MP_INDEX_SET, `other` may be NULL: the rows are set to zero. Sums of BFLOAT16 are computed in float and rounded once. */

@@ -10,12 +10,12 @@
 
 enum { MP_CUDA_PIECE = 32 };
 
-/* Copies rows: other[entry] = table[row], for every entry. */
+/* Copies rows: other[entry] = table[row], for every index entry. */
 void mp_cuda_rows_pick(const mp_row_entries *rows, const mp_array *indices, int size, const void *table, void *other);
-/* Sets rows to zero: table[row] = 0, for the row that each entry selects. */
+/* Sets rows to zero: table[row] = 0, for the row that each index entry selects. */
 void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int size, void *table);
-/* Combines table[row] with other[entry] for every entry. A sum is computed in float and rounded once. `room` is workspace of
- * mp_cuda_rows_room bytes, aligned to 16. */
+/* Combines table[row] with other[entry] for every index entry. A sum is computed in float and rounded once. `room` is workspace
+ * of mp_cuda_rows_room bytes, aligned to 16. */
 void mp_cuda_rows_reduce(const mp_row_entries *rows, const mp_array *indices, mp_index_reduction how, mp_dtype dtype,
                          void *table, const void *other, void *room);
 int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_index_reduction how, mp_dtype dtype);

@@ -107,14 +107,14 @@ typedef struct mp_class_loss {
     /* true: input 0 contains scores, and saved output 0 the log(sum(e^score)) of each line; false: input 0 contains
      * log-probabilities */
     bool softmax;
-    bool ignores; /* true: positions with target `ignored` do not count */
+    bool ignores; /* true: positions (targets) with the value `ignored` do not count */
     int64_t ignored;
-    double
-        smoothing; /* label smoothing: the fraction of a position's loss that is the mean over all classes; 0 without softmax */
-    int64_t ranks; /* number of ranks over which the classes are split; 1: not split */
-    int64_t sharers; /* sharers: number of ranks over which the positions are split; 1: not split */
-    bool is_counted; /* true: the weights of positions are known only at run time, so the ranks that share the positions
-                        exchange their sums */
+    double smoothing; /* label smoothing: the fraction of a position's (target's) loss that is the mean over all classes; 0
+                         without softmax */
+    int64_t ranks;    /* number of ranks over which the classes are split; 1: not split */
+    int64_t sharers;  /* sharers: number of ranks over which the positions (targets) are split; 1: not split */
+    bool is_counted;  /* true: the weights of positions (targets) are known only at run time, so the ranks that share the
+                         positions exchange their sums */
 } mp_class_loss;
 
 /* If the classes are split over ranks: the values that each rank sends to the other ranks for every position (target). */

@@ -16,7 +16,7 @@
 typedef struct job {
     const mp_class_loss *loss;
     const mp_operands *x;
-    double factor;      /* in backward: the factor of every position's gradient, apart from the position's weight */
+    double factor;      /* in backward: the factor of every position's (target's) gradient, apart from the position's weight */
     double all_weights; /* with label smoothing: the sum of the weights of all classes; else 0 */
     int64_t first;      /* index of this rank's first class */
 } job;
@@ -51,14 +51,14 @@ static job job_of(const mp_class_loss *loss, const mp_operands *x, double factor
     return j;
 }
 
-/* Returns smoothing / classes: label smoothing adds -weight log p of every class to a position's loss, multiplied by this
- * number. */
+/* Returns smoothing / classes: label smoothing adds -weight log p of every class to a position's (target's) loss, multiplied by
+ * this number. */
 static double smoothed_share(const job *j)
 {
     return j->loss->smoothing / (double)j->loss->lines.length;
 }
 
-/* Returns log(sum(e^score)) over the classes of line k. */
+/* Returns log(sum(e^score)) over the classes of line k, the scores of one target. */
 static float log_sum(const job *j, int64_t k)
 {
     const mp_lines *l = &j->loss->lines;
@@ -82,7 +82,7 @@ static void write_log_probabilities(const job *j, int64_t k, float shift)
     }
 }
 
-/* Returns the sum of -weight log p over all classes of line k. */
+/* Returns the sum of -weight log p over all classes of line k, the scores of one target. */
 static double loss_of_all(const job *j, int64_t k, float shift)
 {
     const mp_lines *l = &j->loss->lines;
@@ -142,7 +142,8 @@ static void part_line(void *data, int64_t k)
     if (class >= 0) part->score = *mp_line_read_part(l, &j->x->in[0], k, class, 1, room);
 }
 
-/* Returns log(sum(e^score)) of line k over the classes of all ranks, and in *score the target's score. */
+/* Returns log(sum(e^score)) of line k (the scores of one target) over the classes of all ranks, and in *score the target's
+ * score. */
 static float joined_log_sum(const job *j, int64_t k, float *score)
 {
     const mp_lines *l = &j->loss->lines;
@@ -196,8 +197,8 @@ static mp_status check_targets(const job *j, mp_error *err)
     return MP_OK;
 }
 
-/* Replaces the sum of weights of this rank's positions by the sum over all ranks that share the positions; `room` has one
- * double per rank. */
+/* Replaces the sum of weights of this rank's positions (targets) by the sum over all ranks that share the positions; `room` has
+ * one double per rank. */
 static mp_status add_weights(const job *j, double *room, double *weight, mp_error *err)
 {
     const mp_kernel_team *team = j->x->run.team;

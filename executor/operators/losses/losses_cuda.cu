@@ -62,7 +62,7 @@ static targets targets_of(const state *s, const mp_operands *x)
     return all;
 }
 
-/* ---- forward: the loss and weight of each position, then their sums. */
+/* ---- forward: the loss and weight of each position (target), then their sums. */
 
 /* Computes the largest score of a line and the sum of e^(score - largest) in one pass. When the results of two parts of a line
  * are joined, the sum with the smaller maximum is rescaled to the larger maximum. */
@@ -76,7 +76,7 @@ template <mp_dtype T> struct entropy_rows {
     mp_operand scores, given, log_sums;
     bool softmax;
     float *losses; /* two values per position (target): -weight log p, and weight */
-    float *kept;   /* a copy of the log(sum(e^score)) of each line for the kernel smoothed_rows; NULL: no label smoothing */
+    float *kept;   /* a copy of the log(sum(e^score)) of each line (the scores of one target) for the kernel smoothed_rows; NULL: no label smoothing */
     MP_BODY float score(int64_t at) const { return mp_load_any(scores.data, T, at); }
     MP_BODY value none(int) const { return value{-INFINITY, 0}; }
     MP_BODY value join(int, value a, value b) const
@@ -109,7 +109,7 @@ template <mp_dtype T> struct entropy_rows {
     }
 };
 
-/* Label smoothing: replaces a fraction of every position's loss by the mean over all classes. */
+/* Label smoothing: replaces a fraction of every position's (target's) loss by the mean over all classes. */
 template <mp_dtype T> struct smoothed_rows : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;
@@ -183,8 +183,8 @@ template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp
 
 /* ---- backward. */
 
-/* Computes the number by which the gradient of every position is multiplied, apart from its weight: the gradient of the mean,
- * divided by the sum of weights. */
+/* Computes the number by which the gradient of every position (target) is multiplied, apart from the position's weight: the
+ * gradient of the mean, divided by the sum of weights. */
 struct mean_factor : mp_float_sum {
     targets all;
     mp_operand dy;
@@ -227,7 +227,7 @@ template <mp_dtype T> struct entropy_gradient {
     };
     targets all;
     mp_operand dy, dx, scores, given, log_sums;
-    bool softmax, each; /* each: true: the output has one loss per position (reduction "none") */
+    bool softmax, each; /* each: true: the output has one loss per position (target) (reduction "none") */
     const float *mean;  /* address of the result of the kernel mean_factor; NULL: the reduction is not "mean" */
     const float *sums;  /* address of the results of the kernel given_sums; NULL: log-probabilities have no gradient */
     float smoothing;
@@ -256,7 +256,7 @@ template <mp_dtype T> struct entropy_gradient {
     }
 };
 
-/* A kernel with one thread per score. Operands: the offset of the score, the index of its position, its class. */
+/* A kernel with one thread per score. Operands: the offset of the score, the index of its position (target), its class. */
 template <mp_dtype T> struct entropy_gradient_each {
     enum { SCORE, POSITION, CLASS, N_OPERANDS };
     entropy_gradient<T> f;
@@ -266,7 +266,8 @@ template <mp_dtype T> struct entropy_gradient_each {
     }
 };
 
-/* A kernel with one thread block per line of contiguous scores. A thread loads several scores before it uses the first one. */
+/* A kernel with one thread block per line, the contiguous scores of one target. A thread loads several scores before it uses
+ * the first one. */
 template <mp_dtype T> struct entropy_gradient_lines {
     enum { THREADS = MP_GRID_THREADS, UNDER_WAY = 8 };
     struct shared {
@@ -279,8 +280,8 @@ template <mp_dtype T> struct entropy_gradient_lines {
     entropy_gradient<T> f;
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
-        /* a separate phase first reads the weights and targets of the position: if there is a single line, the gradients may
-         * overwrite the memory of the weights */
+        /* a separate phase first reads the weights and targets of the position (target): if there is a single line, the
+         * gradients may overwrite the memory of the weights */
         b.phase([&](int, shared &, own &o) { o.p = f.of(k); });
         b.phase([&](int t, shared &, own &o) {
             const int64_t at = lines.find(k, 0);

@@ -87,8 +87,8 @@ typedef struct job {
     const mp_operands *x;
 } job;
 
-/* Returns the workspace of line k, which has three times as many floats as a line. Lines k and k + MP_LINES_AT_ONCE share a
- * workspace. */
+/* Returns the workspace of line k (the scores that are normalized together). It has three times as many floats as a line. Lines
+ * k and k + MP_LINES_AT_ONCE share a workspace. */
 static float *rooms(const job *j, int64_t k)
 {
     return (float *)j->x->workspace + k % MP_LINES_AT_ONCE * 3 * j->s->lines.length;

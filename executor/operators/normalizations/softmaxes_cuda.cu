@@ -14,7 +14,8 @@ struct state {
     form kind;
 };
 
-/* Computes the largest score of a line in phase 0, and the sum of e^(score - largest) in phase 1. */
+/* Computes the largest score of a line (the scores that are normalized together) in phase 0, and the sum of e^(score - largest)
+ * in phase 1. */
 template <form FORM> struct softmax_of {
     struct value {
         float x;
@@ -47,7 +48,8 @@ template <form FORM> struct softmax_of {
     MP_BODY void end(int64_t, const value *) const {}
 };
 
-/* Computes the gradient: dx = y (dy - sum(dy y)); for LogSoftmax dx = dy - e^y sum(dy). Sums run over a line. */
+/* Computes the gradient: dx = y (dy - sum(dy y)); for LogSoftmax dx = dy - e^y sum(dy). Sums run over a line, the scores that
+ * are normalized together. */
 template <form FORM> struct softmax_gradient : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;

@@ -113,7 +113,9 @@ template <class I> struct slide {
     bool counts_pads, wide, backwards;
     float p;
     I kernel[N], stride[N], dilation[N], begin[N], end[N];
-    I step[N], taps[N]; /* step: distance between consecutive windows that cover the same element; taps: distance between the taps (elements of a window) with which these windows cover the element */
+    /* step: distance between consecutive windows that cover the same element; taps: distance between the taps (elements of a
+     * window) with which these windows cover the element */
+    I step[N], taps[N];
 
     MP_BODY I start(int d, I out) const { return out * stride[d] - begin[d]; }
     /* first and until: along dimension d, the taps (elements) [first, until) of a window that starts at `from` are inside [0,

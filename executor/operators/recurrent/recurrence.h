@@ -53,8 +53,9 @@ typedef enum mp_recurrent_room {
     MP_ROOM_R,
     MP_ROOM_BIAS,
     MP_ROOM_PEEPHOLES,
-    MP_ROOM_GATES,   /* the gates of one block, if the reserve does not store them */
-    MP_ROOM_SECOND,  /* the second products (mp_cells.second) of one time step, if the reserve does not store them */
+    MP_ROOM_GATES,   /* the gates of one block, if the reserve (saved for backward) does not store them */
+    MP_ROOM_SECOND,  /* the second products (mp_cells.second) of one time step, if the reserve (saved for backward) does not
+                        store them */
     MP_ROOM_STATES,  /* the hidden states h of one block, and of the step before it */
     MP_ROOM_SHOWN,   /* the output Y of one block, if the sequences have different lengths */
     MP_ROOM_H_FIRST, /* initial h of one direction; the arrays C_FIRST, DH and DC are also per direction */

@@ -99,7 +99,8 @@ static void find_reserve(pass *p)
     if (r->reserve.states) p->kept = at + p->d * all;
 }
 
-/* Begins direction d: finds or copies its weights, peepholes and initial states, and finds its arrays in the reserve. */
+/* Begins direction d: finds or copies its weights, peepholes and initial states, and finds its arrays in the reserve (saved for
+ * backward). */
 static pass begin(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x, int d,
                   mp_error *err)
 {
@@ -275,8 +276,8 @@ static void end_sum(const pass *p, int i, mp_recurrent_room k)
     p->engine->copy(&from, &part, p->x->adds & MP_BIT(i));
 }
 
-/* Backward: loads the hidden states of time steps [t, t + n) and of the step before t, from the reserve or from the output Y.
- */
+/* Backward: loads the hidden states of time steps [t, t + n) and of the step before t, from the reserve (saved for backward) or
+ * from the output Y. */
 static void load_states(const pass *p, int64_t t, int64_t n)
 {
     const mp_recurrence *r = p->r;

@@ -20,7 +20,7 @@ typedef struct extremes {
     bool smallest, last;
 } extremes;
 
-/* Returns the index of the first extreme of one line of floats. */
+/* Returns the index of the first extreme of one line, the floats along the axis. */
 static int64_t find_in_floats(const float *x, int64_t n, int64_t step, float sign)
 {
     int64_t where = 0;
@@ -34,8 +34,8 @@ static int64_t find_in_floats(const float *x, int64_t n, int64_t step, float sig
     return where;
 }
 
-/* Finds the index of the first extreme of each of n adjacent lines of floats at x, reading memory in order. where[] must be
- * zero on entry. */
+/* Finds the index of the first extreme of each of n adjacent lines (floats along the axis) at x, reading memory in order.
+ * where[] must be zero on entry. */
 MP_VECTOR static void find_in_columns(const extremes *s, const float *x, int64_t n, float sign, int32_t *where)
 {
     float best[LINES];

@@ -10,7 +10,8 @@ typedef struct mp_cumsum {
     mp_array from, to; /* from, to: input and output; in backward, the gradients of the output and of the input */
     int axis;
     int64_t length, from_step, to_step;   /* number of elements along the axis, and their strides in `from` and `to` */
-    int64_t adjacent, from_next, to_next; /* number of adjacent lines, and the strides between these lines in `from` and `to` */
+    int64_t adjacent, from_next, to_next; /* number of adjacent lines (elements along the axis), and the strides between these
+                                             lines in `from` and `to` */
     /* exclusive: true if a running sum omits its own element; reverse: true if the sums begin at the end of the line */
     bool exclusive, reverse, is_whole;
 } mp_cumsum;
@@ -20,15 +21,15 @@ typedef struct mp_cumsum {
 mp_status mp_cumsum_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_cumsum_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Number of adjacent lines that one work item sums. On the CPU, an item sums many lines, so that it accesses memory in order.
- */
+/* Number of adjacent lines (elements along the axis) that one work item sums. On the CPU, an item sums many lines, so that it
+ * accesses memory in order. */
 #ifdef __CUDACC__
 enum { MP_CUMSUM_LINES = 1 };
 #else
 enum { MP_CUMSUM_LINES = 64 };
 #endif
 
-/* mp_cumsum_line computes the running sums of one line of floats, mp_cumsum_rows those of n adjacent lines. */
+/* mp_cumsum_line computes the running sums of one line (floats along the axis), mp_cumsum_rows those of n adjacent lines. */
 MP_INLINE void mp_cumsum_line(const mp_cumsum *s, const float *from, float *to)
 {
     const int64_t first = s->reverse ? s->length - 1 : 0, sign = s->reverse ? -1 : 1;
@@ -54,8 +55,8 @@ MP_INLINE void mp_cumsum_rows(const mp_cumsum *s, const float *from, float *to, 
     }
 }
 
-/* Computes the running sums of n adjacent lines of any type. The first line begins at offset `from` of the input and offset
- * `to` of the output. Integer sums are exact modulo 2^64. */
+/* Computes the running sums of n adjacent lines (elements along the axis) of any type. The first line begins at offset `from`
+ * of the input and offset `to` of the output. Integer sums are exact modulo 2^64. */
 MP_INLINE void mp_cumsum_lines(const mp_cumsum *s, int64_t from, int64_t to, int64_t n)
 {
     const mp_array *x = &s->from, *y = &s->to;
@@ -78,8 +79,8 @@ MP_INLINE void mp_cumsum_lines(const mp_cumsum *s, int64_t from, int64_t to, int
     }
 }
 
-/* Sums a group of up to MP_CUMSUM_LINES adjacent lines. The work item of the first line sums the whole group; the work items of
- * the other lines do nothing. */
+/* Sums a group of up to MP_CUMSUM_LINES adjacent lines (elements along the axis). The work item of the first line sums the
+ * whole group; the work items of the other lines do nothing. */
 MP_INLINE void mp_cumsum_item(const mp_cumsum *s, int64_t line)
 {
     const mp_array *x = &s->from, *y = &s->to;

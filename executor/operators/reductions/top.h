@@ -33,7 +33,7 @@ typedef struct mp_top_line {
     bool largest;
 } mp_top_line;
 
-/* Returns line k; *value_at becomes the offset of its first value. */
+/* Returns line k (elements along the axis); *value_at becomes the offset of its first value. */
 MP_INLINE mp_top_line mp_top_line_of(const mp_top *s, int64_t k, int64_t *value_at)
 {
     mp_top_line l = {s->from.data, s->from.dtype, 0, s->in_step, s->where, s->index_step, s->largest};
@@ -114,7 +114,8 @@ MP_INLINE void mp_top_copy(const void *from, int64_t from_at, void *to, int64_t 
         mp_store_whole(to, dtype, to_at, mp_load_whole(from, dtype, from_at));
 }
 
-/* Computes the values and indices of line k. The output of indices is used as the heap, so no workspace is needed. */
+/* Computes the values and indices of line k (elements along the axis). The output of indices is used as the heap, so no
+ * workspace is needed. */
 MP_INLINE void mp_top_item(const mp_top *s, int64_t k)
 {
     int64_t value_at;

@@ -4,8 +4,8 @@
 #include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
 
-/* Copies the gradients of line k's values to the gradients of the elements that forward selected. All other gradients of the
- * line become 0. */
+/* Copies the gradients of the values of line k (elements along the axis) to the gradients of the elements that forward
+ * selected. All other gradients of the line become 0. */
 static inline void spread_line(const mp_top *s, int64_t k)
 {
     int64_t value_at;

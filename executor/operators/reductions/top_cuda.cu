@@ -13,8 +13,8 @@ namespace
 
 MP_BODY_LOOP(mp_top, mp_top_item)
 
-/* ---- the sorting network. Each line has `room` entries in the workspace, a power of two. Entries beyond the line's length
- * are sorted to the end. */
+/* ---- the sorting network. Each line (elements along the axis) has `room` entries in the workspace, a power of two. Entries
+ * beyond the line's length are sorted to the end. */
 
 enum { BEYOND = -1 };
 
