@@ -21,7 +21,7 @@ typedef struct mp_deal {
     int n_hands;        /* number of hands. 1: every batch draws from all samples; otherwise a multiple of `sharers` */
 } mp_deal;
 
-/* Returns the number of this rank's first hand. */
+/* Returns the number of this rank's first hand, a range of samples. */
 static inline int mp_deal_first(const mp_deal *deal)
 {
     return deal->index % deal->n_hands;

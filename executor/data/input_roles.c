@@ -25,7 +25,7 @@ typedef struct walk {
     const mp_model *model;
     const mp_consumers *consumers;
     int input;
-    bool *seen; /* for each tensor: true if the trace has visited it */
+    bool *seen; /* for each tensor: true if the trace of the input through the network has visited the tensor */
     int *todo;  /* stack of tensors to visit, and the traced values at each tensor */
     carried *what;
     size_t n_todo;

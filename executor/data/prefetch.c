@@ -183,7 +183,7 @@ static mp_status buffer(mp_prefetch *p, const mp_backend *b, const mp_array *of,
     return MP_OK;
 }
 
-/* Allocates the landing memory on the device; false: out of memory. */
+/* Allocates the landing memory on the device, into which batches are uploaded; false: out of memory. */
 static bool take_landing(mp_prefetch *p)
 {
     const mp_backend *b = p->backend;

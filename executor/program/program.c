@@ -14,7 +14,7 @@
 typedef struct builder {
     mp_program *program;
     mp_refused_kinds missing;
-    bool *is_missing; /* per operator: true if it is already counted as missing */
+    bool *is_missing; /* per operator: true if the operator is already counted as missing */
     mp_error first;   /* the first reason that a kernel gave for an unsupported operator */
 } builder;
 

@@ -28,7 +28,7 @@ typedef struct mp_stage_slots {
     char *slots;
     int64_t *holds;       /* for each slot of the stash: the micro-batch whose activations it holds; -1: the slot is empty */
     int64_t micro_batch;  /* the micro-batch whose activations are in the arena; -1: none */
-    int64_t copied_bytes; /* bytes copied between arena and slots in all turns so far */
+    int64_t copied_bytes; /* bytes copied between the arena and the slots of the stash in all turns so far */
 } mp_stage_slots;
 
 typedef struct mp_stage_turns {

@@ -71,7 +71,7 @@ static void finish(mp_transfer *m, piece *p, int64_t done)
     m->moved_bytes += p->bytes;
 }
 
-/* Submits a piece to the kernel; false: the kernel refused it. */
+/* Submits a piece (a part of a copy) to the system's kernel; false: the kernel refused it. */
 static bool submit(mp_transfer *m, piece *p)
 {
     /* the entry is never NULL, because the io_uring has an entry for every piece */
@@ -110,8 +110,8 @@ static int64_t begin(mp_transfer *m, int64_t from)
     return now.bytes;
 }
 
-/* Waits for one of the pieces in progress. If the kernel completed only a part of the piece or failed, this function copies
- * the rest. */
+/* Waits for one of the pieces in progress. If the system's kernel completed only a part of the piece or failed, this function
+ * copies the rest. */
 static void end_one(mp_transfer *m)
 {
     struct io_uring_cqe *c;

@@ -24,7 +24,7 @@ static bool goes_on(const mp_train_progress *now, void *data)
     return !m->is_stopped;
 }
 
-/* Allocates the costs of all nodes, and counts the rounds. */
+/* Allocates the costs of all nodes, and counts the rounds; a round is a training with one algorithm per node. */
 static mp_status new_costs(measurement *m, mp_error *err)
 {
     mp_measured_costs *f = &m->found;

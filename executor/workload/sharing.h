@@ -30,7 +30,7 @@ typedef struct mp_sharing_way {
 typedef struct mp_sharing {
     size_t n_jobs;
     mp_sharing_job *jobs;
-    mp_device_room room; /* memory of the card; every process needs reserve_bytes */
+    mp_device_room room; /* memory of the card; every process reserves reserve_bytes of it */
     mp_share_way way;    /* the way of sharing that the user chose */
     mp_share_goal goal;
     mp_sharing_way ways[MP_N_SHARE_WAYS];

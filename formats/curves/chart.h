@@ -56,7 +56,7 @@ typedef struct mp_timeline_columns {
     size_t n_steps;
     const mp_step *steps;
     mp_timeline *timeline, *keep_all;
-    mp_layer *layer;       /* per span of the timeline: its layer */
+    mp_layer *layer;       /* per span (live range of a storage) of the timeline: its layer in the picture */
     mp_activity *activity; /* activity of each step */
     int64_t
         plain_ticks; /* ticks of the training step as the user wrote it, without recomputation and copies (mp_plain_ticks) */
@@ -132,8 +132,8 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
                         mp_error *err);
 
 typedef struct mp_byte_zone {
-    double from, to;  /* bytes at the lower and the upper end of the zone */
-    double low, high; /* y coordinates of the lower and the upper end of the zone, in points */
+    double from, to;  /* bytes at the lower and the upper end of the zone, a part of the scale */
+    double low, high; /* y coordinates of the lower and the upper end of the zone (a part of the scale), in points */
 } mp_byte_zone;
 
 typedef struct mp_byte_scale {

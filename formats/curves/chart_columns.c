@@ -72,9 +72,9 @@ static void name_activities(mp_timeline_columns *c, bool *ran)
     }
 }
 
-/* Chooses the layer of every span. The result of a first run is "kept" if backward or a recomputation reads it. The result
- * of a later run is "recomputed", and the result of a copy is "copied". `span` is scratch memory with one entry per storage:
- * the current span of the storage. */
+/* Chooses the layer of every span (live range of a storage). The result of a first run is "kept" if backward or a recomputation
+ * reads it. The result of a later run is "recomputed", and the result of a copy is "copied". `span` is scratch memory with one
+ * entry per storage: the current span of the storage. */
 static void choose_layers(mp_timeline_columns *c, int *span)
 {
     const mp_timeline *tl = c->timeline;

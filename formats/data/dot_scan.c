@@ -137,22 +137,22 @@ static mp_status next(scanner *s, token *out)
     return MP_OK;
 }
 
-/* The state of the scan after all tokens that have been read so far. */
+/* The state of the check of a DOT text after all tokens that have been read so far. */
 typedef struct state {
-    token last; /* the last token that the scan has read */
+    token last; /* the last token that has been read */
     bool in_list;
     bool named; /* true if the last token was the word "subgraph" or the name after it */
     int depth;
     int64_t n_names, n_mentions, n_tokens, n_edges;
     struct level {            /* a level of nesting: a group in braces that is not closed yet */
         int64_t names_before; /* n_names when the group began */
-        bool edge_into;       /* true if an edge leads to the group */
+        bool edge_into;       /* true if an edge leads to the group in braces */
         int64_t left;         /* number of nodes at the source of the edge that leads to the group */
-        bool hidden;          /* true if the group refers to a subgraph by name, so that its number of nodes is unknown */
-        int chain;            /* number of edges so far in the DOT statement that contains the group */
+        bool hidden; /* true if the group in braces refers to a subgraph by name, so that its number of nodes is unknown */
+        int chain;   /* number of edges so far in the DOT statement that contains the group in braces */
     } levels[MP_DOT_DEPTH_MAX + 1];
     int64_t left; /* number of nodes in the last item; an item is a node or a group */
-    bool edge;    /* true if the last item is the source of an edge */
+    bool edge;    /* true if the last item (a node or a group) is the source of an edge */
     /* number of nodes at the source of the last edge. If the target of the edge is a list of nodes, the number applies to each
      * of them */
     int64_t edge_left;

@@ -199,7 +199,7 @@ static void read_copy(const mp_onnx_copies *c, int call, int from, int copy)
     }
 }
 
-/* Marks the Identity operators of a call that copies. */
+/* Marks the Identity operators of a call that makes a contiguous copy. */
 static mp_status mark(mp_onnx_copies *c, int call)
 {
     const mp_attribute copies = mp_attribute_int("copies", 1);

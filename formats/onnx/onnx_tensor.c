@@ -256,7 +256,7 @@ static mp_status tensor_attribute(mp_model *model, const Onnx__TensorProto *tens
     return tensor_value(model, tensor, name, out->dtype, elements, &out->value, err);
 }
 
-/* Reads a sparse tensor without its values. No rule reads them. */
+/* Reads a sparse tensor without its values, because no operator rule reads the values. */
 static mp_status sparse_attribute(const Onnx__SparseTensorProto *tensor, const char *op, mp_attribute *out, mp_error *err)
 {
     int64_t elements;
@@ -284,7 +284,7 @@ static mp_status text_attribute(mp_model *model, const ProtobufCBinaryData *text
     size_t length = 1, at = 0;
     for (size_t k = 0; k < n; k++) {
         if (texts[k].len && memchr(texts[k].data, 0, texts[k].len))
-            return MP_OK; /* a text with zero bytes is binary data, which no rule reads */
+            return MP_OK; /* a text with zero bytes is binary data, which no operator rule reads */
         length += texts[k].len + 1;
     }
     char *text = mp_pool_alloc(model->pool, length, 1);

@@ -21,7 +21,7 @@ struct mp_dnn_plan {
     bool lacks_driver; /* true: the heuristics know the graph, but returned no engine because there is no driver */
     bool is_assumed;   /* true: no engine was selected but one is assumed, so config and plan are NULL */
     uint32_t notes;    /* bit set of the engine's numerical notes: bit k stands for cuDNN's note k */
-    mp_error why;      /* if its code is MP_UNSUPPORTED: the reason why planning was refused */
+    mp_error why;      /* if the code of this error is MP_UNSUPPORTED: the reason why planning was refused */
 };
 
 /* Selects an engine for p->graph under p->settings (and p->algorithm), and fills all other members. The caller closes the

@@ -108,7 +108,7 @@ void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int
 namespace
 {
 
-/* ---- reducing over the sorted list */
+/* ---- reducing over the sorted list of index entries */
 
 struct reducing {
     rows_as rows;

@@ -55,7 +55,7 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
 typedef struct mp_one_hot {
     mp_array indices, values, y; /* values: `off` is element 0, `on` element 1 */
     int axis;
-    int64_t inner; /* inner: number of elements behind the axis that OneHot inserts */
+    int64_t inner; /* inner: number of elements after the axis that OneHot inserts */
     int size;      /* bytes per element of y */
 } mp_one_hot;
 

@@ -76,7 +76,9 @@ template <mp_dtype T> struct entropy_rows {
     mp_operand scores, given, log_sums;
     bool softmax;
     float *losses; /* two values per position (target): -weight log p, and weight */
-    float *kept;   /* a copy of the log(sum(e^score)) of each line (the scores of one target) for the kernel smoothed_rows; NULL: no label smoothing */
+    /* a copy of the log(sum(e^score)) of each line (the scores of one target) for the kernel smoothed_rows; NULL: no label
+     * smoothing */
+    float *kept;
     MP_BODY float score(int64_t at) const { return mp_load_any(scores.data, T, at); }
     MP_BODY value none(int) const { return value{-INFINITY, 0}; }
     MP_BODY value join(int, value a, value b) const

@@ -10,7 +10,7 @@ typedef struct mp_line_normalization {
     mp_array lines;
     int64_t n_lines, length, stride;
     bool is_backward;
-    int p;                 /* for LpNormalization: the norm, 1 or 2 */
+    int p;                 /* for LpNormalization: the exponent of the norm, 1 or 2 */
     int64_t before, after; /* for LRN: the number of neighbours before and after an element */
     float alpha, beta, bias;
     float *scale;  /* LRN's extra output `scale`, in the layout of x; NULL: not saved */

@@ -24,23 +24,23 @@ enum { MP_RECURRENT_ROWS = 256 };
 typedef enum mp_recurrent_product {
     MP_X_W, /* gates = X W^T */
     MP_X_W_REST,
-    MP_H_R,   /* gates of a step += h' R^T; for a GRU only z and r */
-    MP_H_R_N, /* GRU, candidate: second = h' R^T; with the product after the reset: gates += (r h') R^T */
-    MP_G_R,   /* dh' += dG R; for a GRU only z and r */
-    MP_G_R_N, /* GRU, candidate: dh' += d_second R; with the product after the reset: d_second = dG R */
+    MP_H_R,   /* forward: gates of a step += h' R^T, where h' is the previous hidden state; for a GRU only the gates z and r */
+    MP_H_R_N, /* GRU, candidate gate: second = h' R^T; with the product after the reset: gates += (r h') R^T */
+    MP_G_R,   /* backward: dh' += dG R, where dG are the gradients of the gates; for a GRU only the gates z and r */
+    MP_G_R_N, /* GRU, candidate gate: dh' += d_second R; with the product after the reset: d_second = dG R */
     MP_G_W,   /* dX += dG W */
     MP_G_W_REST,
     MP_G_X, /* dW += dG^T X */
     MP_G_X_REST,
-    MP_G_H, /* dR += dG^T H'; for a GRU only z and r */
+    MP_G_H, /* gradient of R: dR += dG^T H', where H' are the previous hidden states; for a GRU only the gates z and r */
     MP_G_H_REST,
-    MP_G_H_N, /* GRU, candidate: dR += d_second^T H'; with the product after the reset: dR += dG^T (r H') */
+    MP_G_H_N, /* GRU, candidate gate: dR += d_second^T H'; with the product after the reset: dR += dG^T (r H') */
     MP_G_H_N_REST,
-    MP_ONES, /* dB += 1^T dG; for a GRU only z and r */
+    MP_ONES, /* gradients of the biases: dB += 1^T dG, the column sums of dG; for a GRU only the gates z and r */
     MP_ONES_REST,
-    MP_ONES_N, /* GRU, candidate, bias of W: dB += 1^T dG */
+    MP_ONES_N, /* GRU, candidate gate, bias of W: dB += 1^T dG, the column sums */
     MP_ONES_N_REST,
-    MP_ONES_S, /* GRU, candidate, bias of R: dB += 1^T d_second; with the product after the reset: dB += 1^T dG */
+    MP_ONES_S, /* GRU, candidate gate, bias of R: dB += 1^T d_second; with the product after the reset: dB += 1^T dG */
     MP_ONES_S_REST,
     MP_N_RECURRENT_PRODUCTS
 } mp_recurrent_product;
