@@ -24,8 +24,8 @@ int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_index_reduction how, mp
  * The remaining elements become INT64_MIN. */
 void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *list);
 
-/* Returns the list of index entries (row << 32 | entry), sorted by row. An entry whose index is outside of its axis gets row n_rows.
- * The list is stored in `room`, which has mp_cuda_rows_sort_room bytes. The sort is a stable radix sort. Its time is linear in
- * the number of entries for each 6 bits of the number of rows. */
+/* Returns the list of index entries (row << 32 | entry), sorted by row. An entry whose index is outside of its axis gets row
+ * n_rows. The list is stored in `room`, which has mp_cuda_rows_sort_room bytes. The sort is a stable radix sort. Its time is
+ * linear in the number of entries for each 6 bits of the number of rows. */
 const uint64_t *mp_cuda_rows_sort(const mp_row_entries *rows, const mp_array *indices, void *room);
 int64_t mp_cuda_rows_sort_room(const mp_row_entries *rows);
