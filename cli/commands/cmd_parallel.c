@@ -40,7 +40,6 @@ typedef struct question {
     mp_link link; /* to the host's memory */
     char name[128], within[MP_TEXT_MAX];
     mesh_rate rate;
-    mp_mesh explained;
     mp_exact_mesh exact;
 } question;
 
@@ -108,10 +107,7 @@ static mp_status fill(question *q, mp_error *err)
     MP_CHECK(mp_workload_network(network, &r->ranks.network, err));
     r->ranks.mesh.sequence = true;
     read_fixed(o, r);
-    if (o->search.explain) {
-        MP_CHECK(mp_mesh_read(o->search.explain, &q->explained, err));
-        r->explained = &q->explained;
-    }
+    if (option_given(o, OPT_EXPLAIN)) r->explained = &o->search.explain;
     r->ranks.bucket_bytes = o->model.bucket;
     r->ranks.rules = (mp_rules)mp_rules_find(o->model.rules);
     r->devices = o->search.devices;
@@ -299,7 +295,7 @@ static void print_verdict(const question *q, const mp_meshes *found)
 /* For the mesh named by --explain: prints its fastest choice, the reason why the mesh is not the best, and its stages. */
 static int explain(const question *q, const mp_meshes *found)
 {
-    const mp_mesh *mesh = &q->explained;
+    const mp_mesh *mesh = q->request.explained;
     const mp_mesh_choice *shown = NULL;
     for (size_t k = 0; k < found->n && !shown; k++) {
         const mp_mesh_choice *c = &found->choices[k];
@@ -307,7 +303,7 @@ static int explain(const question *q, const mp_meshes *found)
             shown = c;
     }
     if (!shown)
-        return usage_error("--explain: '%s' is not among the tried meshes of %s devices", q->asked->search.explain,
+        return usage_error("--explain: '%s' is not among the tried meshes of %s devices", mp_mesh_write(mesh).text,
                            count_text(q->request.devices));
     screen_text(2, "%s with %lld x %lld: %s.", mp_mesh_write(mesh).text, (long long)shown->micro_batch,
                 (long long)shown->n_micro_batches, mesh_reason_text(shown, found->choices, q->within));
@@ -341,7 +337,7 @@ static int print_meshes(const question *q, const mp_meshes *found, const note_li
     if (found->n_best) mesh_rate_print(&q->rate, q->request.devices, q->request.global_batch, found->choices->seconds);
     for (size_t k = 0; k < notes->n; k++) screen_text(2, "%s", notes->items[k]);
     putchar('\n');
-    if (q->asked->search.explain) return explain(q, found);
+    if (q->request.explained) return explain(q, found);
     if (found->n_best) {
         mesh_print_best(found);
         puts("\nStages of the first:");
@@ -370,7 +366,7 @@ int cmd_parallel(options *o)
     if (mp_meshes_search(&q.request, &found, &err) != MP_OK) return input_failed(&err);
     if (found->n_best)
         count_flops(&q, found);
-    else if (o->talk.json || !(o->talk.quiet || o->search.explain))
+    else if (o->talk.json || !(o->talk.quiet || option_given(o, OPT_EXPLAIN)))
         find_remedies(&q, found, &remedies);
     write_notes(&q, found, &notes);
     const int said = o->talk.json ? print_json("parallel", parallel_json(&q, found, &notes, &remedies))

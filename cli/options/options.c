@@ -154,8 +154,9 @@ static int store(options *o, const mp_option_row *row, const char *value)
         break;
     case MP_VALUE_MESH: {
         mp_error err = {0};
-        /* for parallel, the dimensions that the mesh does not name are free */
-        if ((o->command == CMD_PARALLEL ? mp_mesh_read_some : mp_mesh_read)(value, field, &err) != MP_OK)
+        /* for parallel, the dimensions that --mesh does not name are free */
+        const bool is_some = o->command == CMD_PARALLEL && row == &option_rows[OPT_MESH];
+        if ((is_some ? mp_mesh_read_some : mp_mesh_read)(value, field, &err) != MP_OK)
             return usage_error("--%s: %s", row->name, err.message);
         break;
     }

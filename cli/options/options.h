@@ -35,7 +35,7 @@ typedef struct search_options {
     int64_t reserve;         /* the value of --reserve in bytes; only valid if the option was given */
     const char *mode, *goal; /* options of the command share */
     int64_t micro_batch;     /* samples per micro-batch */
-    const char *explain;     /* --explain of the command parallel: the mesh to be explained */
+    mp_mesh explain;         /* --explain of the command parallel: the mesh to be explained; all sizes 0: none */
     int64_t devices, global_batch;
     const char *checkpoints, *solver, *solvers, *effort, *granularity, *without, *overhead;
     double gap;          /* --gap: the search ends when the plan is this close to the bound, as a fraction of a step's time */
