@@ -97,7 +97,7 @@ static bool is_in_file(const mp_parameter_source *s, const mp_tensor *t)
     return s->weights && mp_onnx_weights_have(s->weights, t->name);
 }
 
-/* True for tensors that a program reads from the source: neither data inputs nor results of operators. */
+/* True for tensors whose values a program reads from the source of parameters: neither data inputs nor results of operators. */
 static bool is_read(const mp_program *p, size_t tensor)
 {
     const mp_tensor *t = &p->model->tensors[tensor];

@@ -21,8 +21,9 @@ static bool layout_matters(const mp_tensor *t)
 typedef struct chooser {
     mp_model *model;
     size_t n_tensors; /* number of tensors of the original model */
-    int *reordered;   /* per tensor of the original model: index of its copy in the second layout, -1: none */
-    bool *settled;    /* per tensor of the original model: true once an operator that reads it has been visited */
+    int *reordered; /* per tensor of the original model: index of its copy in the other layout (row-major or channels-last); -1:
+                       none */
+    bool *settled;  /* per tensor of the original model: true once an operator that reads it has been visited */
     mp_error *err;
 } chooser;
 

@@ -27,8 +27,9 @@ static inline int64_t mp_network_bytes(int size)
     return (int64_t)MP_NETWORK_LEAST << 2 * size;
 }
 
-/* Measures all-reduce, reduce-scatter and all-gather (sums in the order of the ranks, or `fast`), broadcast, and a send to the
- * next rank. All ranks call it and get the same result. MP_INVALID: there is only one rank. MP_NOMEM, MP_IO. */
+/* Measures all-reduce, reduce-scatter, all-gather, broadcast, and a send to the next rank. With `fast`, the network library
+ * sums in its own order; otherwise sums are in the order of the ranks. All ranks call this function and get the same result.
+ * MP_INVALID: there is only one rank. MP_NOMEM, MP_IO. */
 mp_status mp_network_measure(mp_communicator *world, const mp_backend *backend, bool fast, double timeout,
                              mp_network_speed *out, mp_error *err);
 /* Returns in *slowest the maximum of the times that n ranks report. MP_IO: a value is not a valid time. */

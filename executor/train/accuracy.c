@@ -59,8 +59,8 @@ static double label_at(const mp_array *labels, int64_t k)
     return labels->dtype == MP_DTYPE_INT32 ? ((const int32_t *)labels->data)[k] : (double)((const int64_t *)labels->data)[k];
 }
 
-/* Finds the highest score of each position among this rank's classes; `first` is the number of this rank's first class.
- * `inner` positions are adjacent in memory; n is the number of positions. */
+/* Finds the highest score of each position (sample or token) among this rank's classes; `first` is the number of this rank's
+ * first class. `inner` positions are adjacent in memory; n is the number of positions. */
 static void find_best(const mp_array *scores, int64_t first, int64_t inner, int64_t n, best *out)
 {
     const int64_t classes = scores->dims[1];

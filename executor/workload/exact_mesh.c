@@ -8,7 +8,7 @@
 #include "executor/workload/workload_mesh.h"
 #include "memplan/problem.h"
 
-/* fraction of a step's seconds: a smaller difference of two sums is rounding */
+/* fraction of a step's seconds: a smaller difference of two sums is a rounding error */
 static const double rounding = 1e-9;
 
 /* The results for one rank. Its chunks' seconds are in exact_step.seconds. */
@@ -29,7 +29,7 @@ typedef struct exact_step {
     mp_pool *pool; /* owns all arrays and texts */
 } exact_step;
 
-/* Returns a graph that is not cut into stages as a pipeline's only rank. */
+/* Returns a graph that is not cut into stages as the only rank of a pipeline. */
 static mp_rank rank_alone(mp_graph *graph)
 {
     return (mp_rank){.graph = graph, .shape = {MP_SCHEDULE_1F1B, 1, 1, 1}, .held = -1, .turn = -1};
@@ -83,7 +83,7 @@ static double busy_seconds(const exact_step *x, const mp_graph *g, const mp_step
     return ((double)each * (double)x->shape.n_micro_batches + (double)once) * g->tick_seconds;
 }
 
-/* Records the results of a rank with these steps. */
+/* Records the results of a rank for these steps. */
 static mp_status take_rank(exact_step *x, const mp_rank *rank, const mp_step *steps, const mp_timeline *timeline, mp_error *err)
 {
     const size_t n = timeline->n_steps;
@@ -141,7 +141,8 @@ static mp_status measure_stage(exact_step *x, const mp_pipeline *pipeline, int n
     return measure_rank(x, &rank, err);
 }
 
-/* Returns the rank whose stages have the largest peak by the block model. It is measured first, because it may not fit. */
+/* Returns the rank whose stages have the largest peak in the block model (sums over the blocks of the network). This rank is
+ * measured first, because it may not fit. */
 static int fullest_rank(const exact_step *x)
 {
     size_t fullest = 0;
@@ -185,8 +186,9 @@ static int64_t part_of(int64_t bytes, int64_t before, int64_t amount, int64_t su
            (int64_t)((double)bytes * ((double)before / (double)sum));
 }
 
-/* Divides the bytes of a rank among its stages. A rank with one stage has the static bytes of its graph. If it has several, the
- * block model's division remains. Activations are all bytes of the peak that are neither static nor buffers. */
+/* Divides the bytes of a rank among its stages. A rank with one stage has the static bytes of its graph. If a rank has several
+ * stages, the shares from the block model (sums over the blocks of the network) remain. Activations are all bytes of the peak
+ * that are neither static nor buffers. */
 static void set_bytes(const exact_step *x, mp_mesh_choice *c, int rank)
 {
     const exact_rank *r = &x->ranks[rank];
@@ -219,7 +221,7 @@ static void set_bytes(const exact_step *x, mp_mesh_choice *c, int rank)
     }
 }
 
-/* Replaces the block model's numbers of a choice. */
+/* Replaces the block model's numbers of a choice by the results of the simulation with the stages' graphs. */
 static void replace(const exact_step *x, const mp_played *played, mp_mesh_choice *c)
 {
     c->judge = MP_JUDGE_KEEP_ALL;

@@ -31,7 +31,8 @@ void mp_budget_ends_free(mp_budget_ends *ends);
 typedef struct mp_device_room {
     char name[MP_DEVICE_NAME_MAX]; /* name of the device; "": unknown, for example for a graph from another program */
     int64_t memory_bytes;
-    int64_t reserve_bytes; /* bytes of `reserve_bytes` in the settings; if not given, the default of the device */
+    int64_t reserve_bytes; /* bytes that are reserved: the setting `reserve_bytes`, or, if it is not given, the default of the
+                              device */
     bool is_free;          /* true: memory_bytes is the memory that is currently free; false: it is the device's whole memory */
 } mp_device_room;
 

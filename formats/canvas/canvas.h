@@ -97,8 +97,8 @@ enum { MP_CANVAS_LINE = 256 };
  * ("layer1...conv1/Conv"), because names differ at both ends. The result is valid as long as a result of mp_text (text.h). */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width);
 
-/* The same for the name of a thing in a picture: `text` is the name, or a short form of it, and the result differs from the
- * results for other names (distinct_names.h). mp_canvas_names returns the collection of a picture. */
+/* As mp_canvas_shorten, for the name of a thing in a picture. `text` is the name, or a short form of it, and the result differs
+ * from the results for other names (distinct_names.h). mp_canvas_names returns the collection of a picture. */
 const char *mp_canvas_distinct(mp_distinct_names *names, const char *name, const char *text, double size, bool bold,
                                double width);
 mp_distinct_names *mp_canvas_names(mp_canvas *canvas);

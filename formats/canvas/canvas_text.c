@@ -78,7 +78,7 @@ double mp_canvas_fitting_size(const char *text, double size, double least, bool 
     return size;
 }
 
-/* The font and the space of a shortened text. */
+/* The font size, the weight and the available width of a shortened text. */
 typedef struct space {
     double size, width;
     bool bold;

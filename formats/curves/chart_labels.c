@@ -103,7 +103,8 @@ static size_t place_labels(const mp_timeline_chart *p, point_label labels[LABELS
     point_label *peak = &labels[0], *beyond = &labels[1];
     obstacles in_the_way = {.n = 0};
     double from, to, above;
-    mp_distinct_names *names = p->canvas ? mp_canvas_names(p->canvas) : NULL; /* without a canvas, only the size counts */
+    mp_distinct_names *names =
+        p->canvas ? mp_canvas_names(p->canvas) : NULL; /* without a canvas, only the size of the labels is needed */
     const char *title = mp_node_title(c->graph, c->steps[use->peak_step].node);
     *peak = (point_label){.text = mp_text("peak %s at", mp_bytes_text(use->peak_bytes)),
                           .more = mp_canvas_distinct(names, title, mp_short_name(title), SIZE, false, NAME_WIDTH),

@@ -30,7 +30,8 @@ typedef struct router {
     size_t n_edges;
     double box_width, box_height;
     size_t n_rows, n_columns;
-    int *row, *slot, *column; /* per box: its row, and its position in the row. Per row: the column of the page that holds it */
+    int *row, *slot,
+        *column; /* per box: its row, and its position in the row. Per row: the column of the picture that holds the row */
     size_t *outs, *ins; /* number of horizontal tracks per row: below it for wires that leave its boxes, above it for wires that
                            enter them */
     int *out_track, *in_track; /* per box: its track below its row, and its track above its row; -1: it needs no track, because

@@ -2,7 +2,7 @@
  *
  * The elements of a tensor are in raw_data (little-endian on every machine), in one of five typed arrays, or in another
  * file. int32_data also contains the elements of all narrower types, including float16 as bit patterns. Other files are
- * never opened here, because a plan needs only the shape. The scan has removed large payloads, so the value of a tensor
+ * never opened here, because a plan needs only the shape. onnx_scan.c has removed large payloads, so the value of a tensor
  * without elements is unknown. */
 #include "formats/onnx/onnx_tensor.h"
 

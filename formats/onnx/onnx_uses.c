@@ -5,7 +5,7 @@
 
 #include "estimator/model/ops.h"
 
-enum { PASSES_MAX = 4 }; /* maximum number of consecutive rearrangements of a tensor that are always followed */
+enum { PASSES_MAX = 4 }; /* maximum number of consecutive rearrangements of a tensor through which uses are always followed */
 
 static const mp_op *row_of(const mp_operator *op)
 {

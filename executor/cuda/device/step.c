@@ -9,7 +9,8 @@
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 
-/* Number of pinned buffers for the copies, used in turn. A new copy waits only if an earlier copy still uses its buffer. */
+/* Number of pinned buffers for the copies of a pass's values (seed, step, scalars), used in turn. A new copy waits only if an
+ * earlier copy still uses its buffer. */
 enum { ROOMS = 2 };
 
 typedef struct step_values {

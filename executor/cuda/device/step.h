@@ -19,7 +19,7 @@ typedef struct mp_cuda_step mp_cuda_step;
 mp_status mp_cuda_step_open(mp_cuda_step **out, mp_error *err);
 void mp_cuda_step_close(mp_cuda_step *step); /* does nothing for NULL */
 
-/* Implements mp_backend.begin: enqueues the copy of the values of a pass to the device. */
+/* Implements mp_backend.begin: enqueues the copy of a pass's seed, step number and scalars of updates to the device. */
 void mp_cuda_begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors);
 /* Returns the device address of seed and step number for the pass `run`. The memory belongs to the calling thread's backend.
  * If mp_cuda_begin was not called for this pass, enqueues the copy of the values. */

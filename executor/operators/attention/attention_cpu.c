@@ -11,7 +11,8 @@
 
 typedef struct rooms {
     float *scores, *sums, *q, *k, *v;
-    float *best, *total, *u; /* best, total: maximum and sum of each row so far; u: dropout's random number for each column */
+    float *best, *total, *u; /* best, total: maximum of each row's scores so far, and sum of their exponentials; u: dropout's
+                                random number for each column */
 } rooms;
 
 /* Lays out the buffers of a worker from `base` on, and sets *n to their number of floats. base NULL: only sets *n. */

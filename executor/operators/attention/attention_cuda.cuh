@@ -118,7 +118,7 @@ template <class BLOCK, class W> static MP_BODY void mp_block_product(BLOCK &bloc
     }
 }
 
-/* Adds the product a b to c. tile(shared) returns a in shared memory. TURNED: uses the transpose of a. */
+/* Adds the product a b to c. tile(shared) returns the matrix a in shared memory. TURNED: uses the transpose of a. */
 template <bool TURNED, class BLOCK, class T, class W>
 static MP_BODY void mp_tile_product_shared(BLOCK &block, T tile, int64_t depth, mp_matrix_view b, W which)
 {

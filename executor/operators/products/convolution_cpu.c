@@ -290,7 +290,7 @@ typedef struct pass {
 
 typedef struct state {
     pass forward, data, weights;
-    bool only_bias; /* true: compute the gradient of the bias but not of the weights */
+    bool only_bias; /* true: the pass computes the gradient of the bias but not of the weights */
 } state;
 
 static void release_pass(pass *p)

@@ -51,7 +51,7 @@ typedef struct mp_cells {
     float *dh, *dc;  /* on entry: gradients of h and c from later steps; on return: gradients of h' and c', without the
                         contribution of the products */
     float *d_gates;  /* gradients of the preactivations */
-    float *d_second; /* GRU: gradient of h' R if before_reset, else gradient of r h' */
+    float *d_second; /* GRU: gradient of h' R (previous hidden state times R) if before_reset, else gradient of r h' */
     float *r_h;      /* GRU with the product after the reset: r h', written by backward */
     float *d_peepholes;
 } mp_cells;

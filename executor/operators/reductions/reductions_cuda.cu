@@ -160,8 +160,9 @@ struct quotient_of {
 struct state {
     const mp_reduction_row *row;
     bool reduced[MP_ARRAY_RANK];
-    mp_array spread[2]; /* arrays in the workspace with one value per output: dy / number of ties; or the product of the nonzero
-                           elements, and the number of zeros */
+    /* arrays in the workspace with one value per output: dy / number of elements equal to the output; or the product of the
+     * nonzero elements, and the number of zeros */
+    mp_array spread[2];
     int64_t n_terms, stretches_at;
 };
 

@@ -344,7 +344,7 @@ void mp_resizing_free(mp_resizing *resizing)
     for (int d = 0; d < MP_ARRAY_RANK; d++) free_taps(&resizing->taps[d]);
 }
 
-/* Sorts the dimensions by the strides of `to`, and merges dimensions without taps if both arrays permit it. */
+/* Sorts the dimensions by the strides of `to`, and merges dimensions that are not resized if both arrays permit it. */
 static void order(mp_resizing *s, const mp_array *from, const mp_array *to)
 {
     int by_stride[MP_ARRAY_RANK], n = 0;

@@ -110,8 +110,8 @@ template <int MOMENTS> static void update(const mp_update *updates, size_t n, co
     }
 }
 
-/* Sums the squares of one stretch of a gradient; the threads of a row sum a stretch together. The stretches of a gradient
- * begin at row `first` of its update; the last stretch may be shorter. */
+/* Sums the squares of one stretch of a gradient; the threads of a row sum a stretch together. The stretches of a gradient begin
+ * at row `first` of the update of this gradient; the last stretch may be shorter. */
 struct squares_of : mp_double_sums {
     enum { PHASES = 1 };
     update_list list;
