@@ -38,7 +38,7 @@ typedef struct estimate {
     const int *cuts; /* the storages that are cut tensors, as indices */
     size_t n_cuts;
     bool has_updates; /* true: --fuse was given */
-    update_comparison updates;
+    mp_update_effects updates;
     mp_savings savings;
     mp_device_room room; /* memory of the device named by --device; its name is "" if --device was not given */
     mp_other_rules other;
@@ -78,13 +78,12 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     graph = e->workload.graph;
     if (option_given(o, OPT_DEVICE)) mp_room_of_workload(&e->workload, &o->model, &e->room);
     e->rules = mp_workload_rules(&e->workload);
-    e->n_parameters = e->n_trained = -1;
-    if (e->workload.model) count_parameters(e->workload.model, &o->model, &e->n_parameters, &e->n_trained);
+    mp_workload_parameters(&e->workload, &o->model, &e->n_parameters, &e->n_trained);
     MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
     MP_CHECK(find_peak(e, err));
     MP_CHECK(mp_problem_cuts(e->workload.problem, &e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->workload.model;
-    if (e->has_updates) MP_CHECK(compare_updates(o, &e->updates, err));
+    if (e->has_updates) MP_CHECK(mp_workload_update_effects(o->operands[0], &o->model, &e->updates, err));
     if (!o->output.csv && (!o->talk.quiet || o->talk.json || *e->room.name))
         MP_CHECK(mp_other_rules_of(&o->model, &e->workload, &e->other, err));
     if (!o->talk.quiet && !o->output.csv)

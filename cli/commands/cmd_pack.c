@@ -135,33 +135,18 @@ static int pack_table(const options *o, packing *p)
     return st == MP_OK ? EXIT_DONE : output_failed(&err);
 }
 
-/* Packs the tensors of a plan. If the new layout is higher than the plan's own, the plan's layout is used. */
+/* Packs the tensors of a plan. */
 static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *plan, packing *p, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_place *places = plan->places;
-    const size_t n_places = plan->n_places;
     p->before = plan->arena_bytes;
-    plan->places = NULL;
-    start(o, p, "places", n_places ? n_places : plan->n_steps);
-    st = mp_arena_pack(graph, plan, o->output.minimize || p->capacity >= 0 ? &p->options : NULL, &p->result, err);
+    start(o, p, "places", plan->n_places ? plan->n_places : plan->n_steps);
+    const mp_status st =
+        mp_arena_repack(graph, plan, o->output.minimize || p->capacity >= 0 ? &p->options : NULL, &p->result, err);
     progress_end(&p->shown);
-    if (st == MP_OK && p->before >= 0 && plan->arena_bytes > p->before) {
-        mp_place *higher = plan->places;
-        plan->places = places;
-        plan->n_places = n_places;
-        plan->arena_bytes = p->result.height = p->before;
-        places = higher;
-        if (p->result.bound > p->before) p->result.bound = plan->peak_bytes - plan->static_bytes;
-    } else if (st != MP_OK) {
-        plan->places = places;
-        places = NULL;
-    }
+    MP_CHECK(st);
     p->n = plan->n_places;
-    if (st == MP_OK && plan->static_bytes + plan->arena_bytes > plan->budget_bytes) plan->budget_bytes = MP_NO_LIMIT;
-    mp_free(places);
-    if (st == MP_OK) st = mp_plan_check(graph, plan, err);
-    return st;
+    if (plan->static_bytes + plan->arena_bytes > plan->budget_bytes) plan->budget_bytes = MP_NO_LIMIT;
+    return mp_plan_check(graph, plan, err);
 }
 
 static int pack_plan(options *o, packing *p)

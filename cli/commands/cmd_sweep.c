@@ -198,29 +198,6 @@ static json_t *sweep_json(const mp_workload *s, const mp_sweep *found)
                      "bounds", bounds_json(found), "evenly_spread", spread_json(found));
 }
 
-static bool any_feasible(const mp_sweep *found)
-{
-    for (size_t k = 0; k < found->n_curves; k++)
-        for (size_t i = 0; i < found->curves[k].n; i++)
-            if (found->curves[k].points[i].feasible) return true;
-    return false;
-}
-
-/* True if it is proved that no plan fits any of the budgets. A search that merely found no plan is no proof. */
-static bool is_none_proved(const mp_sweep *found)
-{
-    size_t n = 0, n_proved = 0;
-    for (size_t k = 0; k < found->n_curves; k++)
-        for (size_t i = 0; i < found->curves[k].n; i++, n++) {
-            const int64_t bytes = found->curves[k].points[i].budget_bytes;
-            bool proved = bytes < found->floor_bytes;
-            for (size_t b = 0; b < found->n_bounds; b++)
-                proved |= found->bounds[b].budget_bytes == bytes && found->bounds[b].infeasible;
-            n_proved += proved;
-        }
-    return n && n_proved == n;
-}
-
 int cmd_sweep(options *o)
 {
     mp_error err = {0};
@@ -232,7 +209,7 @@ int cmd_sweep(options *o)
     if (rc) return rc;
     if (load_workload(o->operands[0], o, &s, &err) != MP_OK) return input_failed(&err);
     if (sweep(o, &w, &s, &found, &err) != MP_OK) return input_failed(&err);
-    rc = any_feasible(&found) ? EXIT_DONE : no_plan_status(is_none_proved(&found));
+    rc = mp_sweep_least(&found) ? EXIT_DONE : no_plan_status(mp_sweep_is_refuted(&found));
     if (found.stopped) complain("the sweep was cut short; this is what it had found");
     if (o->talk.json) {
         const int printed = print_json("sweep", sweep_json(&s, &found));

@@ -18,18 +18,8 @@ json_t *savings_json(const mp_savings *s);
 
 /* ---- modes of --fuse: memory if optimizer updates run after, within or before the other nodes ---- */
 
-typedef struct update_comparison {
-    /* per mode of --fuse: true if the mode is possible. `backward` is impossible if gradients are clipped by their global
-     * norm */
-    bool is_possible[MP_N_FUSES];
-    mp_update_effect effects[MP_N_FUSES];
-    int64_t cache_bytes;
-} update_comparison;
-
-/* Builds the training graph once per mode of --fuse, and measures each with everything kept. Errors as mp_workload_load. */
-mp_status compare_updates(const options *o, update_comparison *out, mp_error *err);
-void print_update_comparison(const update_comparison *c);
-json_t *update_comparison_json(const update_comparison *c);
+void print_update_comparison(const mp_update_effects *c);
+json_t *update_comparison_json(const mp_update_effects *c);
 
 /* ---- --per-op: one row per operator with kept bytes, time and inputs ---- */
 
@@ -48,9 +38,6 @@ json_t *text_or_null(const char *text);
 /* Prints the tensors that no operator computes, grouped by role and rule. For each group prints their number and the first
  * names. Of the constants, lists only floating-point tensors that are not settings, because only these could be trained. */
 void report_roles(const mp_model *model, const mp_workload_options *o);
-/* Counts the elements of all parameters that the file trains (*all), and of those parameters among them that are not frozen
- * (*trained). Parameters on which the loss does not depend (of an auxiliary output) also count. */
-void count_parameters(const mp_model *model, const mp_workload_options *o, int64_t *all, int64_t *trained);
 json_t *roles_json(const mp_model *model, const mp_workload_options *o);
 
 /* ---- synthetic inputs: the values that memplan generates for each input if a training has no data file for it ---- */

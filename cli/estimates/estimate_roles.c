@@ -2,37 +2,11 @@
  * JSON. */
 #include "cli/estimates/estimate.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/messages/print.h"
 #include "formats/json/json.h"
-
-static bool is_frozen(const mp_tensor *t, const mp_workload_options *o)
-{
-    bool frozen = false;
-    for (size_t k = 0; t->role == MP_ROLE_PARAMETER && k < o->freeze.n; k++) frozen |= !fnmatch(o->freeze.items[k], t->name, 0);
-    return frozen;
-}
-
-void count_parameters(const mp_model *model, const mp_workload_options *o, int64_t *all, int64_t *trained)
-{
-    *all = *trained = 0;
-    for (size_t k = 0; k < model->n_tensors; k++) {
-        const mp_tensor *t = &model->tensors[k];
-        const int64_t n = t->role == MP_ROLE_PARAMETER && t->rank >= 0 ? mp_tensor_elements(t) : 0;
-        *all += n;
-        if (!t->is_frozen && !is_frozen(t, o)) *trained += n;
-    }
-}
-
-static const char *reason_of(const mp_tensor *t, const mp_workload_options *o)
-{
-    return is_frozen(t, o) ? "frozen with --freeze"
-           : t->is_frozen  ? "frozen: adapters are trained (--lora)"
-                           : (t->role_reason ? t->role_reason : "");
-}
 
 /* True if the tensor is an input or a constant of the file: no operator computes it, and simplification did not create it. */
 static bool is_listed(const mp_tensor *t)
@@ -49,14 +23,15 @@ static bool is_decision(const mp_tensor *t)
 
 static bool is_of_group(const mp_tensor *t, const mp_tensor *first, const mp_workload_options *o)
 {
-    return is_listed(t) && is_decision(t) && t->role == first->role && !strcmp(reason_of(t, o), reason_of(first, o));
+    return is_listed(t) && is_decision(t) && t->role == first->role &&
+           !strcmp(mp_workload_role_reason(t, o), mp_workload_role_reason(first, o));
 }
 
 static void report_group(const mp_model *model, size_t k, const mp_workload_options *o)
 {
     enum { NAMED = 3 };
     const mp_tensor *first = &model->tensors[k];
-    const char *reason = reason_of(first, o);
+    const char *reason = mp_workload_role_reason(first, o);
     size_t n = 0, named = 0;
     for (size_t j = k; j < model->n_tensors; j++) n += is_of_group(&model->tensors[j], first, o);
     print("  %zu %s%s%s%s%s:", n, mp_role_name(first->role), n > 1 && first->role != MP_ROLE_DATA ? "s" : "",
@@ -81,7 +56,8 @@ void report_roles(const mp_model *model, const mp_workload_options *o)
 static json_t *role_json(const mp_tensor *t, const mp_workload_options *o)
 {
     return json_pack("{s:o, s:s, s:o, s:I}", "name", mp_json_text(t->name), "role", mp_role_name(t->role), "reason",
-                     mp_json_text(reason_of(t, o)), "elements", (json_int_t)(t->rank < 0 ? 0 : mp_tensor_elements(t)));
+                     mp_json_text(mp_workload_role_reason(t, o)), "elements",
+                     (json_int_t)(t->rank < 0 ? 0 : mp_tensor_elements(t)));
 }
 
 json_t *roles_json(const mp_model *model, const mp_workload_options *o)

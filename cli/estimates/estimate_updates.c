@@ -1,37 +1,14 @@
 /* estimate_updates.c - compares the memory of all modes of --fuse, in which the optimizer's updates run at different times. */
 #include "cli/estimates/estimate.h"
-#include "cli/options/load.h"
-#include "cli/options/options.h"
-#include "executor/workload/own_device.h"
 #include "formats/base/text.h"
 
 #include <stdio.h>
 
 #include "cli/messages/print.h"
 #include "cli/messages/screen.h"
-#include "estimator/training/target.h"
-#include "executor/workload/workload.h"
 #include "formats/json/json.h"
 
-mp_status compare_updates(const options *o, update_comparison *out, mp_error *err)
-{
-    const mp_backend *backend;
-    mp_own_device device;
-    MP_CHECK(mp_workload_device(&o->model, &backend, &device, err));
-    *out = (update_comparison){.cache_bytes = device.profile.cache_bytes};
-    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
-        options asked = *o;
-        MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
-        asked.model.fuse = mp_fuse_name((mp_fuse)fuse);
-        if (fuse == MP_FUSE_BACKWARD && o->model.clip_norm > 0) continue;
-        MP_CHECK(load_workload(o->operands[0], &asked, &s, err));
-        MP_CHECK(mp_update_effect_of(s.graph, out->cache_bytes, &out->effects[fuse], err));
-        out->is_possible[fuse] = true;
-    }
-    return MP_OK;
-}
-
-static void print_line(const update_comparison *c, const char *what, size_t offset)
+static void print_line(const mp_update_effects *c, const char *what, size_t offset)
 {
     const char *cells = "";
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
@@ -41,7 +18,7 @@ static void print_line(const update_comparison *c, const char *what, size_t offs
     screen_row("  %-36s%s", what, cells);
 }
 
-void print_update_comparison(const update_comparison *c)
+void print_update_comparison(const mp_update_effects *c)
 {
     print("\n%-38s", "Updates, everything kept: --fuse");
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) print("%14s", mp_fuse_name((mp_fuse)fuse));
@@ -63,7 +40,7 @@ static json_t *effect_json(const mp_update_effect *e)
                      (json_int_t)e->moved_bytes);
 }
 
-json_t *update_comparison_json(const update_comparison *c)
+json_t *update_comparison_json(const mp_update_effects *c)
 {
     json_t *json = json_pack("{s:I}", "cache_bytes", (json_int_t)c->cache_bytes);
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++)

@@ -18,15 +18,6 @@ static void print_static(const mp_graph *graph)
     screen_text(6, "  and %s", static_text(graph));
 }
 
-/* True if storage `s` is printed after storage `than`. Storages are printed by descending bytes, and those of equal bytes by
- * ascending index. `than` -1: always true. */
-static bool comes_after(const mp_graph *graph, int s, int than)
-{
-    if (than < 0) return true;
-    int64_t a = graph->storages[s].bytes, b = graph->storages[than].bytes;
-    return a < b || (a == b && s > than);
-}
-
 /* Prints the reason for a floor at the end of backward: the gradients that updates read after backward. */
 static void print_floor_at_end(const outcome *out)
 {
@@ -67,31 +58,19 @@ static void print_floor(const outcome *out)
         print_floor_held(out);
         return;
     }
-    const mp_node *node = &graph->nodes[out->floor_reason.node];
-    const mp_alternative *alternative = &node->alternatives[0];
-    const int *const lists[] = {alternative->reads, alternative->writes, alternative->adds};
-    const size_t lengths[] = {alternative->n_reads, alternative->n_writes, alternative->n_adds};
-    int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - alternative->workspace_bytes;
-    int last = -1; /* the storage that was printed last, from which the next one is found; -1: none */
+    const int64_t workspace_bytes = graph->nodes[out->floor_reason.node].alternatives[0].workspace_bytes;
+    int storages[HOLDERS];
+    int64_t bytes;
     mp_label label;
+    const size_t n = mp_floor_storages(graph, out->floor_reason.node, storages, HOLDERS, &bytes);
+    const int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - workspace_bytes - bytes;
     screen_text(0, "The floor is set by %s, which needs at once:", node_text(graph, out->floor_reason.node));
-    for (int line = 0;; line++) {
-        int best = -1;
-        for (int l = 0; l < 3; l++)
-            for (size_t k = 0; k < lengths[l]; k++) {
-                int s = lists[l][k];
-                if (!mp_storage_is_static(&graph->storages[s]) && comes_after(graph, s, last) &&
-                    (best < 0 || comes_after(graph, best, s)))
-                    best = s;
-            }
-        if (best < 0) break;
-        last = best;
-        rest -= graph->storages[best].bytes;
-        if (line < HOLDERS)
-            screen_row("  %12s  %s  %s", mp_bytes_text(graph->storages[best].bytes), mp_kind_name(graph->storages[best].kind),
-                       mp_storage_title(graph, best, &label));
+    for (size_t k = 0; k < n && k < HOLDERS; k++) {
+        const mp_storage *s = &graph->storages[storages[k]];
+        screen_row("  %12s  %s  %s", mp_bytes_text(s->bytes), mp_kind_name(s->kind),
+                   mp_storage_title(graph, storages[k], &label));
     }
-    if (alternative->workspace_bytes) print("  %12s  workspace\n", mp_bytes_text(alternative->workspace_bytes));
+    if (workspace_bytes) print("  %12s  workspace\n", mp_bytes_text(workspace_bytes));
     if (rest > 0) print("  %12s  other tensors that are live then in any order\n", mp_bytes_text(rest));
     if (rest < 0) print("  %12s  less, because one tensor can overwrite another\n", mp_bytes_text(-rest));
     print_static(graph);

@@ -17,28 +17,10 @@ static const char *line_text(const mp_sweep *found, const char *budget, int64_t 
                    mp_extra_text((double)ticks, (double)found->keep_all_ticks));
 }
 
-/* True if no searcher found a faster plan for the same budget. */
-static bool is_cheapest(const mp_sweep *found, const mp_sweep_point *p)
-{
-    for (size_t k = 0; k < found->n_curves; k++)
-        for (size_t i = 0; i < found->curves[k].n; i++) {
-            const mp_sweep_point *other = &found->curves[k].points[i];
-            if (other->feasible && other->budget_bytes <= p->budget_bytes && other->ticks < p->ticks) return false;
-        }
-    return true;
-}
-
-static const mp_sweep_bound *bound_at(const mp_sweep *found, int64_t budget_bytes)
-{
-    for (size_t k = 0; k < found->n_bounds; k++)
-        if (found->bounds[k].budget_bytes == budget_bytes) return &found->bounds[k];
-    return NULL;
-}
-
 /* Prints the row of one plan. `name` is the plan's searcher, or "". */
 static void print_point(const mp_sweep *found, const mp_sweep_point *p, const char *name, const char *note)
 {
-    const mp_sweep_bound *bound = bound_at(found, p->budget_bytes);
+    const mp_sweep_bound *bound = mp_sweep_bound_at(found, p->budget_bytes);
     const char *budget = mp_bytes_text(p->budget_bytes);
     if (!p->feasible) {
         screen_row("  %11s  %11s%s", budget, "none found", bound && bound->infeasible ? ", and there is none" : "");
@@ -56,34 +38,17 @@ static void print_point(const mp_sweep *found, const mp_sweep_point *p, const ch
 static void print_curve(const mp_sweep *found, const mp_sweep_curve *c)
 {
     print("\n%s, smallest found %s\n", c->solver, mp_bytes_text(c->smallest_bytes));
-    for (size_t k = 0; k < c->n; k++) print_point(found, &c->points[k], "", is_cheapest(found, &c->points[k]) ? "  *" : "");
+    for (size_t k = 0; k < c->n; k++)
+        print_point(found, &c->points[k], "", mp_sweep_is_cheapest(found, &c->points[k]) ? "  *" : "");
 }
 
-static bool is_better(const mp_sweep_point *p, const mp_sweep_point *other)
-{
-    return p->ticks != other->ticks ? p->ticks < other->ticks : p->peak_bytes < other->peak_bytes;
-}
-
-/* Prints the fastest plan of all searchers for each budget. Of equally fast plans, prints the one with the smallest peak, and
- * of these the first. */
+/* Prints the best plan of all searchers for each budget. */
 static void print_best(const mp_sweep *found)
 {
-    for (int64_t last = -1;;) {
-        const mp_sweep_point *best = NULL;
-        const char *name = "";
-        for (size_t k = 0; k < found->n_curves; k++)
-            for (size_t i = 0; i < found->curves[k].n; i++) {
-                const mp_sweep_point *p = &found->curves[k].points[i];
-                if (p->budget_bytes <= last || (best && p->budget_bytes > best->budget_bytes)) continue;
-                if (best && p->budget_bytes == best->budget_bytes && (!p->feasible || (best->feasible && !is_better(p, best))))
-                    continue;
-                best = p;
-                name = found->curves[k].solver;
-            }
-        if (!best) break;
-        print_point(found, best, name, "");
-        last = best->budget_bytes;
-    }
+    const char *name;
+    for (const mp_sweep_point *p = mp_sweep_best_above(found, -1, &name); p;
+         p = mp_sweep_best_above(found, p->budget_bytes, &name))
+        print_point(found, p, name, "");
 }
 
 /* Prints three lists of evenly spread checkpoints: one with too few checkpoints, the best one, and one with too many. */
@@ -113,15 +78,7 @@ static void print_spread(const mp_sweep *found)
 static void print_verdict(const talk_options *o, const mp_workload *s, const mp_sweep *found)
 {
     const char *title = s->title, *all = mp_bytes_text(found->keep_all_bytes);
-    const mp_sweep_point *least = NULL;
-    for (size_t k = 0; k < found->n_curves; k++)
-        for (size_t i = 0; i < found->curves[k].n; i++) {
-            const mp_sweep_point *p = &found->curves[k].points[i];
-            if (!p->feasible) continue;
-            if (!least || p->budget_bytes < least->budget_bytes ||
-                (p->budget_bytes == least->budget_bytes && p->ticks < least->ticks))
-                least = p;
-        }
+    const mp_sweep_point *least = mp_sweep_least(found);
     if (least)
         screen_verdict(o->color, SCREEN_GOOD, "%s: from %s keeping all to %s at %s time.", title, all,
                        mp_bytes_text(least->peak_bytes), mp_extra_text((double)least->ticks, (double)found->keep_all_ticks));

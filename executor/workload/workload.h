@@ -30,3 +30,6 @@ typedef struct mp_workload_details {
     bool lacks_notes; /* true: memory for a note could not be allocated, so the note is missing */
     mp_pool *pool;    /* owns the texts of the notes */
 } mp_workload_details;
+
+/* Returns the rule that decided the role of a tensor of the model, such as "frozen with --freeze"; "" if there is none. */
+const char *mp_workload_role_reason(const mp_tensor *tensor, const mp_workload_options *o);

@@ -48,6 +48,11 @@ mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 
+/* Like mp_arena_pack, for a plan that may have offsets: if the new layout is higher than the plan's own, the plan keeps its
+ * own, and the result has its height. */
+mp_status mp_arena_repack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
+                          mp_error *err);
+
 /* Computes a lower bound on the arena size of any layout for the plan's steps. Items that share memory in place share an
  * offset. The bound is the maximum of live bytes over the steps, or more if the exact search proves more. The plan is
  * unchanged. Errors and cost as mp_arena_layout. */

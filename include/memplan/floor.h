@@ -46,3 +46,7 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
 
 /* Like mp_floor_explained, but returns only the member `node` of the reason. */
 mp_status mp_floor(const mp_graph *graph, int64_t *floor_bytes, int *node, mp_error *err);
+
+/* Finds the storages that a node reads, writes or adds to in its base alternative, without static storages: each once, largest
+ * first. Writes up to `most` of them to `storages`. *bytes is the sum of all. Returns their number. O(lists^2). */
+size_t mp_floor_storages(const mp_graph *graph, int node, int *storages, size_t most, int64_t *bytes);

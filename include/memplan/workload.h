@@ -23,6 +23,7 @@
 #include "memplan/ranks/exchange.h"
 #include "memplan/ranks/pipeline.h"
 #include "memplan/solver.h"
+#include "memplan/studies/update_effect.h"
 
 /* A list of texts, such as names and patterns. */
 typedef struct mp_text_list {
@@ -149,6 +150,21 @@ mp_rules mp_workload_rules(const mp_workload *w);
 mp_status mp_workload_traffic(const mp_workload *w, const mp_step *steps, size_t n, mp_rank_traffic *out, mp_error *err);
 /* Returns the number of samples in a batch of the data inputs; 0 if unknown. */
 int64_t mp_workload_batch(const mp_workload *w);
+/* Counts the elements of all parameters (*all), and of those that are trained (*trained). Parameters on which the loss does not
+ * depend also count. -1: unknown, because the workload is a graph file. O(tensors * patterns). */
+void mp_workload_parameters(const mp_workload *w, const mp_workload_options *o, int64_t *all, int64_t *trained);
+
+/* Memory and traffic of a training step if updates run after, within or before the other nodes (`fuse`). */
+typedef struct mp_update_effects {
+    /* per value of `fuse`: true if it is possible. `backward` is impossible if gradients are clipped by their global norm */
+    bool is_possible[MP_N_FUSES];
+    mp_update_effect effects[MP_N_FUSES];
+    int64_t cache_bytes; /* size of the device's cache */
+} mp_update_effects;
+/* Builds the training graph of a model once per value of `fuse`, and measures each with everything kept. Errors as
+ * mp_workload_load. */
+mp_status mp_workload_update_effects(const char *path, const mp_workload_options *o, mp_update_effects *out, mp_error *err);
+
 /* Finds the storages of a comma-separated list of tensor or storage names. If simplification replaced a tensor, uses the
  * tensor that replaced it, and adds a note. MP_INVALID: a name does not exist (the message suggests the nearest name), or is
  * not an activation of the forward pass. Release *list with mp_free. O(names * tensors). */

@@ -105,6 +105,30 @@ mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_opti
     return MP_OK;
 }
 
+mp_status mp_arena_repack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
+                          mp_error *err)
+{
+    const int64_t before = plan->arena_bytes;
+    const size_t n_places = plan->n_places;
+    mp_place *places = plan->places;
+    plan->places = NULL;
+    const mp_status st = mp_arena_pack(graph, plan, options, result, err);
+    const bool is_higher = st == MP_OK && before >= 0 && plan->arena_bytes > before;
+    if (st != MP_OK || is_higher) {
+        mp_place *higher = plan->places;
+        plan->places = places;
+        plan->n_places = n_places;
+        plan->arena_bytes = before;
+        places = higher;
+    }
+    if (is_higher) {
+        result->height = before;
+        if (result->bound > before) result->bound = plan->peak_bytes - plan->static_bytes;
+    }
+    mp_free(places);
+    return st;
+}
+
 mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
                                mp_error *err)
 {

@@ -197,6 +197,13 @@
     X(mp_workload_copied_bytes(&of_program, 1, 1))                                                       \
     X(mp_workload_inputs_free(&inputs))                                                                  \
     X(mp_workload_check_trains(&workload, &err))                                                         \
+    X(mp_sweep_is_cheapest(&sweep, &sweep.curves[0].points[0]))                                          \
+    X(mp_sweep_bound_at(&sweep, 1))                                                                      \
+    X(mp_sweep_best_above(&sweep, 1, &why))                                                              \
+    X(mp_sweep_least(&sweep))                                                                            \
+    X(mp_sweep_is_refuted(&sweep))                                                                       \
+    X(mp_floor_storages(w->graph, 0, spans, 8, between))                                                 \
+    X(mp_workload_parameters(&workload, &settings, &between[0], &between[1]))                            \
     X(mp_workload_take_graph(&workload))                                                                 \
     X(mp_workload_free(&workload))                                                                       \
     X(mp_workload_options_free(&settings))                                                               \

@@ -177,6 +177,28 @@ static mp_status judge_program(public_world *w, mp_error *err)
     return judged(w, &o, err);
 }
 
+static mp_status arena_repack(public_world *w, mp_error *err)
+{
+    mp_plan *plan = NULL;
+    mp_pack_result result;
+    mp_status st;
+    MUST(mp_plan_new(w->graph, "test", w->plan->steps, w->plan->n_steps, &plan, NULL));
+    MUST(mp_arena_layout(w->graph, plan, NULL));
+    const int64_t before = plan->arena_bytes;
+    PUBLIC_LIMITED(w, st, mp_arena_repack(w->graph, plan, NULL, &result, err));
+    if (plan->arena_bytes != before || !plan->places) public_wrong("loses the offsets of the plan");
+    mp_plan_free(plan);
+    return st;
+}
+
+static mp_status update_effects(public_world *w, mp_error *err)
+{
+    mp_workload_options o = mp_workload_defaults();
+    mp_update_effects effects;
+    o.optimizer = "sgd";
+    PUBLIC_OUTPUT(w, effects, mp_workload_update_effects("tests/gradients/mlp.onnx", &o, &effects, err), PUBLIC_NOTHING);
+}
+
 const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_tier_study_of, no plan", tier_study_without},
                                       {"mp_worth_of", worth},
@@ -191,4 +213,6 @@ const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_exact_mesh_judge", judge_mesh},
                                       {"mp_exact_mesh_judge, pp", judge_pipeline},
                                       {"mp_exact_mesh_judge, program of pp", judge_program},
+                                      {"mp_arena_repack", arena_repack},
+                                      {"mp_workload_update_effects", update_effects},
                                       {NULL, NULL}};

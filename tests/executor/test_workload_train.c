@@ -224,3 +224,39 @@ TEST(measurements_of_ranks_are_added_up)
     assert_true(mp_rank_report_hidden(&(mp_rank_report){0}) == -1);
     assert_int_equal(mp_rank_reports_sum(NULL, 2).sent_bytes, 0);
 }
+
+/* ---- parameters and updates ---- */
+
+/* The counts are the elements of the model; the effects are those of graphs that are loaded one by one. */
+TEST(updates_are_compared_for_each_position)
+{
+    const char *freeze[] = {"*"};
+    mp_workload_options o = on_cpu();
+    mp_update_effects found;
+    int64_t all, trained, elements = 0;
+    mp_error err = {0};
+    assert_int_equal(mp_workload_update_effects(MLP, &o, &found, &err), MP_OK);
+    for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+        MP_CLEARED_BY(mp_workload_free) mp_workload w = {0};
+        mp_update_effect effect;
+        o.fuse = mp_fuse_name((mp_fuse)fuse);
+        assert_int_equal(mp_workload_load(MLP, &o, &w, &err), MP_OK);
+        assert_int_equal(mp_update_effect_of(w.graph, found.cache_bytes, &effect, &err), MP_OK);
+        assert_true(found.is_possible[fuse]);
+        assert_memory_equal(&effect, &found.effects[fuse], sizeof effect);
+        if (fuse) continue;
+        for (size_t s = 0; s < w.graph->n_storages; s++)
+            if (w.graph->storages[s].kind == MP_KIND_PARAMETER) elements += w.graph->storages[s].payload_bytes / 4;
+        mp_workload_parameters(&w, &o, &all, &trained);
+        assert_true(all == elements && trained == elements);
+        o.freeze = (mp_text_list){.n = 1, .items = freeze};
+        mp_workload_parameters(&w, &o, &all, &trained);
+        assert_true(all == elements && trained == 0);
+        o.freeze.n = 0;
+    }
+    o.clip_norm = 1;
+    assert_int_equal(mp_workload_update_effects(MLP, &o, &found, &err), MP_OK);
+    assert_false(found.is_possible[MP_FUSE_BACKWARD]);
+    mp_workload_parameters(&(mp_workload){.model = NULL}, &o, &all, &trained);
+    assert_true(all == -1 && trained == -1);
+}

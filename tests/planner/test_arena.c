@@ -439,6 +439,12 @@ TEST(layouts_are_the_same_every_time)
         assert_int_equal(mp_arena_layout(graph, plan, NULL), MP_OK);
         assert_int_equal(plan->n_places, n);
         if (n) assert_memory_equal(before, plan->places, n * sizeof *before);
+        mp_pack_result result; /* packed again, the plan keeps offsets of at most the same height */
+        const int64_t bytes = plan->arena_bytes;
+        assert_int_equal(mp_arena_repack(graph, plan, NULL, &result, NULL), MP_OK);
+        assert_true(plan->arena_bytes <= bytes && result.height == plan->arena_bytes && result.bound <= result.height);
+        plan->budget_bytes = mp_plan_need(plan);
+        assert_int_equal(mp_plan_check(graph, plan, NULL), MP_OK);
         mp_free(before);
         mp_plan_free(plan);
         mp_graph_free(graph);

@@ -121,6 +121,33 @@ TEST(floor_is_never_above_the_peak_of_any_schedule)
     if (n_complete < 60 || n_equal < 60) fail_msg("%d of 200 complete, %d equal to the floor", n_complete, n_equal);
 }
 
+/* The storages of a node, against a search of its lists for every storage. */
+TEST(storages_of_a_node_are_listed_once)
+{
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        mp_graph *graph = random_graph(seed, 3, (mp_fuse)(seed % MP_N_FUSES), false);
+        for (int i = 0; i < (int)graph->n_nodes; i++) {
+            const mp_alternative *a = &graph->nodes[i].alternatives[0];
+            int found[64];
+            int64_t bytes, sum = 0;
+            size_t n_used = 0, n = mp_floor_storages(graph, i, found, 64, &bytes);
+            for (int s = 0; s < (int)graph->n_storages; s++) {
+                bool is_used = made_by(a, s) > 0, is_found = false;
+                for (size_t k = 0; k < a->n_reads; k++) is_used |= a->reads[k] == s;
+                is_used &= !mp_storage_is_static(&graph->storages[s]);
+                for (size_t k = 0; k < n; k++) is_found |= found[k] == s;
+                assert_int_equal(is_found, is_used);
+                n_used += is_used;
+                sum += is_used ? graph->storages[s].bytes : 0;
+            }
+            assert_int_equal(n, n_used);
+            assert_int_equal(bytes, sum);
+            for (size_t k = 1; k < n; k++) assert_true(graph->storages[found[k]].bytes <= graph->storages[found[k - 1]].bytes);
+        }
+        mp_graph_free(graph);
+    }
+}
+
 /* Larger graphs, with random schedules that recompute a lot. */
 TEST(floor_is_never_above_random_schedules)
 {

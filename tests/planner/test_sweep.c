@@ -128,6 +128,38 @@ TEST(a_stop_leaves_the_points_so_far)
     mp_graph_free(graph);
 }
 
+/* A sweep with two curves, whose best points are found by hand. */
+TEST(points_are_looked_up)
+{
+    mp_sweep_point first[] = {{10, true, 9, 50, 0, 0}, {20, true, 20, 30, 0, 0}, {30, false, 0, 0, 0, 0}},
+                   second[] = {
+                       {5, false, 0, 0, 0, 0}, {10, true, 8, 50, 0, 0}, {20, true, 19, 31, 0, 0}, {30, true, 25, 30, 0, 0}};
+    mp_sweep_curve curves[] = {{"first", 9, 3, first}, {"second", 8, 4, second}};
+    mp_sweep_bound bounds[] = {{5, 0, true}, {10, 40, false}};
+    const mp_sweep s = {.floor_bytes = 6, .n_curves = 2, .curves = curves, .n_bounds = 2, .bounds = bounds};
+    const char *solver = "";
+    const mp_sweep_point *p = mp_sweep_best_above(&s, -1, &solver);
+    assert_true(p == &second[0] && !strcmp(solver, "second")); /* no plan for 5 bytes */
+    p = mp_sweep_best_above(&s, 5, &solver);
+    assert_ptr_equal(p, &second[1]); /* equally fast, with a smaller peak */
+    p = mp_sweep_best_above(&s, 10, &solver);
+    assert_true(p == &first[1] && !strcmp(solver, "first")); /* faster */
+    p = mp_sweep_best_above(&s, 20, &solver);
+    assert_ptr_equal(p, &second[3]); /* the only plan */
+    assert_null(mp_sweep_best_above(&s, 30, &solver));
+    assert_ptr_equal(mp_sweep_least(&s), &first[0]);
+    assert_true(mp_sweep_is_cheapest(&s, &first[1]) && mp_sweep_is_cheapest(&s, &second[3]));
+    assert_false(mp_sweep_is_cheapest(&s, &second[2]));
+    assert_ptr_equal(mp_sweep_bound_at(&s, 10), &bounds[1]);
+    assert_null(mp_sweep_bound_at(&s, 20));
+    assert_false(mp_sweep_is_refuted(&s));
+    mp_sweep_curve refuted = {"second", -1, 1, second};
+    const mp_sweep none = {.floor_bytes = 5, .n_curves = 1, .curves = &refuted, .n_bounds = 1, .bounds = bounds};
+    assert_true(mp_sweep_is_refuted(&none)); /* by the bound; the floor does not exceed the budget */
+    assert_null(mp_sweep_least(&none));
+    assert_false(mp_sweep_is_refuted(&(mp_sweep){.n_curves = 0}));
+}
+
 TEST(too_few_and_too_many_checkpoints_hurt)
 {
     mp_graph *graph = chain();

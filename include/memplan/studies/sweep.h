@@ -87,6 +87,21 @@ typedef struct mp_sweep {
 mp_status mp_sweep_budgets(const mp_sweep_request *request, mp_sweep *out, mp_error *err);
 void mp_sweep_free(mp_sweep *sweep); /* releases the members of a sweep, not the struct; a zeroed struct is allowed */
 
+/* ---- points of a sweep. All functions are O(points * bounds) at most ---- */
+
+/* True if no searcher found a faster plan within the point's budget. */
+bool mp_sweep_is_cheapest(const mp_sweep *sweep, const mp_sweep_point *point);
+/* Returns the bound for a budget; NULL: there is none. */
+const mp_sweep_bound *mp_sweep_bound_at(const mp_sweep *sweep, int64_t budget_bytes);
+/* Returns the best point for the smallest budget above `bytes`: the fastest plan, of equally fast plans the one with the
+ * smallest peak. *solver is its curve. If no searcher found a plan for this budget, the point is not feasible. NULL: there is
+ * no larger budget. */
+const mp_sweep_point *mp_sweep_best_above(const mp_sweep *sweep, int64_t bytes, const char **solver);
+/* Returns the fastest plan for the smallest budget with a plan; NULL: no searcher found a plan for any budget. */
+const mp_sweep_point *mp_sweep_least(const mp_sweep *sweep);
+/* True if it is proved that no plan fits any of the budgets. */
+bool mp_sweep_is_refuted(const mp_sweep *sweep);
+
 /* ---- segment checkpointing with different numbers of checkpoints. With few checkpoints, long segments are recomputed as a
  * whole; with many, the checkpoints themselves fill the memory ---- */
 
