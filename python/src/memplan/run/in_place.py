@@ -164,7 +164,8 @@ class InPlace:
             refuse_parts(module)
         if vars(module).get("forward") is not self.forward:
             self._compile(module)
-        with given((args, kwargs)), self._around(), self.hooks.observed(module) as returned:
+        # under FSDP2, PyTorch's own hooks allocate memory that the plan counts
+        with given((args, kwargs)), self._around(), self.hooks.observed(module, self.sharded is None) as returned:
             result = call(module, args, kwargs)
             returned.take(result)
             return result

@@ -117,9 +117,15 @@ class Hooks:
         self.n_calls = 0
 
     @contextmanager
-    def observed(self, module: nn.Module) -> Iterator[ReturnedKeys]:
-        """Within the context, observe the tensors that hooks of the module compute."""
-        if not has_own_hooks(module) or self.is_known or self.n_calls == MOST_CALLS or not torch.is_grad_enabled():
+    def observed(self, module: nn.Module, is_wanted: bool) -> Iterator[ReturnedKeys]:
+        """Within the context, observe the tensors that hooks of the module compute, if this is wanted."""
+        if (
+            not is_wanted
+            or not has_own_hooks(module)
+            or self.is_known
+            or self.n_calls == MOST_CALLS
+            or not torch.is_grad_enabled()
+        ):
             yield NoKeys()
             return
         self.n_calls += 1
