@@ -91,8 +91,8 @@ static void step_back(const mp_prefetch *p)
 #ifdef _OPENMP
     omp_set_num_threads(1);
 #endif
-    if (!p->landing)
-        setpriority(PRIO_PROCESS, 0, 10); /* on Linux, setpriority with 0 lowers the priority of the calling thread only */
+    /* on Linux, setpriority with 0 lowers the priority of the calling thread only */
+    if (!p->landing) setpriority(PRIO_PROCESS, 0, 10);
 }
 
 static void *run(void *data)

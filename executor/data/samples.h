@@ -15,7 +15,8 @@ typedef struct mp_sample_file {
     const char *path; /* path of the input's file; NULL: the input has no file */
     mp_dataset set;
     mp_sample_form form;
-    bool is_dealt; /* true: the shape counts all samples, but the data are this rank's samples (deal.h), hand after hand */
+    bool is_dealt; /* true: the shape counts all samples, but the data are this rank's samples only, one hand (range of samples,
+                      deal.h) after the other */
 } mp_sample_file;
 
 /* Returns the number of samples per batch. This number is the first dimension of the target, if an input has the same first

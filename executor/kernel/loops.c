@@ -121,9 +121,9 @@ mp_lines mp_lines_of(const mp_array *a, uint32_t line)
 mp_lines mp_softmax_lines(const mp_operands *x)
 {
     const int rank = x->in[0].rank;
-    const bool is_old =
-        !x->op->domain[0] && x->op->version < 13; /* before operator set 13, a line (the scores that a softmax normalizes
-                                                     together) spans all dimensions from the axis to the last */
+    /* before operator set 13, a line (the scores that a softmax normalizes together) spans all dimensions from the axis to the
+     * last */
+    const bool is_old = !x->op->domain[0] && x->op->version < 13;
     int64_t axis = mp_operator_int(x->op, "axis", is_old ? 1 : -1);
     uint32_t line = 0;
     if (axis < 0) axis += rank;

@@ -14,7 +14,8 @@ typedef struct mp_philox_block {
     uint32_t word[4];
 } mp_philox_block;
 
-/* The constants of section 4.3 of the paper: two odd multipliers, and the Weyl increments from the golden ratio and sqrt(3)
+/* The constants of section 4.3 of the Philox paper (Salmon et al. 2011): two odd multipliers, and the Weyl increments from the
+ * golden ratio and sqrt(3)
  * - 1. */
 #define MP_PHILOX_MULTIPLIER_0 0xD2511F53u
 #define MP_PHILOX_MULTIPLIER_1 0xCD9E8D57u

@@ -75,7 +75,8 @@ static char *slot_of(const mp_collectives *c, const mp_leg *s, const mp_piece *p
     return others ? room + room_bytes(c, s, p) / others * (member - (member > s->team.index)) : room;
 }
 
-/* Adds an entry to the work's list of open requests. Returns the address at which the caller stores the request's handle. */
+/* Adds an entry to a collective's list of open requests. Returns the address at which the caller stores the request's
+ * handle. */
 static mp_message *pend(mp_collective_work *w, int peer, int64_t bytes)
 {
     mp_awaited *p = &w->requests[w->n_requests++];

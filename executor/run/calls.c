@@ -49,8 +49,8 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
         const int channel = issued ? mp_addresses_alternative(a, (int)t)->channel : MP_CHANNEL_COMPUTE;
         const int end = transfer && in_order ? (int)t + 1 : mp_step_end(steps, (int)t);
         mp_pass_call *last = out->n ? &out->list[out->n - 1] : NULL;
-        /* the two updates stay separate calls: an update that writes a separate array may overwrite memory that the previous
-         * update reads */
+        /* the previous update and this one stay separate calls: an update that writes a separate array may overwrite memory
+         * that the previous update reads */
         const bool makes_part = a->steps[t].old_target;
         if (last && update && last->is_update && !one_by_one && !makes_part && channel == last->channel && !n_awaited[t] &&
             (!issued || end == last->end)) {

@@ -216,8 +216,8 @@ static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, m
     return call->is_transfer ? mp_channels_wait(&e->channels, call, err) : b->side_wait(b, call->channel, call->mark, err);
 }
 
-/* Runs calls [from_call, to_call) of the plan. The instances whose lifetime ends with a step are poisoned. If the step runs
- * beside others, they are poisoned only after the wait for the step. */
+/* Runs calls [from_call, to_call) of the plan. The instances whose lifetime ends with a step are poisoned (filled with NaNs).
+ * If the step runs beside others, they are poisoned only after the wait for the step. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, size_t from_call, size_t to_call, mp_error *err)
 {
     const mp_backend *b = e->program->backend;

@@ -18,8 +18,8 @@ typedef struct piece {
 
 struct mp_transfer {
     char *room, *buffers; /* room: memory for the buffers of all pieces; buffers: the first aligned address in it */
-    bool has_ring,
-        submits; /* submits: false after the kernel has refused a piece, because refused pieces stay in the io_uring */
+    /* submits: false after the kernel has refused a piece, because refused pieces stay in the io_uring */
+    bool has_ring, submits;
     struct io_uring ring;
     const mp_copy *copy; /* the copy that is in progress */
     piece pieces[AT_ONCE];

@@ -78,8 +78,8 @@ static mp_status measure_round(measurement *m, bool *measured, mp_error *err)
     return MP_OK;
 }
 
-/* Keeps only the first `n_rounds` algorithms of each node, because no other algorithm was measured, and adds up the times of
- * nodes with several algorithms. */
+/* Keeps only the first `n_rounds` algorithms of each node, because no other algorithm was measured. Then sums the own and the
+ * fastest seconds over all nodes with algorithms. */
 static void sum_up(mp_measured_costs *f, size_t n_rounds)
 {
     for (size_t i = 0; i < f->n_nodes; i++) {

@@ -212,8 +212,8 @@ static mp_status finish(training *t, mp_status st, mp_error *err)
     return st;
 }
 
-/* Moves the report to *out, and releases everything else. If a value was not finite and no step has explained it, the training
- * is repeated in new memory to find the origin. */
+/* Moves the report to *out, and releases everything else. If a value was not finite and its origin is not known yet, the
+ * training is repeated in new memory to find the origin. */
 static void hand_out(training *t, mp_status st, mp_report *out, mp_error *err)
 {
     mp_train_request again = *t->request;

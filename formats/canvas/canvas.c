@@ -279,7 +279,8 @@ static int set(void *object, const char *name, const char *value)
     return agsafeset(object, (char *)name, (char *)value, "");
 }
 
-/* Returns the first line of a text as a Graphviz node name, with `&` escaped as an entity. `extra` bytes after it are free. */
+/* Returns the first line of a text as a Graphviz node name, with `&` escaped as an entity. `extra` bytes after the text are
+ * free. */
 static char *escaped_line(mp_pool *pool, const char *text, size_t extra)
 {
     static const char entity[] = "&amp;";

@@ -9,15 +9,15 @@
 #define ROW_GAP 16.0    /* distance between two rows if no horizontal wire runs between them, in points */
 #define TRACK_GAP 5.0   /* distance between neighbouring horizontal wires in a gap between rows, in points */
 #define LANE_GAP 6.0    /* distance between neighbouring vertical wires beside a column, in points */
-#define GUTTER_GAP 16.0 /* free space left and right of the lanes of a gutter, added up, in points */
+#define GUTTER_GAP 16.0 /* sum of the free space left and right of the lanes in the space beside a column, in points */
 
 /* A stretch: a vertical part of a wire beside a column, or a horizontal part above all columns. A bundle with several boxes has
  * two lanes. One lane leads to readers in other columns, which read all boxes of the bundle. The other lane leads to readers in
  * the same column, which read only the boxes that joined this lane above them. */
 typedef struct stretch {
-    int from;         /* index of the bundle (boxes whose wires share a lane) whose outputs the stretch carries */
-    int gutter;       /* index of the gutter in which the stretch runs; -1: it runs above all columns */
-    bool on;          /* true: the stretch leads to readers in other columns, and belongs to a bundle with several boxes */
+    int from;   /* index of the bundle (boxes whose wires share a lane) whose outputs the stretch carries */
+    int gutter; /* index of the gutter (the space beside a column) in which the stretch runs; -1: it runs above all columns */
+    bool on;    /* true: the stretch leads to readers in other columns, and belongs to a bundle with several boxes */
     double low, high; /* y coordinates of the ends of the stretch. If it runs above all columns, the indices of the gutters at
                          its ends */
     int lane;
@@ -30,10 +30,9 @@ typedef struct router {
     size_t n_edges;
     double box_width, box_height;
     size_t n_rows, n_columns;
-    int *row, *slot,
-        *column; /* per box: its row, and its position in the row. Per row: the column of the picture that holds the row */
-    size_t *outs, *ins; /* number of horizontal tracks per row: below it for wires that leave its boxes, above it for wires that
-                           enter them */
+    int *row, *slot, *column; /* per box: its row, and its position in the row. Per row: the column that holds the row */
+    size_t *outs, *ins; /* number of horizontal tracks (positions of horizontal wires between two rows) per row: below it for
+                           wires that leave its boxes, above it for wires that enter them */
     int *out_track, *in_track; /* per box: its track below its row, and its track above its row; -1: it needs no track, because
                                   all its wires are straight */
     bool *routed;              /* per edge: true if its wire runs beside a column */
@@ -41,8 +40,8 @@ typedef struct router {
     size_t *members;           /* per bundle: number of boxes that it contains */
     int *skip;     /* per bundle: number of the wire if it passes over rows; -1: the wire only leads to the next row */
     size_t *lanes; /* per gutter (the space beside a column): number of its lanes. Gutter 0 is left of all columns */
-    double *top, *left, *gutter; /* per row: y of its upper edge. Per column: x of its left side, and x at which the lanes of
-                                    its gutter begin */
+    double *top, *left, *gutter; /* per row: y of its upper edge. Per column: x of its left side, and x at which the lanes in
+                                    the space beside it (its gutter) begin */
     stretch *stretches;
     size_t n_stretches, capacity;
     mp_placement *out;
@@ -64,7 +63,8 @@ static bool is_vertical(const router *r, const mp_block_edge *e)
     return is_next(r, e) && r->slot[e->from] == r->slot[e->to];
 }
 
-/* Numbers the horizontal tracks. A box has a track in the gap above or below it if some of its wires there are not vertical. */
+/* Numbers the horizontal tracks, the positions of horizontal wires between two rows. A box has a track in the gap above or
+ * below it if some of its wires there are not vertical. */
 static void number_tracks(router *r)
 {
     for (size_t k = 0; k < r->n_rows; k++) r->outs[k] = r->ins[k] = 0;

@@ -17,10 +17,10 @@ typedef struct selective {
     const mp_module_blocks *blocks;
     const mp_graph *graph;
     int n_products, first[PRODUCTS]; /* number of products in a block; per product: its node in the first block */
-    int n_tried,
-        tried[TRIED]; /* number of products (convolutions, matrix products, attention) that may be kept, and their indices */
-    int *number;      /* per node: index of the product within its block; -1: the node is no product */
-    bool *kept;       /* per node: true if its result is kept, so that the node is not recomputed */
+    /* number of products (convolutions, matrix products, attention) that may be kept, and their indices */
+    int n_tried, tried[TRIED];
+    int *number; /* per node: index of the product within its block; -1: the node is no product */
+    bool *kept;  /* per node: true if its result is kept, so that the node is not recomputed */
 } selective;
 
 /* The best subset of kept products so far. */

@@ -84,7 +84,7 @@ static mp_status read_graph(struct reader *r, const mp_json_record *top)
     return MP_OK;
 }
 
-/* Reads the claims about the tiers other than the device. The file lists them by name of the tier. */
+/* Reads the plan's claims about the tiers other than the device. The file lists them by name of the tier. */
 static mp_status read_tiers(struct reader *r, const mp_json_record *top)
 {
     const mp_graph *graph = r->graph;

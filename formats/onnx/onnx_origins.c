@@ -103,8 +103,8 @@ static mp_status read_signature(reader *r, const char *text)
 typedef struct folded {
     int parameters, buffers; /* numbers of parameters and buffers among them, if the file has a signature */
     const char *parameter;   /* name of one of these parameters; NULL: none */
-    bool moves, maps;        /* whether all operators that the exporter has evaluated only move elements, and whether all
-                                either move elements or compute each element from one element */
+    bool moves, maps; /* moves: true if all operators that the exporter has evaluated only move elements; maps: true if each of
+                         these operators moves elements or computes each element from a single element */
 } folded;
 
 /* Processes the name of a result that the exporter has evaluated. "val_3" is a result of the exporter's own operators. */

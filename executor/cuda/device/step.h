@@ -14,8 +14,8 @@ typedef struct mp_cuda_pass {
 
 typedef struct mp_cuda_step mp_cuda_step;
 
-/* Allocates the memory for the values on host and device when the device is opened. The caller must close *out, even after a
- * failure. */
+/* Allocates the memory for the values of a pass (seed, step number, scalars) on host and device, when the device is opened. The
+ * caller must close *out, even after a failure. */
 mp_status mp_cuda_step_open(mp_cuda_step **out, mp_error *err);
 void mp_cuda_step_close(mp_cuda_step *step); /* does nothing for NULL */
 

@@ -211,8 +211,8 @@ void mp_dnn_attention_forward(const mp_attention_spec *f, mp_dnn_graph *g, mp_dn
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){best, log, at->statistics}, 3);
     int p = point(&b, CUDNN_POINTWISE_DIV, e, sum, &b.scores), r = drawn(&b);
     p = grown(&b, dropped(&b, p, r), r);
-    if (p < MP_DNN_TENSORS)
-        g->tensors[p].type = CUDNN_DATA_BFLOAT16; /* the probabilities P are rounded to bfloat16 for their product with V */
+    /* the probabilities P are rounded to bfloat16 for their product with V */
+    if (p < MP_DNN_TENSORS) g->tensors[p].type = CUDNN_DATA_BFLOAT16;
     at->v = given(&b, CUDNN_DATA_BFLOAT16, &b.v);
     at->y = given(&b, CUDNN_DATA_BFLOAT16, &b.y);
     product(&b, p, at->v, at->y);

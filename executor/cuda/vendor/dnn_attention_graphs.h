@@ -30,7 +30,8 @@ typedef struct mp_dnn_attention {
      * its inverse, c */
     int kept, growth;
     int dy, dq, dk, dv; /* gradients; these and the following members exist in graphs of backward only */
-    /* scratch tensors. row_sums: D, float [B, H, rows, 1]; dq_sums: dQ in float, contiguous, if dQ is accumulated in memory */
+    /* scratch tensors. row_sums: D (row sums of dY * Y), float [B, H, rows, 1]; dq_sums: dQ in float, contiguous, if dQ is
+     * accumulated in memory */
     int row_sums, dq_sums;
 } mp_dnn_attention;
 

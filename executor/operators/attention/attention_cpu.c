@@ -143,7 +143,8 @@ static mp_status prepare_forward(const mp_operands *x, mp_call *call, mp_error *
  * share elements of A. The sums of a job run over matrices and tiles in a fixed order. */
 
 typedef struct backward_rooms {
-    float *p, *dp, *d;         /* p, dp: tiles of probabilities and of their gradients; d: the numbers D of all rows */
+    float *p, *dp,
+        *d; /* p, dp: tiles of probabilities and of their gradients; d: for each row of dY, D (the row sum of dY * Y) */
     float *q, *dy, *y, *k, *v; /* tiles of operands */
     /* sum_q: all rows of dQ; sum_k, sum_v: a tile of dK and of dV; u: dropout's random numbers */
     float *sum_q, *sum_k, *sum_v, *u;
@@ -236,7 +237,7 @@ static void find_d(const mp_attention_job *j, int64_t matrix, backward_rooms *r)
 }
 
 /* Computes the gradients of n scores from their probabilities p and the probabilities' gradients: dp becomes p (dp - d), where
- * d is the number D of the row. */
+ * d is the row sum of dY * Y. */
 MP_VECTOR static void softmax_gradient(const float *p, int64_t n, float d, float *dp)
 {
     MP_INDEPENDENT

@@ -56,7 +56,8 @@ mp_status mp_copies_reshape(const mp_operands *x, mp_copies *m, mp_error *err)
     mp_copies_part *p;
     bool plain_in = mp_array_is_plain(in), plain_out = mp_array_is_plain(out);
     if (plain_in || plain_out) {
-        /* the loops use the dimensions of the array that is not contiguous; the contiguous one can have any dimensions */
+        /* the loops use the dimensions of the array that is not contiguous, because a contiguous array can be addressed with
+         * any dimensions */
         const mp_array *odd = plain_out ? in : out;
         mp_array plain = mp_array_plain(odd->dtype, odd->rank, odd->dims);
         return one_part(m, odd->rank, odd->dims, plain_out ? odd->strides : plain.strides,
@@ -261,7 +262,8 @@ static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
 
 static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, axis_stretches *s, mp_error *err)
 {
-    if (mode == 0) { /* element o of the output is element o - before of the input, if both elements exist */
+    if (mode == 0) { /* element o of the output is element o - before of the input (before: padded elements at the start), if
+                        both elements exist */
         const int64_t first = before > 0 ? before : 0, last = n_out - before < n ? n_out : before + n;
         return last > first ? add_stretch(s, (stretch){first - before, first, 1, last - first}, err) : MP_OK;
     }

@@ -207,7 +207,7 @@ static int64_t pieces_of(const mp_row_entries *rows)
     return (rows->n_entries + MP_CUDA_PIECE - 1) / MP_CUDA_PIECE;
 }
 
-/* Returns the offset of the partial sums, which are stored after the memory of sorting. */
+/* Returns the offset of the partial sums, which are stored after the memory that the sort uses. */
 static int64_t partial_at(const mp_row_entries *rows)
 {
     return (mp_cuda_rows_sort_room(rows) + 15) / 16 * 16;

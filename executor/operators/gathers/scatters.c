@@ -55,7 +55,8 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
 /* Intermediate arrays of the gradients of maximum, minimum and product (run_shares), in the workspace. All are FLOAT, except
  * update_dy, which has the type of the output's gradient. */
 typedef struct parts {
-    /* for each element of the table: results: all its factors combined; marks: the number of its relevant factors */
+    /* for each element of the table, whose factors are its data element and the updates that select it. results: the factors
+     * combined; marks: number of relevant factors */
     mp_array results, marks;
     mp_array update_results, update_marks, update_parts, update_dy; /* per element of the updates */
 } parts;

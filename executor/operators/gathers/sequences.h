@@ -42,7 +42,8 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
         if (d == s->time) step = left % y->dims[d];
         left /= y->dims[d];
     }
-    /* if the last axis is the batch or the time axis, the columns of a span are copied one by one, else all at once */
+    /* if the last axis is the batch or the time axis, the columns of a span (a part of a row) are copied one by one, else all
+     * at once */
     const int64_t n = s->batch == last || s->time == last ? 1 : span.end - span.first;
     for (int64_t c = span.first; c < span.end; c += n) {
         const int64_t shift = mp_reverse_sequence_shift(s, s->batch == last ? c : batch, s->time == last ? c : step);

@@ -22,14 +22,16 @@ typedef enum mp_cells_phase {
     /* GRU with the product after the reset, second phase of backward: computes the gradients of r and h' from the gradient
      * of r h' */
     MP_CELLS_BACKWARD_RESET,
-    MP_CELLS_STATES_BEFORE, /* phase that sets h' to the initial state in rows whose sequence ends before step t_before */
+    MP_CELLS_STATES_BEFORE, /* phase that sets h' (the state of the previous step) to the initial state in rows whose sequence
+                               ends before step t_before */
     MP_CELLS_PEEPHOLES      /* phase that adds the contribution of this time step to d_peepholes */
 } mp_cells_phase;
 
 typedef struct mp_cells {
     mp_cells_phase phase;
     mp_cell_kind kind;
-    bool before_reset; /* true, for a GRU: the candidate's product with R is computed before the reset */
+    bool
+        before_reset; /* true, for a GRU: the product h' R of the candidate gate is computed before the reset gate is applied */
     mp_activation f, g, h_of;
     int64_t batch, hidden;
     const void *lengths; /* number of time steps of each row's sequence; NULL: every sequence has all steps */
@@ -40,7 +42,8 @@ typedef struct mp_cells {
     const float *peepholes;
     /* preactivations and gates: forward reads the products from this array, and writes the activated gates of an LSTM or GRU */
     float *gates;
-    float *second;   /* LSTM: the cell state c; GRU: h' R + b if before_reset, else r h' */
+    float *second;   /* LSTM: the cell state c; GRU: h' R + b if before_reset, else r h' (h': the previous state; r: the reset
+                        gate) */
     float *c_before; /* c', the cell state of the previous time step; may have the address of c */
     float *h_before;
     float *h;
@@ -192,8 +195,8 @@ MP_INLINE void mp_cells_pass(const mp_cells *x, int64_t b, int64_t j)
     for (int64_t k = 0; k < n_gates; k++) gates[(b * n_gates + k) * n + j] = 0;
 }
 
-/* Adds the contribution of one time step to element j of the gradients of the peepholes. The gradients of i and f are
- * multiplied by c', the gradient of o by c. */
+/* Adds the contribution of one time step to element j of the gradients of the peepholes. The gradients of the gates i and f are
+ * multiplied by the previous cell state c', the gradient of the gate o by the new cell state c. */
 MP_INLINE void mp_cells_peepholes(const mp_cells *x, int64_t j)
 {
     const int64_t n = x->hidden;

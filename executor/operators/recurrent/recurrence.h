@@ -64,7 +64,7 @@ typedef enum mp_recurrent_room {
     MP_ROOM_DC,
     MP_ROOM_DY, /* gradient of Y for one block; the arrays D_GATES to ONES are also per block */
     MP_ROOM_D_GATES,
-    /* gradients of the second products: of one block, or of one time step if the product is computed after the reset */
+    /* gradients of mp_cells.second: of one block, or of one time step if the product is computed after the reset */
     MP_ROOM_D_SECOND,
     MP_ROOM_R_H,
     MP_ROOM_DX,
@@ -87,7 +87,8 @@ typedef struct mp_recurrence {
     int64_t steps,
         rest; /* steps: time steps per whole block; rest: time steps of the shorter last block, 0: all blocks are whole */
     int64_t n_blocks;
-    bool after_reset;                 /* true, for a GRU: the candidate's product with R is computed after the reset */
+    bool after_reset; /* true, for a GRU: the candidate gate's product with R is computed after the reset gate is applied: (r
+                         h') R */
     int64_t at[MP_N_RECURRENT_ROOMS]; /* offsets of the arrays in the workspace; -1: this call does not need the array */
     int64_t product_bytes;            /* bytes of the largest workspace that a product needs */
 } mp_recurrence;

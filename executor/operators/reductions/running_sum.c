@@ -29,11 +29,8 @@ mp_status mp_cumsum_run(const mp_call *call, const mp_operands *x, mp_body_loop 
     s.from_step = s.from.strides[s.axis];
     s.to_step = s.to.strides[s.axis];
     s.from.dims[s.axis] = s.to.dims[s.axis] = 1;
-    const int inner =
-        s.axis == s.from.rank - 1 && s.axis > 0
-            ? s.axis - 1
-            : s.from.rank -
-                  1; /* lines (elements along the axis) are adjacent along the innermost dimension that is not the axis */
+    /* lines (elements along the axis) are adjacent along the innermost dimension that is not the axis */
+    const int inner = s.axis == s.from.rank - 1 && s.axis > 0 ? s.axis - 1 : s.from.rank - 1;
     s.adjacent = s.from.dims[inner];
     s.from_next = s.from.strides[inner];
     s.to_next = s.to.strides[inner];

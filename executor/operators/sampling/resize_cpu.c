@@ -78,7 +78,7 @@ typedef struct wheel {
 } wheel;
 
 /* Returns the row that a line of the output samples: the weighted sum of input rows over all combinations of the outer axes'
- * taps. NULL: an outer axis has no tap at this position. */
+ * taps (input positions with weights). NULL: an outer axis has no tap at this position. */
 static const float *blended(const task *t, wheel *wheels, int n, int64_t base, int64_t length, float *row, float *room)
 {
     for (int w = 0; w < n; w++) {

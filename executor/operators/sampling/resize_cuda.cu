@@ -49,7 +49,8 @@ struct resized {
         for (int t = 0; t < RESIZED; t++) is_empty |= t < n_tables && first[t] == end[t];
         mp_store_any(to, dtype, to_at, is_empty ? empty : blend<0>(first, end, from_at, 1));
     }
-    /* Returns the interpolated value: the weighted sum over all combinations of the taps of tables T and higher. */
+    /* Returns the interpolated value: the weighted sum over all combinations of the taps (input positions with weights) in the
+     * tables T, T + 1, ... */
     template <int T> MP_BODY float blend(const int32_t *first, const int32_t *end, int64_t at, float weight) const
     {
         if constexpr (T < RESIZED) {

@@ -24,8 +24,8 @@ typedef struct mp_sampler {
     bool align_corners;
     int64_t n_points; /* number of grid points per sample of the batch */
     int64_t n_blocks; /* number of blocks into which the channels are divided, MP_SAMPLER_CHANNELS each */
-    int per_axis,
-        per_point; /* number of taps (elements that a point reads) along an axis, and of a point: per_point = per_axis ^ n */
+    /* number of taps (elements that a point reads) along an axis, and of a point: per_point = per_axis ^ n */
+    int per_axis, per_point;
     mp_array x, grid, y; /* y: in backward, its gradient */
     mp_array dx, d_grid; /* gradients of X and of the grid; dtype UNDEFINED: not requested */
 } mp_sampler;
