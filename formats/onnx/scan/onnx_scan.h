@@ -12,11 +12,9 @@ enum {
     MP_ONNX_DEPTH_MAX = 64,         /* maximum nesting depth of messages */
     MP_ONNX_MESSAGES_MAX = 1 << 22, /* maximum number of messages in a file */
     MP_ONNX_NODES_MAX = 1 << 20,    /* maximum number of nodes in a file; also the limit after functions are inlined */
-    MP_ONNX_SKELETON_MAX =
-        1 << 29, /* maximum number of bytes of the skeleton (the copy of the file without weights), without kept payloads */
-    MP_ONNX_PAYLOADS_MAX =
-        1 << 26,              /* maximum number of bytes of all payloads (elements of tensors) that are kept in the skeleton */
-    MP_ONNX_IMPORTS_MAX = 64, /* maximum number of operator sets in a list of imports */
+    MP_ONNX_SKELETON_MAX = 1 << 29, /* maximum bytes of the skeleton (the file without weights), without kept payloads */
+    MP_ONNX_PAYLOADS_MAX = 1 << 26, /* maximum bytes of all payloads (elements of tensors) in the skeleton */
+    MP_ONNX_IMPORTS_MAX = 64,       /* maximum number of operator sets in a list of imports */
     MP_ONNX_FLOATS_MAX = 1024 /* maximum number of elements of a floating-point tensor whose payload is kept in the skeleton */
 };
 
