@@ -1,9 +1,10 @@
 /* layouts.c - chooses channels-last layouts if tensor cores are used, else row-major.
  *
- * cuDNN's kernels for tensor cores read channels-last tensors. For other layouts they transpose a copy of every activation in
- * their workspace. The kernels for float32 without TF32 read row-major tensors, and copy channels-last ones. Example: a 3x3
- * convolution of 32 x 64 x 56 x 56 on an H200. In bfloat16, cuDNN copies 19 MB if the tensors are row-major, and nothing if
- * they are channels-last. In float32, cuDNN copies nothing if they are row-major, and 39 MB if they are channels-last. */
+ * cuDNN's kernels for tensor cores read channels-last tensors. For tensors in other layouts, these kernels transpose a copy of
+ * every activation in their workspace. The kernels for float32 without TF32 read row-major tensors, and copy channels-last
+ * ones. Example: a 3x3 convolution of 32 x 64 x 56 x 56 on an H200. In bfloat16, cuDNN copies 19 MB if the tensors are
+ * row-major, and nothing if they are channels-last. In float32, cuDNN copies nothing if they are row-major, and 39 MB if they
+ * are channels-last. */
 #include "executor/cuda/layouts.h"
 
 #include "estimator/model/ops.h"

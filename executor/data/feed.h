@@ -73,9 +73,9 @@ void mp_feed_batch(const mp_feed *feed, int64_t k, void *const *rows);
  * outside of a mask, a NaN, or labels that are all ignored. Writes to `text` a sentence that names file and row, counted from
  * 0. Returns false if the batch has no such value. O(batch). */
 bool mp_feed_find_fault(const mp_feed *feed, int64_t k, char text[MP_FEED_FAULT_TEXT]);
-/* Computes a hash with which ranks detect that they read different data. It covers the number of samples, and the first,
- * middle and last batch of an epoch. For columns, only the number of samples is hashed, because each rank reads different
- * rows. MP_NOMEM. O(three batches). */
+/* Computes a hash with which ranks detect that they read different data. The hash covers the number of samples, and the first,
+ * middle and last batch of an epoch. For columns, only the number of samples is hashed, because each rank reads different rows.
+ * MP_NOMEM. O(three batches). */
 mp_status mp_feed_digest(const mp_feed *feed, uint64_t *digest, mp_error *err);
 /* Returns the number of samples of an epoch; 0: synthetic data, which has no epochs. */
 int64_t mp_feed_samples(const mp_feed *feed);

@@ -1,5 +1,5 @@
-/* team.h - the ranks over which an operator is split. Gives its kernel sums and gathers over these ranks, and the positions of
- * a rank's elements in the whole tensor.
+/* team.h - the ranks over which an operator is split. Gives the operator's kernel sums and gathers over these ranks, and the
+ * positions of a rank's elements in the whole tensor.
  *
  * All ranks of a team run the same calls in the same order. Sums use the order of the ranks, so all ranks have bit-identical
  * results.

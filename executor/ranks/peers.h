@@ -22,8 +22,8 @@ mp_peer mp_peer_self(void);
  * memplan, or its identity is malformed. */
 mp_status mp_peers_check(const mp_peers *peers, int n, mp_error *err);
 
-/* For signal handlers, when the launcher ends all ranks. A rank cannot check whether processes on other machines have ended,
- * so all waits for ranks on other machines fail from now on. Their messages name the rank. */
+/* For signal handlers, when the launcher ends all ranks. A rank cannot check whether processes on other machines have ended, so
+ * all waits for ranks on other machines fail from now on. The error messages of these waits name the rank. */
 void mp_peers_call_off(void);
 /* For signal handlers of a process that is about to end: waits no longer fail, so that no misleading error is printed. */
 void mp_peers_hush(void);

@@ -1,9 +1,9 @@
 /* pipeline_smallest.c - finds the smallest budget with which every rank of a pipeline has a plan.
  *
  * The stage boundaries depend on the budget, and the smallest plan of a rank depends on the boundaries. So the budget is found
- * by bisection: a budget suffices if the smallest plan of each rank fits, with the boundaries of this budget. Ranks with the
- * same blocks are computed once. A search may find a plan that, together with its stash, needs less memory than the smallest
- * plan. So slightly smaller budgets are searched at the end. */
+ * by bisection: a budget suffices if the smallest plan of each rank fits, with the boundaries of this budget. For ranks with
+ * the same blocks, the smallest plan is computed once. A search may find a plan that, together with its stash, needs less
+ * memory than the smallest plan. So slightly smaller budgets are searched at the end. */
 #include "memplan/ranks/pipeline_smallest.h"
 
 #include <stdio.h>

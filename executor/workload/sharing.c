@@ -145,7 +145,7 @@ static mp_share_plans_request request_of(const mp_sharing_job *job, searching *x
 }
 
 /* Plans every job with everything kept. *fits: all these plans fit on the card at the same time. Then they also fit with every
- * other way of sharing, because this way needs the most memory. */
+ * other way of sharing, because running all jobs at once needs the most memory. */
 static mp_status keep_all_of_jobs(mp_sharing *s, searching *x, bool *fits, mp_error *err)
 {
     int64_t bytes = 0;

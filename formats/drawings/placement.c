@@ -167,8 +167,8 @@ static mp_status stretch_to(router *r, int from, int gutter, bool on, double a, 
     return MP_OK;
 }
 
-/* Returns the gutter through which a wire reaches its reader. If the wire stays in its column, this is the gutter to the
- * right of the column; else the gutter to the left of the reader's column. */
+/* Returns the gutter (the space beside a column) through which a wire reaches its reader. If the wire stays in its column, this
+ * is the gutter to the right of the column; else the gutter to the left of the reader's column. */
 static int entry_gutter(const router *r, const mp_block_edge *e)
 {
     int from = column_of(r, e->from), to = column_of(r, e->to);

@@ -57,10 +57,10 @@ enum { MP_ROW_SLOTS = 6 }; /* maximum number of boxes in a row */
 mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges, int *row, int *slot, size_t *n_rows,
                             mp_error *err);
 
-/* Wraps rows[0..n) into columns; column[r] receives the column of row r, from 0. heights[r] is the height of row r and the
- * gap below it. widths[r] is its width and that of the gutter beside it. crossing[r] is the number of wires through the gap
- * below it. Columns end where few wires cross. The number of columns is chosen so that width / height of the drawing is
- * closest to `aspect`. Returns this number. O(columns * n). */
+/* Wraps rows[0..n) into columns; column[r] receives the column of row r, from 0. heights[r] is the height of row r and the gap
+ * below it. widths[r] is its width and that of the gutter (the space for lanes) beside it. crossing[r] is the number of wires
+ * through the gap below it. Columns end where few wires cross. The number of columns is chosen so that width / height of the
+ * drawing is closest to `aspect`. Returns this number. O(columns * n). */
 size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, const size_t *crossing, double aspect,
                          int *column);
 

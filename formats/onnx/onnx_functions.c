@@ -1,6 +1,6 @@
 /* onnx_functions.c - functions defined in a file. PyTorch's exporters write modules, or operators of their own library, as
  * functions of standard operators. A call identifies a function by its key (domain, name, overload). Two fields of functions
- * are missing in older ONNX schemas, such as Debian's. The scan stores them under other numbers, so protobuf-c returns them
+ * are missing in older ONNX schemas, such as Debian's. onnx_scan.c stores them under other numbers, so protobuf-c returns them
  * as unknown fields. */
 #include "formats/onnx/onnx.h"
 

@@ -9,7 +9,7 @@
  *                                     File ".../site-packages/torch/nn/modules/conv.py", line 548, in forward
  *                                       ...
  *
- * Older ONNX schemas, such as Debian's, lack these fields. The scan stores them under other numbers, so protobuf-c returns
+ * Older ONNX schemas, such as Debian's, lack these fields. onnx_scan.c stores them under other numbers, so protobuf-c returns
  * them as unknown fields. */
 #include "formats/onnx/onnx.h"
 

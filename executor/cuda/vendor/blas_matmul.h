@@ -38,8 +38,8 @@ typedef struct mp_blas_matmul {
     int64_t loops[MP_BLAS_LOOPS], strides[3][MP_BLAS_LOOPS];
 } mp_blas_matmul;
 
-/* Prepares c = alpha a b + beta c. c has all batch dimensions. MP_UNSUPPORTED: neither rows nor columns of a matrix are
- * contiguous, or cublasLt has no algorithm. The caller releases *out, even after a failure. */
+/* Prepares c = alpha a b + beta c. c has all batch dimensions of a and b. MP_UNSUPPORTED: neither rows nor columns of a matrix
+ * are contiguous, or cublasLt has no algorithm. The caller releases *out, even after a failure. */
 mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, double beta,
                                  mp_blas_bias bias, mp_blas_matmul *out, mp_error *err);
 /* Enqueues the product. `bias` is the address of the bias vector, which MP_BLAS_BIAS_GRADIENT writes and MP_BLAS_BIAS reads. */

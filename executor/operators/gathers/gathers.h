@@ -2,7 +2,7 @@
  * which writes elements by index. For every backend.
  *
  * Backward of the four selecting operators sets the gradient of the table to zero, unless the call accumulates. In both cases
- * it then adds the gradient of each selected element to the gradient of the table. */
+ * backward then adds the gradient of each selected element to the gradient of the table. */
 #pragma once
 
 #include "executor/operators/gathers/index_plan.h"

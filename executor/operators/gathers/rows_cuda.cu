@@ -284,8 +284,8 @@ void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *lis
         1, true_ones{(const uint8_t *)condition->data, there < n ? there : n, mp_array_elements(list), (int64_t *)list->data});
 }
 
-/* ---- radix sort of entries by row, starting with the lowest digit. Each pass counts the entries of each digit per block,
- * computes prefix sums of the counts, and moves the entries. Entries with equal digits keep their order. */
+/* ---- radix sort of index entries by row, starting with the lowest digit. Each pass counts the entries of each digit per
+ * block, computes prefix sums of the counts, and moves the entries. Entries with equal digits keep their order. */
 
 namespace
 {

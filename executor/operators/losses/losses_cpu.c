@@ -1,7 +1,8 @@
-/* losses_cpu.c - losses over classes and over elements, on the CPU. The loss of a position is -weight[target] log p[target].
- * With label smoothing s, the loss of a position is (1 - s) times this value, plus s / classes times the sum over all classes
- * of -weight log p. The reduction "sum" adds all positions in order in double. "mean" divides this sum by the sum of weights.
- * "none" returns one loss per position. Forward saves log(sum(e^score)) of each position, from which backward recomputes p. */
+/* losses_cpu.c - losses over classes and over elements, on the CPU. The loss of a position (one target) is -weight[target] log
+ * p[target]. With label smoothing s, the loss of a position is (1 - s) times this value, plus s / classes times the sum over
+ * all classes of -weight log p. The reduction "sum" adds all positions in order in double. "mean" divides this sum by the sum
+ * of weights. "none" returns one loss per position. Forward saves log(sum(e^score)) of each position, from which backward
+ * recomputes p. */
 #include <string.h>
 
 #include "executor/cpu/base/bodies.h"

@@ -64,8 +64,8 @@ static targets targets_of(const state *s, const mp_operands *x)
 
 /* ---- forward: the loss and weight of each position (target), then their sums. */
 
-/* Computes the largest score of a line and the sum of e^(score - largest) in one pass. When the results of two parts of a line
- * are joined, the sum with the smaller maximum is rescaled to the larger maximum. */
+/* Computes the largest score of a line (the scores of one target) and the sum of e^(score - largest) in one pass. When the
+ * results of two parts of a line are joined, the sum with the smaller maximum is rescaled to the larger maximum. */
 template <mp_dtype T> struct entropy_rows {
     struct value {
         float largest, sum;

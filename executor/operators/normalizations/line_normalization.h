@@ -32,8 +32,8 @@ MP_INLINE int64_t mp_line_begin(const mp_line_normalization *s, int64_t k)
     return mp_array_place(&s->lines, 0, s->lines.rank, k);
 }
 
-/* Computes line k of LpNormalization. Forward: y = x / norm. Backward: dx = (dy - y' sum(dy y)) / norm, where y' is y, or for
- * p = 1 the sign of x. If the norm is 0, y and dx are 0. */
+/* Computes line k (elements along one dimension) of LpNormalization. Forward: y = x / norm. Backward: dx = (dy - y' sum(dy y))
+ * / norm, where y' is y, or for p = 1 the sign of x. If the norm is 0, y and dx are 0. */
 MP_INLINE void mp_lp_item(const mp_line_normalization *s, int64_t k)
 {
     const int64_t begin = mp_line_begin(s, k);
@@ -58,8 +58,8 @@ MP_INLINE void mp_lp_item(const mp_line_normalization *s, int64_t k)
     }
 }
 
-/* Computes one line of LRN (Krizhevsky, Sutskever, Hinton 2012): y = x scale^-beta with scale = bias + alpha / size * (sum of
- * squares of the element and its neighbours). s->alpha is alpha / size. */
+/* Computes one line (elements along one dimension) of LRN (Krizhevsky, Sutskever, Hinton 2012): y = x scale^-beta with scale =
+ * bias + alpha / size * (sum of squares of the element and its neighbours). s->alpha is alpha / size. */
 MP_INLINE void mp_lrn_forward(const mp_line_normalization *s, int64_t begin)
 {
     for (int64_t c = 0; c < s->length; c++) {
@@ -75,8 +75,9 @@ MP_INLINE void mp_lrn_forward(const mp_line_normalization *s, int64_t begin)
     }
 }
 
-/* Computes the gradient of one line of LRN. With the scales s_c of forward: dx_c = dy_c s_c^-beta - 2 s->alpha beta x_c
- * sum(dy_o x_o s_o^(-beta - 1)). The sum runs over o = c and all elements o that have c as a neighbour. */
+/* Computes the gradient of one line (elements along one dimension) of LRN. With the scales s_c of forward: dx_c = dy_c
+ * s_c^-beta - 2 s->alpha beta x_c sum(dy_o x_o s_o^(-beta - 1)). The sum runs over o = c and all elements o that have c as a
+ * neighbour. */
 MP_INLINE void mp_lrn_backward(const mp_line_normalization *s, int64_t begin)
 {
     for (int64_t c = 0; c < s->length; c++) {

@@ -34,8 +34,8 @@ mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass,
 mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass, dnnl_primitive_desc_t *out, mp_error *err);
 
 /* Lists the algorithms of a pass: implementations of oneDNN, for activations in their own layout ("jit:avx512_core"), or
- * reordered to oneDNN's choice ("jit_wino_4x3:avx512_core reordered"). The first one is the choice of mp_convolution_best. It
- * is followed by one implementation of each other kind, except oneDNN's slow reference implementations. MP_NOMEM. */
+ * reordered to oneDNN's choice ("jit_wino_4x3:avx512_core reordered"). The first one is the choice of mp_convolution_best. This
+ * algorithm is followed by one implementation of each other kind, except oneDNN's slow reference implementations. MP_NOMEM. */
 mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass pass, mp_algorithms *out, mp_error *err);
 /* Creates the descriptor of an algorithm by its name. MP_UNSUPPORTED: oneDNN has no algorithm of this name on this machine. */
 mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,

@@ -3,8 +3,9 @@
 
 #include "executor/kernel/body.h"
 
-/* Forward computes each element of the image (N, C, ...) as the sum of all column elements (N, C * n_taps, stops) that cover
- * it. Backward copies the gradient of each image element to the column elements that cover it. The window has n dimensions. */
+/* Forward computes each element of the image (N, C, ...) as the sum of all column elements (N, C * n_taps, number of windows)
+ * that cover it. Backward copies the gradient of each image element to the column elements that cover it. The window has n
+ * dimensions. */
 typedef struct mp_col2im {
     int n;
     int64_t n_taps, n_elements; /* n_taps: number of taps (elements) of the window; n_elements: number of elements per channel
