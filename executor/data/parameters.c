@@ -163,8 +163,8 @@ static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_er
 }
 
 /* Fills a constant without values in the file. Integers become positions 0, 1, 2 ... along the last dimension. Booleans become
- * a causal mask if the last two dimensions are equal: true on and below the diagonal, or, for mp_mask, above it. Other booleans
- * are all true. */
+ * a causal mask if the last two dimensions are equal: true above the diagonal if the tensor's mask is MP_MASK_FUTURE, otherwise
+ * true on and below the diagonal. Other booleans are all true. */
 static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err)
 {
     const int64_t *dims = mp_tensor_whole_dims(t), n = mp_product(dims, 0, t->rank), last = t->rank ? dims[t->rank - 1] : 1;
