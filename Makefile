@@ -84,8 +84,9 @@ $B/libmemplan.so: $(LIB_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$B/libmemplan.map \
 	    $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ $(DEPS_LIBS)
 $(LIB_OBJ): MP_CFLAGS += $(PIC_FLAGS)
-$B/examples/%: $B/examples/%.o $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
+# As programs of users do, examples take the shared library, whose names modules find.
+$B/examples/%: $B/examples/%.o $B/libmemplan.so
+	$(call say,LD) $(CC) $(MP_CFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $^ $(DEPS_LIBS)
 # Loops over elements become vector code, and nobody looks at errno or at floating-point exceptions there.
 $B/executor/cpu/%.o $B/executor/operators/%_cpu.o: MP_CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $B/planner/anneal/runs/memory_profile.o: MP_CFLAGS += -O3

@@ -24,6 +24,7 @@ else
     for what in everywhere recomputed by_block; do
         holds "mpi_sent_bytes_$what" python3 -B "$root/tests/cli/ranks/sent_bytes.py" "$memplan" $what
     done
+    holds mpi_by_workload python3 -B "$root/tests/cli/ranks/by_workload.py" "$memplan" all
     holds mpi_copied python3 -B "$root/tests/cli/ranks/copied_ranks.py" "$memplan" some
     for what in without_a_mesh lines_are_whole; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/alone_ranks.py" "$memplan" $what
