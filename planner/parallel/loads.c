@@ -3,14 +3,10 @@
 
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "memplan/timeline.h"
 #include "memplan/training.h"
 #include "planner/chain/chain.h"
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Returns the non-static bytes that are live because a node runs: its operands and its workspace. */
 static int64_t bytes_of_node(const mp_graph *graph, const mp_node *node)
@@ -52,7 +48,7 @@ static void add_node(mp_load *load, const mp_chain *chain, int node, int *reader
     mp_rank_traffic sent;
     if (!block || n->phase == MP_PHASE_UPDATE) return;
     *(n->phase == MP_PHASE_FORWARD ? &block->forward_ticks : &block->backward_ticks) += n->alternatives[0].ticks;
-    block->largest_bytes = larger(block->largest_bytes, bytes_of_node(chain->graph, n));
+    block->largest_bytes = mp_larger(block->largest_bytes, bytes_of_node(chain->graph, n));
     mp_traffic_of(chain->graph, &(mp_step){.node = node}, 1, 1, NULL, &sent);
     block->sent_bytes += sent.sent_bytes;
     if (!mp_makes_weights_alone(chain->graph, n)) return;
@@ -77,14 +73,14 @@ static void add_outputs(mp_load *load, const mp_chain *chain)
 static void add_options(const mp_chain *chain, int k, mp_block_load *block)
 {
     const mp_chain_block *of = &chain->blocks[k];
-    const int64_t pinned = larger(of->first_pinned_bytes - (k ? of[-1].first_pinned_bytes : 0), 0);
+    const int64_t pinned = mp_larger(of->first_pinned_bytes - (k ? of[-1].first_pinned_bytes : 0), 0);
     for (size_t i = 0; i < of->n_options; i++) {
         const mp_chain_option *o = &of->options[i];
         const int64_t held = o->kept_bytes + (o->keeps_output ? 0 : of->output_bytes);
-        const int64_t peak = larger(o->backward_bytes - of->pinned_bytes, o->first_need.bytes[0] - of->first_pinned_bytes);
+        const int64_t peak = mp_larger(o->backward_bytes - of->pinned_bytes, o->first_need.bytes[0] - of->first_pinned_bytes);
         const mp_load_option found = {.kept_bytes = held + pinned,
                                       .extra_ticks = o->backward.ticks,
-                                      .transient_bytes = larger(peak - o->kept_bytes, 0),
+                                      .transient_bytes = mp_larger(peak - o->kept_bytes, 0),
                                       .movable_bytes = o->movable_bytes + (o->keeps_output ? 0 : block->movable_output_bytes),
                                       .n_movable = o->n_movable + (o->keeps_output ? 0 : block->n_movable_outputs)};
         const mp_load_option *last = block->n_options ? &block->options[block->n_options - 1] : NULL;

@@ -25,12 +25,16 @@ enum {
      * sizes are powers of two */
 };
 
-/* A slot: the measured loads of a network for one split (tp, ep, ...) and one micro-batch size. */
-typedef struct slot {
+/* The measured loads of a network for one split and one micro-batch size. The first five members are the key. */
+typedef struct cached_load {
+    bool is_apart; /* zero=3, and the request's shares_apart is set */
+    bool data;     /* the mesh's `data` */
+    int64_t tp;
+    int log2_ep, log2_batch; /* log2_batch: of the samples per rank */
     /* the loads with 1, 2, 4, ... blocks merged into one; NULL: not measured yet, or the graph cannot be built */
     mp_load *loads[MERGES];
     bool is_refused;
-} slot;
+} cached_load;
 
 /* A mesh, and the seconds of its fastest choice. */
 typedef struct mesh_time {
@@ -38,18 +42,17 @@ typedef struct mesh_time {
     double seconds;
 } mesh_time;
 
-typedef struct hunt {
+typedef struct mesh_search {
     const mp_meshes_request *request;
     mp_meshes *found;
     size_t capacity;
-    /* the slots, by five indices: 1 if zero=3 and the request's shares_apart is set, else 0; the mesh's `data` (0 or 1); tp;
-     * log2 of ep; log2 of the samples per rank */
-    slot slots[2][2][TP_MOST + 1][SPREADS][BATCHES];
+    cached_load *cached;
+    size_t n_cached, cached_capacity;
     int64_t most_ep;           /* largest size of ep that is tried; larger sizes do not divide the number of experts */
     mesh_time times[BEST * 4]; /* the fastest meshes so far, by ascending seconds */
     size_t n_times, n_best;
     mp_error *err;
-} hunt;
+} mesh_search;
 
 /* Returns the number of ranks in a tp group among which the samples of a micro-batch are divided. */
 static int64_t sharers(const mp_mesh *mesh)
@@ -67,15 +70,32 @@ static int log2_of(int64_t n)
     return k;
 }
 
+/* Returns the entry of the cache with this key. Adds an empty entry if there is none. NULL: out of memory. */
+static cached_load *cache_entry(mesh_search *x, const cached_load *key)
+{
+    for (size_t k = 0; k < x->n_cached; k++) {
+        const cached_load *c = &x->cached[k];
+        if (c->is_apart == key->is_apart && c->data == key->data && c->tp == key->tp && c->log2_ep == key->log2_ep &&
+            c->log2_batch == key->log2_batch)
+            return &x->cached[k];
+    }
+    if (!mp_grow(&x->cached, &x->cached_capacity, x->n_cached + 1, sizeof *x->cached)) return NULL;
+    x->cached[x->n_cached] = *key;
+    return &x->cached[x->n_cached++];
+}
+
 /* Returns in *out the load per rank for a split and a micro-batch size; NULL: the graph cannot be built. The number of blocks
  * is halved `merge` times. `merge` is above 0 only if the mesh does not fit in memory otherwise. */
-static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, int merge, const mp_load **out)
+static mp_status load_at(mesh_search *x, const mp_mesh *mesh, int64_t batch, int merge, const mp_load **out)
 {
     const int64_t tp = mesh->size[MP_DIM_TP];
     const int b = log2_of(batch / sharers(mesh)), e = log2_of(mesh->size[MP_DIM_EP]);
     *out = NULL;
     if (tp > TP_MOST || b >= BATCHES || e >= SPREADS) return MP_OK;
-    slot *at = &x->slots[x->request->shares_apart && mesh->zero == 3][mesh->data][tp][e][b];
+    const cached_load key = {
+        .is_apart = x->request->shares_apart && mesh->zero == 3, .data = mesh->data, .tp = tp, .log2_ep = e, .log2_batch = b};
+    cached_load *at = cache_entry(x, &key);
+    MP_ENSURE(at, x->err, MP_NOMEM, "no memory for the loads of %zu splits", x->n_cached + 1);
     if (at->is_refused) return MP_OK;
     if (!at->loads[merge]) {
         MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
@@ -92,7 +112,7 @@ static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, int merge,
     return MP_OK;
 }
 
-static mp_step_request step_of(const hunt *x, const mp_mesh_choice *c, const mp_load *load, mp_ranks *ranks)
+static mp_step_request step_of(const mesh_search *x, const mp_mesh_choice *c, const mp_load *load, mp_ranks *ranks)
 {
     *ranks = x->request->ranks;
     ranks->mesh = c->mesh;
@@ -107,7 +127,7 @@ static mp_step_request step_of(const hunt *x, const mp_mesh_choice *c, const mp_
 
 /* Adds a choice to the list: a mesh, a micro-batch size and a schedule. Omits it if the global batch is not divisible or the
  * network has too few blocks. */
-static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_schedule schedule, int64_t n_chunks)
+static mp_status add_choice(mesh_search *x, const mp_mesh *mesh, int64_t batch, mp_schedule schedule, int64_t n_chunks)
 {
     mp_ranks ranks;
     const mp_load *load;
@@ -136,7 +156,7 @@ static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_sche
 
 /* Adds the choices of a mesh and a micro-batch size, one per schedule. The number of chunks is doubled as long as every stage
  * has a block. */
-static mp_status add_schedules(hunt *x, const mp_mesh *mesh, int64_t batch)
+static mp_status add_schedules(mesh_search *x, const mp_mesh *mesh, int64_t batch)
 {
     const mp_meshes_request *r = x->request;
     if (r->is_scheduled && mesh->size[MP_DIM_PP] > 1) return add_choice(x, mesh, batch, r->schedule, r->n_chunks);
@@ -149,13 +169,13 @@ static mp_status add_schedules(hunt *x, const mp_mesh *mesh, int64_t batch)
     return MP_OK;
 }
 
-static bool permits(const hunt *x, mp_dim dim, int64_t n)
+static bool permits(const mesh_search *x, mp_dim dim, int64_t n)
 {
     return !x->request->fixed.size[dim] || x->request->fixed.size[dim] == n;
 }
 
 /* If the network has experts, adds the choices for all sizes of ep: 1, 2, 4, ... The ranks of ep are ranks of dp and shard. */
-static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
+static mp_status add_spreads(mesh_search *x, mp_mesh mesh, int64_t batch)
 {
     const int64_t shard = mesh.size[MP_DIM_SHARD], copies = mesh.size[MP_DIM_DP] * shard,
                   given = x->request->fixed.size[MP_DIM_EP];
@@ -174,7 +194,7 @@ static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
 
 /* Adds the choices for all ways to divide `copies` ranks between dp and shard, with every ZeRO stage, micro-batch size and
  * schedule. */
-static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
+static mp_status add_copies(mesh_search *x, mp_mesh mesh, int64_t copies)
 {
     for (int64_t shard = 1; shard <= copies; shard++) {
         if (copies % shard) continue;
@@ -193,7 +213,7 @@ static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
     return MP_OK;
 }
 
-static mp_status list_all(hunt *x)
+static mp_status list_all(mesh_search *x)
 {
     const mp_meshes_request *r = x->request;
     const int64_t most_tp = r->most_tp ? r->most_tp : r->ranks.network.inside.devices;
@@ -245,7 +265,7 @@ static int by_judgement(const void *a, const void *b)
 }
 
 /* If a choice is the fastest of its mesh so far, inserts its seconds into the sorted list of the fastest meshes. */
-static void note_time(hunt *x, const mp_mesh_choice *c)
+static void note_time(mesh_search *x, const mp_mesh_choice *c)
 {
     size_t k = 0;
     while (k < x->n_times && !mp_mesh_is_same(&x->times[k].mesh, &c->mesh)) k++;
@@ -260,7 +280,7 @@ static void note_time(hunt *x, const mp_mesh_choice *c)
 }
 
 /* Returns the time in seconds that a further choice must undercut to be among the best. */
-static double limit_of(const hunt *x)
+static double limit_of(const mesh_search *x)
 {
     if (x->n_times < x->n_best) return INFINITY;
     const double last = x->times[x->n_best - 1].seconds, alike = (1 + x->request->alike) * x->times[0].seconds;
@@ -269,7 +289,7 @@ static double limit_of(const hunt *x)
 
 /* True if merging blocks may help a choice that exceeds the memory with every recomputation option. That is only possible if
  * every stage fits without its activations. */
-static bool may_merge(const hunt *x, const mp_mesh_choice *c)
+static bool may_merge(const mesh_search *x, const mp_mesh_choice *c)
 {
     for (size_t k = 0; k < c->n_stages; k++)
         if (c->stages[k].peak_bytes - c->stages[k].activation_bytes >= x->request->memory_bytes) return false;
@@ -278,7 +298,7 @@ static bool may_merge(const hunt *x, const mp_mesh_choice *c)
 
 /* Simulates a choice by the block model. Omits the simulation if the least memory of the choice exceeds that of a device, or if
  * its lower bound in seconds reaches `limit`. */
-static mp_status simulate(hunt *x, mp_mesh_choice *c, double limit)
+static mp_status simulate(mesh_search *x, mp_mesh_choice *c, double limit)
 {
     mp_ranks ranks;
     const mp_load *load;
@@ -320,7 +340,7 @@ static int by_mesh(const void *a, const void *b)
 
 /* For each mesh with a simulated choice, and for the mesh of --explain: simulates all further choices that may be the fastest
  * of this mesh. */
-static mp_status complete(hunt *x)
+static mp_status complete(mesh_search *x)
 {
     mp_mesh_choice *choices = x->found->choices, *end = choices + x->found->n;
     const mp_mesh *explained = x->request->explained;
@@ -342,7 +362,7 @@ static mp_status complete(hunt *x)
 /* ---- the judge: the graphs of the ranks ---- */
 
 /* Sorts all choices, and ranks the best of them. Only the first `n_candidates` choices may become one of the best. */
-static void rank(hunt *x, size_t n_candidates)
+static void rank(mesh_search *x, size_t n_candidates)
 {
     mp_mesh_choice *choices = x->found->choices;
     x->found->n_best = 0;
@@ -353,7 +373,7 @@ static void rank(hunt *x, size_t n_candidates)
 }
 
 /* Judges a choice with the graphs of its ranks. */
-static mp_status judge(hunt *x, mp_mesh_choice *c)
+static mp_status judge(mesh_search *x, mp_mesh_choice *c)
 {
     mp_error refused = {0};
     c->seconds = c->model_seconds;
@@ -369,7 +389,7 @@ static mp_status judge(hunt *x, mp_mesh_choice *c)
 
 /* A bound is no longer a reason against a choice if the best mesh is refused, or takes longer than the block model said.
  * Simulates such choices. */
-static mp_status simulate_below(hunt *x)
+static mp_status simulate_below(mesh_search *x)
 {
     double best = INFINITY;
     bool any = false; /* a simulated choice remains */
@@ -386,7 +406,7 @@ static mp_status simulate_below(hunt *x)
 }
 
 /* Judges the fastest choice of the mesh of --explain. */
-static mp_status judge_explained(hunt *x)
+static mp_status judge_explained(mesh_search *x)
 {
     mp_mesh_choice *fastest = NULL;
     for (size_t k = 0; k < x->found->n && x->request->explained; k++) {
@@ -399,7 +419,7 @@ static mp_status judge_explained(hunt *x)
 
 /* Judges the best choices by the block model, and ranks them by the results. A choice that is refused is replaced by the next
  * best. */
-static mp_status judge_best(hunt *x)
+static mp_status judge_best(mesh_search *x)
 {
     size_t n = 0;
     for (bool again = true; again;) {
@@ -420,7 +440,7 @@ static mp_status judge_best(hunt *x)
     return judge_explained(x);
 }
 
-static mp_status search(hunt *x)
+static mp_status search(mesh_search *x)
 {
     MP_CHECK(list_all(x));
     MP_ENSURE(x->found->n, x->err, MP_INVALID,
@@ -438,16 +458,17 @@ static mp_status search(hunt *x)
 mp_status mp_meshes_search(const mp_meshes_request *request, mp_meshes **out, mp_error *err)
 {
     MP_OWNED_BY(mp_meshes_free) mp_meshes *found = mp_alloc(1, sizeof *found);
-    hunt x = {.request = request,
-              .found = found,
-              .n_best = request->n_best ? request->n_best : BEST,
-              .most_ep = INT64_MAX,
-              .err = err};
+    mesh_search x = {.request = request,
+                     .found = found,
+                     .n_best = request->n_best ? request->n_best : BEST,
+                     .most_ep = INT64_MAX,
+                     .err = err};
     MP_ENSURE(found && (found->pool = mp_pool_new()), err, MP_NOMEM, "no memory to search meshes");
     if (x.n_best > sizeof x.times / sizeof *x.times) x.n_best = sizeof x.times / sizeof *x.times;
     const mp_status st = search(&x);
-    for (size_t k = 0; k < sizeof x.slots / sizeof(slot); k++)
-        for (int m = 0; m < MERGES; m++) mp_load_free((&x.slots[0][0][0][0][0])[k].loads[m]);
+    for (size_t k = 0; k < x.n_cached; k++)
+        for (int m = 0; m < MERGES; m++) mp_load_free(x.cached[k].loads[m]);
+    mp_free(x.cached);
     MP_CHECK(st);
     *out = found;
     found = NULL;

@@ -1,20 +1,11 @@
 /* pipeline.c - cuts a network into pipeline stages and assigns each node to a stage. */
+#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
 #include "planner/parallel/loads.h"
 #include "planner/parallel/pipeline_flow.h"
 #include "planner/parallel/stages.h"
 
 enum { EVERYWHERE = -1 };
-
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
 
 /* ---- stage boundaries ---- */
 
@@ -86,9 +77,9 @@ static int stage_of_backward(const mp_pipeline *x, const mp_node *node, int befo
     if (node->forward_of >= 0 && x->stage[node->forward_of] >= 0) return x->stage[node->forward_of];
     for (size_t k = 0; k < a->n_reads; k++) {
         const int s = a->reads[k], p = g->producer[s];
-        if (p >= 0 && g->nodes[p].phase == MP_PHASE_FORWARD) made = larger(made, x->stage[p]);
-        if (p >= 0 && g->nodes[p].phase == MP_PHASE_BACKWARD) first = smaller(first, x->stage[p]);
-        for (int i = g->adders_start[s]; i < g->adders_start[s + 1]; i++) first = smaller(first, x->stage[g->adders[i]]);
+        if (p >= 0 && g->nodes[p].phase == MP_PHASE_FORWARD) made = mp_larger(made, x->stage[p]);
+        if (p >= 0 && g->nodes[p].phase == MP_PHASE_BACKWARD) first = mp_smaller(first, x->stage[p]);
+        for (int i = g->adders_start[s]; i < g->adders_start[s + 1]; i++) first = mp_smaller(first, x->stage[g->adders[i]]);
     }
     return first < x->n_stages ? first : made >= 0 ? made : before;
 }

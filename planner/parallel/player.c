@@ -3,14 +3,12 @@
  * activations, per parameter for optimizer state. */
 #include "planner/parallel/player.h"
 
+#include <math.h>
+
+#include "estimator/base/integers.h"
 #include "memplan/training.h"
 
 /* ---- copies of activations and optimizer state to the host and back ---- */
-
-static double later(double a, double b)
-{
-    return a > b ? a : b;
-}
 
 static double seconds_of(const mp_link *link, bool is_in, int64_t n, int64_t bytes)
 {
@@ -29,13 +27,13 @@ double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backwar
         const mp_load_option *o = &block->options[x->options[b]];
         const int64_t ticks = is_backward ? block->backward_ticks + o->extra_ticks : block->forward_ticks;
         const bool is_copied = x->is_away[b] && o->movable_bytes;
-        if (is_copied) clock = later(clock, before);
+        if (is_copied) clock = fmax(clock, before);
         clock += (double)ticks * load->tick_seconds;
         if (!is_copied) continue;
         before = sent;
-        sent = later(clock, sent) + seconds_of(x->request->host.link, is_backward, o->n_movable, o->movable_bytes);
+        sent = fmax(clock, sent) + seconds_of(x->request->host.link, is_backward, o->n_movable, o->movable_bytes);
     }
-    return later(clock, sent);
+    return fmax(clock, sent);
 }
 
 int64_t mp_player_movable_state(const mp_step_request *r, const mp_parameter_load *p)
@@ -89,29 +87,24 @@ mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage,
             continue;
         }
         for (; n_gone < n && there + moved > window; n_gone++) {
-            came = later(came, x->gone[n_gone]);
+            came = fmax(came, x->gone[n_gone]);
             there -= x->brought[n_gone];
         }
-        if (link->is_shared) came = later(came, sent);
+        if (link->is_shared) came = fmax(came, sent);
         came += seconds_of(link, true, 1, moved);
-        clock = later(clock, came) + update;
-        sent = later(clock, sent) + seconds_of(link, false, 1, moved);
+        clock = fmax(clock, came) + update;
+        sent = fmax(clock, sent) + seconds_of(link, false, 1, moved);
         x->gone[n] = sent;
         x->brought[n++] = moved;
         there += moved;
         out.moved_bytes += moved;
         if (there > out.largest_bytes) out.largest_bytes = there;
     }
-    out.seconds = later(clock, sent);
+    out.seconds = fmax(clock, sent);
     return out;
 }
 
 /* ---- the memory of the stages of a rank ---- */
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static mp_block_sums sums_of(const mp_step_request *r, const mp_parameter_load *p)
 {
@@ -190,7 +183,7 @@ static void hold_parameters(const mp_player *x, mp_stage *stage)
     stage->gradient_bytes = sum.gradient_bytes;
     stage->state_bytes = sum.state_bytes;
     /* two blocks at once: the block that runs, and the next block, whose parameters are prefetched */
-    for (int b = stage->begin; b < stage->end && zero == 3; b++) gathered = larger(gathered, 2 * gathered_bytes(x, b));
+    for (int b = stage->begin; b < stage->end && zero == 3; b++) gathered = mp_larger(gathered, 2 * gathered_bytes(x, b));
     const int64_t bucket = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
     stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
 }
@@ -222,10 +215,10 @@ static int look_over(const mp_player *x, const holder *rank)
             if (x->is_away[b]) {
                 moved += o->movable_bytes;
                 /* two blocks at once: one computes while the activations of the other are copied */
-                moving = larger(moving, 2 * o->movable_bytes);
+                moving = mp_larger(moving, 2 * o->movable_bytes);
             }
             waiting += block->weights_bytes;
-            transient = larger(transient, o->transient_bytes);
+            transient = mp_larger(transient, o->transient_bytes);
             if (x->options[b] + 1 >= block->n_options) continue;
             const int64_t fewer_moved = x->is_away[b] ? o->movable_bytes - next->movable_bytes : 0;
             const double freed = (double)stage->in_flight * (double)(o->kept_bytes - next->kept_bytes - fewer_moved),
@@ -243,7 +236,7 @@ static int look_over(const mp_player *x, const holder *rank)
     }
     for (int i = rank->first; i < rank->n; i += rank->step) {
         rank->stages[i].activation_bytes += transient + moving;
-        rank->stages[i].peak_bytes = rank->always + larger(held + transient + moving, rank->updates);
+        rank->stages[i].peak_bytes = rank->always + mp_larger(held + transient + moving, rank->updates);
     }
     return chosen;
 }
@@ -296,7 +289,7 @@ static void move_state(const mp_player *x, holder *rank, bool moves)
     for (int i = rank->first; i < rank->n && moves; i += rank->step) {
         mp_stage *stage = &rank->stages[i];
         const mp_away_updates away = mp_player_update_away(x, stage, x->request->memory_bytes - rank->always);
-        rank->updates = larger(rank->updates, away.largest_bytes);
+        rank->updates = mp_larger(rank->updates, away.largest_bytes);
         stage->update_seconds = away.seconds;
     }
 }
@@ -365,7 +358,7 @@ bool mp_player_hold(const mp_player *x, mp_stage *stages, int rank)
         *stage = (mp_stage){.begin = stage->begin, .end = stage->end, .in_flight = stage->in_flight, .waiting = stage->waiting};
         hold_parameters(x, stage);
         h.always += stage->parameter_bytes + stage->gradient_bytes + stage->state_bytes;
-        buffers = larger(buffers, stage->buffer_bytes);
+        buffers = mp_larger(buffers, stage->buffer_bytes);
     }
     h.always += buffers;
     for (int i = rank; i < h.n; i += step)

@@ -2,20 +2,13 @@
  * order of each rank's turns, the stash between turns, and the time at which each turn begins. */
 #include "memplan/ranks/schedule.h"
 
+#include <math.h>
+
+#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
 
 MP_NAMED(schedule, "gpipe", "1f1b", "interleaved", "zb-h1")
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static double later(double a, double b)
-{
-    return a > b ? a : b;
-}
 
 mp_status mp_schedule_check(const mp_pipeline_shape *s, mp_error *err)
 {
@@ -40,8 +33,8 @@ static int64_t warm_up(const mp_pipeline_shape *s, int rank)
     const int64_t p = s->n_ranks, all = s->n_micro_batches * s->n_chunks;
     if (p == 1) return 1; /* a pipeline of one rank waits for no other rank, so one forward pass is enough */
     if (s->schedule == MP_SCHEDULE_GPIPE) return all;
-    if (s->schedule == MP_SCHEDULE_INTERLEAVED) return smaller(all, 2 * (p - rank - 1) + (s->n_chunks - 1) * p + 1);
-    return smaller(all, p - rank);
+    if (s->schedule == MP_SCHEDULE_INTERLEAVED) return mp_smaller(all, 2 * (p - rank - 1) + (s->n_chunks - 1) * p + 1);
+    return mp_smaller(all, p - rank);
 }
 
 /* Returns the k-th forward turn of a rank, or its k-th backward turn. */
@@ -146,7 +139,7 @@ static bool advance(clockwork *x, int rank)
     const double seconds = turn->pass == MP_PASS_FORWARD    ? s->forward
                            : turn->pass == MP_PASS_BACKWARD ? s->backward + (splits ? 0 : s->weights)
                                                             : s->weights;
-    turn->begin = later(ready, x->clock[rank]);
+    turn->begin = fmax(ready, x->clock[rank]);
     x->clock[rank] = turn->end = turn->begin + seconds;
     x->busy[rank] += seconds;
     const int64_t at = stage * x->shape->n_micro_batches + turn->micro_batch;
@@ -169,9 +162,9 @@ static void play(clockwork *x)
     for (int r = 0; r < n; r++) {
         double tail = 0;
         for (int c = 0; c < x->shape->n_chunks; c++) tail += x->stages[c * n + r].tail;
-        x->played->seconds = later(x->played->seconds, x->clock[r] + tail);
-        busiest = later(busiest, x->busy[r]);
-        last = later(last, x->clock[r]);
+        x->played->seconds = fmax(x->played->seconds, x->clock[r] + tail);
+        busiest = fmax(busiest, x->busy[r]);
+        last = fmax(last, x->clock[r]);
     }
     x->played->bubble_seconds = last - busiest;
 }

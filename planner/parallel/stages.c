@@ -1,21 +1,13 @@
 /* stages.c - cuts a network into pipeline stages, and simulates one training step. */
 #include "planner/parallel/stages.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
 #include "planner/parallel/cuts.h"
 #include "planner/parallel/player.h"
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static double later(double a, double b)
-{
-    return a > b ? a : b;
-}
 
 /* Returns the seconds of a collective that sends `bytes` in `pieces` messages. Each message has the latency of the network. */
 static double seconds_of(const mp_step_request *r, mp_collective collective, mp_rank_group group, int64_t bytes, int64_t pieces)
@@ -69,10 +61,10 @@ int64_t mp_step_floor(const mp_step_request *r)
                   mp_player_part(r, p->state_bytes, zero >= 1, p->is_spread) - mp_player_movable_state(r, p);
         gradients += mp_player_part(r, p->widened * p->gradient_bytes, zero >= 2, p->is_spread);
     }
-    for (int k = 0; k < r->load->n_blocks; k++) largest = larger(largest, r->load->blocks[k].largest_bytes);
-    if (mp_player_ranks(r) > 1) return larger((always + gradients) / mp_player_ranks(r), largest);
+    for (int k = 0; k < r->load->n_blocks; k++) largest = mp_larger(largest, r->load->blocks[k].largest_bytes);
+    if (mp_player_ranks(r) > 1) return mp_larger((always + gradients) / mp_player_ranks(r), largest);
     /* with a single micro-batch, the gradients need not be live at the same time as the operands of the largest node */
-    return r->n_micro_batches > 1 ? always + gradients + largest : always + larger(gradients, largest);
+    return r->n_micro_batches > 1 ? always + gradients + largest : always + mp_larger(gradients, largest);
 }
 
 /* ---- seconds ---- */
@@ -109,16 +101,16 @@ static double time_stage(const mp_player *x, mp_stage *stage)
                      out = seconds_of(r, MP_REDUCE_SCATTER, shards, gradients, n_scatters);
         gather += in;
         scatter += out;
-        first = later(first, in / (double)n_gathers);
-        last = later(last, out / (double)n_scatters);
+        first = fmax(first, in / (double)n_gathers);
+        last = fmax(last, out / (double)n_scatters);
         stage->sent_bytes += r->n_micro_batches * (2 * mp_collective_sent_bytes(MP_ALL_GATHER, shards.n, values) +
                                                    mp_collective_sent_bytes(MP_REDUCE_SCATTER, shards.n, gradients));
     }
     if (shares_all) { /* compute hides the collectives, except the first gather and the last scatter */
         const double slower_forward = slower(r, stage->forward_seconds, gather),
                      slower_backward = slower(r, stage->backward_seconds, gather + scatter);
-        stage->forward_seconds = later(slower_forward, gather) + first;
-        stage->backward_seconds = later(slower_backward, gather + scatter) + last;
+        stage->forward_seconds = fmax(slower_forward, gather) + first;
+        stage->backward_seconds = fmax(slower_backward, gather + scatter) + last;
     }
     const double update = (double)sum.update_ticks * load->tick_seconds;
     if (!stage->moved_state_bytes) return update;
@@ -158,7 +150,7 @@ static void add_exchange(const mp_player *x, mp_stage *stage, int share, double 
                              mp_collective_sent_bytes(MP_ALL_GATHER, shards.n, values);
     }
     *sums += seconds;
-    *last = later(*last, seconds / (double)n);
+    *last = fmax(*last, seconds / (double)n);
 }
 
 /* Returns the seconds that a stage needs after its last backward, for summing gradients and gathering updated parameters. */
@@ -168,7 +160,7 @@ static double exchange_of(const mp_player *x, mp_stage *stage)
     for (int k = 0; k < MP_N_SHARES; k++)
         if (k == MP_COMMON || x->request->ranks->mesh.size[MP_DIM_EP] > 1) add_exchange(x, stage, k, &sums, &last, &gather);
     const double longer = slower(x->request, stage->backward_seconds, sums) - stage->backward_seconds;
-    return later(last, sums - stage->backward_seconds) + longer + gather;
+    return fmax(last, sums - stage->backward_seconds) + longer + gather;
 }
 
 /* If a stage exceeds the memory, moves a block from the fullest stage to its less full neighbour, and repeats this. Ends if all
@@ -275,7 +267,7 @@ static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *e
         const int64_t handed = i + 1 < s->n ? r->load->blocks[stage->end - 1].output_bytes : 0;
         stage->sent_bytes += r->n_micro_batches * (handed + sent_by_operators(r->load, stage));
         const double exchange = exchange_of(s->x, stage) + tied_sums_of(s, &s->held[i]), waits = weights_of(s->x, stage);
-        out->exposed_seconds = later(out->exposed_seconds, exchange);
+        out->exposed_seconds = fmax(out->exposed_seconds, exchange);
         s->seconds[i] = (mp_stage_seconds){
             .forward = stage->forward_seconds,
             .backward = stage->backward_seconds - waits,
@@ -311,7 +303,7 @@ static int busiest(const step *s, const mp_stage *stages)
         double seconds = 0;
         for (int i = rank; i < s->n; i += s->shape.n_ranks) seconds += stages[i].forward_seconds + stages[i].backward_seconds;
         if (seconds > most) found = rank;
-        most = later(most, seconds);
+        most = fmax(most, seconds);
     }
     return found;
 }
@@ -371,7 +363,7 @@ static mp_status play_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool 
     if (*fits) MP_CHECK(even_out(s, out, err));
     out->n_stages = (size_t)s->n;
     out->peak_bytes = 0;
-    for (int i = 0; i < s->n; i++) out->peak_bytes = larger(out->peak_bytes, out->stages[i].peak_bytes);
+    for (int i = 0; i < s->n; i++) out->peak_bytes = mp_larger(out->peak_bytes, out->stages[i].peak_bytes);
     return MP_OK;
 }
 
