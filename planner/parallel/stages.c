@@ -7,7 +7,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
 #include "planner/parallel/cuts.h"
-#include "planner/parallel/player.h"
+#include "planner/parallel/stage_model.h"
 
 /* Returns the seconds of a collective that sends `bytes` in `pieces` messages. Each message has the latency of the network. */
 static double seconds_of(const mp_step_request *r, mp_collective collective, mp_rank_group group, int64_t bytes, int64_t pieces)
@@ -47,7 +47,7 @@ static int64_t ticks_of(const mp_load *load, int begin, int end)
 double mp_step_bound(const mp_step_request *r)
 {
     const mp_load *load = r->load;
-    return (double)r->n_micro_batches * (double)ticks_of(load, 0, load->n_blocks) / (double)mp_player_ranks(r) *
+    return (double)r->n_micro_batches * (double)ticks_of(load, 0, load->n_blocks) / (double)mp_stage_model_ranks(r) *
            load->tick_seconds;
 }
 
@@ -57,12 +57,12 @@ int64_t mp_step_floor(const mp_step_request *r)
     int64_t always = 0, gradients = 0, largest = 0;
     for (size_t k = 0; k < r->load->n_parameters; k++) {
         const mp_parameter_load *p = &r->load->parameters[k];
-        always += mp_player_part(r, p->widened * p->value_bytes, zero == 3, p->is_spread) +
-                  mp_player_part(r, p->state_bytes, zero >= 1, p->is_spread) - mp_player_movable_state(r, p);
-        gradients += mp_player_part(r, p->widened * p->gradient_bytes, zero >= 2, p->is_spread);
+        always += mp_stage_model_part(r, p->widened * p->value_bytes, zero == 3, p->is_spread) +
+                  mp_stage_model_part(r, p->state_bytes, zero >= 1, p->is_spread) - mp_stage_model_movable_state(r, p);
+        gradients += mp_stage_model_part(r, p->widened * p->gradient_bytes, zero >= 2, p->is_spread);
     }
     for (int k = 0; k < r->load->n_blocks; k++) largest = mp_larger(largest, r->load->blocks[k].largest_bytes);
-    if (mp_player_ranks(r) > 1) return mp_larger((always + gradients) / mp_player_ranks(r), largest);
+    if (mp_stage_model_ranks(r) > 1) return mp_larger((always + gradients) / mp_stage_model_ranks(r), largest);
     /* with a single micro-batch, the gradients need not be live at the same time as the operands of the largest node */
     return r->n_micro_batches > 1 ? always + gradients + largest : always + mp_larger(gradients, largest);
 }
@@ -71,13 +71,13 @@ int64_t mp_step_floor(const mp_step_request *r)
 
 /* Sets the seconds of a stage for the forward and the backward of one micro-batch, including gathers of parameters. Returns the
  * seconds of the stage's updates. */
-static double time_stage(const mp_player *x, mp_stage *stage)
+static double time_stage(const mp_stage_model *x, mp_stage *stage)
 {
     const mp_step_request *r = x->request;
     const mp_load *load = r->load;
     int64_t forward = 0, backward = 0;
     const bool shares_all = r->ranks->mesh.zero == 3, spreads = r->ranks->mesh.size[MP_DIM_EP] > 1;
-    const mp_block_sums sum = mp_player_sums(x, stage);
+    const mp_block_sums sum = mp_stage_model_sums(x, stage);
     /* gather: seconds of all gathers; scatter: of all reduce-scatters; first: of the first gather; last: of the last
      * reduce-scatter */
     double gather = 0, scatter = 0, first = 0, last = 0;
@@ -89,12 +89,12 @@ static double time_stage(const mp_player *x, mp_stage *stage)
     stage->backward_seconds = (double)backward * load->tick_seconds + stage->extra_seconds;
     if (stage->moved_bytes) {
         const double alone = stage->forward_seconds + stage->backward_seconds;
-        stage->forward_seconds = mp_player_pass(x, stage, false);
-        stage->backward_seconds = mp_player_pass(x, stage, true);
+        stage->forward_seconds = mp_stage_model_pass(x, stage, false);
+        stage->backward_seconds = mp_stage_model_pass(x, stage, true);
         stage->copy_seconds = (double)r->n_micro_batches * (stage->forward_seconds + stage->backward_seconds - alone);
     }
     for (int k = 0; k < (spreads ? MP_N_SHARES : MP_SPREAD) && shares_all; k++) {
-        const mp_rank_group shards = mp_player_group(r, MP_DIM_SHARD, k);
+        const mp_rank_group shards = mp_stage_model_group(r, MP_DIM_SHARD, k);
         const int64_t values = sum.values[k], gradients = sum.gradients[k];
         const int64_t n_gathers = gathers(r, stage, values), n_scatters = gathers(r, stage, gradients);
         const double in = seconds_of(r, MP_ALL_GATHER, shards, values, n_gathers),
@@ -128,16 +128,16 @@ static int64_t sent_by_operators(const mp_load *load, const mp_stage *stage)
 
 /* Adds the seconds in which ranks sum the gradients and gather the parameters of one group (common, or experts). *last: seconds
  * of the last bucket, during which nothing is computed. */
-static void add_exchange(const mp_player *x, mp_stage *stage, int share, double *sums, double *last, double *gather)
+static void add_exchange(const mp_stage_model *x, mp_stage *stage, int share, double *sums, double *last, double *gather)
 {
     const mp_step_request *r = x->request;
     const mp_mesh *mesh = &r->ranks->mesh;
-    const mp_rank_group shards = mp_player_group(r, MP_DIM_SHARD, share), copies = mp_player_group(r, MP_DIM_DP, share),
-                        split = mp_mesh_group(mesh, MP_DIM_TP);
-    const mp_block_sums sum = mp_player_sums(x, stage);
+    const mp_rank_group shards = mp_stage_model_group(r, MP_DIM_SHARD, share),
+                        copies = mp_stage_model_group(r, MP_DIM_DP, share), split = mp_mesh_group(mesh, MP_DIM_TP);
+    const mp_block_sums sum = mp_stage_model_sums(x, stage);
     const int64_t values = sum.values[share], gradients = sum.gradients[share];
-    const int64_t left = mp_player_part(r, gradients, mesh->zero > 0, share),
-                  parts = mp_player_part(r, sum.parts[share], mesh->zero > 0, share);
+    const int64_t left = mp_stage_model_part(r, gradients, mesh->zero > 0, share),
+                  parts = mp_stage_model_part(r, sum.parts[share], mesh->zero > 0, share);
     const int64_t n = buckets(r, gradients);
     double seconds = seconds_of(r, MP_ALL_REDUCE, copies, left, n);
     if (parts) seconds += seconds_of(r, MP_ALL_REDUCE, split, parts, buckets(r, parts));
@@ -154,7 +154,7 @@ static void add_exchange(const mp_player *x, mp_stage *stage, int share, double 
 }
 
 /* Returns the seconds that a stage needs after its last backward, for summing gradients and gathering updated parameters. */
-static double exchange_of(const mp_player *x, mp_stage *stage)
+static double exchange_of(const mp_stage_model *x, mp_stage *stage)
 {
     double sums = 0, last = 0, gather = 0;
     for (int k = 0; k < MP_N_SHARES; k++)
@@ -165,7 +165,7 @@ static double exchange_of(const mp_player *x, mp_stage *stage)
 
 /* If a stage exceeds the memory, moves a block from the fullest stage to its less full neighbour, and repeats this. Ends if all
  * stages fit, if the fullest stage has one block left, or after 2 n moves. Returns true if all stages fit. */
-static bool relieve(const mp_player *x, mp_stage *stages, int n)
+static bool relieve(const mp_stage_model *x, mp_stage *stages, int n)
 {
     const int64_t memory_bytes = x->request->memory_bytes;
     for (int round = 0;; round++) {
@@ -180,14 +180,14 @@ static bool relieve(const mp_player *x, mp_stage *stages, int n)
             stages[full - 1].end = ++stages[full].begin;
         else
             stages[full + 1].begin = --stages[full].end;
-        const int ranks = (int)mp_player_ranks(x->request);
-        mp_player_hold(x, stages, full % ranks);
-        mp_player_hold(x, stages, (goes_left ? full - 1 : full + 1) % ranks);
+        const int ranks = (int)mp_stage_model_ranks(x->request);
+        mp_stage_model_hold(x, stages, full % ranks);
+        mp_stage_model_hold(x, stages, (goes_left ? full - 1 : full + 1) % ranks);
     }
 }
 
 /* Returns the seconds of the weight gradients of one micro-batch in a stage, which a schedule may postpone. */
-static double weights_of(const mp_player *x, const mp_stage *stage)
+static double weights_of(const mp_stage_model *x, const mp_stage *stage)
 {
     int64_t ticks = 0;
     for (int b = stage->begin; b < stage->end; b++) ticks += x->request->load->blocks[b].weights_ticks;
@@ -220,7 +220,7 @@ static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage
 
 /* The state of the simulation of one training step with given stage boundaries. */
 typedef struct step {
-    const mp_player *x;
+    const mp_stage_model *x;
     mp_pipeline_shape shape;
     int n;          /* number of stages */
     mp_stage *held; /* a copy of the stages whose memory is computed, but whose seconds are not */
@@ -247,7 +247,7 @@ static double tied_sums_of(const step *s, mp_stage *stage)
         group.n = 2;
         group.stride *= distance < 0 ? -distance : distance;
         const int64_t bytes =
-            mp_player_part(r, p->gradient_bytes, r->ranks->mesh.zero >= 2, p->is_spread ? MP_SPREAD : MP_COMMON);
+            mp_stage_model_part(r, p->gradient_bytes, r->ranks->mesh.zero >= 2, p->is_spread ? MP_SPREAD : MP_COMMON);
         seconds += seconds_of(r, MP_ALL_REDUCE, group, bytes, 1);
     }
     return seconds;
@@ -290,8 +290,8 @@ static bool shift(const step *s, int from, int to)
         stages[to].begin = --stages[from].end;
     else
         stages[to].end = ++stages[from].begin;
-    const bool fits = mp_player_hold(s->x, stages, from % s->shape.n_ranks);
-    return mp_player_hold(s->x, stages, to % s->shape.n_ranks) && fits;
+    const bool fits = mp_stage_model_hold(s->x, stages, from % s->shape.n_ranks);
+    return mp_stage_model_hold(s->x, stages, to % s->shape.n_ranks) && fits;
 }
 
 /* Returns the rank that is busy for the most seconds. */
@@ -356,7 +356,7 @@ static mp_status play_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool 
     MP_CHECK(mp_cut_stages(r->load, s->shape.n_ranks, s->shape.n_chunks, kind, s->held, err));
     for (int i = 0; i < s->shape.n_ranks; i++) {
         MP_CHECK(count_flight(&s->shape, i, s->held, err));
-        *fits &= mp_player_hold(s->x, s->held, i);
+        *fits &= mp_stage_model_hold(s->x, s->held, i);
     }
     if (!*fits) *fits = relieve(s->x, s->held, s->n);
     MP_CHECK(play(s, *fits, out, err));
@@ -388,9 +388,9 @@ static mp_status try_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool *
 
 mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits, mp_error *err)
 {
-    const int n = (int)mp_player_stages(r), ranks = (int)mp_player_ranks(r);
+    const int n = (int)mp_stage_model_stages(r), ranks = (int)mp_stage_model_ranks(r);
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    mp_player x;
+    mp_stage_model x;
     step s = {.x = &x,
               .shape = {.schedule = r->schedule,
                         .n_ranks = ranks,
@@ -401,7 +401,7 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
               .tried = mp_pool_alloc(pool, (size_t)n, sizeof *s.tried),
               .seconds = mp_pool_alloc(pool, (size_t)n, sizeof *s.seconds)};
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
-    MP_CHECK(mp_player_new(r, pool, &x, err));
+    MP_CHECK(mp_stage_model_new(r, pool, &x, err));
     MP_CHECK(play_cut(&s, MP_CUT_LATE, out, fits, err));
     /* the other rules for stage boundaries are tried only if ranks have several stages; otherwise they cannot distribute the
      * work more evenly over the ranks */

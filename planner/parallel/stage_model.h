@@ -1,4 +1,4 @@
-/* player.h - the simulation of one training step on a mesh: the parameters of each block, the recomputation option of each
+/* stage_model.h - the simulation of one training step on a mesh: the parameters of each block, the recomputation option of each
  * block, and copies to host memory and back (docs/internals/parallel.md, "With the host's memory"). */
 #pragma once
 
@@ -18,47 +18,47 @@ typedef struct mp_block_sums {
     int64_t update_ticks;
 } mp_block_sums;
 
-typedef struct mp_player {
+typedef struct mp_stage_model {
     const mp_step_request *request;
     mp_block_sums *sums; /* per block */
     int *tied;           /* indices of the parameters that several blocks read */
     size_t n_tied;
     int *options;  /* per block: index of the recomputation option that is chosen for it */
     bool *is_away; /* per block: the movable bytes of its option are offloaded to the host */
-    double *gone;  /* scratch of mp_player_update_away, per parameter: time at which its state has left the device */
+    double *gone;  /* scratch of mp_stage_model_update_away, per parameter: time at which its state has left the device */
     int64_t *brought;
-} mp_player;
+} mp_stage_model;
 
 /* Returns the ranks of direction `dim` over which a group of parameters (`share`: MP_COMMON or MP_SPREAD) is sharded or
  * replicated. */
-static inline mp_rank_group mp_player_group(const mp_step_request *r, mp_dim dim, int share)
+static inline mp_rank_group mp_stage_model_group(const mp_step_request *r, mp_dim dim, int share)
 {
     return share == MP_SPREAD ? mp_mesh_expert_group(&r->ranks->mesh, dim) : mp_mesh_group(&r->ranks->mesh, dim);
 }
 
-static inline int64_t mp_player_part(const mp_step_request *r, int64_t bytes, bool is_shared, int share)
+static inline int64_t mp_stage_model_part(const mp_step_request *r, int64_t bytes, bool is_shared, int share)
 {
-    const int64_t n = is_shared ? mp_player_group(r, MP_DIM_SHARD, share).n : 1;
+    const int64_t n = is_shared ? mp_stage_model_group(r, MP_DIM_SHARD, share).n : 1;
     return bytes / n + (bytes % n != 0);
 }
 
-static inline int64_t mp_player_ranks(const mp_step_request *r)
+static inline int64_t mp_stage_model_ranks(const mp_step_request *r)
 {
     return r->ranks->mesh.size[MP_DIM_PP];
 }
 
 /* Returns the number of stages of the pipeline: ranks times chunks per rank. */
-static inline int64_t mp_player_stages(const mp_step_request *r)
+static inline int64_t mp_stage_model_stages(const mp_step_request *r)
 {
-    return mp_player_ranks(r) * r->n_chunks;
+    return mp_stage_model_ranks(r) * r->n_chunks;
 }
 
 /* Computes the sums of parameters per block. The pool owns the arrays. MP_NOMEM. O(blocks + parameters). */
-mp_status mp_player_new(const mp_step_request *request, mp_pool *pool, mp_player *x, mp_error *err);
+mp_status mp_stage_model_new(const mp_step_request *request, mp_pool *pool, mp_stage_model *x, mp_error *err);
 /* Returns the sums over the parameters that are read first by a block of a stage. */
-mp_block_sums mp_player_sums(const mp_player *x, const mp_stage *stage);
+mp_block_sums mp_stage_model_sums(const mp_stage_model *x, const mp_stage *stage);
 /* Computes the memory of all stages of a rank. Returns true if the rank fits in memory. */
-bool mp_player_hold(const mp_player *x, mp_stage *stages, int rank);
+bool mp_stage_model_hold(const mp_stage_model *x, mp_stage *stages, int rank);
 
 /* Result of simulating the updates of one stage whose optimizer state is offloaded. */
 typedef struct mp_away_updates {
@@ -69,12 +69,12 @@ typedef struct mp_away_updates {
 
 /* Returns the bytes of a parameter's optimizer state that a rank can offload to the host; 0 if the host takes no optimizer
  * state, or if the bytes are too few for a copy. */
-int64_t mp_player_movable_state(const mp_step_request *r, const mp_parameter_load *p);
+int64_t mp_stage_model_movable_state(const mp_step_request *r, const mp_parameter_load *p);
 /* Simulates the updates of the parameters that a stage reads. The state of one parameter is copied while other parameters are
  * updated. The device holds at most room_bytes of copied state, and at most three times the largest state of a parameter.
  * O(parameters). */
-mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage, int64_t room_bytes);
+mp_away_updates mp_stage_model_update_away(const mp_stage_model *x, const mp_stage *stage, int64_t room_bytes);
 /* Returns the seconds of the forward or backward pass of a micro-batch in a stage. The copies of an offloaded block run
  * parallel to the compute of other blocks. An offloaded block may begin when all copies but the most recent one have ended. The
  * pass ends with its last copy. O(blocks). */
-double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backward);
+double mp_stage_model_pass(const mp_stage_model *x, const mp_stage *stage, bool is_backward);

@@ -1,7 +1,7 @@
-/* player.c - simulates one training step on a mesh. Computes the memory of each stage. Chooses the tensors that each block
+/* stage_model.c - simulates one training step on a mesh. Computes the memory of each stage. Chooses the tensors that each block
  * keeps, and the tensors that are offloaded to the host. Simulates the copies that run parallel to compute: per block for
  * activations, per parameter for optimizer state. */
-#include "planner/parallel/player.h"
+#include "planner/parallel/stage_model.h"
 
 #include <math.h>
 
@@ -15,7 +15,7 @@ static double seconds_of(const mp_link *link, bool is_in, int64_t n, int64_t byt
     return (double)n * link->latency_seconds + (double)bytes / (is_in ? link->in_bytes_per_second : link->out_bytes_per_second);
 }
 
-double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backward)
+double mp_stage_model_pass(const mp_stage_model *x, const mp_stage *stage, bool is_backward)
 {
     const mp_load *load = x->request->load;
     /* clock: time at which compute has finished the blocks so far; sent: end of the most recent copy; before: end of the copy
@@ -36,10 +36,11 @@ double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backwar
     return fmax(clock, sent);
 }
 
-int64_t mp_player_movable_state(const mp_step_request *r, const mp_parameter_load *p)
+int64_t mp_stage_model_movable_state(const mp_step_request *r, const mp_parameter_load *p)
 {
     const int64_t least = r->host.least_state_bytes ? r->host.least_state_bytes : MP_OFFLOAD_LEAST_BYTES;
-    const int64_t bytes = mp_player_part(r, p->state_bytes, r->ranks->mesh.zero >= 1, p->is_spread ? MP_SPREAD : MP_COMMON);
+    const int64_t bytes =
+        mp_stage_model_part(r, p->state_bytes, r->ranks->mesh.zero >= 1, p->is_spread ? MP_SPREAD : MP_COMMON);
     return r->host.link && r->host.takes_state && bytes >= least ? bytes : 0;
 }
 
@@ -51,7 +52,7 @@ static bool reads(const mp_stage *stage, const mp_parameter_load *p, bool *is_fi
 }
 
 /* Returns the most bytes of offloaded optimizer state that may be on the device at the same time. */
-static int64_t window_of(const mp_player *x, const mp_stage *stage, int64_t room_bytes)
+static int64_t window_of(const mp_stage_model *x, const mp_stage *stage, int64_t room_bytes)
 {
     /* three parameters' states at once: one is being copied in, one is updated, one is being copied out */
     enum { AT_ONCE = 3 };
@@ -59,13 +60,13 @@ static int64_t window_of(const mp_player *x, const mp_stage *stage, int64_t room
     bool is_first;
     for (size_t k = 0; k < x->request->load->n_parameters; k++) {
         const mp_parameter_load *p = &x->request->load->parameters[k];
-        const int64_t moved = mp_player_movable_state(x->request, p);
+        const int64_t moved = mp_stage_model_movable_state(x->request, p);
         if (reads(stage, p, &is_first) && moved > largest) largest = moved;
     }
     return AT_ONCE * largest < room_bytes ? AT_ONCE * largest : room_bytes;
 }
 
-mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage, int64_t room_bytes)
+mp_away_updates mp_stage_model_update_away(const mp_stage_model *x, const mp_stage *stage, int64_t room_bytes)
 {
     const mp_step_request *r = x->request;
     const mp_link *link = r->host.link;
@@ -78,8 +79,8 @@ mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage,
         const mp_parameter_load *p = &r->load->parameters[k];
         const int share = p->is_spread ? MP_SPREAD : MP_COMMON;
         const double update =
-            (double)mp_player_part(r, p->update_ticks, r->ranks->mesh.zero >= 1, share) * r->load->tick_seconds;
-        const int64_t moved = mp_player_movable_state(r, p);
+            (double)mp_stage_model_part(r, p->update_ticks, r->ranks->mesh.zero >= 1, share) * r->load->tick_seconds;
+        const int64_t moved = mp_stage_model_movable_state(r, p);
         bool is_first;
         if (!reads(stage, p, &is_first)) continue;
         if (!moved) {
@@ -109,10 +110,10 @@ mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage,
 static mp_block_sums sums_of(const mp_step_request *r, const mp_parameter_load *p)
 {
     const int zero = r->ranks->mesh.zero, share = p->is_spread ? MP_SPREAD : MP_COMMON;
-    mp_block_sums sum = {.value_bytes = mp_player_part(r, p->widened * p->value_bytes, zero == 3, share),
-                         .gradient_bytes = mp_player_part(r, p->widened * p->gradient_bytes, zero >= 2, share),
-                         .state_bytes = mp_player_part(r, p->state_bytes, zero >= 1, share),
-                         .update_ticks = mp_player_part(r, p->update_ticks, zero >= 1, share)};
+    mp_block_sums sum = {.value_bytes = mp_stage_model_part(r, p->widened * p->value_bytes, zero == 3, share),
+                         .gradient_bytes = mp_stage_model_part(r, p->widened * p->gradient_bytes, zero >= 2, share),
+                         .state_bytes = mp_stage_model_part(r, p->state_bytes, zero >= 1, share),
+                         .update_ticks = mp_stage_model_part(r, p->update_ticks, zero >= 1, share)};
     sum.values[share] = p->value_bytes;
     sum.gradients[share] = p->gradient_bytes;
     sum.parts[share] = p->is_part ? p->gradient_bytes : 0;
@@ -132,10 +133,10 @@ static void add(mp_block_sums *to, mp_block_sums more)
     to->update_ticks += more.update_ticks;
 }
 
-mp_status mp_player_new(const mp_step_request *request, mp_pool *pool, mp_player *x, mp_error *err)
+mp_status mp_stage_model_new(const mp_step_request *request, mp_pool *pool, mp_stage_model *x, mp_error *err)
 {
     const mp_load *load = request->load;
-    *x = (mp_player){.request = request};
+    *x = (mp_stage_model){.request = request};
     x->sums = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->sums);
     x->options = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->options);
     x->tied = mp_pool_alloc(pool, load->n_parameters + 1, sizeof *x->tied);
@@ -151,7 +152,7 @@ mp_status mp_player_new(const mp_step_request *request, mp_pool *pool, mp_player
     return MP_OK;
 }
 
-mp_block_sums mp_player_sums(const mp_player *x, const mp_stage *stage)
+mp_block_sums mp_stage_model_sums(const mp_stage_model *x, const mp_stage *stage)
 {
     mp_block_sums sum = {0};
     for (int b = stage->begin; b < stage->end; b++) add(&sum, x->sums[b]);
@@ -159,21 +160,21 @@ mp_block_sums mp_player_sums(const mp_player *x, const mp_stage *stage)
 }
 
 /* Returns the bytes of the parameters of a block that are sharded between steps and gathered while the block runs. */
-static int64_t gathered_bytes(const mp_player *x, int block)
+static int64_t gathered_bytes(const mp_stage_model *x, int block)
 {
     int64_t bytes = 0;
     for (int k = 0; k < MP_N_SHARES; k++)
-        if (mp_player_group(x->request, MP_DIM_SHARD, k).n > 1) bytes += x->sums[block].values[k];
+        if (mp_stage_model_group(x->request, MP_DIM_SHARD, k).n > 1) bytes += x->sums[block].values[k];
     return bytes;
 }
 
 /* Sets the static bytes of a stage, and the bytes of the buffers through which ranks exchange parameters and gradients. */
-static void hold_parameters(const mp_player *x, mp_stage *stage)
+static void hold_parameters(const mp_stage_model *x, mp_stage *stage)
 {
     const mp_step_request *r = x->request;
     const int zero = r->ranks->mesh.zero;
     int64_t gathered = 0;
-    mp_block_sums sum = mp_player_sums(x, stage);
+    mp_block_sums sum = mp_stage_model_sums(x, stage);
     for (size_t k = 0; k < x->n_tied; k++) {
         const mp_parameter_load *p = &r->load->parameters[x->tied[k]];
         const bool is_counted = p->first >= stage->begin && p->first < stage->end;
@@ -189,16 +190,16 @@ static void hold_parameters(const mp_player *x, mp_stage *stage)
 }
 
 /* The stages of one rank, and the memory that the rank needs in any case. */
-typedef struct holder {
+typedef struct rank_memory {
     mp_stage *stages;
     int first, n, step; /* the rank's stages are stages[first], stages[first + step], ... with indices below n */
     int64_t always;     /* bytes of parameters, gradients, optimizer state and buffers of all stages of the rank */
     int64_t updates;    /* bytes of offloaded optimizer state that are on the device at the same time while updates run */
-} holder;
+} rank_memory;
 
 /* Computes the peak of the rank with the present recomputation options. Returns the block whose next option frees the most
  * bytes per tick; -1: no block has a further option. */
-static int look_over(const mp_player *x, const holder *rank)
+static int look_over(const mp_stage_model *x, const rank_memory *rank)
 {
     const mp_load *load = x->request->load;
     int64_t transient = 0, moving = 0, held = 0;
@@ -244,7 +245,7 @@ static int look_over(const mp_player *x, const holder *rank)
 /* Chooses a recomputation option for each block of a rank. All blocks start with their first option. While the rank exceeds the
  * memory, one block after the other moves to its next option: the block for which this frees the most bytes per tick. Returns
  * false if the rank exceeds the memory even with the last option of every block. */
-static bool keep_within(const mp_player *x, const holder *rank)
+static bool keep_within(const mp_stage_model *x, const rank_memory *rank)
 {
     const mp_load *load = x->request->load;
     const int64_t memory_bytes = x->request->memory_bytes;
@@ -276,19 +277,19 @@ typedef struct choice {
 } choice;
 
 /* Places the optimizer state of a rank in host memory (`moves`) or on the device. */
-static void move_state(const mp_player *x, holder *rank, bool moves)
+static void move_state(const mp_stage_model *x, rank_memory *rank, bool moves)
 {
     rank->updates = 0;
     for (int i = rank->first; i < rank->n; i += rank->step) {
         mp_stage *stage = &rank->stages[i];
-        const int64_t moved = moves ? mp_player_update_away(x, stage, INT64_MAX).moved_bytes : 0;
+        const int64_t moved = moves ? mp_stage_model_update_away(x, stage, INT64_MAX).moved_bytes : 0;
         rank->always += stage->moved_state_bytes - moved;
         stage->state_bytes += stage->moved_state_bytes - moved;
         stage->moved_state_bytes = moved;
     }
     for (int i = rank->first; i < rank->n && moves; i += rank->step) {
         mp_stage *stage = &rank->stages[i];
-        const mp_away_updates away = mp_player_update_away(x, stage, x->request->memory_bytes - rank->always);
+        const mp_away_updates away = mp_stage_model_update_away(x, stage, x->request->memory_bytes - rank->always);
         rank->updates = mp_larger(rank->updates, away.largest_bytes);
         stage->update_seconds = away.seconds;
     }
@@ -296,7 +297,7 @@ static void move_state(const mp_player *x, holder *rank, bool moves)
 
 /* Offloads the activations of c->n_away blocks of the rank, and sets the other fields of c. The offloaded blocks are evenly
  * spaced, so that the compute of the blocks between them hides the copies. */
-static void try_away(const mp_player *x, holder *rank, int n_blocks, choice *c)
+static void try_away(const mp_stage_model *x, rank_memory *rank, int n_blocks, choice *c)
 {
     int64_t on_host = 0, ticks = 0;
     int n = 0;
@@ -309,11 +310,12 @@ static void try_away(const mp_player *x, holder *rank, int n_blocks, choice *c)
     c->peak_bytes = rank->stages[rank->first].peak_bytes;
     for (int i = rank->first; i < rank->n; i += rank->step) {
         const mp_stage *stage = &rank->stages[i];
-        c->seconds += (double)x->request->n_micro_batches * (mp_player_pass(x, stage, false) + mp_player_pass(x, stage, true));
+        c->seconds +=
+            (double)x->request->n_micro_batches * (mp_stage_model_pass(x, stage, false) + mp_stage_model_pass(x, stage, true));
         if (c->moves_state)
             c->seconds += stage->update_seconds;
         else
-            ticks += mp_player_sums(x, stage).update_ticks;
+            ticks += mp_stage_model_sums(x, stage).update_ticks;
         on_host += stage->host_bytes;
     }
     c->seconds += (double)ticks * x->request->load->tick_seconds;
@@ -330,7 +332,7 @@ static bool is_better(const choice *a, const choice *b)
 }
 
 /* Chooses the fastest way for a rank to offload data. Returns true if the rank then fits in memory. */
-static bool move_away(const mp_player *x, holder *rank)
+static bool move_away(const mp_stage_model *x, rank_memory *rank)
 {
     enum { STEPS = 16 };
     choice best = {0};
@@ -348,10 +350,10 @@ static bool move_away(const mp_player *x, holder *rank)
     return best.fits;
 }
 
-bool mp_player_hold(const mp_player *x, mp_stage *stages, int rank)
+bool mp_stage_model_hold(const mp_stage_model *x, mp_stage *stages, int rank)
 {
-    const int step = (int)mp_player_ranks(x->request);
-    holder h = {.stages = stages, .first = rank, .n = (int)mp_player_stages(x->request), .step = step};
+    const int step = (int)mp_stage_model_ranks(x->request);
+    rank_memory h = {.stages = stages, .first = rank, .n = (int)mp_stage_model_stages(x->request), .step = step};
     int64_t buffers = 0;
     for (int i = rank; i < h.n; i += step) {
         mp_stage *stage = &stages[i];
