@@ -319,7 +319,7 @@ static mp_status simulate(mesh_search *x, mp_mesh_choice *c, double limit)
         if (load->n_blocks < n_stages) break;
         tried.stages = mp_pool_alloc(x->found->pool, (size_t)n_stages, sizeof *tried.stages);
         MP_ENSURE(tried.stages, x->err, MP_NOMEM, "no memory for the stages of a mesh");
-        MP_CHECK(mp_step_play(&step, &tried, &fits, x->err));
+        MP_CHECK(mp_step_simulate(&step, &tried, &fits, x->err));
         if (fits || !merge || tried.peak_bytes < c->peak_bytes) *c = tried;
     }
     c->verdict = fits ? MP_VERDICT_SLOWER : MP_VERDICT_OVER_MEMORY;

@@ -35,7 +35,7 @@ static mp_status balance(mp_pipeline *x, const mp_load *load, int64_t memory_byt
     mp_mesh_choice choice = {.stages = stages};
     bool fits;
     if (!stages) return MP_NO_MEMORY(err);
-    MP_CHECK(mp_step_play(&request, &choice, &fits, err));
+    MP_CHECK(mp_step_simulate(&request, &choice, &fits, err));
     for (int q = 0; q < x->n_stages; q++) x->begins[q] = stages[q].begin;
     return MP_OK;
 }

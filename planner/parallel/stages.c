@@ -386,7 +386,7 @@ static mp_status try_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool *
     return MP_OK;
 }
 
-mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits, mp_error *err)
+mp_status mp_step_simulate(const mp_step_request *r, mp_mesh_choice *out, bool *fits, mp_error *err)
 {
     const int n = (int)mp_stage_model_stages(r), ranks = (int)mp_stage_model_ranks(r);
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();

@@ -39,4 +39,4 @@ int64_t mp_step_floor(const mp_step_request *request);
 /* Cuts the network into stages, chooses the recomputation of each stage, and simulates the training step. The caller allocates
  * out->stages for pp * n_chunks stages. *fits is false if a rank exceeds the memory even with the last option of every block.
  * MP_NOMEM. O(blocks * log(ticks) + stages * micro-batches). */
-mp_status mp_step_play(const mp_step_request *request, mp_mesh_choice *out, bool *fits, mp_error *err);
+mp_status mp_step_simulate(const mp_step_request *request, mp_mesh_choice *out, bool *fits, mp_error *err);

@@ -32,7 +32,7 @@ TEST(experts_are_shared_out_among_ranks_that_have_the_same)
         const int zero = ranks.mesh.zero;
         const mp_step_request step = {
             .load = &load, .ranks = &ranks, .n_chunks = 1, .n_micro_batches = 1, .memory_bytes = INT64_C(1) << 40};
-        assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
+        assert_int_equal(mp_step_simulate(&step, &played, &fits, NULL), MP_OK);
         int64_t values = 0, gradients = 0, state = 0, sent = block.sent_bytes;
         for (int j = 0; j < 2; j++) {
             const int64_t n = cases[k].shards[j], pieces = zero == 3 ? 3 : 2; /* rings: one more gather for backward */
@@ -67,7 +67,7 @@ TEST(a_stated_slowdown_is_counted_where_collectives_run_beside)
         ranks.network.inside.bytes_per_second = 64;
         const mp_step_request step = {
             .load = &load, .ranks = &ranks, .n_chunks = 1, .n_micro_batches = 1, .memory_bytes = INT64_C(1) << 40};
-        assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
+        assert_int_equal(mp_step_simulate(&step, &played, &fits, NULL), MP_OK);
         assert_true(fits && fabs(played.seconds - (k ? 4 + 8 + 24 + 0.5 * 8 : 4 + 8 + 1 + 0.5 * 2)) < 1e-9);
     }
 }

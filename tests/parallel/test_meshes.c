@@ -59,7 +59,7 @@ static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice 
                                       .memory_bytes = memory_bytes,
                                       .host = request->host};
         if (c->mesh.size[MP_DIM_PP] * c->n_chunks > load->n_blocks) break;
-        assert_int_equal(mp_step_play(&step, &again, &fits, NULL), MP_OK);
+        assert_int_equal(mp_step_simulate(&step, &again, &fits, NULL), MP_OK);
         n_merged += fits && merged > 1;
     }
     return fits ? again.seconds : INFINITY;

@@ -334,7 +334,7 @@ static void compare(const world *w, counts *c)
     mp_stage stages[STAGES];
     mp_mesh_choice choice = {.stages = stages};
     const best truth = oracle(w);
-    assert_int_equal(mp_step_play(&w->request, &choice, &fits, NULL), MP_OK);
+    assert_int_equal(mp_step_simulate(&w->request, &choice, &fits, NULL), MP_OK);
     assert_true(mp_step_floor(&w->request) <= truth.bytes);
     assert_true(mp_step_bound(&w->request) <= truth.seconds + 1e-9);
     if (isinf(truth.seconds)) assert_false(fits);
@@ -407,7 +407,7 @@ TEST(a_pipeline_by_hand)
     w.request.schedule = MP_SCHEDULE_1F1B;
     w.request.n_micro_batches = 3;
     w.request.memory_bytes = 23;
-    assert_int_equal(mp_step_play(&w.request, &choice, &fits, NULL), MP_OK);
+    assert_int_equal(mp_step_simulate(&w.request, &choice, &fits, NULL), MP_OK);
     assert_true(fits);
     assert_true(fabs(choice.seconds - 12) < 1e-9);
     assert_true(fabs(choice.bubble_seconds - 3) < 1e-9);
@@ -415,12 +415,12 @@ TEST(a_pipeline_by_hand)
     assert_int_equal(stages[0].peak_bytes, 23);
     assert_int_equal(stages[1].peak_bytes, 13);
     w.request.memory_bytes = 22;
-    assert_int_equal(mp_step_play(&w.request, &choice, &fits, NULL), MP_OK);
+    assert_int_equal(mp_step_simulate(&w.request, &choice, &fits, NULL), MP_OK);
     assert_false(fits);
     w.request.schedule = MP_SCHEDULE_GPIPE;
     w.request.memory_bytes = 33;
     choice.seconds = 0;
-    assert_int_equal(mp_step_play(&w.request, &choice, &fits, NULL), MP_OK);
+    assert_int_equal(mp_step_simulate(&w.request, &choice, &fits, NULL), MP_OK);
     assert_true(fits);
     assert_int_equal(stages[0].in_flight, 3);
     assert_true(fabs(choice.seconds - 12) < 1e-9);
@@ -448,7 +448,7 @@ TEST(a_stage_that_recomputes_gets_fewer_blocks)
     assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
     const mp_step_request step = {
         .load = &load, .ranks = &ranks, .schedule = MP_SCHEDULE_1F1B, .n_chunks = 1, .n_micro_batches = M, .memory_bytes = 80};
-    assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
+    assert_int_equal(mp_step_simulate(&step, &played, &fits, NULL), MP_OK);
     assert_true(fits && stages[0].end == 5);
     assert_true(fabs(stages[0].extra_seconds - 4) < 1e-9 && stages[1].extra_seconds == 0);
     assert_true(fabs(played.seconds - (5 + M * 21 + 14)) < 1e-9);
