@@ -14,43 +14,43 @@ static const mp_shard whole = {.dim = -1, .outer = 1};
 
 /* The state of one tensor during the split. Members that name tensors are indices. 0 means "no tensor", because the tensors
  * that the split adds have larger indices. */
-typedef struct lie {
+typedef struct layout {
     mp_shard at;
     bool is_read;    /* true: the split of an operator has been decided by the placement of this tensor */
     bool trains;     /* true: the tensor may have a gradient */
     int sum;         /* index of the tensor that contains the sum over ranks of this tensor's partial sums */
     int replica;     /* index of the output of the Replicate operator that reads this tensor */
     int gathered[2]; /* index of the gathered tensor. [0]: for unsplit operators; [1]: for split operators */
-} lie;
+} layout;
 
-typedef struct splitter {
+typedef struct split_state {
     mp_model *model;
     const mp_ranks *ranks;
     int64_t n, batch;
     bool sequence, data;
     mp_consumers readers; /* list of readers of each tensor of the original model */
-    size_t n_lies, capacity;
-    lie *lies;
+    size_t n_layouts, capacity;
+    layout *layouts;
     mp_split *out;
     mp_error *err;
-} splitter;
+} split_state;
 
-/* Extends the array `lies` to the number of tensors of the model. */
-static mp_status follow(splitter *x)
+/* Extends the array `layouts` to the number of tensors of the model. */
+static mp_status follow(split_state *x)
 {
-    MP_ENSURE(mp_grow(&x->lies, &x->capacity, x->model->n_tensors, sizeof *x->lies), x->err, MP_NOMEM,
+    MP_ENSURE(mp_grow(&x->layouts, &x->capacity, x->model->n_tensors, sizeof *x->layouts), x->err, MP_NOMEM,
               "no memory to split %zu tensors", x->model->n_tensors);
-    for (; x->n_lies < x->model->n_tensors; x->n_lies++) x->lies[x->n_lies] = (lie){.at = whole};
+    for (; x->n_layouts < x->model->n_tensors; x->n_layouts++) x->layouts[x->n_layouts] = (layout){.at = whole};
     return MP_OK;
 }
 
-static bool is_whole(const splitter *x, int tensor)
+static bool is_whole(const split_state *x, int tensor)
 {
-    return tensor < 0 || x->lies[tensor].at.dim < 0;
+    return tensor < 0 || x->layouts[tensor].at.dim < 0;
 }
 
 /* Changes the sizes of a tensor to those of this rank's shard. If the shards are unequal, to those of the largest shard. */
-static mp_status cut(splitter *x, int tensor, mp_shard at)
+static mp_status cut(split_state *x, int tensor, mp_shard at)
 {
     mp_tensor *t = &x->model->tensors[tensor];
     const int64_t *dims = t->dims;
@@ -67,20 +67,20 @@ static mp_status cut(splitter *x, int tensor, mp_shard at)
     t->role = role;
     t->value = NULL;
     t->part = part;
-    x->lies[tensor].at = at;
+    x->layouts[tensor].at = at;
     return MP_OK;
 }
 
 /* Returns the dimensions of the whole tensor, before sharding. */
-static const int64_t *dims_of(const splitter *x, int tensor)
+static const int64_t *dims_of(const split_state *x, int tensor)
 {
     return mp_tensor_whole_dims(&x->model->tensors[tensor]);
 }
 
 /* Appends an exchange of a tensor. The placement of the result is `at`. */
-static mp_status exchange(splitter *x, const char *kind, int from, mp_shard at, int axis, int *out)
+static mp_status exchange(split_state *x, const char *kind, int from, mp_shard at, int axis, int *out)
 {
-    const mp_shard *parts = at.dim < 0 ? &x->lies[from].at : &at;
+    const mp_shard *parts = at.dim < 0 ? &x->layouts[from].at : &at;
     const mp_attribute how[] = {mp_attribute_int("axis", axis), mp_attribute_int("ranks", x->n),
                                 mp_attribute_int("outer", parts->outer)};
     char name[256];
@@ -92,25 +92,25 @@ static mp_status exchange(splitter *x, const char *kind, int from, mp_shard at, 
     const mp_tensor *t = &x->model->tensors[*out];
     MP_CHECK(mp_tensor_set(x->model, *out, t->dtype, t->rank, dims_of(x, from), x->err));
     x->model->tensors[*out].source = x->model->tensors[from].source;
-    x->lies[*out].trains = x->lies[from].trains;
+    x->layouts[*out].trains = x->layouts[from].trains;
     return cut(x, *out, at);
 }
 
 /* Replaces *tensor by the gathered tensor. `sums`: a split operator reads it, so each rank computes a partial sum of its
  * gradient. */
-static mp_status gather(splitter *x, const mp_operator *op, bool sums, int *tensor)
+static mp_status gather(split_state *x, const mp_operator *op, bool sums, int *tensor)
 {
     const int from = *tensor;
-    if (!x->lies[from].gathered[sums]) {
+    if (!x->layouts[from].gathered[sums]) {
         int made;
         if (!sums) {
             x->out->n_gathered++;
             if (!x->out->gathered_for) x->out->gathered_for = op->name;
         }
-        MP_CHECK(exchange(x, sums ? "AllGather" : "Assemble", from, whole, x->lies[from].at.dim, &made));
-        x->lies[from].gathered[sums] = made;
+        MP_CHECK(exchange(x, sums ? "AllGather" : "Assemble", from, whole, x->layouts[from].at.dim, &made));
+        x->layouts[from].gathered[sums] = made;
     }
-    *tensor = x->lies[from].gathered[sums];
+    *tensor = x->layouts[from].gathered[sums];
     return MP_OK;
 }
 
@@ -121,7 +121,7 @@ static bool turns(const mp_operator *op)
 }
 
 /* True if the tensor comes from outside the model, either directly or through permutations and casts only. */
-static bool is_from_outside(const splitter *x, int tensor)
+static bool is_from_outside(const split_state *x, int tensor)
 {
     const int maker = x->model->tensors[tensor].producer;
     if (maker < 0) return true;
@@ -131,10 +131,10 @@ static bool is_from_outside(const splitter *x, int tensor)
 
 /* Shards a tensor that no operator computes, together with the tensors that permutations and casts derive from it. Fails
  * (*is_made false) if an operator reads one of these as replicated. */
-static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
+static mp_status make_part(split_state *x, int tensor, mp_shard at, bool *is_made)
 {
     const int maker = x->model->tensors[tensor].producer;
-    *is_made = !x->lies[tensor].is_read && is_from_outside(x, tensor);
+    *is_made = !x->layouts[tensor].is_read && is_from_outside(x, tensor);
     if (!*is_made) return MP_OK;
     if (maker >= 0) {
         const mp_operator *op = &x->model->operators[maker];
@@ -144,8 +144,8 @@ static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
         const bool is_alone = dim >= 0 && x->model->tensors[from].producer < 0;
         *is_made = is_alone;
         if (!is_alone) return MP_OK;
-        if (x->lies[from].at.dim != dim) { /* the tensor can get another sharded dimension only if no other operator reads it */
-            *is_made = is_whole(x, from) && !x->lies[from].is_read;
+        if (x->layouts[from].at.dim != dim) { /* the tensor is sharded anew only if no other operator reads it */
+            *is_made = is_whole(x, from) && !x->layouts[from].is_read;
             if (!*is_made) return MP_OK;
             MP_CHECK(cut(x, from, (mp_shard){dim, at.outer}));
         }
@@ -155,17 +155,17 @@ static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
 
 /* Records an operator that needs another distribution of its operand's elements over the ranks. Its bytes are estimated
  * correctly, but executing it would give wrong values. */
-static void note_misdealt(splitter *x, const mp_operator *op)
+static void note_misdealt(split_state *x, const mp_operator *op)
 {
     if (!x->out->misdealt_for) x->out->misdealt_for = op->name;
 }
 
 /* Replaces *tensor by a tensor with placement `at`. */
-static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int *tensor)
+static mp_status take_part(split_state *x, const mp_operator *op, mp_shard at, int *tensor)
 {
     bool is_made = false;
     int made;
-    const bool is_so = x->lies[*tensor].at.dim == at.dim, is_dealt = is_so && x->lies[*tensor].at.outer == at.outer;
+    const bool is_so = x->layouts[*tensor].at.dim == at.dim, is_dealt = is_so && x->layouts[*tensor].at.outer == at.outer;
     if (is_so && !is_dealt && !x->ranks->runs)
         note_misdealt(x, op); /* in an estimate, ranks are assumed to load the tensor in this distribution at the start */
     if (is_dealt || (is_so && !x->ranks->runs)) return MP_OK;
@@ -178,28 +178,28 @@ static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int 
 }
 
 /* Replaces *tensor by the output of a Replicate operator, because each rank computes only a partial sum of its gradient. */
-static mp_status replicate(splitter *x, int *tensor)
+static mp_status replicate(split_state *x, int *tensor)
 {
     const int from = *tensor;
     int made;
-    if (!x->lies[from].replica) {
+    if (!x->layouts[from].replica) {
         MP_CHECK(exchange(x, "Replicate", from, whole, -1, &made));
-        x->lies[from].replica = made;
+        x->layouts[from].replica = made;
     }
-    *tensor = x->lies[from].replica;
+    *tensor = x->layouts[from].replica;
     return MP_OK;
 }
 
 /* ---- choice of the factor by which an operator is split ---- */
 
-static bool is_weight(const splitter *x, int tensor)
+static bool is_weight(const split_state *x, int tensor)
 {
     while (x->model->tensors[tensor].producer >= 0 && is_from_outside(x, tensor))
         tensor = x->model->operators[x->model->tensors[tensor].producer].in[0];
     return x->model->tensors[tensor].role == MP_ROLE_PARAMETER;
 }
 
-static int64_t bytes_of_whole(const splitter *x, int tensor)
+static int64_t bytes_of_whole(const split_state *x, int tensor)
 {
     const mp_tensor *t = &x->model->tensors[tensor];
     int64_t elements = 1;
@@ -209,7 +209,7 @@ static int64_t bytes_of_whole(const splitter *x, int tensor)
 
 /* True if summing a weight's gradient takes longer than gathering the operator's input and output and scattering their
  * gradients. The weight is then split by columns, and the operator processes the samples of all ranks. */
-static bool is_worth_columns(const splitter *x, const mp_operator *op)
+static bool is_worth_columns(const split_state *x, const mp_operator *op)
 {
     const mp_rank_group group = mp_mesh_group(&x->ranks->mesh, MP_DIM_TP);
     const mp_interconnect *network = &x->ranks->network;
@@ -224,7 +224,7 @@ static bool is_worth_columns(const splitter *x, const mp_operator *op)
 
 /* True if all dimensions with this factor can be split over the ranks. Rows of a look-up table and columns of a weight may
  * divide unevenly; the last rank then has fewer. */
-static bool divides(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor)
+static bool divides(const split_state *x, const mp_operator *op, const mp_operand_factors *f, int factor)
 {
     const bool may_differ = !x->ranks->runs && (factor == f->rows || factor == f->columns || factor == f->exchanged);
     bool fits = true, any = false;
@@ -232,8 +232,9 @@ static bool divides(const splitter *x, const mp_operator *op, const mp_operand_f
     for (int k = 0; k < op->n_in; k++) {
         const int d = mp_factor_of_input(x->model, op, f, k, factor);
         if (d < 0) continue;
-        const int64_t size = dims_of(x, op->in[k])[d], outer = x->lies[op->in[k]].at.dim == d ? x->lies[op->in[k]].at.outer : 1;
-        const bool is_cut = x->lies[op->in[k]].at.dim == d; /* an earlier operator has already sharded this dimension */
+        const mp_shard at = x->layouts[op->in[k]].at;
+        const bool is_cut = at.dim == d; /* an earlier operator has already sharded this dimension */
+        const int64_t size = dims_of(x, op->in[k])[d], outer = is_cut ? at.outer : 1;
         fits &= is_cut || size % (outer * x->n) == 0 || (may_differ && size >= 2 * x->n);
         if (is_cut) cut_size = size;
         any = true;
@@ -249,14 +250,14 @@ static bool divides(const splitter *x, const mp_operator *op, const mp_operand_f
 
 /* Returns the factor of the dimension along which an operand is sharded. 0: the operand is replicated, or this dimension
  * cannot be split. */
-static int factor_of(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int k)
+static int factor_of(const split_state *x, const mp_operator *op, const mp_operand_factors *f, int k)
 {
     const int t = k < MP_OP_INPUTS ? op->in[k] : -1;
-    return t < 0 || is_whole(x, t) ? 0 : f->in[k][x->lies[t].at.dim];
+    return t < 0 || is_whole(x, t) ? 0 : f->in[k][x->layouts[t].at.dim];
 }
 
 /* Returns the factor by which an operator is split. 0: the operator is not split, and reads replicated tensors. */
-static int choose(const splitter *x, const mp_operator *op, const mp_operand_factors *f)
+static int choose(const split_state *x, const mp_operator *op, const mp_operand_factors *f)
 {
     if (f->columns && op->in[1] >= 0 && is_weight(x, op->in[1])) {
         const int data = factor_of(x, op, f, 0), weight = factor_of(x, op, f, 1);
@@ -284,27 +285,27 @@ static int choose(const splitter *x, const mp_operator *op, const mp_operand_fac
 /* ---- operands and results ---- */
 
 /* Replaces operand k by a tensor with the placement that the split of the operator requires. */
-static mp_status settle_operand(splitter *x, int index, const mp_operand_factors *f, int k, int factor, mp_shard of,
+static mp_status settle_operand(split_state *x, int index, const mp_operand_factors *f, int k, int factor, mp_shard of,
                                 bool is_linear)
 {
     const mp_operator *op = &x->model->operators[index];
     int tensor = op->in[k];
     if (tensor < 0) return MP_OK;
-    if (x->lies[tensor].sum) tensor = x->lies[tensor].sum;
+    if (x->layouts[tensor].sum) tensor = x->layouts[tensor].sum;
     const int dim = factor ? mp_factor_of_input(x->model, op, f, k, factor) : -1;
     if (dim >= 0)
         MP_CHECK(take_part(x, op, (mp_shard){dim, of.outer}, &tensor));
     else if (!is_whole(x, tensor))
         MP_CHECK(gather(x, op, factor > 0, &tensor));
-    else if (factor && x->lies[tensor].trains && !is_linear)
+    else if (factor && x->layouts[tensor].trains && !is_linear)
         MP_CHECK(replicate(x, &tensor));
-    x->lies[tensor].is_read = true;
+    x->layouts[tensor].is_read = true;
     x->model->operators[index].in[k] = tensor;
     return MP_OK;
 }
 
 /* Returns the placement to which the partial sums of a result are scattered; dim -1: they are summed on every rank. */
-static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
+static mp_shard sequence_of(const split_state *x, const mp_tensor *y)
 {
     if (x->data && y->rank > 0 && y->dims[0] % x->n == 0) return (mp_shard){.dim = 0, .outer = 1};
     if (!x->sequence || y->rank < 2 || y->rank > 3) return whole;
@@ -316,8 +317,8 @@ static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
 
 /* Returns the number of runs (mp_shard.outer) of the results' placement. *is_dealt: each rank has all elements that it
  * needs. */
-static int64_t outer_of_results(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor, mp_shard of,
-                                bool *is_dealt)
+static int64_t outer_of_results(const split_state *x, const mp_operator *op, const mp_operand_factors *f, int factor,
+                                mp_shard of, bool *is_dealt)
 {
     const int64_t pieces = factor ? mp_split_pieces(x->model, op, f, factor) : 1;
     *is_dealt = pieces && (f->joins || of.outer % pieces == 0);
@@ -325,19 +326,19 @@ static int64_t outer_of_results(const splitter *x, const mp_operator *op, const 
 }
 
 /* Determines the placements of the results of an operator that is split by a factor. */
-static mp_status settle_results(splitter *x, int index, const mp_operand_factors *f, int factor, mp_shard of)
+static mp_status settle_results(split_state *x, int index, const mp_operand_factors *f, int factor, mp_shard of)
 {
     bool trains = false;
     bool is_dealt;
     const int64_t outer = outer_of_results(x, &x->model->operators[index], f, factor, of, &is_dealt);
     if (!is_dealt) note_misdealt(x, &x->model->operators[index]);
     for (int k = 0; k < x->model->operators[index].n_in; k++)
-        trains |= x->model->operators[index].in[k] >= 0 && x->lies[x->model->operators[index].in[k]].trains;
+        trains |= x->model->operators[index].in[k] >= 0 && x->layouts[x->model->operators[index].in[k]].trains;
     for (int o = 0; o < x->model->operators[index].n_out; o++) {
         const mp_operator *op = &x->model->operators[index];
         const int y = op->out[o];
         if (y < 0) continue;
-        x->lies[y].trains = trains && op->op->gradient != MP_GRADIENT_NONE && mp_dtype_is_float(x->model->tensors[y].dtype);
+        x->layouts[y].trains = trains && op->op->gradient != MP_GRADIENT_NONE && mp_dtype_is_float(x->model->tensors[y].dtype);
         const int dim = factor ? mp_factor_of_output(x->model, op, f, o, factor) : -1;
         if (dim >= 0) {
             MP_CHECK(cut(x, y, (mp_shard){dim, outer}));
@@ -346,7 +347,7 @@ static mp_status settle_results(splitter *x, int index, const mp_operand_factors
             const mp_shard at = sequence_of(x, &x->model->tensors[y]);
             int sum;
             MP_CHECK(exchange(x, at.dim < 0 ? "AllReduce" : "ReduceScatter", y, at, at.dim, &sum));
-            x->lies[y].sum = sum;
+            x->layouts[y].sum = sum;
         }
     }
     return MP_OK;
@@ -354,23 +355,23 @@ static mp_status settle_results(splitter *x, int index, const mp_operand_factors
 
 /* ---- operators that only change the shape of a tensor ---- */
 
-static mp_status visit_reshape(splitter *x, int index)
+static mp_status visit_reshape(split_state *x, int index)
 {
     const mp_operator *op = &x->model->operators[index];
     int from = op->in[0];
     const int to = op->out[0];
-    if (x->lies[from].sum) from = x->lies[from].sum;
+    if (x->layouts[from].sum) from = x->layouts[from].sum;
     mp_shard at =
-        is_whole(x, from) ? whole : mp_split_reshaped(&x->model->tensors[from], x->lies[from].at, &x->model->tensors[to]);
+        is_whole(x, from) ? whole : mp_split_reshaped(&x->model->tensors[from], x->layouts[from].at, &x->model->tensors[to]);
     if (!is_whole(x, from) && at.dim < 0) MP_CHECK(gather(x, op, false, &from));
-    x->lies[from].is_read = true;
-    x->lies[to].trains = x->lies[from].trains;
+    x->layouts[from].is_read = true;
+    x->layouts[to].trains = x->layouts[from].trains;
     x->model->operators[index].in[0] = from;
     return cut(x, to, at);
 }
 
 /* Computes the factors of an operator. During the call, the operands have the dimensions of the whole tensors. */
-static bool factors_of(splitter *x, const mp_operator *op, mp_operand_factors *f)
+static bool factors_of(split_state *x, const mp_operator *op, mp_operand_factors *f)
 {
     int64_t *parts[MP_OP_INPUTS];
     const int n = op->n_in < MP_OP_INPUTS ? op->n_in : MP_OP_INPUTS;
@@ -394,27 +395,27 @@ static void own_samples(mp_operand_factors *f)
     f->in[0][0] = f->in[ADDED][0] = f->out[0][0] = SAMPLES;
 }
 
-static mp_status visit(splitter *x, int index)
+static mp_status visit(split_state *x, int index)
 {
     const mp_operator *op = &x->model->operators[index];
     mp_operand_factors f = {.columns = 0};
     mp_shard of = whole;
     if (op->op->gradient == MP_GRADIENT_VIEW && !op->op->factors) return visit_reshape(x, index);
     for (int k = 0; k < op->n_in; k++) { /* reuses the tensors that were gathered or summed for earlier operators */
-        if (op->in[k] >= 0 && x->lies[op->in[k]].sum) op->in[k] = x->lies[op->in[k]].sum;
-        if (op->in[k] >= 0 && x->lies[op->in[k]].gathered[0]) op->in[k] = x->lies[op->in[k]].gathered[0];
+        if (op->in[k] >= 0 && x->layouts[op->in[k]].sum) op->in[k] = x->layouts[op->in[k]].sum;
+        if (op->in[k] >= 0 && x->layouts[op->in[k]].gathered[0]) op->in[k] = x->layouts[op->in[k]].gathered[0];
     }
     const bool is_known = factors_of(x, op, &f);
     if (x->data && is_known && f.is_of_batch) own_samples(&f);
     if (turns(op) && is_from_outside(x, op->in[0]) &&
         is_whole(x, op->in[0])) { /* a permuted or cast parameter is placed later, by the operator that reads it */
-        x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;
+        x->layouts[op->out[0]].trains = x->layouts[op->in[0]].trains;
         return MP_OK;
     }
     int factor = is_known ? choose(x, op, &f) : 0;
     for (int k = 0; factor && k < op->n_in && k < MP_OP_INPUTS; k++) {
         const int t = op->in[k], d = mp_factor_of_input(x->model, op, &f, k, factor);
-        if (d >= 0 && x->lies[t].at.dim == d) of = x->lies[t].at;
+        if (d >= 0 && x->layouts[t].at.dim == d) of = x->layouts[t].at;
     }
     bool is_dealt;
     (void)outer_of_results(x, op, &f, factor, of, &is_dealt);
@@ -439,7 +440,7 @@ static int64_t parameter_bytes(const mp_model *model)
 }
 
 /* Changes the data inputs so that each rank has its share of the batch. */
-static mp_status cut_samples(splitter *x, int tensor)
+static mp_status cut_samples(split_state *x, int tensor)
 {
     const mp_tensor *t = &x->model->tensors[tensor];
     MP_ENSURE(t->dims[0] % x->n == 0, x->err, MP_INVALID,
@@ -448,7 +449,7 @@ static mp_status cut_samples(splitter *x, int tensor)
     return cut(x, tensor, (mp_shard){.dim = 0, .outer = 1});
 }
 
-static mp_status split_all(splitter *x)
+static mp_status split_all(split_state *x)
 {
     const size_t n = x->model->n_operators;
     MP_OWNED bool *trained = mp_alloc(x->model->n_tensors + 1, sizeof *trained);
@@ -458,10 +459,10 @@ static mp_status split_all(splitter *x)
     mp_model_mark_trained(x->model, trained);
     for (size_t t = 0; t < x->model->n_tensors; t++) {
         const mp_tensor *tensor = &x->model->tensors[t];
-        x->lies[t].trains = trained[t];
+        x->layouts[t].trains = trained[t];
         if (tensor->role == MP_ROLE_DATA && tensor->rank > 0 && !tensor->is_target && !x->batch) x->batch = tensor->dims[0];
     }
-    for (size_t t = 0; t < x->n_lies && x->data; t++) {
+    for (size_t t = 0; t < x->n_layouts && x->data; t++) {
         const mp_tensor *tensor = &x->model->tensors[t];
         const bool is_samples = tensor->role == MP_ROLE_DATA && tensor->rank > 0 && !tensor->is_target;
         if (is_samples && tensor->dims[0] == x->batch) MP_CHECK(cut_samples(x, (int)t));
@@ -474,21 +475,21 @@ static mp_status split_all(splitter *x)
 
 mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, mp_error *err)
 {
-    splitter x = {.model = model,
-                  .ranks = ranks,
-                  .n = ranks->mesh.size[MP_DIM_TP],
-                  .sequence = ranks->mesh.sequence,
-                  .data = ranks->mesh.data,
-                  .out = out,
-                  .err = err};
+    split_state x = {.model = model,
+                     .ranks = ranks,
+                     .n = ranks->mesh.size[MP_DIM_TP],
+                     .sequence = ranks->mesh.sequence,
+                     .data = ranks->mesh.data,
+                     .out = out,
+                     .err = err};
     *out = (mp_split){.group = mp_mesh_group(&ranks->mesh, MP_DIM_TP), .whole_bytes = parameter_bytes(model)};
     if (x.n == 1) return MP_OK;
     mp_status st = split_all(&x);
     out->part_bytes = parameter_bytes(model);
-    if (st == MP_OK && !(out->placements = mp_alloc(x.n_lies, sizeof *out->placements))) st = MP_NO_MEMORY(err);
-    for (size_t t = 0; st == MP_OK && t < x.n_lies; t++) out->placements[t] = x.lies[t].at;
-    out->n_tensors = x.n_lies;
-    mp_free(x.lies);
+    if (st == MP_OK && !(out->placements = mp_alloc(x.n_layouts, sizeof *out->placements))) st = MP_NO_MEMORY(err);
+    for (size_t t = 0; st == MP_OK && t < x.n_layouts; t++) out->placements[t] = x.layouts[t].at;
+    out->n_tensors = x.n_layouts;
+    mp_free(x.layouts);
     mp_consumers_free(&x.readers);
     return st;
 }

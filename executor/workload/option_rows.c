@@ -47,12 +47,12 @@ const char *mp_choice_taken(const mp_option_row *row, const char *value)
 
 /* options.def writes each field as model.FIELD; this struct has the member `model`, so that offsetof can compute the field's
  * offset */
-typedef struct holder {
+typedef struct row_fields {
     mp_workload_options model;
-} holder;
+} row_fields;
 
 #define OPTION(ID, text, sort, field, takers, ...) \
-    [MP_OPTION_##ID] = {.name = text, .kind = MP_VALUE_##sort, .offset = offsetof(holder, field), __VA_ARGS__},
+    [MP_OPTION_##ID] = {.name = text, .kind = MP_VALUE_##sort, .offset = offsetof(row_fields, field), __VA_ARGS__},
 const mp_option_row mp_workload_option_rows[MP_N_WORKLOAD_OPTIONS] = {
 #include "executor/workload/options.def"
 };
