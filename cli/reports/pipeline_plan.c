@@ -1,5 +1,6 @@
 /* pipeline_plan.c - finds a plan for every rank of a pipeline within the budget, writes each to its own file, and prints the
  * answer. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,10 +14,13 @@
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
+#include "estimator/base/clock.h"
 #include "formats/json/plan_json.h"
 #include "memplan/budget.h"
 #include "memplan/ranks/pipeline_smallest.h"
 #include "memplan/ranks/rank_plan.h"
+
+#define REFUSAL_SECONDS 20.0 /* time for the search of a sufficient budget after a rank has no plan */
 
 mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out, mp_error *err)
 {
@@ -39,19 +43,37 @@ mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out
     return *out ? MP_OK : mp_workload_floor(s, &r->floor_bytes, err);
 }
 
-/* Finds the smallest budget with which every rank has a plan. */
-static mp_status find_smallest_budget(pipeline *p, const rank_plan_request *r, mp_error *err)
+/* The progress of a search that ends at a certain time. */
+typedef struct limited_progress {
+    progress shown;
+    double end; /* time of mp_clock_now() at which the search ends */
+    bool is_over;
+} limited_progress;
+
+static bool show_until(const mp_progress *now, void *data)
+{
+    limited_progress *limited = data;
+    limited->is_over = mp_clock_now() > limited->end;
+    return progress_show(now, &limited->shown) && !limited->is_over;
+}
+
+/* Finds the smallest budget with which every rank has a plan. After `seconds`, p->smallest_bytes is the smallest budget known
+ * to suffice, and p->is_only_enough is set. */
+static mp_status find_smallest_budget(pipeline *p, const rank_plan_request *r, double seconds, mp_error *err)
 {
     const options *o = p->asked;
-    MP_CLEARED_BY(progress_end) progress shown;
+    limited_progress limited = {.end = mp_clock_now() + seconds};
     mp_request request = search_request(o);
     request.solvers_off = r->solvers_off;
     request.time_limit = progress_time_left(&o->search);
-    request.progress = progress_show;
-    request.progress_data = &shown;
-    progress_start(&shown, o, INT64_MAX, 0);
-    return mp_pipeline_smallest_budget(o->operands[0], &o->model, &request, o->search.offsets,
-                                       mp_pipeline_report_peak(&p->report), &p->smallest_bytes, err);
+    request.progress = show_until;
+    request.progress_data = &limited;
+    progress_start(&limited.shown, o, INT64_MAX, 0);
+    const mp_status st = mp_pipeline_smallest_budget(o->operands[0], &o->model, &request, o->search.offsets,
+                                                     mp_pipeline_report_peak(&p->report), &p->smallest_bytes, err);
+    progress_end(&limited.shown);
+    p->is_only_enough = limited.is_over || interrupt_asked();
+    return st;
 }
 
 static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error *err)
@@ -131,7 +153,10 @@ static bool print_floors(const pipeline *p, bool is_quiet)
                         is_over ? "" : "; with that floor a plan may exist, but none was found");
     }
     if (is_quiet) return is_proved;
-    if (p->smallest_bytes >= 0)
+    if (p->smallest_bytes >= 0 && p->is_only_enough)
+        screen_text(2, "With %s every rank has a plan: --budget %s. --budget min finds the smallest such budget.",
+                    mp_bytes_text(p->smallest_bytes), exact_text(p->smallest_bytes));
+    else if (p->smallest_bytes >= 0)
         screen_text(2, "The smallest budget with which every rank has a plan is %s: --budget %s.",
                     mp_bytes_text(p->smallest_bytes), exact_text(p->smallest_bytes));
     else
@@ -160,8 +185,9 @@ static mp_status settle_budget(pipeline *p, rank_plan_request *r, mp_budget *set
     if (asked->kind != MP_BUDGET_ABOVE_MIN) return MP_OK;
     MP_CHECK(pipeline_take_ranks(p, err));
     const int64_t peak = mp_pipeline_report_peak(&p->report);
-    MP_CHECK(find_smallest_budget(p, r, err));
-    MP_ENSURE(p->smallest_bytes >= 0, err, MP_LIMIT, "the search for the smallest budget of all ranks was stopped");
+    MP_CHECK(find_smallest_budget(p, r, INFINITY, err));
+    MP_ENSURE(p->smallest_bytes >= 0 && !p->is_only_enough, err, MP_LIMIT,
+              "the search for the smallest budget of all ranks was stopped");
     *settled = (mp_budget){.kind = MP_BUDGET_BYTES, .bytes = mp_budget_resolve(asked, peak, p->smallest_bytes)};
     r->budget = settled;
     p->is_smallest = true;
@@ -183,7 +209,7 @@ int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, uns
         if (!p.report.ranks[r].has_plan && without < 0) without = r;
     }
     if (without >= 0 && p.smallest_bytes < 0 && !o->talk.quiet && !interrupt_asked() &&
-        find_smallest_budget(&p, &one, &err) != MP_OK)
+        find_smallest_budget(&p, &one, REFUSAL_SECONDS, &err) != MP_OK)
         return input_failed(&err);
     if (mp_pipeline_report_play(&p.report, &err) != MP_OK) return output_failed(&err);
     if (interrupt_asked()) complain("the search was cut short; this is the best it had found");

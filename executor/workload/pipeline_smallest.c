@@ -137,12 +137,14 @@ static mp_status need_of_all(smallest_search *x, int64_t budget_bytes, int *full
     return MP_OK;
 }
 
-/* Searches by bisection for the smallest sufficient budget up to *bytes, which is sufficient. */
+/* Searches by bisection for the smallest sufficient budget up to *bytes, which is sufficient. If the search is stopped, *bytes
+ * is still sufficient. */
 static mp_status bisect(smallest_search *x, int *fullest, int64_t *bytes, mp_error *err)
 {
     int64_t low = 0, guess = *bytes, need;
     while (*bytes - low > *bytes / FINENESS && !x->is_stopped) {
         MP_CHECK(need_of_all(x, guess, fullest, &need, err));
+        if (x->is_stopped) break;
         const bool fits = need <= guess;
         if (fits)
             *bytes = guess;
@@ -191,9 +193,9 @@ mp_status mp_pipeline_smallest_budget(const char *path, const mp_workload_option
         /* a time limit covers the plans of all ranks, so no time is spent on smaller budgets */
         if (request->time_limit > 0) break;
         MP_CHECK(plan_all(&x, fullest, lower, &fits, err));
-        if (!fits) break;
+        if (!fits || x.is_stopped) break;
         found = lower;
     }
-    *bytes = x.is_stopped || found == most ? -1 : found;
+    *bytes = found == most ? -1 : found;
     return MP_OK;
 }
