@@ -38,9 +38,9 @@ typedef struct split_state {
 /* Extends the array `layouts` to the number of tensors of the model. */
 static mp_status follow(split_state *x)
 {
-    MP_ENSURE(mp_grow(&x->layouts, &x->capacity, x->model->n_tensors, sizeof *x->layouts), x->err, MP_NOMEM,
-              "no memory to split %zu tensors", x->model->n_tensors);
-    for (; x->n_layouts < x->model->n_tensors; x->n_layouts++) x->layouts[x->n_layouts] = (layout){.at = whole};
+    const size_t n = x->model->n_tensors;
+    MP_ENSURE(mp_grow(&x->layouts, &x->capacity, n, sizeof *x->layouts), x->err, MP_NOMEM, "no memory to split %zu tensors", n);
+    for (; x->n_layouts < n; x->n_layouts++) x->layouts[x->n_layouts] = (layout){.at = whole};
     return MP_OK;
 }
 
@@ -103,10 +103,7 @@ static mp_status gather(split_state *x, const mp_operator *op, bool sums, int *t
     const int from = *tensor;
     if (!x->layouts[from].gathered[sums]) {
         int made;
-        if (!sums) {
-            x->out->n_gathered++;
-            if (!x->out->gathered_for) x->out->gathered_for = op->name;
-        }
+        if (!sums && !x->out->n_gathered++) x->out->gathered_for = op->name;
         MP_CHECK(exchange(x, sums ? "AllGather" : "Assemble", from, whole, x->layouts[from].at.dim, &made));
         x->layouts[from].gathered[sums] = made;
     }
@@ -166,8 +163,8 @@ static mp_status take_part(split_state *x, const mp_operator *op, mp_shard at, i
     bool is_made = false;
     int made;
     const bool is_so = x->layouts[*tensor].at.dim == at.dim, is_dealt = is_so && x->layouts[*tensor].at.outer == at.outer;
-    if (is_so && !is_dealt && !x->ranks->runs)
-        note_misdealt(x, op); /* in an estimate, ranks are assumed to load the tensor in this distribution at the start */
+    /* in an estimate, ranks are assumed to load the tensor in this distribution at the start */
+    if (is_so && !is_dealt && !x->ranks->runs) note_misdealt(x, op);
     if (is_dealt || (is_so && !x->ranks->runs)) return MP_OK;
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
     MP_CHECK(make_part(x, *tensor, at, &is_made));
