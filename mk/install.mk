@@ -8,7 +8,7 @@ install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, h
 	install -D -m 644 cli/completion.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/memplan.fish
 	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
 	install -D -m 644 include/memplan/*.h -t $(DESTDIR)$(PREFIX)/include/memplan
-	$(foreach f,pictures ranks studies,install -D -m 644 include/memplan/$f/*.h -t $(DESTDIR)$(PREFIX)/include/memplan/$f &&) true
+	$(foreach f,pictures ranks studies workloads,install -D -m 644 include/memplan/$f/*.h -t $(DESTDIR)$(PREFIX)/include/memplan/$f &&) true
 	$(foreach f,tutorials guides reference internals,install -D -m 644 docs/$f/*.md -t $(DESTDIR)$(PREFIX)/share/doc/memplan/$f &&) install -D -m 644 docs/README.md -t $(DESTDIR)$(PREFIX)/share/doc/memplan
 	install -D -m 644 docs/reference/schemas/*.json -t $(DESTDIR)$(PREFIX)/share/memplan/schemas
 	ln -sfn ../../memplan/schemas $(DESTDIR)$(PREFIX)/share/doc/memplan/schemas

@@ -18,11 +18,11 @@
 #include "cli/reports/tensor_rows.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "formats/json/json.h"
 #include "memplan/ranks/exact_mesh.h"
 #include "memplan/summary.h"
+#include "memplan/workloads/own_device.h"
 
 enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 

@@ -10,13 +10,13 @@
 #include "cli/reports/report.h"
 #include "estimator/model/ops.h"
 #include "estimator/training/target.h"
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "memplan/architecture.h"
 #include "memplan/ranks/network.h"
 #include "memplan/solver.h"
+#include "memplan/workloads/own_device.h"
 
 /* ---- searchers ---- */
 

@@ -14,7 +14,6 @@
 #include "cli/reports/mesh_report.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/report.h"
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
 #include "executor/workload/workload_offload.h"
@@ -22,6 +21,7 @@
 #include "memplan/budget.h"
 #include "memplan/ranks/exact_mesh.h"
 #include "memplan/ranks/meshes.h"
+#include "memplan/workloads/own_device.h"
 
 /* ---- the request ---- */
 

@@ -12,12 +12,12 @@
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "estimator/base/clock.h"
-#include "executor/workload/other_rules.h"
 #include "executor/workload/workload.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
 #include "memplan/budget.h"
 #include "memplan/smallest.h"
+#include "memplan/workloads/other_rules.h"
 
 static bool is_by_modules(const search_options *o)
 {

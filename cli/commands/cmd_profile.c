@@ -22,10 +22,10 @@
 #include "executor/program/program_nodes.h"
 #include "executor/tiers/link_of_device.h"
 #include "executor/tiers/link_of_host.h"
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "formats/json/json.h"
 #include "memplan/costs_measure.h"
+#include "memplan/workloads/own_device.h"
 
 enum { STEPS = 5 }; /* default of --steps; the first step is a warm-up and is not measured */
 

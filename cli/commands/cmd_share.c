@@ -12,7 +12,7 @@
 #include "cli/reports/share_report.h"
 #include "cli/reports/share_run.h"
 #include "estimator/base/quantities.h"
-#include "executor/workload/other_rules.h"
+#include "memplan/workloads/other_rules.h"
 
 static mp_share_way way_named(const char *name)
 {

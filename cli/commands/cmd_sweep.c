@@ -15,12 +15,12 @@
 #include "cli/reports/report.h"
 #include "cli/reports/sweep_report.h"
 #include "executor/workload/workload.h"
-#include "executor/workload/workload_budget.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/json.h"
 #include "memplan/budget.h"
 #include "memplan/pictures/curve_picture.h"
 #include "memplan/studies/sweep.h"
+#include "memplan/workloads/workload_budget.h"
 
 /* ---- options ---- */
 

@@ -5,10 +5,10 @@
 #include <jansson.h>
 
 #include "cli/options/options.h"
-#include "executor/workload/savings.h"
 #include "executor/workload/workload.h"
 #include "memplan/studies/update_effect.h"
 #include "memplan/summary.h"
+#include "memplan/workloads/savings.h"
 
 /* ---- savings: memory with other options for the same model ---- */
 

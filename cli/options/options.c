@@ -11,11 +11,11 @@
 #include "estimator/base/memory.h"
 #include "estimator/base/quantities.h"
 #include "executor/kernel/backend.h"
-#include "executor/workload/own_device.h"
 #include "formats/base/nearest.h"
 #include "formats/base/text.h"
 #include "memplan/budget.h"
 #include "memplan/training.h"
+#include "memplan/workloads/own_device.h"
 
 bool option_given(const options *o, option_id id)
 {

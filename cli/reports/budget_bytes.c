@@ -9,10 +9,10 @@
 #include "cli/options/options.h"
 #include "cli/reports/progress.h"
 #include "executor/workload/workload.h"
-#include "executor/workload/workload_budget.h"
 #include "formats/base/text.h"
 #include "memplan/budget.h"
 #include "memplan/smallest.h"
+#include "memplan/workloads/workload_budget.h"
 
 /* True if the plans of the command have offsets. A sweep has none, because it compares live bytes only. */
 static bool has_arena(const options *o)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/options/options.h"
-#include "executor/workload/workload_budget.h"
+#include "memplan/workloads/workload_budget.h"
 
 /* Like mp_budget_ends_of, with a progress line. --time-limit does not shorten this search, so that the budget is always the
  * same. */

@@ -6,10 +6,10 @@
 
 #include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
-#include "executor/workload/other_rules.h"
 #include "executor/workload/workload.h"
 #include "memplan/budget.h"
 #include "memplan/ranks/pipeline_report.h"
+#include "memplan/workloads/other_rules.h"
 
 enum { PIPELINE_FILE_MAX = 512 };
 

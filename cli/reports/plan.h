@@ -6,7 +6,6 @@
 
 #include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
-#include "executor/workload/other_rules.h"
 #include "executor/workload/workload.h"
 #include "memplan/budget.h"
 #include "memplan/floor.h"
@@ -14,6 +13,7 @@
 #include "memplan/solver.h"
 #include "memplan/studies/checkpoints.h"
 #include "memplan/studies/worth.h"
+#include "memplan/workloads/other_rules.h"
 
 typedef struct outcome {
     mp_workload *workload;

@@ -1,6 +1,6 @@
 /* plan_offload.c - reports the copies of a plan to other tiers and back, and how long compute waits for them in a step. */
 #include "cli/reports/plan.h"
-#include "executor/workload/own_device.h"
+#include "memplan/workloads/own_device.h"
 
 #include "cli/messages/interrupt.h"
 #include "cli/messages/quantities.h"

@@ -4,11 +4,11 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "executor/workload/other_rules.h"
 #include "executor/workload/workload.h"
 #include "memplan/program.h"
 #include "memplan/second_stream.h"
 #include "memplan/simplify.h"
+#include "memplan/workloads/other_rules.h"
 
 /* Prints the peak of a timeline: the node at the peak, the largest storages that are live there, and the static memory. Prints
  * one sentence, or one line per item. `node` is the node that runs at the peak step. */

@@ -4,7 +4,7 @@
 #include <jansson.h>
 
 #include "cli/options/options.h"
-#include "executor/workload/sharing.h"
+#include "memplan/workloads/sharing.h"
 
 /* Writes the plans of a split that fits, one file per job. For the name "plan.json", the first job's file is "plan.job1.json".
  * Errors as mp_plan_write. */

@@ -5,7 +5,7 @@
 #include "executor/workload/workload.h"
 #include "memplan/makespan.h"
 #include "memplan/second_stream.h"
-#include "memplan/workload_train.h"
+#include "memplan/workloads/workload_train.h"
 
 typedef struct train_outcome {
     mp_workload workload;

@@ -5,9 +5,9 @@
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/kernel/backend.h"
-#include "executor/workload/own_device.h"
 #include "formats/base/text.h"
 #include "memplan/ranks/schedule.h"
+#include "memplan/workloads/own_device.h"
 
 MP_CHOICE_OF_NAMES(mp_loss_choice, MP_N_LOSSES, mp_loss_name((mp_loss)k))
 MP_CHOICE_OF_NAMES(mp_optimizer_choice, MP_N_OPTIMIZERS, mp_optimizer_name((mp_optimizer)k))

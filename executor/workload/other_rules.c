@@ -1,6 +1,6 @@
 /* other_rules.c - builds the training graph again under the other rules (PyTorch's or those of memplan's executor), and
  * measures the peak of keep-all under these rules. */
-#include "executor/workload/other_rules.h"
+#include "memplan/workloads/other_rules.h"
 
 #include "estimator/training/training.h"
 #include "memplan/studies/update_effect.h"

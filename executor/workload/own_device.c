@@ -1,5 +1,5 @@
 /* own_device.c - reads a device from the text form of --device: a device of the table, with changes. */
-#include "executor/workload/own_device.h"
+#include "memplan/workloads/own_device.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,16 +1,16 @@
 /* savings.c - measures how much memory other settings would save. It builds the graph again with one setting changed. It also
  * measures evenly spread checkpoints. */
-#include "executor/workload/savings.h"
+#include "memplan/workloads/savings.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "estimator/training/adapters.h"
 #include "estimator/training/training.h"
-#include "executor/workload/other_rules.h"
 #include "formats/base/text.h"
 #include "memplan/studies/sweep.h"
 #include "memplan/studies/update_effect.h"
+#include "memplan/workloads/other_rules.h"
 
 enum { MOST_POINTS = 24 };
 

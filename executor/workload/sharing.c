@@ -1,5 +1,5 @@
 /* sharing.c - loads jobs that share a card, searches for their plans, and divides the card's memory among them. */
-#include "executor/workload/sharing.h"
+#include "memplan/workloads/sharing.h"
 
 #include <string.h>
 

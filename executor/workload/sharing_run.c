@@ -1,5 +1,5 @@
 /* sharing_run.c - trains the jobs of a split, each alone and then all by turns. */
-#include "executor/workload/sharing_run.h"
+#include "memplan/workloads/sharing_run.h"
 
 /* The inputs for the trainings of all jobs: sources of parameters, data feeds and requests. */
 typedef struct sources {

@@ -6,7 +6,6 @@
 
 #include "executor/workload/option_rows.h"
 #include "executor/workload/options_json.h"
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
 #include "executor/workload/workload_notes.h"
@@ -21,6 +20,7 @@
 #include "memplan/graph_dot.h"
 #include "memplan/graph_json.h"
 #include "memplan/onnx.h"
+#include "memplan/workloads/own_device.h"
 
 mp_workload_options mp_workload_defaults(void)
 {

@@ -9,9 +9,9 @@
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"
 #include "executor/program/program.h"
-#include "executor/workload/own_device.h"
 #include "memplan/simplify.h"
 #include "memplan/workload.h"
+#include "memplan/workloads/own_device.h"
 
 enum { MP_MOST_PASSES = 24 };
 

@@ -1,13 +1,13 @@
 /* workload_budget.c - computes the bytes of a budget, and a device's memory minus its reserve. */
-#include "executor/workload/workload_budget.h"
+#include "memplan/workloads/workload_budget.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "formats/base/text.h"
 #include "memplan/smallest.h"
+#include "memplan/workloads/own_device.h"
 
 const char *mp_budget_lacks_unit(const mp_budget *b, int64_t peak_bytes)
 {

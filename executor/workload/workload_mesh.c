@@ -7,10 +7,10 @@
 
 #include "estimator/base/quantities.h"
 #include "executor/program/stage.h"
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "formats/json/json.h"
 #include "formats/json/network_json.h"
+#include "memplan/workloads/own_device.h"
 
 enum { USUAL_CHUNKS = 2 };
 

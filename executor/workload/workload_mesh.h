@@ -2,8 +2,8 @@
  * stages, and the stash of a rank. */
 #pragma once
 
-#include "executor/workload/own_device.h"
 #include "memplan/workload.h"
+#include "memplan/workloads/own_device.h"
 
 /* Reads a network: a known network, or a .json file. Errors: as mp_network_read and mp_network_json_read. */
 mp_status mp_workload_network(const char *name, mp_interconnect *out, mp_error *err);

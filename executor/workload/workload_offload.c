@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
 #include "memplan/training.h"
+#include "memplan/workloads/own_device.h"
 
 /* The tier to which one --offload option copies. */
 typedef struct destination {

@@ -1,8 +1,8 @@
 /* workload_offload.h - the copies of a workload: their tiers, links and rates. */
 #pragma once
 
-#include "executor/workload/own_device.h"
 #include "memplan/workload.h"
+#include "memplan/workloads/own_device.h"
 
 /* Reads `offload` and `link` for a caller that can only offload to host memory. *has_host is false if `offload` is not given.
  * *bytes is the limit of host memory; 0: no limit. MP_INVALID: as mp_workload_offload, or `offload` names the disk. */

@@ -12,13 +12,13 @@
 #include "executor/program/program_split.h"
 #include "executor/workload/loss_settings.h"
 #include "executor/workload/options_json.h"
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
 #include "executor/workload/workload_offload.h"
 #include "formats/base/nearest.h"
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"
+#include "memplan/workloads/own_device.h"
 
 /* The state that the passes of building a workload share. */
 typedef struct building {

@@ -1,5 +1,5 @@
 /* workload_train.c - the inputs, tiers and runs of a workload's training. */
-#include "memplan/workload_train.h"
+#include "memplan/workloads/workload_train.h"
 
 #include <string.h>
 

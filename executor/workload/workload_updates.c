@@ -1,8 +1,8 @@
 /* workload_updates.c - the parameters of a workload, and the effect of the time at which they are updated. */
 #include <fnmatch.h>
 
-#include "executor/workload/own_device.h"
 #include "executor/workload/workload.h"
+#include "memplan/workloads/own_device.h"
 
 static bool is_frozen(const mp_tensor *t, const mp_workload_options *o)
 {

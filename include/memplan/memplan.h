@@ -129,7 +129,13 @@ extern "C" {
 #include "memplan/train.h"
 #include "memplan/training.h"
 #include "memplan/workload.h"
-#include "memplan/workload_train.h"
+#include "memplan/workloads/other_rules.h"
+#include "memplan/workloads/own_device.h"
+#include "memplan/workloads/savings.h"
+#include "memplan/workloads/sharing.h"
+#include "memplan/workloads/sharing_run.h"
+#include "memplan/workloads/workload_budget.h"
+#include "memplan/workloads/workload_train.h"
 
 #ifdef __cplusplus
 }

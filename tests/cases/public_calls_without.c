@@ -204,6 +204,26 @@
     X(mp_sweep_is_refuted(&sweep))                                                                       \
     X(mp_floor_storages(w->graph, 0, spans, 8, between))                                                 \
     X(mp_workload_parameters(&workload, &settings, &between[0], &between[1]))                            \
+    X(mp_own_device_read("a100,memory=40GiB", &device))                                                  \
+    X(mp_own_device_is("a100"))                                                                          \
+    X(mp_device_is_file("a.json"))                                                                       \
+    X(mp_workload_device(&settings, &backend, &device, &err))                                            \
+    X(mp_budget_lacks_unit(&budget, 1))                                                                  \
+    X(mp_budget_ends_free(&ends))                                                                        \
+    X(mp_room_of_workload(&workload, &settings, &room))                                                  \
+    X(mp_room_of_options(&settings, &room, &err))                                                        \
+    X(mp_room_bytes(&room))                                                                              \
+    X(mp_room_text(&room))                                                                               \
+    X(mp_room_budget(&workload, &settings, &budget, &ends, &room, &between[0], &err))                    \
+    X(mp_other_rules_options(&settings))                                                                 \
+    X(mp_sharing_job_of(&sharing, 0))                                                                    \
+    X(mp_sharing_processes(MP_SHARE_TURNS, 2))                                                           \
+    X(mp_sharing_capacity(&sharing, MP_SHARE_TURNS, 2))                                                  \
+    X(mp_sharing_goal(&sharing, MP_SHARE_TURNS))                                                         \
+    X(mp_sharing_free(&(mp_sharing){.n_jobs = 0}))                                                       \
+    X(mp_sharing_run_is_same(&jobs_run))                                                                 \
+    X(mp_sharing_run_is_as_planned(&jobs_run))                                                           \
+    X(mp_sharing_run_free(&jobs_run))                                                                    \
     X(mp_workload_take_graph(&workload))                                                                 \
     X(mp_workload_free(&workload))                                                                       \
     X(mp_workload_options_free(&settings))                                                               \
@@ -314,6 +334,12 @@ void public_call_without(public_world *w)
     mp_workload workload;
     mp_execution_options execution = {0};
     mp_workload_inputs inputs = {0};
+    mp_own_device device;
+    mp_budget_ends ends = {.peak_bytes = 1};
+    mp_device_room room;
+    mp_sharing_job job = {.n_steps = 1, .as = 0};
+    const mp_sharing sharing = {.n_jobs = 1, .jobs = &job};
+    mp_sharing_run jobs_run = {0};
     mp_pipeline_report pipeline = {0};
     mp_graph tiers = {.tiers = {"device", "host"}, .n_tiers = 2};
     const mp_workload offloaded = {.graph = &tiers};

@@ -199,6 +199,117 @@ static mp_status update_effects(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, effects, mp_workload_update_effects("tests/gradients/mlp.onnx", &o, &effects, err), PUBLIC_NOTHING);
 }
 
+/* ---- workloads on a device ---- */
+
+#define MLP "tests/gradients/mlp.onnx"
+
+static mp_workload_options small(void)
+{
+    mp_workload_options o = mp_workload_defaults();
+    o.optimizer = "sgd";
+    return o;
+}
+
+static mp_status device_file_read(public_world *w, mp_error *err)
+{
+    char *text;
+    FILE *file = fopen(w->written, "w");
+    assert_non_null(file);
+    fputs("{\"format\": \"memplan-device\", \"version\": 1, \"like\": \"a100\"}", file);
+    assert_int_equal(fclose(file), 0);
+    PUBLIC_OUTPUT(w, text, mp_device_file_read(w->written, &text, err), mp_free(text));
+}
+
+static mp_status budget_ends(public_world *w, mp_error *err)
+{
+    const mp_budget budget = {.kind = MP_BUDGET_ABOVE_MIN};
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
+    mp_request request = {.graph = w->graph, .solver = "segments", .moves = 5};
+    mp_budget_ends ends;
+    mp_status st;
+    MUST(mp_problem_new(w->graph, &problem, NULL));
+    request.problem = problem;
+    PUBLIC_LIMITED(w, st, mp_budget_ends_of(&budget, 1, true, &request, &ends, err));
+    if (st == MP_OK) mp_budget_ends_free(&ends);
+    return st;
+}
+
+static mp_status other_rules_of(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    const mp_workload_options o = small();
+    mp_other_rules other;
+    mp_status st;
+    MUST(mp_workload_load(MLP, &o, &workload, NULL));
+    PUBLIC_LIMITED(w, st, mp_other_rules_of(&o, &workload, &other, err));
+    return st;
+}
+
+static mp_status other_rules_at(public_world *w, mp_error *err)
+{
+    const mp_workload_options o = small();
+    mp_other_rules other;
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_other_rules_at(&o, MLP, 0, &other, err));
+    return st;
+}
+
+static mp_status savings_find(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    const mp_workload_options o = small();
+    mp_savings savings;
+    mp_status st;
+    MUST(mp_workload_load(MLP, &o, &workload, NULL));
+    PUBLIC_LIMITED(w, st, mp_savings_find(&o, &workload, 1 << 20, &savings, err));
+    return st;
+}
+
+/* ---- jobs that share a card ---- */
+
+static mp_status shared(public_world *w, int how, mp_error *err)
+{
+    const char *paths[] = {MLP, MLP};
+    mp_workload_options o = small();
+    const mp_request search = {.solver = "segments", .moves = 5};
+    mp_sharing_job jobs[2] = {{.n_steps = 2}, {.n_steps = 2}};
+    mp_sharing *s = mp_alloc(1, sizeof *s);
+    mp_sharing_run run = {0};
+    mp_status st = MP_OK;
+    o.device = "cpu";
+    const mp_sharing_request request = {.options = &o, .search = &search, .memory_bytes = 1 << 30, .runs = true};
+    *s = (mp_sharing){.n_jobs = 2, .jobs = mp_alloc(2, sizeof *jobs), .way = MP_SHARE_TURNS, .goal = MP_SHARE_TOTAL};
+    memcpy(s->jobs, jobs, sizeof jobs);
+    if (how == 0)
+        PUBLIC_LIMITED(w, st, mp_sharing_load(s, paths, &request, err));
+    else
+        MUST(mp_sharing_load(s, paths, &request, NULL));
+    if (how == 1) PUBLIC_LIMITED(w, st, mp_sharing_search(s, &request, err));
+    if (how == 2) {
+        MUST(mp_sharing_search(s, &request, NULL));
+        PUBLIC_LIMITED(w, st, mp_sharing_run_all(s, &o, 1, &run, err));
+        mp_sharing_run_free(&run);
+    }
+    mp_sharing_free(s);
+    mp_free(s);
+    return st;
+}
+
+static mp_status sharing_load(public_world *w, mp_error *err)
+{
+    return shared(w, 0, err);
+}
+
+static mp_status sharing_search(public_world *w, mp_error *err)
+{
+    return shared(w, 1, err);
+}
+
+static mp_status sharing_run_all(public_world *w, mp_error *err)
+{
+    return shared(w, 2, err);
+}
+
 const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_tier_study_of, no plan", tier_study_without},
                                       {"mp_worth_of", worth},
@@ -213,6 +324,14 @@ const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_exact_mesh_judge", judge_mesh},
                                       {"mp_exact_mesh_judge, pp", judge_pipeline},
                                       {"mp_exact_mesh_judge, program of pp", judge_program},
+                                      {"mp_device_file_read", device_file_read},
+                                      {"mp_budget_ends_of", budget_ends},
+                                      {"mp_other_rules_of", other_rules_of},
+                                      {"mp_other_rules_at", other_rules_at},
+                                      {"mp_savings_find", savings_find},
+                                      {"mp_sharing_load", sharing_load},
+                                      {"mp_sharing_search", sharing_search},
+                                      {"mp_sharing_run_all", sharing_run_all},
                                       {"mp_arena_repack", arena_repack},
                                       {"mp_workload_update_effects", update_effects},
                                       {NULL, NULL}};

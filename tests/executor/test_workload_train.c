@@ -260,3 +260,68 @@ TEST(updates_are_compared_for_each_position)
     mp_workload_parameters(&(mp_workload){.model = NULL}, &o, &all, &trained);
     assert_true(all == -1 && trained == -1);
 }
+
+/* ---- jobs that share a card ---- */
+
+/* The options that a split chooses fit the card, and its time is the sum of theirs. Below the floor of a job nothing fits. */
+TEST(jobs_share_a_card)
+{
+    const char *paths[] = {MLP, "tests/gradients/cnn.onnx"};
+    const mp_workload_options o = on_cpu();
+    const mp_request search = {.solver = "segments", .moves = 50};
+    int64_t memory_bytes = 1 << 30;
+    for (int k = 0; k < 4; k++) {
+        mp_sharing s = {.n_jobs = 2, .jobs = mp_alloc(2, sizeof *s.jobs), .way = MP_SHARE_TURNS, .goal = MP_SHARE_TOTAL};
+        const mp_sharing_request request = {.options = &o, .search = &search, .memory_bytes = memory_bytes};
+        mp_error err = {0};
+        for (int i = 0; i < 2; i++) s.jobs[i].n_steps = 2 + i;
+        if (mp_sharing_load(&s, paths, &request, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_int_equal(mp_sharing_search(&s, &request, &err), MP_OK);
+        const int64_t all = s.jobs[0].plans.keep_all_bytes + s.jobs[1].plans.keep_all_bytes;
+        const int64_t floors = s.jobs[0].plans.floor_bytes + s.jobs[1].plans.floor_bytes;
+        const mp_share_split *split = &s.ways[MP_SHARE_BESIDE].split;
+        assert_int_equal(s.is_searched, all > mp_sharing_capacity(&s, MP_SHARE_BESIDE, 2));
+        if (split->fits) {
+            int64_t bytes = 0, ticks = 0;
+            for (size_t i = 0; i < 2; i++) {
+                bytes += s.jobs[i].plans.options[split->chosen[i]].bytes;
+                ticks += s.jobs[i].plans.options[split->chosen[i]].ticks;
+            }
+            assert_true(bytes <= mp_sharing_capacity(&s, MP_SHARE_BESIDE, 2));
+            assert_int_equal(bytes, split->bytes);
+            assert_int_equal(ticks, split->ticks);
+        }
+        assert_true(k > 0 || split->fits);
+        assert_true(k < 3 || (!split->fits && !s.ways[MP_SHARE_BESIDE].bound.fits));
+        memory_bytes = (k == 0 ? all : k == 1 ? (all + floors) / 2 : floors - 1) + 2 * s.room.reserve_bytes;
+        mp_sharing_free(&s);
+    }
+}
+
+/* Each saving is the peak of the workload that is loaded with the option. */
+TEST(savings_are_the_peaks_of_other_settings)
+{
+    mp_workload_options o = on_cpu();
+    mp_workload w, other;
+    mp_savings savings;
+    const mp_step *steps;
+    const mp_timeline *keep_all, *alone;
+    mp_error err = {0};
+    int n_found = 0;
+    o.optimizer = "adamw";
+    assert_int_equal(mp_workload_load(MLP, &o, &w, &err), MP_OK);
+    assert_int_equal(mp_problem_keep_all(w.problem, &steps, &keep_all, &err), MP_OK);
+    assert_int_equal(mp_savings_find(&o, &w, keep_all->peak_bytes, &savings, &err), MP_OK);
+    assert_int_equal(savings.peak_bytes, keep_all->peak_bytes);
+    o.optimizer = "sgd";
+    assert_int_equal(mp_workload_load(MLP, &o, &other, &err), MP_OK);
+    assert_int_equal(mp_problem_keep_all(other.problem, &steps, &alone, &err), MP_OK);
+    for (size_t k = 0; k < savings.n; k++) {
+        if (strcmp(savings.rows[k].what, "--optimizer sgd") != 0) continue;
+        assert_int_equal(savings.rows[k].peak_bytes, alone->peak_bytes);
+        n_found++;
+    }
+    assert_int_equal(n_found, 1);
+    mp_workload_free(&other);
+    mp_workload_free(&w);
+}

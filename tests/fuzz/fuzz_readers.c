@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "executor/workload/own_device.h"
 #include "formats/data/dataset.h"
 #include "formats/data/safetensors.h"
 #include "memplan/check.h"
 #include "memplan/memplan.h"
+#include "memplan/workloads/own_device.h"
 #include "tests/fuzz/reader_mutate.h"
 
 /* libFuzzer's mutation of bytes, if linked. */

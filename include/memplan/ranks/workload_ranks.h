@@ -21,7 +21,7 @@
 #pragma once
 
 #include "memplan/ranks/communicator.h"
-#include "memplan/workload_train.h"
+#include "memplan/workloads/workload_train.h"
 
 /* Checks that all ranks have the same version of memplan, whole training graph, pipeline and order of sums. Also compares the
  * caller's facts, such as options of the training. Waits at most `timeout` seconds. MP_INVALID: two ranks differ; the

@@ -4,10 +4,10 @@
  */
 #pragma once
 
-#include "executor/workload/own_device.h"
 #include "memplan/budget.h"
 #include "memplan/search.h"
 #include "memplan/workload.h"
+#include "memplan/workloads/own_device.h"
 
 /* Returns the reason why a budget without a unit is probably a mistake, as the end of a sentence ("60 is 60 bytes; did you mean
  * 60%?"). peak_bytes is the peak of keep-all. Returns NULL if it is not a mistake. */
@@ -23,7 +23,7 @@ typedef struct mp_budget_ends {
 
 /* Computes the range of relative budgets (0 % is the smallest plan, 100 % is keep-all), for the graph and the problem of the
  * request. The smallest plan is computed only if a budget needs it, with the request's searcher and progress. has_arena: plans
- * have offsets. Release with mp_budget_ends_free. Errors as mp_smallest_plan. */
+ * have offsets. The request has a problem. Release with mp_budget_ends_free. Errors as mp_smallest_plan. */
 mp_status mp_budget_ends_of(const mp_budget *budgets, size_t n, bool has_arena, const mp_request *request, mp_budget_ends *out,
                             mp_error *err);
 void mp_budget_ends_free(mp_budget_ends *ends);

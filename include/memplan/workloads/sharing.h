@@ -2,10 +2,10 @@
  * of sharing the split that finishes first. */
 #pragma once
 
-#include "executor/workload/other_rules.h"
-#include "executor/workload/workload_budget.h"
 #include "memplan/studies/share.h"
 #include "memplan/workload.h"
+#include "memplan/workloads/other_rules.h"
+#include "memplan/workloads/workload_budget.h"
 
 typedef struct mp_sharing_job {
     mp_workload workload;

@@ -1,8 +1,8 @@
 /* sharing_run.h - trains the jobs of a split alone, and then by turns in one arena. */
 #pragma once
 
-#include "executor/workload/sharing.h"
 #include "memplan/train.h"
+#include "memplan/workloads/sharing.h"
 
 typedef struct mp_sharing_run {
     size_t n;
