@@ -27,7 +27,7 @@ mp_range mp_leg_part(const mp_leg *s, int64_t n, int member)
     return mp_range_of(n, s->team.n, member);
 }
 
-static mp_range part_of(const mp_leg *s, const mp_piece *p, int member)
+static mp_range part_of(const mp_leg *s, const mp_shard_view *p, int member)
 {
     return mp_leg_part(s, p->n, member);
 }
@@ -64,12 +64,12 @@ static bool is_fast(const mp_collectives *c, const mp_leg *s)
 
 /* Returns the workspace bytes for a piece, which is one tensor of a leg. This workspace receives the values that each other
  * rank sends. */
-static int64_t room_bytes(const mp_collectives *c, const mp_leg *s, const mp_piece *p)
+static int64_t room_bytes(const mp_collectives *c, const mp_leg *s, const mp_shard_view *p)
 {
     return mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, p->n, element_bytes(s));
 }
 
-static char *slot_of(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room, int member)
+static char *slot_of(const mp_collectives *c, const mp_leg *s, const mp_shard_view *p, char *room, int member)
 {
     const int others = s->team.n - 1;
     return others ? room + room_bytes(c, s, p) / others * (member - (member > s->team.index)) : room;
@@ -105,7 +105,7 @@ static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg 
 
 /* Starts the messages of one piece of a reduce-scatter. A piece is one tensor; `room` is the piece's part of the leg's
  * workspace. */
-static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
+static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_shard_view *p, char *room,
                                mp_error *err)
 {
     const mp_range own = part_of(s, p, s->team.index);
@@ -119,7 +119,7 @@ static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const m
     return MP_OK;
 }
 
-static mp_status gather_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, mp_error *err)
+static mp_status gather_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_shard_view *p, mp_error *err)
 {
     const mp_range own = part_of(s, p, s->team.index);
     char *place = p->whole + own.from * element_bytes(s);
@@ -133,14 +133,14 @@ static mp_status gather_piece(mp_collectives *c, mp_collective_work *w, const mp
     return MP_OK;
 }
 
-static mp_status hand_over(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, mp_error *err)
+static mp_status hand_over(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_shard_view *p, mp_error *err)
 {
     return s->team.index ? receive(c, w, s, 0, p->whole, p->n, err) : send(c, w, s, 1, p->whole, p->n, err);
 }
 
 /* Starts a collective of the network library for one piece, a tensor of a leg. The sent bytes are counted as for a ring
  * algorithm. */
-static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
+static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_shard_view *p, char *room,
                             mp_error *err)
 {
     mp_communicator *world = c->world;
@@ -157,7 +157,7 @@ static mp_status begin_pieces(mp_collectives *c, mp_collective_work *w, const mp
 {
     char *room = s->workspace;
     for (size_t k = 0; k < s->n_pieces; k++) {
-        const mp_piece *p = &s->pieces[k];
+        const mp_shard_view *p = &s->pieces[k];
         if (s->kind == MP_SEND)
             MP_CHECK(hand_over(c, w, s, p, err));
         else if (is_fast(c, s) && s->team.n > 1)
@@ -184,7 +184,7 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
 
 /* Adds the values for this rank's part in the order of the ranks and stores the sum in p->part. If p->part is outside of
  * p->whole, p->whole is unchanged. */
-static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room, bool adds)
+static void add_up(const mp_collectives *c, const mp_leg *s, const mp_shard_view *p, char *room, bool adds)
 {
     const mp_backend *b = c->backend;
     const mp_range own = part_of(s, p, s->team.index);

@@ -30,10 +30,10 @@ mp_team mp_team_among(mp_rank_group group, int rank);
 mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank);
 
 /* A tensor of a collective: the address of the whole tensor, and of this rank's part. `part` may point into `whole`. */
-typedef struct mp_piece {
+typedef struct mp_shard_view {
     char *whole, *part;
     int64_t n; /* number of elements of the whole tensor */
-} mp_piece;
+} mp_shard_view;
 
 typedef struct mp_leg {
     /* the operation: MP_ALL_REDUCE (only with c->fast), MP_REDUCE_SCATTER or MP_ALL_GATHER; MP_SEND: rank 0 of the team sends
@@ -42,7 +42,7 @@ typedef struct mp_leg {
     mp_team team;
     mp_dtype dtype;
     size_t n_pieces;
-    const mp_piece *pieces;
+    const mp_shard_view *pieces;
     bool adds_up;    /* true: if the collective has `adds` set, the sums of this leg are added to the values in the parts */
     bool is_ordered; /* true: the leg sums in the order of the ranks, even if c->fast is set */
     char *workspace;

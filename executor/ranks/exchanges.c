@@ -92,7 +92,7 @@ mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int6
     return wait_for_open(world, timeout, what, err);
 }
 
-mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_piece *piece,
+mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_shard_view *piece,
                                  int64_t of_element, double timeout, const char *what, mp_error *err)
 {
     const mp_range own = mp_range_of(piece->n, team->n, team->index);

@@ -28,7 +28,7 @@ mp_status mp_communicator_hand_out(mp_communicator *world, int block, const char
 /* Gathers the parts of a tensor from the ranks of this rank's team in `whole` on one rank. `root` is the number of the
  * receiving rank in the world; -1: each rank of the team receives the tensor. Ranks that do not receive need no `whole`. This
  * rank's own part is not copied. Waits for the result. MP_IO. */
-mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_piece *piece,
+mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_shard_view *piece,
                                  int64_t element_bytes, double timeout, const char *what, mp_error *err);
 enum { MP_MEETING_BYTES = 256 };
 /* Waits until all ranks call this function, and copies `bytes` bytes of rank 0's `word` to all ranks; bytes <=

@@ -15,7 +15,7 @@
 
 typedef struct probe {
     mp_collectives collectives;
-    mp_piece piece;
+    mp_shard_view piece;
     char *values, *other, *workspace;
     mp_collective_work work;
     mp_pool *pool;
@@ -89,7 +89,7 @@ static mp_status run(probe *p, mp_collective kind, int64_t bytes, mp_error *err)
         return wait(p, messages, 2, err);
     }
     const int64_t n = bytes / (int64_t)sizeof(float);
-    p->piece = (mp_piece){.whole = p->values, .n = n};
+    p->piece = (mp_shard_view){.whole = p->values, .n = n};
     p->piece.part = p->values + mp_rank_part(n, world->n) * world->rank * (int64_t)sizeof(float);
     p->work.n_legs = 0;
     if (kind == MP_ALL_REDUCE && p->collectives.fast) add_leg(p, MP_ALL_REDUCE);

@@ -133,7 +133,7 @@ static mp_status read_parts(const mp_program *p, mp_execution *e, int tensor, co
     if (root >= 0 && there.first != team.first) return MP_OK;
     MP_OWNED char *bytes = mp_alloc((size_t)(wants ? from->n : from->own.n) + 1, (size_t)element);
     MP_ENSURE(bytes, err, MP_NOMEM, "there is no memory for all elements of '%s'", p->model->tensors[tensor].name);
-    const mp_piece piece = {.whole = bytes, .part = bytes + (wants ? from->own.from * element : 0), .n = from->n};
+    const mp_shard_view piece = {.whole = bytes, .part = bytes + (wants ? from->own.from * element : 0), .n = from->n};
     mp_array own = bytes_at(from->array.data, &own_bytes), part = bytes_at(piece.part, &own_bytes);
     if (own_bytes) MP_CHECK(p->backend->download(p->backend, &own, &part, err));
     MP_CHECK(mp_communicator_gather(world, &team, root, &piece, element, mp_execution_company(e).timeout,
@@ -167,7 +167,7 @@ static mp_status read_split(const mp_program *p, mp_execution *e, int tensor, in
     MP_ENSURE(parts, err, MP_NOMEM, "there is no memory for all elements of '%s'", t->name);
     mp_array own = mp_array_plain(MP_DTYPE_FLOAT, t->rank, t->dims);
     own.data = parts + team.index * n;
-    const mp_piece piece = {.whole = (char *)parts, .part = own.data, .n = team.n * n};
+    const mp_shard_view piece = {.whole = (char *)parts, .part = own.data, .n = team.n * n};
     MP_CHECK(read_own(p, e, tensor, array, -1, &own, err));
     if (root >= 0 && there.first != team.first) return MP_OK;
     MP_CHECK(mp_communicator_gather(world, &team, root, &piece, sizeof *parts, mp_execution_company(e).timeout,

@@ -18,7 +18,7 @@ static mp_communicator alone = {.name = "one process", .n = 1};
 
 /* Adds to a collective a leg, an operation over one dimension of the mesh. The caller adds the tensors (pieces) of the leg. */
 static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim,
-                         const mp_ready_step *r, mp_pool *pool, mp_collective_work *w, mp_piece **pieces, mp_error *err)
+                         const mp_ready_step *r, mp_pool *pool, mp_collective_work *w, mp_shard_view **pieces, mp_error *err)
 {
     const mp_program *p = a->program;
     MP_ENSURE(*pieces = mp_pool_alloc(pool, r->n_moved, sizeof **pieces), err, MP_NOMEM, "out of memory");
@@ -41,12 +41,12 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
     const mp_ready_step *r = &a->steps[step];
     const int *wholes = p->graph->nodes[r->node].collective->wholes;
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
-    mp_piece *pieces;
+    mp_shard_view *pieces;
     MP_CHECK(add_leg(a, world, kind, dim, r, pool, w, &pieces, err));
     const mp_leg *leg = &w->legs[w->n_legs - 1];
     for (size_t k = 0; k < r->n_moved; k++) {
         const int64_t n = p->graph->storages[wholes[k]].payload_bytes / element;
-        pieces[k] = (mp_piece){.whole = r->wholes[k], .n = n};
+        pieces[k] = (mp_shard_view){.whole = r->wholes[k], .n = n};
         pieces[k].part =
             r->parts && !in_place ? r->parts[k] : r->wholes[k] + mp_leg_part(leg, n, leg->team.index).from * element;
     }
@@ -60,12 +60,12 @@ static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, 
 {
     const mp_leg *before = &w->legs[0];
     const int64_t element = mp_dtype_bits(a->program->options.dtype) / 8;
-    mp_piece *pieces;
+    mp_shard_view *pieces;
     MP_CHECK(add_leg(a, world, kind, dim, &a->steps[step], pool, w, &pieces, err));
     const mp_leg *leg = &w->legs[w->n_legs - 1];
     for (size_t k = 0; k < before->n_pieces; k++) {
         const mp_range own = mp_leg_part(before, before->pieces[k].n, before->team.index);
-        pieces[k] = (mp_piece){.whole = before->pieces[k].part, .n = own.n};
+        pieces[k] = (mp_shard_view){.whole = before->pieces[k].part, .n = own.n};
         pieces[k].part = pieces[k].whole + mp_leg_part(leg, own.n, leg->team.index).from * element;
     }
     return MP_OK;
@@ -94,14 +94,14 @@ static mp_status keep_sums(const mp_addresses *a, const mp_communicator *world, 
 {
     const mp_ready_step *r = &a->steps[step];
     const mp_leg *before = &w->legs[0];
-    mp_piece *pieces;
+    mp_shard_view *pieces;
     MP_CHECK(add_leg(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, r, pool, w, &pieces, err));
     w->legs[w->n_legs - 1].team = (mp_team){.n = 1, .stride = 1};
     w->legs[w->n_legs - 1].adds_up = true;
     for (size_t k = 0; k < r->n_moved; k++)
-        pieces[k] = (mp_piece){.whole = before->pieces[k].part,
-                               .part = r->parts[k],
-                               .n = mp_leg_part(before, before->pieces[k].n, before->team.index).n};
+        pieces[k] = (mp_shard_view){.whole = before->pieces[k].part,
+                                    .part = r->parts[k],
+                                    .n = mp_leg_part(before, before->pieces[k].n, before->team.index).n};
     return MP_OK;
 }
 
@@ -139,7 +139,7 @@ static mp_status list_message(const mp_addresses *a, const mp_communicator *worl
     const mp_team team = {m->n, index, world->rank + (m->first - p->stage->index) * stride, m->stride * stride};
     const int64_t element = m->is_sum ? mp_dtype_bits(p->options.dtype) / 8 : 1;
     char *room = m->is_ahead ? a->fixed + a->fixed_at[p->stage->outbox] : NULL;
-    mp_piece *pieces;
+    mp_shard_view *pieces;
     MP_ENSURE(world->n > 1, err, MP_INVALID, "a stage of a pipeline cannot run alone");
     w->own_tag = m->tag;
     MP_CHECK(add_leg(a, world, m->is_sum ? MP_REDUCE_SCATTER : MP_SEND, MP_DIM_PP, &a->steps[step], pool, w, &pieces, err));
@@ -149,7 +149,7 @@ static mp_status list_message(const mp_addresses *a, const mp_communicator *worl
     for (size_t k = 0; k < m->n_storages; k++) {
         const mp_storage *s = &p->graph->storages[m->storages[k]];
         const int64_t n = s->payload_bytes / element;
-        pieces[k] = (mp_piece){.whole = room ? room : a->steps[step].wholes[k], .n = n};
+        pieces[k] = (mp_shard_view){.whole = room ? room : a->steps[step].wholes[k], .n = n};
         pieces[k].part = pieces[k].whole + mp_rank_part(n, team.n) * team.index * element;
         if (room) room += s->bytes;
     }
@@ -182,9 +182,9 @@ static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t st
 
 /* Runs a collective over one tensor among the ranks that share a split operator, and waits for its end. */
 static mp_status cross(const mp_kernel_team *self, mp_dtype dtype, const mp_collective *kinds, size_t n_kinds,
-                       const mp_piece *piece, void *workspace, mp_error *err)
+                       const mp_shard_view *piece, void *workspace, mp_error *err)
 {
-    const mp_crossing_ranks *of = self->context;
+    const mp_kernel_ranks *of = self->context;
     mp_rank_channel *c = of->channel;
     mp_collective_work *w = &c->crossing;
     w->n_legs = n_kinds;
@@ -206,7 +206,7 @@ static mp_status sum(const mp_kernel_team *self, mp_dtype dtype, void *values, i
 {
     static const mp_collective kinds[] = {MP_REDUCE_SCATTER, MP_ALL_GATHER};
     const int64_t from = mp_range_of(n, self->n, self->index).from * (mp_dtype_bits(dtype) / 8);
-    const mp_piece piece = {values, (char *)values + from, n};
+    const mp_shard_view piece = {values, (char *)values + from, n};
     return cross(self, dtype, kinds, 2, &piece, workspace, err);
 }
 
@@ -214,22 +214,22 @@ static mp_status scatter(const mp_kernel_team *self, mp_dtype dtype, const void 
                          mp_error *err)
 {
     static const mp_collective kind = MP_REDUCE_SCATTER;
-    const mp_piece piece = {(void *)pieces, own, n * self->n};
+    const mp_shard_view piece = {(void *)pieces, own, n * self->n};
     return cross(self, dtype, &kind, 1, &piece, workspace, err);
 }
 
 static mp_status gather(const mp_kernel_team *self, const void *own, int64_t bytes, void *pieces, mp_error *err)
 {
     static const mp_collective kind = MP_ALL_GATHER;
-    const mp_piece piece = {pieces, (void *)own, bytes * self->n};
+    const mp_shard_view piece = {pieces, (void *)own, bytes * self->n};
     return cross(self, MP_DTYPE_UINT8, &kind, 1, &piece, NULL, err);
 }
 
 /* Prepares the team of ranks with which kernels of split operators exchange data. */
-static void open_team(mp_rank_channel *c, mp_team ranks, mp_crossing_ranks *out)
+static void open_team(mp_rank_channel *c, mp_team ranks, mp_kernel_ranks *out)
 {
     if (ranks.n == 1) return;
-    *out = (mp_crossing_ranks){.ranks = ranks, .channel = c};
+    *out = (mp_kernel_ranks){.ranks = ranks, .channel = c};
     out->team =
         (mp_kernel_team){.n = ranks.n, .index = ranks.index, .context = out, .sum = sum, .scatter = scatter, .gather = gather};
 }

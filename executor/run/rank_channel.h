@@ -8,12 +8,12 @@
 typedef struct mp_rank_channel mp_rank_channel;
 
 /* A group of ranks over which an operator is split, and that exchange data while the operator runs. */
-typedef struct mp_crossing_ranks {
+typedef struct mp_kernel_ranks {
     mp_team ranks;
     mp_kernel_team team; /* the team passed to kernels, which keep its address, so the channel must not move. n = 0: no team */
     mp_rank_channel *channel;
-} mp_crossing_ranks;
-static inline const mp_kernel_team *mp_crossing_team(const mp_crossing_ranks *of)
+} mp_kernel_ranks;
+static inline const mp_kernel_team *mp_kernel_ranks_team(const mp_kernel_ranks *of)
 {
     return of->team.n ? &of->team : NULL;
 }
@@ -31,7 +31,7 @@ struct mp_rank_channel {
     size_t n_again;
     mp_collective_work
         *again; /* in a pipeline stage: gathers of parameters that are repeated before a backward (stage_gathers.h) */
-    mp_crossing_ranks of_parts,
+    mp_kernel_ranks of_parts,
         of_samples;              /* of_parts: the ranks of tp; of_samples: the ranks that share the statistics of a batch */
     mp_collective_work crossing; /* the exchange of the operator that is running at the moment */
     double wait_seconds;         /* seconds that this rank has spent in exchanges inside operators */

@@ -18,7 +18,7 @@ static mp_status take_kept(const mp_rank_channel *c, size_t turn_around, size_t 
 {
     const mp_addresses *a = c->at;
     const mp_collective_record *r = a->program->graph->nodes[a->steps[step].node].collective;
-    mp_piece *pieces = mp_pool_alloc(pool, r->n_moved, sizeof *pieces);
+    mp_shard_view *pieces = mp_pool_alloc(pool, r->n_moved, sizeof *pieces);
     if (!pieces) return MP_NO_MEMORY(err);
     *out = c->works[step];
     out->legs[0].n_pieces = 0;

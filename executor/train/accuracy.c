@@ -270,7 +270,7 @@ static void examiner_free(examiner *e)
 mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program, mp_feed *feed, uint64_t seed,
                               mp_accuracy *out, mp_error *err)
 {
-    const mp_kernel_team *team = mp_crossing_team(&mp_execution_ranks(execution)->of_parts);
+    const mp_kernel_team *team = mp_kernel_ranks_team(&mp_execution_ranks(execution)->of_parts);
     MP_CLEARED_BY(examiner_free)
     examiner e = {.program = program,
                   .execution = execution,

@@ -29,7 +29,7 @@ static mp_status list_operators(const finder *f, mp_company company, mp_error *e
     unsigned char *own = &f->runs[(size_t)f->stages.index * n];
     for (size_t k = 0; k < p->n_nodes; k++)
         if (mp_program_does(p, (int)k, MP_TASK_FORWARD)) own[mp_program_binding(p, (int)k)->op] = 1;
-    const mp_piece piece = {(char *)f->runs, (char *)own, (int64_t)n * f->stages.n};
+    const mp_shard_view piece = {(char *)f->runs, (char *)own, (int64_t)n * f->stages.n};
     return mp_communicator_gather(company.world, &f->stages, -1, &piece, 1, company.timeout, "the exchange of stage programs",
                                   err);
 }
@@ -126,7 +126,7 @@ mp_status mp_relay_run(mp_relay *r, mp_relay_link *link, const mp_array *values,
 {
     for (size_t k = 0; k < link->n; k++) {
         const mp_array *a = &values[link->tensors[k]];
-        link->pieces[k] = (mp_piece){a->data, a->data, mp_array_bytes(a)};
+        link->pieces[k] = (mp_shard_view){a->data, a->data, mp_array_bytes(a)};
     }
     return link->n ? mp_collectives_run(&r->collectives, &link->work, err) : MP_OK;
 }

@@ -13,7 +13,7 @@
 typedef struct mp_relay_link {
     size_t n;
     int *tensors;
-    mp_piece *pieces;
+    mp_shard_view *pieces;
     mp_collective_work work;
 } mp_relay_link;
 

@@ -223,7 +223,7 @@ static mp_status collective(stage *s, mp_collective kind, bool fast, float *whol
     static char workspace[2 * 64];
     static mp_awaited requests[2 * RANKS];
     mp_collectives c = {.world = &s->world, .backend = backend_named("cpu", err), .fast = fast, .timeout = 0.1};
-    const mp_piece piece = {.whole = (char *)whole, .part = (char *)whole, .n = 6};
+    const mp_shard_view piece = {.whole = (char *)whole, .part = (char *)whole, .n = 6};
     mp_collective_work work = {.name = "all-reduce 3", .kind = kind, .n_legs = 1, .requests = requests};
     work.legs[0] = (mp_leg){.kind = kind,
                             .team = {RANKS, 0, 0, 1},
