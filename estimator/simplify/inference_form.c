@@ -97,7 +97,8 @@ typedef struct writer {
     mp_error *err;
 } writer;
 
-/* Adds an operator with one or two inputs (b < 0: one input). It writes *out; if *out is -1, a new tensor. */
+/* Adds an operator with the inputs a and b; with b < 0, a is its only input. The operator's output is the tensor *out. If *out
+ * is -1, the function adds a tensor for the output and sets *out to it. */
 static mp_status put(writer *w, const char *kind, int a, int b, int *out)
 {
     const int in[] = {a, b};

@@ -9,7 +9,7 @@
 #include "executor/run/addresses.h"
 
 typedef struct mp_origin {
-    int node;   /* index in the graph of the node that wrote the values; -1: no origin was found */
+    int node;   /* index in the graph of the node that wrote the first infinities or NaNs; -1: no such node was found */
     int tensor; /* the tensor whose value or gradient contains the first infinities or NaNs */
     /* true: the values are in the gradient of the tensor; false: in the tensor itself, also after an update */
     bool is_gradient;

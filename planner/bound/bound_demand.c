@@ -235,8 +235,9 @@ static void go_back(mp_bound_demand *d)
     d->next = t;
 }
 
-/* Runs the dynamic programme from boundary `last` back to the first. Nothing is read after `last`. Stops when a boundary has
- * too many states. *n_few: number of narrow boundaries with few states. */
+/* Runs the dynamic programme from boundary `last` back to the first. The relaxation assumes that no storage is read after
+ * `last`. The function stops at a boundary with more than `most` states. *n_few: number of narrow boundaries with few states.
+ */
 static mp_status follow(mp_bound_demand *d, int last, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
 {
     d->target = target;

@@ -143,7 +143,7 @@ typedef struct measure {
      * so the arrays need not be cleared for the next list */
     int epoch;
     int *live;     /* per storage: index (`epoch`) of the last list of nodes in which the storage was live */
-    int *demanded; /* per node: index (`epoch`) of the last list for which the node had to run */
+    int *demanded; /* per node: index (`epoch`) of the last list of nodes that required a run of this node */
     int *list;     /* nodes that must run next */
     size_t n_list;
     int *nodes; /* the nodes of the list that is being measured, in the order in which they run */

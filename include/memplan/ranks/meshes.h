@@ -49,7 +49,7 @@ typedef struct mp_stage {
     double copy_seconds;   /* seconds per step in which compute waits for copies between device and host */
 } mp_stage;
 
-/* The reason why a mesh is not among the ranked meshes. */
+/* The result for a mesh: it is ranked, or the reason why it is not. */
 typedef enum mp_verdict {
     MP_VERDICT_BEST,
     MP_VERDICT_SLOWER,      /* the mesh was simulated, and is slower than the ranked meshes */

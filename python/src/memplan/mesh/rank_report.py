@@ -56,7 +56,7 @@ class RankReport(Report):
 
     @functools.cached_property
     def fsdp_kinds(self) -> dict[str, int]:
-        """The bytes of FSDP2 without a plan, by kind; {} if nothing is sharded."""
+        """Peak bytes of a rank under FSDP2 without a plan, per kind of storage; {} if no parameter is sharded."""
         if self.planner is None or not gathers(self.graph.capture):
             return {}
         return self.all_kinds(self.planner.trace(by_itself(self.planner)))

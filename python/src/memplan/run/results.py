@@ -183,7 +183,7 @@ def hook_call() -> HookCall | None:
 
 @contextmanager
 def beside_hooks() -> Iterator[None]:
-    """Within the context, which contains the module's forward, no hook of the whole module runs."""
+    """Pause the hooks that memplan has registered on the compiled module, until the context ends."""
     hooks = hook_call()
     if hooks is None:
         yield

@@ -1,7 +1,8 @@
 """Memory of stages under FSDP2. Parameters and gradients are gathered from the first micro-batch to the end of the step.
 
-gather    group by group: the buffer of all ranks, besides the groups that are gathered already
-reduce    from the last group to the first: frees parameters, packs and frees gradients, keeps the rank's shard
+Gathering adds the groups one by one. While a group is gathered, memory holds the buffer with the shards of all ranks and
+all groups that were gathered before. Reducing handles the groups from the last to the first. FSDP2 frees the parameters of
+a group, packs its gradients into a buffer, frees these gradients, and keeps the shard of this rank.
 """
 
 from __future__ import annotations
