@@ -45,7 +45,7 @@ def are_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def have_equal_bits(node: fx.Node, a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return whether backward certainly computes bit-identical results from both layouts `a` and `b` of the node's output gradient."""
+    """Return whether backward certainly computes equal bits from the layouts `a` and `b` of the node's output gradient."""
     if are_equal(a, b):
         return True
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
