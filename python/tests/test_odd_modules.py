@@ -20,7 +20,7 @@ from torch import nn
 
 import memplan
 from memplan.plan import planner
-from memplan.plan.emit import draw, draw_again, emit
+from memplan.plan.emit import Emission, draw, draw_again
 
 WIDTH = 8
 N_VIEWS = 120
@@ -194,11 +194,11 @@ def test_views_of_views_are_no_calls_within_calls(monkeypatch: pytest.MonkeyPatc
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(len(inspect.stack(0)) + N_VIEWS)
         try:
-            return emit(*args)
+            return Emission(*args)
         finally:
             sys.setrecursionlimit(before)
 
-    monkeypatch.setattr(planner, "emit", shallow)
+    monkeypatch.setattr(planner, "Emission", shallow)
     model, inputs = CASES["many views"]()
     assert memplan.estimate(model, inputs).planned_bytes > 0
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import networks
+import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import memplan
+from memplan.library.planning import Step
+from memplan.memory import host
 from memplan.memory.liveness import Liveness
+from memplan.plan import draft
+from memplan.plan.emitted import Emitted
+from memplan.plan.planner import GraphPlanner
 from memplan.run.execute import compile_graph
 
 N, BYTES = 256, 1024
@@ -47,3 +57,39 @@ def test_a_block_lives_as_long_as_any_view_of_it() -> None:
     held = {t.untyped_storage()._cdata for n in module.graph.nodes if n.op == "placeholder" for t in [n.meta["val"]]}
     assert Liveness(module.graph, held_keys=held).peak_bytes() == 3 * BYTES + 4
     assert Liveness(module.graph, static_keys=held).peak_bytes() == 2 * BYTES + 4
+
+
+@pytest.mark.parametrize("options", [{}, {"offload": "64MiB"}], ids=["recomputed", "copied"])
+@pytest.mark.parametrize("name", networks.NETWORKS)
+def test_a_draft_has_the_memory_of_its_graphs(name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graphs are those that PyTorch cuts."""
+    drafts: list[Emitted] = []
+    inner = GraphPlanner.emit
+
+    def take(own: GraphPlanner, steps: list[Step]) -> Emitted:
+        drafts.append(inner(own, steps))
+        return drafts[-1]
+
+    monkeypatch.setattr(GraphPlanner, "emit", take)
+    monkeypatch.setattr(host, "LEAST_BYTES", 16 << 10)
+    for budget in ("min+40%", "100%"):
+        memplan.estimate(*networks.make(name), budget=budget, effort="quick", cache="off", on_infeasible="smallest", **options)
+    assert len(drafts) >= 3  # the smallest plan has no graphs
+    for made in drafts:
+        graphs = made.finished()
+        for bytes_of in ("peak_bytes", "saved_bytes", "held_bytes", "host_bytes", "waiting_bytes"):
+            assert getattr(made, bytes_of) == getattr(graphs, bytes_of)
+        assert made.above.peak_bytes() == graphs.above.peak_bytes()
+
+
+def test_only_a_plan_that_runs_has_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuts: list[int] = []
+    inner = draft.cut_of
+
+    def cut_of(*given: Any) -> Any:
+        cuts.append(1)
+        return inner(*given)
+
+    monkeypatch.setattr(draft, "cut_of", cut_of)
+    memplan.estimate(*networks.make("transformer"), budget="min+40%", effort="quick", cache="off")
+    assert len(cuts) == 1

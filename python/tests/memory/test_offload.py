@@ -147,7 +147,8 @@ def test_every_tensor_may_be_copied(name: str, monkeypatch: pytest.MonkeyPatch) 
     compiled = memplan.compile(model, "10GiB", **OFFLOAD)
     assert_like_eager(model, compiled, inputs)
     assert compiled.memplan.graphs and not compiled.memplan.fallbacks
-    nodes = [n for graph in (emitted[-1].forward, emitted[-1].backward) for n in graph.graph.nodes]
+    made = emitted[-1].finished()
+    nodes = [n for graph in (made.forward, made.backward) for n in graph.graph.nodes]
     waits = [n for n in nodes if n.target is host.wait and n.args[0].target is host.copy_out]
     assert waits and all(n.args[1] is n.args[0].args[1] for n in waits)  # which hold what is copied
 

@@ -21,6 +21,18 @@ SECONDS = "memplan_seconds"
 EARLIER = "memplan_earlier"  # key in a node's meta: sizes of blocks that exist before the step and that the node frees
 
 
+@dataclass(eq=False, slots=True)
+class Line:
+    """A node of a graph that has not been built, with the attributes of fx.Node that this module reads."""
+
+    name: str
+    op: str
+    target: Any
+    args: tuple[Any, ...]
+    all_input_nodes: list[Any]
+    meta: dict[str, Any]
+
+
 @dataclass(eq=False)
 class Block:
     """A piece of memory, with the variables of the code that refer to it."""
@@ -98,7 +110,7 @@ class Liveness:
         if node.op != "call_function" or not may_write_into_first(node):
             return False
         first = node.args[0]
-        if not isinstance(first, fx.Node) or not same_layout(first.meta.get("val"), node.meta.get("val")):
+        if not isinstance(first, (fx.Node, Line)) or not same_layout(first.meta.get("val"), node.meta.get("val")):
             return False
         blocks = list(self.blocks[first].values())
         if len(blocks) != 1 or not blocks[0].is_ours or blocks[0].stays:
@@ -172,7 +184,7 @@ class Liveness:
 
 def keys_of(nodes: Iterable[Any]) -> set[int]:
     """Return the storage keys of the values of these nodes."""
-    return {storage_key(t) for n in nodes if isinstance(n, fx.Node) for t in tensors_of(n.meta.get("val"))}
+    return {storage_key(t) for n in nodes if isinstance(n, (fx.Node, Line)) for t in tensors_of(n.meta.get("val"))}
 
 
 def saved_bytes(backward: fx.Graph, known: Mapping[int, int], static_keys: set[int]) -> int:

@@ -147,6 +147,6 @@ def run_as_its_hooks_do(graph: fx.Graph) -> None:
 
 def by_itself(planner: GraphPlanner) -> Emitted:
     with whole_until_summed(planner.capture):
-        emitted = planner.emit(Again(planner.capture).steps())
+        emitted = planner.emit(Again(planner.capture).steps()).finished()
     run_as_its_hooks_do(emitted.backward.graph)
     return planner.counted(emitted.forward, emitted.backward, 0, Time())

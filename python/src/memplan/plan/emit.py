@@ -247,17 +247,9 @@ def lie_in_copy(view: fx.Node) -> None:
     view.meta["val"] = target(*arguments[0], **arguments[1])
 
 
-def emit(
-    capture: Capture,
-    steps: list[Step],
-    costs: dict[fx.Node, Cost],
-    state_like: Any,
-    copies_inputs: bool,
-    host: Host | None = None,
-) -> tuple[fx.GraphModule, fx.GraphModule, int]:
-    """Return forward and backward graphs that execute these steps, and the bytes of host memory for copies."""
-    emission = Emission(capture, steps, costs, state_like, copies_inputs, host)
-    saved = emission.crossing()
+def cut_of(emission: Emission, saved: list[fx.Node]) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Return forward and backward graphs of an emission. `saved`: the values that forward keeps for backward."""
+    capture = emission.capture
     output = emission.graph.output(tuple(emission.forward_outputs + emission.backward_outputs))
     output.meta = dict(next(iter(reversed(capture.joint.graph.nodes))).meta)
     numbers = [n for n in saved if is_number(n.meta.get("val"))]
@@ -266,7 +258,7 @@ def emit(
     forward, backward = cut(emission.graph, capture.joint, tensors, numbers, capture.n_forward_outputs, static)
     last(backward).meta[WORKSPACE] = capture.operations[capture.end].workspace_bytes
     last(forward).meta[EARLIER] = [size for n in backward.graph.nodes for size in n.meta.get(EARLIER, ())]
-    return forward, backward, emission.host_bytes
+    return forward, backward
 
 
 def last(module: fx.GraphModule) -> fx.Node:

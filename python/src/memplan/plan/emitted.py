@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import fx
@@ -21,6 +22,12 @@ class Emitted:
     held_bytes: int  # bytes that the user holds during backward and that backward does not read
     host_bytes: int  # bytes of host memory for copies
     collectives: Time
+    # for a draft, whose memory is counted before PyTorch cuts its graphs: returns the plan with graphs
+    finish: Callable[[], Emitted] | None = None
+
+    def finished(self) -> Emitted:
+        """Return the plan with the graphs that run."""
+        return self if self.finish is None else self.finish()
 
     @property
     def waiting_bytes(self) -> int:

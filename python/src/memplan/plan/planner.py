@@ -26,7 +26,8 @@ from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
 from memplan.plan.ahead import Time, put_waits, spread
 from memplan.plan.copies import Host
-from memplan.plan.emit import copied, emit, fake_state
+from memplan.plan.draft import drafted
+from memplan.plan.emit import Emission, copied, fake_state
 from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
@@ -77,8 +78,8 @@ class GraphPlanner:
         self.room_bytes = capture.operations[capture.boundary].workspace_bytes
         # for each set of options: the peak of the smallest plan, without outside_bytes
         self.smallest_bytes: dict[tuple[Any, ...], int] = {}
-        # during a solution: the smallest plan, with its options and graphs
-        self.known_smallest: tuple[tuple[Any, ...], bytes, Emitted] | None = None
+        # during a solution: the options, the draft and the steps of the smallest plan
+        self.known_smallest: tuple[tuple[Any, ...], Emitted, bytes] | None = None
         self.host: Host | None = None  # host memory for copies, if plans may copy
         # host_bytes: bytes of host memory that copies use; room_on_host: bytes that the search may use
         self.host_bytes = self.room_on_host = 0
@@ -115,14 +116,11 @@ class GraphPlanner:
             self.planning.offload(*storages, USUAL_LINK, rate)
         self.static_bytes = self.planning.number("static_bytes")
 
-    def graphs(self, steps: list[Step]) -> tuple[fx.GraphModule, fx.GraphModule, int]:
-        return emit(self.capture, steps, self.costs, self.state_like, self.copies_inputs, self.host)
-
     def emit(self, steps: list[Step]) -> Emitted:
-        """Return the graphs of these steps, and the memory counted on the graphs."""
-        return self.counted(*self.graphs(steps), Time())
+        """Return a draft of these steps, with the memory counted on them."""
+        return drafted(Emission(self.capture, steps, self.costs, self.state_like, self.copies_inputs, self.host), self.counted)
 
-    def counted(self, forward: fx.GraphModule, backward: fx.GraphModule, host_bytes: int, collectives: Time) -> Emitted:
+    def counted(self, forward: Any, backward: Any, host_bytes: int, collectives: Time) -> Emitted:
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
         below, held_bytes = self.below(backward.graph, keys_of(self.held), set())
         peak = self.static_bytes + max(above.peak_bytes(self.results_bytes), below.peak_bytes(held_bytes))
@@ -240,26 +238,30 @@ class GraphPlanner:
             emitted = self._found(target, options) if target >= self.static_bytes else None
             if emitted is None:
                 break
-            if emitted.peak_bytes <= budget:
+            if emitted.peak_bytes <= budget and (emitted := emitted.finished()).peak_bytes <= budget:
                 return emitted
-            # the graphs need memory that the plan does not contain; it may grow with each plan, so the target shrinks faster
-            # each time
+            # the graphs need more memory than the plan contains, perhaps more each time, so the target shrinks faster each time
             target -= (emitted.peak_bytes - budget) << k
         return None
 
     def smallest(self, options: Options) -> Emitted:
         """Return the graphs of the smallest plan. They depend neither on the budget nor on operator times."""
-        self.copies_inputs = False
         kind = self._kind(options)
-        if self.known_smallest is not None and self.known_smallest[0] == kind:
-            _, plan, emitted = self.known_smallest
-            if saved(self.planning.save_plan) != plan:
-                with in_memory(plan) as path:
-                    self.planning.take(NO_BUDGET, path)
-            return emitted
+        if self.known_smallest is None or self.known_smallest[0] != kind:
+            return self._search_smallest(options).finished()
+        _, emitted, plan = self.known_smallest
+        if saved(self.planning.save_plan) != plan:
+            with in_memory(plan) as path:
+                self.planning.take(NO_BUDGET, path)
+        self.copies_inputs = False
+        return emitted.finished()
+
+    def _search_smallest(self, options: Options) -> Emitted:
+        """Return a draft of the smallest plan."""
+        self.copies_inputs = False
         found = self._found(None, options)
         assert found is not None
-        self.smallest_bytes[kind] = found.peak_bytes - self.outside_bytes
+        self.smallest_bytes[self._kind(options)] = found.peak_bytes - self.outside_bytes
         return found
 
     def _kind(self, options: Options) -> tuple[Any, ...]:
@@ -267,14 +269,12 @@ class GraphPlanner:
 
     def _least_bytes(self, options: Options) -> int:
         """Return the peak of the smallest plan."""
-        kind = self._kind(options)
-        if kind not in self.smallest_bytes:
-            emitted = self.smallest(options)
-            self.known_smallest = kind, saved(self.planning.save_plan), emitted
+        if (kind := self._kind(options)) not in self.smallest_bytes:
+            self.known_smallest = kind, self._search_smallest(options), saved(self.planning.save_plan)
         return self.smallest_bytes[kind] + self.outside_bytes
 
     def _found(self, target: int | None, options: Options) -> Emitted | None:
-        """Return graphs of a plan within the target (None: of the smallest) whose host copies fit, or None."""
+        """Return a draft of a plan within the target (None: of the smallest) whose host copies fit, or None."""
         self.room_on_host = self.host_bytes
         while True:
             self.planning.set("host_bytes", self.room_on_host)
@@ -343,7 +343,7 @@ class GraphPlanner:
         """Return a faster plan with at most the peak of the smallest plan, or the smallest plan if the search finds none."""
         plan = saved(self.planning.save_plan)
         quicker = self._found(self.planning.number("planned_bytes"), options)
-        if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes:
+        if quicker is not None and (quicker := quicker.finished()).peak_bytes <= smallest.peak_bytes:
             return quicker
         with in_memory(plan) as path:
             self.planning.take(NO_BUDGET, path)

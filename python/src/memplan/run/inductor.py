@@ -38,8 +38,7 @@ class InductorPlanner(GraphPlanner):
     """A planner that reports the planner's peak, because counting on the final graphs ignores fusion."""
 
     def emit(self, steps: list[Step]) -> Emitted:
-        emitted = super().emit(steps)
-        return dataclasses.replace(emitted, peak_bytes=self.planning.number("planned_bytes"))
+        return dataclasses.replace(super().emit(steps).finished(), peak_bytes=self.planning.number("planned_bytes"))
 
 
 class InductorBackend(Backend):

@@ -21,6 +21,7 @@ from memplan.graph.layouts import obeys
 from memplan.library.planning import Step
 from memplan.memory.host import Pool
 from memplan.memory.states import StateOf, device_bytes, require_room
+from memplan.plan.ahead import Time
 from memplan.plan.emit import Emission
 from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import GraphReport
@@ -234,6 +235,9 @@ class StepPlanner(GraphPlanner):
         emission = StepEmission(self.capture, steps, self.costs, self.state_like, host=self.host)
         whole = fx.GraphModule(self.capture.joint, emission.graph)
         return whole, self.capture.step.unused_backward(), emission.host_bytes + self.moved_bytes()
+
+    def emit(self, steps: list[Step]) -> Emitted:
+        return self.counted(*self.graphs(steps), Time())
 
     def moved_bytes(self) -> int:
         """Return the bytes of optimizer state in host memory."""
