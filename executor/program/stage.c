@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "estimator/parallel/pipeline_flow.h"
 #include "executor/program/node_list.h"
 #include "executor/program/program_nodes.h"
-#include "planner/parallel/pipeline_flow.h"
 
 enum { TAG_FORWARD = 1, TAG_BACKWARD, FIRST_TAG_OF_SUMS };
 

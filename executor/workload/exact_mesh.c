@@ -7,6 +7,7 @@
 #include "estimator/base/memory.h"
 #include "executor/workload/workload_mesh.h"
 #include "memplan/problem.h"
+#include "memplan/ranks/pipeline_cut.h"
 
 /* fraction of a step's seconds: a smaller difference of two sums is a rounding error */
 static const double rounding = 1e-9;

@@ -10,6 +10,7 @@
 #include "executor/workload/workload.h"
 #include "formats/json/json.h"
 #include "formats/json/network_json.h"
+#include "memplan/ranks/pipeline_cut.h"
 #include "memplan/workloads/own_device.h"
 
 enum { USUAL_CHUNKS = 2 };

@@ -105,6 +105,7 @@ extern "C" {
 #include "memplan/ranks/meshes.h"
 #include "memplan/ranks/network.h"
 #include "memplan/ranks/pipeline.h"
+#include "memplan/ranks/pipeline_cut.h"
 #include "memplan/ranks/pipeline_report.h"
 #include "memplan/ranks/pipeline_smallest.h"
 #include "memplan/ranks/rank.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/integers.h"
+#include "estimator/parallel/pipeline_flow.h"
 #include "memplan/timeline.h"
 #include "memplan/training.h"
 #include "planner/chain/chain.h"
@@ -16,16 +17,6 @@ static int64_t bytes_of_node(const mp_graph *graph, const mp_node *node)
     for (size_t k = 0; k < a->n_reads; k++)
         if (!mp_storage_is_static(&graph->storages[a->reads[k]])) bytes += graph->storages[a->reads[k]].bytes;
     return bytes;
-}
-
-bool mp_makes_weights_alone(const mp_graph *graph, const mp_node *node)
-{
-    const mp_alternative *a = node->alternatives;
-    for (size_t k = 0; k < a->n_writes; k++)
-        if (graph->storages[a->writes[k]].kind != MP_KIND_GRADIENT) return false;
-    for (size_t k = 0; k < a->n_adds; k++)
-        if (graph->storages[a->adds[k]].kind != MP_KIND_GRADIENT) return false;
-    return node->phase == MP_PHASE_BACKWARD && a->n_writes + a->n_adds > 0;
 }
 
 /* For a node that computes weight gradients: adds the non-static bytes that the node reads to weights_bytes of its block. Each

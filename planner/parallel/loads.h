@@ -62,7 +62,4 @@ typedef struct mp_load {
  * MP_NOMEM. O(blocks * list lengths). */
 mp_status mp_load_of(const mp_graph *graph, int merged, mp_load **out, mp_error *err);
 void mp_load_free(mp_load *load);
-
-/* True if a backward node only computes weight gradients, so that no other stage waits for its result. */
-bool mp_makes_weights_alone(const mp_graph *graph, const mp_node *node);
 MP_OWNER(mp_load_free, mp_load)

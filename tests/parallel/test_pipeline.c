@@ -2,7 +2,7 @@
  * micro-batches, the totals of all ranks compared with one device, and plans and refusals of ranks. */
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
-#include "memplan/ranks/pipeline.h"
+#include "memplan/ranks/pipeline_cut.h"
 #include "memplan/simplify.h"
 #include "memplan/solver.h"
 #include "memplan/training.h"

@@ -2,7 +2,7 @@
  * its summand last. So no rank may begin it before this rank has sent its gradients to the previous stage. */
 #include "estimator/base/memory.h"
 #include "memplan/model.h"
-#include "memplan/ranks/pipeline.h"
+#include "memplan/ranks/pipeline_cut.h"
 #include "memplan/simplify.h"
 #include "memplan/training.h"
 #include "tests/cases/model_text.h"

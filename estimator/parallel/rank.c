@@ -5,9 +5,9 @@
 #include "estimator/base/memory.h"
 #include "estimator/graph/collective.h"
 #include "estimator/graph/liveness.h"
+#include "estimator/parallel/pipeline_flow.h"
 #include "memplan/makespan.h"
 #include "memplan/ranks/rank.h"
-#include "planner/parallel/loads.h"
 
 void mp_rank_free(mp_rank *rank)
 {

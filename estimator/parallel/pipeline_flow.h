@@ -24,8 +24,13 @@ typedef struct mp_flow {
     int *summed;
 } mp_flow;
 
-/* Sets pipeline->flow. Precondition: pipeline->stage is set for all nodes. MP_NOMEM. O(graph size * number of stages). */
-mp_status mp_flow_new(mp_pipeline *pipeline, mp_pool *pool, mp_error *err);
+/* True if a backward node only computes weight gradients, so that no other stage waits for its result. */
+bool mp_makes_weights_alone(const mp_graph *graph, const mp_node *node);
+
+/* Sets pipeline->stage and pipeline->flow; the pool owns both. `block`, per node: the block to which it belongs. Precondition:
+ * pipeline->begins is set. MP_UNSUPPORTED: a stage needs a gradient from a later stage that itself needs a result of this
+ * stage. MP_NOMEM. O(graph size * number of stages). */
+mp_status mp_flow_new(mp_pipeline *pipeline, const int *block, mp_pool *pool, mp_error *err);
 
 /* True if a node runs in a stage. A node that is assigned to no stage runs in every stage that reads its output. O(1). */
 static inline bool mp_flow_needs(const mp_flow *flow, int stage, int node)

@@ -1,9 +1,11 @@
-/* pipeline_graph.c - builds the training graph of one pipeline rank from the graph of a single device (the whole graph).
+/* pipeline.c - builds the training graph of one pipeline rank from the graph of a single device (the whole graph).
  *
  * A rank holds one copy of each static storage, of each weight gradient and of each output of an update. Of every other storage
  * it holds one copy per chunk that uses it, because the chunks process different micro-batches. Activations are sent across
  * each stage boundary between their producer and a reader, gradients in the other direction. A token is a storage of zero bytes
  * that makes one node wait for another. */
+#include "memplan/ranks/pipeline.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +13,7 @@
 #include "estimator/graph/collective.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
-#include "memplan/ranks/pipeline.h"
-#include "planner/parallel/pipeline_flow.h"
+#include "estimator/parallel/pipeline_flow.h"
 
 typedef struct builder {
     const mp_pipeline *x;
@@ -29,9 +30,8 @@ typedef struct builder {
     int *sent;        /* per chunk: the tokens that its sends of activations and of gradients write; -1: none */
     int *list, *more; /* scratch lists of storages for the node that is being added */
     int summed;       /* token of the last transfer or all-reduce, for which the next all-reduce waits; -1: none */
-    size_t chunk_capacity; /* capacity of out->chunk */
-    size_t whole_capacity; /* capacity of out->whole_storage */
-    size_t nodes_capacity; /* capacity of out->whole_node */
+    /* capacities of out->chunk, out->whole_storage and out->whole_node */
+    size_t chunk_capacity, whole_capacity, nodes_capacity;
     mp_error *err;
 } builder;
 
