@@ -18,7 +18,8 @@ typedef struct mp_inference_form {
                          scaled_dot_product_attention */
 } mp_inference_form;
 
-/* Returns the counts for an inferred model before simplification, because simplification removes dropouts. O(operators). */
+/* Returns the signs that a model was exported for inference. Call it before simplification, which removes dropouts.
+ * O(operators). */
 mp_inference_form mp_model_inference_form(const mp_model *model);
 
 typedef struct mp_guesses {

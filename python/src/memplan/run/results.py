@@ -167,7 +167,10 @@ class HookCall:
         return result
 
     def kept(self) -> tuple[list[Result], list[Result]]:
-        """Return the tensors from hooks before and after forward that exist after backward and are not returned."""
+        """Return two lists of tensors that exist after backward and that the module does not return.
+
+        The first list is from hooks before forward, the second from hooks after forward.
+        """
         self.hooks.is_known = True
         keys = self.returned.keys or set()
         before, after = (
