@@ -212,7 +212,7 @@ def other_budgets_beside_other_bytes(rank: int) -> None:
         assert told[0] == told[1] and report.planned_bytes <= report.budget_bytes, told
         assert abs(measured + here - report.planned_bytes) <= 0.01 * measured, (measured, report.planned_bytes)
     memplan.compile(model, "min+50%" if rank == 0 else "min+40%")
-    with pytest.raises(memplan.errors.RankError, match=r"budget there: min\+40%, and on rank 0: min\+50%"):
+    with pytest.raises(memplan.errors.RankError, match=r"the option budget on rank 1: min\+40%, and on rank 0: min\+50%"):
         model(*numbers(0, rank))
 
 
@@ -226,7 +226,7 @@ def with_copies(rank: int) -> None:
 
 def refused(rank: int) -> None:
     model = memplan.compile(sharded(Perceptron), "min+50%")
-    with pytest.raises(memplan.MemplanError, match=r"the sizes of its inputs there: \[224, 127\], and on rank 0: \[256, 127\]"):
+    with pytest.raises(memplan.MemplanError, match=r"the sizes of its inputs on rank 1: \[224, 127\], and on rank 0: \[256, 127\]"):
         model(numbers(0, rank)[0][: 256 - 32 * rank])  # a rank with a smaller batch
     part: Any = Perceptron()
     part.head = sharded(lambda: nn.Linear(ODD, 7), per_layer=False)

@@ -23,7 +23,7 @@ holds terminal_train_stopped_second env OMP_NUM_THREADS=1 python3 "$root/tests/c
     --stop-at 'run 2 of 2' --says 'interrupted: not compared' --not 'NOT the same' 80 24 \
     "$memplan" train bert.onnx --budget 100% --steps 20000
 # A table on a narrow terminal loses no column, and a short note fits beside 80.
-for columns in 30 45 60; do holds "terminal_table_$columns" screen --says 'bubble network' --says '10.77 GiB 0 us 0 us' --not '...' $columns 0 \
+for columns in 30 45 60; do holds "terminal_table_$columns" screen --says 'bubble network' --says '11.57 GiB 0 us 0 us' --not '...' $columns 0 \
     "$memplan" parallel gpt2 --devices 4 --device a100; done
 holds terminal_train_few_steps screen --says 'too few steps' 80 0 "$memplan" train bert.onnx --budget 100% --steps 2
 holds terminal_has_color screen --says '[1;32m' 80 24 "$memplan" plan mlp.onnx --batch 64 --budget 100%

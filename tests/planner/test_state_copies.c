@@ -361,8 +361,8 @@ TEST(copies_of_state_come_last_and_are_between_a_tier_and_one_update)
 {
     refused(node_behind, "copies optimizer state, but other nodes follow it in the list");
     refused(workspace, "copies optimizer state, so it may have neither other alternatives");
-    refused(not_at_home, "must copy optimizer state between an always-live storage");
-    refused(read_twice, "must copy optimizer state between an always-live storage");
+    refused(not_at_home, "must copy optimizer state between a static storage of another tier and a single update");
+    refused(read_twice, "must copy optimizer state between a static storage of another tier and a single update");
 }
 
 TEST(memory_that_is_short_is_said_and_all_of_it_given_back)
