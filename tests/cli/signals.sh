@@ -27,7 +27,7 @@ PYTHON
 holds signal_quiet_plan cut_short plan resnet50.onnx --batch 32 --budget floor+40% --effort thorough
 holds signal_quiet_sweep cut_short sweep resnet50.onnx --batch 32 --effort thorough -o quiet.svg
 holds signal_quiet_fit cut_short fit resnet50.onnx --memory 2GiB --effort thorough
-holds signal_quiet_pipeline cut_short plan llama2-7b --batch 8 --micro-batches 8 --mesh pp=4 --budget 60GiB --effort thorough
+holds signal_quiet_pipeline cut_short plan llama2-7b --batch 8 --micro-batches 8 --mesh pp=4 --budget 44GiB --effort thorough
 holds signal_report screen --stop-at 'best +' 80 0 "$memplan" report resnet50.onnx --batch 32 --budget floor+40% --effort thorough -o termed.html
 holds signal_report_is_whole grep -q '</html>' termed.html
 holds signal_profile screen --stop-at 'of 1000000' --says 'Stopped before all was measured' 200 0 \
