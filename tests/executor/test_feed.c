@@ -1,5 +1,4 @@
-/* test_feed.c - batches: each epoch has every sample once, in an order determined by the seed; mismatches are refused before
- * the first batch. */
+/* test_feed.c - batches: the seed orders the samples of an epoch; mismatches are refused before the first batch. */
 #include <math.h>
 #include <unistd.h>
 
@@ -24,16 +23,22 @@ static const char *put(const char *name, const void *bytes, size_t n)
 
 enum { N = 7, B = 3 };
 
+static const char *npy_file(const char *name, const char *type, const char *shape, const void *values, size_t n_bytes)
+{
+    char npy[4096] = "\x93NUMPY\x01\x00v";
+    memset(npy + 10, ' ', 118);
+    npy[10 + snprintf(npy + 10, 117, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type, shape)] = ' ';
+    npy[127] = '\n';
+    memcpy(npy + 128, values, n_bytes);
+    return put(name, npy, 128 + n_bytes);
+}
+
 /* Writes an .npy file with the integers 0 to `values` - 1, then repeats the last one. */
 static const char *numbers(const char *name, const char *shape, int n, int values)
 {
-    static char npy[4096];
-    memset(npy, ' ', 128);
-    memcpy(npy, "\x93NUMPY\x01\x00v\x00", 10);
-    npy[10 + snprintf(npy + 10, 117, "{'descr': '|u1', 'fortran_order': False, 'shape': (%s), }", shape)] = ' ';
-    npy[127] = '\n';
-    for (int k = 0; k < n; k++) npy[128 + k] = (char)(k < values ? k : values - 1);
-    return put(name, npy, 128 + (size_t)n);
+    uint8_t bytes[1024];
+    for (int k = 0; k < n; k++) bytes[k] = (uint8_t)(k < values ? k : values - 1);
+    return npy_file(name, "|u1", shape, bytes, (size_t)n);
 }
 
 /* Image k is {k, k}; its label is k. */
@@ -401,18 +406,6 @@ TEST(what_an_input_is_for_decides_its_numbers)
     mp_feed_free(feed);
 }
 
-/* An .npy file of float64 numbers. */
-static const char *doubles(const char *name, const char *shape, const double *values, size_t n)
-{
-    static char npy[1024];
-    memset(npy, ' ', 128);
-    memcpy(npy, "\x93NUMPY\x01\x00v\x00", 10);
-    npy[10 + snprintf(npy + 10, 117, "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }", shape)] = ' ';
-    npy[127] = '\n';
-    memcpy(npy + 128, values, n * sizeof *values);
-    return put(name, npy, 128 + n * sizeof *values);
-}
-
 enum { FAULTY = 4 }; /* samples of 2 x 3 numbers in batches of one */
 
 /* One element in four samples is not finite. `is_mask`: the input is a mask, where infinities are intended. */
@@ -440,7 +433,7 @@ TEST(a_number_that_spoils_the_loss_is_found_by_file_and_row)
             {"image", MP_DTYPE_FLOAT, 3, dims, 0, false, false, 0, cases[k].is_mask ? MP_FEED_FIXED : MP_FEED_RANDOM, 0, false},
             {"label", MP_DTYPE_INT64, 1, label_of_one, 10, true, true, 9, MP_FEED_RANDOM, 0, false}};
         values[cases[k].sample * 6 + cases[k].at] = cases[k].value;
-        const char *sources[] = {doubles("image", "4, 2, 3", values, FAULTY * 6), numbers("label", "4,", FAULTY, 9)};
+        const char *sources[] = {npy_file("image", "<f8", "4, 2, 3", values, sizeof values), numbers("label", "4,", FAULTY, 9)};
         mp_error err = {0};
         mp_feed *feed;
         assert_int_equal(mp_feed_open(some, 2, sources, 2, 7, &feed, &err), MP_OK);
