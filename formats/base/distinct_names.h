@@ -13,7 +13,8 @@ MP_OWNER(mp_distinct_names_free, mp_distinct_names)
 typedef const char *(*mp_name_shortener)(const char *text, const char *mark, const void *how);
 
 /* Returns `text`, shortened by `shorten`, for the thing whose full name is `name`. If another name of the collection has got
- * this result, the result contains a number: "layer...2...conv". If memory is short, or `names` is NULL, the result has no
- * number. The result is valid as long as a result of mp_text (text.h). O(names with this result). */
+ * this result, the result contains the first word that differs: "layer...2...conv" for "layer.2.attention.conv". If these
+ * words are equal, too, it contains a number: "layer...(2)...conv". If memory is short, or `names` is NULL, it is not marked.
+ * The result is valid as long as a result of mp_text (text.h). O(names with this result). */
 const char *mp_distinct_name(mp_distinct_names *names, const char *name, const char *text, mp_name_shortener shorten,
                              const void *how);
