@@ -49,17 +49,25 @@ void mp_lanes_clear(mp_lanes *lanes)
     mp_free(lanes->row);
 }
 
-const char *mp_lane_name(const mp_timeline_columns *c, size_t t)
+/* Returns the titles, or their short forms, of the storages that a step copies; of its node if it copies nothing. */
+static const char *names_of(const mp_timeline_columns *c, size_t t, bool are_short)
 {
     const mp_alternative *alternative = alternative_of(c, t);
     const size_t n = alternative->returns ? alternative->n_writes : alternative->n_reads;
     const int *copied = alternative->returns ? alternative->writes : alternative->reads;
-    const char *name = "";
+    const char *names = "", *title = mp_node_title(c->graph, c->steps[t].node);
     mp_label label;
-    if (c->activity[t] != MP_ACTIVITY_COPY || !n) return mp_short_name(mp_node_title(c->graph, c->steps[t].node));
-    for (size_t k = 0; k < n; k++)
-        name = mp_text("%s%s%.255s", name, k ? ", " : "", mp_short_name(mp_storage_title(c->graph, copied[k], &label)));
-    return name;
+    if (c->activity[t] != MP_ACTIVITY_COPY || !n) return are_short ? mp_short_name(title) : title;
+    for (size_t k = 0; k < n; k++) {
+        title = mp_storage_title(c->graph, copied[k], &label);
+        names = mp_text("%s%s%.255s", names, k ? ", " : "", are_short ? mp_short_name(title) : title);
+    }
+    return names;
+}
+
+const char *mp_lane_name(const mp_timeline_columns *c, size_t t)
+{
+    return names_of(c, t, true);
 }
 
 static double row_height(int rows)
@@ -98,7 +106,7 @@ static void draw_bar(const mp_timeline_columns *c, mp_canvas *canvas, const mp_f
     mp_canvas_box(canvas, x, y, width, high, mp_activity_color(c->activity[t]), width > 4 ? MP_COLOR_PAPER : NULL, NULL);
     if (high > NAME_SIZE + 2 && (fits || width >= NAME_WIDTH))
         mp_canvas_text(canvas, x + width / 2, y + high / 2 - 3.5, MP_ALIGN_CENTER, NAME_SIZE, false, MP_COLOR_TEXT,
-                       mp_canvas_distinct(mp_canvas_names(canvas), name, name, NAME_SIZE, false, width - 8));
+                       mp_canvas_distinct(mp_canvas_names(canvas), names_of(c, t, false), name, NAME_SIZE, false, width - 8));
     if (tooltip) mp_canvas_box(canvas, x, y, width, high, MP_COLOR_CLEAR, NULL, describe(c, t));
 }
 

@@ -197,6 +197,37 @@ TEST(labels_neither_leave_the_picture_nor_cover_each_other)
     assert_true(pictures > 50 && tier_panels > 20 && full_legends > 0);
 }
 
+/* The lanes name a copied tensor as the rows of tensors do. A number ("a...2...") would say that they are two tensors. */
+TEST(a_copied_tensor_has_one_name_in_a_picture)
+{
+    int drawn = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        mp_graph *graph = random_copies(seed);
+        size_t n;
+        mp_step *steps = random_copies_schedule(graph, seed, 0, &n);
+        mp_plan *plan = NULL;
+        for (size_t s = 0; s < graph->n_storages; s++)
+            assert_non_null(graph->storages[s].name = mp_pool_format(graph->pool, "/a/a.b/%zu", s));
+        if (n < 40 && mp_plan_new(graph, "random", steps, n, &plan, NULL) == MP_OK) {
+            mp_file file;
+            assert_int_equal(mp_timeline_picture(graph, plan, "random", MP_VIEW_MEMORY, path, NULL), MP_OK);
+            assert_int_equal(mp_file_open(path, 1 << 24, &file, NULL), MP_OK);
+            char *text = mp_alloc(file.size + 1, 1);
+            memcpy(text, file.bytes, file.size);
+            mp_file_close(&file);
+            for (const char *at = text; (at = strstr(at, "\xE2\x80\xA6")); at += 3)
+                if (at[3] >= '0' && at[3] <= '9' && !strncmp(at + 4, "\xE2\x80\xA6", 3))
+                    fail_msg("seed %d: a second name, %.20s", (int)seed, at);
+            drawn += strstr(text, ">a.b.") != NULL;
+            mp_free(text);
+        }
+        mp_plan_free(plan);
+        mp_free(steps);
+        mp_graph_free(graph);
+    }
+    assert_true(drawn > 10);
+}
+
 TEST(a_picture_of_lanes_and_tiers_that_lacks_memory_says_so)
 {
     mp_graph *graph = random_copies(3);
