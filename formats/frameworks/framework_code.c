@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "estimator/base/names.h"
-#include "formats/frameworks/framework_lines.h"
-#include "formats/frameworks/framework_selective.h"
+#include "formats/frameworks/framework.h"
 #include "memplan/solver.h"
 #include "planner/segments/module_schedule.h"
 #include "planner/segments/modules.h"

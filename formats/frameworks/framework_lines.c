@@ -1,5 +1,5 @@
 /* framework_lines.c - names, costs and the first lines, which are alike for all frameworks. */
-#include "formats/frameworks/framework_lines.h"
+#include "formats/frameworks/framework.h"
 
 #include <limits.h>
 

@@ -4,7 +4,7 @@
  * products are tried as kept products. For each subset, the smallest number of recomputed blocks that fits the budget is
  * determined.
  */
-#include "formats/frameworks/framework_selective.h"
+#include "formats/frameworks/framework.h"
 
 #include <string.h>
 

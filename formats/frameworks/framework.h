@@ -1,4 +1,4 @@
-/* framework_lines.h - texts that the code for several frameworks contains: names, costs, first lines. */
+/* framework.h - lines that several frameworks have in common (names, costs, first lines), and selective checkpointing. */
 #pragma once
 
 #include "formats/base/visible_format.h"
@@ -8,9 +8,9 @@
 typedef struct mp_framework_writer {
     const mp_framework_request *request;
     mp_modules *modules;
-    bool *chosen;            /* per module: it is wrapped */
+    bool *chosen;            /* per module: true if it is wrapped in a checkpoint */
     int64_t budget_bytes;    /* bytes of the plan's budget; if the plan has no budget, its peak */
-    mp_framework_code found; /* all but its text */
+    mp_framework_code found; /* the result, except its text */
     mp_text_builder text;
 } mp_framework_writer;
 
@@ -30,6 +30,9 @@ void mp_framework_cost(mp_framework_writer *x, int64_t peak_bytes, int64_t ticks
 void mp_framework_head(mp_framework_writer *x, const char *kind, int64_t peak_bytes, int64_t ticks);
 /* Writes the source of the module names, if they are not from the user's file. */
 void mp_framework_origin(mp_framework_writer *x);
-/* Writes that no setting of the framework fits the budget.  peak_bytes is the smallest peak of
- * all settings of this kind. */
+/* Writes that no setting of the framework fits the budget. peak_bytes is the smallest peak of all settings of this kind. */
 void mp_framework_too_coarse(mp_framework_writer *x, const char *kind, int64_t peak_bytes);
+
+/* Writes a policy for PyTorch's selective checkpointing, and the blocks to which it applies. Errors as mp_module_blocks_find.
+ * O(2^8 * log(blocks)) timelines. */
+mp_status mp_framework_selective(mp_framework_writer *x, mp_error *err);
