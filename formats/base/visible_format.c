@@ -27,8 +27,8 @@ static void put(sink *s, const char *bytes, size_t n)
 typedef struct conversion {
     char flags[8];
     int width, precision;
-    char length, kind; /* length: the conversion's length modifier, which is 0, 'l', 'z', or 'L' for "ll"; kind: the
-                          conversion's letter */
+    char length; /* length modifier: 0, 'l', 'z', or 'L' for "ll" */
+    char kind;   /* letter of the conversion */
 } conversion;
 
 static int read_number(const char **at, va_list *args)

@@ -33,9 +33,9 @@ typedef struct arguments {
     const char *copies[ARGUMENTS_MAX]; /* names of the copies that the graph lacks */
     int n_copies, n_others; /* n_copies: number of entries of `copies`; n_others: number of other names that the graph lacks */
     int tensors[ARGUMENTS_MAX];
-    int n_tensors, n_inputs; /* n_tensors: number of tensors that the call's nodes read under other names; n_inputs: number of
-                                inputs of the model among these */
-    bool is_whole;           /* false: the call has too many arguments or tensors */
+    /* n_tensors: number of tensors that the call's nodes read under other names; n_inputs: inputs of the model among them */
+    int n_tensors, n_inputs;
+    bool is_whole; /* false: the call has too many arguments or tensors */
 } arguments;
 
 /* Copies the name after the next % to `name` and returns its end; NULL: there is no further name. */
@@ -186,14 +186,19 @@ static mp_status copy_of(mp_onnx_copies *c, int from, const char *name, int *cop
     return MP_OK;
 }
 
+/* Returns the operator that writes the first output of a node; NULL: there is none. */
+static mp_operator *operator_of(const mp_onnx_copies *c, int node)
+{
+    const Onnx__NodeProto *proto = c->graph->node[node];
+    const int y = proto->n_output && *proto->output[0] ? mp_model_find(c->model, proto->output[0]) : -1;
+    return y >= 0 && c->model->tensors[y].producer >= 0 ? &c->model->operators[c->model->tensors[y].producer] : NULL;
+}
+
 /* Makes the nodes of a call read `copy` where they read `from`. */
 static void read_copy(const mp_onnx_copies *c, int call, int from, int copy)
 {
     for (int k = c->first[call]; k >= 0; k = c->next[k]) {
-        const Onnx__NodeProto *proto = c->graph->node[k];
-        const int y = proto->n_output && *proto->output[0] ? mp_model_find(c->model, proto->output[0]) : -1;
-        mp_operator *op =
-            y >= 0 && c->model->tensors[y].producer >= 0 ? &c->model->operators[c->model->tensors[y].producer] : NULL;
+        const mp_operator *op = operator_of(c, k);
         for (int i = 0; op && i < op->n_in; i++)
             if (op->in[i] == from) op->in[i] = copy;
     }
@@ -204,10 +209,7 @@ static mp_status mark(mp_onnx_copies *c, int call)
 {
     const mp_attribute copies = mp_attribute_int("copies", 1);
     for (int k = c->first[call]; k >= 0; k = c->next[k]) {
-        const Onnx__NodeProto *proto = c->graph->node[k];
-        const int y = proto->n_output && *proto->output[0] ? mp_model_find(c->model, proto->output[0]) : -1;
-        const int producer = y >= 0 ? c->model->tensors[y].producer : -1;
-        mp_operator *op = producer >= 0 ? &c->model->operators[producer] : NULL;
+        mp_operator *op = operator_of(c, k);
         if (!op || strcmp(op->kind, "Identity") || op->n_attributes) continue;
         MP_CHECK(mp_attributes_copy(c->model, &copies, 1, &op->attributes, c->err));
         op->n_attributes = 1;
