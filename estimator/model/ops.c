@@ -53,10 +53,9 @@ enum {
     RELU_BATCH = IN0 + IN1 + IN2 + EXTRA0 +
                  EXTRA1, /* values that the gradient of a batch normalization reads if the normalization is fused with ReLU */
     ADDED_BATCH = IN0 + IN1 + EXTRA0 + EXTRA1 + EXTRA2,
-    PYTORCHS_ATTENTION = IN0 + IN1 + IN2 + IN3 + OUT0 + EXTRA0 +
-                         /* values that the gradient of attention reads under PyTorch's rules; PyTorch saves a boolean mask as
-                          * floats (extra 1) */
-                         EXTRA1,
+    /* values that the gradient of attention reads under PyTorch's rules; extra 1 is a boolean mask, which PyTorch saves as
+     * floats */
+    PYTORCHS_ATTENTION = IN0 + IN1 + IN2 + IN3 + OUT0 + EXTRA0 + EXTRA1,
     LSTM_STEPS = IN2 + IN4 + IN6 + IN7 + EXTRA0, /* values that every gradient of a recurrent layer reads, because all of them
                                                     are computed from the gradients of the gates */
     GRU_STEPS = IN2 + IN4 + IN5 + OUT0 + EXTRA0,

@@ -184,7 +184,7 @@ static mp_status mark_gradients(mp_builder *b, bool *reached)
         if (!reaches || op->op->gradient == MP_GRADIENT_NONE) continue;
         for (int o = 0; o < op->n_out; o++)
             MP_ENSURE(op->out[o] < 0 || !trained[op->out[o]] || mp_tensor_elements(&m->tensors[op->out[o]]), b->err, MP_PARSE,
-                      "'%s', the output of %s ('%s'), has no elements, but the loss of a parameter depends on it",
+                      "'%s', the output of %s ('%s'), has no elements, but the gradient of a parameter depends on it",
                       m->tensors[op->out[o]].name, op->kind, op->name);
         for (int i = 0; i < op->n_in; i++) {
             if (op->in[i] < 0) continue;
