@@ -33,11 +33,11 @@ test-gpu: $B/memplan $(MODULES) $(GPU_TESTS) ## tests that need an NVIDIA GPU: k
 bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps and memory on a GPU against PyTorch's (DATA=FOLDER)
 	@BUILD=$B tests/gpu/run.sh bench-ours bench-eager bench-compile memory
 
-gpu-pack: ## both as one archive for a machine that has a GPU and no compiler: build/gpu/memplan-gpu.tar.xz (CUDA_ARCHES=90, DATA=FOLDER)
+gpu-pack: ## the programs of test-gpu and bench-gpu as an archive for a machine with a GPU and no compiler: build/gpu/memplan-gpu.tar.xz (CUDA_ARCHES=90, DATA=FOLDER)
 	@$(MAKE) CUDA=1 CUDA_ARCHES="$(CUDA_ARCHES)" PACKED=1 B=$B/gpu gpu-programs
 	@tests/gpu/pack.sh $B/gpu $(or $(MODELS),$(DATA)/models)
 
-gpu-rehearsal: ## as root: that archive in a clean Debian without a GPU, section by section
+gpu-rehearsal: ## as root: run the archive of gpu-pack in a clean Debian without a GPU, section by section
 	@tests/gpu/rehearse.sh $B/gpu/memplan-gpu.tar.xz $(or $(TMPDIR),/tmp)/memplan-rehearsal
 
 launches: needs-data $B/memplan $B/tests/launches/memplan_cuda.so ## count the launches of a step on a GPU, without one (needs CUDA; DATA=FOLDER)
