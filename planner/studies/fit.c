@@ -94,6 +94,12 @@ static double overhead_of(const trial *t)
     return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
 }
 
+/* True if a search can start from the plan of another batch. Only `auto` refines plans. */
+static bool starts_from_plans(const fit *x)
+{
+    return !x->request->solver || !strcmp(x->request->solver, "auto");
+}
+
 /* Takes the plan of a searched batch: of the largest one that is at most `batch`, otherwise of the smallest one. Its steps fit
  * the graph of every batch. *out is NULL if there is no such plan. */
 static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, mp_plan **out, mp_error *err)
@@ -107,7 +113,7 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
             nearest = t;
     }
     *out = NULL;
-    if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
+    if (!nearest || !starts_from_plans(x)) return MP_OK;
     const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
     if (st == MP_NOMEM && err) *err = ours;
     /* if the other batch's plan is not valid for this graph, *out is NULL and the search starts without a plan */
@@ -144,7 +150,6 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, bool anew, mp_e
                           .budget_bytes = asked->memory_bytes,
                           .solver = asked->solver,
                           .seed = asked->seed,
-                          .moves = asked->moves,
                           .effort = asked->effort,
                           .keep_order = asked->keep_order,
                           .progress = on_progress,
@@ -169,11 +174,13 @@ typedef enum depth { NOT_SEARCHED, SEARCHED, SEARCHED_AGAIN, SEARCHED_ANEW } dep
 
 /* Returns the second search for a batch whose plan takes slightly more than the allowed time. If all searches from no plan were
  * for batches that are far away, another search from no plan may find a faster plan. Otherwise a search that starts from the
- * slow plan may find one. If no plan fits, both are useless, because they reach no smaller peaks. */
+ * slow plan may find one. If no plan fits, both are useless, because they reach no smaller peaks. Searchers other than `auto`
+ * would repeat the first search. */
 static depth further_search(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead, overhead = overhead_of(t);
-    if (t->peak_bytes < 0 || overhead <= limit || overhead >= MP_FIT_NEAR_TIME * limit || t->n_searches > 1)
+    if (t->peak_bytes < 0 || overhead <= limit || overhead >= MP_FIT_NEAR_TIME * limit || t->n_searches > 1 ||
+        !starts_from_plans(x))
         return NOT_SEARCHED;
     for (size_t k = 0; k < x->n_trials; k++)
         if (x->trials[k].searched_anew && llabs(x->trials[k].batch - t->batch) <= t->batch / 10) return SEARCHED_AGAIN;
@@ -233,15 +240,14 @@ static bool is_judged(const fit *x, const trial *t, int means)
     return depth_of(means) == NOT_SEARCHED || t->n_searches || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
 }
 
-/* Raises *low to the largest batch that is known to fit, and sets *high to the smallest larger batch that is known not to fit;
- * a larger *high than before is possible if a second search has found a plan. */
+/* Raises *low to the largest batch that is known to fit, and lowers *high to the smallest larger batch that is known not to
+ * fit. */
 static void bracket(const fit *x, int means, int64_t *low, int64_t *high)
 {
     for (size_t k = 0; k < x->n_trials; k++) {
         const trial *t = &x->trials[k];
         if (is_judged(x, t, means) && fits(x, t, means) && t->batch > *low) *low = t->batch;
     }
-    if (*high <= *low) *high = INT64_MAX;
     for (size_t k = 0; k < x->n_trials; k++) {
         const trial *t = &x->trials[k];
         if (is_judged(x, t, means) && !fits(x, t, means) && t->batch > *low && t->batch < *high) *high = t->batch;
@@ -259,6 +265,7 @@ typedef enum phase {
 /* The batches between the largest known to fit and the smallest larger one known not to fit. */
 typedef struct span {
     int64_t low, high;
+    int64_t end; /* no batch from this one on is tried */
     /* weights of `low` and `high` in the Illinois rule: if two successive trials do not move an end, its weight is halved */
     double low_weight, high_weight;
     int last; /* 1: the last trial fitted, -1: it did not, 0: there was no trial */
@@ -340,14 +347,15 @@ static void narrow(const fit *x, int means, span *s, int up)
     s->low_weight = s->last + up == -2 ? s->low_weight / 2 : 1;
     s->high_weight = s->last + up == 2 ? s->high_weight / 2 : 1;
     s->last = up;
+    s->high = s->end; /* the batch s->high may fit after a second search */
     bracket(x, means, &s->low, &s->high);
 }
 
-/* Tries batches between `low` and `high`, until the largest batch that fits is known. low 0: no batch is known to fit. If a
- * plan for the next larger batch is slightly too slow, a search from no plan decides. */
-static mp_status close_in(fit *x, int means, int64_t low, int64_t high, mp_error *err)
+/* Tries batches between `low` and `end`, until the largest batch that fits is known. low 0: no batch is known to fit. If a plan
+ * for the next larger batch is slightly too slow, a second search decides. */
+static mp_status close_in(fit *x, int means, int64_t low, int64_t end, mp_error *err)
 {
-    span s = {.low = low, .high = high, .low_weight = 1, .high_weight = 1};
+    span s = {.low = low, .high = end, .end = end, .low_weight = 1, .high_weight = 1};
     bracket(x, means, &s.low, &s.high);
     for (;;) {
         const bool closed = s.high - s.low <= 1;

@@ -129,6 +129,32 @@ TEST(no_batch_beyond_the_limit_is_tried)
     }
 }
 
+static mp_fit fit_up_to(int64_t most, int64_t memory_bytes, double overhead)
+{
+    builder b = {.bad_batch = most + 1};
+    const mp_fit_request request = {
+        .graph_at = graph_at, .graph_data = &b, .memory_bytes = memory_bytes, .overhead = overhead, .most = most, .moves = 20};
+    mp_fit found = {0};
+    mp_error err = {0};
+    if (mp_fit_batch(&request, &found, &err) != MP_OK) fail_msg("%s", err.message);
+    return found;
+}
+
+/* The overhead is slightly below the overhead of the first plan for the largest batch, so this batch is searched a second time.
+ * No larger batch is tried after the second search, with or without success. */
+TEST(a_second_search_for_the_largest_batch_ends_the_study)
+{
+    int n_faster = 0;
+    for (int64_t most = 20; most <= 60; most += 8) {
+        const int64_t memory = STATIC + most * BYTES * LAYERS / 3;
+        const double overhead = fit_up_to(most, memory, 0).answers[MP_FIT_ANY].overhead * 0.999;
+        const mp_fit found = fit_up_to(most, memory, overhead);
+        const mp_fit_answer *some = &found.answers[MP_FIT_RECOMPUTE];
+        n_faster += some->batch == most;
+    }
+    assert_true(n_faster > 0);
+}
+
 TEST(a_failure_to_build_is_passed_on)
 {
     builder b = {.bad_batch = 4};
