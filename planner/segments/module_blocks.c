@@ -51,7 +51,7 @@ mp_status mp_module_blocks_find(const mp_modules *modules, mp_module_blocks *out
     }
     for (int k = 0; best && k < modules->n_calls; k++)
         if (is_of(modules, modules->calls[k].module, best, out->prefix)) out->module[out->n++] = modules->calls[k].module;
-    MP_ENSURE(out->n > 0, err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
+    MP_ENSURE(out->n > 0, err, MP_NOT_APPLICABLE, "%s has no sequence of equal blocks, such as layers.0, layers.1, ...",
               modules->graph->name);
     return MP_OK;
 }
