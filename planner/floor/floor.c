@@ -29,7 +29,6 @@
 
 #include <stdlib.h>
 
-#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
 #include "planner/math/bits.h"
 #include "planner/order/precedence.h"
@@ -417,72 +416,4 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
     *floor_bytes = highest + mp_graph_static_bytes(graph);
     *reason = why;
     return MP_OK;
-}
-
-static bool is_on_device(const void *graph, mp_in_place pair)
-{
-    return ((const mp_graph *)graph)->storages[pair.to].tier == MP_TIER_DEVICE;
-}
-
-/* Returns the bytes of an alternative's operands and workspace on the device, minus the most that its in-place pairs can
- * save. */
-static int64_t bytes_of_run(const mp_graph *graph, const mp_alternative *x, int64_t *best)
-{
-    const struct {
-        const int *list;
-        size_t n;
-    } lists[] = {{x->reads, x->n_reads}, {x->writes, x->n_writes}, {x->adds, x->n_adds}};
-    const mp_pairs_most most = mp_pairs_save_at_most(graph, x, is_on_device, graph, best);
-    int64_t bytes = x->workspace_bytes;
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-        for (size_t i = 0; i < lists[k].n; i++) {
-            const mp_storage *storage = &graph->storages[lists[k].list[i]];
-            if (storage->tier == MP_TIER_DEVICE && !mp_storage_is_static(storage)) bytes += storage->bytes;
-        }
-    return bytes - (most.inputs_bytes < most.outputs_bytes ? most.inputs_bytes : most.outputs_bytes);
-}
-
-/* Computes the floor of a graph with copies: the largest bytes that any single node needs on the device at its first run. All
- * other storages may be in another tier at that time. */
-static mp_status floor_of_copies(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
-{
-    int64_t highest = 0;
-    MP_OWNED int64_t *best = mp_alloc(graph->n_storages, sizeof *best);
-    MP_ENSURE(best, err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
-    *reason = (mp_floor_reason){.node = -1, .storage = -1, .producer = -1, .beside = -1};
-    for (int v = 0; v < (int)graph->n_nodes; v++) {
-        const mp_node *node = &graph->nodes[v];
-        int64_t least = INT64_MAX;
-        for (size_t k = 0; k < node->n_alternatives && !(node->flags & MP_NODE_OPTIONAL); k++) {
-            if (node->alternatives[k].returns) continue;
-            const int64_t bytes = bytes_of_run(graph, &node->alternatives[k], best);
-            if (bytes < least) least = bytes;
-        }
-        if (least == INT64_MAX || (least <= highest && reason->node >= 0)) continue;
-        highest = least;
-        reason->node = v;
-    }
-    *floor_bytes = highest + mp_graph_static_bytes(graph);
-    return MP_OK;
-}
-
-mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
-{
-    MP_OWNED_BY(mp_precedence_free) mp_precedence *order = NULL;
-    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
-    if (mp_graph_n_state_copies(graph)) {
-        MP_CHECK(mp_state_fold(graph, &folded, err));
-        return mp_floor_explained(folded, floor_bytes, reason, err);
-    }
-    if (graph->has_copies) return floor_of_copies(graph, floor_bytes, reason, err);
-    MP_CHECK(mp_precedence_new(graph, false, &order, err));
-    return mp_floor_of(order, floor_bytes, reason, err);
-}
-
-mp_status mp_floor(const mp_graph *graph, int64_t *floor_bytes, int *node, mp_error *err)
-{
-    mp_floor_reason reason = {.node = -1};
-    const mp_status st = mp_floor_explained(graph, floor_bytes, &reason, err);
-    if (st == MP_OK) *node = reason.node;
-    return st;
 }
