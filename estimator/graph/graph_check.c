@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/list.h"
 #include "estimator/base/memory.h"
 #include "estimator/graph/graph_check_algorithms.h"
 #include "memplan/timeline.h"
@@ -359,8 +360,7 @@ static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp
 static bool reads(const mp_node *node, int s)
 {
     for (size_t f = 0; f < node->n_alternatives; f++)
-        for (size_t k = 0; k < node->alternatives[f].n_reads; k++)
-            if (node->alternatives[f].reads[k] == s) return true;
+        if (mp_list_has(node->alternatives[f].reads, node->alternatives[f].n_reads, s)) return true;
     return false;
 }
 

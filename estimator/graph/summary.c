@@ -1,6 +1,7 @@
 /* summary.c - computes totals of a graph in one pass over storages and nodes. */
 #include "memplan/summary.h"
 
+#include "estimator/base/list.h"
 #include "memplan/timeline.h"
 
 /* True if some backward node reads the storage in its base alternative. */
@@ -8,9 +9,8 @@ static bool read_by_backward(const mp_graph *graph, int storage)
 {
     for (int k = graph->readers_start[storage]; k < graph->readers_start[storage + 1]; k++) {
         const mp_node *node = &graph->nodes[graph->readers[k]];
-        if (node->phase != MP_PHASE_BACKWARD) continue;
-        for (size_t r = 0; r < node->alternatives[0].n_reads; r++)
-            if (node->alternatives[0].reads[r] == storage) return true;
+        const mp_alternative *base = &node->alternatives[0];
+        if (node->phase == MP_PHASE_BACKWARD && mp_list_has(base->reads, base->n_reads, storage)) return true;
     }
     return false;
 }

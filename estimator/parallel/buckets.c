@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/list.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 
@@ -25,13 +26,6 @@ bool mp_exchange_any(const mp_exchange *x)
     return any;
 }
 
-bool mp_exchange_has(const int *list, size_t n, int storage)
-{
-    for (size_t k = 0; k < n; k++)
-        if (list[k] == storage) return true;
-    return false;
-}
-
 /* Finds the update that reads the gradient of a parameter, and the storages of state and value that this update uses. */
 static void find_update(const mp_exchange *x, mp_exchanged *p)
 {
@@ -42,7 +36,7 @@ static void find_update(const mp_exchange *x, mp_exchanged *p)
         if (node->phase != MP_PHASE_UPDATE || !a->n_writes) continue;
         for (size_t k = 0; k < a->n_reads; k++) {
             const int s = a->reads[k];
-            if (!mp_exchange_has(a->writes, a->n_writes, s)) continue;
+            if (!mp_list_has(a->writes, a->n_writes, s)) continue;
             if (g->storages[s].kind == MP_KIND_PARAMETER) p->value = s;
             if (g->storages[s].kind == MP_KIND_OPTIMIZER_STATE) p->state = s;
         }

@@ -60,8 +60,6 @@ typedef struct mp_exchange {
 /* Returns the group of ranks along `dim` over which parameters are sharded or replicated. With is_spread, only ranks with
  * the same experts belong to the group. */
 mp_rank_group mp_exchange_group(const mp_exchange *x, mp_dim dim, bool is_spread);
-/* True if list[0..n) contains the storage. O(n). */
-bool mp_exchange_has(const int *list, size_t n, int storage);
 /* True if ranks must exchange data: a gradient is summed over ranks, or a storage is sharded. O(storages). */
 bool mp_exchange_any(const mp_exchange *x);
 /* Finds the parameters and fills the buckets of x. The graph, ranks and pool of x must be set. Clears the flags is_part and

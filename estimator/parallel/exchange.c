@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "estimator/base/list.h"
 #include "estimator/graph/collective.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
@@ -255,9 +256,9 @@ static mp_status list_reader(mp_exchange *x, mp_node *node)
     for (size_t k = 0; k < a->n_reads; k++) {
         if (!is_gradient(x, a->reads[k])) continue;
         const mp_exchanged *p = &x->parameters[x->of_storage[a->reads[k]]];
-        if (p->reduction >= 0 && !mp_exchange_has(reads, n, p->reduction)) reads[n++] = p->reduction;
+        if (p->reduction >= 0 && !mp_list_has(reads, n, p->reduction)) reads[n++] = p->reduction;
         reads[k] = p->reduced;
-        if (p->zero && mp_exchange_has(a->writes, a->n_writes, p->value)) MP_CHECK(share_update(x, p, a, reads));
+        if (p->zero && mp_list_has(a->writes, a->n_writes, p->value)) MP_CHECK(share_update(x, p, a, reads));
     }
     a->reads = reads;
     a->n_reads = n;

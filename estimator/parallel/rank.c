@@ -2,6 +2,7 @@
  * micro-batch keeps it busy. */
 #include <string.h>
 
+#include "estimator/base/list.h"
 #include "estimator/base/memory.h"
 #include "estimator/graph/collective.h"
 #include "estimator/graph/liveness.h"
@@ -134,10 +135,8 @@ static bool reads_later(const mp_graph *g, const mp_step *steps, size_t n, size_
 {
     for (size_t u = t + 1; u < n; u++) {
         const mp_alternative *a = &g->nodes[steps[u].node].alternatives[steps[u].alternative];
-        for (size_t k = 0; u >= at && k < a->n_reads; k++)
-            if (a->reads[k] == storage) return true;
-        for (size_t k = 0; k < a->n_writes; k++)
-            if (a->writes[k] == storage) return false;
+        if (u >= at && mp_list_has(a->reads, a->n_reads, storage)) return true;
+        if (mp_list_has(a->writes, a->n_writes, storage)) return false;
     }
     return false;
 }
@@ -250,9 +249,7 @@ static bool is_of_weights(const mp_rank *rank, const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
     if (rank->turn < 0) return mp_makes_weights_alone(rank->graph, node);
-    for (size_t k = 0; k < a->n_reads; k++)
-        if (a->reads[k] == rank->turn) return true;
-    return false;
+    return mp_list_has(a->reads, a->n_reads, rank->turn);
 }
 
 /* True if a node sums gradients of parameters over ranks once per training step, after all micro-batches. */

@@ -11,7 +11,7 @@
  * to a parameter's gradient is a view (of a transposed weight), the sum is a third tensor. */
 #include "estimator/training/builder.h"
 
-#include "estimator/training/builder.h"
+#include "estimator/base/list.h"
 
 /* FLOPs of backward relative to forward for tiled attention: five products instead of two, all of the same size. */
 #define TILED_BACKWARD 2.5
@@ -211,9 +211,7 @@ static mp_status put_needs(mp_builder *b, int k, int i)
 /* True if the current node reads the storage. */
 static bool is_read(const mp_builder *b, int storage)
 {
-    for (size_t k = 0; k < b->reads.n; k++)
-        if (b->reads.items[k] == storage) return true;
-    return false;
+    return mp_list_has(b->reads.items, b->reads.n, storage);
 }
 
 /* Adds in-place pairs to a backward node. The gradient of an input may overwrite the gradient of an output. In an

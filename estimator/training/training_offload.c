@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "estimator/base/list.h"
 #include "estimator/base/memory.h"
 #include "memplan/training.h"
 
@@ -49,13 +50,6 @@ static int64_t ticks_of(const mp_graph *graph, const mp_link *link, double rate,
                                                            mp_graph_finish checks the sum of ticks */
 }
 
-static bool holds(const int *list, size_t n, int storage)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == storage) return true;
-    return false;
-}
-
 /* True if a storage is read by a loss or backward node, or by at least two nodes. Such a storage is needed after its first
  * reader. */
 static bool is_read_later(const mp_graph *graph, int s)
@@ -71,13 +65,13 @@ bool mp_may_be_copied(const mp_graph *graph, int s, int64_t least_bytes)
     const mp_node *maker = graph->producer[s] < 0 ? NULL : &graph->nodes[graph->producer[s]];
     return (storage->kind == MP_KIND_ACTIVATION || storage->kind == MP_KIND_SAVED) && !mp_storage_is_static(storage) &&
            storage->tier == MP_TIER_DEVICE && storage->bytes >= least_bytes && maker && maker->phase == MP_PHASE_FORWARD &&
-           !(maker->flags & MP_NODE_OPTIONAL) && holds(maker->alternatives->writes, maker->alternatives->n_writes, s) &&
+           !(maker->flags & MP_NODE_OPTIONAL) && mp_list_has(maker->alternatives->writes, maker->alternatives->n_writes, s) &&
            is_read_later(graph, s);
 }
 
 static bool is_meant(const extension *x, int s)
 {
-    return !x->offload->storages || holds(x->offload->storages, x->offload->n_storages, s);
+    return !x->offload->storages || mp_list_has(x->offload->storages, x->offload->n_storages, s);
 }
 
 static bool may_be_copied(const extension *x, int s)
@@ -210,7 +204,7 @@ static mp_status move_states(extension *x, size_t *n_moved)
         const mp_node *update = reader < 0 ? NULL : &graph->nodes[reader];
         if (graph->storages[s].kind != MP_KIND_OPTIMIZER_STATE || graph->storages[s].tier != MP_TIER_DEVICE ||
             graph->storages[s].bytes < x->least_bytes || !is_meant(x, s) || !update || update->phase != MP_PHASE_UPDATE ||
-            update->n_alternatives != 1 || !holds(update->alternatives->writes, update->alternatives->n_writes, s))
+            update->n_alternatives != 1 || !mp_list_has(update->alternatives->writes, update->alternatives->n_writes, s))
             continue;
         MP_CHECK(move_state(x, reader, s));
         ++*n_moved;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "estimator/base/list.h"
 #include "estimator/model/refused_kinds.h"
 #include "executor/program/node_list.h"
 #include "executor/program/program_split.h"
@@ -181,21 +182,14 @@ static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out
     return MP_OK;
 }
 
-static bool in_list(const int *list, size_t n, int storage)
-{
-    for (size_t k = 0; k < n; k++)
-        if (list[k] == storage) return true;
-    return false;
-}
-
 /* True if any alternative of the node reads, writes or adds to the storage. */
 static bool touches(const mp_node *node, int storage)
 {
     for (size_t f = 0; f < node->n_alternatives; f++) {
         const mp_alternative *alternative = &node->alternatives[f];
-        if (in_list(alternative->reads, alternative->n_reads, storage) ||
-            in_list(alternative->writes, alternative->n_writes, storage) ||
-            in_list(alternative->adds, alternative->n_adds, storage))
+        if (mp_list_has(alternative->reads, alternative->n_reads, storage) ||
+            mp_list_has(alternative->writes, alternative->n_writes, storage) ||
+            mp_list_has(alternative->adds, alternative->n_adds, storage))
             return true;
     }
     return false;

@@ -2,8 +2,8 @@
  * moving a run to another position. */
 #pragma once
 
+#include "estimator/base/list.h"
 #include "planner/anneal/runs/runs.h"
-#include "planner/math/list.h"
 #include "planner/order/ways.h"
 
 typedef struct mp_mover {

@@ -2,9 +2,9 @@
  * set. */
 #include "planner/exact/exact.h"
 
+#include "estimator/base/list.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
-#include "planner/math/list.h"
 #include "planner/order/precedence.h"
 
 typedef struct reader {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/list.h"
 #include "estimator/base/memory.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
-#include "planner/math/list.h"
 
 typedef struct use {
     int storage, place;

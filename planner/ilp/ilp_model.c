@@ -2,9 +2,9 @@
  * storage that is read is resident or recomputed. The memory rows state that the live bytes at each node fit in the budget. */
 #include "planner/ilp/ilp.h"
 
+#include "estimator/base/list.h"
 #include "estimator/base/memory.h"
 #include "estimator/graph/liveness.h"
-#include "planner/math/list.h"
 
 int mp_ilp_stage_end(const mp_ilp_model *m, int i)
 {

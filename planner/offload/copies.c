@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "estimator/base/list.h"
 #include "estimator/graph/liveness.h"
 #include "planner/math/tuning.h"
 
@@ -71,8 +72,7 @@ static const mp_alternative *alternative_of(const search *x, int t)
 static bool shares(const int *list, size_t n, const int *storages, size_t n_storages)
 {
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < n_storages; k++)
-            if (list[i] == storages[k]) return true;
+        if (mp_list_has(storages, n_storages, list[i])) return true;
     return false;
 }
 

@@ -3,8 +3,8 @@
  * long, because a graph may have a million storages. */
 #include "planner/order/precedence.h"
 
+#include "estimator/base/list.h"
 #include "estimator/graph/liveness.h"
-#include "planner/math/list.h"
 
 /* Settings of this file. Nobody measured their effect one by one. */
 enum {

@@ -2,7 +2,7 @@
  * back. */
 #include "planner/order/ways.h"
 
-#include "planner/math/list.h"
+#include "estimator/base/list.h"
 
 /* Returns the optional node that produces the copy which an alternative reads in order to copy it back; -1: the alternative is
  * no copy back. */

@@ -39,8 +39,8 @@ static mp_mesh_choice *next_best(mp_meshes *found, size_t n_candidates, size_t n
         if (is_listed(choices, k, &choices[k].mesh)) continue;
         if (!next || complexity(&choices[k]) < complexity(next)) next = &choices[k];
     }
-    const bool is_played = n < n_candidates && choices[n].verdict == MP_VERDICT_SLOWER;
-    return next ? next : is_played ? &choices[n] : NULL;
+    const bool is_simulated = n < n_candidates && choices[n].verdict == MP_VERDICT_SLOWER;
+    return next ? next : is_simulated ? &choices[n] : NULL;
 }
 
 void mp_meshes_rank(mp_meshes *found, size_t n_candidates, size_t n_best, double alike)

@@ -1,7 +1,7 @@
 /* random_beside.c - moves updates of a random schedule to a second stream where the rules permit it. */
 #include "tests/oracles/random_beside.h"
 
-#include "planner/math/list.h"
+#include "estimator/base/list.h"
 #include "tests/oracles/random_graph.h"
 
 /* Returns whether two alternatives are independent: neither changes a storage that the other uses. */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "planner/math/list.h"
+#include "estimator/base/list.h"
 #include "planner/math/splitmix.h"
 
 static const uint8_t *chosen, *chosen_end; /* first draws of random_graph_of */

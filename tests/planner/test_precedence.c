@@ -1,10 +1,10 @@
 /* test_precedence.c - planner/order/precedence against its definitions, and on graphs in which one storage has so many uses
  * that scanning all uses for each of them would take many minutes; list order kept and restored. */
+#include "estimator/base/list.h"
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "planner/math/bits.h"
-#include "planner/math/list.h"
 #include "planner/order/order.h"
 #include "planner/order/precedence.h"
 #include "tests/cases/test.h"

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "estimator/base/integers.h"
+#include "estimator/base/list.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
-#include "planner/math/list.h"
 #include "planner/math/tuning.h"
 
 /* Settings of this file. Nobody measured their effect one by one. */

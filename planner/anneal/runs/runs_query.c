@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "planner/math/list.h"
+#include "estimator/base/list.h"
 
 /* Returns the index of the last producer of s before a position; -1: none. */
 static int latest(const mp_runs *x, int s, int position)
