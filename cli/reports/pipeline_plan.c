@@ -153,7 +153,9 @@ static bool print_floors(const pipeline *p, bool is_quiet)
                         is_over ? "" : "; with that floor a plan may exist, but none was found");
     }
     if (is_quiet) return is_proved;
-    if (p->smallest_bytes >= 0 && p->is_only_enough)
+    /* with a time limit, the search tries no smaller budgets at its end (mp_pipeline_smallest_budget) */
+    const bool is_smallest = !p->is_only_enough && p->asked->search.time_limit <= 0;
+    if (p->smallest_bytes >= 0 && !is_smallest)
         screen_text(2, "With %s every rank has a plan: --budget %s. --budget min finds the smallest such budget.",
                     mp_bytes_text(p->smallest_bytes), exact_text(p->smallest_bytes));
     else if (p->smallest_bytes >= 0)

@@ -37,6 +37,9 @@ holds pipelines_refusal_states_a_budget sh -c "
     plan() { '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --solver chen --json \"\$@\" | sed -n 's/.*\"smallest_budget_bytes\": \([0-9]*\).*/\1/p'; }
     stated=\$(plan --budget 2MiB); least=\$(plan --budget min); echo \"\$stated \$least\"
     test -n \"\$stated\" && test \"\$stated\" -le \"\$least\" && '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --solver chen --budget \$stated -q"
+# With a time limit the search tries no smaller budgets at its end, so the stated budget is not called the smallest.
+holds pipelines_refusal_with_a_time_limit sh -c "
+    '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --solver chen --budget 2MiB --time-limit 60 | grep 'every rank has a plan: --budget'"
 try pipelines_picture timeline gpt2 $small --mesh pp=2 --pipeline zb-h1 -o pipeline.svg
 holds pipelines_picture_has_ranks sh -c "grep -q 'rank 1' pipeline.svg && grep -q 'gradients of parameters' pipeline.svg"
 try pipelines_parallel parallel gpt2 ${small% --batch*} --device h100 --devices 2 --mesh pp=2 --global-batch 8 --pipeline zb-h1 --micro-batch 1
