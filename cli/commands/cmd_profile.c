@@ -19,7 +19,6 @@
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
 #include "executor/program/program.h"
-#include "executor/program/program_nodes.h"
 #include "executor/tiers/link_of_device.h"
 #include "executor/tiers/link_of_host.h"
 #include "executor/workload/workload.h"
@@ -190,16 +189,15 @@ static int take_word(options *o)
 {
     const char *word = o->n_operands ? o->operands[0] : "";
     const bool link = !strcmp(word, "link"), network = !strcmp(word, "network");
-    const size_t rest = o->n_operands - (link || network);
+    size_t rest = o->n_operands - (link || network);
     if (link && !o->output.links.n) {
         if (!rest) return usage_error("profile link needs a place: a folder, or host for the host's memory");
         o->output.links = (mp_text_list){.n = rest, .items = o->operands + 1};
-        return EXIT_DONE;
+        rest = 0;
     }
     o->output.network |= network;
-    if ((o->output.links.n || o->output.network) && rest)
-        return usage_error("'%s': profile measures a model, links or a network; start it once for each",
-                           o->operands[o->n_operands - 1]);
+    if ((o->output.links.n > 0) + o->output.network + (rest > 0) > 1)
+        return usage_error("profile measures a model, links or a network; start memplan once for each");
     return rest > 1 ? usage_error("profile measures one model; '%s' is another", o->operands[1]) : EXIT_DONE;
 }
 

@@ -96,7 +96,7 @@ void options_free(options *o);
  * sets PyTorch's rules, because PyTorch usually trains on cards; memplan's executor trains on cpu and cuda. Does not change the
  * rules if --rules is given or if the command itself trains. */
 void options_take_card(options *o);
-/* True if the words after --help (or -h) are "all": all options are listed, not only the common ones. */
+/* True if the last operand of a request for help is "all": help then lists all options, not only the common ones. */
 bool options_ask_for_all_help(const options *o);
 /* True if the option was given on the command line. */
 bool option_given(const options *o, option_id id);

@@ -74,7 +74,10 @@ const char *mp_option_text(const mp_option_row *row, const void *base)
     case MP_VALUE_PERCENT:
     case MP_VALUE_POSITIVE:
         return mp_text("%.17g", *(const double *)field);
-    default:
-        return "";
+    case MP_VALUE_LIST:
+    case MP_VALUE_BINDING:
+    case MP_VALUE_MESH:
+        break;
     }
+    return "";
 }

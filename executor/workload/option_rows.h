@@ -42,8 +42,9 @@ typedef struct mp_option_row {
     /* for ranks of one training. MP_AGREES_VALUE: all must have the same value; MP_AGREES_PRESENCE: all or none must give the
      * option */
     mp_agreement agrees;
-    bool is_output;       /* true, for TEXT: the value is the name of a file that the command writes */
-    const char *instead;  /* the present form of an old option, which prints a notice and is not in help; NULL: not old */
+    bool is_output; /* true, for TEXT: the value is the name of a file that the command writes */
+    /* for an old option: its present form. An old option prints a notice, and help omits it. NULL: the option is not old */
+    const char *instead;
     bool for_experiments; /* true: an option only for tests and benchmarks, which help lists last */
     const char *help;
 } mp_option_row;
