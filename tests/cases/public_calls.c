@@ -54,6 +54,13 @@ static void put(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
+mp_workload_options public_sgd(void)
+{
+    mp_workload_options o = mp_workload_defaults();
+    o.optimizer = "sgd";
+    return o;
+}
+
 public_world public_world_new(void)
 {
     public_world w = {.allowed = -1};

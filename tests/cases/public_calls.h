@@ -40,6 +40,9 @@ extern const char *const public_without[];
 /* Makes all these calls, and fails the test if one allocates. */
 void public_call_without(public_world *w);
 
+/* Returns the default settings of a workload, with the optimizer SGD. */
+mp_workload_options public_sgd(void);
+
 /* Fills an output with a mark; reports the current function as wrong unless the mark is unchanged. */
 void public_mark(void *out, size_t size);
 void public_is_marked(const void *out, size_t size);

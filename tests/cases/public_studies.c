@@ -6,6 +6,7 @@
 #include "tests/oracles/random_offload.h"
 
 #define MUST(call) assert_int_equal((call), MP_OK)
+#define MLP "tests/gradients/mlp.onnx"
 
 /* A chain whose activations can be copied, and the answer of a search. */
 typedef struct offloaded {
@@ -193,22 +194,12 @@ static mp_status arena_repack(public_world *w, mp_error *err)
 
 static mp_status update_effects(public_world *w, mp_error *err)
 {
-    mp_workload_options o = mp_workload_defaults();
+    const mp_workload_options o = public_sgd();
     mp_update_effects effects;
-    o.optimizer = "sgd";
-    PUBLIC_OUTPUT(w, effects, mp_workload_update_effects("tests/gradients/mlp.onnx", &o, &effects, err), PUBLIC_NOTHING);
+    PUBLIC_OUTPUT(w, effects, mp_workload_update_effects(MLP, &o, &effects, err), PUBLIC_NOTHING);
 }
 
 /* ---- workloads on a device ---- */
-
-#define MLP "tests/gradients/mlp.onnx"
-
-static mp_workload_options small(void)
-{
-    mp_workload_options o = mp_workload_defaults();
-    o.optimizer = "sgd";
-    return o;
-}
 
 static mp_status device_file_read(public_world *w, mp_error *err)
 {
@@ -237,7 +228,7 @@ static mp_status budget_ends(public_world *w, mp_error *err)
 static mp_status other_rules_of(public_world *w, mp_error *err)
 {
     MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
-    const mp_workload_options o = small();
+    const mp_workload_options o = public_sgd();
     mp_other_rules other;
     mp_status st;
     MUST(mp_workload_load(MLP, &o, &workload, NULL));
@@ -247,7 +238,7 @@ static mp_status other_rules_of(public_world *w, mp_error *err)
 
 static mp_status other_rules_at(public_world *w, mp_error *err)
 {
-    const mp_workload_options o = small();
+    const mp_workload_options o = public_sgd();
     mp_other_rules other;
     mp_status st;
     PUBLIC_LIMITED(w, st, mp_other_rules_at(&o, MLP, 0, &other, err));
@@ -257,7 +248,7 @@ static mp_status other_rules_at(public_world *w, mp_error *err)
 static mp_status savings_find(public_world *w, mp_error *err)
 {
     MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
-    const mp_workload_options o = small();
+    const mp_workload_options o = public_sgd();
     mp_savings savings;
     mp_status st;
     MUST(mp_workload_load(MLP, &o, &workload, NULL));
@@ -270,7 +261,7 @@ static mp_status savings_find(public_world *w, mp_error *err)
 static mp_status shared(public_world *w, int how, mp_error *err)
 {
     const char *paths[] = {MLP, MLP};
-    mp_workload_options o = small();
+    mp_workload_options o = public_sgd();
     const mp_request search = {.solver = "segments", .moves = 5};
     mp_sharing_job jobs[2] = {{.n_steps = 2}, {.n_steps = 2}};
     mp_sharing *s = mp_alloc(1, sizeof *s);

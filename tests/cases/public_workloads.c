@@ -19,42 +19,35 @@ static mp_status loaded(public_world *w, const char *path, const mp_workload_opt
     return st;
 }
 
-static mp_workload_options small(void)
-{
-    mp_workload_options o = mp_workload_defaults();
-    o.optimizer = "sgd";
-    return o;
-}
-
 static mp_workload_options of_mesh(const char *mesh)
 {
-    mp_workload_options o = small();
+    mp_workload_options o = public_sgd();
     MUST(mp_mesh_read(mesh, &o.mesh, NULL));
     return o;
 }
 
 static mp_status load(public_world *w, mp_error *err)
 {
-    const mp_workload_options o = small();
+    const mp_workload_options o = public_sgd();
     return loaded(w, MLP, &o, err);
 }
 
 static mp_status load_json(public_world *w, mp_error *err)
 {
-    const mp_workload_options o = small();
+    const mp_workload_options o = public_sgd();
     return loaded(w, w->graph_file, &o, err);
 }
 
 static mp_status load_dot(public_world *w, mp_error *err)
 {
-    const mp_workload_options o = small();
+    const mp_workload_options o = public_sgd();
     return loaded(w, w->dot_file, &o, err);
 }
 
 /* A program of the CPU with attention and accumulated gradients. */
 static mp_status load_program(public_world *w, mp_error *err)
 {
-    mp_workload_options o = small();
+    mp_workload_options o = public_sgd();
     o.device = "cpu";
     o.accumulate = 2;
     return loaded(w, GPT, &o, err);
@@ -63,7 +56,7 @@ static mp_status load_program(public_world *w, mp_error *err)
 /* The rules of PyTorch add notes about guesses. */
 static mp_status load_pytorch(public_world *w, mp_error *err)
 {
-    mp_workload_options o = small();
+    mp_workload_options o = public_sgd();
     o.rules = "pytorch";
     return loaded(w, GPT, &o, err);
 }
@@ -71,13 +64,13 @@ static mp_status load_pytorch(public_world *w, mp_error *err)
 /* A file in inference mode adds a note. */
 static mp_status load_inference(public_world *w, mp_error *err)
 {
-    const mp_workload_options o = small();
+    const mp_workload_options o = public_sgd();
     return loaded(w, "tests/gradients/fixed.onnx", &o, err);
 }
 
 static mp_status load_costs(public_world *w, mp_error *err)
 {
-    mp_workload_options o = small();
+    mp_workload_options o = public_sgd();
     mp_workload workload;
     static const mp_node_cost costs[1024];
     MUST(mp_workload_load(MLP, &o, &workload, NULL));
@@ -94,7 +87,7 @@ static mp_status load_offload(public_world *w, mp_error *err)
 {
     const char *host[] = {"host:1GiB", "/tmp"}, *link[] = {"24GB/s"};
     const char *large[] = {"layers=1", "width=256", "heads=2", "vocabulary=64", "sequence=256"};
-    mp_workload_options o = small();
+    mp_workload_options o = public_sgd();
     o.offload = (mp_text_list){.n = 2, .items = host};
     o.link = (mp_text_list){.n = 1, .items = link};
     o.offload_state = true;
@@ -132,7 +125,7 @@ static mp_workload_options of_stage(void)
 static mp_status load_settings(public_world *w, mp_error *err)
 {
     const char *lora[] = {"2:*qkv.weight"};
-    mp_workload_options o = small();
+    mp_workload_options o = public_sgd();
     o.dims = (mp_text_list){.n = sizeof sizes / sizeof *sizes, .items = (const char **)sizes};
     o.lora = (mp_text_list){.n = 1, .items = lora};
     o.ignore_index = "3";
@@ -310,7 +303,7 @@ static mp_status floor_of_workload(public_world *w, mp_error *err)
 static mp_status checkpoints(public_world *w, mp_error *err)
 {
     MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
-    const mp_workload_options o = small();
+    const mp_workload_options o = public_sgd();
     const char *name = NULL;
     struct {
         int *list;
@@ -363,7 +356,7 @@ static mp_status agree_on_data(public_world *w, mp_error *err)
 /* Loads a model with its plan of keep-all, for the CPU. */
 static mp_workload trainable(void)
 {
-    mp_workload_options o = small();
+    mp_workload_options o = public_sgd();
     mp_workload workload;
     o.device = "cpu";
     MUST(mp_workload_load("tests/gradients/cnn.onnx", &o, &workload, NULL));
@@ -385,7 +378,7 @@ static mp_status try_tiers(public_world *w, mp_error *err)
     const char *host = "host";
     const char *large[] = {"layers=1", "width=256", "heads=2", "vocabulary=64", "sequence=256"};
     MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
-    mp_workload_options o = small();
+    mp_workload_options o = public_sgd();
     mp_execution_options execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)};
     mp_status st;
     o.device = "cpu";

@@ -284,15 +284,9 @@ TEST(lists_of_a_plan_replace_the_lists_of_the_caller)
     assert_int_equal(asked.lora.n, 0);
 }
 
-int main(void)
-{
-    return test_run(NULL, NULL);
-}
-
 /* ---- the report about a pipeline ---- */
 
-/* The peak of a pipeline is that of its fullest rank. Its step is the schedule of the busy seconds of its stages. With a plan,
- * the rank has the plan's memory, and the step is longer. */
+/* The peak of a pipeline is the peak of its fullest rank. Its step is the schedule of the busy seconds of its stages. */
 TEST(a_pipeline_is_reported_from_its_ranks)
 {
     setting s = {"gpt2", "pp=2", "0", NULL, NULL};
@@ -330,6 +324,7 @@ TEST(a_pipeline_is_reported_from_its_ranks)
     mp_pipeline_report_free(&report);
 }
 
+/* With a plan, a rank has the memory of the plan. */
 TEST(a_plan_lengthens_the_step_of_its_pipeline)
 {
     const setting s = {"gpt2", "pp=2", "0", NULL, NULL};
