@@ -31,20 +31,19 @@ typedef struct exact_step {
 } exact_step;
 
 /* Returns a graph that is not cut into stages as the only rank of a pipeline. */
-static mp_rank rank_alone(mp_graph *graph)
+static mp_rank rank_alone(mp_graph *graph, int64_t n_micro_batches)
 {
-    return (mp_rank){.graph = graph, .shape = {MP_SCHEDULE_1F1B, 1, 1, 1}, .held = -1, .turn = -1};
+    return (mp_rank){.graph = graph, .shape = {MP_SCHEDULE_1F1B, 1, 1, n_micro_batches}, .held = -1, .turn = -1};
 }
 
 mp_status mp_workload_step_seconds(const mp_workload *w, int64_t n_micro_batches, const mp_step *steps, size_t n,
                                    double *seconds, mp_error *err)
 {
-    const mp_pipeline_shape shape = {MP_SCHEDULE_1F1B, 1, 1, n_micro_batches};
-    const mp_rank alone = rank_alone(w->graph);
+    const mp_rank alone = rank_alone(w->graph, n_micro_batches);
     MP_OWNED_BY(mp_schedule_free) mp_played *played = NULL;
     mp_stage_seconds stage;
     MP_CHECK(mp_rank_seconds(&alone, steps, n, &stage, err));
-    MP_CHECK(mp_schedule_play(&shape, &stage, &played, err));
+    MP_CHECK(mp_schedule_play(&alone.shape, &stage, &played, err));
     *seconds = played->seconds;
     return MP_OK;
 }
@@ -172,7 +171,7 @@ static mp_status measure(exact_step *x, mp_error *err)
     MP_CLEARED_BY(mp_workload_free) mp_workload whole = {0};
     const mp_workload_options o = options_of(x, NULL, NULL);
     MP_CHECK(mp_workload_load(x->mesh->path, &o, &whole, err));
-    const mp_rank alone = rank_alone(whole.graph);
+    const mp_rank alone = rank_alone(whole.graph, x->shape.n_micro_batches);
     x->fits = true;
     return x->shape.n_ranks > 1 ? measure_pipeline(x, &whole, err) : measure_rank(x, &alone, err);
 }

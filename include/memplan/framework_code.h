@@ -55,8 +55,8 @@ typedef struct mp_framework_code {
  * tens to thousands of timelines. */
 mp_status mp_framework_code_of(const mp_framework_request *request, mp_framework framework, mp_framework_code *out,
                                mp_error *err);
-/* releases the members of the result, not the struct; a zeroed struct is allowed */
+void mp_framework_code_free(mp_framework_code *code); /* releases the members, not the struct; a zeroed struct is allowed */
+
 /* Finds the modules that no framework can wrap, because other operators run between theirs. Writes as many of their names as
  * fit into `names`, separated by commas. *n is their number, *n_named the number of names written. MP_NOMEM. O(nodes). */
 mp_status mp_framework_unwrapped(const mp_graph *graph, char *names, size_t size, int *n, int *n_named, mp_error *err);
-void mp_framework_code_free(mp_framework_code *code);

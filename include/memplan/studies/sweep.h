@@ -94,8 +94,8 @@ bool mp_sweep_is_cheapest(const mp_sweep *sweep, const mp_sweep_point *point);
 /* Returns the bound for a budget; NULL: there is none. */
 const mp_sweep_bound *mp_sweep_bound_at(const mp_sweep *sweep, int64_t budget_bytes);
 /* Returns the best point for the smallest budget above `bytes`: the fastest plan, of equally fast plans the one with the
- * smallest peak. *solver is its curve. If no searcher found a plan for this budget, the point is not feasible. NULL: there is
- * no larger budget. */
+ * smallest peak. *solver is its searcher. If no searcher found a plan for this budget, the point is not feasible. NULL: there
+ * is no larger budget. */
 const mp_sweep_point *mp_sweep_best_above(const mp_sweep *sweep, int64_t bytes, const char **solver);
 /* Returns the fastest plan for the smallest budget with a plan; NULL: no searcher found a plan for any budget. */
 const mp_sweep_point *mp_sweep_least(const mp_sweep *sweep);

@@ -20,10 +20,9 @@ typedef struct mp_sharing_job {
 /* One way of sharing the card: all jobs at once, or by turns. The struct's numbers of bytes exclude reserves. */
 typedef struct mp_sharing_way {
     mp_share_split split;
-    mp_share_split
-        /* the split computed from lower bounds instead of plans: no split of the plans takes less time. If it does not fit, no
-         * split of the plans fits */
-        bound;
+    /* the split computed from lower bounds instead of plans: no split of the plans takes less time. If it does not fit, no
+     * split of the plans fits */
+    mp_share_split bound;
     size_t refused; /* index of the first job that does not fit together with all jobs before it; n_jobs: all jobs fit */
 } mp_sharing_way;
 

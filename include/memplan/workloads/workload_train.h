@@ -48,7 +48,7 @@ mp_status mp_workload_open_inputs(const mp_workload *w, const mp_workload_inputs
 void mp_workload_inputs_free(mp_workload_inputs *inputs); /* releases the members; a zeroed struct is allowed */
 
 /* Counts the parameters that influence the loss only through a step function, whose gradient is zero. They are not trained.
- * *first is the name of one of them. O(tensors). */
+ * *first is the name of the first one; NULL: there is none. O(tensors). */
 size_t mp_workload_untrained(const mp_workload *w, const char **first);
 
 /* True if copies to this tier are written to a file. False for host memory. */
