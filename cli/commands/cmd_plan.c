@@ -2,9 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
-#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/options/load.h"
 #include "cli/options/options.h"

@@ -1,12 +1,7 @@
 /* quantities.c - formats numbers for people. */
 #include "cli/messages/quantities.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 const char *count_text(int64_t count)
 {

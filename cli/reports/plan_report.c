@@ -2,7 +2,6 @@
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"

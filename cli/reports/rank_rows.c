@@ -2,14 +2,11 @@
  * ranks. */
 #include "cli/reports/rank_rows.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/options.h"
-#include "executor/ranks/exchanges.h"
 #include "formats/json/json.h"
 
 static void print_rank(const char *name, const mp_rank_report *before, const mp_rank_report *of)
