@@ -74,6 +74,7 @@ holds profile_link_full_disk sh -c "
 try profile_link_of_a_card profile link host --device h100
 try profile_link_without_place profile link
 try profile_network_and_model profile network bert.onnx
+try profile_network_and_link profile network --link host
 # The old forms run, with a notice.
 holds profile_link_old_form sh -c "'$memplan' profile --link host > links.txt 2> why.txt && grep -q '^host: ' links.txt &&
     grep -q -- '^memplan: --link is the old form of .profile link WHERE.' why.txt"
