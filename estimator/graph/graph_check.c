@@ -9,7 +9,7 @@
 #include "memplan/timeline.h"
 
 /* Checks whether keep-all can run; if not, whether a dependency cycle is the reason. A storage is available after its
- * producer has run, a sum after all its adders. Carried gradients and always-live storages are available from the start. */
+ * producer has run, a sum after all its adders. Carried gradients and static storages are available from the start. */
 
 /* True if a reader of s must wait for the nodes that produce s. */
 static bool is_made(const mp_graph *graph, int s)
@@ -364,7 +364,7 @@ static bool reads(const mp_node *node, int s)
     return false;
 }
 
-/* Finds the only non-update node that writes each always-live storage (mp_graph.writer). */
+/* Finds the only non-update node that writes each static storage (mp_graph.writer). */
 static mp_status find_writers(mp_graph *graph, mp_error *err)
 {
     enum { SEVERAL = -2 };
@@ -386,7 +386,7 @@ static mp_status find_writers(mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* Checks the nodes that copy state, which end the list. For one update, each copies an always-live storage of another tier
+/* Checks the nodes that copy state, which end the list. For one update, each copies a static storage of another tier
  * to the device or back. */
 static mp_status check_state_copies(const mp_graph *graph, mp_error *err)
 {

@@ -1,4 +1,4 @@
-/* order_rules.h - order constraints beyond data flow: the position of updates (mp_graph.fuse), and the writers of always-live
+/* order_rules.h - order constraints beyond data flow: the position of updates (mp_graph.fuse), and the writers of static
  * storages. The file also determines the channel of a step.
  *
  * For comparison, data flow means: a reader of a storage runs after its producer and all its adders, unless the storage
@@ -23,7 +23,7 @@ static inline mp_update_order mp_update_order_of(const mp_graph *graph)
                              .keeps_inputs = graph->fuse != MP_FUSE_BACKWARD};
 }
 
-/* Returns the node that writes an always-live storage, and for which `reader` must wait; -1: there is none, or `reader` is an
+/* Returns the node that writes a static storage, and for which `reader` must wait; -1: there is none, or `reader` is an
  * update, which need not wait. */
 static inline int mp_awaited_writer(const mp_graph *graph, int storage, int reader)
 {

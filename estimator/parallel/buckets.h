@@ -12,7 +12,7 @@ typedef struct mp_exchanged {
     int value, gradient, state, update;
     int shard; /* storage of this rank's shard of the value. With zero=3 it is always live; otherwise the update produces it */
     int reduced;   /* storage that the update reads: `gradient`, or this rank's shard of it */
-    int reduction; /* storage that makes the update wait for the reduction of an always-live gradient; -1: not needed, because
+    int reduction; /* storage that makes the update wait for the reduction of a static gradient; -1: not needed, because
                       the update waits for the gradient itself */
     int complete;  /* the last node that writes the gradient or adds to it */
     int used;      /* the first node, except updates, that reads the value of the parameter */

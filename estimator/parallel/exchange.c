@@ -105,7 +105,7 @@ static mp_status add_collective(mp_exchange *x, const char *what, const char *op
     return MP_OK;
 }
 
-/* Adds a storage of 0 bytes that the reduction of an always-live gradient writes. The update reads this storage, so it waits
+/* Adds a storage of 0 bytes that the reduction of a static gradient writes. The update reads this storage, so it waits
  * for the reduction. */
 static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
 {

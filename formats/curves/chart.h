@@ -46,7 +46,7 @@ typedef struct mp_timeline_column {
 /* The columns of the timeline picture for one memory tier. */
 typedef struct mp_tier_columns {
     const mp_tier_use *use, *keep_all;
-    int64_t always[MP_N_LAYERS]; /* per layer: bytes of always-live storages */
+    int64_t always[MP_N_LAYERS]; /* per layer: bytes of static storages */
     mp_timeline_column *columns;
 } mp_tier_columns;
 
@@ -80,7 +80,7 @@ MP_OWNER(mp_timeline_columns_free, mp_timeline_columns)
  * fractions of keep-all's steps, 0 <= from <= to <= 1. O(steps of the part). */
 int64_t mp_keep_all_between(const mp_timeline_columns *columns, int tier, double from, double to);
 
-/* Returns the layer in which the picture shows storages of an always-live kind. */
+/* Returns the layer in which the picture shows storages of a static kind. */
 mp_layer mp_layer_of_kind(mp_kind kind);
 const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
 /* Return the name and the colour of an activity. The colour is that of the layer that the activity produces or changes, so

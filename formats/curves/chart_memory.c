@@ -61,7 +61,7 @@ static mp_status draw_layers(const mp_timeline_chart *p, mp_error *err)
     return MP_OK;
 }
 
-/* Writes the names of the always-live layers into their areas. */
+/* Writes the names of the static layers into their areas. */
 static void name_bands(const mp_timeline_chart *p)
 {
     const mp_tier_columns *tier = &p->columns->tiers[p->tier];

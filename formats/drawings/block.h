@@ -11,7 +11,7 @@
 
 /* The bytes that the nodes of a block produce, and its checkpoints. */
 typedef struct mp_block_fact {
-    int64_t bytes[MP_N_FATES]; /* per fate: bytes produced. MP_FATE_NONE: bytes of always-live storages, such as outputs that
+    int64_t bytes[MP_N_FATES]; /* per fate: bytes produced. MP_FATE_NONE: bytes of static storages, such as outputs that
                                   the user requested */
     size_t n_checkpoints;
     bool ends_in_checkpoint; /* true if a later block reads a checkpoint that this block produces */

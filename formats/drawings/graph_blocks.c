@@ -311,7 +311,7 @@ static int by_ends(const void *a, const void *b)
 }
 
 /* Finds the edges between blocks. A reader is connected with the last block before it that wrote the storage.
- * (graph->producer does not suffice: it has no entries for always-live storages, such as outputs that the user requested.) */
+ * (graph->producer does not suffice: it has no entries for static storages, such as outputs that the user requested.) */
 static mp_status find_edges(builder *b)
 {
     mp_graph_blocks *out = b->out;

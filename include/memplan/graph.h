@@ -128,11 +128,11 @@ typedef struct mp_graph {
     /* derived by mp_graph_finish */
     bool has_copies; /* true if the graph has more than two channels, more than one tier, an optional node or a returning
                         alternative */
-    int *producer;   /* per storage: the node that writes it; -1: no node writes it (an always-live kind, or a sum) */
-    int *writer;  /* per always-live storage: the only non-update node that writes the storage without reading it. All readers
-                     except updates run after this node. -1: no such node */
-    int *awaiter; /* per node, only in graphs with more than two channels: the first later node of keep-all that uses its
-                     outputs or modifies its inputs; -1: no such node. NULL in other graphs */
+    int *producer;   /* per storage: the node that writes it; -1: no node writes it (a static kind, or a sum) */
+    int *writer;     /* per static storage: the only non-update node that writes the storage without reading it. All readers
+                        except updates run after this node. -1: no such node */
+    int *awaiter;    /* per node, only in graphs with more than two channels: the first later node of keep-all that uses its
+                        outputs or modifies its inputs; -1: no such node. NULL in other graphs */
     int *adders_start, *adders; /* nodes that add to storage s, in list order: adders[adders_start[s] .. adders_start[s+1]) */
     int *readers_start,
         *readers;     /* nodes that read storage s in some alternative: readers[readers_start[s] .. readers_start[s+1]) */
@@ -216,7 +216,7 @@ static inline bool mp_storage_is_sum(const mp_graph *graph, int storage)
 
 /* True if a storage is static, by its kind or because it is persistent. */
 bool mp_storage_is_static(const mp_storage *storage);
-/* Returns the bytes of all always-live storages on the device or in a tier. O(storages). */
+/* Returns the bytes of all static storages on the device or in a tier. O(storages). */
 int64_t mp_graph_static_bytes(const mp_graph *graph), mp_graph_static_bytes_in(const mp_graph *graph, int tier);
 /* Returns the alignment of the offsets in a tier. O(1). */
 int64_t mp_graph_tier_alignment(const mp_graph *graph, int tier);

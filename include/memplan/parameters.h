@@ -1,4 +1,4 @@
-/* parameters.h - initial values of always-live storages, from the model's file or from an initialisation rule. */
+/* parameters.h - initial values of static storages, from the model's file or from an initialisation rule. */
 #pragma once
 
 #include "memplan/program.h"

@@ -33,8 +33,7 @@ typedef struct mp_plan {
     bool cut_short; /* true: the search ended early, by a stop request or its time limit; another run may find another plan */
     int64_t
         budget_bytes; /* limit of static_bytes + arena_bytes, or of the peak if the plan has no offsets; MP_NO_LIMIT: none */
-    int64_t static_bytes,
-        peak_bytes;      /* claimed bytes of always-live storages, and claimed peak, on the device; -1: not stated */
+    int64_t static_bytes, peak_bytes; /* claimed bytes of static storages, and claimed peak, on the device; -1: not stated */
     int64_t arena_bytes; /* claimed size of the device arena in bytes; -1: the plan has no offsets. mp_arena_layout (arena.h)
                             adds them */
     int64_t baseline_peak_bytes, floor_bytes; /* claimed peak of keep-all, and claimed floor of the graph; -1: not stated */
@@ -98,6 +97,6 @@ mp_status mp_plan_fate_bytes(const mp_graph *graph, const mp_plan *plan, int64_t
 /* Returns the bytes that a plan requires on the device: static_bytes + arena_bytes, or the peak if the plan has no offsets.
  * O(1). */
 int64_t mp_plan_need(const mp_plan *plan);
-/* Returns the bytes that a plan requires in a tier other than the device. Each always-live storage of that tier occupies a
+/* Returns the bytes that a plan requires in a tier other than the device. Each static storage of that tier occupies a
  * multiple of the tier's alignment. O(storages). */
 int64_t mp_plan_tier_need(const mp_graph *graph, const mp_plan *plan, int tier);

@@ -16,7 +16,7 @@ typedef struct mp_operator_summary {
     int node;
     double flops; /* of one forward run */
     int64_t forward_ticks, backward_ticks;
-    int64_t output_bytes;    /* payload of the storages that the operator writes, except always-live storages */
+    int64_t output_bytes;    /* payload of the storages that the operator writes, except static storages */
     int64_t saved_bytes;     /* part of output_bytes that backward nodes of any operator read */
     int64_t workspace_bytes; /* the largest workspace of the operator's nodes */
     int64_t parameter_bytes; /* bytes of the parameters that the operator reads. If several operators read a parameter, it

@@ -177,7 +177,7 @@ TEST(orders_that_cannot_run_are_refused)
     mp_graph_free(g);
 }
 
-/* b is of an always-live kind. f2 may still read it only after f1 has written it. */
+/* b is of a static kind. f2 may still read it only after f1 has written it. */
 TEST(what_is_asked_for_is_made_before_it_is_read)
 {
     mp_graph *g = chain();

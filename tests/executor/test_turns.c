@@ -43,7 +43,7 @@ static void compare(const mp_report *alone, const mp_report *by_turns)
     assert_int_equal(by_turns->n_allocations, alone->n_allocations);
 }
 
-/* Trains two jobs alone and in turns. Memory: the always-live bytes of both, and all of the larger arena. */
+/* Trains two jobs alone and in turns. Memory: the static bytes of both, and all of the larger arena. */
 static void train_pair(const job jobs[2])
 {
     mp_train_request requests[2];

@@ -24,6 +24,6 @@ typedef struct cells {
 /* Fails the test if the graph cannot be built. */
 mp_graph *cells_graph(const cells *c);
 
-/* Returns the least ticks of forward for any order of steps, recomputations and drops within `bytes`, without always-live
+/* Returns the least ticks of forward for any order of steps, recomputations and drops within `bytes`, without static
  * bytes; -1: none fits. At most ORACLE_CELLS cells. Time and bytes O(4^n * n). */
 int64_t oracle_least_ticks(const cells *c, int64_t bytes);

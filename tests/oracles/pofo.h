@@ -19,7 +19,7 @@
 enum { POFO_CELLS = 16, POFO_BYTES = 64, POFO_NEVER = 1 << 28 };
 
 typedef struct pofo pofo;
-/* Fills the tables for a chain whose cells all read both states. Uses at most `bytes` of memory, without always-live bytes, and
+/* Fills the tables for a chain whose cells all read both states. Uses at most `bytes` of memory, without static bytes, and
  * a link that copies a byte per tick in each direction. Release with pofo_free. Time and bytes O(cells * bytes^3). */
 pofo *pofo_solve(const cells *c, int bytes, bool copies);
 void pofo_free(pofo *p);

@@ -19,7 +19,7 @@ mp_graph *random_graph(uint64_t seed, int n_forward, mp_fuse fuse, bool plain);
 /* The same, but these bytes replace the first n draws, so that one byte changes one property. Not thread-safe. */
 mp_graph *random_graph_of(const uint8_t *bytes, size_t n, int n_forward, mp_fuse fuse, bool plain);
 
-/* Returns the only node, except updates, that writes an always-live storage. Returns -1 if there are several, or if it also
+/* Returns the only node, except updates, that writes a static storage. Returns -1 if there are several, or if it also
  * reads the storage. Computed from the definition, without graph->writer. */
 int lone_writer(const mp_graph *graph, int storage);
 

@@ -30,7 +30,7 @@ static mp_alternative *node_of(mp_graph *graph, mp_phase phase, int64_t ticks, c
     return base;
 }
 
-/* Blocks with parameters gathered from always-live parts; the outputs are small. */
+/* Blocks with parameters gathered from static parts; the outputs are small. */
 static mp_graph *chain(void)
 {
     mp_graph *graph;

@@ -138,7 +138,7 @@ static double pass_of(const world *w, const tried *t, int stage, bool is_backwar
     return is_backward ? clock : fmax(clock, link);
 }
 
-/* Returns the always-live bytes, without those on the host. */
+/* Returns the static bytes, without those on the host. */
 static int64_t always_of(const world *w, const tried *t, int stage)
 {
     int64_t bytes = 0;

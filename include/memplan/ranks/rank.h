@@ -1,7 +1,7 @@
 /* rank.h - one pipeline rank: the memory that waiting micro-batches hold, and the compute time per micro-batch.
  *
  * While one micro-batch runs, others wait between their forward and backward passes (schedule.h), or for their parameter
- * gradients. The memory of waiting micro-batches is one always-live storage of the rank's graph, `held`. If this memory differs
+ * gradients. The memory of waiting micro-batches is one static storage of the rank's graph, `held`. If this memory differs
  * between chunks, the size of `held` is the minimum. The difference is added to the workspace of the chunk's nodes. The
  * required size of `held` depends on the rank's plan. mp_rank_held_bytes computes it, mp_rank_hold sets it, and mp_rank_check
  * verifies that it suffices for a plan.
