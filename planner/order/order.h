@@ -1,6 +1,6 @@
 /* order.h - schedules that keep the list order. In such a schedule, the first runs of forward nodes are in the order of the
- * graph's node list, and so are loss and backward nodes. Recomputations and updates may be anywhere. The bound `this-order` is
- * valid for these schedules only. */
+ * graph's node list, and so are loss and backward nodes. Recomputations, updates and copies may be anywhere. The bound
+ * `this-order` is valid for these schedules only. */
 #pragma once
 
 #include "memplan/timeline.h"

@@ -4,6 +4,7 @@ mkdir -p scratch
 copies="mlp4.onnx --batch 65536 --budget 80% --solver exact"
 try offload_plan plan $copies --offload host:8GiB --link c2c -o offloaded.json
 try offload_check check mlp4.onnx offloaded.json
+holds offload_keeps_the_order sh -c "'$memplan' plan mlp4.onnx --batch 65536 --budget 80% --offload host --keep-order -q -o kept.json && '$memplan' check mlp4.onnx kept.json | grep -q holds"
 FILTER="grep -v planning_seconds" try offload_plan_json plan $copies --offload host:8GiB --link c2c --json
 FILTER="sed -n /activation/,/^$/p" try offload_plan_disk plan $copies --offload scratch --link nvme5 --device cpu
 FILTER="sed -n /activation/,/found/p" try offload_plan_both plan $copies --offload scratch:1TB --offload host --link nvme5 --link 40GB/s --device cpu

@@ -131,6 +131,43 @@ static mp_graph *blocks(int n, int parts)
     return graph;
 }
 
+/* True if forward, and loss with backward, first run in the order of the list. Copies out have no place there. */
+static bool keeps_order(const mp_graph *graph, const mp_plan *plan)
+{
+    int last[2] = {-1, -1};
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        const mp_node *node = &graph->nodes[plan->steps[t].node];
+        const bool is_forward = node->phase == MP_PHASE_FORWARD;
+        if (plan->recompute[t] || node->phase == MP_PHASE_UPDATE || node->flags & MP_NODE_OPTIONAL) continue;
+        if (plan->steps[t].node < last[is_forward]) return false;
+        last[is_forward] = plan->steps[t].node;
+    }
+    return true;
+}
+
+/* Copies that run beside compute have to wait for the right steps, also if an order is restored around them. */
+TEST(copies_are_planned_in_the_order_of_the_list)
+{
+    int n_copied = 0, n_issued = 0;
+    for (int parts = 1; parts <= 4; parts++)
+        for (int room = 250; room <= 550; room += 50) {
+            mp_graph *graph = blocks(8, parts);
+            mp_answer answer = {0};
+            mp_error err = {0};
+            const mp_request request = {.graph = graph, .budget_bytes = room, .keep_order = true};
+            if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("%d parts, %d bytes: %s", parts, room, err.message);
+            if (answer.plan) {
+                assert_int_equal(mp_plan_check(graph, answer.plan, &err), MP_OK);
+                assert_true(keeps_order(graph, answer.plan));
+                n_copied += extras_of(graph, answer.plan).copied;
+                for (size_t t = 0; t < answer.plan->n_steps; t++) n_issued += answer.plan->steps[t].until > 0;
+            }
+            mp_answer_free(&answer);
+            mp_graph_free(graph);
+        }
+    assert_true(n_copied > 20 && n_issued > 20);
+}
+
 /* A plan for one tensor must also be found for its four parts, which save memory only together. */
 TEST(parts_of_a_block_are_copied_as_well_as_the_whole)
 {
