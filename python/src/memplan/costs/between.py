@@ -45,7 +45,6 @@ def position(low: Sequence[int], sizes: Sequence[int], high: Sequence[int]) -> f
     """Return the position of sizes between `low` and `high` on a logarithmic scale, from 0 (`low`) to 1 (`high`).
 
     None: the sizes are not between `low` and `high`, these two are too far apart, or the sizes do not grow in proportion.
-
     """
     places, ratio = list[float](), math.inf
     for a, n, b in zip(low, sizes, high):

@@ -36,7 +36,6 @@ def keeps_any_cast() -> bool:
     """Whether this PyTorch version caches casts of parameters that are made under no_grad.
 
     Such a cast requires no gradient, so a later use of the cast in the same region passes no gradient to the parameter.
-
     """
     parameter = torch.nn.Parameter(torch.ones(1, 1))
     with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):

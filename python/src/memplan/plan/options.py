@@ -39,9 +39,8 @@ class Options:
     verify: bool = field(default=False, metadata=accepted_by("compile"))
     # the device named by `device=`; None: the tensors' own device
     device: Device | None = field(default=None, metadata=accepted_by("compile", "command"))
-    autocast: Region = field(
-        default=None, metadata=accepted_by("compile")
-    )  # type of the autocast region around the model, with `device` only
+    # type of the autocast region around the model, with `device` only
+    autocast: Region = field(default=None, metadata=accepted_by("compile"))
     offload: Budget | None = field(default=None, metadata=accepted_by("compile", "step", "command"))
     # link between device and host; None: the usual link of the device
     link: str | float | None = field(default=None, metadata=accepted_by("compile", "step", "command"))

@@ -186,7 +186,7 @@ def hook_call() -> HookCall | None:
 
 @contextmanager
 def beside_hooks() -> Iterator[None]:
-    """Pause the hooks that memplan has registered on the compiled module, until the context ends."""
+    """Within the context, memplan does not observe operators for the hooks of the running call."""
     hooks = hook_call()
     if hooks is None:
         yield

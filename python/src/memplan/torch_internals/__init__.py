@@ -2,16 +2,18 @@
 
 A later PyTorch version may remove any of these names. Each name therefore states its use and the consequence of its absence.
 
-    autograd   nodes of the autograd graph, the tensors they save, the engine, events of the profiler
-    capture    captures of dynamo and their properties
-    devices    callbacks for failed allocations
-    elsewhere  captures for a device that is absent
-    engine     backward without PyTorch's engine
-    dispatch   operators, their kernels, and modes that observe them
-    leaves     tensors that begin to require a gradient during a capture
-    modules    modules, optimizers and replicas
-    sharding   the state of a model under fully_shard
-    tensors    version counters, hooks, tensors within other values
+    autograd     nodes of the autograd graph, the tensors they save, the engine, events of the profiler
+    capture      captures of dynamo and their properties
+    collectives  collectives in captured graphs, and their process groups
+    devices      callbacks for failed allocations
+    dispatch     operators, their kernels, and modes that observe them
+    elsewhere    captures for a device that is absent
+    engine       backward without PyTorch's engine
+    leaves       tensors that begin to require a gradient during a capture
+    modules      modules, optimizers and replicas
+    sharding     the state of a model under fully_shard
+    tensors      version counters, hooks, tensors within other values
+    texts        stack traces and logged graphs of a capture
 """
 
 from __future__ import annotations

@@ -12,19 +12,19 @@ from memplan.torch_internals.names import Private
 
 CARETS = Private(
     "traceback._extract_caret_anchors_from_line_segment",
-    use="the part of a source line to which an error message points",
-    instead="PyTorch parses the source line of each captured operator again",
+    use="finds the part of a source line that a stack trace underlines",
+    instead="Python parses the source line of each captured operator again",
     on_demand=True,  # of Python, since 3.11
 )
 JOINT_TEXT = Private(
     "torch._functorch._aot_autograd.graph_compile._log_joint_graph",
-    use="to write no graph as a text that nobody logs",
+    use="omits the text of the joint graph if no log contains it",
     instead="the first step takes a little longer",
     since="2.15",
 )
 HALVES_TEXT = Private(
     "torch._functorch._aot_autograd.graph_compile._log_fw_bw_graphs",
-    use="the same, for forward and backward",
+    use="omits the texts of the forward and backward graphs if no log contains them",
     instead="the first step takes a little longer",
     since="2.15",
 )
