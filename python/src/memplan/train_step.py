@@ -16,13 +16,16 @@ from memplan.graph.distributed import refuse_sharded
 from memplan.library.planning import Watcher
 from memplan.memory.host import LEAST_BYTES
 from memplan.memory.states import States
+from memplan.plan.graph_report import GraphReport
 from memplan.plan.options import Options, given_to
 from memplan.plan.planner import GraphPlanner
 from memplan.report import Report
 from memplan.run.backend import Backend
 from memplan.run.budget_feedback import BudgetFeedback
 from memplan.run.captured import frame_of_graph
-from memplan.run.results import ReturnedKeys
+from memplan.run.ledger import Beside
+from memplan.run.results import Result, ReturnedKeys, makers_of, sum_of
+from memplan.run.returned import LEAST_SHARE
 from memplan.step.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.step.updates import Updates
 from memplan.torch_internals.modules import note_step
@@ -38,6 +41,20 @@ class StepFeedback(BudgetFeedback):
         self.results.note(returned.hidden(returned.outputs()))
         for graph in report.graphs[-1:]:
             self.count_results(graph, self.results.besides([result]))
+
+    def count_results(self, graph: GraphReport, results: list[Result]) -> None:
+        """Count results that exist during the next step, which is one graph with backward and updates."""
+        n_bytes = max(0, sum_of(results) - self.n_bytes - graph.stored_bytes)
+        is_within = graph.planned_bytes <= graph.budget_bytes or not self.n_bytes
+        if n_bytes <= graph.most_bytes // LEAST_SHARE and is_within:
+            return
+        if graph.planned_bytes + n_bytes <= graph.budget_bytes:
+            graph.stay(n_bytes, 0)
+        elif self.n_times == 0:
+            self.uncounted_bytes, self.is_beyond = n_bytes, True
+        else:
+            beside = Beside(n_bytes, learned_bytes=n_bytes, results_bytes=sum_of(results), makers=makers_of(results))
+            self.take_over(graph, beside)
 
 
 class StepBackend(Backend):

@@ -338,11 +338,11 @@ def planned(module: fx.GraphModule, config: Any, behind: Sequence[Pass]) -> tupl
 
 def mark(module: fx.GraphModule, example_inputs: Any = None, *, config: Any, behind: Sequence[Pass] = ()) -> fx.GraphModule:
     """Apply the memory policy. All ranks use the marks of the first rank."""
-    given, together = config.compile, ALONE.joined(groups_in(module.graph))
-    with together.planning(NAME, Options().wait_seconds()):
+    given, rank_group = config.compile, ALONE.joined(groups_in(module.graph))
+    with rank_group.planning(NAME, Options().wait_seconds()):
         calls = [str(n.target) for n in module.graph.nodes if n.op == "call_function"]
-        together.same({"the budget": [given.memplan_budget], "its reserve": [given.memplan_reserve], "its operators": calls})
-        again, sentence = together.of_first(planned(module, config, behind) if together.is_first() else ([], ""))
+        rank_group.same({"the budget": [given.memplan_budget], "its reserve": [given.memplan_reserve], "its operators": calls})
+        again, sentence = rank_group.of_first(planned(module, config, behind) if rank_group.is_first() else ([], ""))
     for node, runs_again in zip((n for n in module.graph.nodes if may_be_marked(n)), again, strict=True):
         node.meta["recompute"] = AGAIN if runs_again else SAVE
     LOG.info(sentence)

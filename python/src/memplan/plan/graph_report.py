@@ -106,12 +106,15 @@ class GraphReport:
         self.most_bytes = max(self.most_bytes + n_bytes, at_end)
         self.planned_bytes = max(self.planned_bytes + n_bytes, at_end)
 
+    def forward_peak(self, results_bytes: int) -> int:
+        """Return the peak of forward if results of earlier calls of this size exist during forward."""
+        return self.static_bytes + self.forward_bytes - self.results_bytes + results_bytes
+
     def carry(self, results_bytes: int) -> None:
         """Set the bytes of results of earlier calls that exist during forward."""
-        self.forward_bytes += results_bytes - self.results_bytes
-        self.results_bytes = results_bytes
-        self.most_bytes = max(self.most_bytes, self.static_bytes + self.forward_bytes)
-        self.planned_bytes = max(self.planned_bytes, self.static_bytes + self.forward_bytes)
+        peak = self.forward_peak(results_bytes)
+        self.forward_bytes, self.results_bytes = peak - self.static_bytes, results_bytes
+        self.most_bytes, self.planned_bytes = max(self.most_bytes, peak), max(self.planned_bytes, peak)
 
     @property
     def out_bytes(self) -> int:

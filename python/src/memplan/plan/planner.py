@@ -45,9 +45,9 @@ class GraphPlanner:
     """The planner of one captured graph. `outside_bytes` is the constant memory besides it."""
 
     def __init__(
-        self, capture: Capture, costs: dict[fx.Node, Cost], outside_bytes: int, name: str, together: RankGroup = ALONE
+        self, capture: Capture, costs: dict[fx.Node, Cost], outside_bytes: int, name: str, rank_group: RankGroup = ALONE
     ) -> None:
-        self.capture, self.costs, self.name, self.rank_group = capture, costs, name, together
+        self.capture, self.costs, self.name, self.rank_group = capture, costs, name, rank_group
         for node, cost in costs.items():
             capture.take_sizes(node, cost.result_bytes)
         capture.keep_apart()

@@ -306,7 +306,7 @@ def in_memory(content: bytes) -> Iterator[str]:
 
 
 def agreed(
-    together: RankGroup, capture: Capture, options: dict[str, str], costs: dict[fx.Node, Cost], outside_bytes: int
+    rank_group: RankGroup, capture: Capture, options: dict[str, str], costs: dict[fx.Node, Cost], outside_bytes: int
 ) -> tuple[dict[fx.Node, Cost], int]:
     """Return operator costs and bytes besides the graph that are equal on all ranks.
 
@@ -315,7 +315,7 @@ def agreed(
     Raises:
         RankError: the graph or the options of a rank differ.
     """
-    if not together:
+    if not rank_group:
         return costs, outside_bytes
     own = set(capture.static_nodes)
     given = [t for n in capture.primals if n not in own and n.users for t in tensors_of(n.meta.get("val"))]
@@ -326,15 +326,15 @@ def agreed(
     calls = [str(n.target) if differ or is_ours(n) else describe(n) for n in sources]
     said = {name: [text] for name, text in options.items()}
     said |= {"the sizes of its inputs": [str(list(t.shape)) for t in given], "their types": [str(t.dtype) for t in given]}
-    together.same({**said, "its operators": calls})
-    costs = dict(zip(costs, together.of_first(list(costs.values()), "seconds")))
+    rank_group.same({**said, "its operators": calls})
+    costs = dict(zip(costs, rank_group.of_first(list(costs.values()), "seconds")))
     for node, cost in costs.items():
         capture.take_sizes(node, cost.result_bytes)
     # the sizes of parameters are compared as well, because a capture may lack the padding of a rank's shards
     parameters = [s for s in capture.storages if s.kind == "parameter"]
     outside_bytes += sum(s.n_bytes for s in parameters)
     known = [outside_bytes, *(o.workspace_bytes for o in capture.operations), *(s.n_bytes for s in capture.storages)]
-    outside_bytes, *most = (max(n_bytes) for n_bytes in zip(*together.of_all(known, "bytes")))
+    outside_bytes, *most = (max(n_bytes) for n_bytes in zip(*rank_group.of_all(known, "bytes")))
     for what, n_bytes in zip(capture.operations, most):
         what.workspace_bytes = n_bytes
     for storage, n_bytes in zip(capture.storages, most[len(capture.operations) :]):
@@ -342,16 +342,16 @@ def agreed(
     return costs, max(0, outside_bytes - sum(s.n_bytes for s in parameters))
 
 
-def agreed_again(together: RankGroup, capture: Capture, options: dict[str, str], outside_bytes: int) -> int:
+def agreed_again(rank_group: RankGroup, capture: Capture, options: dict[str, str], outside_bytes: int) -> int:
     """Return the bytes besides a graph that is planned again: their maximum over all ranks.
 
     The bytes that the graph's calls reserve for other calls become the maximum over all ranks as well. Raises RankError if
     options differ.
     """
-    if not together:
+    if not rank_group:
         return outside_bytes
-    together.same({name: [text] for name, text in options.items()})
+    rank_group.same({name: [text] for name, text in options.items()})
     boundary = capture.operations[capture.boundary]
-    known = together.of_all((outside_bytes, boundary.workspace_bytes), "bytes")
+    known = rank_group.of_all((outside_bytes, boundary.workspace_bytes), "bytes")
     outside_bytes, boundary.workspace_bytes = map(max, zip(*known))
     return outside_bytes

@@ -20,8 +20,7 @@ from memplan.plan.graph_report import GraphReport
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
 from memplan.run.ledger import Beside, Ledger, Owner
-from memplan.run.results import Result, Results, ReturnedKeys, makers_of, sum_of
-from memplan.run.returned import LEAST_SHARE
+from memplan.run.results import Results, ReturnedKeys
 
 if TYPE_CHECKING:
     from memplan.report import Report
@@ -48,9 +47,8 @@ class BudgetFeedback:
         self.results_bytes: dict[Any, int] = {}
         self.new_bytes = 0  # bytes that hooks of the model allocate at the end of forward
         self.is_beyond = False  # whether uncounted_bytes, results_bytes or most_kept has changed since the last plans were made
-        self.alone: dict[
-            Any, tuple[int, int]
-        ] = {}  # for each frame and its input sizes: the bytes of keep-all and of the floor, without memory of other calls
+        # for each frame and its input sizes: the bytes of keep-all and of the floor, without memory of other calls
+        self.alone: dict[Any, tuple[int, int]] = {}
         self.causes: set[int] = set()  # causes that were reported, as indices into Beside.causes()
 
     def owner(self, is_shared: bool) -> Owner:
@@ -79,26 +77,11 @@ class BudgetFeedback:
             self.uncounted_bytes, self.is_beyond = beside.learned_bytes, True
         if beside.kept_less:
             self.keep_less(graph, beside.kept_less)
-
         self.new_bytes = max(self.new_bytes, beside.new_bytes)
         self.carry(graph, beside.replaced_bytes)
 
     def has_called(self, report: Report, returned: ReturnedKeys, result: Any) -> None:
         """Take note of a call of the model that has returned `result`."""
-
-    def count_results(self, graph: GraphReport, results: list[Result]) -> None:
-        """Count results that exist during the next step, which is one graph with backward and updates."""
-        n_bytes = max(0, sum_of(results) - self.n_bytes - graph.stored_bytes)
-        is_within = graph.planned_bytes <= graph.budget_bytes or not self.n_bytes
-        if n_bytes <= graph.most_bytes // LEAST_SHARE and is_within:
-            return
-        if graph.planned_bytes + n_bytes <= graph.budget_bytes:
-            graph.stay(n_bytes, 0)
-        elif self.n_times == 0:
-            self.uncounted_bytes, self.is_beyond = n_bytes, True
-        else:
-            beside = Beside(0, 0, 0, n_bytes, learned_bytes=n_bytes, results_bytes=sum_of(results), makers=makers_of(results))
-            self.take_over(graph, beside)
 
     def carry(self, graph: GraphReport, n_bytes: int) -> None:
         """Plan the next step of this user code with n_bytes of earlier results during forward."""

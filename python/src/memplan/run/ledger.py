@@ -50,8 +50,8 @@ LEDGER = Ledger()  # the calls of all models in this process that await their ba
 class Call:
     """A call from its forward until its backward has run or can no longer run."""
 
-    def __init__(self, booked: MeasuredCall) -> None:
-        self.booked, self.n_bytes, self.ledgers = booked, booked.saved_bytes, (LEDGER, booked.owner.ledger)
+    def __init__(self, measured: MeasuredCall) -> None:
+        self.measured, self.n_bytes, self.ledgers = measured, measured.saved_bytes, (LEDGER, measured.owner.ledger)
         for ledger in self.ledgers:
             ledger.n_bytes += self.n_bytes
             ledger.n_calls += 1
@@ -84,10 +84,10 @@ class Beside:
         kept_less: the bytes that the next plan of this graph will save less.
     """
 
-    call_bytes: int
-    n_calls: int
-    gradient_bytes: int
     uncounted_bytes: int  # bytes besides the call that no plan counts; negative if plans count too much
+    call_bytes: int = 0
+    n_calls: int = 0
+    gradient_bytes: int = 0
     outside_bytes: int = 0
     cuts: tuple[str, ...] = ()
     learned_bytes: int = 0
@@ -223,15 +223,15 @@ class MeasuredCall:
     def go_beyond(self, n_bytes: int, n_calls: int, gradients: int, uncounted: int) -> None:
         calls = LEDGER.calls()
         # calls of the same owner are excluded, because the plan counts them already
-        waiting = [c for c in calls if c.booked.owner.ledger is not self.owner.ledger]
+        waiting = [c for c in calls if c.measured.owner.ledger is not self.owner.ledger]
         kept = sum(c.n_bytes for c in waiting)
         less = (self.planned_bytes + uncounted - self.budget_bytes) // 2 if n_calls and kept else 0
         for call in waiting if less else ():
-            if (graph := call.booked.graph()) is not None:
-                call.booked.owner.keep_less(graph, less * call.n_bytes // kept)
+            if (graph := call.measured.graph()) is not None:
+                call.measured.owner.keep_less(graph, less * call.n_bytes // kept)
         if (graph := self.graph()) is not None:
-            cuts = tuple(dict.fromkeys(c.booked.cut_at for c in calls if c.booked.cut_at))
-            self.owner.over(graph, Beside(n_bytes, n_calls, gradients, uncounted, 0, cuts, max(0, uncounted - less)))
+            cuts = tuple(dict.fromkeys(c.measured.cut_at for c in calls if c.measured.cut_at))
+            self.owner.over(graph, Beside(uncounted, n_bytes, n_calls, gradients, 0, cuts, max(0, uncounted - less)))
 
     def compare_results(self, results: list[Result], results_bytes: int, uncounted: int) -> None:
         """Report the call if results of earlier calls exceed the budget.
@@ -244,25 +244,18 @@ class MeasuredCall:
         if (graph := self.graph()) is None:
             return
         held = sum_of(results)
-        forward = graph.static_bytes + graph.forward_bytes + results_bytes - graph.results_bytes
-        takes = max(forward, self.planned_bytes + held) + uncounted
+        takes = max(graph.forward_peak(results_bytes), self.planned_bytes + held) + uncounted
         if takes <= self.budget_bytes:
             graph.carry(max(graph.results_bytes, results_bytes - held))
             return
-        more, replaced = max(0, uncounted + held), results_bytes - held
-        self.owner.over(
-            graph,
-            Beside(
-                0,
-                0,
-                0,
-                takes - self.planned_bytes,
-                learned_bytes=more if held else 0,
-                results_bytes=results_bytes,
-                replaced_bytes=replaced,
-                makers=makers_of(results),
-            ),
+        beside = Beside(
+            takes - self.planned_bytes,
+            learned_bytes=max(0, uncounted + held) if held else 0,
+            results_bytes=results_bytes,
+            replaced_bytes=results_bytes - held,
+            makers=makers_of(results),
         )
+        self.owner.over(graph, beside)
 
     def count_hooks(self, before: list[Result], after: list[Result]) -> None:
         """Count tensors that hooks of the whole module store, which exist in every call.
@@ -275,20 +268,14 @@ class MeasuredCall:
         at_end = graph.static_bytes + graph.waiting_bytes + n_bytes + new_bytes
         takes = max(self.planned_bytes + n_bytes, at_end)
         if takes > self.budget_bytes:
-            uncounted = takes - self.planned_bytes
-            self.owner.over(
-                graph,
-                Beside(
-                    0,
-                    0,
-                    0,
-                    uncounted,
-                    learned_bytes=n_bytes,
-                    results_bytes=n_bytes,
-                    new_bytes=new_bytes,
-                    makers=makers_of(results),
-                ),
+            beside = Beside(
+                takes - self.planned_bytes,
+                learned_bytes=n_bytes,
+                results_bytes=n_bytes,
+                new_bytes=new_bytes,
+                makers=makers_of(results),
             )
+            self.owner.over(graph, beside)
         self.planned_bytes = takes
         graph.stay(n_bytes, at_end)
 
@@ -296,8 +283,7 @@ class MeasuredCall:
         """Record the bytes of results that user code holds. If forward then exceeds the budget, plan the next call again."""
         if (graph := self.graph()) is None or results_bytes <= graph.results_bytes:
             return
-        forward = graph.static_bytes + graph.forward_bytes + results_bytes - graph.results_bytes
-        if forward - self.counted_bytes > self.budget_bytes:
+        if graph.forward_peak(results_bytes) - self.counted_bytes > self.budget_bytes:
             self.owner.carry(graph, results_bytes)
         else:
             graph.carry(results_bytes)
@@ -315,4 +301,4 @@ class MeasuredCall:
         if takes - planned > planned // LEAST_SHARE and takes > self.budget_bytes:
             less = max(0, min(before + after, waiting - self.budget_bytes))
             more = max(beside, takes - planned)
-            self.owner.over(graph, Beside(0, 0, 0, uncounted, more, (), before + gradients, less))
+            self.owner.over(graph, Beside(uncounted, outside_bytes=more, learned_bytes=before + gradients, kept_less=less))

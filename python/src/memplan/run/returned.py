@@ -33,16 +33,17 @@ class Returned:
         self.watched: list[int] | None = None  # indices of the outputs that are large enough to be observed
         self.known: set[tuple[Any, ...]] = set()
 
-    def follow(self, node: Any, inputs: Sequence[Any], outputs: Sequence[Any], owner: MeasuredCall) -> None:
+    def follow(self, node: Any, inputs: Sequence[Any], outputs: Sequence[Any], measured: MeasuredCall) -> None:
         """Count the backward of a call.
 
         Args:
             node: the call's autograd node.
             inputs: the inputs of the graph.
             outputs: the outputs of the graph.
-            owner: the graph. It receives the bytes that user code holds after backward, although the call did not return them.
+            measured: the planned graph. It receives the bytes that user code holds after backward, although the call did not
+                return them.
         """
-        self.follow_hooks(node, owner)
+        self.follow_hooks(node, measured)
         if self.watched is None:
             given = {id(i) for i in inputs}
             self.watched = [k for k, o in enumerate(outputs) if self.matters(o) and id(o) not in given]
@@ -68,23 +69,23 @@ class Returned:
                     self.known.add(way)
                     captured.count_again(*way)
                 results = living() if not graph_is_kept() else []
-                owner.owner.results.note(results)
+                measured.owner.results.note(results)
                 if returned is not None:
-                    owner.foresee(sum(r.n_bytes for r in returned.hidden(results)))
+                    measured.foresee(sum(r.n_bytes for r in returned.hidden(results)))
 
         if returned is not None:
             returned.outputs = living
         node.register_prehook(uncaptured(begins))
         node.register_hook(uncaptured(has_run))
 
-    def follow_hooks(self, node: Any, owner: MeasuredCall) -> None:
+    def follow_hooks(self, node: Any, measured: MeasuredCall) -> None:
         """At the end of the first backward, count the tensors that hooks of the compiled module still hold."""
         if (hooks := hook_call()) is None:
             return
 
         def has_run(*_: Any) -> None:
             if not graph_is_kept() and not hooks.hooks.is_known:
-                after_backward(lambda: owner.count_hooks(*hooks.kept()))
+                after_backward(lambda: measured.count_hooks(*hooks.kept()))
 
         node.register_hook(uncaptured(has_run))
 
