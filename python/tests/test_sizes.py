@@ -192,6 +192,8 @@ def test_past_all_limits_a_step_is_eager_and_that_is_said_once(monkeypatch: pyte
             expected = eager(*given)
             torch.manual_seed(k)
             assert torch.equal(compiled(*given), expected)
+        loss = compiled(*networks.vectors(8), 0)  # a captured number
+        assert loss.requires_grad and vars(compiled)["_compiled_call_impl"].backend.feedback.ledger.n_calls == 1
     said = [str(w.message).partition("\n")[0] for w in caught if issubclass(w.category, memplan.FallbackWarning)]
     assert [("no further sizes" in s, "eagerly" in s) for s in said] == [(True, True)] * len(said)
     assert 1 <= len(said) <= 2 and len(compiled.memplan.graphs) == 3
