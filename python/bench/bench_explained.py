@@ -2,7 +2,7 @@
 
 make bench-python BENCH=explained [NETWORKS="resnet18 lstm"]
 
-What PyTorch's allocator gives out is limited (python/tests/memory/limit.c) to parts of what eager steps take at most. Each of
+What PyTorch's allocator gives out is limited (python/tests/explain/limit.c) to parts of what eager steps take at most. Each of
 these is a process of its own: eager steps without a limit, those that fail, and steps with the line, within the same limit.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import networks
 import torch
 import zoo
-from memory import out_of_memory, test_explain
+from explain import out_of_memory, test_explain
 
 import memplan
 

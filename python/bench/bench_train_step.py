@@ -15,7 +15,7 @@ from typing import Any
 import networks
 import torch
 import zoo
-from test_train_step import OPTIMIZERS, Pair
+from step_pair import OPTIMIZERS, Pair
 
 ROUNDS = 6
 MIB = 1 << 20

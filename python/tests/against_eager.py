@@ -12,8 +12,10 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from memplan import compiled_modules
+from memplan.graph.capture import Capture
 
 Context = Callable[[], contextlib.AbstractContextManager[Any]]
+MOST_AGAIN = 12  # operators before one of backward
 
 
 def eager_copy(model: nn.Module) -> nn.Module:
@@ -87,6 +89,22 @@ def threads_of_gloo_are_done() -> None:
     ends meanwhile, PyTorch 2.15 damages its heap, with eager models: once in some thousand profiles on busy cores."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         time.sleep(0.02)
+
+
+def run_everything_again(capture: Capture) -> list[int]:
+    """A plan that no planner makes: before every backward operator all that it reads is made anew, and what that needs."""
+    writers = {s: k for k, o in enumerate(capture.operations) for s in o.writes}
+    steps = list(range(capture.boundary + 1))
+    for k in range(capture.boundary + 1, len(capture.operations)):
+        again, todo = set(), list(capture.operations[k].reads)
+        while todo:
+            w = writers.get(todo.pop(), capture.end)
+            operation = capture.operations[w]
+            if operation.phase == "forward" and not operation.once and w not in again and len(again) < MOST_AGAIN:
+                again.add(w)
+                todo += operation.reads
+        steps += [*sorted(again), k]
+    return steps
 
 
 def peak_of_events(tracked: profile, there: dict[int, int] | None = None) -> int:

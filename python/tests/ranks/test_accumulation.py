@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from against_eager import peak_of_call
-from test_sharded import Perceptron, assert_same, numbers, process, pytestmark, sharded  # noqa: F401
+from sharded_models import Perceptron, assert_same, numbers, process, pytestmark, sharded  # noqa: F401
 
 import memplan
 from memplan.graph import shards

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from sharded_models import process, pytestmark  # noqa: F401
 from sharded_networks import BUDGETS, NETWORKS, rows
-from test_sharded import process, pytestmark  # noqa: F401
 
 
 def networks(rank: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_sharded import numbers, pytestmark, sharded  # noqa: F401
+from sharded_models import numbers, pytestmark, sharded  # noqa: F401
 from torch import nn
 
 import memplan

@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from against_eager import peak_of_call
-from test_sharded import process
+from sharded_models import process
 from torch import nn
 
 import memplan

@@ -206,7 +206,7 @@ def test_a_budget_from_the_free_memory() -> None:
 
 def test_texts_mean_the_bytes_of_the_table_of_the_command_line() -> None:
     """Check texts of budgets and links against the table that the tests of the C library read."""
-    table = Path(__file__).parents[2] / "tests" / "oracles" / "budgets.csv"
+    table = Path(__file__).parents[3] / "tests" / "oracles" / "budgets.csv"
     for row in table.read_text("ascii").splitlines():
         text, kind, number = row.split(";")
         n_bytes = int(number)

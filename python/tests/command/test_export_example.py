@@ -10,7 +10,7 @@ import subprocess
 import pytest
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "build/memplan"
 
 

@@ -107,7 +107,7 @@ def test_it_goes_where_there_is_no_capture(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_line_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("COLUMNS", "60")
     written = Terminal()
     monkeypatch.setattr(sys, "stderr", written)
     line = Line()
@@ -116,7 +116,7 @@ def test_a_line_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     line.searched(Progress(1.0, 0.25, 0.125, None))
     line.say("capturing " + "x" * 100)
     shown = re.split("\r|\x1b\\[K", written.getvalue())
-    assert max(map(len, shown)) == 39 and any("a step of 250.00 ms" in part for part in shown)
+    assert max(map(len, shown)) == 59 and any("best step so far 250.00 ms" in part for part in shown)
     line.end()
     assert screen(written.getvalue()) == [""]
 

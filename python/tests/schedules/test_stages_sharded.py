@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 from against_eager import peak_of_call
+from sharded_models import process
 from test_pipeline import BUDGETS, INTERLEAVED, ONE_STAGE, PARTS, SPLIT, STEPS, Perceptron, Words, batch, loss, pipelining
 from test_pipeline import pytestmark as pipelines_run
-from test_sharded import process
 from torch import nn
 
 import memplan

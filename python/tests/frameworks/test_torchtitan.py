@@ -18,20 +18,20 @@ NEEDED = ("torchtitan", "torchdata", "torch_checkpointing", "spmd_types", "tyro"
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
-HERE = pathlib.Path(__file__).parent
+TESTS = pathlib.Path(__file__).parents[1]
 Answer = dict[str, Any]
 
 
 def python(*arguments: Any) -> subprocess.CompletedProcess[str]:
     """A process of its own: torchtitan sets what is the process's."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (HERE.parent / "src", HERE)))}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent / "src", TESTS)))}
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=1800)
 
 
 def on_ranks(*asked: dict[str, Any], arguments: tuple[str, ...] = ()) -> tuple[list[list[Answer]], str]:
     """What trainers come to on each rank; and all that is printed."""
-    done = python(HERE / "habits/titan.py", json.dumps(asked), *arguments)
+    done = python(TESTS / "habits/titan.py", json.dumps(asked), *arguments)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
 

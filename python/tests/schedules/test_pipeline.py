@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from against_eager import peak_of_call
 from networks import Layer
-from test_sharded import process
+from sharded_models import process
 from torch import nn
 
 import memplan

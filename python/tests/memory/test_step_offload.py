@@ -11,8 +11,8 @@ from typing import Any
 import networks
 import pytest
 import torch
+from step_pair import OPTIMIZERS, OTHERS, Pair, perceptron, points, transformer
 from test_offload import BUDGETS, make, written_bytes
-from test_train_step import OPTIMIZERS, OTHERS, Pair, perceptron, points, transformer
 from torch import nn
 
 import memplan

@@ -7,15 +7,13 @@ import copy
 import networks
 import pytest
 import torch
-from against_eager import assert_like_eager
+from against_eager import assert_like_eager, run_everything_again
 from torch import nn
 
 import memplan
 from memplan.graph.capture import Capture
 from memplan.plan.emitted import Emitted
 from memplan.plan.planner import GraphPlanner
-
-MOST_AGAIN = 12  # operators before one of backward
 
 BUDGETS = ("100%", "floor+50%", "floor+20%")
 
@@ -29,22 +27,6 @@ def test_a_plan_computes_what_eager_does(name: str, budget: str) -> None:
     assert not compiled.memplan.fallbacks
     if budget != "100%":
         assert compiled.memplan.recomputed, "nothing was recomputed: the test shows nothing"
-
-
-def run_everything_again(capture: Capture) -> list[int]:
-    """A plan that no planner makes: before every backward operator all that it reads is made anew, and what that needs."""
-    writers = {s: k for k, o in enumerate(capture.operations) for s in o.writes}
-    steps = list(range(capture.boundary + 1))
-    for k in range(capture.boundary + 1, len(capture.operations)):
-        again, todo = set(), list(capture.operations[k].reads)
-        while todo:
-            w = writers.get(todo.pop(), capture.end)
-            operation = capture.operations[w]
-            if operation.phase == "forward" and not operation.once and w not in again and len(again) < MOST_AGAIN:
-                again.add(w)
-                todo += operation.reads
-        steps += [*sorted(again), k]
-    return steps
 
 
 @pytest.mark.parametrize("name", networks.NETWORKS)

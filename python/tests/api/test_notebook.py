@@ -18,7 +18,7 @@ import memplan
 from memplan.budget import in_units
 from memplan.plan.advice import what_would_help
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "memory_of_a_step.ipynb"
 VOID = {"meta", "br", "img", "hr"}
 

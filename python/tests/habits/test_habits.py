@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from habits import calls, frameworks, gradients, loops, models, precision
 from habits.trial import HABITS, Habit, faults, table
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "habits.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "habits.md"
 ROOMS = (loops, gradients, models, calls, precision, frameworks)  # whose import fills HABITS
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from habits import frameworks
 from networks import Transformer
-from test_sharded import process
+from sharded_models import process
 
 import memplan
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from networks import Transformer
-from test_sharded import Perceptron, numbers, peak, process, sharded, words
+from sharded_models import Perceptron, numbers, peak, process, sharded, words
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 

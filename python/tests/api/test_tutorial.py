@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorials" / "pytorch.md"
+TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "pytorch.md"
 BLOCK = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 TIMED = re.compile(r"[+-]?\d+(\.\d+)?(%| ms)|(?<=twice: )\d+")  # what seconds decide
 NUMBER = re.compile(r"\d+(\.\d+)?")
