@@ -66,7 +66,7 @@ static int read_without(const char *list, mp_request *off)
     for (const char *at = list, *end; at; at = *end ? end + 1 : NULL) {
         end = at + strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
-        if (!mp_request_switch_off(off, name))
+        if (!mp_request_switch_off(off, solver_present_name(name)))
             return usage_error("--without: '%.*s' is neither a stage of the bound nor a searcher of auto", (int)(end - at), at);
     }
     return EXIT_DONE;

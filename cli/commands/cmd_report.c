@@ -47,7 +47,7 @@ static mp_status search(const options *o, const mp_budget *b, mp_workload *s, in
 static mp_status find_curve(const options *o, const mp_workload *s, int64_t floor_bytes, mp_sweep *sweep, bool *found,
                             mp_error *err)
 {
-    static const char *const solvers[] = {"segments", "priced"};
+    static const char *const solvers[] = {"segments", "lagrange"};
     progress shown;
     mp_sweep_request request = {.graph = s->graph,
                                 .solvers = solvers,

@@ -53,7 +53,7 @@ static int read_solvers(const search_options *o, wanted *w)
 {
     int rc = o->solvers ? split("solvers", o->solvers, w->pool, &w->solvers, &w->n_solvers) : EXIT_DONE;
     for (size_t k = 0; !rc && k < w->n_solvers; k++) {
-        const char *name = w->solvers[k], *known = NULL;
+        const char *name = solver_present_name(w->solvers[k]), *known = NULL;
         for (size_t i = 0; i < mp_solver_count(); i++)
             if (!strcmp(mp_solver_row(i)->name, name)) known = mp_solver_row(i)->name;
         if (!known) return usage_error("--solvers: there is no '%s'; 'memplan solvers' lists them", name);

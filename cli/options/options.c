@@ -14,6 +14,7 @@
 #include "formats/base/nearest.h"
 #include "formats/base/text.h"
 #include "memplan/budget.h"
+#include "memplan/solver.h"
 #include "memplan/training.h"
 #include "memplan/workloads/own_device.h"
 
@@ -56,6 +57,14 @@ static const struct {
 } removed[] = {
     {"exchange", "ranks always sum gradients in a ring; omit it"},
 };
+
+const char *solver_present_name(const char *name)
+{
+    const mp_solver *solver = mp_solver_find(name);
+    if (!solver || !strcmp(solver->name, name)) return name;
+    complain("the searcher '%s' is now called '%s'; a later release will not accept the old name", name, solver->name);
+    return solver->name;
+}
 
 static int unknown_option(const char *word, size_t length, command_id command)
 {
@@ -149,6 +158,7 @@ static int store(options *o, const mp_option_row *row, const char *value)
         *(const char **)field = value;
         break;
     case MP_VALUE_CHOICE:
+        if (row->present) value = row->present(value);
         if (!mp_choice_taken(row, value)) return bad_choice(row, value, o->command);
         *(const char **)field = mp_choice_taken(row, value);
         break;

@@ -98,6 +98,9 @@ void options_free(options *o);
 void options_take_card(options *o);
 /* True if the last operand of a request for help is "all": help then lists all options, not only the common ones. */
 bool options_ask_for_all_help(const options *o);
+/* Returns the present name of a searcher. For a name of earlier releases it prints a notice. Returns unknown names unchanged.
+ */
+const char *solver_present_name(const char *name);
 /* True if the option was given on the command line. */
 bool option_given(const options *o, option_id id);
 /* Returns the dashes of an option: "-" for a one-letter name, otherwise "--". */

@@ -39,6 +39,9 @@ typedef struct mp_option_row {
     bool (*also)(const char *name);  /* CHOICE: returns true for other values that are accepted; may be NULL */
     /* CHOICE: text for error messages, which describes the values that the function `also` accepts */
     const char *others;
+    /* CHOICE: returns the present spelling of a value. For a spelling of earlier releases it prints a notice. NULL: no value
+     * has an earlier spelling */
+    const char *(*present)(const char *value);
     /* for ranks of one training. MP_AGREES_VALUE: all must have the same value; MP_AGREES_PRESENCE: all or none must give the
      * option */
     mp_agreement agrees;

@@ -29,6 +29,7 @@ typedef struct mp_search mp_search;
 /* A search method: a row of the table of searchers (solver.h), or the caller's own method. */
 typedef struct mp_solver {
     const char *name;    /* "lower-set" */
+    const char *former;  /* name in earlier releases, which mp_solver_find accepts too; NULL: none */
     const char *summary; /* one line that describes it */
     const char *source;  /* "Kusumoto et al. 2019" */
     mp_status (*run)(mp_search *search, mp_error *err);

@@ -38,7 +38,8 @@ mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n
 /* Access to the table of searchers: the number of rows, and row k. The rows are in the order of `memplan solvers`. */
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
-const mp_solver *mp_solver_find(const char *name); /* returns NULL if no searcher has this name */
+/* Returns the searcher with this name, or with this name in earlier releases; NULL: there is none. */
+const mp_solver *mp_solver_find(const char *name);
 
 /* Returns the searcher that wraps whole modules in torch.utils.checkpoint, for mp_request.own. It is not in the table. */
 const mp_solver *mp_solver_of_modules(void);

@@ -1,4 +1,4 @@
-/* lagrange.c - the searcher `priced`: Lagrangian relaxation of the memory constraint. For given multipliers, a minimum cut
+/* lagrange.c - the searcher `lagrange`: Lagrangian relaxation of the memory constraint. For given multipliers, a minimum cut
  * decides which storages are kept and which are recomputed. The multipliers are then adjusted. The timeline judges the schedule
  * of each cut. The search has four phases:
  *

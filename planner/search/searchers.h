@@ -73,8 +73,8 @@ mp_status mp_run_largest_first(mp_search *search, mp_error *err);
  * that takes less time. */
 mp_status mp_run_saved_per_second(mp_search *search, mp_error *err);
 /* Simulated annealing over one choice per storage: kept, offloaded or recomputed. It starts from the best plan found before. At
- * most MP_CHOICES offers, with at most MP_CHOICES_WORK steps in all. */
-mp_status mp_run_choices(mp_search *search, mp_error *err);
+ * most MP_ANNEAL_TENSORS_OFFERS offers, with at most MP_ANNEAL_TENSORS_WORK steps in all. */
+mp_status mp_run_anneal_tensors(mp_search *search, mp_error *err);
 /* Simulated annealing over plans without recomputation, starting from the plan of mp_run_largest_first. Evicted storages are
  * copied to another tier and back. */
 mp_status mp_run_copy_only(mp_search *search, mp_error *err);

@@ -88,7 +88,8 @@ static const mp_solver rows[] = {
      .run = mp_run_chain,
      .monotone = true,
      .wants_phases = true},
-    {.name = "priced",
+    {.name = "lagrange",
+     .former = "priced",
      .summary = "minimum cuts with memory priced decide what is stored and what made again; segments; for graphs of any size",
      .source = "Everett 1963, Picard 1976",
      .run = mp_run_lagrange,
@@ -99,6 +100,7 @@ static const mp_solver rows[] = {
      .run = mp_run_anneal,
      .chooses_algorithms = true},
     {.name = "cheapest-first",
+     .former = "greedy-offload",
      .summary =
          "copies what takes the most time per byte to compute, if there are copies, then recomputes what takes the least",
      .source = "torchtitan's auto_perf_maxing",
@@ -120,10 +122,11 @@ static const mp_solver rows[] = {
      .run = mp_run_copy_only,
      .chooses_algorithms = true,
      .wants_copies = true},
-    {.name = "choices",
+    {.name = "anneal-tensors",
+     .former = "choices",
      .summary = "simulated annealing over what is kept, copied and recomputed, tensor by tensor",
      .source = "",
-     .run = mp_run_choices,
+     .run = mp_run_anneal_tensors,
      .wants_copies = true},
 };
 
@@ -135,6 +138,13 @@ size_t mp_portfolio_count(void)
 const mp_solver *mp_portfolio_row(size_t k)
 {
     return k < mp_portfolio_count() ? &rows[k] : NULL;
+}
+
+const mp_solver *mp_portfolio_find(const char *name)
+{
+    for (size_t k = 0; k < mp_portfolio_count(); k++)
+        if (!strcmp(rows[k].name, name) || (rows[k].former && !strcmp(rows[k].former, name))) return &rows[k];
+    return NULL;
 }
 
 /* Returns the row of a searcher in the table. */
@@ -153,8 +163,8 @@ unsigned mp_portfolio_bit(mp_status (*searcher)(mp_search *search, mp_error *err
 mp_status mp_search_offer_plan(mp_search *search, const mp_plan *plan, mp_error *err)
 {
     const char *outer = search->solver;
-    for (size_t k = 0; k < mp_portfolio_count(); k++)
-        if (!strcmp(rows[k].name, plan->solver)) search->solver = rows[k].name;
+    const mp_solver *finder = mp_portfolio_find(plan->solver);
+    if (finder) search->solver = finder->name;
     const mp_status st = mp_search_offer(search, plan->steps, plan->n_steps, NULL, NULL, err);
     search->solver = outer;
     return st;
@@ -187,7 +197,8 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
     if (cuts_the_list(solver) && solver->run != mp_run_chain) {
         const size_t most = mp_search_is_infeasible(search) ? AUTO_CUT_NODES : MP_LARGE_GRAPH_NODES;
         if (request->graph->n_nodes > most)
-            return false; /* on large graphs these searchers do not run, because the searcher `priced` finds segments faster */
+            return false; /* on large graphs these searchers do not run, because the searcher `lagrange` finds segments faster
+                           */
     }
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
 }

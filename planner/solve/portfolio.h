@@ -6,6 +6,8 @@
 size_t mp_portfolio_count(void);
 /* Returns row k of the table, or NULL if the table has no row k. */
 const mp_solver *mp_portfolio_row(size_t k);
+/* Returns the row with this name, or with this name in earlier releases; NULL: there is none. */
+const mp_solver *mp_portfolio_find(const char *name);
 
 /* Returns the bit that stands for a searcher in mp_request.solvers_off. */
 unsigned mp_portfolio_bit(mp_status (*searcher)(mp_search *search, mp_error *err));

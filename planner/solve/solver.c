@@ -45,9 +45,7 @@ int64_t mp_default_moves(const mp_graph *graph)
 
 const mp_solver *mp_solver_find(const char *name)
 {
-    for (size_t k = 0; k < mp_solver_count(); k++)
-        if (!strcmp(mp_solver_row(k)->name, name)) return mp_solver_row(k);
-    return NULL;
+    return strcmp(automatic.name, name) ? mp_portfolio_find(name) : &automatic;
 }
 
 void mp_plan_take_request(const mp_request *request, int64_t floor_bytes, mp_plan *plan)
@@ -179,7 +177,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
  * bound is computed, so that a search with a short time limit has a plan. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
-    static const mp_solver first = {.name = "priced", .run = mp_run_lagrange_first, .wants_phases = true};
+    static const mp_solver first = {.name = "lagrange", .run = mp_run_lagrange_first, .wants_phases = true};
     const mp_request *request = search->request;
     const mp_graph *graph = request->graph;
     const bool is_auto = solver->run == mp_run_auto;
@@ -364,13 +362,10 @@ bool mp_request_switch_off(mp_request *request, const char *name)
         request->stages_off |= 1u << stage;
         return true;
     }
-    for (size_t k = 0; k < mp_solver_count(); k++) {
-        const mp_solver *row = mp_solver_row(k);
-        if (strcmp(row->name, name) || row->run == mp_run_auto || row->run == mp_run_none) continue;
-        request->solvers_off |= 1u << k;
-        return true;
-    }
-    return false;
+    const mp_solver *row = mp_solver_find(name);
+    if (!row || row->run == mp_run_auto || row->run == mp_run_none) return false;
+    request->solvers_off |= mp_portfolio_bit(row->run);
+    return true;
 }
 
 mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool proves_bound, mp_error *err)

@@ -181,13 +181,13 @@ static mp_status will_do(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* Searches by random changes of choices (mp_run_choices). Does nothing if no published rule found a plan that fits, because the
- * search then seldom finds one. */
+/* Searches by random changes of choices (mp_run_anneal_tensors). Does nothing if no published rule found a plan that fits,
+ * because the search then seldom finds one. */
 static mp_status choose_at_random(stages *x, mp_error *err)
 {
     bool is_done;
     mp_plan *others = NULL;
-    mp_request asked = ask(x, "choices", COPIES_PLAIN_SHARE);
+    mp_request asked = ask(x, "anneal-tensors", COPIES_PLAIN_SHARE);
     if (best_ticks(x) == INT64_MAX) return MP_OK;
     MP_CHECK(will_do(x, &is_done, err));
     if (is_done) return MP_OK;

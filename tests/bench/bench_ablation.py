@@ -26,7 +26,7 @@ from depth_first import write_depth_first
 from measured import data_folder, is_there
 
 STAGES = ("floor", "interval", "disjoint", "couple", "overlap", "tree", "settle", "demand")
-SEARCHERS = ("exact", "ilp", "chain", "priced", "anneal")
+SEARCHERS = ("exact", "ilp", "chain", "lagrange", "anneal")
 THRESHOLD = 0.005  # % of a step
 SMALL = ("exact", "ilp")  # they take part in `auto` on tiny graphs only
 Budgets = dict[str, dict[str, tuple[int, ...]]]

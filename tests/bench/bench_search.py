@@ -136,7 +136,7 @@ def effort():
 
 
 def models():
-    solvers = ("chen", "segments", "lower-set", "chain", "priced")
+    solvers = ("chen", "segments", "lower-set", "chain", "lagrange")
     print(f"| model | batch | budget | {' | '.join(solvers)} | normal | s | thorough | s | bound |\n|{'-|' * (len(solvers) + 8)}")
     for name in filter(has_model, MODELS):
         graph, batch = os.path.join(data, f"models/{name}.onnx"), str(batches().get(name, 2))

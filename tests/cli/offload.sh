@@ -40,7 +40,7 @@ offload = json.load(sys.stdin)[\"offload\"]
 assert offload[\"state_bytes\"] == offload[\"tiers\"][0][\"floor_bytes\"] == offload[\"bytes_out\"] == offload[\"bytes_in\"] > 23000000'"
 holds offload_state_is_in_the_graph sh -c "'$memplan' graph mlp4.onnx --batch 64 --offload host --offload-state -o state_graph.json && '$memplan' plan state_graph.json --budget 36MiB -o state_plan.json -q && '$memplan' check state_graph.json state_plan.json"
 holds offload_state_is_drawn sh -c "'$memplan' timeline mlp4.onnx --plan state.json -o state.svg && grep -q 'optimizer state of fc1.weight to the host' state.svg && grep -q '6 copy, 18 backward, 8 update' state.svg && '$memplan' draw mlp4.onnx --plan state.json -o state_draw.svg && '$memplan' report $state --fuse backward --offload host --offload-state -o state.html"
-try offload_state_sweep sweep mlp4.onnx --batch 64 --offload host --offload-state --solvers priced,anneal --budgets 36MiB,40MiB
+try offload_state_sweep sweep mlp4.onnx --batch 64 --offload host --offload-state --solvers lagrange,anneal --budgets 36MiB,40MiB
 try offload_state_alone plan $state --offload-state
 try offload_state_no_room plan $state --offload host:16MiB --offload-state
 try offload_state_small plan mlp4.onnx --batch 64 --budget 36MiB --optimizer sgd --offload host --offload-state

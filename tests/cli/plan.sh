@@ -85,4 +85,4 @@ try plan_min_share plan fashion_cnn.onnx --batch 64 --budget min+50% -q
 try plan_min_other plan fashion_cnn.onnx --batch 64 --budget min50% -q
 try report_min report fashion_cnn.onnx --batch 64 --budget min --no-curve -o min.html
 holds report_min_is_written grep -q '</html>' min.html
-try sweep_min sweep mlp.onnx --batch 4096 --solvers lower-set,priced --budgets min+50%
+try sweep_min sweep mlp.onnx --batch 4096 --solvers lower-set,lagrange --budgets min+50%

@@ -34,7 +34,7 @@ holds color_in_a_pipe sh -c "'$memplan' plan mlp.onnx --batch 64 --budget 100% -
     ! '$memplan' plan mlp.onnx --batch 64 --budget 100% | grep -q '1;32m'"
 for columns in 60 80 200; do
     holds "terminal_fit_$columns" screen --says 'The next batch' $columns 0 "$memplan" fit mlp.onnx --memory 16MiB --overhead 5% --effort quick
-    holds "terminal_sweep_$columns" screen --says 'At least' $columns 0 "$memplan" sweep mlp.onnx --batch 4096 --solvers chen,priced --budgets 90%,floor+25%,1MiB
+    holds "terminal_sweep_$columns" screen --says 'At least' $columns 0 "$memplan" sweep mlp.onnx --batch 4096 --solvers chen,lagrange --budgets 90%,floor+25%,1MiB
     holds "terminal_train_$columns" screen --says 'bit for bit' $columns 24 "$memplan" train bert.onnx --budget 100% --steps 20
 done
 for columns in 60 80 200; do

@@ -30,6 +30,17 @@ try usage_gap plan chain.json --budget 250 --gap 5
 try usage_without plan chain.json --budget 250 --without chen,nodes
 try usage_without_empty plan chain.json --budget 250 --without chen,
 try usage_contradiction plan mlp.onnx --batch 64 --budget 60% --solver chen --checkpoints /up/Relu_output_0
+# Old names of searchers run, with a notice.
+for names in priced=lagrange greedy-offload=cheapest-first choices=anneal-tensors; do
+    old=${names%=*} new=${names#*=}
+    holds "usage_solver_$old" sh -c "
+        '$memplan' plan mlp.onnx --batch 4096 --offload host --budget 90% -q --solver $new > new.txt &&
+        '$memplan' plan mlp.onnx --batch 4096 --offload host --budget 90% -q --solver $old 2> why.txt | diff new.txt - &&
+        test \"\$(cat why.txt)\" = \"memplan: the searcher '$old' is now called '$new'; a later release will not accept the old name\""
+done
+holds usage_solvers_old_names sh -c "
+    '$memplan' sweep mlp.onnx --batch 64 --solvers none,priced --budgets 90% 2> why.txt | grep -q '^lagrange, smallest found' && grep -q 'now called .lagrange' why.txt &&
+    '$memplan' plan mlp.onnx --batch 4096 --budget 90% --without priced -q 2> why.txt && grep -q 'now called .lagrange' why.txt"
 try usage_sweep_solver sweep mlp.onnx --batch 64 --solvers chen,chne
 try usage_sweep_twice sweep mlp.onnx --batch 64 --solvers chen,chen
 try usage_sweep_budget sweep mlp.onnx --batch 64 --budgets 60%,half

@@ -64,7 +64,7 @@ def better_equal_worse(rows: list[Row]) -> str:
 
 
 def real_networks(rows: list[Row]) -> str:
-    others = ("chen", "segments", "lower-set", "chain", "priced")
+    others = ("chen", "segments", "lower-set", "chain", "lagrange")
     cheaper = sum(min(numbers([r], *others), default=1e9) < numbers([r], "normal")[0] for r in rows if numbers([r], "normal"))
     found = gaps(rows, "normal")
     gap = f"gap {median(found) + HALF:.2f} median, {max(found):.2f} largest"

@@ -135,7 +135,7 @@ static bool oracle(mp_graph *graph, const int chosen[], int n, int64_t budget_by
 
 TEST(searches_find_the_best_and_bounds_stay_below)
 {
-    static const char *const solvers[] = {"auto", "exact", "priced", "lower-set", "segments", "chain", "ilp"};
+    static const char *const solvers[] = {"auto", "exact", "lagrange", "lower-set", "segments", "chain", "ilp"};
     long n = 0, n_best = 0, n_infeasible = 0, n_algorithms = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         int chosen[MOST_CHOICES];

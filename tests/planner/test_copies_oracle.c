@@ -229,7 +229,7 @@ static bool hear(const mp_progress *progress, void *data)
 {
     ends *last = data;
     last->all = LOOK_SECONDS * (double)atomic_load(&n_looks);
-    if (!strcmp(progress->solver, "choices")) last->choices = last->all;
+    if (!strcmp(progress->solver, "anneal-tensors")) last->choices = last->all;
     if (!strcmp(progress->solver, "copy-only")) last->copying = last->all;
     if (!last->copying) last->plain = last->all;
     return true;

@@ -49,7 +49,7 @@ TEST(labels_of_any_prices_give_schedules_that_run)
             mp_step *steps = schedule_of(x, &n);
             mp_plan *plan = NULL;
             mp_error err = {0};
-            assert_int_equal(mp_plan_new(graph, "priced", steps, n, &plan, &err), MP_OK);
+            assert_int_equal(mp_plan_new(graph, "lagrange", steps, n, &plan, &err), MP_OK);
             if (mp_plan_check(graph, plan, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
             memset(runs, 0, graph->n_nodes * sizeof *runs);
             for (size_t t = 0, last = 0; t < n; t++) {
@@ -139,7 +139,7 @@ TEST(labels_are_the_cheapest_of_all)
  * cheapest). */
 static int64_t ticks_within(const mp_graph *graph, int64_t budget_bytes)
 {
-    const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .solver = "priced", .moves = 300};
+    const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .solver = "lagrange", .moves = 300};
     mp_answer answer = {0};
     mp_error err = {0};
     if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("%s", err.message);
@@ -215,7 +215,7 @@ TEST(survives_every_allocation_failure)
     long k = 0;
     for (; st != MP_OK; k += 1 + k / 200) {
         mp_error err = {0};
-        const mp_request request = {.graph = graph, .budget_bytes = keep_all_peak(graph) - 1, .solver = "priced", .moves = 5};
+        const mp_request request = {.graph = graph, .budget_bytes = keep_all_peak(graph) - 1, .solver = "lagrange", .moves = 5};
         mp_answer answer = {0};
         mp_alloc_budget = k;
         st = mp_solve(&request, &answer, &err);

@@ -13,7 +13,7 @@
 #include "tests/oracles/random_graph.h"
 #include "tests/oracles/random_offload.h"
 
-static const char *const rules[] = {"cheapest-first", "largest-first", "saved-per-second", "copy-only", "choices"};
+static const char *const rules[] = {"cheapest-first", "largest-first", "saved-per-second", "copy-only", "anneal-tensors"};
 enum { RULES = sizeof rules / sizeof *rules };
 
 enum { LAYERS = 8, BYTES = 100 };

@@ -193,7 +193,7 @@ TEST(stopped_search_still_answers)
 /* In a large graph, a plan within the budget has been found by then. */
 TEST(stopped_search_of_a_large_graph_has_a_plan)
 {
-    const char *const names[] = {"auto", "priced"};
+    const char *const names[] = {"auto", "lagrange"};
     mp_graph *graph;
     assert_int_equal(chain_graph(4000, 10, 100, true, &graph, NULL), MP_OK);
     for (int k = 0; k < 2; k++) {
@@ -206,7 +206,7 @@ TEST(stopped_search_of_a_large_graph_has_a_plan)
         assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
         assert_true(answer.stopped);
         assert_non_null(answer.plan);
-        assert_string_equal(answer.plan->solver, "priced");
+        assert_string_equal(answer.plan->solver, "lagrange");
         mp_answer_free(&answer);
     }
     mp_graph_free(graph);

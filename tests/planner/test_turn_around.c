@@ -163,7 +163,7 @@ static int64_t sum_ticks(const mp_graph *graph)
 
 TEST(plans_and_bounds_hold_without_marks)
 {
-    static const char *const solvers[] = {"auto", "chen", "segments", "lower-set", "chain", "priced"};
+    static const char *const solvers[] = {"auto", "chen", "segments", "lower-set", "chain", "lagrange"};
     enum { N = sizeof solvers / sizeof *solvers };
     int n_feasible = 0, n_dear = 0, n_found[N] = {0}, n_optimal = 0, n_parts_dear = 0, n_one_dear = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {

@@ -1,4 +1,4 @@
-/* annealed.c - simulated annealing over one choice per storage: keep, offload or recompute.
+/* anneal_tensors.c - simulated annealing over one choice per storage: keep, offload or recompute.
  *
  * A move makes new choices for one to three storages, or for all outputs of their nodes. Moves of several storages are needed.
  * For example, a block may produce nine tensors that save time only if all of them are changed. The energy is the makespan plus
@@ -128,8 +128,8 @@ static mp_status choose(mp_trials *x, mp_error *err)
     MP_OWNED mp_choice *before = mp_alloc(x->graph->n_storages, sizeof *before);
     MP_OWNED mp_choice *best = mp_alloc(x->graph->n_storages, sizeof *best);
     const mp_request *request = mp_search_request(x->search);
-    const int64_t by_work = MP_CHOICES_WORK / (int64_t)x->graph->n_nodes;
-    int64_t n = by_work < MP_CHOICES ? by_work : MP_CHOICES;
+    const int64_t by_work = MP_ANNEAL_TENSORS_WORK / (int64_t)x->graph->n_nodes;
+    int64_t n = by_work < MP_ANNEAL_TENSORS_OFFERS ? by_work : MP_ANNEAL_TENSORS_OFFERS;
     if (request->moves > 0 && n > CHOICES_FOR_MOVE * request->moves) n = CHOICES_FOR_MOVE * request->moves;
     walk w = {.x = x,
               .before = before,
@@ -154,7 +154,7 @@ static mp_status choose(mp_trials *x, mp_error *err)
     return MP_OK;
 }
 
-mp_status mp_run_choices(mp_search *search, mp_error *err)
+mp_status mp_run_anneal_tensors(mp_search *search, mp_error *err)
 {
     return mp_trials_run(search, choose, err);
 }
