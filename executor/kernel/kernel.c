@@ -32,7 +32,7 @@ int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank)
 
 void mp_dealt_uniforms(const mp_operands *x, const mp_dealt *dealt, int64_t from, int64_t n, float *out)
 {
-    const int index = dealt->run ? x->run.team->index : 0;
+    const int index = dealt->run ? x->run.group->index : 0;
     for (int64_t done = 0, some; done < n; done += some) {
         const int64_t at = from + done, left = dealt->run ? dealt->run - at % dealt->run : n;
         some = left < n - done ? left : n - done;

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "estimator/model/ops.h"
-#include "executor/kernel/team.h"
+#include "executor/kernel/kernel_group.h"
 #include "memplan/backend.h"
 
 /* The purpose of a pass through the network. */
@@ -26,8 +26,8 @@ typedef struct mp_run {
     uint32_t step;  /* number of this pass, counted over all passes through the network, micro-batches included */
     bool first_run; /* true: the first run of the node for this micro-batch. Running statistics are updated in the first run
                        only, not in a recomputation */
-    const mp_kernel_team *team;    /* the ranks that split the network's operators; NULL: operators are not split */
-    const mp_kernel_team *samples; /* the ranks that share a batch's statistics; NULL: each rank has statistics of its own */
+    const mp_kernel_group *group;   /* the ranks that split the network's operators; NULL: operators are not split */
+    const mp_kernel_group *samples; /* the ranks that share a batch's statistics; NULL: each rank has statistics of its own */
 } mp_run;
 
 /* The operands of one node. Type, sizes and strides of all arrays are known when the call is prepared and do not change; only

@@ -95,7 +95,7 @@ bool mp_program_gathers(const mp_program *p, int node)
            n->phase == MP_PHASE_FORWARD;
 }
 
-/* Sets the workspace of a gradient sum. The sum has one leg (an operation over one team of ranks) per dimension of the mesh:
+/* Sets the workspace of a gradient sum. The sum has one leg (an operation over one group of ranks) per dimension of the mesh:
  * first over `shard`, then this rank's part over `dp` and `tp`. The legs run in turn, so the largest workspace is enough. */
 static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *err)
 {
@@ -152,8 +152,10 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
     MP_ENSURE(mp_mesh_devices(m) == world->n, err, MP_INVALID, "the mesh %s needs %lld ranks, but there %s %d process%s",
               mp_mesh_write(m).text, (long long)mp_mesh_devices(m), world->n == 1 ? "is" : "are", world->n,
               world->n == 1 ? "" : "es");
-    const mp_team parts = mp_team_of(m, MP_DIM_TP, world->rank), shards = mp_team_of(m, MP_DIM_SHARD, world->rank),
-                  replicas = mp_team_of(m, MP_DIM_DP, world->rank), stages = mp_team_of(m, MP_DIM_PP, world->rank);
+    const mp_process_group parts = mp_process_group_along(m, MP_DIM_TP, world->rank),
+                           shards = mp_process_group_along(m, MP_DIM_SHARD, world->rank),
+                           replicas = mp_process_group_along(m, MP_DIM_DP, world->rank),
+                           stages = mp_process_group_along(m, MP_DIM_PP, world->rank);
     *out = (mp_rank_place){.n_data = shards.n * replicas.n,
                            .data_index = replicas.index * shards.n + shards.index,
                            .data_stride = shards.stride,

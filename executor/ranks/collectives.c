@@ -1,4 +1,4 @@
-/* collectives.c - a collective has one or several legs that run in turn. A leg is an operation over one team of ranks. Starts
+/* collectives.c - a collective has one or several legs that run in turn. A leg is an operation over one group of ranks. Starts
  * the messages of each leg, and adds the received values when all messages have arrived. */
 #include "executor/ranks/collectives.h"
 
@@ -6,25 +6,25 @@
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 
-mp_team mp_team_among(mp_rank_group group, int rank)
+mp_process_group mp_process_group_of(mp_rank_group group, int rank)
 {
     const int index = (int)(rank / group.stride % group.n);
-    return (mp_team){(int)group.n, index, rank - index * (int)group.stride, (int)group.stride};
+    return (mp_process_group){(int)group.n, index, rank - index * (int)group.stride, (int)group.stride};
 }
 
-mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank)
+mp_process_group mp_process_group_along(const mp_mesh *mesh, mp_dim dim, int rank)
 {
-    return mp_team_among(mp_mesh_group(mesh, dim), rank);
+    return mp_process_group_of(mp_mesh_group(mesh, dim), rank);
 }
 
-static int world_rank(const mp_team *t, int member)
+static int world_rank(const mp_process_group *t, int member)
 {
     return t->first + member * t->stride;
 }
 
 mp_range mp_leg_part(const mp_leg *s, int64_t n, int member)
 {
-    return mp_range_of(n, s->team.n, member);
+    return mp_range_of(n, s->group.n, member);
 }
 
 static mp_range part_of(const mp_leg *s, const mp_shard_view *p, int member)
@@ -47,7 +47,7 @@ size_t mp_work_requests(const mp_collective_work *work)
 {
     size_t most = 0;
     for (size_t k = 0; k < work->n_legs; k++) {
-        const size_t n = 2 * work->legs[k].n_pieces * (size_t)work->legs[k].team.n;
+        const size_t n = 2 * work->legs[k].n_pieces * (size_t)work->legs[k].group.n;
         if (n > most) most = n;
     }
     return most;
@@ -59,20 +59,20 @@ size_t mp_work_requests(const mp_collective_work *work)
  * world. */
 static bool is_fast(const mp_collectives *c, const mp_leg *s)
 {
-    return c->fast && !s->is_ordered && s->team.n == c->world->n;
+    return c->fast && !s->is_ordered && s->group.n == c->world->n;
 }
 
 /* Returns the workspace bytes for a piece, which is one tensor of a leg. This workspace receives the values that each other
  * rank sends. */
 static int64_t room_bytes(const mp_collectives *c, const mp_leg *s, const mp_shard_view *p)
 {
-    return mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, p->n, element_bytes(s));
+    return mp_leg_workspace(s->kind, is_fast(c, s), s->group.n, p->n, element_bytes(s));
 }
 
 static char *slot_of(const mp_collectives *c, const mp_leg *s, const mp_shard_view *p, char *room, int member)
 {
-    const int others = s->team.n - 1;
-    return others ? room + room_bytes(c, s, p) / others * (member - (member > s->team.index)) : room;
+    const int others = s->group.n - 1;
+    return others ? room + room_bytes(c, s, p) / others * (member - (member > s->group.index)) : room;
 }
 
 /* Adds an entry to a collective's list of open requests. Returns the address at which the caller stores the request's
@@ -88,7 +88,7 @@ static mp_status send(mp_collectives *c, mp_collective_work *w, const mp_leg *s,
                       mp_error *err)
 {
     const int64_t bytes = n * element_bytes(s);
-    const int to = world_rank(&s->team, member);
+    const int to = world_rank(&s->group, member);
     if (!n) return MP_OK;
     c->sent_bytes += bytes;
     w->sent_bytes += bytes;
@@ -98,7 +98,7 @@ static mp_status send(mp_collectives *c, mp_collective_work *w, const mp_leg *s,
 static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg *s, int member, char *to, int64_t n,
                          mp_error *err)
 {
-    const int from = world_rank(&s->team, member);
+    const int from = world_rank(&s->group, member);
     if (!n) return MP_OK;
     return c->world->receive(c->world, to, n * element_bytes(s), from, w->tag, pend(w, from, n * element_bytes(s)), err);
 }
@@ -108,10 +108,10 @@ static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg 
 static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_shard_view *p, char *room,
                                mp_error *err)
 {
-    const mp_range own = part_of(s, p, s->team.index);
-    for (int d = 1; d < s->team.n;
+    const mp_range own = part_of(s, p, s->group.index);
+    for (int d = 1; d < s->group.n;
          d++) { /* each rank sends first to the next higher rank, so that no rank receives all messages at once */
-        const int to = (s->team.index + d) % s->team.n, from = (s->team.index + s->team.n - d) % s->team.n;
+        const int to = (s->group.index + d) % s->group.n, from = (s->group.index + s->group.n - d) % s->group.n;
         const mp_range theirs = part_of(s, p, to);
         MP_CHECK(receive(c, w, s, from, slot_of(c, s, p, room, from), own.n, err));
         MP_CHECK(send(c, w, s, to, p->whole + theirs.from * element_bytes(s), theirs.n, err));
@@ -121,11 +121,11 @@ static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const m
 
 static mp_status gather_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_shard_view *p, mp_error *err)
 {
-    const mp_range own = part_of(s, p, s->team.index);
+    const mp_range own = part_of(s, p, s->group.index);
     char *place = p->whole + own.from * element_bytes(s);
     if (own.n && p->part != place) c->backend->copy(c->backend, place, p->part, own.n * element_bytes(s));
-    for (int d = 1; d < s->team.n; d++) {
-        const int to = (s->team.index + d) % s->team.n, from = (s->team.index + s->team.n - d) % s->team.n;
+    for (int d = 1; d < s->group.n; d++) {
+        const int to = (s->group.index + d) % s->group.n, from = (s->group.index + s->group.n - d) % s->group.n;
         const mp_range theirs = part_of(s, p, from);
         MP_CHECK(receive(c, w, s, from, p->whole + theirs.from * element_bytes(s), theirs.n, err));
         MP_CHECK(send(c, w, s, to, p->part, own.n, err));
@@ -135,7 +135,7 @@ static mp_status gather_piece(mp_collectives *c, mp_collective_work *w, const mp
 
 static mp_status hand_over(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_shard_view *p, mp_error *err)
 {
-    return s->team.index ? receive(c, w, s, 0, p->whole, p->n, err) : send(c, w, s, 1, p->whole, p->n, err);
+    return s->group.index ? receive(c, w, s, 0, p->whole, p->n, err) : send(c, w, s, 1, p->whole, p->n, err);
 }
 
 /* Starts a collective of the network library for one piece, a tensor of a leg. The sent bytes are counted as for a ring
@@ -160,7 +160,7 @@ static mp_status begin_pieces(mp_collectives *c, mp_collective_work *w, const mp
         const mp_shard_view *p = &s->pieces[k];
         if (s->kind == MP_SEND)
             MP_CHECK(hand_over(c, w, s, p, err));
-        else if (is_fast(c, s) && s->team.n > 1)
+        else if (is_fast(c, s) && s->group.n > 1)
             MP_CHECK(begin_fast(c, w, s, p, room, err));
         else if (s->kind == MP_ALL_GATHER)
             MP_CHECK(gather_piece(c, w, s, p, err));
@@ -187,19 +187,19 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
 static void add_up(const mp_collectives *c, const mp_leg *s, const mp_shard_view *p, char *room, bool adds)
 {
     const mp_backend *b = c->backend;
-    const mp_range own = part_of(s, p, s->team.index);
+    const mp_range own = part_of(s, p, s->group.index);
     const int64_t bytes = own.n * element_bytes(s);
-    char *mine = p->whole + own.from * element_bytes(s), *first = s->team.index ? room : mine,
+    char *mine = p->whole + own.from * element_bytes(s), *first = s->group.index ? room : mine,
          *sum = p->part == mine ? first : p->part;
     if (!own.n) return;
-    if (is_fast(c, s) && s->team.n > 1) first = sum = room;
+    if (is_fast(c, s) && s->group.n > 1) first = sum = room;
     if (adds) /* adds to the part rank by rank, in the order in which a single process would add the gradients of its
                  micro-batches */
         b->add(b, s->dtype, own.n, first, sum = p->part);
     else if (sum != first)
         b->copy(b, sum, first, bytes);
-    for (int r = 1; r < s->team.n && !is_fast(c, s); r++)
-        b->add(b, s->dtype, own.n, r == s->team.index ? mine : slot_of(c, s, p, room, r), sum);
+    for (int r = 1; r < s->group.n && !is_fast(c, s); r++)
+        b->add(b, s->dtype, own.n, r == s->group.index ? mine : slot_of(c, s, p, room, r), sum);
     if (sum != p->part) b->copy(b, p->part, sum, bytes);
 }
 

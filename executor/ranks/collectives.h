@@ -21,13 +21,13 @@
 #include "memplan/ranks/mesh.h"
 
 /* The ranks of a collective: first, first + stride, ... in the world (n ranks); `index` is the position of this rank. */
-typedef struct mp_team {
+typedef struct mp_process_group {
     int n, index, first, stride;
-} mp_team;
-/* mp_team_among returns the team of this rank in a group of ranks. mp_team_of returns the ranks whose mesh coordinates differ
- * from this rank's in dimension `dim` only. */
-mp_team mp_team_among(mp_rank_group group, int rank);
-mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank);
+} mp_process_group;
+/* mp_process_group_of returns the group that contains this rank, if all ranks form groups of this size and stride.
+ * mp_process_group_along returns the ranks whose mesh coordinates differ from this rank's in dimension `dim` only. */
+mp_process_group mp_process_group_of(mp_rank_group group, int rank);
+mp_process_group mp_process_group_along(const mp_mesh *mesh, mp_dim dim, int rank);
 
 /* A tensor of a collective: the address of the whole tensor, and of this rank's part. `part` may point into `whole`. */
 typedef struct mp_shard_view {
@@ -36,10 +36,10 @@ typedef struct mp_shard_view {
 } mp_shard_view;
 
 typedef struct mp_leg {
-    /* the operation: MP_ALL_REDUCE (only with c->fast), MP_REDUCE_SCATTER or MP_ALL_GATHER; MP_SEND: rank 0 of the team sends
+    /* the operation: MP_ALL_REDUCE (only with c->fast), MP_REDUCE_SCATTER or MP_ALL_GATHER; MP_SEND: rank 0 of the group sends
      * whole tensors to rank 1 */
     mp_collective kind;
-    mp_team team;
+    mp_process_group group;
     mp_dtype dtype;
     size_t n_pieces;
     const mp_shard_view *pieces;
@@ -48,7 +48,7 @@ typedef struct mp_leg {
     char *workspace;
 } mp_leg;
 
-/* A collective: a sequence of legs, which are operations over teams of ranks. A collective can be issued again after it has
+/* A collective: a sequence of legs, which are operations over groups of ranks. A collective can be issued again after it has
  * ended. */
 enum { MP_LEGS = 6 };
 typedef struct mp_collective_work mp_collective_work;
@@ -70,7 +70,7 @@ struct mp_collective_work {
     int64_t n_runs, sent_bytes;
     double seconds, began_at, ended_at;
 };
-/* Returns the part of a tensor with n elements that rank `member` of the leg's team owns. */
+/* Returns the part of a tensor with n elements that rank `member` of the leg's group owns. */
 mp_range mp_leg_part(const mp_leg *leg, int64_t n, int member);
 size_t mp_work_requests(const mp_collective_work *work);
 /* Returns the workspace bytes of a leg (an operation of a collective) whose tensors have n elements in total. */

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "executor/kernel/team.h"
+#include "executor/kernel/kernel_group.h"
 #include "memplan/backend.h"
 #include "memplan/ranks/communicator.h"
 

@@ -92,13 +92,13 @@ mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int6
     return wait_for_open(world, timeout, what, err);
 }
 
-mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_shard_view *piece,
+mp_status mp_communicator_gather(mp_communicator *world, const mp_process_group *group, int root, const mp_shard_view *piece,
                                  int64_t of_element, double timeout, const char *what, mp_error *err)
 {
-    const mp_range own = mp_range_of(piece->n, team->n, team->index);
-    for (int k = 0; k < team->n; k++) {
-        const int rank = team->first + k * team->stride;
-        const mp_range theirs = mp_range_of(piece->n, team->n, k);
+    const mp_range own = mp_range_of(piece->n, group->n, group->index);
+    for (int k = 0; k < group->n; k++) {
+        const int rank = group->first + k * group->stride;
+        const mp_range theirs = mp_range_of(piece->n, group->n, k);
         if (rank == world->rank) continue;
         if (root < 0 || root == world->rank)
             MP_CHECK(open_receive(world, piece->whole + theirs.from * of_element, theirs.n * of_element, rank, err));

@@ -25,10 +25,10 @@ mp_status mp_communicator_collect(mp_communicator *world, const char *own, const
  * `pool`. On the first rank of a block *text is unchanged. Errors: as mp_communicator_collect. */
 mp_status mp_communicator_hand_out(mp_communicator *world, int block, const char **text, mp_pool *pool, double timeout,
                                    const char *what, mp_error *err);
-/* Gathers the parts of a tensor from the ranks of this rank's team in `whole` on one rank. `root` is the number of the
- * receiving rank in the world; -1: each rank of the team receives the tensor. Ranks that do not receive need no `whole`. This
+/* Gathers the parts of a tensor from the ranks of this rank's group in `whole` on one rank. `root` is the number of the
+ * receiving rank in the world; -1: each rank of the group receives the tensor. Ranks that do not receive need no `whole`. This
  * rank's own part is not copied. Waits for the result. MP_IO. */
-mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_shard_view *piece,
+mp_status mp_communicator_gather(mp_communicator *world, const mp_process_group *group, int root, const mp_shard_view *piece,
                                  int64_t element_bytes, double timeout, const char *what, mp_error *err);
 enum { MP_MEETING_BYTES = 256 };
 /* Waits until all ranks call this function, and copies `bytes` bytes of rank 0's `word` to all ranks; bytes <=

@@ -45,7 +45,7 @@ static void add_leg(probe *p, mp_collective kind)
 {
     const mp_communicator *world = p->collectives.world;
     p->work.legs[p->work.n_legs++] = (mp_leg){.kind = kind,
-                                              .team = {world->n, world->rank, 0, 1},
+                                              .group = {world->n, world->rank, 0, 1},
                                               .dtype = MP_DTYPE_FLOAT,
                                               .n_pieces = 1,
                                               .pieces = &p->piece,

@@ -42,8 +42,9 @@ mp_status mp_clipping_open(const mp_program *p, int n_ranks, mp_pool *pool, mp_c
 static mp_status sum_over_ranks(mp_clipping *c, const mp_mesh *mesh, const mp_clipping_sums *own, mp_communicator *world,
                                 double timeout, double *sum, mp_error *err)
 {
-    const mp_team stages = mp_team_of(mesh, MP_DIM_PP, world->rank), shards = mp_team_of(mesh, MP_DIM_SHARD, world->rank),
-                  parts = mp_team_of(mesh, MP_DIM_TP, world->rank);
+    const mp_process_group stages = mp_process_group_along(mesh, MP_DIM_PP, world->rank),
+                           shards = mp_process_group_along(mesh, MP_DIM_SHARD, world->rank),
+                           parts = mp_process_group_along(mesh, MP_DIM_TP, world->rank);
     const int first = world->rank - stages.index * stages.stride - shards.index * shards.stride - parts.index * parts.stride;
     MP_CHECK(mp_communicator_exchange(world, own, sizeof *own, c->sums, timeout, "the norm of all gradients", err));
     *sum = 0;

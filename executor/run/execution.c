@@ -96,8 +96,8 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
     x->run = (mp_run){.seed = e->options.seed,
                       .step = (uint32_t)pass,
                       .first_run = r->first_run,
-                      .team = mp_kernel_ranks_team(&e->channels.ranks.of_parts),
-                      .samples = mp_kernel_ranks_team(&e->channels.ranks.of_samples)};
+                      .group = mp_kernel_ranks_group(&e->channels.ranks.of_parts),
+                      .samples = mp_kernel_ranks_group(&e->channels.ranks.of_samples)};
     x->alternative = r->alternative;
     if (!added || !mp_program_keeps_gradients(e->program)) x->adds = b->adds;
     x->algorithm = e->program->graph->nodes[r->node].alternatives[r->alternative].algorithm;

@@ -128,15 +128,16 @@ static mp_status read_parts(const mp_program *p, mp_execution *e, int tensor, co
 {
     mp_communicator *world = mp_execution_company(e).world;
     const int64_t element = mp_dtype_bits(from->array.dtype) / 8, own_bytes = from->own.n * element;
-    const mp_team team = mp_team_of(&p->mesh, MP_DIM_SHARD, world->rank), there = mp_team_of(&p->mesh, MP_DIM_SHARD, root);
+    const mp_process_group group = mp_process_group_along(&p->mesh, MP_DIM_SHARD, world->rank),
+                           there = mp_process_group_along(&p->mesh, MP_DIM_SHARD, root);
     const bool wants = root < 0 || root == world->rank;
-    if (root >= 0 && there.first != team.first) return MP_OK;
+    if (root >= 0 && there.first != group.first) return MP_OK;
     MP_OWNED char *bytes = mp_alloc((size_t)(wants ? from->n : from->own.n) + 1, (size_t)element);
     MP_ENSURE(bytes, err, MP_NOMEM, "there is no memory for all elements of '%s'", p->model->tensors[tensor].name);
     const mp_shard_view piece = {.whole = bytes, .part = bytes + (wants ? from->own.from * element : 0), .n = from->n};
     mp_array own = bytes_at(from->array.data, &own_bytes), part = bytes_at(piece.part, &own_bytes);
     if (own_bytes) MP_CHECK(p->backend->download(p->backend, &own, &part, err));
-    MP_CHECK(mp_communicator_gather(world, &team, root, &piece, element, mp_execution_company(e).timeout,
+    MP_CHECK(mp_communicator_gather(world, &group, root, &piece, element, mp_execution_company(e).timeout,
                                     "bringing parameters together", err));
     return wants ? unpack(p, tensor, from, bytes, host, err) : MP_OK;
 }
@@ -161,18 +162,19 @@ static mp_status read_split(const mp_program *p, mp_execution *e, int tensor, in
 {
     const mp_tensor *t = &p->model->tensors[tensor];
     mp_communicator *world = mp_execution_company(e).world;
-    const mp_team team = mp_team_of(&p->mesh, MP_DIM_TP, world->rank), there = mp_team_of(&p->mesh, MP_DIM_TP, root);
+    const mp_process_group group = mp_process_group_along(&p->mesh, MP_DIM_TP, world->rank),
+                           there = mp_process_group_along(&p->mesh, MP_DIM_TP, root);
     const int64_t n = mp_tensor_elements(t);
-    MP_OWNED float *parts = mp_alloc((size_t)(team.n * n) + 1, sizeof *parts);
+    MP_OWNED float *parts = mp_alloc((size_t)(group.n * n) + 1, sizeof *parts);
     MP_ENSURE(parts, err, MP_NOMEM, "there is no memory for all elements of '%s'", t->name);
     mp_array own = mp_array_plain(MP_DTYPE_FLOAT, t->rank, t->dims);
-    own.data = parts + team.index * n;
-    const mp_shard_view piece = {.whole = (char *)parts, .part = own.data, .n = team.n * n};
+    own.data = parts + group.index * n;
+    const mp_shard_view piece = {.whole = (char *)parts, .part = own.data, .n = group.n * n};
     MP_CHECK(read_own(p, e, tensor, array, -1, &own, err));
-    if (root >= 0 && there.first != team.first) return MP_OK;
-    MP_CHECK(mp_communicator_gather(world, &team, root, &piece, sizeof *parts, mp_execution_company(e).timeout,
+    if (root >= 0 && there.first != group.first) return MP_OK;
+    MP_CHECK(mp_communicator_gather(world, &group, root, &piece, sizeof *parts, mp_execution_company(e).timeout,
                                     "bringing parameters together", err));
-    for (int r = 0; r < team.n && (root < 0 || root == world->rank); r++)
+    for (int r = 0; r < group.n && (root < 0 || root == world->rank); r++)
         mp_part_put(t, r, sizeof *parts, parts + r * n, host->data);
     return MP_OK;
 }

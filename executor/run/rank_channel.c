@@ -22,13 +22,13 @@ static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp
 {
     const mp_program *p = a->program;
     MP_ENSURE(*pieces = mp_pool_alloc(pool, r->n_moved, sizeof **pieces), err, MP_NOMEM, "out of memory");
-    w->legs[w->n_legs++] =
-        (mp_leg){.kind = kind,
-                 .team = world == &alone ? (mp_team){.n = 1, .stride = 1} : mp_team_of(&p->mesh, dim, world->rank),
-                 .dtype = p->options.dtype,
-                 .n_pieces = r->n_moved,
-                 .pieces = *pieces,
-                 .workspace = r->workspace};
+    w->legs[w->n_legs++] = (mp_leg){.kind = kind,
+                                    .group = world == &alone ? (mp_process_group){.n = 1, .stride = 1}
+                                                             : mp_process_group_along(&p->mesh, dim, world->rank),
+                                    .dtype = p->options.dtype,
+                                    .n_pieces = r->n_moved,
+                                    .pieces = *pieces,
+                                    .workspace = r->workspace};
     return MP_OK;
 }
 
@@ -48,7 +48,7 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
         const int64_t n = p->graph->storages[wholes[k]].payload_bytes / element;
         pieces[k] = (mp_shard_view){.whole = r->wholes[k], .n = n};
         pieces[k].part =
-            r->parts && !in_place ? r->parts[k] : r->wholes[k] + mp_leg_part(leg, n, leg->team.index).from * element;
+            r->parts && !in_place ? r->parts[k] : r->wholes[k] + mp_leg_part(leg, n, leg->group.index).from * element;
     }
     return MP_OK;
 }
@@ -64,9 +64,9 @@ static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, 
     MP_CHECK(add_leg(a, world, kind, dim, &a->steps[step], pool, w, &pieces, err));
     const mp_leg *leg = &w->legs[w->n_legs - 1];
     for (size_t k = 0; k < before->n_pieces; k++) {
-        const mp_range own = mp_leg_part(before, before->pieces[k].n, before->team.index);
+        const mp_range own = mp_leg_part(before, before->pieces[k].n, before->group.index);
         pieces[k] = (mp_shard_view){.whole = before->pieces[k].part, .n = own.n};
-        pieces[k].part = pieces[k].whole + mp_leg_part(leg, own.n, leg->team.index).from * element;
+        pieces[k].part = pieces[k].whole + mp_leg_part(leg, own.n, leg->group.index).from * element;
     }
     return MP_OK;
 }
@@ -96,12 +96,12 @@ static mp_status keep_sums(const mp_addresses *a, const mp_communicator *world, 
     const mp_leg *before = &w->legs[0];
     mp_shard_view *pieces;
     MP_CHECK(add_leg(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, r, pool, w, &pieces, err));
-    w->legs[w->n_legs - 1].team = (mp_team){.n = 1, .stride = 1};
+    w->legs[w->n_legs - 1].group = (mp_process_group){.n = 1, .stride = 1};
     w->legs[w->n_legs - 1].adds_up = true;
     for (size_t k = 0; k < r->n_moved; k++)
         pieces[k] = (mp_shard_view){.whole = before->pieces[k].part,
                                     .part = r->parts[k],
-                                    .n = mp_leg_part(before, before->pieces[k].n, before->team.index).n};
+                                    .n = mp_leg_part(before, before->pieces[k].n, before->group.index).n};
     return MP_OK;
 }
 
@@ -136,21 +136,21 @@ static mp_status list_message(const mp_addresses *a, const mp_communicator *worl
 {
     const mp_program *p = a->program;
     const int stride = a->place.stage_stride, index = (p->stage->index - m->first) / m->stride;
-    const mp_team team = {m->n, index, world->rank + (m->first - p->stage->index) * stride, m->stride * stride};
+    const mp_process_group group = {m->n, index, world->rank + (m->first - p->stage->index) * stride, m->stride * stride};
     const int64_t element = m->is_sum ? mp_dtype_bits(p->options.dtype) / 8 : 1;
     char *room = m->is_ahead ? a->fixed + a->fixed_at[p->stage->outbox] : NULL;
     mp_shard_view *pieces;
     MP_ENSURE(world->n > 1, err, MP_INVALID, "a stage of a pipeline cannot run alone");
     w->own_tag = m->tag;
     MP_CHECK(add_leg(a, world, m->is_sum ? MP_REDUCE_SCATTER : MP_SEND, MP_DIM_PP, &a->steps[step], pool, w, &pieces, err));
-    w->legs[0].team = team;
+    w->legs[0].group = group;
     w->legs[0].is_ordered = true;
     w->legs[0].dtype = m->is_sum ? p->options.dtype : MP_DTYPE_UINT8;
     for (size_t k = 0; k < m->n_storages; k++) {
         const mp_storage *s = &p->graph->storages[m->storages[k]];
         const int64_t n = s->payload_bytes / element;
         pieces[k] = (mp_shard_view){.whole = room ? room : a->steps[step].wholes[k], .n = n};
-        pieces[k].part = pieces[k].whole + mp_rank_part(n, team.n) * team.index * element;
+        pieces[k].part = pieces[k].whole + mp_rank_part(n, group.n) * group.index * element;
         if (room) room += s->bytes;
     }
     if (!m->is_sum) return MP_OK;
@@ -181,7 +181,7 @@ static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t st
 /* ---- exchanges inside operators ---- */
 
 /* Runs a collective over one tensor among the ranks that share a split operator, and waits for its end. */
-static mp_status cross(const mp_kernel_team *self, mp_dtype dtype, const mp_collective *kinds, size_t n_kinds,
+static mp_status cross(const mp_kernel_group *self, mp_dtype dtype, const mp_collective *kinds, size_t n_kinds,
                        const mp_shard_view *piece, void *workspace, mp_error *err)
 {
     const mp_kernel_ranks *of = self->context;
@@ -190,7 +190,7 @@ static mp_status cross(const mp_kernel_team *self, mp_dtype dtype, const mp_coll
     w->n_legs = n_kinds;
     for (size_t k = 0; k < n_kinds; k++)
         w->legs[k] = (mp_leg){.kind = kinds[k],
-                              .team = of->ranks,
+                              .group = of->ranks,
                               .dtype = dtype,
                               .n_pieces = 1,
                               .pieces = piece,
@@ -202,7 +202,7 @@ static mp_status cross(const mp_kernel_team *self, mp_dtype dtype, const mp_coll
     return st;
 }
 
-static mp_status sum(const mp_kernel_team *self, mp_dtype dtype, void *values, int64_t n, void *workspace, mp_error *err)
+static mp_status sum(const mp_kernel_group *self, mp_dtype dtype, void *values, int64_t n, void *workspace, mp_error *err)
 {
     static const mp_collective kinds[] = {MP_REDUCE_SCATTER, MP_ALL_GATHER};
     const int64_t from = mp_range_of(n, self->n, self->index).from * (mp_dtype_bits(dtype) / 8);
@@ -210,7 +210,7 @@ static mp_status sum(const mp_kernel_team *self, mp_dtype dtype, void *values, i
     return cross(self, dtype, kinds, 2, &piece, workspace, err);
 }
 
-static mp_status scatter(const mp_kernel_team *self, mp_dtype dtype, const void *pieces, int64_t n, void *workspace, void *own,
+static mp_status scatter(const mp_kernel_group *self, mp_dtype dtype, const void *pieces, int64_t n, void *workspace, void *own,
                          mp_error *err)
 {
     static const mp_collective kind = MP_REDUCE_SCATTER;
@@ -218,31 +218,31 @@ static mp_status scatter(const mp_kernel_team *self, mp_dtype dtype, const void 
     return cross(self, dtype, &kind, 1, &piece, workspace, err);
 }
 
-static mp_status gather(const mp_kernel_team *self, const void *own, int64_t bytes, void *pieces, mp_error *err)
+static mp_status gather(const mp_kernel_group *self, const void *own, int64_t bytes, void *pieces, mp_error *err)
 {
     static const mp_collective kind = MP_ALL_GATHER;
     const mp_shard_view piece = {pieces, (void *)own, bytes * self->n};
     return cross(self, MP_DTYPE_UINT8, &kind, 1, &piece, NULL, err);
 }
 
-/* Prepares the team of ranks with which kernels of split operators exchange data. */
-static void open_team(mp_rank_channel *c, mp_team ranks, mp_kernel_ranks *out)
+/* Prepares the group of ranks with which kernels of split operators exchange data. */
+static void open_group(mp_rank_channel *c, mp_process_group ranks, mp_kernel_ranks *out)
 {
     if (ranks.n == 1) return;
     *out = (mp_kernel_ranks){.ranks = ranks, .channel = c};
-    out->team =
-        (mp_kernel_team){.n = ranks.n, .index = ranks.index, .context = out, .sum = sum, .scatter = scatter, .gather = gather};
+    out->group =
+        (mp_kernel_group){.n = ranks.n, .index = ranks.index, .context = out, .sum = sum, .scatter = scatter, .gather = gather};
 }
 
-static mp_status open_teams(const mp_program *p, mp_rank_channel *out, mp_pool *pool, mp_error *err)
+static mp_status open_groups(const mp_program *p, mp_rank_channel *out, mp_pool *pool, mp_error *err)
 {
     const mp_communicator *world = out->collectives.world;
     const int rank = world->rank;
     out->crossing = (mp_collective_work){.name = "an exchange of operators", .n_legs = 1};
-    /* the leg spans all ranks, so its list of requests is long enough for an exchange in any team */
-    out->crossing.legs[0] = (mp_leg){.team = {.n = world->n}, .n_pieces = 1};
-    open_team(out, mp_team_of(&p->mesh, MP_DIM_TP, rank), &out->of_parts);
-    if (p->shares_statistics) open_team(out, mp_team_among(mp_statistics_group(&p->mesh), rank), &out->of_samples);
+    /* the leg spans all ranks, so its list of requests is long enough for an exchange in any group */
+    out->crossing.legs[0] = (mp_leg){.group = {.n = world->n}, .n_pieces = 1};
+    open_group(out, mp_process_group_along(&p->mesh, MP_DIM_TP, rank), &out->of_parts);
+    if (p->shares_statistics) open_group(out, mp_process_group_of(mp_statistics_group(&p->mesh), rank), &out->of_samples);
     return take_requests(&out->crossing, pool, err);
 }
 
@@ -265,7 +265,7 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
     out->ahead = out->collectives;
     for (size_t t = 0; t < n; t++)
         if (a->steps[t].is_collective) MP_CHECK(list(a, out, t, pool, err));
-    return options->world ? open_teams(a->program, out, pool, err) : MP_OK;
+    return options->world ? open_groups(a->program, out, pool, err) : MP_OK;
 }
 
 /* Copies an activation to the outbox and sends it from the outbox. Before the copy, waits until the next stage has received

@@ -9,13 +9,14 @@ typedef struct mp_rank_channel mp_rank_channel;
 
 /* A group of ranks over which an operator is split, and that exchange data while the operator runs. */
 typedef struct mp_kernel_ranks {
-    mp_team ranks;
-    mp_kernel_team team; /* the team passed to kernels, which keep its address, so the channel must not move. n = 0: no team */
+    mp_process_group ranks;
+    /* the group passed to kernels, which keep its address, so the channel must not move. n = 0: no group */
+    mp_kernel_group group;
     mp_rank_channel *channel;
 } mp_kernel_ranks;
-static inline const mp_kernel_team *mp_kernel_ranks_team(const mp_kernel_ranks *of)
+static inline const mp_kernel_group *mp_kernel_ranks_group(const mp_kernel_ranks *of)
 {
-    return of->team.n ? &of->team : NULL;
+    return of->group.n ? &of->group : NULL;
 }
 
 struct mp_rank_channel {

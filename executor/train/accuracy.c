@@ -77,8 +77,8 @@ static void find_best(const mp_array *scores, int64_t first, int64_t inner, int6
  * floats, and dimension 1 is the class. If several classes share the highest score, the first one counts. Labels that the loss
  * ignores are not counted. `classes`: the ranks over which the classes are split, in order; these ranks have the same labels
  * and get the same counts. NULL: this rank has all classes. */
-static mp_status count_right(const mp_array *scores, const mp_array *labels, const mp_kernel_team *classes, labels_count *count,
-                             mp_error *err)
+static mp_status count_right(const mp_array *scores, const mp_array *labels, const mp_kernel_group *classes,
+                             labels_count *count, mp_error *err)
 {
     const int64_t ranks = classes ? classes->n : 1, index = classes ? classes->index : 0, n_classes = ranks * scores->dims[1];
     int64_t inner = 1;
@@ -219,7 +219,7 @@ static mp_status count(examiner *e, int64_t n_batches, tally *sum, mp_error *err
     for (size_t r = 0; r < e->n_results; r++) MP_CHECK(b->download(b, &e->values[e->results[r]], &e->host[r], err));
     sum->loss += (double)*(const float *)e->host[0].data / (double)n_batches;
     if (!e->scores) return MP_OK;
-    return count_right(&e->host[1], &e->host[2], has_own_classes ? e->how.run.team : NULL, &sum->labels, err);
+    return count_right(&e->host[1], &e->host[2], has_own_classes ? e->how.run.group : NULL, &sum->labels, err);
 }
 
 static mp_status run_batches(examiner *e, mp_feed *feed, int64_t n, tally *out, mp_error *err)
@@ -270,13 +270,13 @@ static void examiner_free(examiner *e)
 mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program, mp_feed *feed, uint64_t seed,
                               mp_accuracy *out, mp_error *err)
 {
-    const mp_kernel_team *team = mp_kernel_ranks_team(&mp_execution_ranks(execution)->of_parts);
+    const mp_kernel_group *group = mp_kernel_ranks_group(&mp_execution_ranks(execution)->of_parts);
     MP_CLEARED_BY(examiner_free)
     examiner e = {.program = program,
                   .execution = execution,
                   .how = {.backend = program->backend,
                           .mode = MP_MODE_EVALUATE,
-                          .run = {.seed = seed, .first_run = true, .team = team},
+                          .run = {.seed = seed, .first_run = true, .group = group},
                           .dtype = program->options.dtype}};
     const int64_t n = mp_feed_batches(feed);
     tally own = {0}, all = {0};

@@ -15,7 +15,7 @@ typedef struct way {
 
 typedef struct finder {
     const mp_program *program;
-    mp_team stages;
+    mp_process_group stages;
     unsigned char *runs; /* per stage and operator: 1 if the stage's graph has a node of the operator */
     bool *needs;         /* per tensor and stage: true if the stage needs the tensor */
     way *ways;           /* for each tensor: the stages between which it is transferred */
@@ -90,7 +90,7 @@ static mp_status list_link(const finder *f, int stage, const mp_communicator *wo
         if (f->ways[t].from < stage && f->ways[t].to >= stage) out->tensors[out->n++] = (int)t;
     out->work = (mp_collective_work){.name = "an evaluation", .kind = MP_SEND, .n_legs = 1, .own_tag = TAG};
     out->work.legs[0] = (mp_leg){.kind = MP_SEND,
-                                 .team = {2, world->rank != before, before, f->stages.stride},
+                                 .group = {2, world->rank != before, before, f->stages.stride},
                                  .dtype = MP_DTYPE_UINT8,
                                  .n_pieces = out->n,
                                  .pieces = out->pieces,
@@ -106,7 +106,7 @@ mp_status mp_relay_open(const mp_program *p, mp_execution *e, const int *wanted,
     const mp_company company = mp_execution_company(e);
     *out = (mp_relay){.collectives = {.world = company.world, .backend = p->backend, .timeout = company.timeout}};
     if (!p->stage) return MP_OK;
-    finder f = {.program = p, .stages = mp_team_of(&p->mesh, MP_DIM_PP, company.world->rank), .pool = pool};
+    finder f = {.program = p, .stages = mp_process_group_along(&p->mesh, MP_DIM_PP, company.world->rank), .pool = pool};
     const size_t n = (size_t)f.stages.n;
     f.runs = mp_pool_alloc(pool, p->model->n_operators * n, sizeof *f.runs);
     f.needs = mp_pool_alloc(pool, p->model->n_tensors * n, sizeof *f.needs);

@@ -88,13 +88,14 @@ TEST(collectives_of_one_process_change_nothing)
     }
 }
 
-TEST(teams_are_those_of_the_mesh)
+TEST(groups_are_those_of_the_mesh)
 {
     mp_mesh mesh;
     assert_int_equal(mp_mesh_read("dp=3,shard=2,tp=4", &mesh, NULL), MP_OK);
     for (int rank = 0; rank < 24; rank++) {
-        const mp_team tp = mp_team_of(&mesh, MP_DIM_TP, rank), shard = mp_team_of(&mesh, MP_DIM_SHARD, rank),
-                      dp = mp_team_of(&mesh, MP_DIM_DP, rank);
+        const mp_process_group tp = mp_process_group_along(&mesh, MP_DIM_TP, rank),
+                               shard = mp_process_group_along(&mesh, MP_DIM_SHARD, rank),
+                               dp = mp_process_group_along(&mesh, MP_DIM_DP, rank);
         assert_int_equal(tp.index + 4 * (shard.index + 2 * dp.index), rank);
         assert_int_equal(tp.first + tp.index * tp.stride, rank);
         assert_int_equal(dp.first + dp.index * dp.stride, rank);

@@ -226,7 +226,7 @@ static mp_status collective(stage *s, mp_collective kind, bool fast, float *whol
     const mp_shard_view piece = {.whole = (char *)whole, .part = (char *)whole, .n = 6};
     mp_collective_work work = {.name = "all-reduce 3", .kind = kind, .n_legs = 1, .requests = requests};
     work.legs[0] = (mp_leg){.kind = kind,
-                            .team = {RANKS, 0, 0, 1},
+                            .group = {RANKS, 0, 0, 1},
                             .dtype = MP_DTYPE_FLOAT,
                             .n_pieces = 1,
                             .pieces = &piece,

@@ -137,22 +137,22 @@ static float parameter(const mp_array *p, int64_t k, float otherwise)
 /* The ranks that share the statistics of a batch, and the memory for their sums: two rows of doubles (one per channel) per
  * rank. */
 typedef struct sharing {
-    const mp_kernel_team *team; /* the ranks that share statistics; NULL: statistics cover this rank's samples only */
+    const mp_kernel_group *group; /* the ranks that share statistics; NULL: statistics cover this rank's samples only */
     double *all;
 } sharing;
 
 static int sharers(const sharing *s)
 {
-    return s->team ? s->team->n : 1;
+    return s->group ? s->group->n : 1;
 }
 
 /* Sends this rank's two rows of sums to all ranks that share statistics, and receives theirs. */
 static mp_status give(const batch_columns *c, const sharing *s, const double *own, mp_error *err)
 {
     const int64_t n = 2 * c->channels, bytes = n * (int64_t)sizeof *own;
-    double *place = s->all + s->team->index * n;
+    double *place = s->all + s->group->index * n;
     memcpy(place, own, (size_t)bytes);
-    return s->team->gather(s->team, place, bytes, s->all, err);
+    return s->group->gather(s->group, place, bytes, s->all, err);
 }
 
 /* Replaces means and variances by the statistics over all ranks, which have equal numbers of rows. */
@@ -161,12 +161,12 @@ static mp_status join_moments(const batch_columns *c, const sharing *s, double *
     const int64_t n = c->channels;
     MP_CHECK(give(c, s, moments, err));
     memset(moments, 0, 2 * (size_t)n * sizeof *moments);
-    for (int r = 0; r < s->team->n; r++)
-        for (int64_t k = 0; k < n; k++) moments[k] += s->all[2 * r * n + k] / s->team->n;
-    for (int r = 0; r < s->team->n; r++)
+    for (int r = 0; r < s->group->n; r++)
+        for (int64_t k = 0; k < n; k++) moments[k] += s->all[2 * r * n + k] / s->group->n;
+    for (int r = 0; r < s->group->n; r++)
         for (int64_t k = 0; k < n; k++) {
             const double off = s->all[2 * r * n + k] - moments[k];
-            moments[n + k] += (s->all[(2 * r + 1) * n + k] + off * off) / s->team->n;
+            moments[n + k] += (s->all[(2 * r + 1) * n + k] + off * off) / s->group->n;
         }
     return MP_OK;
 }
@@ -176,7 +176,7 @@ static mp_status join_sums(const batch_columns *c, const sharing *s, double *sum
 {
     MP_CHECK(give(c, s, sums, err));
     memset(sums, 0, 2 * (size_t)c->channels * sizeof *sums);
-    for (int r = 0; r < s->team->n; r++)
+    for (int r = 0; r < s->group->n; r++)
         for (int64_t k = 0; k < 2 * c->channels; k++) sums[k] += s->all[2 * r * c->channels + k];
     return MP_OK;
 }
@@ -195,7 +195,7 @@ static mp_status measure_columns(const batch_columns *c, const sharing *s, const
         sums[k] = (double)shift[k] + d;
         sums[n + k] = variance > 0 ? variance : 0;
     }
-    if (s->team) MP_CHECK(join_moments(c, s, sums, err));
+    if (s->group) MP_CHECK(join_moments(c, s, sums, err));
     for (int64_t k = 0; k < n; k++) {
         mean[k] = (float)sums[k];
         rstd[k] = (float)(1 / sqrt(sums[n + k] + epsilon));
@@ -267,7 +267,7 @@ static mp_status backward_columns(const batch_columns *c, const sharing *s, cons
         d_shift[k] = (float)sums[k];
     }
     if (!dx) return MP_OK;
-    if (s->team) MP_CHECK(join_sums(c, s, sums, err));
+    if (s->group) MP_CHECK(join_sums(c, s, sums, err));
     for (int64_t k = 0; k < n; k++) {
         const double unit = unit_of(from_output, scale, rstd, k), products = sums[n + k] * unit;
         a[k] = parameter(scale, k, 1) * rstd[k];
@@ -299,8 +299,8 @@ typedef struct state {
 
 static sharing sharing_of(const state *s, const mp_operands *x)
 {
-    const mp_kernel_team *team = s->ranks > 1 ? x->run.samples : NULL;
-    return (sharing){team, (double *)((char *)x->workspace + s->shared_at)};
+    const mp_kernel_group *group = s->ranks > 1 ? x->run.samples : NULL;
+    return (sharing){group, (double *)((char *)x->workspace + s->shared_at)};
 }
 
 static bool learns(const mp_operands *x)

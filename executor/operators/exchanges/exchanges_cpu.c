@@ -77,30 +77,30 @@ static void deal(const exchange *s, int rank, char *whole, char *part, bool into
 
 static mp_status gather(const exchange *s, const mp_operands *x, mp_error *err)
 {
-    const mp_kernel_team *team = x->run.team;
+    const mp_kernel_group *group = x->run.group;
     const int64_t bytes = s->run * s->blocks * s->element;
     char *whole = to_of(x)->data, *packed = s->blocks > 1 ? x->workspace : whole;
-    MP_CHECK(team->gather(team, from_of(x)->data, bytes, packed, err));
+    MP_CHECK(group->gather(group, from_of(x)->data, bytes, packed, err));
     for (int r = 0; packed != whole && r < s->ranks; r++) deal(s, r, whole, packed + r * bytes, true);
     return MP_OK;
 }
 
 static mp_status scatter(const exchange *s, const mp_operands *x, mp_error *err)
 {
-    const mp_kernel_team *team = x->run.team;
+    const mp_kernel_group *group = x->run.group;
     const int64_t n = s->run * s->blocks;
     char *whole = from_of(x)->data, *room = x->workspace, *packed = whole;
     if (s->blocks > 1) {
         packed = room + mp_sum_workspace(s->ranks, s->whole, s->element);
         for (int r = 0; r < s->ranks; r++) deal(s, r, whole, packed + r * n * s->element, false);
     }
-    return team->scatter(team, s->dtype, packed, n, room, to_of(x)->data, err);
+    return group->scatter(group, s->dtype, packed, n, room, to_of(x)->data, err);
 }
 
 static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const exchange *s = call->state;
-    const mp_kernel_team *team = x->run.team;
+    const mp_kernel_group *group = x->run.group;
     char *from = from_of(x)->data, *to = to_of(x)->data;
     switch (s->form) {
     case GATHER:
@@ -108,11 +108,11 @@ static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
     case SCATTER:
         return scatter(s, x, err);
     case TAKE:
-        deal(s, team->index, from, to, false);
+        deal(s, group->index, from, to, false);
         return MP_OK;
     default:
         if (from != to) memcpy(to, from, (size_t)(s->whole * s->element));
-        return s->form == SUM ? team->sum(team, s->dtype, to, s->whole, x->workspace, err) : MP_OK;
+        return s->form == SUM ? group->sum(group, s->dtype, to, s->whole, x->workspace, err) : MP_OK;
     }
 }
 

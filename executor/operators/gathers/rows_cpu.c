@@ -23,7 +23,7 @@ mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, con
                                x->op->kind, x->op->name, index, n);
             row = row * n + (index < 0 ? index + n : index);
         }
-        if (ranks > 1) row -= x->run.team->index * rows->n_rows;
+        if (ranks > 1) row -= x->run.group->index * rows->n_rows;
         if (row >= 0 && row < rows->n_rows) list[(*n_read)++] = (uint64_t)row << 32 | (uint64_t)k;
     }
     return MP_OK;

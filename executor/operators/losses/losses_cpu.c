@@ -46,8 +46,8 @@ static double weight_of(const job *j, int64_t target)
 
 static job job_of(const mp_class_loss *loss, const mp_operands *x, double factor)
 {
-    const mp_kernel_team *team = x->run.team;
-    job j = {loss, x, factor, 0, loss->ranks > 1 ? team->index * loss->lines.length : 0};
+    const mp_kernel_group *group = x->run.group;
+    job j = {loss, x, factor, 0, loss->ranks > 1 ? group->index * loss->lines.length : 0};
     for (int64_t c = 0; loss->smoothing != 0 && c < loss->lines.length; c++) j.all_weights += class_weight(&j, c);
     return j;
 }
@@ -138,7 +138,7 @@ static void part_line(void *data, int64_t k)
         int64_t n = mp_block_size(l->length, e / MP_BLOCK);
         mp_log_sum_add(&sum, mp_line_read_part(l, &j->x->in[0], k, e, n, room), n, spare);
     }
-    mp_class_part *part = &parts_of(j)[j->x->run.team->index * l->n + k];
+    mp_class_part *part = &parts_of(j)[j->x->run.group->index * l->n + k];
     *part = (mp_class_part){.sum = sum.sum, .largest = sum.largest};
     if (class >= 0) part->score = *mp_line_read_part(l, &j->x->in[0], k, class, 1, room);
 }
@@ -173,14 +173,14 @@ static void joined_line(void *data, int64_t k)
 static mp_status run_lines(job *j, mp_error *err)
 {
     const mp_lines *l = &j->loss->lines;
-    const mp_kernel_team *team = j->x->run.team;
+    const mp_kernel_group *group = j->x->run.group;
     if (j->loss->ranks == 1) {
         mp_parallel(l->n, l->length, forward_line, j);
         return MP_OK;
     }
     const int64_t bytes = l->n * (int64_t)sizeof(mp_class_part);
     mp_parallel(l->n, l->length, part_line, j);
-    MP_CHECK(team->gather(team, (char *)parts_of(j) + team->index * bytes, bytes, parts_of(j), err));
+    MP_CHECK(group->gather(group, (char *)parts_of(j) + group->index * bytes, bytes, parts_of(j), err));
     mp_parallel(l->n, j->loss->ranks, joined_line, j);
     return MP_OK;
 }
@@ -202,15 +202,15 @@ static mp_status check_targets(const job *j, mp_error *err)
  * one double per rank. */
 static mp_status add_weights(const job *j, double *room, double *weight, mp_error *err)
 {
-    const mp_kernel_team *team = j->x->run.team;
+    const mp_kernel_group *group = j->x->run.group;
     const int64_t sharers = j->loss->sharers;
     if (sharers == 1) return MP_OK;
     if (!j->loss->is_counted) {
         *weight *= (double)sharers;
         return MP_OK;
     }
-    room[team->index] = *weight;
-    MP_CHECK(team->gather(team, &room[team->index], sizeof *room, room, err));
+    room[group->index] = *weight;
+    MP_CHECK(group->gather(group, &room[group->index], sizeof *room, room, err));
     *weight = 0;
     for (int64_t r = 0; r < sharers; r++) *weight += room[r];
     return MP_OK;

@@ -1,7 +1,7 @@
-/* team.h - the ranks over which an operator is split. Gives the operator's kernel sums and gathers over these ranks, and the
- * positions of a rank's elements in the whole tensor.
+/* kernel_group.h - the ranks over which an operator is split. Gives the operator's kernel sums and gathers over these ranks,
+ * and the positions of a rank's elements in the whole tensor.
  *
- * All ranks of a team run the same calls in the same order. Sums use the order of the ranks, so all ranks have bit-identical
+ * All ranks of a group run the same calls in the same order. Sums use the order of the ranks, so all ranks have bit-identical
  * results.
  *
  * Example: two ranks split the columns of a tensor of 2 x 6 elements. A run has 3 elements, so the tensor consists of four
@@ -18,21 +18,21 @@ static inline int64_t mp_sum_workspace(int64_t ranks, int64_t n, int64_t element
     return (mp_rank_part(n, ranks) * element_bytes + 63) / 64 * 64 * (ranks - 1);
 }
 
-typedef struct mp_kernel_team mp_kernel_team;
-struct mp_kernel_team {
-    int n, index; /* n: number of ranks of the team; index: position of this rank among them */
+typedef struct mp_kernel_group mp_kernel_group;
+struct mp_kernel_group {
+    int n, index; /* n: number of ranks of the group; index: position of this rank among them */
     void *context;
     /* All-reduce: values[k] becomes the sum over all ranks of their values[k]. Workspace: mp_sum_workspace(n, elements).
      * MP_IO: a rank has ended or does not answer. */
-    mp_status (*sum)(const mp_kernel_team *self, mp_dtype dtype, void *values, int64_t elements, void *workspace,
+    mp_status (*sum)(const mp_kernel_group *self, mp_dtype dtype, void *values, int64_t elements, void *workspace,
                      mp_error *err);
     /* Reduce-scatter: `pieces` contains n pieces of `elements` elements; `own` becomes the sum over all ranks of piece `index`.
      * Workspace: mp_sum_workspace(n, n * elements). */
-    mp_status (*scatter)(const mp_kernel_team *self, mp_dtype dtype, const void *pieces, int64_t elements, void *workspace,
+    mp_status (*scatter)(const mp_kernel_group *self, mp_dtype dtype, const void *pieces, int64_t elements, void *workspace,
                          void *own, mp_error *err);
     /* All-gather: `pieces` becomes the pieces of all ranks, `bytes` each. `own` may already be stored at its final place in
      * `pieces`. */
-    mp_status (*gather)(const mp_kernel_team *self, const void *own, int64_t bytes, void *pieces, mp_error *err);
+    mp_status (*gather)(const mp_kernel_group *self, const void *own, int64_t bytes, void *pieces, mp_error *err);
 };
 
 /* The distribution of a whole tensor's elements, in memory order, over ranks: runs of `run` elements, assigned to the ranks in
