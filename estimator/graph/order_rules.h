@@ -1,5 +1,5 @@
-/* order_rules.h - order constraints beyond data flow: the position of updates (mp_graph.fuse), and the writers of static
- * storages. The file also determines the channel of a step.
+/* order_rules.h - order constraints beyond data flow: the position of updates (mp_graph.fuse), and the nodes that write or add
+ * to static storages. The file also determines the channel of a step.
  *
  * For comparison, data flow means: a reader of a storage runs after its producer and all its adders, unless the storage
  * outlives the step (liveness.h). Adders run in list order unless any_sum_order is set. */
@@ -23,11 +23,17 @@ static inline mp_update_order mp_update_order_of(const mp_graph *graph)
                              .keeps_inputs = graph->fuse != MP_FUSE_BACKWARD};
 }
 
-/* Returns the node that writes a static storage, and for which `reader` must wait; -1: there is none, or `reader` is an
- * update, which need not wait. */
+/* True if `reader` waits for the nodes of the same step that write or add to the static storages that it reads. All nodes wait,
+ * except updates at the start of a step: they read the gradients of the previous step. */
+static inline bool mp_waits_for_writers(const mp_graph *graph, int reader)
+{
+    return graph->nodes[reader].phase != MP_PHASE_UPDATE || mp_update_order_of(graph).after_readers;
+}
+
+/* Returns the node that writes a static storage, and for which `reader` must wait; -1: none. */
 static inline int mp_awaited_writer(const mp_graph *graph, int storage, int reader)
 {
-    return graph->nodes[reader].phase == MP_PHASE_UPDATE ? -1 : graph->writer[storage];
+    return mp_waits_for_writers(graph, reader) ? graph->writer[storage] : -1;
 }
 
 /* Returns the channel on which a step runs. If a second-stream step is not issued, it runs on compute. */

@@ -136,18 +136,16 @@ static mp_status read_storage(struct builder *b, int t, int end, int node, int s
 {
     const mp_graph *graph = b->graph;
     struct state *state = &b->states[s];
-    if (state->span == ALWAYS_LIVE) {
-        if (state->begun || mp_awaited_writer(graph, s, node) < 0) return MP_OK;
-        return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, which no earlier step has produced", t,
-                       mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
-    }
+    const bool is_static = state->span == ALWAYS_LIVE;
+    if (is_static && !mp_waits_for_writers(graph, node)) return MP_OK;
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s];
     if (state->added < n_adders && (state->begun || !graph->storages[s].carried))
         return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, to which only %d of %d nodes have added", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text, state->added, n_adders);
-    MP_ENSURE(state->span != NOT_LIVE, b->err, MP_INVALID, "step %d: %s reads %s, which no earlier step has produced", t,
-              mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
-    live_until(b, s, end);
+    MP_ENSURE(is_static ? state->begun || graph->writer[s] < 0 : state->span != NOT_LIVE, b->err, MP_INVALID,
+              "step %d: %s reads %s, which no earlier step has produced", t, mp_node_label(graph, node).text,
+              mp_storage_label(graph, s).text);
+    if (!is_static) live_until(b, s, end);
     return MP_OK;
 }
 

@@ -130,7 +130,7 @@ typedef struct mp_graph {
                         alternative */
     int *producer;   /* per storage: the node that writes it; -1: no node writes it (a static kind, or a sum) */
     int *writer;     /* per static storage: the only non-update node that writes the storage without reading it. All readers
-                        except updates run after this node. -1: no such node */
+                        run after this node, except updates at the start of a step (MP_FUSE_FORWARD). -1: no such node */
     int *awaiter;    /* per node, only in graphs with more than two channels: the first later node of keep-all that uses its
                         outputs or modifies its inputs; -1: no such node. NULL in other graphs */
     int *adders_start, *adders; /* nodes that add to storage s, in list order: adders[adders_start[s] .. adders_start[s+1]) */

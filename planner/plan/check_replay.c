@@ -132,12 +132,13 @@ static mp_status replay_storage(struct history *h, int s)
         if ((st = use_next(h, h->busy, &n_busy, h->uses[u], s)) != MP_OK) return st;
         switch (h->uses[u].kind) {
         case READ:
-            if (is_static && graph->writer[s] >= 0 && !produced && graph->nodes[h->steps[t].node].phase != MP_PHASE_UPDATE)
+            if (is_static && graph->fuse == MP_FUSE_FORWARD && graph->nodes[h->steps[t].node].phase == MP_PHASE_UPDATE)
+                continue; /* the update at the start of the step uses the gradients of the previous step */
+            if (n_added < n_adders && (produced || !storage->carried))
+                return refute(h, t, "reads", s, " before all nodes have added to it");
+            if (is_static ? graph->writer[s] >= 0 && !produced : !now)
                 return refute(h, t, "reads", s, ", which no earlier step has produced");
             if (is_static) continue;
-            if (n_adders && n_added < n_adders && (produced || !storage->carried))
-                return refute(h, t, "reads", s, " before all nodes have added to it");
-            if (!now) return refute(h, t, "reads", s, ", which no earlier step has produced");
             if (graph->nodes[h->steps[t].node].phase == MP_PHASE_BACKWARD && (int)r->n_instances == n_before + 1)
                 r->checkpoint[s] = true;
             break;

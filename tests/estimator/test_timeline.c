@@ -203,6 +203,60 @@ TEST(what_is_asked_for_is_made_before_it_is_read)
     mp_graph_free(g);
 }
 
+/* A backward node writes gradient 0, or adds to it; an update then reads it and changes parameter 1. The gradient is
+ * persistent, as if it were accumulated over micro-batches. */
+static mp_graph *accumulation(mp_fuse fuse, bool is_sum)
+{
+    mp_graph *g;
+    mp_storage *s;
+    mp_node *backward, *update;
+    const int gradient = 0, parameter = 1, both[] = {0, 1};
+    assert_int_equal(mp_graph_new("accumulation", &g, NULL), MP_OK);
+    g->fuse = fuse;
+    assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+    *s = (mp_storage){.name = "g", .bytes = 64, .kind = MP_KIND_GRADIENT, .persistent = true};
+    assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+    *s = (mp_storage){.id = 1, .name = "p", .bytes = 64, .kind = MP_KIND_PARAMETER};
+    assert_int_equal(mp_graph_node(g, &backward, NULL), MP_OK);
+    backward->phase = MP_PHASE_BACKWARD;
+    *(is_sum ? &backward->alternatives[0].adds : &backward->alternatives[0].writes) = mp_graph_list(g, &gradient, 1);
+    *(is_sum ? &backward->alternatives[0].n_adds : &backward->alternatives[0].n_writes) = 1;
+    assert_int_equal(mp_graph_node(g, &update, NULL), MP_OK);
+    update->phase = MP_PHASE_UPDATE;
+    update->alternatives[0].reads = mp_graph_list(g, both, 2);
+    update->alternatives[0].n_reads = 2;
+    update->alternatives[0].writes = mp_graph_list(g, &parameter, 1);
+    update->alternatives[0].n_writes = 1;
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    return g;
+}
+
+/* An update reads the complete gradient of its own step. Only an update at the start of a step reads the gradient of the
+ * previous step, so it may precede the backward node. */
+TEST(updates_wait_for_persistent_gradients)
+{
+    const mp_step right[] = {{0, 0, 0}, {1, 0, 0}}, wrong[] = {{1, 0, 0}, {0, 0, 0}};
+    for (int k = 0; k < 2 * MP_N_FUSES; k++) {
+        const mp_fuse fuse = (mp_fuse)(k / 2);
+        mp_graph *g = accumulation(fuse, k % 2);
+        mp_timeline *tl = NULL;
+        mp_plan *plan;
+        mp_error err = {0};
+        const mp_status st = mp_timeline_build(g, wrong, 2, &tl, &err);
+        assert_int_equal(st, fuse == MP_FUSE_FORWARD ? MP_OK : MP_INVALID);
+        if (st != MP_OK)
+            assert_non_null(
+                strstr(err.message, k % 2 ? "to which only 0 of 1 nodes have added" : "no earlier step has produced"));
+        mp_timeline_free(tl);
+        assert_int_equal(mp_plan_new(g, "", right, 2, &plan, NULL), MP_OK);
+        assert_int_equal(mp_plan_check(g, plan, NULL), MP_OK);
+        memcpy(plan->steps, wrong, sizeof wrong);
+        assert_int_equal(mp_plan_check(g, plan, NULL), fuse == MP_FUSE_FORWARD ? MP_OK : MP_REFUTED);
+        mp_plan_free(plan);
+        mp_graph_free(g);
+    }
+}
+
 TEST(holders_add_up_to_the_live_bytes)
 {
     for (uint64_t seed = 1; seed <= 60; seed++) {

@@ -1,6 +1,7 @@
 /* test_execution.c - planned training steps give exactly the same losses and weights, for every recomputation and update
  * position. The arena is used up to its top and not beyond. A resumed training equals an uninterrupted one. */
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "executor/train/state.h"
 #include "memplan/arena.h"
@@ -9,82 +10,163 @@
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
-enum { STEPS = 5 };
+enum { STEPS = 5, PARAMETERS = 64 };
 
+/* Losses of a training, and at its end hashes of all values and of each parameter, which are in the order of the model. */
 typedef struct outcome {
     double losses[STEPS];
     char hash[33];
+    uint64_t parameters[PARAMETERS];
 } outcome;
+
+/* Downloads a parameter and hashes its bytes. */
+static uint64_t hash_parameter(const training_case *t, mp_execution *e, int tensor)
+{
+    mp_error err = {0};
+    mp_array there, host;
+    assert_int_equal(mp_execution_tensor(e, tensor, &there, &err), MP_OK);
+    host = mp_array_plain(there.dtype, there.rank, there.dims);
+    const size_t bytes = (size_t)mp_array_bytes(&host);
+    host.data = mp_alloc(bytes, 1);
+    assert_int_equal(t->program->backend->download(t->program->backend, &there, &host, &err), MP_OK);
+    const uint64_t hash = XXH3_64bits(host.data, bytes);
+    mp_free(host.data);
+    return hash;
+}
+
+static void record(const training_case *t, mp_execution *e, outcome *o)
+{
+    int n = 0;
+    mp_execution_hash(e, o->hash);
+    for (size_t k = 0; k < t->model->n_tensors; k++)
+        if (t->model->tensors[k].role == MP_ROLE_PARAMETER && n < PARAMETERS) o->parameters[n++] = hash_parameter(t, e, (int)k);
+}
 
 static outcome run(training_case *t, mp_plan *plan, const mp_hyper *hyper, int64_t n)
 {
-    outcome o = {{0}, ""};
+    outcome o = {.hash = ""};
     mp_execution *e = training_execution(t, plan, hyper);
     training_run(t, e, 0, n, o.losses);
     assert_true(mp_execution_touched_bytes(e) <= plan->arena_bytes);
     assert_true(mp_execution_touched_bytes(e) > plan->arena_bytes - plan->arena_bytes / 8 - 4096);
-    mp_execution_hash(e, o.hash);
+    record(t, e, &o);
     mp_execution_free(e);
     mp_plan_free(plan);
     return o;
 }
 
-static void assert_same(const outcome *a, const outcome *b, const char *what)
+/* Returns the name of parameter `index` of a model, counted as in an outcome. */
+static const char *parameter_name(const mp_model *model, int index)
 {
-    if (memcmp(a->losses, b->losses, sizeof a->losses) != 0 || strcmp(a->hash, b->hash) != 0)
-        fail_msg("%s changes the result: losses %.9g %.9g and %.9g %.9g, weights %.8s and %.8s", what, a->losses[0],
-                 a->losses[1], b->losses[0], b->losses[1], a->hash, b->hash);
+    for (size_t k = 0; k < model->n_tensors; k++)
+        if (model->tensors[k].role == MP_ROLE_PARAMETER && index-- == 0) return model->tensors[k].name;
+    return "none";
+}
+
+/* Fails if two trainings of the same network differ in a bit. The message names the first step with another loss, and all
+ * parameters with other values, so that one run on a GPU shows where the difference begins. */
+static void assert_same(const training_case *t, const outcome *a, const outcome *b, const char *what)
+{
+    char names[600] = "";
+    int step = 0;
+    if (memcmp(a->losses, b->losses, sizeof a->losses) == 0 && strcmp(a->hash, b->hash) == 0) return;
+    while (step < STEPS && memcmp(&a->losses[step], &b->losses[step], sizeof(double)) == 0) step++;
+    for (int k = 0; k < PARAMETERS; k++)
+        if (a->parameters[k] != b->parameters[k])
+            snprintf(names + strlen(names), sizeof names - strlen(names), " %s", parameter_name(t->model, k));
+    if (step < STEPS)
+        fail_msg("%s: loss of step %d is %.9g instead of %.9g; parameters that differ at the end:%s", what, step,
+                 b->losses[step], a->losses[step], names);
+    fail_msg("%s: all losses are equal; parameters that differ at the end:%s", what, names);
+}
+
+/* A training with updates at one place and accumulated gradients. */
+typedef struct setting {
+    const char *network;
+    mp_optimizer optimizer;
+    int fuse, accumulate;
+} setting;
+
+static training_case begin(const setting *s)
+{
+    mp_training_options options = {.optimizer = s->optimizer,
+                                   .fuse = (mp_fuse)s->fuse,
+                                   .dtype = MP_DTYPE_FLOAT,
+                                   .accumulate = s->accumulate,
+                                   .options_json = "{}"};
+    return training_begin(s->network, 0, &options);
+}
+
+static const char *describe(const setting *s, const char *change)
+{
+    static char text[200];
+    snprintf(text, sizeof text, "%s, %s, --fuse %s, --accumulate %d, %s", s->network, mp_optimizer_name(s->optimizer),
+             mp_fuse_name((mp_fuse)s->fuse), s->accumulate, change);
+    return text;
 }
 
 static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/unet.onnx",
                                        "tests/gradients/bert.onnx", "tests/gradients/gpt.onnx"};
 
+/* Keep-all and plans with updates at all places give the same bits, also with gradients that are accumulated over two or three
+ * micro-batches. */
 TEST(nothing_depends_on_the_plan_or_on_where_updates_run)
 {
-    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
-        outcome first = {{0}, ""};
-        for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
-            mp_training_options options = {
-                .optimizer = MP_OPTIMIZER_ADAMW, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT, .options_json = "{}"};
-            mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
-            training_case t = training_begin(networks[k], 0, &options);
-            for (int part = 0; part < 4; part++) {
-                static const double parts[] = {-1, 0.8, 0.5, 0.2};
-                mp_plan *plan = part ? training_plan(&t, parts[part]) : training_keep_all(&t);
-                outcome o = run(&t, plan, &hyper, STEPS);
-                if (!fuse && !part) first = o;
-                assert_same(&first, &o, networks[k]);
+    static const double parts[] = {-1, 0.3, 0.8, 0.2};
+    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++)
+        for (int accumulate = 1; accumulate <= (k ? 2 : 3); accumulate++) {
+            static outcome first;
+            for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+                const setting s = {networks[k], MP_OPTIMIZER_ADAMW, fuse, accumulate};
+                mp_hyper hyper = mp_hyper_default(s.optimizer);
+                training_case t = begin(&s);
+                for (int part = 0; part < (accumulate > 1 ? 2 : 4); part++) {
+                    char change[32];
+                    mp_plan *plan = part ? training_plan(&t, parts[part]) : training_keep_all(&t);
+                    static outcome o;
+                    o = run(&t, plan, &hyper, accumulate > 1 ? 3 : STEPS);
+                    if (!fuse && !part) first = o;
+                    snprintf(change, sizeof change, "plan at %g", parts[part]);
+                    assert_same(&t, &first, &o, describe(&s, part ? change : "keep-all"));
+                }
+                training_end(&t);
             }
-            training_end(&t);
+            assert_true(isfinite(first.losses[2]) && first.losses[0] != first.losses[2]);
         }
-        assert_true(isfinite(first.losses[STEPS - 1]) && first.losses[0] != first.losses[STEPS - 1]);
-    }
+}
+
+/* Runs two steps of a plan with gaps between all storages, and checks the gaps. */
+static outcome run_guarded(training_case *t, const mp_plan *plan, const mp_hyper *hyper)
+{
+    mp_execution_options apart = {.hyper = *hyper, .seed = 3, .guards = true, .poison = true};
+    mp_error err = {0};
+    mp_execution *e;
+    outcome o = {.hash = ""};
+    if (mp_execution_new(t->program, plan, &apart, &e, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_true(mp_execution_arena_bytes(e) > plan->arena_bytes);
+    assert_int_equal(mp_parameters_load(t->source, t->program, e, &err), MP_OK);
+    training_run(t, e, 0, 2, o.losses);
+    record(t, e, &o);
+    mp_execution_free(e);
+    return o;
 }
 
 /* With gaps between all storages the results are the same, and the bytes in the gaps stay unchanged. */
 TEST(nothing_is_written_beside_its_place)
 {
-    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
-        for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
-            mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT};
-            mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
-            training_case t = training_begin(networks[k], 0, &options);
-            mp_plan *plan = training_plan(&t, 0.5);
-            mp_execution_options apart = {.hyper = hyper, .seed = 3, .guards = true, .poison = true};
-            mp_error err = {0};
-            mp_execution *e;
-            outcome guarded = {{0}, ""};
-            if (mp_execution_new(t.program, plan, &apart, &e, &err) != MP_OK) fail_msg("%s", err.message);
-            assert_true(mp_execution_arena_bytes(e) > plan->arena_bytes);
-            assert_int_equal(mp_parameters_load(t.source, t.program, e, &err), MP_OK);
-            training_run(&t, e, 0, 2, guarded.losses);
-            mp_execution_hash(e, guarded.hash);
-            mp_execution_free(e);
-            outcome planned = run(&t, plan, &hyper, 2);
-            assert_same(&guarded, &planned, networks[k]);
-            training_end(&t);
-        }
-    }
+    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++)
+        for (int accumulate = 1; accumulate <= 2; accumulate++)
+            for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
+                const setting s = {networks[k], MP_OPTIMIZER_ADAMW, fuse, accumulate};
+                mp_hyper hyper = mp_hyper_default(s.optimizer);
+                training_case t = begin(&s);
+                mp_plan *plan = training_plan(&t, 0.5);
+                static outcome guarded, planned;
+                guarded = run_guarded(&t, plan, &hyper);
+                planned = run(&t, plan, &hyper, 2);
+                assert_same(&t, &planned, &guarded, describe(&s, "gaps between storages"));
+                training_end(&t);
+            }
 }
 
 /* Two micro-batches equal one batch of twice the size, except for rounding. */
@@ -97,9 +179,9 @@ TEST(accumulated_gradients_are_those_of_the_whole_batch)
         mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_MOMENTUM);
         training_case t = training_begin(networks[0], 0, &options);
         outcome a = run(&t, training_keep_all(&t), &hyper, 3), b = run(&t, training_plan(&t, 0.3), &hyper, 3);
-        assert_same(&a, &b, "a plan with accumulation");
+        assert_same(&t, &a, &b, "a plan with momentum and accumulation");
         if (!fuse) first = a;
-        assert_same(&first, &a, "where updates run, with accumulation");
+        assert_same(&t, &first, &a, "updates at another place, with momentum and accumulation");
         /* the mean of the losses of micro-batches 0 and 1 before the first update */
         mp_training_options single = options;
         single.accumulate = 0;
@@ -150,7 +232,7 @@ TEST(two_micro_batches_give_the_mean_of_their_gradients)
 
 TEST(clipping_is_exact_wherever_updates_run)
 {
-    outcome first = {{0}, ""}, free_run = {{0}, ""};
+    outcome first = {.hash = ""}, free_run = {.hash = ""};
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         mp_training_options options = {
             .optimizer = MP_OPTIMIZER_SGD, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT, .clip_norm = 0.05};
@@ -160,7 +242,7 @@ TEST(clipping_is_exact_wherever_updates_run)
         outcome o = run(&t, training_plan(&t, 0.5), &hyper, STEPS);
         if (fuse == MP_FUSE_NONE) first = o;
         if (fuse == MP_FUSE_BACKWARD) free_run = o;
-        if (fuse == MP_FUSE_FORWARD) assert_same(&first, &o, "clipping before the next step");
+        if (fuse == MP_FUSE_FORWARD) assert_same(&t, &first, &o, "clipping before the next step");
         training_end(&t);
     }
     assert_true(strcmp(first.hash, free_run.hash) != 0);
@@ -213,7 +295,7 @@ TEST(a_resumed_training_is_the_uninterrupted_one)
             int64_t step = 0;
             double losses[STEPS];
             training_case t = training_begin(networks[1], 0, &options);
-            outcome whole = run(&t, training_plan(&t, 0.5), &hyper, 4), parts = {{0}, ""};
+            outcome whole = run(&t, training_plan(&t, 0.5), &hyper, 4), parts = {.hash = ""};
             mp_plan *plan = training_plan(&t, 0.5);
             mp_execution *e = training_execution(&t, plan, &hyper);
             training_run(&t, e, 0, 2, losses);

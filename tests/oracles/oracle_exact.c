@@ -138,8 +138,10 @@ static bool may_run(const struct oracle *o, const struct state *at, int v, const
     for (size_t i = 0; i < alternative->n_reads; i++) {
         int s = alternative->reads[i], b = o->bit[s];
         if (b < 0) {
-            const int writer = node->phase == MP_PHASE_UPDATE ? -1 : o->writer[s];
-            if (writer >= 0 && !(at->ran & one(writer))) return false;
+            const bool reads_old = node->phase == MP_PHASE_UPDATE && graph->fuse == MP_FUSE_FORWARD;
+            if (!reads_old && o->writer[s] >= 0 && !(at->ran & one(o->writer[s]))) return false;
+            for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1] && !reads_old; a++)
+                if (!(at->ran & one(graph->adders[a]))) return false;
             if (node->phase == MP_PHASE_UPDATE || !o->updates[s]) continue;
             if (graph->fuse == MP_FUSE_FORWARD ? (o->updates[s] & ~at->ran) != 0 : (o->updates[s] & at->ran) != 0) return false;
             continue;

@@ -372,9 +372,13 @@ static bool alternative_can_run(const struct scheduler *s, int node, const mp_al
     for (size_t i = 0; i < alternative->n_reads; i++) {
         int x = alternative->reads[i], n_adders = graph->adders_start[x + 1] - graph->adders_start[x];
         const mp_storage *storage = &graph->storages[x];
-        const int writer = graph->nodes[node].phase == MP_PHASE_UPDATE ? -1 : lone_writer(graph, x);
-        if (writer >= 0 && !s->runs[writer]) return false;
-        if (mp_storage_is_static(storage) || (storage->carried && !s->made[x])) continue;
+        const bool reads_old = graph->nodes[node].phase == MP_PHASE_UPDATE && graph->fuse == MP_FUSE_FORWARD;
+        const int writer = lone_writer(graph, x);
+        if (mp_storage_is_static(storage)) {
+            if (!reads_old && ((writer >= 0 && !s->runs[writer]) || s->added[x] < n_adders)) return false;
+            continue;
+        }
+        if (storage->carried && !s->made[x]) continue;
         if (!s->made[x] || s->added[x] < n_adders) return false;
     }
     for (size_t i = 0; i < alternative->n_adds; i++) {
