@@ -3,6 +3,7 @@ peaks are as planned and below FSDP2's, and what cannot be planned is said on ev
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,36 @@ def a_sum_on_its_way(rank: int) -> None:
         assert measured <= two.going.nbytes + two.beside_bytes <= measured + 4, (kind, measured, two)
 
 
+def store_before(module: Any, args: tuple[torch.Tensor]) -> None:
+    module.kept = torch.cat([args[0]] * 4)
+
+
+def store_behind(module: Any, _: Any, out: torch.Tensor) -> None:
+    module.kept = torch.ones(256, 2 * ODD)
+
+
+def store_views(module: Any, args: tuple[torch.Tensor], _: Any) -> None:
+    module.kept, module.own = args[0].detach(), [p.detach() for p in module.parameters()]
+
+
+def stored_by_hooks(rank: int) -> None:
+    """Of the whole model, beside FSDP2's own hooks: new tensors are reported, views are not."""
+    for hook, n_rows in ((store_before, 4), (store_behind, 2), (store_views, 0)):
+        for is_sharded_first in (False, True):
+            torch._dynamo.reset()
+            model: Any = Perceptron()
+            of_model = sharded(lambda model=model: model) if is_sharded_first else model  # type: ignore[misc]
+            (of_model.register_forward_pre_hook if hook is store_before else of_model.register_forward_hook)(hook)
+            model = memplan.compile(of_model if is_sharded_first else sharded(lambda model=model: model), "min+50%")  # type: ignore[misc]
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                measured = peak(model, numbers(0, rank))
+            said = [str(w.message) for w in caught if issubclass(w.category, memplan.FallbackWarning)]
+            text = f"user code stores {n_rows * 127} KiB of results of earlier calls, computed in a hook of FSDPPerceptron"
+            assert len(said) == bool(n_rows) and all(text.replace(" KiB", ".00 KiB") in s for s in said), (hook, said)
+            assert measured <= 1.001 * model.memplan.planned_bytes, (hook, measured, model.memplan.planned_bytes)
+
+
 @pytest.mark.parametrize(
     "what",
     [
@@ -246,6 +277,7 @@ def a_sum_on_its_way(rank: int) -> None:
         beside_compute,
         a_sum_on_its_way,
         other_budgets_beside_other_bytes,
+        stored_by_hooks,
     ],
     ids=lambda f: f.__name__,
 )

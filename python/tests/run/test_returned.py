@@ -173,6 +173,10 @@ def store_eight(module: Any, _: Any, out: torch.Tensor) -> None:
     module.kept = torch.cat([out] * 8).detach()
 
 
+def store_views(module: Any, args: Any, out: torch.Tensor) -> None:
+    module.kept, module.weights = args[0].detach(), [p.detach() for p in module.parameters()]
+
+
 def plain_call(model: Any, x: torch.Tensor) -> torch.Tensor:
     return model(x)  # type: ignore[no-any-return]
 
@@ -194,6 +198,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Any, bool, str]] = {
     "forward's own": (Caching, plain_call, False, ""),
     "before the model": (lambda: with_own_hook(store_input, True), plain_call, False, "computed in a hook of Sequential"),
     "behind the model": (lambda: with_own_hook(store_eight, False), plain_call, False, "computed in a hook of Sequential"),
+    "views behind the model": (lambda: with_own_hook(store_views, False), plain_call, False, "no warning"),
     "more in each step": (lambda: with_hook(append), plain_call, True, "computed in module 2 ("),
     "evaluation": (layers, evaluating, True, "computed in Sequential without gradients"),
 }

@@ -4,6 +4,7 @@ each rank's peak is as planned, and a stage with more micro-batches in flight co
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,26 @@ def check_step(run: Run, rank: int) -> bool:
     return all(torch.equal(a, b) for a, b in zip(expected, got))
 
 
+def store_behind(module: Any, _: Any, out: torch.Tensor) -> None:
+    module.kept = torch.cat([out.detach()] * 2)
+
+
+def stored(rank: int) -> None:
+    """By a hook of the stage or of a module of it: reported once, because no plan of a pipeline counts it."""
+    for name in (*ONE_STAGE, INTERLEAVED, SPLIT):
+        for where, maker in (("", "computed in a hook of Perceptron"), ("layers.0", "computed in module layers.0 (")):
+            torch._dynamo.reset()
+            run = Run(name, Perceptron, rank, "100%")
+            for module in run.modules:
+                module.get_submodule(where).register_forward_hook(store_behind)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                run.train()
+            said = [str(w.message) for w in caught if issubclass(w.category, memplan.FallbackWarning)]
+            assert len(said) == len(run.modules), (name, where, said)
+            assert all("user code stores tensors of stage " in s and maker in s for s in said), said
+
+
 def note_calls(stage: Any, done: list[events.Action]) -> None:
     """Has its calls noted from now on."""
 
@@ -242,7 +263,16 @@ def test_one_rank(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "what",
-    [one_stage_each, two_stages_each, gradients_apart, there_and_back, less_in_flight_less_again, a_budget_of_one_rank, orders],
+    [
+        one_stage_each,
+        two_stages_each,
+        gradients_apart,
+        there_and_back,
+        less_in_flight_less_again,
+        a_budget_of_one_rank,
+        orders,
+        stored,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from memplan.plan.graph_report import GraphReport
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
 from memplan.run.ledger import Beside, Ledger, Owner
-from memplan.run.results import Results, ReturnedKeys
+from memplan.run.results import Result, Results, ReturnedKeys
 
 if TYPE_CHECKING:
     from memplan.report import Report
@@ -53,7 +53,12 @@ class BudgetFeedback:
 
     def owner(self, is_shared: bool) -> Owner:
         return Owner(
-            self.ledger, self.results, functools.partial(self.take_over, is_shared=is_shared), self.keep_less, self.carry
+            self.ledger,
+            self.results,
+            functools.partial(self.take_over, is_shared=is_shared),
+            self.keep_less,
+            self.carry,
+            self.reports_stored,
         )
 
     def take_over(self, graph: GraphReport, beside: Beside, is_shared: bool = False) -> None:
@@ -87,6 +92,10 @@ class BudgetFeedback:
         """Plan the next step of this user code with n_bytes of earlier results during forward."""
         if n_bytes > self.results_bytes.get(graph.frame, 0):
             self.results_bytes[graph.frame], self.is_beyond = n_bytes, True
+
+    def reports_stored(self, results: list[Result]) -> bool:
+        """Report tensors that user code stores, if plans cannot count them. Return whether this is the case."""
+        return False
 
     def keep_less(self, graph: GraphReport, n_bytes: int) -> None:
         """Limit the bytes that later plans of this user code (the graph's frame) save for backward."""

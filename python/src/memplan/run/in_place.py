@@ -164,11 +164,13 @@ class InPlace:
             refuse_parts(module)
         if vars(module).get("forward") is not self.forward:
             self._compile(module)
-        # under FSDP2, PyTorch's own hooks allocate memory that the plan counts
-        with given((args, kwargs)), self._around(), self.hooks.observed(module, self.sharded is None) as returned:
-            result = call(module, args, kwargs)
-            returned.take(result)
-            return result
+        with given((args, kwargs)), self._around():
+            # if FSDP2's hooks are enabled, the memory that they allocate is not user code's
+            is_wanted = self.sharded is None or self.sharded.is_silent
+            with self.hooks.observed(module, is_wanted) as returned:
+                result = call(module, args, kwargs)
+                returned.take(result)
+                return result
 
     def _around(self) -> AbstractContextManager[None]:
         """Return the context of a call: FSDP2's hooks are disabled for a planned call and enabled otherwise."""

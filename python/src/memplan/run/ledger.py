@@ -125,10 +125,11 @@ class Beside:
 
 
 class Owner(NamedTuple):
-    """The owner of a graph: its ledger, the results of its calls, and three callbacks.
+    """The owner of a graph: its ledger, the results of its calls, and four callbacks.
 
     `over` receives calls that exceed their budget. `keep_less` receives the bytes by which later plans shall save less.
     `carry` receives the bytes of results that will exist during the next forward, if they exceed the budget.
+    `reports_stored` receives tensors that user code stores, and tells whether it has reported them instead of planning them.
     """
 
     ledger: Ledger
@@ -136,6 +137,7 @@ class Owner(NamedTuple):
     over: Callable[[GraphReport, Beside], None]
     keep_less: Callable[[GraphReport, int], None]
     carry: Callable[[GraphReport, int], None]
+    reports_stored: Callable[[list[Result]], bool]
 
 
 class MeasuredCall:
@@ -265,6 +267,8 @@ class MeasuredCall:
         results, new_bytes = before + after, sum_of(after)
         if (graph := self.graph()) is None or (n_bytes := sum_of(results)) <= self.planned_bytes // LEAST_SHARE:
             return
+        if self.owner.reports_stored(results):
+            return
         at_end = graph.static_bytes + graph.waiting_bytes + n_bytes + new_bytes
         takes = max(self.planned_bytes + n_bytes, at_end)
         if takes > self.budget_bytes:
@@ -279,9 +283,10 @@ class MeasuredCall:
         self.planned_bytes = takes
         graph.stay(n_bytes, at_end)
 
-    def foresee(self, results_bytes: int) -> None:
+    def foresee(self, results: list[Result]) -> None:
         """Record the bytes of results that user code holds. If forward then exceeds the budget, plan the next call again."""
-        if (graph := self.graph()) is None or results_bytes <= graph.results_bytes:
+        results_bytes = sum_of(results)
+        if (graph := self.graph()) is None or results_bytes <= graph.results_bytes or self.owner.reports_stored(results):
             return
         if graph.forward_peak(results_bytes) - self.counted_bytes > self.budget_bytes:
             self.owner.carry(graph, results_bytes)

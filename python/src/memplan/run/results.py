@@ -29,7 +29,7 @@ from memplan.torch_internals.modules import has_own_hooks
 from memplan.torch_internals.sharding import here
 
 WEAKLY: Any = reductions.StorageWeakRef
-MOST_CALLS = 4  # number of calls whose hooks are observed, if no backward runs
+MOST_CALLS = 64  # number of calls whose hooks are observed, if no backward runs
 FEWEST_DROPPED = 64
 MOST_MAKERS = 3  # number of modules named in a sentence
 
@@ -114,7 +114,7 @@ class Hooks:
 
     def __init__(self) -> None:
         self.is_known = False
-        self.n_calls = 0
+        self.calls: list[HookCall] = []  # the observed calls; several calls may run before the first backward
 
     @contextmanager
     def observed(self, module: nn.Module, is_wanted: bool) -> Iterator[ReturnedKeys]:
@@ -123,13 +123,13 @@ class Hooks:
             not is_wanted
             or not has_own_hooks(module)
             or self.is_known
-            or self.n_calls == MOST_CALLS
+            or len(self.calls) == MOST_CALLS
             or not torch.is_grad_enabled()
         ):
             yield NoKeys()
             return
-        self.n_calls += 1
         before, CALL.hooks = hook_call(), HookCall(self, type(module).__name__)
+        self.calls.append(CALL.hooks)
         if before is not None:  # a hook of another compiled module makes this call
             before.pause()
         CALL.hooks.resume()
@@ -140,6 +140,21 @@ class Hooks:
             CALL.hooks = before
             if before is not None:
                 before.resume()
+
+    def kept(self) -> tuple[list[Result], list[Result]]:
+        """Return two lists of tensors that exist after backward and that the module does not return.
+
+        The first list is from hooks before forward, the second from hooks after forward.
+        """
+        self.is_known = True
+        keys = {key for call in self.calls for key in call.returned.keys or ()}
+        calls, self.calls = self.calls, []
+
+        def living(made: Callable[[HookCall], Results]) -> list[Result]:
+            known = {key: r for call in calls for key, r in made(call).known.items()}
+            return [r for key, r in known.items() if key not in keys and r.is_alive()]
+
+        return living(lambda call: call.made_before), living(lambda call: call.made_after)
 
 
 class HookCall:
@@ -163,21 +178,10 @@ class HookCall:
 
     def run(self, operator: Any, args: Any, kwargs: Any) -> Any:
         result = operator(*args, **kwargs)
-        self.made.note_evaluation(result, 0, f"a hook of {self.name}")
+        given = {storage_key(t) for t in plain((args, kwargs))}
+        made = [t for t in plain(result) if storage_key(t) not in given]
+        self.made.note_evaluation(made, 0, f"a hook of {self.name}")
         return result
-
-    def kept(self) -> tuple[list[Result], list[Result]]:
-        """Return two lists of tensors that exist after backward and that the module does not return.
-
-        The first list is from hooks before forward, the second from hooks after forward.
-        """
-        self.hooks.is_known = True
-        keys = self.returned.keys or set()
-        before, after = (
-            [r for key, r in made.known.items() if key not in keys and r.is_alive()]
-            for made in (self.made_before, self.made_after)
-        )
-        return before, after
 
 
 def hook_call() -> HookCall | None:

@@ -71,7 +71,7 @@ class Returned:
                 results = living() if not graph_is_kept() else []
                 measured.owner.results.note(results)
                 if returned is not None:
-                    measured.foresee(sum(r.n_bytes for r in returned.hidden(results)))
+                    measured.foresee(returned.hidden(results))
 
         if returned is not None:
             returned.outputs = living
@@ -85,7 +85,7 @@ class Returned:
 
         def has_run(*_: Any) -> None:
             if not graph_is_kept() and not hooks.hooks.is_known:
-                after_backward(lambda: measured.count_hooks(*hooks.kept()))
+                after_backward(lambda: measured.count_hooks(*hooks.hooks.kept()))
 
         node.register_hook(uncaptured(has_run))
 

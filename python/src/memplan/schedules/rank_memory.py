@@ -25,6 +25,7 @@ from memplan.plan.emitted import Emitted
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
 from memplan.run.budget_feedback import BudgetFeedback
+from memplan.run.results import Result, makers_of, sum_of
 from memplan.schedules import schedule_events as events
 from memplan.schedules.fsdp_groups import Whole
 from memplan.schedules.schedule_events import Moment
@@ -67,6 +68,7 @@ class Stage(BudgetFeedback):
         self.captured: GraphPlanner | None = None
         self.smallest: Plan | None = None  # the plan of this stage without regard to the memory of other calls
         self.is_behind = False  # whether the stage still runs a plan made before the other stages were captured
+        self.has_reported_stored = False
 
     def whole(self) -> Whole:
         """Return the memory of the stage's parameters under FSDP2."""
@@ -95,6 +97,18 @@ class Stage(BudgetFeedback):
         """
         self.rank.plan_whole(options)
         return options if self.is_behind and self.ledger.n_calls == 0 else None
+
+    def reports_stored(self, results: list[Result]) -> bool:
+        if not self.has_reported_stored:
+            self.has_reported_stored = True
+            warnings.warn(
+                f"memplan: user code stores tensors of stage {self.index} ({in_units(sum_of(results))}, computed in"
+                f" {makers_of(results)}). Plans of pipelines do not count these tensors; count them with reserve=, once per"
+                " micro-batch if each micro-batch stores its own",
+                FallbackWarning,
+                stacklevel=5,
+            )
+        return True
 
     def report_alone(self, graph: GraphReport, capture: Capture) -> None:
         """Let the stage's report state the memory of the stage together with the other stages of the rank."""
