@@ -18,7 +18,7 @@ static bool is_off(const outcome *out, int stage)
 
 static double share(const outcome *out, int64_t ticks)
 {
-    return out->plain_ticks > 0 ? 100.0 * (double)ticks / (double)out->plain_ticks : 0;
+    return out->keep_all_ticks > 0 ? 100.0 * (double)ticks / (double)out->keep_all_ticks : 0;
 }
 
 static void print_part(bool *any, int64_t count, const char *what)
@@ -47,7 +47,7 @@ static void print_stage(const outcome *out, int stage)
         least = "may fit";
     else if (r->ticks >= 0) {
         const int64_t ticks = out->answer.report->least_ticks + r->ticks;
-        least = mp_text("%+.2f %%", share(out, ticks - out->plain_ticks));
+        least = mp_text("%+.2f %%", share(out, ticks - out->keep_all_ticks));
         if (out->answer.plan) gap = mp_text("%.2f %%", share(out, out->answer.plan->ticks - ticks));
     }
     print("  %-10s  %11s  %11s  ", mp_bound_stage_name((mp_bound_stage)stage), least, gap);
@@ -131,7 +131,7 @@ void print_bound_explanation(const outcome *out)
 static json_t *stage_json(const outcome *out, int stage)
 {
     const mp_bound_result *r = &out->answer.report->stages[stage];
-    const double base = (double)out->plain_ticks;
+    const double base = (double)out->keep_all_ticks;
     const int64_t ticks = out->answer.report->least_ticks + r->ticks;
     json_t *overhead = r->ticks >= 0 && stage != MP_BOUND_FLOOR && base > 0 ? json_real((double)ticks / base - 1) : json_null();
     return json_pack("{s:s, s:b, s:b, s:o, s:I, s:I, s:I}", "stage", mp_bound_stage_name((mp_bound_stage)stage), "off",

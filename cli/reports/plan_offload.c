@@ -95,7 +95,7 @@ static void print_worth(const outcome *out)
 {
     const mp_graph *graph = out->workload->graph;
     const char *tiers = "";
-    if (!out->tiers.has_worth || out->answer.plan->ticks <= out->plain_ticks) return;
+    if (!out->tiers.has_worth || out->answer.plan->ticks <= out->keep_all_ticks) return;
     for (size_t m = 1; m < graph->n_tiers; m++)
         if (out->workload->tier_bytes[m])
             tiers = mp_text("%s, on the %s %s", tiers, graph->tiers[m], worth_text(out, out->tiers.worth.tier_ticks[m]));

@@ -13,7 +13,7 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "estimator/base/clock.h"
-#include "estimator/graph/fold.h"
+#include "estimator/graph/without_state_copies.h"
 #include "formats/base/text.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
@@ -24,7 +24,7 @@ mp_status outcome_start(outcome *out, mp_error *err)
     const mp_step *steps;
     out->budget_bytes = MP_NO_LIMIT;
     MP_CHECK(mp_problem_keep_all(out->workload->problem, &steps, &out->keep_all, err));
-    MP_CHECK(mp_plain_ticks(out->workload->graph, &out->plain_ticks, err));
+    MP_CHECK(mp_keep_all_ticks(out->workload->graph, &out->keep_all_ticks, err));
     return mp_problem_floor(out->workload->problem, &out->floor_bytes, &out->floor_reason, err);
 }
 
@@ -104,7 +104,7 @@ void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t
                out->asked->talk.verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
                base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
                ticks >= 0 ? seconds_text((double)ticks * out->workload->graph->tick_seconds) : "",
-               ticks >= 0 ? mp_extra_text((double)ticks, (double)out->plain_ticks) : "", note);
+               ticks >= 0 ? mp_extra_text((double)ticks, (double)out->keep_all_ticks) : "", note);
 }
 
 void print_plan_other(const outcome *out)

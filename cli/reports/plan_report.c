@@ -77,7 +77,7 @@ static void print_bound(const outcome *out)
 {
     const mp_answer *a = &out->answer;
     if (a->bound.ticks < 0) return;
-    const double ticks = (double)a->plan->ticks, bound = (double)a->bound.ticks, base = (double)out->plain_ticks;
+    const double ticks = (double)a->plan->ticks, bound = (double)a->bound.ticks, base = (double)out->keep_all_ticks;
     const char *which = a->bound.orders == MP_BOUND_THIS_ORDER ? "in this order and budget no plan" : "no plan in this budget";
     const char *extra = mp_extra_text(bound, base);
     if (bound < base) /* the time of keep-all includes waits for network and copies, so the bound may be lower */
@@ -94,7 +94,7 @@ static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;
     const char *title = plan_title(out), *color = out->asked->talk.color;
-    const int64_t base = out->plain_ticks;
+    const int64_t base = out->keep_all_ticks;
     const char *extra = plan->ticks == base ? "no extra" : mp_extra_text((double)plan->ticks, (double)base);
     if (out->budget_bytes == MP_NO_LIMIT)
         screen_verdict(color, SCREEN_PLAIN, "%s: no budget was given; this plan needs %s, %s time.", title,
@@ -117,7 +117,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     MP_CHECK(on_segments(graph, plan, &segments, &segments_peak, &segments_ticks, err));
     putchar('\n');
     print_plan_heading(out);
-    print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->plain_ticks, "");
+    print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all_ticks, "");
     print_plan_other(out);
     print_plan_line(out, "this plan", plan->peak_bytes, plan->ticks, "");
     const bool over = segments_peak > out->budget_bytes;
@@ -164,7 +164,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
 {
     const mp_graph *graph = out->workload->graph;
     const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
-    double base = (double)out->plain_ticks;
+    double base = (double)out->keep_all_ticks;
     int64_t peak, ticks;
     bool segments;
     mp_rank_traffic sent;

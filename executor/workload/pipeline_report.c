@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
+#include "estimator/graph/without_state_copies.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
 
@@ -42,18 +42,18 @@ static mp_status take_seconds(const mp_pipeline_report *p, const mp_rank *of, in
 }
 
 /* Records the makespan of the rank's keep-all without copies to other tiers. Extra time is relative to this time. */
-static mp_status take_plain(mp_pipeline_report *p, const mp_workload *w, int rank, mp_error *err)
+static mp_status take_keep_all(mp_pipeline_report *p, const mp_workload *w, int rank, mp_error *err)
 {
-    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *without_state = NULL;
     MP_OWNED mp_step *steps = mp_alloc(w->graph->n_nodes, sizeof *steps);
-    mp_rank plain = w->rank; /* only the struct is copied, not its data: `w->rank` still owns the data */
+    mp_rank without_copies = w->rank; /* only the struct is copied, not its data: `w->rank` still owns the data */
     if (!steps) return MP_NO_MEMORY(err);
     if (mp_graph_n_state_copies(w->graph)) {
-        MP_CHECK(mp_state_fold(w->graph, &folded, err));
-        plain.graph = folded;
+        MP_CHECK(mp_graph_without_state_copies(w->graph, &without_state, err));
+        without_copies.graph = without_state;
     }
-    MP_CHECK(mp_plain_ticks(w->graph, &p->ranks[rank].keep_all_ticks, err));
-    return take_seconds(p, &plain, rank, steps, mp_keep_all(plain.graph, steps), p->keep_all_seconds, err);
+    MP_CHECK(mp_keep_all_ticks(w->graph, &p->ranks[rank].keep_all_ticks, err));
+    return take_seconds(p, &without_copies, rank, steps, mp_keep_all(without_copies.graph, steps), p->keep_all_seconds, err);
 }
 
 static void take_bytes(mp_pipeline_rank *r, const mp_graph *g)
@@ -85,7 +85,7 @@ mp_status mp_pipeline_report_take(mp_pipeline_report *p, int rank, const mp_work
     } else {
         r->keep_all_peak_bytes = r->peak_bytes = keep_all->peak_bytes;
         r->ticks = keep_all->ticks;
-        MP_CHECK(take_plain(p, w, rank, err));
+        MP_CHECK(take_keep_all(p, w, rank, err));
         MP_CHECK(take_seconds(p, &w->rank, rank, all, keep_all->n_steps, p->seconds, err));
     }
     snprintf(p->title, sizeof p->title, "%s", w->title);

@@ -56,11 +56,11 @@ typedef struct mp_timeline_columns {
     size_t n_steps;
     const mp_step *steps;
     mp_timeline *timeline, *keep_all;
-    mp_layer *layer;       /* per span (live range of a storage) of the timeline: its layer in the picture */
-    mp_activity *activity; /* activity of each step */
-    int64_t
-        plain_ticks; /* ticks of the training step as the user wrote it, without recomputation and copies (mp_plain_ticks) */
-    int64_t *ends;   /* per step: its end in ticks since the start of the training step (makespan.h) */
+    mp_layer *layer;        /* per span (live range of a storage) of the timeline: its layer in the picture */
+    mp_activity *activity;  /* activity of each step */
+    int64_t keep_all_ticks; /* ticks of the training step as the user wrote it, without recomputation and copies
+                               (mp_keep_all_ticks) */
+    int64_t *ends;          /* per step: its end in ticks since the start of the training step (makespan.h) */
     size_t n_activity[MP_N_ACTIVITIES];
     size_t n;
     mp_tier_columns *tiers;      /* per tier of the graph: its columns. All tiers have the same ranges of steps */

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
+#include "estimator/graph/without_state_copies.h"
 #include "memplan/makespan.h"
 
 static const struct {
@@ -189,7 +189,7 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
     const size_t n_all = mp_keep_all(graph, keep_all);
     if (!steps) c->steps = steps = keep_all;
     MP_CHECK(mp_timeline_build(graph, keep_all, n_all, &c->keep_all, err));
-    MP_CHECK(mp_plain_ticks(graph, &c->plain_ticks, err));
+    MP_CHECK(mp_keep_all_ticks(graph, &c->keep_all_ticks, err));
     MP_CHECK(mp_timeline_build(graph, steps, n, &c->timeline, err));
     bool *ran = mp_pool_alloc(work, graph->n_nodes, sizeof *ran);
     int *span = mp_pool_alloc(work, graph->n_storages, sizeof *span);

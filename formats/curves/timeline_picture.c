@@ -71,8 +71,8 @@ static void draw_headline(const picture *p, double top)
         about = mp_text("%s%s %zu %s", about, between, c->n_activity[k], mp_activity_name((mp_activity)k));
         between = ",";
     }
-    if (p->saves && c->plain_ticks > 0)
-        about = mp_text("%s" DOT "time %+.1f %%", about, 100 * ((double)c->timeline->ticks / (double)c->plain_ticks - 1));
+    if (p->saves && c->keep_all_ticks > 0)
+        about = mp_text("%s" DOT "time %+.1f %%", about, 100 * ((double)c->timeline->ticks / (double)c->keep_all_ticks - 1));
     if (p->plan && p->plan->budget_bytes < MP_NO_LIMIT)
         about = mp_text("%s" DOT "budget %s", about, mp_bytes_text(p->plan->budget_bytes));
     if (p->plan && p->plan->solver && *p->plan->solver) about = mp_text("%s" DOT "found by %.64s", about, p->plan->solver);

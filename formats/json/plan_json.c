@@ -5,7 +5,7 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
-#include "estimator/graph/fold.h"
+#include "estimator/graph/without_state_copies.h"
 #include "formats/base/ids.h"
 #include "formats/json/json.h"
 #include "memplan/makespan.h"
@@ -331,7 +331,7 @@ static mp_status read_plan(const json_t *json, const mp_graph *graph, mp_plan **
     MP_CHECK(read_steps(&r, steps));
     MP_CHECK(read_offsets(&r, &top));
     MP_CHECK(read_tier_offsets(&r, &top));
-    MP_CHECK(mp_plain_ticks(graph, &r.plan->baseline_ticks, err));
+    MP_CHECK(mp_keep_all_ticks(graph, &r.plan->baseline_ticks, err));
     *out = r.plan;
     r.plan = NULL;
     return MP_OK;

@@ -213,15 +213,16 @@ static json_t *report_data(const mp_report_request *request, const mp_timeline_c
 {
     const mp_plan *plan = request->plan;
     const bool moved = c->n_activity[MP_ACTIVITY_RECOMPUTE] > 0 || c->n_activity[MP_ACTIVITY_COPY] > 0;
-    return json_pack(
-        "{s:I, s:I, s:i, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "steps", (json_int_t)c->n_steps, "peak",
-        (json_int_t)c->timeline->peak_bytes, "peak_step", c->timeline->peak_step, "keep_all",
-        (json_int_t)c->keep_all->peak_bytes, "floor", (json_int_t)request->floor_bytes, "budget",
-        (json_int_t)(plan && plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : -1), "saves",
-        (int)(plan && (moved || c->timeline->peak_bytes != c->keep_all->peak_bytes)), "layers", layer_list(c), "columns",
-        column_list(c), "keep_all_curve", keep_all_curve(c), "n_tensors", (json_int_t)c->timeline->n_spans, "tensors",
-        tensor_list(c), "curves", curve_list(request->sweep), "bounds", bound_list(request->sweep), "plan_percent",
-        mp_json_real_if(plan && c->plain_ticks > 0, 100 * ((double)c->timeline->ticks / fmax((double)c->plain_ticks, 1) - 1)));
+    return json_pack("{s:I, s:I, s:i, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "steps",
+                     (json_int_t)c->n_steps, "peak", (json_int_t)c->timeline->peak_bytes, "peak_step", c->timeline->peak_step,
+                     "keep_all", (json_int_t)c->keep_all->peak_bytes, "floor", (json_int_t)request->floor_bytes, "budget",
+                     (json_int_t)(plan && plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : -1), "saves",
+                     (int)(plan && (moved || c->timeline->peak_bytes != c->keep_all->peak_bytes)), "layers", layer_list(c),
+                     "columns", column_list(c), "keep_all_curve", keep_all_curve(c), "n_tensors",
+                     (json_int_t)c->timeline->n_spans, "tensors", tensor_list(c), "curves", curve_list(request->sweep),
+                     "bounds", bound_list(request->sweep), "plan_percent",
+                     mp_json_real_if(plan && c->keep_all_ticks > 0,
+                                     100 * ((double)c->timeline->ticks / fmax((double)c->keep_all_ticks, 1) - 1)));
 }
 
 static const char style[] =
@@ -264,8 +265,8 @@ static void put_summary(mp_text_builder *out, const mp_report_request *request, 
         put_tile(out, mp_bytes_text(request->plan->budget_bytes), "budget");
     put_tile(out, mp_bytes_text(c->timeline->static_bytes), "static: parameters, optimizer, batch");
     put_tile(out, mp_bytes_text(request->floor_bytes), "floor: no schedule needs less");
-    if (request->plan && c->plain_ticks > 0) {
-        put_tile(out, mp_text("%+.1f %%", 100 * ((double)c->timeline->ticks / (double)c->plain_ticks - 1)), "extra time");
+    if (request->plan && c->keep_all_ticks > 0) {
+        put_tile(out, mp_text("%+.1f %%", 100 * ((double)c->timeline->ticks / (double)c->keep_all_ticks - 1)), "extra time");
         put_tile(out, mp_text("%zu", c->n_activity[MP_ACTIVITY_RECOMPUTE]), "recomputed operators");
         put_tile(out, mp_text("%zu", request->plan->n_checkpoints), "checkpoints");
     }

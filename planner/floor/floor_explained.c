@@ -2,8 +2,8 @@
  * Also lists the storages of the node that determines a floor. */
 #include "planner/floor/floor.h"
 
-#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
+#include "estimator/graph/without_state_copies.h"
 
 /* ---- graphs with copies ---- */
 
@@ -59,10 +59,10 @@ static mp_status floor_of_copies(const mp_graph *graph, int64_t *floor_bytes, mp
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
     MP_OWNED_BY(mp_precedence_free) mp_precedence *order = NULL;
-    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *without_state = NULL;
     if (mp_graph_n_state_copies(graph)) {
-        MP_CHECK(mp_state_fold(graph, &folded, err));
-        return mp_floor_explained(folded, floor_bytes, reason, err);
+        MP_CHECK(mp_graph_without_state_copies(graph, &without_state, err));
+        return mp_floor_explained(without_state, floor_bytes, reason, err);
     }
     if (graph->has_copies) return floor_of_copies(graph, floor_bytes, reason, err);
     MP_CHECK(mp_precedence_new(graph, false, &order, err));

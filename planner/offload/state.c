@@ -1,38 +1,40 @@
-/* state.c - adds the copies of optimizer state to a plan of the folded graph, which does not contain them. Each copy is placed
- * so far from its update that compute hides it, as far as link and memory permit. */
+/* state.c - adds the copies of optimizer state to a plan of the graph without state copies, which does not contain them. Each
+ * copy is placed so far from its update that compute hides it, as far as link and memory permit. */
 #include "planner/offload/state.h"
 
 #include <string.h>
 
 #include "estimator/base/integers.h"
-#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
+#include "estimator/graph/without_state_copies.h"
 #include "planner/order/updates.h"
 
 /* ---- placing the copies before and after the updates ---- */
 
 /* An update whose optimizer state is copied to the device before it, and back to its tier afterwards. */
-typedef struct paged {
-    int at; /* index of the update's step in the folded plan */
-    /* copies of its state to the device begin before step `first` of the folded plan; step `last` waits for the copies back */
+typedef struct state_swap {
+    int at; /* index of the update's step in the plan without state copies */
+    /* copies of its state to the device begin before step `first` of the plan without state copies; step `last` waits for the
+     * copies back */
     int first, last;
     int64_t bytes, in_ticks, out_ticks;
-} paged;
+} state_swap;
 
 typedef struct placing {
-    const mp_graph *graph, *folded;
-    const mp_step *steps; /* the folded plan: n steps */
+    const mp_graph *graph, *without_state;
+    const mp_step *steps; /* the plan without state copies: n steps */
     int n, n_updates;
-    paged *updates;
-    /* per step of the folded plan. clock: ticks of compute before it. room: bytes of memory that are free while it runs */
+    state_swap *updates;
+    /* per step of the plan without state copies. clock: ticks of compute before it. room: bytes of memory that are free while
+     * it runs */
     int64_t *clock, *room;
-    /* per step of the folded plan, and one for the end. at: its index in `all`. from: the index in `all` of the first copy
-     * inserted before it */
+    /* per step of the plan without state copies, and one for the end. at: its index in `all`. from: the index in `all` of the
+     * first copy inserted before it */
     int *at, *from;
     int n_all;
-    mp_step *all;   /* the steps of the plan with copies; there are n_all */
-    paged **copies; /* per step of `all`: the update whose state the step copies; NULL: the step is no copy */
+    mp_step *all;        /* the steps of the plan with copies; there are n_all */
+    state_swap **copies; /* per step of `all`: the update whose state the step copies; NULL: the step is no copy */
     mp_error *err;
 } placing;
 
@@ -63,10 +65,10 @@ static mp_status begin(placing *x, mp_pool *pool)
     MP_ENSURE(!mp_pool_failed(pool), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", most);
     for (int t = 0; t < x->n; t++) {
         const mp_alternative *a = &x->graph->nodes[x->steps[t].node].alternatives[x->steps[t].alternative];
-        paged *u = &x->updates[x->n_updates];
+        state_swap *u = &x->updates[x->n_updates];
         x->clock[t] = clock;
         clock += a->channel <= MP_CHANNEL_SECOND_STREAM ? a->ticks : 0;
-        *u = (paged){.at = t, .first = t, .last = t + 1};
+        *u = (state_swap){.at = t, .first = t, .last = t + 1};
         u->in_ticks = sum_of(x, x->all, mp_state_copies_of(x->graph, x->steps[t].node, true, x->all), &u->bytes);
         u->out_ticks = sum_of(x, x->all, mp_state_copies_of(x->graph, x->steps[t].node, false, x->all), NULL);
         x->n_updates += u->bytes > 0;
@@ -98,7 +100,7 @@ static mp_status move_apart(placing *x, int64_t budget_bytes, distance most)
     int64_t out_free = 0;
     int first = 0;
     MP_ENSURE(start, x->err, MP_NOMEM, "out of memory for %d updates", x->n_updates);
-    MP_CHECK(mp_timeline_build(x->folded, x->steps, (size_t)x->n, &timeline, x->err));
+    MP_CHECK(mp_timeline_build(x->without_state, x->steps, (size_t)x->n, &timeline, x->err));
     for (int t = 0; t < x->n; t++) x->room[t] = budget_bytes - timeline->static_bytes - timeline->live_bytes[t];
     start[x->n_updates] = INT64_MAX;
     for (int k = x->n_updates - 1; k >= 0; k--) {
@@ -106,7 +108,7 @@ static mp_status move_apart(placing *x, int64_t budget_bytes, distance most)
         start[k] = (due < start[k + 1] ? due : start[k + 1]) - x->updates[k].in_ticks;
     }
     for (int k = 0; k < x->n_updates; k++) {
-        paged *u = &x->updates[k];
+        state_swap *u = &x->updates[k];
         if (!most.anywhere) first = (int)mp_larger(first, x->updates[k > most.updates ? k - most.updates : 0].at);
         while (u->first > first && x->room[u->first - 1] >= u->bytes && x->clock[u->first] > start[k]) u->first--;
         first = u->first;
@@ -119,7 +121,7 @@ static mp_status move_apart(placing *x, int64_t budget_bytes, distance most)
     return MP_OK;
 }
 
-static void append_copies(placing *x, paged *u, bool is_in)
+static void append_copies(placing *x, state_swap *u, bool is_in)
 {
     const int n = (int)mp_state_copies_of(x->graph, x->steps[u->at].node, is_in, &x->all[x->n_all]);
     for (int k = 0; k < n; k++) x->copies[x->n_all++] = u;
@@ -133,7 +135,7 @@ static void issue_copy(const placing *x, int t, int until)
 /* Writes the steps of the plan with copies to x->all. */
 static void write_all(placing *x)
 {
-    paged *next_in = x->updates, *next = x->updates, *end = x->updates + x->n_updates;
+    state_swap *next_in = x->updates, *next = x->updates, *end = x->updates + x->n_updates;
     for (int t = 0; t < x->n; t++) {
         x->from[t] = x->n_all;
         while (next_in < end && next_in->first == t) append_copies(x, next_in++, true);
@@ -147,14 +149,15 @@ static void write_all(placing *x)
     for (int t = 0; t < x->n; t++)
         if (mp_step_is_issued(x->steps[t])) mp_steps_issue(x->all, x->at[t], x->at[t] + 1, x->from[mp_step_end(x->steps, t)]);
     for (int t = 0; t < x->n_all; t++) {
-        const paged *u = x->copies[t];
+        const state_swap *u = x->copies[t];
         const bool is_in = u && mp_copy_way_of(x->graph, x->all[t].node, 0) == MP_COPY_IN;
         if (u) issue_copy(x, t, is_in ? x->at[u->at] : x->from[u->last]);
     }
 }
 
-/* Adds the copies of state to the steps of a folded plan. Each copy is directly before or after its update, or as far away as
- * the budget permits. If the folded plan fits the budget, the result fits too. The pool owns the result, which is in *x. */
+/* Adds the copies of state to the steps of a plan without state copies. Each copy is directly before or after its update, or as
+ * far away as the budget permits. If the plan without state copies fits the budget, the result fits too. The pool owns the
+ * result, which is in *x. */
 static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, mp_pool *pool)
 {
     MP_ENSURE(pool, x->err, MP_NOMEM, "out of memory for a plan of %d steps", x->n);
@@ -164,15 +167,16 @@ static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, m
     return MP_OK;
 }
 
-/* Builds several plans with copies from the steps of one folded plan. Keeps the best of these plans and *best (may be NULL). */
-static mp_status take_better(const mp_request *request, const mp_graph *folded, const char *solver, const mp_step *steps,
+/* Builds several plans with copies from the steps of one plan without state copies. Keeps the best of these plans and *best
+ * (may be NULL). */
+static mp_status take_better(const mp_request *request, const mp_graph *without_state, const char *solver, const mp_step *steps,
                              size_t n, mp_plan **best, mp_error *err)
 {
     bool goes_on = true;
     for (int k = 0; goes_on; k++) {
         MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
-        placing x = {.graph = request->graph, .folded = folded, .steps = steps, .n = (int)n, .err = err};
+        placing x = {.graph = request->graph, .without_state = without_state, .steps = steps, .n = (int)n, .err = err};
         MP_CHECK(place_copies(&x, (distance){1 << k / 2, k % 2}, request->budget_bytes, pool));
         MP_CHECK(mp_plan_new(request->graph, solver, x.all, (size_t)x.n_all, &plan, err));
         goes_on = !(k % 2) || 1 << k / 2 < x.n_updates;
@@ -206,18 +210,19 @@ static mp_status leave_out(const mp_graph *graph, const mp_plan *plan, bool (*is
     return MP_OK;
 }
 
-mp_status mp_state_plan(const mp_request *request, const mp_graph *folded, const mp_plan *plan, mp_plan **out, mp_error *err)
+mp_status mp_state_plan(const mp_request *request, const mp_graph *without_state, const mp_plan *plan, mp_plan **out,
+                        mp_error *err)
 {
     size_t n, n_others;
     MP_OWNED_BY(mp_plan_free) mp_plan *best = NULL;
     MP_OWNED mp_step *others = NULL, *early = NULL, *late = NULL;
-    MP_CHECK(take_better(request, folded, plan->solver, plan->steps, plan->n_steps, &best, err));
-    if (!mp_update_order_of(folded).keeps_inputs) {
-        MP_CHECK(leave_out(folded, plan, is_update, &others, &n_others, err));
-        MP_CHECK(mp_updates_place(folded, others, n_others, &early, &n, err));
-        MP_CHECK(take_better(request, folded, plan->solver, early, n, &best, err));
-        MP_CHECK(mp_updates_place_within(folded, others, n_others, 0, &late, &n, err));
-        MP_CHECK(take_better(request, folded, plan->solver, late, n, &best, err));
+    MP_CHECK(take_better(request, without_state, plan->solver, plan->steps, plan->n_steps, &best, err));
+    if (!mp_update_order_of(without_state).keeps_inputs) {
+        MP_CHECK(leave_out(without_state, plan, is_update, &others, &n_others, err));
+        MP_CHECK(mp_updates_place(without_state, others, n_others, &early, &n, err));
+        MP_CHECK(take_better(request, without_state, plan->solver, early, n, &best, err));
+        MP_CHECK(mp_updates_place_within(without_state, others, n_others, 0, &late, &n, err));
+        MP_CHECK(take_better(request, without_state, plan->solver, late, n, &best, err));
     }
     best->seed = plan->seed;
     *out = best;
@@ -298,12 +303,12 @@ mp_status mp_state_hear(const mp_step *steps, size_t n, int64_t peak_bytes, int6
     const mp_state_listener *l = data;
     const mp_request *request = l->request;
     int64_t state_bytes = 0;
-    (void)ticks; /* ticks of the folded plan */
+    (void)ticks; /* ticks of the plan without state copies */
     for (int m = 1; m < (int)request->graph->n_tiers; m++) state_bytes += mp_graph_static_bytes_in(request->graph, m);
     for (int k = 0; k <= STEPS; k++) {
         MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
         MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-        placing x = {.graph = request->graph, .folded = l->folded, .steps = steps, .n = (int)n, .err = err};
+        placing x = {.graph = request->graph, .without_state = l->without_state, .steps = steps, .n = (int)n, .err = err};
         MP_CHECK(place_copies(&x, (distance){1 << k, true}, peak_bytes + state_bytes / STEPS * k, pool));
         MP_CHECK(mp_timeline_build(request->graph, x.all, (size_t)x.n_all, &timeline, err));
         MP_CHECK(request->on_offer(x.all, (size_t)x.n_all, timeline->peak_bytes, timeline->ticks, request->on_offer_data, err));
@@ -321,10 +326,11 @@ mp_status mp_state_in_order(const mp_graph *graph, const mp_plan *plan, mp_plan 
     return MP_OK;
 }
 
-mp_status mp_state_fold_plan(const mp_graph *graph, const mp_graph *folded, const mp_plan *plan, mp_plan **out, mp_error *err)
+mp_status mp_state_remove_copies(const mp_graph *graph, const mp_graph *without_state, const mp_plan *plan, mp_plan **out,
+                                 mp_error *err)
 {
     MP_OWNED mp_step *steps = NULL;
     size_t n;
     MP_CHECK(leave_out(graph, plan, mp_node_copies_state, &steps, &n, err));
-    return mp_plan_new(folded, plan->solver, steps, n, out, err);
+    return mp_plan_new(without_state, plan->solver, steps, n, out, err);
 }

@@ -26,7 +26,7 @@ double mp_stage_model_pass(const mp_stage_model *x, const mp_stage *stage, bool 
         const mp_block_load *block = &load->blocks[b];
         const mp_load_option *o = &block->options[x->options[b]];
         const int64_t ticks = is_backward ? block->backward_ticks + o->extra_ticks : block->forward_ticks;
-        const bool is_copied = x->is_away[b] && o->movable_bytes;
+        const bool is_copied = x->is_offloaded[b] && o->movable_bytes;
         if (is_copied) clock = fmax(clock, before);
         clock += (double)ticks * load->tick_seconds;
         if (!is_copied) continue;
@@ -66,7 +66,7 @@ static int64_t window_of(const mp_stage_model *x, const mp_stage *stage, int64_t
     return AT_ONCE * largest < room_bytes ? AT_ONCE * largest : room_bytes;
 }
 
-mp_away_updates mp_stage_model_update_away(const mp_stage_model *x, const mp_stage *stage, int64_t room_bytes)
+mp_offloaded_updates mp_stage_model_offloaded_updates(const mp_stage_model *x, const mp_stage *stage, int64_t room_bytes)
 {
     const mp_step_request *r = x->request;
     const mp_link *link = r->host.link;
@@ -74,7 +74,7 @@ mp_away_updates mp_stage_model_update_away(const mp_stage_model *x, const mp_sta
     int64_t there = 0;
     size_t n = 0, n_gone = 0;
     double came = 0, clock = 0, sent = 0;
-    mp_away_updates out = {0};
+    mp_offloaded_updates out = {0};
     for (size_t k = 0; k < r->load->n_parameters; k++) {
         const mp_parameter_load *p = &r->load->parameters[k];
         const int share = p->is_spread ? MP_SPREAD : MP_COMMON;
@@ -140,7 +140,7 @@ mp_status mp_stage_model_new(const mp_step_request *request, mp_pool *pool, mp_s
     x->sums = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->sums);
     x->options = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->options);
     x->tied = mp_pool_alloc(pool, load->n_parameters + 1, sizeof *x->tied);
-    x->is_away = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->is_away);
+    x->is_offloaded = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->is_offloaded);
     x->gone = mp_pool_alloc(pool, load->n_parameters + 1, sizeof *x->gone);
     x->brought = mp_pool_alloc(pool, load->n_parameters + 1, sizeof *x->brought);
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
@@ -213,7 +213,7 @@ static int look_over(const mp_stage_model *x, const rank_memory *rank)
             const mp_load_option *o = &block->options[x->options[b]], *next = o + 1;
             most += block->options[0].kept_bytes;
             kept += o->kept_bytes;
-            if (x->is_away[b]) {
+            if (x->is_offloaded[b]) {
                 moved += o->movable_bytes;
                 /* two blocks at once: one computes while the activations of the other are copied */
                 moving = mp_larger(moving, 2 * o->movable_bytes);
@@ -221,7 +221,7 @@ static int look_over(const mp_stage_model *x, const rank_memory *rank)
             waiting += block->weights_bytes;
             transient = mp_larger(transient, o->transient_bytes);
             if (x->options[b] + 1 >= block->n_options) continue;
-            const int64_t fewer_moved = x->is_away[b] ? o->movable_bytes - next->movable_bytes : 0;
+            const int64_t fewer_moved = x->is_offloaded[b] ? o->movable_bytes - next->movable_bytes : 0;
             const double freed = (double)stage->in_flight * (double)(o->kept_bytes - next->kept_bytes - fewer_moved),
                          ticks = (double)(next->extra_ticks - o->extra_ticks);
             const double worth = ticks > 0 ? freed / ticks : 1e300;
@@ -271,7 +271,7 @@ static bool keep_within(const mp_stage_model *x, const rank_memory *rank)
  * offloads. */
 typedef struct choice {
     bool moves_state, fits;
-    int n_away;
+    int n_offloaded;
     double seconds; /* seconds of a training step in which the rank is busy */
     int64_t peak_bytes;
 } choice;
@@ -282,29 +282,30 @@ static void move_state(const mp_stage_model *x, rank_memory *rank, bool moves)
     rank->updates = 0;
     for (int i = rank->first; i < rank->n; i += rank->step) {
         mp_stage *stage = &rank->stages[i];
-        const int64_t moved = moves ? mp_stage_model_update_away(x, stage, INT64_MAX).moved_bytes : 0;
+        const int64_t moved = moves ? mp_stage_model_offloaded_updates(x, stage, INT64_MAX).moved_bytes : 0;
         rank->always += stage->moved_state_bytes - moved;
         stage->state_bytes += stage->moved_state_bytes - moved;
         stage->moved_state_bytes = moved;
     }
     for (int i = rank->first; i < rank->n && moves; i += rank->step) {
         mp_stage *stage = &rank->stages[i];
-        const mp_away_updates away = mp_stage_model_update_away(x, stage, x->request->memory_bytes - rank->always);
-        rank->updates = mp_larger(rank->updates, away.largest_bytes);
-        stage->update_seconds = away.seconds;
+        const mp_offloaded_updates offloaded =
+            mp_stage_model_offloaded_updates(x, stage, x->request->memory_bytes - rank->always);
+        rank->updates = mp_larger(rank->updates, offloaded.largest_bytes);
+        stage->update_seconds = offloaded.seconds;
     }
 }
 
-/* Offloads the activations of c->n_away blocks of the rank, and sets the other fields of c. The offloaded blocks are evenly
- * spaced, so that the compute of the blocks between them hides the copies. */
-static void try_away(const mp_stage_model *x, rank_memory *rank, int n_blocks, choice *c)
+/* Offloads the activations of c->n_offloaded blocks of the rank, and sets the other fields of c. The offloaded blocks are
+ * evenly spaced, so that the compute of the blocks between them hides the copies. */
+static void try_offload(const mp_stage_model *x, rank_memory *rank, int n_blocks, choice *c)
 {
     int64_t on_host = 0, ticks = 0;
     int n = 0;
     move_state(x, rank, c->moves_state);
     for (int i = rank->first; i < rank->n; i += rank->step)
         for (int b = rank->stages[i].begin; b < rank->stages[i].end; b++, n++)
-            x->is_away[b] = (n + 1) * c->n_away / n_blocks > n * c->n_away / n_blocks;
+            x->is_offloaded[b] = (n + 1) * c->n_offloaded / n_blocks > n * c->n_offloaded / n_blocks;
     c->fits = keep_within(x, rank);
     c->seconds = 0;
     c->peak_bytes = rank->stages[rank->first].peak_bytes;
@@ -332,21 +333,21 @@ static bool is_better(const choice *a, const choice *b)
 }
 
 /* Chooses the fastest way for a rank to offload data. Returns true if the rank then fits in memory. */
-static bool move_away(const mp_stage_model *x, rank_memory *rank)
+static bool offload_most_useful(const mp_stage_model *x, rank_memory *rank)
 {
     enum { STEPS = 16 };
     choice best = {0};
     int n_blocks = 0;
     for (int i = rank->first; i < rank->n; i += rank->step) n_blocks += rank->stages[i].end - rank->stages[i].begin;
-    try_away(x, rank, n_blocks, &best);
+    try_offload(x, rank, n_blocks, &best);
     for (int k = 1; k < 2 * (STEPS + 1); k++) {
-        choice c = {.moves_state = k > STEPS, .n_away = k % (STEPS + 1) * n_blocks / STEPS};
-        const bool is_new = k % (STEPS + 1) == 0 || c.n_away > (k % (STEPS + 1) - 1) * n_blocks / STEPS;
+        choice c = {.moves_state = k > STEPS, .n_offloaded = k % (STEPS + 1) * n_blocks / STEPS};
+        const bool is_new = k % (STEPS + 1) == 0 || c.n_offloaded > (k % (STEPS + 1) - 1) * n_blocks / STEPS;
         if (!is_new || (c.moves_state && !x->request->host.takes_state)) continue;
-        try_away(x, rank, n_blocks, &c);
+        try_offload(x, rank, n_blocks, &c);
         if (is_better(&c, &best)) best = c;
     }
-    try_away(x, rank, n_blocks, &best);
+    try_offload(x, rank, n_blocks, &best);
     return best.fits;
 }
 
@@ -364,9 +365,9 @@ bool mp_stage_model_hold(const mp_stage_model *x, mp_stage *stages, int rank)
     }
     h.always += buffers;
     for (int i = rank; i < h.n; i += step)
-        for (int b = stages[i].begin; b < stages[i].end; b++) x->is_away[b] = false;
+        for (int b = stages[i].begin; b < stages[i].end; b++) x->is_offloaded[b] = false;
     const bool fits = keep_within(x, &h);
     double extra = 0;
     for (int i = rank; i < h.n; i += step) extra += stages[i].extra_seconds;
-    return x->request->host.link && !(fits && extra == 0) ? move_away(x, &h) : fits;
+    return x->request->host.link && !(fits && extra == 0) ? offload_most_useful(x, &h) : fits;
 }

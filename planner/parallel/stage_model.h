@@ -23,9 +23,9 @@ typedef struct mp_stage_model {
     mp_block_sums *sums; /* per block */
     int *tied;           /* indices of the parameters that several blocks read */
     size_t n_tied;
-    int *options;  /* per block: index of the recomputation option that is chosen for it */
-    bool *is_away; /* per block: the movable bytes of its option are offloaded to the host */
-    double *gone;  /* scratch of mp_stage_model_update_away, per parameter: time at which its state has left the device */
+    int *options;       /* per block: index of the recomputation option that is chosen for it */
+    bool *is_offloaded; /* per block: the movable bytes of its option are offloaded to the host */
+    double *gone; /* scratch of mp_stage_model_offloaded_updates, per parameter: time at which its state has left the device */
     int64_t *brought;
 } mp_stage_model;
 
@@ -61,11 +61,11 @@ mp_block_sums mp_stage_model_sums(const mp_stage_model *x, const mp_stage *stage
 bool mp_stage_model_hold(const mp_stage_model *x, mp_stage *stages, int rank);
 
 /* Result of simulating the updates of one stage whose optimizer state is offloaded. */
-typedef struct mp_away_updates {
+typedef struct mp_offloaded_updates {
     double seconds;
     int64_t moved_bytes;   /* bytes of optimizer state that are copied to the device and back for the updates */
     int64_t largest_bytes; /* most bytes of copied state that are on the device at the same time */
-} mp_away_updates;
+} mp_offloaded_updates;
 
 /* Returns the bytes of a parameter's optimizer state that a rank can offload to the host; 0 if the host takes no optimizer
  * state, or if the bytes are too few for a copy. */
@@ -73,7 +73,7 @@ int64_t mp_stage_model_movable_state(const mp_step_request *r, const mp_paramete
 /* Simulates the updates of the parameters that a stage reads. The state of one parameter is copied while other parameters are
  * updated. The device holds at most room_bytes of copied state, and at most three times the largest state of a parameter.
  * O(parameters). */
-mp_away_updates mp_stage_model_update_away(const mp_stage_model *x, const mp_stage *stage, int64_t room_bytes);
+mp_offloaded_updates mp_stage_model_offloaded_updates(const mp_stage_model *x, const mp_stage *stage, int64_t room_bytes);
 /* Returns the seconds of the forward or backward pass of a micro-batch in a stage. The copies of an offloaded block run
  * parallel to the compute of other blocks. An offloaded block may begin when all copies but the most recent one have ended. The
  * pass ends with its last copy. O(blocks). */

@@ -8,7 +8,7 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
-#include "estimator/graph/fold.h"
+#include "estimator/graph/without_state_copies.h"
 #include "planner/plan/check_places.h"
 #include "planner/plan/check_replay.h"
 
@@ -238,13 +238,13 @@ static mp_status check_seconds(const char *what, double found, double claimed, m
  * seconds without the copies of state. */
 static mp_status check_baseline_seconds(const mp_graph *graph, int64_t ticks, const mp_plan *plan, mp_error *err)
 {
-    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *without_state = NULL;
     MP_OWNED_BY(mp_replay_free) mp_replay *replay = NULL;
     MP_OWNED mp_step *steps = NULL;
     if (mp_graph_n_state_copies(graph)) {
-        MP_CHECK(mp_state_fold(graph, &folded, err));
-        MP_ENSURE(steps = mp_alloc(folded->n_nodes, sizeof *steps), err, MP_NOMEM, "no memory to check a plan");
-        MP_CHECK(mp_replay_new(folded, steps, mp_keep_all(folded, steps), &replay, err));
+        MP_CHECK(mp_graph_without_state_copies(graph, &without_state, err));
+        MP_ENSURE(steps = mp_alloc(without_state->n_nodes, sizeof *steps), err, MP_NOMEM, "no memory to check a plan");
+        MP_CHECK(mp_replay_new(without_state, steps, mp_keep_all(without_state, steps), &replay, err));
         ticks = replay->ticks;
     }
     return check_seconds("baseline_seconds", (double)ticks * graph->tick_seconds, plan->baseline_seconds, err);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
+#include "estimator/graph/without_state_copies.h"
 
 int64_t mp_plan_live_bytes(const mp_plan *plan)
 {
@@ -109,7 +109,7 @@ static mp_status claim_baseline(mp_plan *plan, const mp_graph *graph, mp_error *
     MP_CHECK(mp_timeline_build(graph, steps, mp_keep_all(graph, steps), &timeline, err));
     plan->baseline_peak_bytes = timeline->peak_bytes;
     plan->baseline_ticks = timeline->ticks;
-    if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_plain_ticks(graph, &plan->baseline_ticks, err));
+    if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_keep_all_ticks(graph, &plan->baseline_ticks, err));
     plan->baseline_seconds = (double)plan->baseline_ticks * graph->tick_seconds;
     return MP_OK;
 }

@@ -8,7 +8,7 @@
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
-#include "planner/offload/away.h"
+#include "planner/offload/copies_bound.h"
 #include "planner/offload/state.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
@@ -322,11 +322,11 @@ static double seconds_of(const mp_graph *graph, int64_t ticks)
 static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};
-    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
-    MP_OWNED_BY(mp_problem_free) mp_problem *of_folded = NULL;
-    if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_state_fold(graph, &folded, err));
-    if (folded) MP_CHECK(mp_problem_new(folded, &of_folded, err));
-    const mp_graph *g = folded ? folded : graph;
+    MP_OWNED_BY(mp_graph_free) mp_graph *without_state = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *of_without_state = NULL;
+    if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_graph_without_state_copies(graph, &without_state, err));
+    if (without_state) MP_CHECK(mp_problem_new(without_state, &of_without_state, err));
+    const mp_graph *g = without_state ? without_state : graph;
     const size_t n = g->has_copies ? 0 : sizeof efforts / sizeof *efforts;
     int64_t ticks = mp_ticks_of_all(g);
     if (g->has_copies) MP_CHECK(prove_copies(g, plan, &ticks, err));
@@ -334,7 +334,7 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
     for (size_t i = 0; i < n && plan->lower_bound_seconds > proved * (1 + 1e-9); i++) {
         mp_answer answer = {0};
         const mp_request request = {.graph = g,
-                                    .problem = folded ? of_folded : problem,
+                                    .problem = without_state ? of_without_state : problem,
                                     .budget_bytes = plan->budget_bytes,
                                     .effort = efforts[i],
                                     .keep_order = keeps_order,

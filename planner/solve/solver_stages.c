@@ -11,14 +11,14 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
-#include "estimator/graph/plain.h"
+#include "estimator/graph/without_copies.h"
+#include "estimator/graph/without_state_copies.h"
 #include "memplan/check.h"
 #include "planner/bound/proof.h"
 #include "planner/math/tuning.h"
-#include "planner/offload/away.h"
 #include "planner/offload/copies.h"
+#include "planner/offload/copies_bound.h"
 #include "planner/offload/state.h"
 #include "planner/order/variant.h"
 #include "planner/search/searchers.h"
@@ -33,7 +33,7 @@ static const double COPIES_ONLY_SHARE = 0.6;  /* part of the time limit at which
 
 typedef struct stages {
     const mp_request *request;
-    mp_plain plain;
+    mp_without_copies without_copies;
     double start;
     mp_plan *best;   /* NULL: none yet */
     mp_plan *chosen; /* the plan found by random changes of choices. It is not the start of any other search; NULL: none */
@@ -43,7 +43,7 @@ typedef struct stages {
 
 static void clear(stages *x)
 {
-    mp_plain_free(&x->plain);
+    mp_without_copies_free(&x->without_copies);
     mp_plan_free(x->best);
     mp_plan_free(x->chosen);
     mp_plan_free(x->least);
@@ -123,7 +123,7 @@ static bool is_in_hand(const stages *x)
 
 /* Finds the best plan without copies, and converts it to a plan of the graph with copies. solvers_off: the searchers that do
  * not run. */
-static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
+static mp_status solve_without_copies(stages *x, unsigned solvers_off, mp_error *err)
 {
     static const mp_solver soon = {.name = "auto", .run = mp_run_auto_or_none, .chooses_algorithms = true};
     const mp_solver *named = mp_solver_find(x->request->solver ? x->request->solver : "auto");
@@ -134,7 +134,7 @@ static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
     asked.own = x->request->own;
     if (!asked.own && named && named->run == mp_run_auto && is_in_hand(x)) asked.own = &soon;
     asked.checkpoints = x->request->checkpoints;
-    asked.graph = x->plain.graph;
+    asked.graph = x->without_copies.graph;
     asked.problem = NULL;
     asked.start = NULL;
     asked.refine = asked.explains_bound = false;
@@ -144,7 +144,7 @@ static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
     MP_CHECK(mp_request_complete(&asked, &asked, &problem, err));
     MP_CHECK(mp_solve_at_once(&asked, &answer, err));
     const mp_plan *found = answer.plan ? answer.plan : answer.smallest;
-    mp_plain_back(&x->plain, found->steps, found->n_steps);
+    mp_without_copies_to_original(&x->without_copies, found->steps, found->n_steps);
     x->stopped |= answer.stopped;
     MP_CHECK(mp_plan_new(x->request->graph, found->solver, found->steps, found->n_steps, &plan, err));
     MP_CHECK(issue_copies(x->request, &plan, err));
@@ -215,14 +215,14 @@ static mp_status take_chosen(stages *x, mp_error *err)
 }
 
 /* Sets *out to true if it is proved that plans without copies are not faster than the best plan. */
-static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
+static mp_status is_useless_without_copies(const stages *x, bool *out, mp_error *err)
 {
     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
     const mp_bound_options options = {.effort = 0};
     mp_bound bound;
     *out = false;
     if (best_ticks(x) == INT64_MAX) return MP_OK;
-    MP_CHECK(mp_problem_new(x->plain.graph, &problem, err));
+    MP_CHECK(mp_problem_new(x->without_copies.graph, &problem, err));
     MP_CHECK(mp_prove(problem, x->request->budget_bytes, x->request->keep_order, &options, &bound, err));
     *out = bound.infeasible || bound.ticks >= best_ticks(x);
     return MP_OK;
@@ -272,14 +272,14 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     asked.own = &rules;
     MP_CHECK(solve_copying(x, &asked, err));
     MP_CHECK(choose_at_random(x, err));
-    MP_CHECK(is_plain_in_vain(x, &is_in_vain, err));
+    MP_CHECK(is_useless_without_copies(x, &is_in_vain, err));
     const bool is_lost = is_auto && x->request->find_smallest && best_ticks(x) == INT64_MAX;
     /* without a plan to start from, annealing is slow; the smallest plan shows whether a plan may exist at all */
     if (is_lost) {
-        MP_CHECK(solve_plain(x, ~mp_portfolio_bit(mp_run_lagrange), err));
+        MP_CHECK(solve_without_copies(x, ~mp_portfolio_bit(mp_run_lagrange), err));
         MP_CHECK(find_smallest(x, err));
     }
-    if (!is_in_vain && (!is_lost || best_ticks(x) < INT64_MAX)) MP_CHECK(solve_plain(x, 0, err));
+    if (!is_in_vain && (!is_lost || best_ticks(x) < INT64_MAX)) MP_CHECK(solve_without_copies(x, 0, err));
     if (is_auto && x->request->graph->n_nodes <= MP_AUTO_EXACT_NODES) {
         asked = ask(x, "exact", COPIES_PLAIN_SHARE);
         /* the exact search runs copies in order. It must not be limited by the ticks of the best plan, because its plan may
@@ -319,12 +319,12 @@ static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, m
     const bool is_exact = solver->run == mp_run_exact, is_auto = solver->run == mp_run_auto;
     const bool moves = is_auto || solver->run == mp_run_anneal;
     const mp_plan *start = request->start;
-    MP_CHECK(mp_plain_of(request->graph, &x.plain, err));
+    MP_CHECK(mp_graph_without_copies(request->graph, &x.without_copies, err));
     if (start) MP_CHECK(mp_plan_new(request->graph, start->solver, start->steps, start->n_steps, &x.best, err));
     if (moves && !(request->refine && start))
         MP_CHECK(find_starts(&x, is_auto, err));
     else if (!moves && !is_exact)
-        MP_CHECK(solve_plain(&x, 0, err));
+        MP_CHECK(solve_without_copies(&x, 0, err));
     mp_request asked = ask(&x, is_exact ? "exact" : "none", 1);
     asked.own = moves ? &copying : NULL;
     if (is_hopeless(&x)) {
@@ -340,59 +340,60 @@ static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, m
     return mp_request_is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
 }
 
-/* Adds the copies of optimizer state to the plans of the folded graph. Proves the bound of the plan that fits. */
-static mp_status copy_state(const mp_request *request, const mp_graph *folded, const mp_answer *plain, mp_answer *found,
-                            mp_error *err)
+/* Adds the copies of optimizer state to the plans of the graph without state copies. Proves the bound of the plan that fits. */
+static mp_status copy_state(const mp_request *request, const mp_graph *without_state, const mp_answer *found_without,
+                            mp_answer *found, mp_error *err)
 {
     const mp_graph *graph = request->graph;
-    mp_bound *bound = &found->bound, away;
+    mp_bound *bound = &found->bound, with_copies;
     mp_floor_reason reason;
     MP_CHECK(mp_problem_floor(request->problem, &found->floor_bytes, &reason, err));
     found->floor_node = reason.node;
-    MP_CHECK(mp_state_in_order(graph, plain->smallest, &found->smallest, err));
+    MP_CHECK(mp_state_in_order(graph, found_without->smallest, &found->smallest, err));
     found->smallest->floor_bytes = found->floor_bytes;
     MP_CHECK(mp_plan_check(graph, found->smallest, err));
-    if (!plain->plan) return MP_OK;
-    MP_CHECK(mp_state_plan(request, folded, plain->plan, &found->plan, err));
+    if (!found_without->plan) return MP_OK;
+    MP_CHECK(mp_state_plan(request, without_state, found_without->plan, &found->plan, err));
     mp_plan_take_request(request, found->floor_bytes, found->plan);
     MP_CHECK(mp_plan_check(graph, found->plan, err));
     MP_CHECK(issue_copies(request, &found->plan, err));
     if (bound->ticks < 0) return MP_OK;
-    /* the copies of state have changed the plan's time, which limits the bytes that can be away, so the bound is computed
+    /* the copies of state have changed the plan's time, which limits the bytes that can be offloaded, so the bound is computed
      * again */
-    if (folded->has_copies) {
-        bound->ticks = mp_ticks_of_all(folded);
-        MP_CHECK(mp_copies_bound(folded, request->budget_bytes, request->tier_bytes, found->plan->ticks, 1, &away, err));
-        if (away.ticks > bound->ticks) *bound = away;
+    if (without_state->has_copies) {
+        bound->ticks = mp_ticks_of_all(without_state);
+        MP_CHECK(mp_copies_bound(without_state, request->budget_bytes, request->tier_bytes, found->plan->ticks, 1, &with_copies,
+                                 err));
+        if (with_copies.ticks > bound->ticks) *bound = with_copies;
     }
     bound->ticks = mp_state_bound(graph, bound->ticks);
     return mp_answer_claim_bound(found, graph, err);
 }
 
-/* Answers a request for a graph that copies optimizer state. Plans the folded graph (without these copies), and adds the copies
+/* Answers a request for a graph that copies optimizer state. Plans the graph without state copies, and adds the copies
  * to its plans. */
 static mp_status solve_with_state(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     const mp_graph *graph = request->graph;
-    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *without_state = NULL;
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
-    MP_CLEARED_BY(mp_answer_free) mp_answer plain = {0}, found = {0};
+    MP_CLEARED_BY(mp_answer_free) mp_answer found_without = {0}, found = {0};
     mp_request asked = *request;
     MP_CHECK(mp_state_check_room(request, err));
-    MP_CHECK(mp_state_fold(graph, &folded, err));
-    if (request->start) MP_CHECK(mp_state_fold_plan(graph, folded, request->start, &start, err));
-    mp_state_listener heard = {request, folded};
-    asked.graph = folded;
+    MP_CHECK(mp_graph_without_state_copies(graph, &without_state, err));
+    if (request->start) MP_CHECK(mp_state_remove_copies(graph, without_state, request->start, &start, err));
+    mp_state_listener heard = {request, without_state};
+    asked.graph = without_state;
     asked.problem = NULL;
     asked.start = start;
     if (request->on_offer) asked.on_offer = mp_state_hear;
     asked.on_offer_data = &heard;
-    MP_CHECK(mp_solve(&asked, &plain, err));
-    found = plain;
-    /* the answer must not contain the plans of the folded graph, which were only converted */
+    MP_CHECK(mp_solve(&asked, &found_without, err));
+    found = found_without;
+    /* the answer must not contain the plans of the graph without state copies, which were only converted */
     found.plan = found.smallest = found.least = NULL;
-    plain.report = NULL;
-    MP_CHECK(copy_state(request, folded, &plain, &found, err));
+    found_without.report = NULL;
+    MP_CHECK(copy_state(request, without_state, &found_without, &found, err));
     *answer = found;
     found = (mp_answer){0};
     return MP_OK;

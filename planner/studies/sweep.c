@@ -9,20 +9,20 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "estimator/graph/fold.h"
-#include "estimator/graph/plain.h"
+#include "estimator/graph/without_copies.h"
+#include "estimator/graph/without_state_copies.h"
 #include "memplan/check.h"
 #include "memplan/search.h"
 #include "planner/bound/proof.h"
 #include "planner/math/tuning.h"
-#include "planner/offload/away.h"
+#include "planner/offload/copies_bound.h"
 #include "planner/offload/state.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/solver.h"
 #include "planner/studies/frontier.h"
 
 /* True for graphs in which activations can be copied to another tier. Graphs with copies of optimizer state are excluded,
- * because the solver plans them on another graph (the folded graph). */
+ * because the solver plans them on another graph (the graph without state copies). */
 static bool copies_activations(const mp_graph *graph)
 {
     return graph->n_tiers > 1 && !mp_graph_n_state_copies(graph);
@@ -31,7 +31,7 @@ static bool copies_activations(const mp_graph *graph)
 /* The three curves of a graph with copies, used if the request names no searchers. */
 static const struct {
     const char *name, *solver;
-    bool is_plain; /* true if the curve is for the graph without its copies */
+    bool omits_copies; /* true if the curve is for the graph without its copies */
 } three[] = {{"recompute only", "auto", true}, {"offload only", "copy-only", false}, {"both", "auto", false}};
 enum { N_THREE = sizeof three / sizeof *three };
 
@@ -39,9 +39,9 @@ typedef struct sweep {
     const mp_sweep_request *request;
     mp_sweep *found;
     bool is_three;
-    mp_plain plain;            /* the graph without copies, for the first of the three curves */
-    const mp_solver **solvers; /* per curve: its searcher */
-    mp_frontier *tried;        /* per curve: the schedules that its searcher has offered */
+    mp_without_copies without_copies; /* the graph without copies, for the first of the three curves */
+    const mp_solver **solvers;        /* per curve: its searcher */
+    mp_frontier *tried;               /* per curve: the schedules that its searcher has offered */
     size_t n_tried;
     mp_frontier all; /* the schedules that all searchers together have offered */
     size_t n_searches, n_expected;
@@ -73,18 +73,19 @@ static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
 }
 
 /* Records schedules that are offered in a search on the graph without copies, and converts them to the graph with copies. */
-typedef struct plain_note {
-    const mp_plain *plain;
+typedef struct without_copies_note {
+    const mp_without_copies *without_copies;
     mp_frontier *tried;
-} plain_note;
+} without_copies_note;
 
-static mp_status note_plain(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data, mp_error *err)
+static mp_status note_without_copies(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data,
+                                     mp_error *err)
 {
-    const plain_note *to = data;
+    const without_copies_note *to = data;
     MP_OWNED mp_step *copy = mp_alloc(n, sizeof *copy);
     MP_ENSURE(copy, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
     if (n) memcpy(copy, steps, n * sizeof *copy);
-    mp_plain_back(to->plain, copy, n);
+    mp_without_copies_to_original(to->without_copies, copy, n);
     return mp_frontier_add(to->tried, copy, n, peak_bytes, ticks, err);
 }
 
@@ -93,7 +94,7 @@ static mp_status note_plain(const mp_step *steps, size_t n, int64_t peak_bytes, 
 static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start,
                         mp_frontier *tried, mp_sweep_bound *bound, bool *done, mp_error *err)
 {
-    plain_note plain = {&x->plain, tried};
+    without_copies_note noted = {&x->without_copies, tried};
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     const int64_t moves = x->request->moves, all = mp_default_moves(x->request->graph);
     mp_request request = {.graph = x->request->graph,
@@ -113,11 +114,11 @@ static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t bud
                           .on_offer = note,
                           .on_offer_data = tried};
     memcpy(request.tier_bytes, x->request->tier_bytes, sizeof request.tier_bytes);
-    if (x->is_three && three[c].is_plain) {
-        request.graph = x->plain.graph;
+    if (x->is_three && three[c].omits_copies) {
+        request.graph = x->without_copies.graph;
         request.problem = NULL;
-        request.on_offer = note_plain;
-        request.on_offer_data = &plain;
+        request.on_offer = note_without_copies;
+        request.on_offer_data = &noted;
     }
     *done = false;
     if (!tell(x, NULL)) return MP_OK;
@@ -318,7 +319,7 @@ static mp_status baseline(sweep *x, mp_error *err)
     const mp_timeline *timeline;
     MP_CHECK(mp_problem_keep_all(x->request->problem, &steps, &timeline, err));
     x->found->keep_all_bytes = timeline->peak_bytes;
-    MP_CHECK(mp_plain_ticks(x->request->graph, &x->found->keep_all_ticks, err));
+    MP_CHECK(mp_keep_all_ticks(x->request->graph, &x->found->keep_all_ticks, err));
     x->found->static_bytes = timeline->static_bytes;
     x->found->tick_seconds = x->request->graph->tick_seconds;
     return mp_problem_floor(x->request->problem, &x->found->floor_bytes, NULL, err);
@@ -335,7 +336,7 @@ static void clear(sweep *x)
     for (size_t k = 0; k < x->n_tried; k++) mp_frontier_free(&x->tried[k]);
     mp_free(x->tried);
     mp_free(x->solvers);
-    mp_plain_free(&x->plain);
+    mp_without_copies_free(&x->without_copies);
     mp_frontier_free(&x->all);
 }
 
@@ -361,7 +362,7 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
         request.problem = problem;
     }
     x.is_three = copies_activations(request.graph) && !request.n_solvers;
-    if (x.is_three) MP_CHECK(mp_plain_of(request.graph, &x.plain, err));
+    if (x.is_three) MP_CHECK(mp_graph_without_copies(request.graph, &x.without_copies, err));
     MP_CHECK(baseline(&x, err));
     MP_CHECK(open_curves(&x, err));
     MP_CHECK(find_bounds(&x, n, err));

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "estimator/graph/plain.h"
+#include "estimator/graph/without_copies.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -135,9 +135,9 @@ TEST(a_copy_takes_out_what_no_recomputation_could)
     mp_answer answer;
     mp_error err = {0};
     network x = begin();
-    int64_t floor_bytes, plain_floor_bytes;
+    int64_t floor_bytes, floor_without_copies_bytes;
     int node;
-    mp_plain plain = {0};
+    mp_without_copies without_copies = {0};
     const int a = storage_of(&x, MP_KIND_ACTIVATION, 0, 8), b = storage_of(&x, MP_KIND_ACTIVATION, 0, 1);
     const int d = storage_of(&x, MP_KIND_ACTIVATION_GRADIENT, 0, 1), g = storage_of(&x, MP_KIND_ACTIVATION_GRADIENT, 0, 8);
     node_of(&x, MP_PHASE_FORWARD, 3, -1, -1, -1, a)->flags = MP_NODE_ONCE;
@@ -149,10 +149,10 @@ TEST(a_copy_takes_out_what_no_recomputation_could)
     add_copy(&x, 0, 5, 4);
     assert_int_equal(mp_graph_finish(x.graph, NULL), MP_OK);
     assert_int_equal(keep_all_peak(x.graph), 22); /* a, b, wide and the workspace */
-    assert_int_equal(mp_plain_of(x.graph, &plain, NULL), MP_OK);
-    assert_int_equal(mp_floor(plain.graph, &plain_floor_bytes, &node, NULL), MP_OK);
-    assert_int_equal(plain_floor_bytes, 22);
-    mp_plain_free(&plain);
+    assert_int_equal(mp_graph_without_copies(x.graph, &without_copies, NULL), MP_OK);
+    assert_int_equal(mp_floor(without_copies.graph, &floor_without_copies_bytes, &node, NULL), MP_OK);
+    assert_int_equal(floor_without_copies_bytes, 22);
+    mp_without_copies_free(&without_copies);
     assert_int_equal(mp_floor(x.graph, &floor_bytes, &node, NULL), MP_OK);
     assert_int_equal(floor_bytes, 17); /* a, d and g */
     static const char *const solvers[] = {"exact", "auto"};
@@ -466,26 +466,26 @@ TEST(a_tier_has_a_budget_of_its_own)
     assert_true(n > 5);
 }
 
-/* For a graph without copies, the plain graph is the same graph. With copies, plans of the plain graph are plans of the
- * original. */
+/* If a graph has no copies, the graph without copies is the same graph. With copies, plans of the graph without copies are
+ * plans of the original. */
 TEST(a_plan_without_copies_is_one_of_the_graph_with_them)
 {
     for (uint64_t seed = 1; seed <= 100; seed++) {
         mp_graph *graph = random_chain(seed, 4);
-        mp_plain plain = {0};
+        mp_without_copies without_copies = {0};
         mp_step steps[64];
         mp_timeline *here = NULL, *there = NULL;
-        assert_int_equal(mp_plain_of(graph, &plain, NULL), MP_OK);
-        assert_false(plain.graph->has_copies);
-        const size_t n = mp_keep_all(plain.graph, steps);
-        assert_int_equal(mp_timeline_build(plain.graph, steps, n, &there, NULL), MP_OK);
-        mp_plain_back(&plain, steps, n);
+        assert_int_equal(mp_graph_without_copies(graph, &without_copies, NULL), MP_OK);
+        assert_false(without_copies.graph->has_copies);
+        const size_t n = mp_keep_all(without_copies.graph, steps);
+        assert_int_equal(mp_timeline_build(without_copies.graph, steps, n, &there, NULL), MP_OK);
+        mp_without_copies_to_original(&without_copies, steps, n);
         assert_int_equal(mp_timeline_build(graph, steps, n, &here, NULL), MP_OK);
         assert_int_equal(here->peak_bytes, there->peak_bytes);
         assert_int_equal(here->ticks, there->ticks);
         mp_timeline_free(here);
         mp_timeline_free(there);
-        mp_plain_free(&plain);
+        mp_without_copies_free(&without_copies);
         mp_graph_free(graph);
     }
 }

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/graph/plain.h"
+#include "estimator/graph/without_copies.h"
 #include "memplan/bound.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "memplan/training.h"
-#include "planner/offload/away.h"
+#include "planner/offload/copies_bound.h"
 #include "planner/search/algorithms.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
@@ -201,19 +201,19 @@ TEST(without_its_copies_a_graph_is_searched_as_if_it_never_had_any)
     int n_differ = 0;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         mp_graph *graph = random_graph(seed, 24, MP_FUSE_NONE, false), *copied = random_graph(seed, 24, MP_FUSE_NONE, false);
-        mp_plain plain = {0};
+        mp_without_copies without_copies = {0};
         offload_all(copied);
-        assert_int_equal(mp_plain_of(copied, &plain, NULL), MP_OK);
+        assert_int_equal(mp_graph_without_copies(copied, &without_copies, NULL), MP_OK);
         mp_answer all = solve(graph, "none", MP_NO_LIMIT);
         const int64_t budget = (all.floor_bytes + all.smallest->peak_bytes) / 2;
-        mp_answer before = solve(graph, "segments", budget), after = solve(plain.graph, "segments", budget);
+        mp_answer before = solve(graph, "segments", budget), after = solve(without_copies.graph, "segments", budget);
         assert_int_equal(before.smallest->n_steps, after.smallest->n_steps);
         assert_memory_equal(before.smallest->steps, after.smallest->steps, after.smallest->n_steps * sizeof(mp_step));
         n_differ += before.smallest->n_steps > all.smallest->n_steps;
         mp_answer_free(&before);
         mp_answer_free(&after);
         mp_answer_free(&all);
-        mp_plain_free(&plain);
+        mp_without_copies_free(&without_copies);
         mp_graph_free(copied);
         mp_graph_free(graph);
     }

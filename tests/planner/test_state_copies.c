@@ -1,7 +1,7 @@
 /* test_state_copies.c - optimizer state in another tier: its copies, plans that place them, and their bounds, against a
  * simulator and an exhaustive search. */
 #include "estimator/base/memory.h"
-#include "estimator/graph/fold.h"
+#include "estimator/graph/without_state_copies.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/makespan.h"
@@ -204,9 +204,9 @@ static bool fits(const mp_graph *g, int64_t budget_bytes, int64_t *ticks)
     return *ticks >= 0;
 }
 
-/* plain_ticks: ticks of the step before states were moved. */
-static void solve_and_compare(const mp_graph *g, int64_t budget_bytes, int64_t least_ticks, int64_t plain_ticks, uint64_t seed,
-                              int *n_found)
+/* keep_all_ticks: ticks of the step before states were moved. */
+static void solve_and_compare(const mp_graph *g, int64_t budget_bytes, int64_t least_ticks, int64_t keep_all_ticks,
+                              uint64_t seed, int *n_found)
 {
     mp_answer answer;
     mp_error err = {0};
@@ -223,7 +223,7 @@ static void solve_and_compare(const mp_graph *g, int64_t budget_bytes, int64_t l
         if (answer.plan->ticks > least_ticks)
             fail_msg("seed %d: %d ticks, in order %d", (int)seed, (int)sim.ticks, (int)least_ticks);
         if (answer.bound.ticks > answer.plan->ticks) fail_msg("seed %d: a bound above the plan", (int)seed);
-        assert_int_equal(answer.plan->baseline_ticks, plain_ticks);
+        assert_int_equal(answer.plan->baseline_ticks, keep_all_ticks);
         if (mp_plan_check_proofs(g, answer.plan, true, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
         simulation_free(&sim);
         ++*n_found;
@@ -239,7 +239,7 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
     size_t n_moved = 0;
     for (uint64_t seed = 1; seed <= 120; seed++) {
         const mp_fuse fuse = (mp_fuse)(seed % MP_N_FUSES);
-        mp_graph *before = random_graph(seed, 3, fuse, false), *g = random_graph(seed, 3, fuse, false), *folded;
+        mp_graph *before = random_graph(seed, 3, fuse, false), *g = random_graph(seed, 3, fuse, false), *without_state;
         mp_step *steps = mp_alloc(4 * g->n_nodes + 16, sizeof *steps);
         int64_t floor_bytes, least, high, ticks;
         int node;
@@ -257,7 +257,7 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
         simulation_free(&held);
         held = simulate(before, steps, mp_keep_all(before, steps));
         assert_int_equal(high, held.tiers[0].peak_bytes);
-        const int64_t plain_ticks = held.ticks;
+        const int64_t keep_all_ticks = held.ticks;
         simulation_free(&held);
         /* the same for keep-all with updates as early as possible */
         mp_step *early;
@@ -265,21 +265,21 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
         assert_true(n == g->n_nodes && steps_obey(g, early, n)); /* includes all optional copies */
         mp_free(early);
         /* the minimum bytes of all orders equal the minimum without the copies, and are not below the floor */
-        assert_int_equal(mp_state_fold(g, &folded, NULL), MP_OK);
+        assert_int_equal(mp_graph_without_state_copies(g, &without_state, NULL), MP_OK);
         for (least = 0; least < high;) {
             const int64_t middle = least + (high - least) / 2;
             const bool does_fit = fits(g, middle, &ticks);
-            assert_int_equal(does_fit, fits(folded, middle, &ticks));
+            assert_int_equal(does_fit, fits(without_state, middle, &ticks));
             *(does_fit ? &high : &least) = middle + !does_fit;
         }
         assert_int_equal(mp_floor(g, &floor_bytes, &node, NULL), MP_OK);
         if (floor_bytes > least) fail_msg("seed %d: the floor is %d, and %d suffices", (int)seed, (int)floor_bytes, (int)least);
         for (int64_t budget = least; budget <= least + 64; budget += 32) {
             assert_true(fits(g, budget, &ticks));
-            solve_and_compare(g, budget, all ? INT64_MAX : ticks, plain_ticks, seed, &n_found);
+            solve_and_compare(g, budget, all ? INT64_MAX : ticks, keep_all_ticks, seed, &n_found);
         }
         mp_free(steps);
-        mp_graph_free(folded);
+        mp_graph_free(without_state);
         mp_graph_free(g);
         mp_graph_free(before);
     }

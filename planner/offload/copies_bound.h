@@ -1,4 +1,5 @@
-/* away.h - lower bounds for plans with copies to other tiers: on their ticks, and on the bytes that they need in each tier. */
+/* copies_bound.h - lower bounds for plans with copies to other tiers: on their ticks, and on the bytes that they need in each
+ * tier. */
 #pragma once
 
 #include "memplan/bound.h"

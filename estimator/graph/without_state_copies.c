@@ -1,5 +1,5 @@
-/* fold.c - copies a graph without its copies of state and the storages that these copies produce. */
-#include "estimator/graph/fold.h"
+/* without_state_copies.c - copies a graph without its copies of state and the storages that these copies produce. */
+#include "estimator/graph/without_state_copies.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void leave_out(const mp_graph *graph, mp_alternative *a)
     a->n_in_place = n_pairs;
 }
 
-static mp_status fold_node(const mp_graph *graph, int v, mp_graph *out, mp_error *err)
+static mp_status copy_node(const mp_graph *graph, int v, mp_graph *out, mp_error *err)
 {
     mp_node *node;
     MP_CHECK(mp_graph_node(out, &node, err));
@@ -64,49 +64,49 @@ static size_t channels_of(const mp_graph *graph, size_t n)
     return channels;
 }
 
-mp_status mp_state_fold(const mp_graph *graph, mp_graph **out, mp_error *err)
+mp_status mp_graph_without_state_copies(const mp_graph *graph, mp_graph **out, mp_error *err)
 {
-    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *without_state = NULL;
     const bool has_tiers = copies_more(graph);
     const size_t n = graph->n_nodes - mp_graph_n_state_copies(graph);
     const size_t n_channels =
         has_tiers ? graph->n_channels : channels_of(graph, n); /* collectives keep their channel numbers */
     int number;
-    MP_CHECK(mp_graph_new(graph->name, &folded, err));
-    folded->options = graph->options;
-    folded->target = graph->target;
-    folded->alignment = graph->alignment;
-    folded->tick_seconds = graph->tick_seconds;
-    folded->fuse = graph->fuse;
-    for (size_t k = folded->n_channels; k < n_channels; k++)
-        MP_CHECK(mp_graph_channel(folded, graph->channels[k], &number, err));
-    for (size_t k = folded->n_tiers; has_tiers && k < graph->n_tiers; k++)
-        MP_CHECK(mp_graph_tier(folded, graph->tiers[k], &number, err));
+    MP_CHECK(mp_graph_new(graph->name, &without_state, err));
+    without_state->options = graph->options;
+    without_state->target = graph->target;
+    without_state->alignment = graph->alignment;
+    without_state->tick_seconds = graph->tick_seconds;
+    without_state->fuse = graph->fuse;
+    for (size_t k = without_state->n_channels; k < n_channels; k++)
+        MP_CHECK(mp_graph_channel(without_state, graph->channels[k], &number, err));
+    for (size_t k = without_state->n_tiers; has_tiers && k < graph->n_tiers; k++)
+        MP_CHECK(mp_graph_tier(without_state, graph->tiers[k], &number, err));
     for (size_t s = 0; s < graph->n_storages; s++) {
         mp_storage *storage;
-        MP_CHECK(mp_graph_storage(folded, &storage, err));
+        MP_CHECK(mp_graph_storage(without_state, &storage, err));
         *storage = graph->storages[s];
         if (has_tiers || storage->tier == MP_TIER_DEVICE) continue;
         storage->bytes = storage->payload_bytes = 0;
         storage->tier = MP_TIER_DEVICE;
     }
-    for (size_t v = 0; v < n; v++) MP_CHECK(fold_node(graph, (int)v, folded, err));
-    MP_CHECK(mp_graph_finish(folded, err));
-    *out = folded;
-    folded = NULL;
+    for (size_t v = 0; v < n; v++) MP_CHECK(copy_node(graph, (int)v, without_state, err));
+    MP_CHECK(mp_graph_finish(without_state, err));
+    *out = without_state;
+    without_state = NULL;
     return MP_OK;
 }
 
-mp_status mp_plain_ticks(const mp_graph *graph, int64_t *ticks, mp_error *err)
+mp_status mp_keep_all_ticks(const mp_graph *graph, int64_t *ticks, mp_error *err)
 {
-    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *without_state = NULL;
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_ENSURE(steps, err, MP_NOMEM, "no memory for a schedule of %zu steps", graph->n_nodes);
-    if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_state_fold(graph, &folded, err));
-    const mp_graph *plain = folded ? folded : graph; /* keep-all of `graph` would copy all optimizer state, but the training
-                                                        step as the user wrote it copies no state */
-    MP_CHECK(mp_timeline_build(plain, steps, mp_keep_all(plain, steps), &timeline, err));
+    if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_graph_without_state_copies(graph, &without_state, err));
+    const mp_graph *kept = without_state ? without_state : graph; /* keep-all of `graph` would copy all optimizer state, but the
+                                                        training step as the user wrote it copies no state */
+    MP_CHECK(mp_timeline_build(kept, steps, mp_keep_all(kept, steps), &timeline, err));
     *ticks = timeline->ticks;
     return MP_OK;
 }

@@ -1,11 +1,11 @@
-/* away.c - proves a bound for plans with copies, from the bound for plans without copies. Bytes are away if they are in another
- * tier while a node runs. They were copied out before the node, and are copied back after it. So they cannot exceed the bytes
- * that the links can copy before and after the node (docs/internals/bound.md, "Graphs with copies"). */
-#include "planner/offload/away.h"
+/* copies_bound.c - proves a bound for plans with copies, from the bound for plans without copies. Bytes are offloaded if they
+ * are in another tier while a node runs. They were copied out before the node, and are copied back after it. So they cannot
+ * exceed the bytes that the links can copy before and after the node (docs/internals/bound.md, "Graphs with copies"). */
+#include "planner/offload/copies_bound.h"
 
 #include <math.h>
 
-#include "estimator/graph/plain.h"
+#include "estimator/graph/without_copies.h"
 #include "memplan/floor.h"
 #include "planner/bound/proof.h"
 #include "planner/floor/problem.h"
@@ -13,9 +13,9 @@
 
 /* Settings of this file. Nobody measured their effect one by one. */
 enum {
-    AWAY_NEAR = 5,    /* the first time target of the copy bound is 1/5 of the way from bound to plan */
-    AWAY_TARGETS = 4, /* most time targets of the copy bound; each is half-way from the bound to the plan */
-    AWAY_ROUNDS = 2,  /* repetitions of the copy bound; each limits the bytes that can be away further */
+    COPIES_BOUND_NEAR = 5,    /* the first time target of the copy bound is 1/5 of the way from bound to plan */
+    COPIES_BOUND_TARGETS = 4, /* most time targets of the copy bound; each is half-way from the bound to the plan */
+    COPIES_BOUND_ROUNDS = 2,  /* repetitions of the copy bound; each limits the bytes that can be offloaded further */
 };
 
 /* The largest rates at which a tier can exchange data with the device, in bytes per tick. */
@@ -80,7 +80,7 @@ typedef struct proof {
     int64_t budget_bytes;
     const int64_t *tier_bytes;
     link links[MP_MAX_TIERS];
-    mp_plain plain;
+    mp_without_copies without_copies;
     mp_pool *pool; /* owns the arrays below, which have one entry per node of the graph without copies */
     bool *is_beside;
     /* per node. before: least ticks of compute before it begins. after: least ticks of compute after its end */
@@ -91,13 +91,13 @@ typedef struct proof {
 
 static void clear(proof *x)
 {
-    mp_plain_free(&x->plain);
+    mp_without_copies_free(&x->without_copies);
     mp_pool_free(x->pool);
 }
 
 /* Returns the most bytes that can be in all other tiers together while a node runs. At most `before` ticks precede the node, at
  * most `after` ticks follow it, and at most `both` ticks are available in total. */
-static double most_away(const proof *x, double before, double after, double both)
+static double most_offloaded(const proof *x, double before, double after, double both)
 {
     double sum = 1; /* more than the rounding error */
     for (int m = 1; m < (int)x->graph->n_tiers; m++) {
@@ -135,8 +135,8 @@ static bool computes_from_copies(const mp_graph *graph)
 
 static mp_status begin(proof *x, mp_error *err)
 {
-    MP_CHECK(mp_plain_of(x->graph, &x->plain, err));
-    const size_t n = x->plain.graph->n_nodes;
+    MP_CHECK(mp_graph_without_copies(x->graph, &x->without_copies, err));
+    const size_t n = x->without_copies.graph->n_nodes;
     x->pool = mp_pool_new();
     x->is_beside = mp_pool_alloc(x->pool, n, sizeof *x->is_beside);
     x->before = mp_pool_alloc(x->pool, n, sizeof *x->before);
@@ -146,11 +146,11 @@ static mp_status begin(proof *x, mp_error *err)
     MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (int m = 1; m < (int)x->graph->n_tiers; m++) x->links[m] = link_of(x->graph, m, comes);
     for (size_t v = 0; v < n; v++) { /* a node that can run on a channel other than compute counts with 0 ticks of compute */
-        const mp_node *node = &x->graph->nodes[x->plain.nodes[v]];
+        const mp_node *node = &x->graph->nodes[x->without_copies.nodes[v]];
         for (size_t f = 0; f < node->n_alternatives; f++)
             x->is_beside[v] |= !node->alternatives[f].returns && node->alternatives[f].channel > MP_CHANNEL_SECOND_STREAM;
-        for (size_t f = 0; x->is_beside[v] && f < x->plain.graph->nodes[v].n_alternatives; f++)
-            x->plain.graph->nodes[v].alternatives[f].ticks = 0;
+        for (size_t f = 0; x->is_beside[v] && f < x->without_copies.graph->nodes[v].n_alternatives; f++)
+            x->without_copies.graph->nodes[v].alternatives[f].ticks = 0;
     }
     return MP_OK;
 }
@@ -175,16 +175,16 @@ static void find_sides(proof *x, const mp_precedence *order)
     }
 }
 
-/* Adds workspace to each node that runs once. Suppose that plans take `ticks` ticks, and that up to `away` bytes are away at
- * other times. The workspace is the part of these bytes that must be on the device while the node runs. */
-static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t away)
+/* Adds workspace to each node that runs once. Suppose that plans take `ticks` ticks, and that up to `offloaded` bytes are
+ * offloaded at other times. The workspace is the part of these bytes that must be on the device while the node runs. */
+static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t offloaded)
 {
     for (int v = 0; v < order->n - 1 && order->only_vertex < 0; v++) {
-        mp_node *node = &x->plain.graph->nodes[v];
+        mp_node *node = &x->without_copies.graph->nodes[v];
         if (x->is_beside[v]) continue;
         const int64_t left = ticks - order->ticks[v];
-        const double most = most_away(x, (double)(left - x->after[v]), (double)(left - x->before[v]), (double)left);
-        const int64_t bytes = most < (double)away ? away - (int64_t)most : 0;
+        const double most = most_offloaded(x, (double)(left - x->after[v]), (double)(left - x->before[v]), (double)left);
+        const int64_t bytes = most < (double)offloaded ? offloaded - (int64_t)most : 0;
         for (size_t f = 0; f < node->n_alternatives; f++) node->alternatives[f].workspace_bytes += bytes - x->filled[v];
         x->filled[v] = bytes;
     }
@@ -192,18 +192,18 @@ static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t aw
 
 /* Proves a bound on plans of at most `ticks` ticks. A first bound is proved for an interval between two nodes, and shows that
  * some ticks of recomputation run after the interval's first node. So less time remains before this node and before its
- * ancestors, and fewer bytes can be away while they run. Further rounds use this to raise the bound. */
+ * ancestors, and fewer bytes can be offloaded while they run. Further rounds use this to raise the bound. */
 static mp_status prove(proof *x, int64_t ticks, int effort, mp_bound *out, mp_error *err)
 {
     MP_OWNED_BY(mp_problem_free) mp_problem *first = NULL;
-    const int most = mp_proof_effort(x->plain.graph);
-    const double away = most_away(x, (double)ticks, (double)ticks, (double)ticks);
+    const int most = mp_proof_effort(x->without_copies.graph);
+    const double offloaded = most_offloaded(x, (double)ticks, (double)ticks, (double)ticks);
     const mp_precedence *order;
-    if (away >= (double)(MP_NO_LIMIT - x->budget_bytes)) return MP_OK;
-    MP_CHECK(mp_problem_new(x->plain.graph, &first, err));
+    if (offloaded >= (double)(MP_NO_LIMIT - x->budget_bytes)) return MP_OK;
+    MP_CHECK(mp_problem_new(x->without_copies.graph, &first, err));
     MP_CHECK(mp_problem_order(first, false, &order, err));
     find_sides(x, order);
-    for (int k = AWAY_ROUNDS; k >= 0; k--) {
+    for (int k = COPIES_BOUND_ROUNDS; k >= 0; k--) {
         MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
         MP_CLEARED_BY(mp_bound_report_clear) mp_bound_report report = {0};
         mp_bound_report_init(&report);
@@ -212,9 +212,9 @@ static mp_status prove(proof *x, int64_t ticks, int effort, mp_bound *out, mp_er
                                                               : most,
                                     .off = 1u << MP_BOUND_FLOOR,
                                     .report = k ? &report : NULL};
-        fill(x, order, ticks, (int64_t)away);
-        MP_CHECK(mp_problem_new(x->plain.graph, &problem, err));
-        MP_CHECK(mp_prove(problem, x->budget_bytes + (int64_t)away, false, &options, out, err));
+        fill(x, order, ticks, (int64_t)offloaded);
+        MP_CHECK(mp_problem_new(x->without_copies.graph, &problem, err));
+        MP_CHECK(mp_prove(problem, x->budget_bytes + (int64_t)offloaded, false, &options, out, err));
         if (out->infeasible || !k) break;
         if (out->from < 0 || order->only_vertex >= 0) continue;
         find_sides(x, order);
@@ -232,12 +232,13 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     if (computes_from_copies(graph)) return MP_OK;
     MP_CHECK(begin(&x, err));
     MP_CHECK(prove(&x, ticks, effort, out, err));
-    /* the bound exceeds `ticks`: a plan that takes less time has even fewer bytes away, so no plan takes less than `ticks` */
+    /* the bound exceeds `ticks`: a plan that takes less time has even fewer bytes offloaded, so no plan takes less than
+     * `ticks` */
     bool is_met = out->infeasible || out->ticks > ticks;
     int64_t least = is_met ? ticks : out->ticks;
-    for (int k = 0; k < AWAY_TARGETS && effort > 0 && least < ticks && (is_met || !k); k++) {
+    for (int k = 0; k < COPIES_BOUND_TARGETS && effort > 0 && least < ticks && (is_met || !k); k++) {
         mp_bound bound = {.ticks = -1};
-        const int64_t target = least + (ticks - least) / (k ? 2 : AWAY_NEAR);
+        const int64_t target = least + (ticks - least) / (k ? 2 : COPIES_BOUND_NEAR);
         /* the proof assumes plans of at most `target` ticks. If the bound exceeds the target, there are no such plans, and the
          * target is a bound for all plans */
         MP_CHECK(prove(&x, target, effort, &bound, err));
@@ -280,20 +281,20 @@ static bool are_copied_whole(const mp_graph *graph)
 mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes,
                          int64_t floor_bytes[MP_MAX_TIERS], mp_error *err)
 {
-    MP_CLEARED_BY(mp_plain_free) mp_plain plain = {0};
+    MP_CLEARED_BY(mp_without_copies_free) mp_without_copies without_copies = {0};
     int64_t least_bytes;
     int node;
     for (int m = 1; m < (int)graph->n_tiers; m++) floor_bytes[m] = mp_graph_static_bytes_in(graph, m);
     if (budget_bytes == MP_NO_LIMIT || mp_graph_n_state_copies(graph) || !are_copied_whole(graph)) return MP_OK;
-    MP_CHECK(mp_plain_of(graph, &plain, err));
-    MP_CHECK(mp_floor(plain.graph, &least_bytes, &node, err));
+    MP_CHECK(mp_graph_without_copies(graph, &without_copies, err));
+    MP_CHECK(mp_floor(without_copies.graph, &least_bytes, &node, err));
     for (int m = 1; m < (int)graph->n_tiers; m++) {
         /* bytes that all tiers other than the device must hold together at some moment of the step */
-        int64_t away = least_bytes - budget_bytes;
+        int64_t offloaded = least_bytes - budget_bytes;
         /* the other tiers can hold at most their budgets; the rest must be in tier m */
-        for (int other = 1; other < (int)graph->n_tiers && away > 0; other++)
-            if (other != m) away -= tier_bytes[other] ? tier_bytes[other] : away;
-        if (away > floor_bytes[m]) floor_bytes[m] = away;
+        for (int other = 1; other < (int)graph->n_tiers && offloaded > 0; other++)
+            if (other != m) offloaded -= tier_bytes[other] ? tier_bytes[other] : offloaded;
+        if (offloaded > floor_bytes[m]) floor_bytes[m] = offloaded;
     }
     return MP_OK;
 }
