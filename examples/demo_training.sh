@@ -10,8 +10,8 @@ mkdir -p "$folder"
 say() { printf '\n$ %s\n' "$*"; }
 say memplan train examples/resnet50.onnx --batch 4 --budget floor+50% --steps 5
 "$memplan" train examples/resnet50.onnx --batch 4 --budget floor+50% --steps 5
-say memplan train examples/gpt_bytes.onnx --budget floor+50% --data text=LICENSE --steps 600 --lr 0.003 --warmup 20 --schedule cosine
-"$memplan" train examples/gpt_bytes.onnx --budget floor+50% --data text=LICENSE --steps 600 --lr 0.003 --warmup 20 --schedule cosine \
+say memplan train examples/gpt_bytes.onnx --budget floor+50% --data text=LICENSE --steps 600 --lr 0.003 --warmup 20 --lr-schedule cosine
+"$memplan" train examples/gpt_bytes.onnx --budget floor+50% --data text=LICENSE --steps 600 --lr 0.003 --warmup 20 --lr-schedule cosine \
     --no-before -o "$folder/loss.png"
 pictures="
   $(realpath "$folder/loss.png")"
@@ -20,7 +20,7 @@ for file in train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-uby
 done
 set -- train examples/fashion_cnn.onnx --batch 100 --budget floor+50% --data "image=$folder/train-images-idx3-ubyte" \
     --data "target=$folder/train-labels-idx1-ubyte" --test "image=$folder/t10k-images-idx3-ubyte" \
-    --test "target=$folder/t10k-labels-idx1-ubyte" --steps 600 --lr 0.005 --warmup 50 --schedule cosine --no-before
+    --test "target=$folder/t10k-labels-idx1-ubyte" --steps 600 --lr 0.005 --warmup 50 --lr-schedule cosine --no-before
 say memplan "$@"
 "$memplan" "$@" -o "$folder/loss_fashion.png" > "$folder/fashion.txt"
 cat "$folder/fashion.txt"

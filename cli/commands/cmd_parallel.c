@@ -59,7 +59,7 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     o.model.shares_all = mesh->zero == 3;
     o.model.offload = o.model.link = (mp_text_list){0};
     o.model.offload_state = false;
-    o.model.pipeline = NULL;
+    o.model.pipeline_schedule = NULL;
     o.model.chunks = 0;
     MP_CHECK(load_workload(o.operands[0], &o, &s, err));
     mesh_rate_of_model(&s, &q->rate);
@@ -112,9 +112,9 @@ static mp_status fill(question *q, mp_error *err)
     r->ranks.rules = (mp_rules)mp_rules_find(o->model.rules);
     r->devices = o->search.devices;
     r->global_batch = o->search.global_batch ? o->search.global_batch : SAMPLES_PER_DEVICE * r->devices;
-    r->micro_batch = o->search.micro_batch;
-    r->is_scheduled = o->model.pipeline != NULL;
-    if (r->is_scheduled) r->schedule = (mp_schedule)mp_schedule_find(o->model.pipeline);
+    r->micro_batch = o->search.micro_batch_size;
+    r->is_scheduled = o->model.pipeline_schedule != NULL;
+    if (r->is_scheduled) r->schedule = (mp_schedule)mp_schedule_find(o->model.pipeline_schedule);
     r->n_chunks = r->is_scheduled && r->schedule == MP_SCHEDULE_INTERLEAVED ? o->model.chunks ? o->model.chunks : 2 : 1;
     r->shares_apart = o->model.amp && r->ranks.rules == MP_RULES_PYTORCH;
     r->alike = alike;
@@ -210,7 +210,7 @@ static void find_remedies(const question *q, const mp_meshes *refused, remedy_li
     }
     if (!o->model.lora.n && !o->model.freeze.n)
         add_remedy(q, list, "--lora 16:*")->changed.model.lora = (mp_text_list){.n = 1, .items = adapters};
-    if (o->search.micro_batch > 1) add_remedy(q, list, "--micro-batch 1")->changed.search.micro_batch = 1;
+    if (o->search.micro_batch_size > 1) add_remedy(q, list, "--micro-batch-size 1")->changed.search.micro_batch_size = 1;
     if (option_given(o, OPT_MESH)) add_remedy(q, list, "without --mesh")->changed.given[OPT_MESH] = false;
     for (size_t k = 0; k < list->n; k++) search_remedy(q, &list->items[k]);
     for (int k = 1; k <= DOUBLINGS; k++) {

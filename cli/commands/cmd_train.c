@@ -172,7 +172,7 @@ static mp_hyper hyper_of(const options *o)
     if (option_given(o, OPT_MOMENTUM)) h.momentum = o->training.momentum;
     if (option_given(o, OPT_WEIGHT_DECAY)) h.weight_decay = o->training.weight_decay;
     h.nesterov = o->training.nesterov;
-    h.schedule = (mp_rate_schedule)mp_rate_schedule_find(o->training.schedule);
+    h.schedule = (mp_rate_schedule)mp_rate_schedule_find(o->training.lr_schedule);
     h.warmup_steps = o->training.warmup;
     h.n_steps = o->training.steps ? o->training.steps : STEPS;
     return h;

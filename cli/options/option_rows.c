@@ -16,7 +16,7 @@ static MP_CHOICE_OF_NAMES(solver_choice, mp_solver_count(), mp_solver_row(k)->na
 static MP_CHOICE_OF_NAMES(effort_choice, MP_N_EFFORTS, mp_effort_name((mp_effort)k))
 static MP_CHOICE_OF_NAMES(way_choice, MP_N_SHARE_WAYS, mp_share_way_name((mp_share_way)k))
 static MP_CHOICE_OF_NAMES(goal_choice, MP_N_SHARE_GOALS, mp_share_goal_name((mp_share_goal)k))
-static MP_CHOICE_OF_NAMES(schedule_choice, MP_N_RATES, mp_rate_schedule_name((mp_rate_schedule)k))
+static MP_CHOICE_OF_NAMES(lr_schedule_choice, MP_N_RATES, mp_rate_schedule_name((mp_rate_schedule)k))
 static MP_CHOICE_OF_NAMES(framework_choice, MP_N_FRAMEWORKS, mp_framework_name((mp_framework)k))
 static MP_CHOICE_OF_NAMES(sort_choice, MP_SUMMARY_NETWORK, mp_summary_column_name((mp_summary_column)k))
 static MP_CHOICE_OF_WORDS(view_choice, "memory", "arena", "all")
@@ -58,4 +58,4 @@ static MP_CHOICE_OF_WORDS(color_choice, "auto", "always", "never")
 #include "cli/options/options.def"
 };
 #undef OPTION
-static_assert(OPT_HELD == (option_id)MP_OPTION_HELD, "the settings of a workload are the first options");
+static_assert(OPT_STASH == (option_id)MP_OPTION_STASH, "the settings of a workload are the first options");

@@ -38,13 +38,19 @@ const char *option_dashes(const mp_option_row *row)
     return row->name[1] ? "--" : "-";
 }
 
-/* Returns the index of the option with this name of `length` bytes, without dashes; -1 if there is none. An option with a
- * one-letter name has one dash, all others have two. */
+/* True if `word`, of `length` bytes, is this name. name NULL: false. */
+static bool is_name(const char *name, const char *word, size_t length)
+{
+    return name && strlen(name) == length && !strncmp(name, word, length);
+}
+
+/* Returns the index of the option with this name or former name of `length` bytes, without dashes; -1 if there is none. An
+ * option with a one-letter name has one dash, all others have two. */
 static int find_option(const char *word, size_t length, int n_dashes, command_id command)
 {
     for (int k = 0; k < N_OPTIONS; k++) {
         const mp_option_row *row = &option_rows[k];
-        if (strlen(row->name) == length && !strncmp(row->name, word, length) && (length > 1) == (n_dashes == 2) &&
+        if ((is_name(row->name, word, length) || is_name(row->former, word, length)) && (length > 1) == (n_dashes == 2) &&
             row->commands >> command & 1)
             return k;
     }
@@ -70,7 +76,7 @@ static int unknown_option(const char *word, size_t length, command_id command)
 {
     const size_t skip = strspn(word, "-");
     for (size_t k = 0; k < sizeof removed / sizeof *removed; k++)
-        if (strlen(removed[k].name) == length - skip && !strncmp(removed[k].name, word + skip, length - skip))
+        if (is_name(removed[k].name, word + skip, length - skip))
             return usage_error("--%s is removed: %s", removed[k].name, removed[k].instead);
     mp_nearest n = mp_nearest_to(mp_text("%.*s", (int)(length - skip), word + skip));
     for (int k = 0; k < N_OPTIONS; k++)
@@ -82,7 +88,8 @@ static int unknown_option(const char *word, size_t length, command_id command)
                        word, commands[command].name);
 }
 
-/* Returns " (--pipeline takes '1f1b')" if exactly one other option of the command accepts the refused value, otherwise "". */
+/* Returns " (--pipeline-schedule takes '1f1b')" if exactly one other option of the command accepts the refused value, otherwise
+ * "". */
 static const char *taken_elsewhere(const mp_option_row *row, const char *value, command_id command)
 {
     const char *name = NULL;
@@ -221,6 +228,8 @@ static int take_option(options *o, int argc, char **argv, int *k)
     bool flag = row->kind == MP_VALUE_FLAG || row->kind == MP_VALUE_OFF;
     if (option_given(o, (option_id)id) && !is_list(row)) return usage_error("%.*s is given twice", (int)length, word);
     o->given[id] = true;
+    if (is_name(row->former, word + n_dashes, length - (size_t)n_dashes))
+        complain("--%s is now called --%s; a later release will not accept the old name", row->former, row->name);
     if (row->instead) complain("--%s is the old form of '%s'; a later release will not accept it", row->name, row->instead);
     if (flag && equals) return usage_error("%.*s takes no value", (int)length, word);
     if (flag) return store(o, row, NULL);

@@ -32,10 +32,10 @@ typedef enum option_id {
 typedef struct search_options {
     /* values of --budget (commands plan and train), --budgets (sweep) and --memory (fit and parallel) */
     const char *budget, *budgets, *memory;
-    int64_t reserve;         /* the value of --reserve in bytes; only valid if the option was given */
-    const char *mode, *goal; /* options of the command share */
-    int64_t micro_batch;     /* samples per micro-batch */
-    mp_mesh explain;         /* --explain of the command parallel: the mesh to be explained; all sizes 0: none */
+    int64_t reserve;          /* the value of --reserve in bytes; only valid if the option was given */
+    const char *mode, *goal;  /* options of the command share */
+    int64_t micro_batch_size; /* samples per micro-batch */
+    mp_mesh explain;          /* --explain of the command parallel: the mesh to be explained; all sizes 0: none */
     int64_t devices, global_batch;
     const char *checkpoints, *solver, *solvers, *effort, *granularity, *without, *overhead;
     double gap;          /* --gap: the search ends when the plan is this close to the bound, as a fraction of a step's time */
@@ -51,7 +51,7 @@ typedef struct training_options {
     const char *steps_each; /* steps per job, for share */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay, timeout;
-    const char *schedule, *save, *resume, *trace, *columns_in;
+    const char *lr_schedule, *save, *resume, *trace, *columns_in;
     bool runs; /* --run, for share */
     bool nesterov, random_weights, before, captures, profile;
 } training_options;

@@ -61,7 +61,7 @@ static mp_workload_options options_of(const exact_step *x, const char *number, c
     o.batch = is_pipeline ? c->micro_batch * c->n_micro_batches : c->micro_batch;
     o.accumulate = !is_pipeline && c->n_micro_batches > 1 ? c->n_micro_batches : 0;
     o.micro_batches = is_pipeline ? c->n_micro_batches : 0;
-    o.pipeline = is_pipeline ? mp_schedule_name(c->schedule) : NULL;
+    o.pipeline_schedule = is_pipeline ? mp_schedule_name(c->schedule) : NULL;
     o.chunks = c->n_chunks > 1 ? c->n_chunks : 0;
     o.leaves_whole = o.leaves_sums = is_pipeline && !number;
     o.rank = number;

@@ -48,6 +48,7 @@ typedef struct mp_option_row {
     bool is_output; /* true, for TEXT: the value is the name of a file that the command writes */
     /* for an old option: its present form. An old option prints a notice, and help omits it. NULL: the option is not old */
     const char *instead;
+    const char *former;   /* name in earlier releases, which is accepted with a notice; NULL: none */
     bool for_experiments; /* true: an option only for tests and benchmarks, which help lists last */
     const char *help;
 } mp_option_row;

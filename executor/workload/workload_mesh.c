@@ -42,13 +42,13 @@ mp_status mp_workload_mesh(const mp_workload_options *o, const mp_own_device *de
 /* Returns the name of the first option for pipelines that was given; NULL: none was given. */
 static const char *given_option(const mp_workload_options *m)
 {
-    return m->micro_batches ? "micro-batches"
-           : m->pipeline    ? "pipeline"
-           : m->chunks      ? "chunks"
-           : m->stages      ? "stages"
-           : m->rank        ? "rank"
-           : m->held        ? "held"
-                            : NULL;
+    return m->micro_batches       ? "micro-batches"
+           : m->pipeline_schedule ? "pipeline-schedule"
+           : m->chunks            ? "chunks"
+           : m->stages            ? "stages"
+           : m->rank              ? "rank"
+           : m->stash             ? "stash"
+                                  : NULL;
 }
 
 mp_status mp_workload_pipeline(const mp_workload_options *o, mp_pipeline_shape *out, mp_error *err)
@@ -65,7 +65,7 @@ mp_status mp_workload_pipeline(const mp_workload_options *o, mp_pipeline_shape *
     enum { MOST = 1 << 20 };
     MP_ENSURE(n_ranks <= MOST && n <= MOST && o->chunks <= MOST, err, MP_INVALID,
               "a pipeline can have at most %d stages and as many micro-batches", MOST);
-    const mp_schedule schedule = o->pipeline ? (mp_schedule)mp_schedule_find(o->pipeline) : MP_SCHEDULE_1F1B;
+    const mp_schedule schedule = o->pipeline_schedule ? (mp_schedule)mp_schedule_find(o->pipeline_schedule) : MP_SCHEDULE_1F1B;
     const bool interleaves = schedule == MP_SCHEDULE_INTERLEAVED;
     *out = (mp_pipeline_shape){.schedule = schedule,
                                .n_ranks = (int)n_ranks,
@@ -214,8 +214,8 @@ mp_status mp_workload_hold(mp_workload *s, const int64_t *bytes, mp_error *err)
     return hold(s, kept, text, err);
 }
 
-/* Parses --held, such as "3GiB,2GiB": one number of bytes per chunk, or one number for all chunks. */
-static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err)
+/* Parses --stash, such as "3GiB,2GiB": one number of bytes per chunk, or one number for all chunks. */
+static mp_status read_stash(const char *text, int n, int64_t *held, mp_error *err)
 {
     int k = 0;
     for (const char *at = text, *end; at; at = *end ? end + 1 : NULL, k++) {
@@ -225,10 +225,10 @@ static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err
         end = at + strcspn(at, ",");
         snprintf(amount, sizeof amount, "%.*s", (int)(end - at), at);
         MP_ENSURE(mp_budget_parse(amount, &b, &why) && b.kind == MP_BUDGET_BYTES, err, MP_INVALID,
-                  "--held: '%s' is not a number of bytes", amount);
+                  "--stash: '%s' is not a number of bytes", amount);
         if (k < n) held[k] = b.bytes;
     }
-    MP_ENSURE(k == 1 || k == n, err, MP_INVALID, "--held names %d amounts, and the rank has %d chunk%s", k, n,
+    MP_ENSURE(k == 1 || k == n, err, MP_INVALID, "--stash names %d amounts, and the rank has %d chunk%s", k, n,
               n == 1 ? "" : "s");
     for (; k < n; k++) held[k] = held[0];
     return MP_OK;
@@ -236,11 +236,11 @@ static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err
 
 mp_status mp_workload_hold_asked(const mp_workload_options *o, mp_workload *s, mp_error *err)
 {
-    if (!s->rank.shape.n_ranks || !o->held) return mp_workload_hold(s, NULL, err);
+    if (!s->rank.shape.n_ranks || !o->stash) return mp_workload_hold(s, NULL, err);
     MP_OWNED int64_t *held = mp_alloc((size_t)s->rank.shape.n_chunks, sizeof *held);
     if (!held) return MP_NO_MEMORY(err);
-    MP_CHECK(read_held(o->held, s->rank.shape.n_chunks, held, err));
-    return hold(s, held, o->held, err);
+    MP_CHECK(read_stash(o->stash, s->rank.shape.n_chunks, held, err));
+    return hold(s, held, o->stash, err);
 }
 
 mp_status mp_workload_check_held(const mp_workload *s, const mp_step *steps, size_t n, mp_error *err)

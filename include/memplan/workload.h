@@ -56,7 +56,7 @@ typedef struct mp_workload_options {
     /* For pipelines. micro_batches: micro-batches per batch. chunks: stages per rank. Then the schedule, the first block of
      * each stage, the rank, and the stash of other micro-batches. */
     int64_t micro_batches, chunks;
-    const char *pipeline, *stages, *rank, *held;
+    const char *pipeline_schedule, *stages, *rank, *stash;
 
     /* The fields below have no option of their own. */
     bool leaves_sums;      /* true: build the graph without the sums of gradients over ranks, which are added later */

@@ -251,7 +251,7 @@ def planned(memplan: str, row: dict[str, str]) -> dict[str, Any]:
         mesh,
         "--global-batch",
         batch,
-        "--micro-batch",
+        "--micro-batch-size",
         micro_batch,
         "--json",
     ]

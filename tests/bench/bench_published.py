@@ -214,7 +214,7 @@ def last_rank(memplan: str, row: dict[str, str]) -> dict[str, Any]:
     begins = [0, *(first + 2 * per_stage * k for k in range(1, pp * chunks))]
     batch = int(row["global_batch"]) // int(row["dp"])
     parts = ["--batch", str(batch), "--micro-batches", str(batch // int(row["micro_batch"]))]
-    schedule = ["--pipeline", "interleaved", "--chunks", str(chunks)] if chunks > 1 else []
+    schedule = ["--pipeline-schedule", "interleaved", "--chunks", str(chunks)] if chunks > 1 else []
     stages = ["--stages", ",".join(map(str, begins)), "--rank", str(pp - 1)]
     return estimate(
         memplan, *of_row(row, layers), *parts, "--mesh", f"{mesh_of(row)},pp={pp}", *schedule, *stages, "--rules", "pytorch"
@@ -282,7 +282,7 @@ def mpt(memplan: str, row: dict[str, str]) -> str:
     """The answer of `memplan parallel` for a measured run."""
     layers, width, heads = MPT[row["id"].split("-")[1]]
     mesh = ["--devices", row["devices"], "--mesh", f"shard={row['devices']},zero={row['zero']}"]
-    batch = ["--global-batch", row["global_batch"], "--micro-batch", row["micro_batch"]]
+    batch = ["--global-batch", row["global_batch"], "--micro-batch-size", row["micro_batch"]]
     shape = sizes(layers=layers, width=width, heads=heads, feed_forward=4 * width, sequence=int(row["seq"]), vocabulary=50432)
     asked = [memplan, "parallel", "gpt2", "--device", "h100", "--rules", "executor", "--amp", "bf16", *mesh, *batch, *shape, "--json"]
     answer = json.loads(subprocess.run(asked, capture_output=True, text=True, check=False).stdout)

@@ -91,9 +91,9 @@ def run(memplan: str, command: str, row: Row, rate: float, *more: str) -> str:
 @cache
 def ask(memplan: str, row: Row, rate: float) -> dict[str, Any]:
     """The step under 1F1B, or with the chunks that were measured, with nothing recomputed."""
-    order = ("--pipeline", "interleaved", "--chunks", str(row.chunks)) if row.chunks > 1 else ("--pipeline", "1f1b")
+    order = ("--pipeline-schedule", "interleaved", "--chunks", str(row.chunks)) if row.chunks > 1 else ("--pipeline-schedule", "1f1b")
     found = run(memplan, "parallel", row, rate, "--network", row.network, "--devices", str(row.devices), "--mesh", row.mesh,
-                "--global-batch", str(row.batch), "--micro-batch", str(row.micro_batch), "--bucket", "1TiB", *order,
+                "--global-batch", str(row.batch), "--micro-batch-size", str(row.micro_batch), "--bucket", "1TiB", *order,
                 "--memory", "100TiB", "--json")
     choice: dict[str, Any] = json.loads(found)["best"][0]
     return choice

@@ -137,7 +137,7 @@ static mp_status load_settings(public_world *w, mp_error *err)
 static mp_status load_stage(public_world *w, mp_error *err)
 {
     mp_workload_options o = of_stage();
-    o.held = "1MiB";
+    o.stash = "1MiB";
     return loaded(w, "gpt2", &o, err);
 }
 

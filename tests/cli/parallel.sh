@@ -6,16 +6,16 @@ try parallel_none parallel gpt2-small --devices 2 --global-batch 2 --memory 100M
 try parallel_explain parallel gpt2-small --devices 8 --global-batch 64 --explain dp=8
 try parallel_explain_no_mesh parallel gpt2-small --devices 8 --global-batch 64 --explain dp=3
 try parallel_batch_that_does_not_divide parallel gpt2-small --devices 7 --mesh dp=7 --global-batch 8
-try parallel_micro_batch parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 12 --micro-batch 3
+try parallel_micro_batch parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 12 --micro-batch-size 3
 small_bert='bert-large --dim layers=4 --device a100 --memory 2500MiB --global-batch 64'
 try parallel_offload parallel $small_bert --devices 2 --offload host --offload-state
-try parallel_offload_json parallel $small_bert --devices 2 --mesh pp=2 --micro-batch 4 --pipeline 1f1b --offload host:4GiB --link pcie5 --json
+try parallel_offload_json parallel $small_bert --devices 2 --mesh pp=2 --micro-batch-size 4 --pipeline-schedule 1f1b --offload host:4GiB --link pcie5 --json
 try parallel_offload_explain parallel $small_bert --devices 2 --offload host --offload-state --explain dp=2
 try parallel_offload_folder parallel $small_bert --devices 2 --offload .
 try parallel_offload_twice parallel $small_bert --devices 2 --offload host --offload host
 try parallel_offload_state_alone parallel $small_bert --devices 2 --offload-state
 try parallel_offload_no_link parallel $small_bert --devices 2 --offload host --link mpi
-try parallel_chunks parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 16 --pipeline interleaved --chunks 3
+try parallel_chunks parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 16 --pipeline-schedule interleaved --chunks 3
 try parallel_without_devices parallel gpt2-small
 try parallel_share parallel gpt2-small --devices 8 --memory 50%
 try parallel_graph parallel chain.json --devices 8
@@ -48,7 +48,7 @@ try parallel_zero_given parallel gpt2 --dim layers=2 --devices 8 --device a100 -
 holds parallel_frozen sh -c "
     lora='gpt2 --dim layers=4 --lora 8:* --dtype bf16 --device a100'
     '$memplan' estimate \$lora --mesh shard=8 --json > frozen_estimate.json &&
-    '$memplan' parallel \$lora --devices 8 --mesh shard=8,zero=3 --micro-batch 1 --global-batch 8 --json > frozen_parallel.json; python3 -c '
+    '$memplan' parallel \$lora --devices 8 --mesh shard=8,zero=3 --micro-batch-size 1 --global-batch 8 --json > frozen_parallel.json; python3 -c '
 import json
 a, b = json.load(open(\"frozen_estimate.json\")), json.load(open(\"frozen_parallel.json\"))
 held = a[\"n_parameters\"] * 2 / 8
@@ -67,7 +67,7 @@ products = a[\"n_parameters\"] - tables
 assert abs(a[\"parameter_bytes\"] / (4 * a[\"n_parameters\"] / 8) - 1) < 0.01, a[\"parameter_bytes\"]
 assert a[\"saved_activation_bytes\"] <= b[\"saved_activation_bytes\"] - 2 * 0.99 * products, (products, a[\"saved_activation_bytes\"], b[\"saved_activation_bytes\"])
 '"
-holds parallel_fits_mixed_precision "$memplan" parallel llama3-70b --devices 64 --device a100 --amp bf16 --rules pytorch --mesh shard=64 --micro-batch 1 -q
+holds parallel_fits_mixed_precision "$memplan" parallel llama3-70b --devices 64 --device a100 --amp bf16 --rules pytorch --mesh shard=64 --micro-batch-size 1 -q
 try parallel_help parallel -h
 holds parallel_meshes python3 -B "$root/tests/cli/ranks/meshes.py" "$memplan"
 # A mesh has one time: in `parallel` alone or among all, and in `estimate`.

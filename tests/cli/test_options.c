@@ -59,12 +59,12 @@ static const struct {
     [OPT_REDUCE] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--reduce fast"},
     [OPT_SYNC_BATCHNORM] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--sync-batchnorm"},
     [OPT_BUCKET] = {CNN, "--batch 3 --mesh dp=2", "--bucket 1MiB"},
-    [OPT_MICRO_BATCHES] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB", "--micro-batches 2"},
-    [OPT_PIPELINE] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB", "--pipeline gpipe"},
-    [OPT_CHUNKS] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB --pipeline interleaved", "--chunks 3"},
-    [OPT_STAGES] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB", "--stages 0,2"},
-    [OPT_RANK] = {CNN, "--batch 4 --mesh pp=2 --held 100MiB", "--rank 1"},
-    [OPT_HELD] = {CNN, "--batch 4 --mesh pp=2 --rank 0", "--held 100MiB"},
+    [OPT_MICRO_BATCHES] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --stash 100MiB", "--micro-batches 2"},
+    [OPT_PIPELINE] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --stash 100MiB", "--pipeline-schedule gpipe"},
+    [OPT_CHUNKS] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --stash 100MiB --pipeline-schedule interleaved", "--chunks 3"},
+    [OPT_STAGES] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --stash 100MiB", "--stages 0,2"},
+    [OPT_RANK] = {CNN, "--batch 4 --mesh pp=2 --stash 100MiB", "--rank 1"},
+    [OPT_STASH] = {CNN, "--batch 4 --mesh pp=2 --rank 0", "--stash 100MiB"},
     [OPT_LINK] = {CNN, "--batch 300 --offload host", "--link 3GB/s"},
 };
 

@@ -15,7 +15,7 @@ try usage_choice estimate mlp.onnx --optimizer adamm
 try devices_unknown estimate mlp.onnx --batch 4 --device a7000
 try devices_changed_wrongly estimate mlp.onnx --batch 4 --device a100,memry=40GiB
 try usage_choice_far estimate mlp.onnx --fuse sideways
-try usage_choice_elsewhere train mlp.onnx --budget 100% --schedule 1f1b
+try usage_choice_elsewhere train mlp.onnx --budget 100% --lr-schedule 1f1b
 try usage_operand_missing check mlp.onnx
 try usage_operand_more estimate mlp.onnx other.onnx
 try usage_budget_missing plan mlp.onnx --batch 64 -q
@@ -112,3 +112,16 @@ llama3.1-8b|llama3-8b
 vit|vit-base or vit-large or vit-huge
 GPT 3|gpt3-13b or gpt3-175b
 EOF"
+# Former names of options are accepted, with a notice.
+former_name() { # FORMER PRESENT VALUE ARGUMENT...
+    holds "usage_former_name_$1" sh -c '
+        memplan=$1 former=$2 name=$3 value=$4
+        shift 4
+        "$memplan" "$@" "--$name" "$value" > new.txt && "$memplan" "$@" "--$former=$value" > old.txt 2> why.txt && cmp new.txt old.txt &&
+        test "$(cat why.txt)" = "memplan: --$former is now called --$name; a later release will not accept the old name"' sh "$memplan" "$@"
+}
+former_name pipeline pipeline-schedule gpipe estimate fashion_cnn.onnx --batch 4 --mesh pp=2 --json
+former_name held stash 1MiB estimate fashion_cnn.onnx --batch 4 --mesh pp=2 --rank 0 --json
+former_name micro-batch micro-batch-size 2 parallel fashion_cnn.onnx --devices 2 --global-batch 4 --mesh pp=2 -q
+former_name schedule lr-schedule cosine train mlp.onnx --batch 4 --budget 100% --steps 3 --no-before -q
+try usage_former_name_twice estimate fashion_cnn.onnx --batch 4 --mesh pp=2 --pipeline gpipe --pipeline-schedule gpipe

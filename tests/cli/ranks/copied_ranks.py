@@ -216,10 +216,10 @@ def with_options(runs: Runs) -> None:
 
 
 def refusals(runs: Runs) -> None:
-    runs.add(Case("shard=2,pp=2", "none", 4, ("--pipeline", "gpipe")))
+    runs.add(Case("shard=2,pp=2", "none", 4, ("--pipeline-schedule", "gpipe")))
     for schedule, mesh, copies in itertools.product(("gpipe", "interleaved", "zb-h1"), ("pp=2", "shard=2,pp=2"), ("none", "host", "folder and state")):
         if (schedule, copies) != ("gpipe", "none"):
-            runs.add(Case(mesh, copies, 4, ("--pipeline", schedule)), "refused")
+            runs.add(Case(mesh, copies, 4, ("--pipeline-schedule", schedule)), "refused")
     for mesh, copies in itertools.product(("dp=2,ep=2", "shard=2,ep=2"), ("none", "host and state")):
         runs.add(Case(mesh, copies, 1, (), tuple(EXPERTS)), "refused")
     for copies in ("none", "host and state"):

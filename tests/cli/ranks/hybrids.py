@@ -30,7 +30,7 @@ def shared_out() -> None:
     for network in ("cnn", "gpt"):
         whole = stages(4, network, *ALL, mesh="dp=2,pp=2", steps=3)
         for schedule, budget in (("1f1b", ALL), ("gpipe", TIGHT)):
-            many = stages(4, network, "--pipeline", schedule, *budget, mesh="shard=2,zero=1,pp=2", steps=3)
+            many = stages(4, network, "--pipeline-schedule", schedule, *budget, mesh="shard=2,zero=1,pp=2", steps=3)
             is_as_planned(many)
             assert many["after"]["losses"] == whole["after"]["losses"], (network, schedule)
             assert hashes(many) == hashes(whole), (network, schedule)
@@ -50,7 +50,7 @@ def in_parts() -> None:
             for zero in (2, 3):
                 mesh = f"shard=2,zero={zero},pp=2"
                 many = stages(4, network, *ALL, *MOMENTUM, "--bucket", "1KiB", mesh=mesh, steps=3)
-                tight = stages(4, network, "--pipeline", "gpipe", *TIGHT, *MOMENTUM, "--bucket", "1KiB", "--save", mine, mesh=mesh, steps=3)
+                tight = stages(4, network, "--pipeline-schedule", "gpipe", *TIGHT, *MOMENTUM, "--bucket", "1KiB", "--save", mine, mesh=mesh, steps=3)
                 for answer in (many, tight):
                     is_as_planned(answer)
                     assert as_exactly(network, answer["after"]["losses"], whole["losses"]), (network, mesh, answer["after"]["losses"], whole["losses"])
@@ -77,11 +77,11 @@ def split() -> None:
             is_as_planned(many)
             assert many["identical"] is True and near(many["after"]["losses"], whole["losses"], 1e-6), (network, many["after"]["losses"], whole["losses"])
             same_values(all_tensors(mine), tensors(single), network)
-            again = stages(4, network, "--pipeline", "gpipe", *ALL, *MOMENTUM, mesh="tp=2,pp=2", steps=4)
+            again = stages(4, network, "--pipeline-schedule", "gpipe", *ALL, *MOMENTUM, mesh="tp=2,pp=2", steps=4)
             is_as_planned(again)
             assert again["after"]["losses"] == many["after"]["losses"] and hashes(again) == hashes(many), network
             if network == "gpt":
-                assert static_bytes(again) < static_bytes(stages(2, network, "--pipeline", "gpipe", *ALL, *MOMENTUM, steps=1))
+                assert static_bytes(again) < static_bytes(stages(2, network, "--pipeline-schedule", "gpipe", *ALL, *MOMENTUM, steps=1))
     for mesh, network in (("tp=2,sp=0,pp=2", "gpt"), ("tp=2,data=1,pp=2", "mlp")):
         many = stages(4, network, *TIGHT, *SGD, mesh=mesh)
         is_as_planned(many)
@@ -171,7 +171,7 @@ def saved() -> None:
 
 def refused() -> None:
     for mesh, more, said in (
-        ("tp=2,pp=2", ["--pipeline", "zb-h1"], "the schedule zb-h1 can be planned but not trained yet"),
+        ("tp=2,pp=2", ["--pipeline-schedule", "zb-h1"], "the schedule zb-h1 can be planned but not trained yet"),
         ("shard=2,zero=1,pp=2", ["--reduce", "fast"], "--reduce fast with pp can be planned but not trained yet (mesh shard=2,zero=1,pp=2)"),
         ("tp=2,pp=2", ["--device", "a100"], "the device 'a100' is a profile for planning"),
     ):

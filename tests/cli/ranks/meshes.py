@@ -49,7 +49,7 @@ def types() -> None:
 
 def tight() -> None:
     """A stage that fills more than 97 % is reported with a mesh that fills at most 95 %, or with the option for one."""
-    words = ["gpt2-small", "--devices", "2", "--global-batch", "8", "--mesh", "dp=2", "--micro-batch", "4"]
+    words = ["gpt2-small", "--devices", "2", "--global-batch", "8", "--mesh", "dp=2", "--micro-batch-size", "4"]
     peak = ask("parallel", *words)["best"][0]["peak_bytes"]
     for share, is_tight in ((0.98, True), (0.9, False)):
         said = run("parallel", *words, "--memory", str(int(peak / share)))
@@ -83,8 +83,8 @@ def remedies() -> None:
         best = ask("parallel", *changed, *remedy["change"].split())["best"][0]
         assert remedy["change"] in said and best["peak_bytes"] <= 900 << 20, (remedy, best)
         assert abs(best["seconds"] / remedy["seconds"] - 1) < 1e-9, (remedy, best["seconds"])
-    words = ["gpt2", "--devices", "2", "--memory", "3GiB", "--global-batch", "64", "--mesh", "dp=2", "--micro-batch", "16"]
-    for more, offered in ([], {"--micro-batch 1", "without --mesh"}), (["--lora", "8:*"], {"--micro-batch 1"}):
+    words = ["gpt2", "--devices", "2", "--memory", "3GiB", "--global-batch", "64", "--mesh", "dp=2", "--micro-batch-size", "16"]
+    for more, offered in ([], {"--micro-batch-size 1", "without --mesh"}), (["--lora", "8:*"], {"--micro-batch-size 1"}):
         changes = {r["change"] for r in ask("parallel", *words, *more)["remedies"]}
         assert offered <= changes and "--lora 16:*" not in changes, changes
 

@@ -50,8 +50,8 @@ def as_estimated() -> None:
     """Stages begin at the same blocks, and a step takes as long, within one part in a thousand."""
     for network in NETWORKS:
         for pipeline in (["1f1b"], ["gpipe"], ["interleaved", "--chunks", "2"], ["interleaved", "--chunks", "3"]):
-            words = [*network, "--mesh", "pp=4", "--pipeline", *pipeline]
-            best = ask("parallel", *words, "--devices", "4", "--global-batch", "16", "--micro-batch", "1")["best"][0]
+            words = [*network, "--mesh", "pp=4", "--pipeline-schedule", *pipeline]
+            best = ask("parallel", *words, "--devices", "4", "--global-batch", "16", "--micro-batch-size", "1")["best"][0]
             ranks = ask("estimate", *words, "--batch", "16", "--micro-batches", "16")
             begins = [stage["first_block"] for chunk in zip(*(rank["stages"] for rank in ranks["ranks"])) for stage in chunk]
             assert begins == [stage["first_block"] for stage in best["stages"]], (words, begins, best["stages"])
@@ -74,14 +74,14 @@ def as_judged() -> None:
     meshes_seen = set()
     for network, memory, meshes in JUDGED:
         for mesh, *schedule in meshes:
-            words = [*network, *(["--pipeline", *schedule] if schedule else [])]
+            words = [*network, *(["--pipeline-schedule", *schedule] if schedule else [])]
             found = ask("parallel", *words, "--devices", "8", "--global-batch", "64", "--memory", memory, "--mesh", mesh)
             for best in found["best"]:
                 n, sizes = best["micro_batches"], title(best["mesh"])
                 of_mesh = [*network, "--mesh", sizes]
                 if best["mesh"]["pp"] > 1:
                     of_mesh += ["--batch", str(n * best["micro_batch"]), "--micro-batches", str(n), "--stages", begins_of(best)]
-                    of_mesh += ["--pipeline", best["schedule"], *(["--chunks", str(best["chunks"])] if best["chunks"] > 1 else [])]
+                    of_mesh += ["--pipeline-schedule", best["schedule"], *(["--chunks", str(best["chunks"])] if best["chunks"] > 1 else [])]
                 else:
                     of_mesh += ["--batch", str(best["micro_batch"]), "--accumulate", str(n)]
                 judged[best["judge"]] += 1

@@ -59,7 +59,7 @@ def as_one_process() -> None:
     for network, n in itertools.product(BATCH, (2, 4)):
         single = one(network)
         schedule = "gpipe" if n == 2 else "1f1b"
-        many = stages(n, network, "--pipeline", schedule, "--budget", "100%", "--no-before")
+        many = stages(n, network, "--pipeline-schedule", schedule, "--budget", "100%", "--no-before")
         is_as_planned(many)
         assert many["after"]["losses"] == single["losses"], (network, n, many["after"]["losses"], single["losses"])
 
@@ -69,7 +69,7 @@ def same_bits() -> None:
     for network in ("cnn", "gpt"):
         seen = []
         for schedule, budget in (("gpipe", "100%"), ("1f1b", "100%"), ("1f1b", "floor+50%"), ("gpipe", "floor+50%"), ("1f1b", "100%")):
-            many = stages(2, network, "--pipeline", schedule, "--budget", budget, "--solver", "chen", steps=3)
+            many = stages(2, network, "--pipeline-schedule", schedule, "--budget", budget, "--solver", "chen", steps=3)
             is_as_planned(many)
             assert many["identical"] is True, (network, schedule, budget)
             if budget != "100%":
@@ -112,7 +112,7 @@ def clipped() -> None:
     usual = ("--optimizer", "momentum", "--lr", "0.1", "--clip-norm", "0.05")
     for network, n in itertools.product(BATCH, (2, 4)):
         single = one(network, *usual)
-        budget = ("--budget", "100%", "--no-before") if n == 2 else ("--budget", "floor+50%", "--solver", "chen", "--pipeline", "gpipe")
+        budget = ("--budget", "100%", "--no-before") if n == 2 else ("--budget", "floor+50%", "--solver", "chen", "--pipeline-schedule", "gpipe")
         many = stages(n, network, *budget, *usual)
         is_as_planned(many)
         assert many["identical"] is not False and many["after"]["losses"] == single["losses"], (network, n, many["after"]["losses"], single["losses"])
@@ -188,12 +188,12 @@ def refused(said: str, *more: str, network: str = "cnn") -> None:
 
 
 def refusals() -> None:
-    refused("the schedule zb-h1 can be planned but not trained yet", "--pipeline", "zb-h1")
+    refused("the schedule zb-h1 can be planned but not trained yet", "--pipeline-schedule", "zb-h1")
     refused("--reduce fast with pp can be planned but not trained yet", "--reduce", "fast")
     refused("--accumulate does not apply to a pipeline; use --micro-batches", "--accumulate", "2")
     usual = words(2, "cnn", "--budget", "100%", "--no-before")
     own = usual[: len(MPIRUN)] + ["-n", "1"] + usual[len(MPIRUN) + 2 :]
-    for more, what in ((["--pipeline", "gpipe"], "schedule"), (["--stages", "0,3"], "cut of the network into stages"), (["--seed", "1"], "value of --seed")):
+    for more, what in ((["--pipeline-schedule", "gpipe"], "schedule"), (["--stages", "0,3"], "cut of the network into stages"), (["--seed", "1"], "value of --seed")):
         done = subprocess.run([*own, ":", "-n", "1", *usual[len(MPIRUN) + 2 :], *more], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
         assert done.returncode != 0 and f"rank 1 of 2 has another {what} than rank 0" in done.stderr, (more, done.stderr)
 

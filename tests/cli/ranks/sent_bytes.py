@@ -29,7 +29,7 @@ CASES = (
     ("gpt", "dp=2,shard=2,zero=3", TWO_PASSES),
     ("gpt", "shard=2,tp=2", TWO_PASSES),
     ("gpt", "pp=2", TWO_TURNS),
-    ("gpt", "pp=2", (*TWO_TURNS, "--pipeline", "gpipe")),
+    ("gpt", "pp=2", (*TWO_TURNS, "--pipeline-schedule", "gpipe")),
     ("gpt", "dp=2,pp=2", TWO_TURNS),
     ("gpt", "shard=2,zero=2,pp=2", TWO_TURNS),
     ("gpt", "shard=2,zero=3,pp=2", TWO_TURNS),  # parameters are gathered again for the second backward
@@ -85,7 +85,7 @@ def by_block() -> None:
     """`parallel` counts the collectives of the operators from the same records: of one stage on tp=2 with one micro-batch, exactly, whether tp splits samples or not."""
     words = ["gpt2", "--dim", "layers=2", "--dim", "width=64", "--dim", "heads=4", "--dim", "vocabulary=512", "--dim", "sequence=64"]
     card = ["--device", "h100", "--optimizer", "sgd"]
-    found = run([MEMPLAN, "parallel", *words, *card, "--devices", "2", "--mesh", "tp=2", "--global-batch", "4", "--micro-batch", "4", "--json"])
+    found = run([MEMPLAN, "parallel", *words, *card, "--devices", "2", "--mesh", "tp=2", "--global-batch", "4", "--micro-batch-size", "4", "--json"])
     kinds = set()
     for choice in found["best"]:
         mesh = f"tp=2,data={choice['mesh']['data']}"
