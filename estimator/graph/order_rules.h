@@ -23,17 +23,19 @@ static inline mp_update_order mp_update_order_of(const mp_graph *graph)
                              .keeps_inputs = graph->fuse != MP_FUSE_BACKWARD};
 }
 
-/* True if `reader` waits for the nodes of the same step that write or add to the static storages that it reads. All nodes wait,
- * except updates at the start of a step: they read the gradients of the previous step. */
-static inline bool mp_waits_for_writers(const mp_graph *graph, int reader)
+/* True if a reader of a storage waits for all nodes that write or add to it in the same step. Only updates at the start of the
+ * step do not wait: they read the gradients of the previous step, which are carried or static. */
+static inline bool mp_waits_for_all(const mp_graph *graph, int storage, int reader)
 {
-    return graph->nodes[reader].phase != MP_PHASE_UPDATE || mp_update_order_of(graph).after_readers;
+    const mp_storage *s = &graph->storages[storage];
+    const bool reads_old = graph->nodes[reader].phase == MP_PHASE_UPDATE && !mp_update_order_of(graph).after_readers;
+    return !s->carried && !(reads_old && mp_storage_is_static(s));
 }
 
 /* Returns the node that writes a static storage, and for which `reader` must wait; -1: none. */
 static inline int mp_awaited_writer(const mp_graph *graph, int storage, int reader)
 {
-    return mp_waits_for_writers(graph, reader) ? graph->writer[storage] : -1;
+    return mp_waits_for_all(graph, storage, reader) ? graph->writer[storage] : -1;
 }
 
 /* Returns the channel on which a step runs. If a second-stream step is not issued, it runs on compute. */

@@ -137,7 +137,7 @@ static mp_status read_storage(struct builder *b, int t, int end, int node, int s
     const mp_graph *graph = b->graph;
     struct state *state = &b->states[s];
     const bool is_static = state->span == ALWAYS_LIVE;
-    if (is_static && !mp_waits_for_writers(graph, node)) return MP_OK;
+    if (is_static && !mp_waits_for_all(graph, s, node)) return MP_OK;
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s];
     if (state->added < n_adders && (state->begun || !graph->storages[s].carried))
         return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, to which only %d of %d nodes have added", t,

@@ -100,8 +100,7 @@ static void read_rules(const reader *r, int v, const mp_alternative *alternative
         const int s = alternative->reads[i], writer = mp_awaited_writer(graph, s, v);
         if (!update) *(order.after_readers ? &out->before : &out->after) |= r->updates[s];
         if (writer >= 0) out->after |= mp_exact_one(writer);
-        if (mp_storage_is_static(&graph->storages[s]) ? mp_waits_for_writers(graph, v) : !graph->storages[s].carried)
-            out->after |= r->x->adders[r->bit[s]];
+        if (mp_waits_for_all(graph, s, v)) out->after |= r->x->adders[r->bit[s]];
     }
     for (size_t i = 0; i < alternative->n_adds; i++) {
         const int s = alternative->adds[i];

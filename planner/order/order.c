@@ -1,6 +1,8 @@
 /* order.c - decides whether a schedule keeps the list order, and converts a schedule to one that does. */
 #include "planner/order/order.h"
 
+#include "estimator/graph/liveness.h"
+
 mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n, bool *is_kept, mp_error *err)
 {
     int last_forward = -1, last_backward = -1;
@@ -50,8 +52,8 @@ mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n
         all[at++] = steps[t];
     }
     place[n] = (int)at;
-    for (size_t k = 0; k < at; k++)
-        if (all[k].until) all[k].until = place[all[k].until];
+    for (int k = 0; k < (int)at; k++)
+        if (mp_step_is_issued(all[k])) mp_steps_issue(all, k, k + 1, place[mp_step_end(all, k)]);
     *out = all;
     *n_out = at;
     all = NULL;

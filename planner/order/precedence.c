@@ -66,13 +66,11 @@ static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
         const int reader = graph->readers[r], writer = mp_awaited_writer(graph, s, reader);
         if (writer >= 0 && mp_always_reads_any(o, reader, s) && !add_pair(p, writer, reader)) return false;
     }
-    if (graph->storages[s].carried) return true;
     const int n_readers = graph->readers_start[s + 1] - graph->readers_start[s];
     int adder = chain && end > first ? end - 1 : first;
     if (n_readers > 0 && end - adder > MP_SUM_PAIRS / n_readers) adder = end - MP_SUM_PAIRS / n_readers;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
-        if (!mp_always_reads_any(o, graph->readers[r], s)) continue;
-        if (mp_storage_is_static(&graph->storages[s]) && !mp_waits_for_writers(graph, graph->readers[r])) continue;
+        if (!mp_always_reads_any(o, graph->readers[r], s) || !mp_waits_for_all(graph, s, graph->readers[r])) continue;
         if (graph->producer[s] >= 0 && !add_pair(p, graph->producer[s], graph->readers[r])) return false;
         for (int a = adder; a < end; a++)
             if (!add_pair(p, graph->adders[a], graph->readers[r])) return false;
