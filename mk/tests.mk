@@ -27,11 +27,18 @@ fuzz: ## new inputs for every fuzzing target, with clang's libFuzzer and sanitiz
 	@tests/fuzz/fuzz.sh build/clang/san/fuzz $(or $(SECONDS),60) $(TARGETS)
 fuzzers: $(FUZZERS)
 
+# Test programs share one library, which contains ours and the code that tests share: a program links in a tenth of a second.
+# Programs of the pack and of libFuzzer contain both.
+ALL_IN_ONE  := $(PACKED)$(FUZZ)
+TEST_SHARED  = $(if $(ALL_IN_ONE),$1 $B/libmemplan.a,$B/tests/libmemplan_tests.so)
+LINK_TESTED  = $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(if $(ALL_IN_ONE),$(WHOLE_LIBRARY),$(filter %.so,$^) -Wl,-rpath,'$$ORIGIN') $(DEPS_LIBS) -lcmocka
+$B/tests/libmemplan_tests.so: $(TEST_LIB) $(LIB_OBJ)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan_tests.so -o $@ $^ $(DEPS_LIBS) -lcmocka
+$(TEST_LIB): MP_CFLAGS += $(PIC_FLAGS)
 # A test's program lies in $B/tests, whatever folder its source is in.
 $(foreach t,$(TEST_C:.c=),$(eval $B/tests/$(notdir $t): $B/$t.o))
-$B/tests/test_%: $(TEST_LIB) $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
-$B/tests/test_copies_oracle: TEST_LIBS = -Wl,--wrap=mp_clock_now
+$B/tests/test_%: $(call TEST_SHARED,$(TEST_LIB))
+	$(call say,LD) $(CC) $(MP_CFLAGS) $(LINK_TESTED) $(TEST_LIBS)
 ifeq ($(CUDA),1)
 LINKED_TESTS := $(patsubst tests/cuda/%.c,$B/tests/%,$(LINKED_C))
 $B/tests/cuda/%.o: MP_CFLAGS += -isystem $(CUDA_HOME)/include
@@ -65,8 +72,8 @@ $(addprefix $B/tests/modules/,failing_malloc.so faults.so fast_clock.so): Makefi
 	$(call say,LD) $(CC) -std=c11 -D_DEFAULT_SOURCE $(CFLAGS) $(WARN) -fPIC -shared -o $@ $(filter %.c,$^) -ldl
 # A fuzzing target; its own main runs the corpus, libFuzzer's (FUZZ=1) makes new inputs.
 FUZZ_OBJ := $(patsubst %.c,$B/%.o,$(filter-out $(FUZZ_C) $(if $(FUZZ),tests/fuzz/replay.c),$(wildcard tests/fuzz/*.c)))
-$B/tests/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(filter $B/tests/oracles/%,$(TEST_LIB)) $B/libmemplan.a
-	$(call say,LD) $(CC) $(MP_CFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka
+$B/tests/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(call TEST_SHARED,$(filter $B/tests/oracles/%,$(TEST_LIB)))
+	$(call say,LD) $(CC) $(MP_CFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) $(LINK_TESTED)
 $B/tests/fuzz_readers: $(filter-out $B/cli/main.o,$(CLI_OBJ)) # it reads files of devices, too
 
 # They run others with the twin as their backend.
@@ -78,5 +85,6 @@ $B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $(addprefix $B/tests/tes
 # It calls kernels that no operator's own kernel is made of.
 $B/tests/test_cuda_attention_operands: $B/executor/operators/attention/attention_operands_cuda.twin.o
 $(patsubst %.c,$B/%.o,$(TEST_C)) $(TEST_LIB): | $B/test-packages
+$(TEST_LIB): mk/tests.mk
 
 .PHONY: test check fuzz fuzzers
