@@ -31,7 +31,7 @@ static bool is_plain_number(const char *text)
 }
 
 /* Reads the options. Writes a text to `within` that names the memory: "2.00 GiB", or "the memory of" a device. */
-static int settle(options *o, int64_t *memory_bytes, char *within, double *overhead)
+static int read_fit_options(options *o, int64_t *memory_bytes, char *within, double *overhead)
 {
     const char *why;
     mp_budget share;
@@ -245,7 +245,7 @@ int cmd_fit(options *o)
                               .progress = show,
                               .progress_data = &shown};
     char within[MP_TEXT_MAX];
-    int rc = settle(o, &request.memory_bytes, within, &request.overhead);
+    int rc = read_fit_options(o, &request.memory_bytes, within, &request.overhead);
     if (rc) return rc;
     if (refuse_fixed(o, &err) != MP_OK) return input_failed(&err);
     progress_start(&shown, o, 0, request.memory_bytes);

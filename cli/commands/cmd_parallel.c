@@ -127,7 +127,7 @@ static mp_status fill(question *q, mp_error *err)
     return MP_OK;
 }
 
-static int settle(question *q)
+static int read_parallel_options(question *q)
 {
     const options *o = q->asked;
     mp_error err = {0};
@@ -359,7 +359,7 @@ int cmd_parallel(options *o)
     MP_OWNED_BY(mp_meshes_free) mp_meshes *found = NULL;
     MP_CLEARED_BY(free_remedies) remedy_list remedies = {.n = 0};
     note_list notes = {.n = 0};
-    const int rc = settle(&q);
+    const int rc = read_parallel_options(&q);
     if (rc) return rc;
     if (mp_workload_is_graph(o->operands[0]))
         return usage_error("%s: parallel needs a model, but the input is a training graph", o->operands[0]);

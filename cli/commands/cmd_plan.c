@@ -36,7 +36,7 @@ static int settle_modules(options *o)
 }
 
 /* Checks combinations of options that the option table cannot express. */
-static int settle(options *o, mp_budget *b)
+static int check_plan_options(options *o, mp_budget *b)
 {
     const char *why = NULL;
     bool segments = !strcmp(o->search.solver, "segments");
@@ -171,7 +171,7 @@ int cmd_plan(options *o)
     MP_OWNED int *checkpoints = NULL;
     mp_budget b;
     mp_request off = {0};
-    int rc = settle(o, &b);
+    int rc = check_plan_options(o, &b);
     if (!rc && o->search.without) rc = read_without(o->search.without, &off);
     if (rc) return rc;
     bool is_pipeline;

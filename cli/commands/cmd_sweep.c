@@ -77,7 +77,7 @@ static int read_budgets(const search_options *o, wanted *w)
     return rc;
 }
 
-static int settle(const options *o, wanted *w)
+static int read_sweep_options(const options *o, wanted *w)
 {
     mp_error err = {0};
     int rc = read_solvers(&o->search, w);
@@ -205,7 +205,7 @@ int cmd_sweep(options *o)
     MP_CLEARED_BY(mp_sweep_free) mp_sweep found = {0};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     wanted w = {.pool = pool};
-    int rc = settle(o, &w);
+    int rc = read_sweep_options(o, &w);
     if (rc) return rc;
     if (load_workload(o->operands[0], o, &s, &err) != MP_OK) return input_failed(&err);
     if (sweep(o, &w, &s, &found, &err) != MP_OK) return input_failed(&err);

@@ -99,7 +99,7 @@ static bool show_step(const mp_train_progress *now, void *data)
 }
 
 /* Checks combinations of options that the option table cannot express. */
-static int settle(options *o, mp_budget *b, picture_file *picture)
+static int check_train_options(options *o, mp_budget *b, picture_file *picture)
 {
     const char *why = NULL;
     if (!option_given(o, OPT_DEVICE) && !o->output.plan) o->model.device = "cpu";
@@ -267,7 +267,7 @@ static void step_progress_end(step_progress *shown)
 
 /* Runs the keep-all run and the planned run. *reads becomes true if a failure concerns the user's input, and false if it
  * concerns training or saving. */
-static mp_status run(const options *o, const mp_text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
+static mp_status run_both(const options *o, const mp_text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
     MP_CLEARED_BY(mp_workload_inputs_free) mp_workload_inputs in = {0};
@@ -408,14 +408,14 @@ static int train(options *o, ranks *r)
     mp_budget b;
     picture_file picture;
     bool reads;
-    int rc = settle(o, &b, &picture);
+    int rc = check_train_options(o, &b, &picture);
     if (rc) return rc;
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, r, &err) != MP_OK) {
         if (train_is_known(r, &err)) return r->status;
         rc = err.code == MP_INFEASIBLE ? output_failed(&err) : input_failed(&err);
         return t.no_plan ? t.no_plan : rc;
     }
-    mp_status st = run(o, &files, r, &t, &reads, &err);
+    mp_status st = run_both(o, &files, r, &t, &reads, &err);
     if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(&o->training, &t);
     if (st == MP_OK && t.before.stopped) {
         r->all_failed = true; /* the failure needs no message to other ranks, because all ranks have agreed to stop */

@@ -40,7 +40,7 @@ struct builder {
     mp_error *err;
 };
 
-static void begin(struct builder *b, int storage, int t)
+static void begin_instance(struct builder *b, int storage, int t)
 {
     b->states[storage].span = (int)b->timeline->n_spans;
     b->timeline->spans[b->timeline->n_spans++] = (mp_span){storage, t, t + 1, -1};
@@ -161,13 +161,13 @@ static mp_status add_to_storage(struct builder *b, int t, int end, int node, int
     if (state->span == ALWAYS_LIVE) return MP_OK;
     /* the first contribution begins a new instance; the instance of a carried gradient from the previous training step ends
      * here */
-    if (!state->begun) begin(b, s, t);
+    if (!state->begun) begin_instance(b, s, t);
     state->begun = true;
     live_until(b, s, end);
     return MP_OK;
 }
 
-static mp_status run(struct builder *b, const mp_step *steps, int t)
+static mp_status run_step(struct builder *b, const mp_step *steps, int t)
 {
     const mp_step step = steps[t];
     const mp_alternative *alternative = &b->graph->nodes[step.node].alternatives[step.alternative];
@@ -180,7 +180,7 @@ static mp_status run(struct builder *b, const mp_step *steps, int t)
         struct state *state = &b->states[alternative->writes[i]];
         state->begun = true;
         if (state->span == ALWAYS_LIVE) continue;
-        begin(b, alternative->writes[i], t);
+        begin_instance(b, alternative->writes[i], t);
         live_until(b, alternative->writes[i], end);
     }
     order_spans(b, begun);
@@ -316,9 +316,9 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const mp_storage *storage = &graph->storages[s];
         b.states[s].span = mp_storage_is_static(storage) ? ALWAYS_LIVE : NOT_LIVE;
-        if (storage->carried && n) begin(&b, s, 0);
+        if (storage->carried && n) begin_instance(&b, s, 0);
     }
-    for (size_t t = 0; t < n; t++) MP_CHECK(run(&b, steps, (int)t));
+    for (size_t t = 0; t < n; t++) MP_CHECK(run_step(&b, steps, (int)t));
     for (int s = 0; s < (int)graph->n_storages; s++)
         if (graph->storages[s].carried && b.states[s].begun) tl->spans[b.states[s].span].end = (int)n;
     resolve_in_place(&b);

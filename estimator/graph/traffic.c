@@ -72,8 +72,8 @@ static void die(cache *c, int s)
 }
 
 /* Simulates one training step. begun[s] is true after a contribution to storage s has been made. */
-static void run(cache *c, const mp_step *steps, size_t n, const mp_timeline *timeline, const int *ends, const size_t *end_start,
-                bool *begun)
+static void simulate_step(cache *c, const mp_step *steps, size_t n, const mp_timeline *timeline, const int *ends,
+                          const size_t *end_start, bool *begun)
 {
     const mp_graph *g = c->graph;
     for (size_t t = 0; t < n; t++) {
@@ -111,9 +111,9 @@ mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int6
     for (size_t t = 0; t < n; t++) end_start[t + 1] += end_start[t];
     for (size_t t = 0; t <= n; t++) at[t] = end_start[t];
     for (size_t k = 0; k < timeline->n_spans; k++) ends[at[timeline->spans[k].end - 1]++] = (int)k;
-    run(&c, steps, n, timeline, ends, end_start, begun);
+    simulate_step(&c, steps, n, timeline, ends, end_start, begun);
     const int64_t warm = c.moved;
-    run(&c, steps, n, timeline, ends, end_start, begun);
+    simulate_step(&c, steps, n, timeline, ends, end_start, begun);
     *out = c.moved - warm;
     return MP_OK;
 }

@@ -21,7 +21,8 @@ static int64_t part(const mp_exchange *x, int64_t bytes, bool is_spread)
     return bytes / n + (bytes % n != 0);
 }
 
-static mp_status add_storage(mp_exchange *x, const char *format, int of, int64_t payload_bytes, mp_kind kind, int *index)
+static mp_status add_exchange_storage(mp_exchange *x, const char *format, int of, int64_t payload_bytes, mp_kind kind,
+                                      int *index)
 {
     mp_storage *storage;
     mp_label label;
@@ -53,20 +54,20 @@ static mp_status share_out(mp_exchange *x, mp_exchanged *p)
     const int widened = p->is_lowered ? 2 : 1;
     if (p->state >= 0) MP_CHECK(shrink(x, &g->storages[p->state], p->is_spread));
     if (p->zero >= 2 && p->gradient >= 0) {
-        MP_CHECK(add_storage(x, "%s, this rank's part%s", p->gradient,
-                             part(x, widened * g->storages[p->gradient].payload_bytes, p->is_spread), MP_KIND_GRADIENT,
-                             &p->reduced));
+        MP_CHECK(add_exchange_storage(x, "%s, this rank's part%s", p->gradient,
+                                      part(x, widened * g->storages[p->gradient].payload_bytes, p->is_spread), MP_KIND_GRADIENT,
+                                      &p->reduced));
         mp_storage_hand_over(&g->storages[p->gradient], &g->storages[p->reduced]);
         g->storages[p->gradient].kind = MP_KIND_ACTIVATION_GRADIENT;
     }
     const mp_kind kind = p->zero == 3 ? MP_KIND_PARAMETER : MP_KIND_SAVED;
-    MP_CHECK(add_storage(x, "%s, this rank's part%s", p->value,
-                         part(x, widened * g->storages[p->value].payload_bytes, p->is_spread), kind, &p->shard));
+    MP_CHECK(add_exchange_storage(x, "%s, this rank's part%s", p->value,
+                                  part(x, widened * g->storages[p->value].payload_bytes, p->is_spread), kind, &p->shard));
     if (p->zero < 3) return MP_OK;
     g->storages[p->value].kind = MP_KIND_ACTIVATION;
     if (!x->n_again || p->used_again == (int)g->n_nodes) return MP_OK;
-    return add_storage(x, "%s, gathered for backward%s", p->value, g->storages[p->value].payload_bytes, MP_KIND_ACTIVATION,
-                       &p->again);
+    return add_exchange_storage(x, "%s, gathered for backward%s", p->value, g->storages[p->value].payload_bytes,
+                                MP_KIND_ACTIVATION, &p->again);
 }
 
 /* Appends a copy of a node of the original graph. */
@@ -116,7 +117,7 @@ static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
     for (size_t j = 0; j < b->n; j++) {
         mp_exchanged *p = &x->parameters[x->by_completion[b->first + j]];
         if (p->update < 0 || !x->graph->storages[p->reduced].persistent) continue;
-        if (waits < 0) MP_CHECK(add_storage(x, "reduction of %s and others%s", p->reduced, 0, MP_KIND_SAVED, &waits));
+        if (waits < 0) MP_CHECK(add_exchange_storage(x, "reduction of %s and others%s", p->reduced, 0, MP_KIND_SAVED, &waits));
         p->reduction = waits;
     }
     if (waits < 0) return MP_OK;
@@ -156,7 +157,7 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     if (x->ranks->rules == MP_RULES_PYTORCH &&
         !x->zero) { /* DDP copies gradients into buckets that stay allocated, so each bucket becomes a storage */
         int storage;
-        MP_CHECK(add_storage(x, "bucket of %s and others%s", x->writes[0], b->bytes, MP_KIND_BUFFER, &storage));
+        MP_CHECK(add_exchange_storage(x, "bucket of %s and others%s", x->writes[0], b->bytes, MP_KIND_BUFFER, &storage));
         x->reads[0] = storage;
         node->alternatives->reads = mp_graph_list(x->graph, x->reads, 1);
         node->alternatives->n_reads = 1;

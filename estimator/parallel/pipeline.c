@@ -37,7 +37,7 @@ typedef struct builder {
 
 /* ---- adding storages and nodes to the rank's graph ---- */
 
-static mp_status add_storage(builder *b, const mp_storage *like, int chunk, int *index)
+static mp_status add_stage_storage(builder *b, const mp_storage *like, int chunk, int *index)
 {
     mp_storage *s;
     MP_CHECK(mp_graph_storage(b->graph, &s, b->err));
@@ -69,7 +69,7 @@ static mp_status storage_of(builder *b, int chunk, int s, int *index)
     if (*at < 0) {
         const int p = g->producer[s];
         const bool is_of_batch = !b->flow->is_of_rank[s] && (p < 0 || b->x->stage[p] >= 0 || b->x->is_run);
-        MP_CHECK(add_storage(b, &g->storages[s], is_of_batch ? chunk : -1, at));
+        MP_CHECK(add_stage_storage(b, &g->storages[s], is_of_batch ? chunk : -1, at));
         b->out->whole_storage[*at] = s;
         if (b->flow->summed[s] >= 0) b->graph->storages[*at].any_sum_order = false; /* the all-reduce adds last */
         if (g->storages[s].kind == MP_KIND_INPUT) b->out->batch_bytes[chunk] += g->storages[s].bytes;
@@ -186,7 +186,7 @@ static mp_status add_network_node(builder *b, const char *op, const char *name, 
 static mp_status add_token(builder *b, const char *name, int *index)
 {
     const mp_storage token = {.name = name, .kind = MP_KIND_SAVED};
-    return add_storage(b, &token, -1, index);
+    return add_stage_storage(b, &token, -1, index);
 }
 
 /* Adds the send buffer for activations. From the buffer the next rank can receive while this rank continues to compute. Without
@@ -197,7 +197,7 @@ static mp_status add_outbox(builder *b, int q, int64_t bytes)
     snprintf(name, sizeof name, "on its way to stage %d", q + 1);
     const mp_storage room = {
         .name = name, .kind = MP_KIND_ACTIVATION, .persistent = true, .payload_bytes = bytes, .bytes = bytes};
-    return add_storage(b, &room, -1, &b->out->outbox);
+    return add_stage_storage(b, &room, -1, &b->out->outbox);
 }
 
 /* Returns the two ranks that run pipeline stage `stage` and the next one. With chunks, the last rank sends to the first. */
@@ -423,7 +423,7 @@ static mp_status add_held(builder *b)
     const int64_t waiting = mp_rank_most_held(b->out);
     for (int c = 0; c < b->x->shape.n_chunks; c++) b->out->held_bytes[c] = 0; /* mp_rank_hold sets the sizes */
     const mp_storage held = {.name = "kept for other micro-batches", .kind = MP_KIND_ACTIVATION, .persistent = true};
-    return waiting ? add_storage(b, &held, -1, &b->out->held) : MP_OK;
+    return waiting ? add_stage_storage(b, &held, -1, &b->out->held) : MP_OK;
 }
 
 static mp_status list_all(builder *b)

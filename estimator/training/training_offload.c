@@ -80,7 +80,7 @@ static bool may_be_copied(const extension *x, int s)
 }
 
 /* Appends the storage that contains a copy of another storage. */
-static mp_status add_storage(extension *x, int s, const place *p, int *copy)
+static mp_status add_copy_storage(extension *x, int s, const place *p, int *copy)
 {
     mp_storage *storage;
     mp_label label;
@@ -174,8 +174,8 @@ static mp_status move_state(extension *x, int update, int s)
     mp_label label;
     int there, before;
     MP_ENSURE(pairs, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
-    MP_CHECK(add_storage(x, s, p, &there));
-    MP_CHECK(add_storage(x, s, p, &before));
+    MP_CHECK(add_copy_storage(x, s, p, &there));
+    MP_CHECK(add_copy_storage(x, s, p, &before));
     mp_storage *state = &x->graph->storages[s], *old = &x->graph->storages[before];
     const char *title = mp_storage_title(x->graph, s, &label);
     state->kind = old->kind = MP_KIND_SAVED;
@@ -233,7 +233,7 @@ mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n
         n_found++;
         for (size_t k = 0; k < x.n_places; k++) {
             int copy;
-            MP_CHECK(add_storage(&x, s, &x.places[k], &copy));
+            MP_CHECK(add_copy_storage(&x, s, &x.places[k], &copy));
             MP_CHECK(add_copy_out(&x, s, copy, &x.places[k]));
             MP_CHECK(add_way_back(&x, s, copy, &x.places[k]));
         }

@@ -95,7 +95,7 @@ static void step_back(const mp_prefetch *p)
     if (!p->landing) setpriority(PRIO_PROCESS, 0, 10);
 }
 
-static void *run(void *data)
+static void *prefetch_thread(void *data)
 {
     mp_prefetch *p = data;
     step_back(p);
@@ -220,7 +220,7 @@ mp_status mp_prefetch_new(const mp_backend *backend, const mp_feed *feed, const 
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
     p->has_lock = true;
-    p->has_thread = !pthread_create(&p->thread, NULL, run, p);
+    p->has_thread = !pthread_create(&p->thread, NULL, prefetch_thread, p);
     if (!p->has_thread) return MP_OK; /* without a thread, the training thread prepares the batches */
     *out = p;
     p = NULL;

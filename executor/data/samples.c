@@ -206,8 +206,8 @@ bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b)
 }
 
 /* Decides for all files how their elements form samples. Sets *at to the input that was checked last, for the error message. */
-static mp_status settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch, int64_t *n_samples,
-                        size_t *at, mp_error *err)
+static mp_status choose_sample_shapes(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,
+                                      int64_t *n_samples, size_t *at, mp_error *err)
 {
     bool stacks = false;
     MP_OWNED readings *r = mp_alloc(n_slots + 1, sizeof *r);
@@ -230,7 +230,7 @@ mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample
                             int64_t *n_samples, mp_error *err)
 {
     size_t at = 0;
-    const mp_status st = settle(slots, n_slots, files, batch, n_samples, &at, err);
+    const mp_status st = choose_sample_shapes(slots, n_slots, files, batch, n_samples, &at, err);
     if (st == MP_INVALID) mp_error_locate(err, files[at].path, 0, 0);
     return st;
 }

@@ -71,7 +71,7 @@ static mp_status wait(probe *p, mp_awaited *messages, int n, mp_error *err)
     return MP_OK;
 }
 
-static mp_status run(probe *p, mp_collective kind, int64_t bytes, mp_error *err)
+static mp_status run_collective(probe *p, mp_collective kind, int64_t bytes, mp_error *err)
 {
     mp_communicator *world = p->collectives.world;
     mp_awaited messages[2] = {{.peer = -1, .bytes = -1}, {.peer = -1, .bytes = -1}};
@@ -121,14 +121,14 @@ static mp_status time_runs(probe *p, mp_collective kind, int64_t bytes, double *
 {
     mp_communicator *world = p->collectives.world;
     double seconds[MP_NETWORK_REPEATS];
-    MP_CHECK(run(p, kind, bytes, err)); /* warm-up */
+    MP_CHECK(run_collective(p, kind, bytes, err)); /* warm-up */
     for (int k = 0; k < MP_NETWORK_REPEATS; k++) {
         double own = 0;
         memset(p->values, k + 1, (size_t)bytes); /* writing the buffer puts it into this core's cache, as in a training, where
                                                     gradients have just been computed */
         MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, all, p->collectives.timeout, "measuring", err));
         const double from = mp_clock_now();
-        MP_CHECK(run(p, kind, bytes, err));
+        MP_CHECK(run_collective(p, kind, bytes, err));
         own = mp_clock_now() - from;
         MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, all, p->collectives.timeout, "measuring", err));
         MP_CHECK(mp_network_slowest(all, world->n, &seconds[k], err));

@@ -254,7 +254,7 @@ static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
 
 /* Begins a pass, or one turn of a pipeline stage, and returns the kind of pass. `update` is the training step that the updates
  * belong to; < 0: the pass has no updates. */
-static int begin(mp_execution *e, int64_t pass, bool added, int64_t update)
+static int begin_pass(mp_execution *e, int64_t pass, bool added, int64_t update)
 {
     const mp_backend *b = e->program->backend;
     if (update >= 0) e->factors = mp_update_factors_at(&e->options.hyper, update);
@@ -266,7 +266,7 @@ static int begin(mp_execution *e, int64_t pass, bool added, int64_t update)
 static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t update, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
-    const int kind = begin(e, pass, added, update);
+    const int kind = begin_pass(e, pass, added, update);
     mp_run_kind *k = &e->kinds[kind];
     if (!e->records || !k->has_run) {
         k->has_run = true;
@@ -325,7 +325,7 @@ static mp_status run_turns(mp_execution *e, int64_t step, mp_fill_inputs fill, v
         mp_stage_turns_enter(turns, turn);
         if (is_back && follows_back) MP_CHECK(mp_stage_gathers_run(&e->channels.ranks, err));
         if (!is_back) MP_CHECK(fill_inputs(e, pass, fill, data, err));
-        const int kind = begin(e, pass_of_all(e, pass), is_back && n_back++ > 0, is_last ? step : -1);
+        const int kind = begin_pass(e, pass_of_all(e, pass), is_back && n_back++ > 0, is_last ? step : -1);
         MP_CHECK(run_calls(e, pass_of_all(e, pass), kind, is_back ? turns->first_back : 0,
                            is_back ? e->calls.n : turns->first_back, err));
         MP_CHECK(mp_rank_channel_end_turn(&e->channels.ranks, is_last, err));

@@ -100,7 +100,7 @@ static void move(mp_stage_slots *s, int slot, way way)
 }
 
 /* Before a forward: moves the activations of another micro-batch from the arena into a slot of the stash. */
-static void begin(mp_stage_slots *s, int64_t micro_batch)
+static void stash_other_micro_batch(mp_stage_slots *s, int64_t micro_batch)
 {
     if (s->micro_batch >= 0) {
         const int slot = slot_of(s, -1);
@@ -160,7 +160,7 @@ mp_status mp_stage_turns_of(const mp_addresses *a, const mp_calls *calls, mp_poo
 void mp_stage_turns_enter(mp_stage_turns *turns, const mp_turn *turn)
 {
     if (turn->pass == MP_PASS_FORWARD)
-        begin(&turns->slots, turn->micro_batch);
+        stash_other_micro_batch(&turns->slots, turn->micro_batch);
     else
         turn_back(&turns->slots, turn->micro_batch);
 }

@@ -51,7 +51,7 @@ static bool pace(void *data, int64_t moved_bytes)
     return goes_on;
 }
 
-static void *run(void *data)
+static void *copy_thread(void *data)
 {
     mp_copy_queue *q = data;
     pthread_mutex_lock(&q->lock);
@@ -92,7 +92,7 @@ mp_status mp_copy_queue_new(const mp_copy_queue_options *options, mp_copy_queue 
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
     q->has_lock = true;
-    q->has_thread = !pthread_create(&q->thread, NULL, run, q);
+    q->has_thread = !pthread_create(&q->thread, NULL, copy_thread, q);
     MP_ENSURE(q->has_thread, err, MP_NOMEM, "no thread could be started for copies");
     *out = q;
     q = NULL;

@@ -40,7 +40,7 @@ mp_status mp_link_probe_all(const mp_link_probe *probe, mp_link_speed *out, mp_e
     return probe->beside(probe->link, true, seconds, &out->memory, err);
 }
 
-static double seconds_of(const mp_link_size *size, bool is_out)
+static double direction_seconds(const mp_link_size *size, bool is_out)
 {
     return is_out ? size->out_seconds : size->in_seconds;
 }
@@ -52,7 +52,7 @@ static double fit_rate(const mp_link_speed *speed, bool is_out, double *latency)
      * relative errors count */
     double ww = 0, wx = 0, wt = 0, xx = 0, xt = 0;
     for (int k = 0; k < MP_LINK_SIZES; k++) {
-        const double t = seconds_of(&speed->sizes[k], is_out), w = 1 / t, x = (double)speed->sizes[k].bytes / t;
+        const double t = direction_seconds(&speed->sizes[k], is_out), w = 1 / t, x = (double)speed->sizes[k].bytes / t;
         ww += w * w;
         wx += w * x;
         wt += w;

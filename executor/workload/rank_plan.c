@@ -75,7 +75,7 @@ static int64_t guess_for(const rank_search *x)
 
 /* Builds *out, a plan with the steps of `plan` whose stash has exactly the bytes that these steps need. Stores these bytes in
  * x->found, per chunk. */
-static mp_status settle(rank_search *x, const mp_plan *plan, mp_plan **out, mp_error *err)
+static mp_status with_exact_stash(rank_search *x, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *made = NULL;
     MP_CHECK(mp_rank_held_bytes(&x->workload->rank, plan->steps, plan->n_steps, x->found, err));
@@ -96,7 +96,7 @@ static mp_status settle(rank_search *x, const mp_plan *plan, mp_plan **out, mp_e
 static mp_status remember(rank_search *x, const mp_plan *plan, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *made = NULL;
-    MP_CHECK(settle(x, plan, &made, err));
+    MP_CHECK(with_exact_stash(x, plan, &made, err));
     const int64_t most = most_of(x, x->found);
     const bool is_worse = x->best && (made->ticks > x->best->ticks || (made->ticks == x->best->ticks && most >= x->most_held));
     if (mp_plan_need(made) > x->budget_bytes || is_worse) return MP_OK;
@@ -180,7 +180,7 @@ static mp_status find_smallest(rank_search *x, mp_plan **out, mp_error *err)
     MP_CHECK(mp_workload_hold(x->workload, x->guessed, err));
     const mp_request request = request_now(x);
     MP_CHECK(mp_smallest_plan(&request, x->with_offsets, &smallest, err));
-    return settle(x, smallest, out, err);
+    return with_exact_stash(x, smallest, out, err);
 }
 
 /* Uses the smallest plan as the result if it fits with its stash. Therefore every budget from mp_workload_smallest on has a

@@ -107,7 +107,7 @@ static mp_status bytes_of(Agnode_t *node, const char *key, bool required, int64_
     return MP_OK;
 }
 
-static mp_status seconds_of(Agnode_t *node, double *seconds, mp_error *err)
+static mp_status read_seconds(Agnode_t *node, double *seconds, mp_error *err)
 {
     const char *text = attribute(node, "seconds");
     char *end;
@@ -209,7 +209,7 @@ static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, in
     n->phase = phase;
     s->name = n->name = copy_name(r, agnameof(node));
     MP_CHECK(bytes_of(node, "workspace", false, &n->alternatives[0].workspace_bytes, r->err));
-    MP_CHECK(seconds_of(node, &r->seconds[place], r->err));
+    MP_CHECK(read_seconds(node, &r->seconds[place], r->err));
     for (Agedge_t *e = agfstin(r->g, node); e;
          e = agnxtin(r->g, e)) { /* several edges between the same two nodes of the DOT graph count as one read */
         int from = place_of[index_of(agtail(e))];

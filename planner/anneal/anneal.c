@@ -148,7 +148,7 @@ static mp_status start_from_best(annealing *a, mp_error *err)
     return mp_anneal_order_copy(&a->best, steps, n, INT64_MAX, err);
 }
 
-static mp_status begin(annealing *a, mp_error *err)
+static mp_status begin_annealing(annealing *a, mp_error *err)
 {
     const mp_request *request = mp_search_request(a->search);
     MP_CHECK(find_unit(request->graph, &a->unit, err));
@@ -340,7 +340,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     MP_CLEARED_BY(clear) annealing a = {.search = search, .best.ticks = INT64_MAX, .least_bytes = INT64_MAX};
     const bool only_cools = request->refine || is_large(request);
     if (request->budget_bytes == MP_NO_LIMIT || mp_search_settled(search)) return MP_OK;
-    MP_CHECK(begin(&a, err));
+    MP_CHECK(begin_annealing(&a, err));
     if (mp_anneal_has_windows(request->graph)) return mp_anneal_windows(search, a.unit, err);
     if (mp_search_best_ticks(search) == INT64_MAX) MP_CHECK(run_descent(&a, err));
     if (is_hopeless(&a)) return MP_OK;

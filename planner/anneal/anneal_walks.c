@@ -229,7 +229,7 @@ static mp_status walk_from_start(mp_anneal_walk *w, mp_error *err)
     return w->lowers > 0 ? descend(w, x, &mover, err) : walk(w, x, &mover, err);
 }
 
-static void *run(void *data)
+static void *walk_thread(void *data)
 {
     mp_anneal_walk *w = data;
     const long before = mp_alloc_live;
@@ -244,14 +244,14 @@ mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err)
 {
     pthread_t threads[ANNEAL_THREADS];
     bool is_apart[ANNEAL_THREADS] = {false};
-    for (int k = 1; k < n && k < ANNEAL_THREADS; k++) is_apart[k] = !pthread_create(&threads[k], NULL, run, &walks[k]);
-    run(&walks[0]);
+    for (int k = 1; k < n && k < ANNEAL_THREADS; k++) is_apart[k] = !pthread_create(&threads[k], NULL, walk_thread, &walks[k]);
+    walk_thread(&walks[0]);
     for (int k = 1; k < n; k++) {
         if (k < ANNEAL_THREADS && is_apart[k]) {
             pthread_join(threads[k], NULL);
             mp_alloc_live += walks[k].n_live;
         } else {
-            run(&walks[k]);
+            walk_thread(&walks[k]);
         }
     }
     for (int k = 0; k < n; k++) {

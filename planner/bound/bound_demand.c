@@ -188,7 +188,7 @@ static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t 
 /* Decides about the storage with this rank (number in topological order). Every state whose set contains the storage is
  * replaced by two states: the storage is live at the boundary, or it is produced after it. The caller decides the highest rank
  * first. So a storage of higher rank in the set is live at the boundary. */
-static void settle(mp_bound_demand *d, int rank)
+static void decide_storage(mp_bound_demand *d, int rank)
 {
     mp_bound_states *t = &d->next;
     const mp_precedence *o = d->x->order;
@@ -227,7 +227,7 @@ static void go_back(mp_bound_demand *d)
         for (int w = 0; w < d->ranks.words; w++) set[w] |= needed[w];
         put(d, set, d->now.ticks[i], 0);
     }
-    for (int r = d->ranks.n - 1; r >= 0 && !d->full; r--) settle(d, r);
+    for (int r = d->ranks.n - 1; r >= 0 && !d->full; r--) decide_storage(d, r);
     if (d->full) return;
     mp_bound_states_drop_dominated(&d->next);
     const mp_bound_states t = d->now;

@@ -88,7 +88,7 @@ const mp_plan *mp_planning_plan(const mp_planning *planning)
 /* ---- the graph ---- */
 
 /* Starts a function of the interface: clears the handle's error, and fails if a text argument is NULL. */
-static mp_status begin(mp_planning *planning, bool has_texts)
+static mp_status begin_call(mp_planning *planning, bool has_texts)
 {
     if (!planning) return MP_INVALID;
     mp_error *err = mp_planning_error(planning);
@@ -98,7 +98,7 @@ static mp_status begin(mp_planning *planning, bool has_texts)
 /* Starts a function that changes the graph. Fails if the graph has been finished. */
 static mp_status begin_change(mp_planning *planning, bool has_texts)
 {
-    mp_status st = begin(planning, has_texts);
+    mp_status st = begin_call(planning, has_texts);
     if (st != MP_OK || !planning->is_finished) return st;
     return MP_FAIL(&planning->err, MP_INVALID, "the graph is finished and cannot be changed");
 }
@@ -249,7 +249,7 @@ mp_status mp_planning_finish(mp_planning *planning)
 
 static mp_status begin_search(mp_planning *planning)
 {
-    mp_status st = begin(planning, true);
+    mp_status st = begin_call(planning, true);
     if (st != MP_OK || planning->is_finished) return st;
     return MP_FAIL(&planning->err, MP_INVALID, "the graph is not finished");
 }
@@ -303,7 +303,7 @@ static mp_status set_fuse(mp_planning *planning, const char *value)
 
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value)
 {
-    MP_CHECK(begin(planning, option && value));
+    MP_CHECK(begin_call(planning, option && value));
     if (!strcmp(option, "fuse")) return set_fuse(planning, value);
     mp_request *request = &planning->request;
     const int effort = mp_effort_find(value);

@@ -149,7 +149,7 @@ static bool sort_entries(mp_linear *l)
 
 /* Starts from the basis of slack variables, in which x = 0. Activates the rows that x = 0 violates. (GLPK only sees active
  * rows.) */
-static mp_status begin(mp_linear *l, mp_error *err)
+static mp_status start_from_slack_basis(mp_linear *l, mp_error *err)
 {
     const size_t n = (size_t)l->n_rows;
     l->active = mp_alloc(n, sizeof *l->active);
@@ -310,7 +310,7 @@ mp_status mp_linear_solve(mp_linear *l, int64_t work_limit, mp_error *err)
     l->x = mp_alloc((size_t)l->n_columns, sizeof *l->x);
     l->dual = mp_alloc((size_t)l->n_rows, sizeof *l->dual);
     MP_ENSURE(l->x && l->dual, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
-    if (!l->row_start) MP_CHECK(begin(l, err));
+    if (!l->row_start) MP_CHECK(start_from_slack_basis(l, err));
     choose_active(l);
     if (l->n_rows == 0 || l->n_columns == 0 || l->n_entries >= INT32_MAX) return MP_OK;
     if (mp_glpk_session(simplex, &call, NULL) != MP_OK) l->solved = l->infeasible = false;

@@ -45,7 +45,7 @@ static double energy(const walk *w, int64_t ticks, int64_t over)
 }
 
 /* Sets the initial choices to those of the best known plan. */
-static mp_status begin(walk *w, mp_error *err)
+static mp_status take_best_choices(walk *w, mp_error *err)
 {
     mp_trials *x = w->x;
     const mp_step *steps;
@@ -140,7 +140,7 @@ static mp_status choose(mp_trials *x, mp_error *err)
     const double least = CHOICES_PENALTY * w.step / (double)request->budget_bytes;
     MP_ENSURE(before && best, err, MP_NOMEM, "out of memory for %zu storages", x->graph->n_storages);
     if (mp_search_best_ticks(x->search) <= mp_search_enough(x->search)) return MP_OK;
-    MP_CHECK(begin(&w, err));
+    MP_CHECK(take_best_choices(&w, err));
     w.penalty = least;
     for (int64_t k = 0; k < n && x->n_candidates; k++) {
         const double progress = (double)k / (double)n;

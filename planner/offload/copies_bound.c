@@ -133,7 +133,7 @@ static bool computes_from_copies(const mp_graph *graph)
     return false;
 }
 
-static mp_status begin(proof *x, mp_error *err)
+static mp_status begin_proof(proof *x, mp_error *err)
 {
     MP_CHECK(mp_graph_without_copies(x->graph, &x->without_copies, err));
     const size_t n = x->without_copies.graph->n_nodes;
@@ -230,7 +230,7 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     MP_CLEARED_BY(clear) proof x = {.graph = graph, .budget_bytes = budget_bytes, .tier_bytes = tier_bytes};
     *out = (mp_bound){.ticks = -1, .from = -1, .to = -1};
     if (computes_from_copies(graph)) return MP_OK;
-    MP_CHECK(begin(&x, err));
+    MP_CHECK(begin_proof(&x, err));
     MP_CHECK(prove(&x, ticks, effort, out, err));
     /* the bound exceeds `ticks`: a plan that takes less time has even fewer bytes offloaded, so no plan takes less than
      * `ticks` */

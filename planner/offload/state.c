@@ -51,7 +51,7 @@ static int64_t sum_of(const placing *x, const mp_step *copies, size_t n, int64_t
 
 /* Lists the updates whose state is copied. At first their copies are directly before and after them. Computes the ticks of
  * compute before each step. */
-static mp_status begin(placing *x, mp_pool *pool)
+static mp_status list_updates(placing *x, mp_pool *pool)
 {
     const size_t n = (size_t)x->n, most = n + mp_graph_n_state_copies(x->graph);
     int64_t clock = 0;
@@ -161,7 +161,7 @@ static void write_all(placing *x)
 static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, mp_pool *pool)
 {
     MP_ENSURE(pool, x->err, MP_NOMEM, "out of memory for a plan of %d steps", x->n);
-    MP_CHECK(begin(x, pool));
+    MP_CHECK(list_updates(x, pool));
     if (most.updates) MP_CHECK(move_apart(x, budget_bytes, most));
     write_all(x);
     return MP_OK;

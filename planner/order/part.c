@@ -39,7 +39,7 @@ static int last_reader(const mp_graph *graph, int s)
     return end > graph->readers_start[s] ? graph->readers[end - 1] : -1;
 }
 
-static mp_status add_storage(parting *p, const mp_storage *like, int *number, mp_error *err)
+static mp_status add_part_storage(parting *p, const mp_storage *like, int *number, mp_error *err)
 {
     mp_storage *storage;
     *number = (int)p->part->graph->n_storages;
@@ -60,11 +60,11 @@ static mp_status add_storages(parting *p, mp_error *err)
         p->number[s] = -1;
         if (producer < 0 || producer >= to || mp_storage_is_static(&graph->storages[s])) continue;
         if (producer < from && !crosses_in) continue;
-        MP_CHECK(add_storage(p, &graph->storages[s], &p->number[s], err));
+        MP_CHECK(add_part_storage(p, &graph->storages[s], &p->number[s], err));
         if (crosses_in) p->in[p->n_in++] = p->number[s];
         if (p->part->is_closed && last >= to) p->out[p->n_out++] = p->number[s];
     }
-    if (p->part->is_closed) MP_CHECK(add_storage(p, NULL, &p->begins, err));
+    if (p->part->is_closed) MP_CHECK(add_part_storage(p, NULL, &p->begins, err));
     return MP_OK;
 }
 
@@ -123,7 +123,7 @@ static mp_status add_node(parting *p, const mp_node *node, mp_error *err)
     mp_node *copy;
     if (p->part->is_closed && !certainly_begins(p, node)) begins = p->begins;
     if (p->part->is_closed && !certainly_ends(p, node)) {
-        MP_CHECK(add_storage(p, NULL, &ends, err));
+        MP_CHECK(add_part_storage(p, NULL, &ends, err));
         p->out[p->n_out++] = ends;
     }
     MP_CHECK(mp_graph_node(graph, &copy, err));

@@ -10,7 +10,7 @@
 
 /* ---- copies of activations and optimizer state to the host and back ---- */
 
-static double seconds_of(const mp_link *link, bool is_in, int64_t n, int64_t bytes)
+static double copy_seconds(const mp_link *link, bool is_in, int64_t n, int64_t bytes)
 {
     return (double)n * link->latency_seconds + (double)bytes / (is_in ? link->in_bytes_per_second : link->out_bytes_per_second);
 }
@@ -31,7 +31,7 @@ double mp_stage_model_pass(const mp_stage_model *x, const mp_stage *stage, bool 
         clock += (double)ticks * load->tick_seconds;
         if (!is_copied) continue;
         before = sent;
-        sent = fmax(clock, sent) + seconds_of(x->request->host.link, is_backward, o->n_movable, o->movable_bytes);
+        sent = fmax(clock, sent) + copy_seconds(x->request->host.link, is_backward, o->n_movable, o->movable_bytes);
     }
     return fmax(clock, sent);
 }
@@ -92,9 +92,9 @@ mp_offloaded_updates mp_stage_model_offloaded_updates(const mp_stage_model *x, c
             there -= x->brought[n_gone];
         }
         if (link->is_shared) came = fmax(came, sent);
-        came += seconds_of(link, true, 1, moved);
+        came += copy_seconds(link, true, 1, moved);
         clock = fmax(clock, came) + update;
-        sent = fmax(clock, sent) + seconds_of(link, false, 1, moved);
+        sent = fmax(clock, sent) + copy_seconds(link, false, 1, moved);
         x->gone[n] = sent;
         x->brought[n++] = moved;
         there += moved;

@@ -10,7 +10,8 @@
 #include "planner/parallel/stage_model.h"
 
 /* Returns the seconds of a collective that sends `bytes` in `pieces` messages. Each message has the latency of the network. */
-static double seconds_of(const mp_step_request *r, mp_collective collective, mp_rank_group group, int64_t bytes, int64_t pieces)
+static double collective_seconds(const mp_step_request *r, mp_collective collective, mp_rank_group group, int64_t bytes,
+                                 int64_t pieces)
 {
     return (double)pieces * mp_collective_seconds(&r->ranks->network, collective, r->ranks->algorithm, group, bytes / pieces);
 }
@@ -97,8 +98,8 @@ static double time_stage(const mp_stage_model *x, mp_stage *stage)
         const mp_rank_group shards = mp_stage_model_group(r, MP_DIM_SHARD, k);
         const int64_t values = sum.values[k], gradients = sum.gradients[k];
         const int64_t n_gathers = gathers(r, stage, values), n_scatters = gathers(r, stage, gradients);
-        const double in = seconds_of(r, MP_ALL_GATHER, shards, values, n_gathers),
-                     out = seconds_of(r, MP_REDUCE_SCATTER, shards, gradients, n_scatters);
+        const double in = collective_seconds(r, MP_ALL_GATHER, shards, values, n_gathers),
+                     out = collective_seconds(r, MP_REDUCE_SCATTER, shards, gradients, n_scatters);
         gather += in;
         scatter += out;
         first = fmax(first, in / (double)n_gathers);
@@ -139,13 +140,13 @@ static void add_exchange(const mp_stage_model *x, mp_stage *stage, int share, do
     const int64_t left = mp_stage_model_part(r, gradients, mesh->zero > 0, share),
                   parts = mp_stage_model_part(r, sum.parts[share], mesh->zero > 0, share);
     const int64_t n = buckets(r, gradients);
-    double seconds = seconds_of(r, MP_ALL_REDUCE, copies, left, n);
-    if (parts) seconds += seconds_of(r, MP_ALL_REDUCE, split, parts, buckets(r, parts));
+    double seconds = collective_seconds(r, MP_ALL_REDUCE, copies, left, n);
+    if (parts) seconds += collective_seconds(r, MP_ALL_REDUCE, split, parts, buckets(r, parts));
     stage->sent_bytes +=
         mp_collective_sent_bytes(MP_ALL_REDUCE, copies.n, left) + mp_collective_sent_bytes(MP_ALL_REDUCE, split.n, parts);
     if (mesh->zero == 1 || mesh->zero == 2) {
-        seconds += seconds_of(r, MP_REDUCE_SCATTER, shards, gradients, n);
-        *gather += seconds_of(r, MP_ALL_GATHER, shards, values, n);
+        seconds += collective_seconds(r, MP_REDUCE_SCATTER, shards, gradients, n);
+        *gather += collective_seconds(r, MP_ALL_GATHER, shards, values, n);
         stage->sent_bytes += mp_collective_sent_bytes(MP_REDUCE_SCATTER, shards.n, gradients) +
                              mp_collective_sent_bytes(MP_ALL_GATHER, shards.n, values);
     }
@@ -248,7 +249,7 @@ static double tied_sums_of(const step *s, mp_stage *stage)
         group.stride *= distance < 0 ? -distance : distance;
         const int64_t bytes =
             mp_stage_model_part(r, p->gradient_bytes, r->ranks->mesh.zero >= 2, p->is_spread ? MP_SPREAD : MP_COMMON);
-        seconds += seconds_of(r, MP_ALL_REDUCE, group, bytes, 1);
+        seconds += collective_seconds(r, MP_ALL_REDUCE, group, bytes, 1);
     }
     return seconds;
 }
@@ -272,7 +273,7 @@ static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *e
             .forward = stage->forward_seconds,
             .backward = stage->backward_seconds - waits,
             .weights = waits,
-            .send = handed ? seconds_of(r, MP_SEND, mp_mesh_group(&r->ranks->mesh, MP_DIM_PP), handed, 1) : 0,
+            .send = handed ? collective_seconds(r, MP_SEND, mp_mesh_group(&r->ranks->mesh, MP_DIM_PP), handed, 1) : 0,
             .tail = exchange + update};
     }
     if (!fits) return MP_OK;

@@ -101,8 +101,8 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
 
 /* Chooses the classes of overhead, so that every overhead up to the limit belongs to one class. No overhead exceeds the ticks
  * of a direct transition from the empty set to V. */
-static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim, int max_levels, int64_t most_ticks,
-                       mp_error *err)
+static mp_status choose_classes(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim, int max_levels, int64_t most_ticks,
+                                mp_error *err)
 {
     const size_t n = (size_t)sets->n;
     *t = (table){.pool = mp_pool_new(), .sets = sets, .least = aim == MP_TIME_CENTRIC};
@@ -222,7 +222,7 @@ mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, m
 {
     MP_CLEARED_BY(clear) table t = {0};
     MP_CLEARED_BY(mp_lower_set_strategies_free) mp_lower_set_strategies found = {0};
-    MP_CHECK(begin(&t, sets, aim, max_levels, most_ticks, err));
+    MP_CHECK(choose_classes(&t, sets, aim, max_levels, most_ticks, err));
     find_fewest(sets, budget_bytes, t.fewest);
     find_rest(&t, budget_bytes, charge_last);
     t.levels[0] = (state){.previous = -1};

@@ -29,7 +29,7 @@ static const uint64_t *set_of(const builder *b, int k)
     return b->bits + (size_t)k * (size_t)b->n_words;
 }
 
-static mp_status begin(builder *b, const mp_lower_set_graph *graph, int limit, mp_error *err)
+static mp_status begin_family(builder *b, const mp_lower_set_graph *graph, int limit, mp_error *err)
 {
     *b = (builder){.graph = graph, .n_vertices = graph->dag->n_vertices};
     b->n_words = b->n_vertices / 64 + 1;
@@ -178,7 +178,7 @@ mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower
 {
     const mp_dag *dag = graph->dag;
     MP_CLEARED_BY(drop) builder b = {0};
-    MP_CHECK(begin(&b, graph, limit, err));
+    MP_CHECK(begin_family(&b, graph, limit, err));
     MP_CHECK(add(&b, err)); /* the empty set */
     for (int k = 0; k < b.n; k++)
         for (int v = 0; v < b.n_vertices; v++) {
@@ -267,7 +267,7 @@ static mp_status add_prefixes(builder *b, thinning *t, uint64_t *bits, const int
 mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, int limit, mp_lower_sets **out, mp_error *err)
 {
     MP_CLEARED_BY(drop) builder b = {0};
-    MP_CHECK(begin(&b, graph, limit + 4, err));
+    MP_CHECK(begin_family(&b, graph, limit + 4, err));
     MP_OWNED uint64_t *best = mp_alloc((size_t)b.n_words, sizeof *best), *bits = mp_alloc((size_t)b.n_words, sizeof *bits);
     MP_OWNED int *order = mp_alloc((size_t)b.n_vertices, sizeof *order);
     MP_ENSURE(best && bits && order, err, MP_NOMEM, "out of memory");
@@ -291,7 +291,7 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
 mp_status mp_lower_sets_prefixes(const mp_lower_set_graph *graph, const int *last, int n, mp_lower_sets **out, mp_error *err)
 {
     MP_CLEARED_BY(drop) builder b = {0};
-    MP_CHECK(begin(&b, graph, n + 2, err));
+    MP_CHECK(begin_family(&b, graph, n + 2, err));
     MP_CHECK(add(&b, err)); /* the empty set */
     for (int i = 0, v = 0; i <= n; i++) {
         for (const int end = i < n ? last[i] : b.n_vertices - 1; v <= end; v++) mp_bits_add(b.fresh, v);

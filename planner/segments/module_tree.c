@@ -141,7 +141,7 @@ static bool is_its_parent(const builder *b, const int *first_call, int module)
     return outer->first == call->first && outer->end == call->end;
 }
 
-static mp_status settle(builder *b)
+static mp_status renumber_modules(builder *b)
 {
     mp_modules *out = b->out;
     int n = 0, n_calls = 0;
@@ -230,7 +230,7 @@ mp_status mp_modules_new(const mp_graph *graph, mp_modules **out, mp_error *err)
         if (graph->nodes[v].phase == MP_PHASE_FORWARD) b.out->node[b.out->n_positions++] = (int)v;
     MP_CHECK(collect_names(&b));
     for (int p = 0; p < b.out->n_positions; p++) MP_CHECK(take_position(&b, p));
-    MP_CHECK(settle(&b));
+    MP_CHECK(renumber_modules(&b));
     MP_CHECK(find_ends(&b));
     *out = b.out;
     b.out = NULL;

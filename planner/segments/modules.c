@@ -314,7 +314,7 @@ static mp_status find(finder *x, mp_error *err)
     return shrink(x, err);
 }
 
-static mp_status run(mp_search *search, mp_error *err)
+static mp_status run_modules(mp_search *search, mp_error *err)
 {
     MP_OWNED_BY(mp_modules_free) mp_modules *modules = NULL;
     const mp_request *request = mp_search_request(search);
@@ -339,7 +339,7 @@ static mp_status run(mp_search *search, mp_error *err)
 const mp_solver mp_modules_solver = {.name = "modules",
                                      .summary = "the modules to wrap in torch.utils.checkpoint",
                                      .source = "",
-                                     .run = run,
+                                     .run = run_modules,
                                      .monotone = false,
                                      .chooses_algorithms = false,
                                      .wants_phases = true};

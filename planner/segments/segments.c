@@ -11,7 +11,7 @@
  *   the budgets of a ladder, which rises from the smallest peak to the user's budget.
  *
  * A user who copies the checkpoints of the plan to a framework must get the plan. So a list is only judged if the checkpoints
- * of its schedule are the list itself (settle). */
+ * of its schedule are the list itself (find_stable_checkpoints). */
 #include "planner/search/searchers.h"
 
 #include <string.h>
@@ -75,7 +75,7 @@ static mp_status list_schedule(const mp_boundaries *boundaries, const int *check
 /* Finds a list of checkpoints that agrees with its own schedule. It builds the schedule of the segments that end at x->ends,
  * and lists its checkpoints. Then it builds the schedule of this list, and so on, until the list no longer changes. *n = 0 if
  * that takes too many rounds. */
-static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
+static mp_status find_stable_checkpoints(segments *x, mp_step **steps, size_t *n, mp_error *err)
 {
     const mp_graph *graph = x->boundaries->graph;
     MP_OWNED int *list = mp_alloc(graph->n_storages, sizeof *list), *before = mp_alloc(graph->n_storages, sizeof *before);
@@ -111,7 +111,7 @@ static mp_status judge(segments *x, int *which, mp_error *err)
             *which = (int)i;
             return MP_OK;
         }
-    MP_CHECK(settle(x, &steps, &n_steps, err));
+    MP_CHECK(find_stable_checkpoints(x, &steps, &n_steps, err));
     if (n_steps) MP_CHECK(mp_search_offer(x->search, steps, n_steps, &v.peak_bytes, &v.ticks, err));
     MP_ENSURE(ends && mp_grow(&x->verdicts, &x->capacity, x->n_verdicts + 1, sizeof *x->verdicts), err, MP_NOMEM,
               "out of memory");

@@ -123,7 +123,7 @@ static mp_status smallest_with_arena(const mp_request *request, bool with_arena,
     return mp_smallest_plan(request, true, out, err);
 }
 
-static void begin(rounds *r, const mp_request *request)
+static void begin_rounds(rounds *r, const mp_request *request)
 {
     *r = (rounds){.request = request, .now = *request, .start = mp_clock_now(), .again = MP_ARENA_AGAIN_SHARE};
     r->now.skips_if_proved = true;
@@ -168,7 +168,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     MP_OWNED_BY(mp_plan_free)
     /* last: the most recent plan that did not fit; fits: the fastest plan that fits */
     mp_plan *last = NULL, *fits = NULL;
-    begin(&r, request);
+    begin_rounds(&r, request);
     for (int round = 0; round < most; round++) {
         MP_CHECK(mp_solve(&r.now, &later, err));
         if (round == 0) {

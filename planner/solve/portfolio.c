@@ -216,7 +216,8 @@ static mp_status is_at_floor(mp_search *search, bool *out, mp_error *err)
     return MP_OK;
 }
 
-static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search, mp_error *err), bool decides, mp_error *err)
+static mp_status run_searcher(mp_search *search, mp_status (*searcher)(mp_search *search, mp_error *err), bool decides,
+                              mp_error *err)
 {
     mp_error ours = {0};
     bool is_done;
@@ -254,10 +255,10 @@ static mp_status anneal(mp_search *search, mp_error *err)
     const mp_plan *smallest = search->least;
     const bool is_near = smallest && (double)mp_plan_need(smallest) * (1 + AUTO_NEAR_SHARE) >= budget;
     if (is_near) MP_CHECK(mp_search_offer_plan(search, smallest, err));
-    MP_CHECK(run(search, mp_run_anneal, false, err));
+    MP_CHECK(run_searcher(search, mp_run_anneal, false, err));
     if (!smallest || is_near || search->best.solver) return MP_OK;
     MP_CHECK(mp_search_offer_plan(search, smallest, err));
-    return run(search, mp_run_anneal, false, err);
+    return run_searcher(search, mp_run_anneal, false, err);
 }
 
 /* Runs all searchers except annealing. */
@@ -265,8 +266,8 @@ static mp_status run_others(mp_search *search, mp_error *err)
 {
     static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
         mp_run_none, mp_run_exact, mp_run_lagrange, mp_run_ilp, mp_run_chain, mp_run_chen, mp_run_segments, mp_run_lower_set};
-    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], false, err));
-    return mp_search_best_ticks(search) == INT64_MAX ? run(search, mp_run_exact, true, err) : MP_OK;
+    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run_searcher(search, searchers[k], false, err));
+    return mp_search_best_ticks(search) == INT64_MAX ? run_searcher(search, mp_run_exact, true, err) : MP_OK;
 }
 
 mp_status mp_run_auto(mp_search *search, mp_error *err)
@@ -278,7 +279,7 @@ mp_status mp_run_auto(mp_search *search, mp_error *err)
 mp_status mp_run_auto_or_none(mp_search *search, mp_error *err)
 {
     MP_CHECK(run_others(search, err));
-    return mp_search_best_ticks(search) == INT64_MAX ? MP_OK : run(search, mp_run_anneal, false, err);
+    return mp_search_best_ticks(search) == INT64_MAX ? MP_OK : run_searcher(search, mp_run_anneal, false, err);
 }
 
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err)

@@ -175,7 +175,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
 
 /* Offers the first plans: the start plan, keep-all, and on large graphs a plan that is found quickly. This happens before any
  * bound is computed, so that a search with a short time limit has a plan. */
-static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
+static mp_status offer_first_plans(mp_search *search, const mp_solver *solver, mp_error *err)
 {
     static const mp_solver first = {.name = "lagrange", .run = mp_run_lagrange_first, .wants_phases = true};
     const mp_request *request = search->request;
@@ -256,7 +256,7 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
     search.baseline_ticks = mp_ticks_of_all(graph);
     if (search.has_algorithms) MP_CHECK(mp_relaxed_graph_of(graph, &search.relaxed, err));
     MP_CHECK(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
-    MP_CHECK(begin(&search, solver, err));
+    MP_CHECK(offer_first_plans(&search, solver, err));
     MP_CHECK(find_bound(&search, err));
     /* it is proved that no plan fits, so only keep-all is offered, as the smallest plan of the answer */
     if (request->skips_if_proved && mp_search_is_infeasible(&search))
@@ -313,7 +313,7 @@ static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_
 }
 
 /* Returns a bound in seconds. For a graph that copies optimizer state, the bound includes the least time of these copies. */
-static double seconds_of(const mp_graph *graph, int64_t ticks)
+static double bound_seconds(const mp_graph *graph, int64_t ticks)
 {
     return (double)(mp_graph_n_state_copies(graph) ? mp_state_bound(graph, ticks) : ticks) * graph->tick_seconds;
 }
@@ -330,7 +330,7 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
     const size_t n = g->has_copies ? 0 : sizeof efforts / sizeof *efforts;
     int64_t ticks = mp_ticks_of_all(g);
     if (g->has_copies) MP_CHECK(prove_copies(g, plan, &ticks, err));
-    double proved = seconds_of(graph, ticks);
+    double proved = bound_seconds(graph, ticks);
     for (size_t i = 0; i < n && plan->lower_bound_seconds > proved * (1 + 1e-9); i++) {
         mp_answer answer = {0};
         const mp_request request = {.graph = g,
@@ -342,7 +342,7 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
         MP_CHECK(mp_solve_at_once(&request, &answer, err));
         if (answer.bound.ticks > ticks) ticks = answer.bound.ticks;
         mp_answer_free(&answer);
-        proved = seconds_of(graph, ticks);
+        proved = bound_seconds(graph, ticks);
     }
     MP_ENSURE(plan->lower_bound_seconds <= proved * (1 + 1e-9), err, MP_REFUTED,
               "the plan claims that no plan takes less than %.17g seconds; the proved bound is %.17g",

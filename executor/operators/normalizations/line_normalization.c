@@ -1,7 +1,7 @@
 /* line_normalization.c - fills the description of an LpNormalization or LRN from its operands. */
 #include "executor/operators/normalizations/line_normalization.h"
 
-static mp_status begin(const mp_operands *x, int64_t axis, mp_call *call, mp_error *err)
+static mp_status prepare_lines(const mp_operands *x, int64_t axis, mp_call *call, mp_error *err)
 {
     if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
     MP_STATE(mp_line_normalization, s, call, err);
@@ -16,7 +16,7 @@ static mp_status begin(const mp_operands *x, int64_t axis, mp_call *call, mp_err
 
 mp_status mp_lp_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    MP_CHECK(begin(x, mp_operands_axis(x, -1, x->in[0].rank), call, err));
+    MP_CHECK(prepare_lines(x, mp_operands_axis(x, -1, x->in[0].rank), call, err));
     ((mp_line_normalization *)call->state)->p = (int)mp_operator_int(x->op, "p", 2);
     return MP_OK;
 }
@@ -24,7 +24,7 @@ mp_status mp_lp_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 mp_status mp_lrn_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     const int64_t size = mp_operator_int(x->op, "size", 1);
-    MP_CHECK(begin(x, 1, call, err));
+    MP_CHECK(prepare_lines(x, 1, call, err));
     mp_line_normalization *s = call->state;
     s->before = (size - 1) / 2;
     s->after = size - 1 - s->before;

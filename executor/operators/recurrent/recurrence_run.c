@@ -101,8 +101,8 @@ static void find_reserve(pass *p)
 
 /* Begins direction d: finds or copies its weights, peepholes and initial states, and finds its arrays in the reserve (saved for
  * backward). */
-static pass begin(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x, int d,
-                  mp_error *err)
+static pass begin_direction(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x, int d,
+                            mp_error *err)
 {
     pass p = {.r = r, .engine = engine, .state = state, .x = x, .d = d, .err = err, .back = mp_runs_back(r, d)};
     const mp_array *lengths = mp_given(x, MP_RECURRENT_LENGTHS);
@@ -231,7 +231,7 @@ static mp_status run_forward(const mp_recurrence *r, const mp_recurrent_engine *
                              mp_error *err)
 {
     for (int d = 0; d < r->sizes.n_directions; d++) {
-        pass p = begin(r, engine, state, x, d, err);
+        pass p = begin_direction(r, engine, state, x, d, err);
         const int64_t floats = step_floats(r), n_first = p.back && r->rest ? r->rest : r->steps;
         const mp_array first = mp_floats_at(p.h_first, 1, &floats);
         const mp_array before = mp_floats_at(state_before(&p, p.back ? n_first - 1 : 0), 1, &floats);
@@ -449,7 +449,7 @@ static mp_status run_backward(const mp_recurrence *r, const mp_recurrent_engine 
     const mp_array *dx = mp_asked(x, MP_RECURRENT_X);
     if (dx && !(x->adds & MP_BIT(MP_RECURRENT_X))) engine->zero(dx);
     for (int d = 0; d < r->sizes.n_directions; d++) {
-        pass p = begin(r, engine, state, x, d, err);
+        pass p = begin_direction(r, engine, state, x, d, err);
         MP_CHECK(direction(&p));
     }
     return MP_OK;

@@ -53,7 +53,7 @@ static inline int64_t sum_over(const int64_t *excess, int64_t pending)
 }
 
 /* Recomputes the chunk's highest excess and the sum of its positive excesses, after the bytes of its positions have changed. */
-static inline void settle(mp_profile *profile, int chunk)
+static inline void recompute_chunk(mp_profile *profile, int chunk)
 {
     const int64_t *excess = profile->excess + (ptrdiff_t)chunk * MP_PROFILE_CHUNK, pending = profile->pending[chunk];
     int64_t top = excess[0], over = 0;
@@ -67,7 +67,7 @@ static inline void settle(mp_profile *profile, int chunk)
 MP_VECTOR static void add_within(mp_profile *profile, int begin, int end, int64_t bytes)
 {
     for (int p = begin; p < end; p++) profile->excess[p] += bytes;
-    settle(profile, begin / MP_PROFILE_CHUNK);
+    recompute_chunk(profile, begin / MP_PROFILE_CHUNK);
 }
 
 MP_VECTOR static void add_across(mp_profile *profile, int begin_chunk, int end_chunk, int64_t bytes)
@@ -115,7 +115,7 @@ MP_VECTOR void mp_profile_shift(mp_profile *profile, int begin, int end, int by,
     }
     memmove(&profile->excess[begin + by], &profile->excess[begin], (size_t)(end - begin) * sizeof *profile->excess);
     profile->excess[left] = left_bytes - NO_LIMIT - profile->pending[left / MP_PROFILE_CHUNK];
-    for (int c = from; c <= to; c++) settle(profile, c);
+    for (int c = from; c <= to; c++) recompute_chunk(profile, c);
 }
 
 int64_t mp_profile_level(const mp_profile *profile, int position)

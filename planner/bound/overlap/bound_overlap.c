@@ -203,7 +203,7 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
 /* Applies the decisions about storages at a boundary to an interval that starts there. A storage that is decided not to be live
  * is barred. A storage that is decided to be live is not restricted here, because its cost is paid at the boundary. A storage
  * that represents two storages is not restricted either. */
-static void settle(const mp_bound_overlap *o, int boundary)
+static void apply_decisions(const mp_bound_overlap *o, int boundary)
 {
     for (size_t s = 0; s < o->n_storages; s++) {
         const size_t place = (size_t)boundary * o->n_storages + s;
@@ -228,7 +228,7 @@ int64_t mp_bound_overlap_value(mp_bound_overlap *o)
         x->run_ticks = o->run + (size_t)p * o->n_nodes;
         mp_bound_interval_start(x, o->nodes[pair.from]);
         mp_bound_interval_end(x, pair.to < o->n ? o->nodes[pair.to] : -1);
-        settle(o, pair.from);
+        apply_decisions(o, pair.from);
         sum += mp_bound_interval_at_multipliers(x);
     }
     x->live_multiplier = x->reward = x->run_ticks = NULL;

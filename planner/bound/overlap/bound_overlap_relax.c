@@ -169,7 +169,7 @@ static void add_row(mp_bound_relax *r, int p, int s, int demanded)
     for (int k = 0, v; (v = next_producer(r, pair, s, &k)) != NONE;) add_row_of(r, place, live, in_column(r, p, v), demanded);
 }
 
-static void add_storage(mp_bound_relax *r, int p, int s)
+static void relax_storage(mp_bound_relax *r, int p, int s)
 {
     const mp_bound_overlap *o = r->o;
     const mp_precedence *order = order_of(r);
@@ -196,7 +196,7 @@ static void add_storage(mp_bound_relax *r, int p, int s)
 static void add_pair(mp_bound_relax *r, int p)
 {
     for (size_t v = 0; v < r->o->n_nodes; v++) r->in[v] = r->o->x->node_vertex[v] >= 0 ? OPEN : NONE;
-    for (int k = 0; k < r->n_storages; k++) add_storage(r, p, r->latest[k]);
+    for (int k = 0; k < r->n_storages; k++) relax_storage(r, p, r->latest[k]);
 }
 
 /* Sets r->latest, the storages by time of production. A sum counts as produced by its last adder. */

@@ -53,7 +53,7 @@ static int column_of(const tree *t, int place)
     return mp_bound_relax_live(t->relax, place / (int)t->o.n_storages, place % (int)t->o.n_storages);
 }
 
-static void settle(tree *t, int place, unsigned char decision)
+static void decide_place(tree *t, int place, unsigned char decision)
 {
     const int column = column_of(t, place);
     t->o.decision[place] = decision;
@@ -67,7 +67,10 @@ static void settle(tree *t, int place, unsigned char decision)
 static void settle_all(tree *t, int leaf, bool settled)
 {
     for (; leaf > 0; leaf = t->leaves[leaf].parent)
-        settle(t, t->leaves[leaf].place, !settled ? MP_BOUND_OPEN : t->leaves[leaf].live ? MP_BOUND_LIVE : MP_BOUND_NOT_LIVE);
+        decide_place(t, t->leaves[leaf].place,
+                     !settled               ? MP_BOUND_OPEN
+                     : t->leaves[leaf].live ? MP_BOUND_LIVE
+                                            : MP_BOUND_NOT_LIVE);
 }
 
 static mp_status add_leaf(tree *t, int parent, int place, bool live, int64_t value, mp_error *err)
@@ -129,12 +132,12 @@ static double look(tree *t, int place, bool live, double part)
     const double before = l->value;
     const unsigned char *basis = mp_linear_basis(l, &size);
     memcpy(t->basis, basis, size);
-    settle(t, place, live ? MP_BOUND_LIVE : MP_BOUND_NOT_LIVE);
+    decide_place(t, place, live ? MP_BOUND_LIVE : MP_BOUND_NOT_LIVE);
     mp_linear_advance(l, BOUND_TREE_LOOK);
     const double gain = l->infeasible ? MOST : fmax(0, l->value - before);
     t->work_left -= l->work;
     t->o.x->work.n_pivots += l->work;
-    settle(t, place, MP_BOUND_OPEN);
+    decide_place(t, place, MP_BOUND_OPEN);
     memcpy(mp_linear_basis(l, &size), t->basis, size);
     l->value = before;
     if (l->infeasible) return gain;
