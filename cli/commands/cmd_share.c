@@ -60,21 +60,21 @@ static int settle_run(options *o, mp_sharing *s)
 
 /* ---- progress ---- */
 
-typedef struct shower {
+typedef struct job_progress {
     progress shown;
     size_t n_jobs;
-} shower;
+} job_progress;
 
 static bool show(size_t job, size_t k, size_t n, const mp_progress *search, void *data)
 {
-    shower *x = data;
+    job_progress *x = data;
     if (search) return progress_show(search, &x->shown);
     return progress_next(&x->shown, mp_text("job %zu of %zu, plan %zu of %zu", job + 1, x->n_jobs, k + 1, n));
 }
 
 static mp_status share(const options *o, int64_t memory_bytes, mp_sharing *s, mp_error *err)
 {
-    shower x = {.n_jobs = s->n_jobs};
+    job_progress x = {.n_jobs = s->n_jobs};
     const mp_request search = search_request(o);
     const mp_sharing_request request = {.options = &o->model,
                                         .search = &search,

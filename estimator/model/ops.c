@@ -145,7 +145,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define FLOPS(rule) .flops = rule
 #define EXTRAS(rule) .extras = rule
 #define FACTORS(rule) .factors = rule
-#define CROSSES(forward, backward) .crosses = {MP_CROSSES_##forward, MP_CROSSES_##backward}
+#define COLLECTIVES(forward, backward) .collectives = {MP_OPERATOR_##forward, MP_OPERATOR_##backward}
 #define AUTOCAST(how) .autocast = MP_AUTOCAST_##how
 
 /* Words that ops.def uses for requirements. EACH: the requirement holds for every operand. FROM(13, AXIS, 0, -1): the

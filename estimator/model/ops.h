@@ -164,14 +164,14 @@ typedef struct mp_extra {
 typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 
 /* The collective that an operator runs to exchange data with other ranks. */
-typedef enum mp_crossing {
-    MP_CROSSES_NOTHING,
-    MP_CROSSES_ALL_REDUCE,
-    MP_CROSSES_ALL_GATHER,
-    MP_CROSSES_REDUCE_SCATTER,
-    MP_CROSSES_ALL_TO_ALL /* an all-to-all over the ranks of expert parallelism (ep). The other collectives run over the ranks
+typedef enum mp_operator_collective {
+    MP_OPERATOR_NOTHING,
+    MP_OPERATOR_ALL_REDUCE,
+    MP_OPERATOR_ALL_GATHER,
+    MP_OPERATOR_REDUCE_SCATTER,
+    MP_OPERATOR_ALL_TO_ALL /* an all-to-all over the ranks of expert parallelism (ep). The other collectives run over the ranks
                              of tensor parallelism (tp) */
-} mp_crossing;
+} mp_operator_collective;
 
 struct mp_operand_factors; /* declared in factors.h */
 /* Factor rule: writes the splitting factors of the operator (factors.h). Returns false if the operator cannot be split. */
@@ -194,9 +194,9 @@ typedef struct mp_op {
     /* needs[rules][k]: the values that the gradient of input k reads, besides the gradients of the outputs. For further
      * inputs of a variadic operator, the last stated entry holds. */
     uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
-    mp_extras_rule extras;  /* rule for the tensors that forward saves only for backward; NULL: there are none */
-    mp_factor_rule factors; /* rule for splitting the operator over ranks; NULL: the operator cannot be split */
-    mp_crossing crosses[2]; /* collectives that the operator runs in forward, and in backward */
+    mp_extras_rule extras;                 /* rule for the tensors that forward saves only for backward; NULL: there are none */
+    mp_factor_rule factors;                /* rule for splitting the operator over ranks; NULL: the operator cannot be split */
+    mp_operator_collective collectives[2]; /* collectives that the operator runs in forward, and in backward */
     const struct mp_requirement
         *requirements; /* requirements on operands and attributes (requirement.h); NULL: no requirements */
 } mp_op;

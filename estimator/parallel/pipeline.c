@@ -68,7 +68,7 @@ static mp_status storage_of(builder *b, int chunk, int s, int *index)
     int *here = &b->of_chunk[(size_t)chunk * g->n_storages + (size_t)s], *at = b->flow->is_of_rank[s] ? &b->of_rank[s] : here;
     if (*at < 0) {
         const int p = g->producer[s];
-        const bool is_of_batch = !b->flow->is_of_rank[s] && (p < 0 || b->x->stage[p] >= 0 || b->x->is_run);
+        const bool is_of_batch = !b->flow->is_of_rank[s] && (p < 0 || b->x->stage[p] >= 0 || b->x->for_execution);
         MP_CHECK(add_stage_storage(b, &g->storages[s], is_of_batch ? chunk : -1, at));
         b->out->whole_storage[*at] = s;
         if (b->flow->summed[s] >= 0) b->graph->storages[*at].any_sum_order = false; /* the all-reduce adds last */
@@ -191,13 +191,13 @@ static mp_status add_token(builder *b, const char *name, int *index)
 
 /* Adds the send buffer for activations. From the buffer the next rank can receive while this rank continues to compute. Without
  * the buffer two ranks can deadlock, if one sends an activation while the other sends a gradient. */
-static mp_status add_outbox(builder *b, int q, int64_t bytes)
+static mp_status add_send_buffer(builder *b, int q, int64_t bytes)
 {
     char name[64];
     snprintf(name, sizeof name, "on its way to stage %d", q + 1);
     const mp_storage room = {
         .name = name, .kind = MP_KIND_ACTIVATION, .persistent = true, .payload_bytes = bytes, .bytes = bytes};
-    return add_stage_storage(b, &room, -1, &b->out->outbox);
+    return add_stage_storage(b, &room, -1, &b->out->send_buffer);
 }
 
 /* Returns the two ranks that run pipeline stage `stage` and the next one. With chunks, the last rank sends to the first. */
@@ -252,7 +252,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
         MP_CHECK(add_token(b, name, &b->sent[2 * chunk + is_backward]));
         b->more[0] = b->sent[2 * chunk + is_backward];
         if (is_backward) b->summed = b->more[0];
-        if (b->x->is_run && !is_backward) MP_CHECK(add_outbox(b, q, room));
+        if (b->x->for_execution && !is_backward) MP_CHECK(add_send_buffer(b, q, room));
         return add_network_node(b, "Send", name, phase, &record, n, 1, false);
     }
     size_t n_reads = 0;
@@ -408,7 +408,7 @@ static mp_status add_updates(builder *b)
         MP_CHECK(copy_node(b, 0, v));
         mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
         if (here < all) a->ticks = (int64_t)((double)a->ticks * (double)here / (double)all + 0.5);
-        if (is_of_all && b->x->is_run) MP_CHECK(let_wait(b, b->summed));
+        if (is_of_all && b->x->for_execution) MP_CHECK(let_wait(b, b->summed));
     }
     return MP_OK;
 }
@@ -478,7 +478,8 @@ static mp_status prepare(builder *b)
 
 mp_status mp_pipeline_rank_graph(const mp_pipeline *pipeline, int rank, mp_rank *out, mp_error *err)
 {
-    MP_CLEARED_BY(mp_rank_free) mp_rank made = {.shape = pipeline->shape, .rank = rank, .held = -1, .outbox = -1, .turn = -1};
+    MP_CLEARED_BY(mp_rank_free)
+    mp_rank made = {.shape = pipeline->shape, .rank = rank, .held = -1, .send_buffer = -1, .turn = -1};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     builder b = {.x = pipeline,
                  .flow = pipeline->flow,

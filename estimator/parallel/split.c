@@ -164,8 +164,8 @@ static mp_status take_part(split_state *x, const mp_operator *op, mp_shard at, i
     int made;
     const bool is_so = x->layouts[*tensor].at.dim == at.dim, is_dealt = is_so && x->layouts[*tensor].at.outer == at.outer;
     /* in an estimate, ranks are assumed to load the tensor in this distribution at the start */
-    if (is_so && !is_dealt && !x->ranks->runs) note_misdealt(x, op);
-    if (is_dealt || (is_so && !x->ranks->runs)) return MP_OK;
+    if (is_so && !is_dealt && !x->ranks->for_execution) note_misdealt(x, op);
+    if (is_dealt || (is_so && !x->ranks->for_execution)) return MP_OK;
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
     MP_CHECK(make_part(x, *tensor, at, &is_made));
     if (is_made) return MP_OK;
@@ -223,7 +223,7 @@ static bool is_worth_columns(const split_state *x, const mp_operator *op)
  * divide unevenly; the last rank then has fewer. */
 static bool divides(const split_state *x, const mp_operator *op, const mp_operand_factors *f, int factor)
 {
-    const bool may_differ = !x->ranks->runs && (factor == f->rows || factor == f->columns || factor == f->exchanged);
+    const bool may_differ = !x->ranks->for_execution && (factor == f->rows || factor == f->columns || factor == f->exchanged);
     bool fits = true, any = false;
     int64_t cut_size = -1; /* whole size of a dimension with this factor that is sharded already; -1: none */
     for (int k = 0; k < op->n_in; k++) {
@@ -416,7 +416,7 @@ static mp_status visit(split_state *x, int index)
     }
     bool is_dealt;
     (void)outer_of_results(x, op, &f, factor, of, &is_dealt);
-    if (x->ranks->runs && !is_dealt) factor = 0;
+    if (x->ranks->for_execution && !is_dealt) factor = 0;
     if (factor && factor == f.columns && of.dim < 0)
         of.outer = mp_split_pieces_of_columns(x->model, &x->readers, x->n, op->out[0]);
     bool is_partial = factor && op->n_out > 0;

@@ -59,18 +59,18 @@ static void add_class_loss(const mp_ranks *ranks, const mp_work *work, mp_collec
 
 void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost)
 {
-    static const mp_collective kinds[] = {[MP_CROSSES_ALL_REDUCE] = MP_ALL_REDUCE,
-                                          [MP_CROSSES_ALL_GATHER] = MP_ALL_GATHER,
-                                          [MP_CROSSES_REDUCE_SCATTER] = MP_REDUCE_SCATTER,
-                                          [MP_CROSSES_ALL_TO_ALL] = MP_ALL_TO_ALL};
+    static const mp_collective kinds[] = {[MP_OPERATOR_ALL_REDUCE] = MP_ALL_REDUCE,
+                                          [MP_OPERATOR_ALL_GATHER] = MP_ALL_GATHER,
+                                          [MP_OPERATOR_REDUCE_SCATTER] = MP_REDUCE_SCATTER,
+                                          [MP_OPERATOR_ALL_TO_ALL] = MP_ALL_TO_ALL};
     mp_collective_record *r = &cost->collective;
     *r = (mp_collective_record){.member = -1};
     if (!work->op) return;
-    const mp_crossing crossing = work->op->op->crosses[work->phase == MP_PHASE_BACKWARD];
-    if (crossing != MP_CROSSES_NOTHING) {
-        const mp_dim dim = crossing == MP_CROSSES_ALL_TO_ALL ? MP_DIM_EP : MP_DIM_TP;
+    const mp_operator_collective collective = work->op->op->collectives[work->phase == MP_PHASE_BACKWARD];
+    if (collective != MP_OPERATOR_NOTHING) {
+        const mp_dim dim = collective == MP_OPERATOR_ALL_TO_ALL ? MP_DIM_EP : MP_DIM_TP;
         r->element_bytes = mp_dtype_bits(work->bindings->dtype[work->op->out[0]]) / 8;
-        mp_collective_add(r, &ranks->network, ranks->algorithm, kinds[crossing], dim, mp_mesh_group(&ranks->mesh, dim),
+        mp_collective_add(r, &ranks->network, ranks->algorithm, kinds[collective], dim, mp_mesh_group(&ranks->mesh, dim),
                           whole_bytes(work));
         cost->seconds = r->legs[0].seconds;
         return;

@@ -19,8 +19,8 @@ static bool is_any_of(const mp_operator *op, const char *const *kinds)
 /* If `op` sums the result of another operator over the ranks, returns that operator, else NULL. */
 static const mp_operator *summed_by(const mp_model *model, const mp_operator *op)
 {
-    const bool sums = !strcmp(op->domain, "memplan") && op->op->crosses[0] != MP_CROSSES_NOTHING &&
-                      op->op->crosses[0] != MP_CROSSES_ALL_GATHER && op->op->crosses[0] != MP_CROSSES_ALL_TO_ALL;
+    const bool sums = !strcmp(op->domain, "memplan") && op->op->collectives[0] != MP_OPERATOR_NOTHING &&
+                      op->op->collectives[0] != MP_OPERATOR_ALL_GATHER && op->op->collectives[0] != MP_OPERATOR_ALL_TO_ALL;
     const int maker = sums ? model->tensors[op->in[0]].producer : -1;
     return maker < 0 ? NULL : &model->operators[maker];
 }

@@ -198,7 +198,7 @@ mp_status mp_program_cut(mp_program *p, const mp_pipeline *pipeline, int index, 
     *stage = (mp_program_stage){.shape = pipeline->shape,
                                 .index = index,
                                 .held = rank.held,
-                                .outbox = rank.outbox,
+                                .send_buffer = rank.send_buffer,
                                 .is_elsewhere = is_elsewhere,
                                 .messages = messages};
     memcpy(stage->whole_hash, p->graph->hash, sizeof stage->whole_hash);

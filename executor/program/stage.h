@@ -11,7 +11,7 @@
 /* The message of a node: sent to a neighbour, received from a neighbour, or summed over the stages that hold a parameter. */
 typedef struct mp_stage_message {
     bool is_sum;          /* true: the message is a sum, once per training step; false: a transfer, once per micro-batch */
-    bool is_ahead;        /* true: the activation is copied to the outbox and sent from the outbox while the stage continues */
+    bool is_ahead;        /* true: the activation is copied to the send buffer and sent from there while the stage continues */
     int first, stride, n; /* the stages first, first + stride, ... (n of them); in a transfer, stage `first` sends */
     int tag; /* all stages that take part in the message use this tag to match it, because ranks may issue messages in different
                 orders */
@@ -22,7 +22,7 @@ typedef struct mp_stage_message {
 typedef struct mp_program_stage {
     mp_pipeline_shape shape;
     int index;                /* index of this stage in the pipeline */
-    int held, outbox;         /* storages of the stash of activations and of the outbox, as in mp_rank; -1: none */
+    int held, send_buffer;    /* storages of the stash of activations and of the send buffer, as in mp_rank; -1: none */
     char whole_hash[33];      /* hash of the graph of the whole network */
     const bool *is_elsewhere; /* per tensor of the model: true if only other stages hold the tensor */
     size_t n_messages;

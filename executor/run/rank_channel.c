@@ -138,7 +138,7 @@ static mp_status list_message(const mp_addresses *a, const mp_communicator *worl
     const int stride = a->place.stage_stride, index = (p->stage->index - m->first) / m->stride;
     const mp_process_group group = {m->n, index, world->rank + (m->first - p->stage->index) * stride, m->stride * stride};
     const int64_t element = m->is_sum ? mp_dtype_bits(p->options.dtype) / 8 : 1;
-    char *room = m->is_ahead ? a->fixed + a->fixed_at[p->stage->outbox] : NULL;
+    char *room = m->is_ahead ? a->fixed + a->fixed_at[p->stage->send_buffer] : NULL;
     mp_shard_view *pieces;
     MP_ENSURE(world->n > 1, err, MP_INVALID, "a stage of a pipeline cannot run alone");
     w->own_tag = m->tag;
@@ -268,8 +268,8 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
     return options->world ? open_groups(a->program, out, pool, err) : MP_OK;
 }
 
-/* Copies an activation to the outbox and sends it from the outbox. Before the copy, waits until the next stage has received
- * the previous activation. */
+/* Copies an activation to the send buffer and sends it from the send buffer. Before the copy, waits until the next stage has
+ * received the previous activation. */
 static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_message *m, mp_error *err)
 {
     const mp_ready_step *r = &c->at->steps[step];

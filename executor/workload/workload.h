@@ -24,7 +24,7 @@ typedef struct mp_workload_details {
     json_t *options;             /* the `options` object of the graph; NULL: not loaded */
     mp_split split;              /* the split of the model over the ranks of tp */
     /* the reason why no program can run the split model; MP_OK: a program can run it, or no program is needed */
-    mp_error not_run;
+    mp_error refusal;
     const char *passes[MP_MOST_PASSES + 1];
     size_t n_passes, notes_capacity;
     bool lacks_notes; /* true: memory for a note could not be allocated, so the note is missing */

@@ -128,7 +128,7 @@ mp_status mp_workload_cut(const mp_workload_options *o, const mp_pipeline_shape 
                                          .shape = *shape,
                                          .memory_bytes = memory_of(o, device),
                                          .begins = o->stages ? s->begins : NULL,
-                                         .is_run = s->program};
+                                         .for_execution = s->program};
     MP_CHECK(mp_pipeline_new(&request, &pipeline, err));
     memcpy(s->begins, pipeline->begins, (size_t)n * sizeof *s->begins);
     s->n_blocks = pipeline->n_blocks;

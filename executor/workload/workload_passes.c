@@ -48,31 +48,31 @@ static mp_dtype dtype_of(const char *name)
 }
 
 /* True if memplan's executor can run the training graph of one rank. A pipeline can be run under some schedules only. */
-static bool is_run(const building *b)
+static bool is_for_execution(const building *b)
 {
     const mp_pipeline_shape *p = b->pipeline;
     const bool is_known = p->schedule == MP_SCHEDULE_GPIPE || p->schedule == MP_SCHEDULE_1F1B;
     return b->backend && b->wanted.rules == MP_RULES_EXECUTOR && (!p->n_ranks || (is_known && !b->o->runs_alone));
 }
 
-/* True if a backend can run the model split over ranks. If not, plans are made for a device profile, and `not_run` holds the
+/* True if a backend can run the model split over ranks. If not, plans are made for a device profile, and `refusal` holds the
  * reason. */
-static bool runs_split(const building *b)
+static bool is_executable_split(const building *b)
 {
     mp_workload_details *d = b->w->details;
     const mp_mesh *mesh = &b->w->ranks.mesh;
     const bool has_experts = mesh->size[MP_DIM_EP] > 1;
     if (!has_experts && mesh->size[MP_DIM_TP] == 1) return true;
     if (has_experts || !b->backend->is_host)
-        (void)MP_FAIL(&d->not_run, MP_UNSUPPORTED, "%s can be planned but not trained yet (mesh %s)",
+        (void)MP_FAIL(&d->refusal, MP_UNSUPPORTED, "%s can be planned but not trained yet (mesh %s)",
                       has_experts ? "ep" : "tp on GPUs", mp_mesh_write(mesh).text);
     else if (d->split.misdealt_for)
-        (void)MP_FAIL(&d->not_run, MP_UNSUPPORTED,
+        (void)MP_FAIL(&d->refusal, MP_UNSUPPORTED,
                       "'%s' reads a tensor that is split differently; this can be planned but not trained yet (mesh %s)",
                       d->split.misdealt_for, mp_mesh_write(mesh).text);
     else
-        (void)mp_split_check(b->w->model, mesh, b->loss, &d->not_run);
-    return d->not_run.code == MP_OK;
+        (void)mp_split_check(b->w->model, mesh, b->loss, &d->refusal);
+    return d->refusal.code == MP_OK;
 }
 
 /* ---- the passes ---- */
@@ -201,7 +201,7 @@ static mp_status read_mesh(building *b, mp_error *err)
 {
     mp_ranks *ranks = &b->w->ranks;
     MP_CHECK(mp_workload_mesh(b->o, &b->device, ranks, err));
-    ranks->runs = is_run(b) && b->backend->is_host;
+    ranks->for_execution = is_for_execution(b) && b->backend->is_host;
     b->wanted.gathers_low = b->wanted.amp && b->wanted.rules == MP_RULES_PYTORCH && (ranks->mesh.zero == 3 || b->o->shares_all);
     b->wanted.sums_each_pass = ranks->mesh.zero >= 2;
     return MP_OK;
@@ -246,7 +246,7 @@ static mp_status share_statistics(building *b, mp_error *err)
 static mp_status build_graph(building *b, mp_error *err)
 {
     mp_workload *w = b->w;
-    if (is_run(b) && runs_split(b)) {
+    if (is_for_execution(b) && is_executable_split(b)) {
         MP_CHECK(mp_program_build(b->backend, w->model, &b->wanted, b->loss, &w->program, err));
         w->graph = w->program->graph;
         return MP_OK;

@@ -19,7 +19,7 @@ mp_status mp_workload_check_trains(const mp_workload *w, mp_error *err)
     MP_ENSURE(w->model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_ENSURE(mp_workload_rules(w) != MP_RULES_PYTORCH, err, MP_INVALID,
               "train keeps the tensors that its own kernels read, so it cannot run --rules pytorch");
-    MP_ENSURE(w->details->not_run.code == MP_OK, err, MP_UNSUPPORTED, "%s", w->details->not_run.message);
+    MP_ENSURE(w->details->refusal.code == MP_OK, err, MP_UNSUPPORTED, "%s", w->details->refusal.message);
     const char *device = json_string_value(json_object_get(w->details->options, "device"));
     if (!device) device = w->graph->target;
     MP_ENSURE(w->program || !w->rank.shape.n_ranks || strcmp(device, "cpu") != 0, err, MP_UNSUPPORTED,

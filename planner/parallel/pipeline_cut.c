@@ -48,7 +48,7 @@ mp_status mp_pipeline_new(const mp_pipeline_request *r, mp_pipeline **out, mp_er
     *x = (mp_pipeline){.graph = r->graph,
                        .ranks = r->ranks,
                        .shape = r->shape,
-                       .is_run = r->is_run,
+                       .for_execution = r->for_execution,
                        .n_blocks = load->n_blocks,
                        .n_stages = r->shape.n_ranks * r->shape.n_chunks};
     MP_ENSURE(x->n_stages <= x->n_blocks, err, MP_INVALID,

@@ -403,9 +403,9 @@ double *interpret_ranks(const mp_model *whole, const mp_model *part, const mp_sp
     for (size_t k = 0; known && k < part->n_operators; k++) {
         const mp_operator *op = &part->operators[k];
         if (op->removed) continue;
-        const bool crosses = op->op->crosses[0] != MP_CROSSES_NOTHING || op->op->crosses[1] != MP_CROSSES_NOTHING;
-        if (crosses) exchange(&x, op);
-        for (int r = 0; known && !crosses && r < x.n; r++) known = run_on_rank(&x, op, r);
+        const bool exchanges = op->op->collectives[0] != MP_OPERATOR_NOTHING || op->op->collectives[1] != MP_OPERATOR_NOTHING;
+        if (exchanges) exchange(&x, op);
+        for (int r = 0; known && !exchanges && r < x.n; r++) known = run_on_rank(&x, op, r);
     }
     for (int r = 0; r < x.n; r++)
         for (int64_t k = 0; k < count(&part->tensors[tensor]); k++) {

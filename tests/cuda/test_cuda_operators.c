@@ -22,7 +22,7 @@ TEST(every_operator_of_the_cpu_has_a_kernel)
         const mp_op *row = mp_op_row(k);
         const mp_operator op = {.kind = row->name, .domain = row->domain, .op = row};
         const mp_kernel *cpu = mp_cpu.kernel(&mp_cpu, &op), *own = twin->kernel(twin, &op);
-        const bool is_between_ranks = row->crosses[0] || row->crosses[1]; /* only CPUs run tp */
+        const bool is_between_ranks = row->collectives[0] || row->collectives[1]; /* only CPUs run tp */
         if (!cpu || is_of_a_library(row->name) || is_between_ranks) continue;
         n++;
         if (own == cpu) fail_msg("%s has no kernel on the GPU", row->name);

@@ -124,7 +124,7 @@ static bool ends(const mp_pipeline_shape *shape, bool ahead)
     return all;
 }
 
-TEST(with_an_outbox_for_activations_no_stage_waits_for_ever)
+TEST(with_a_send_buffer_for_activations_no_stage_waits_for_ever)
 {
     for (int s = 0; s < 2; s++)
         for (int p = 2; p <= MOST_STAGES; p++)

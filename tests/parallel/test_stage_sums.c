@@ -60,7 +60,7 @@ TEST(sums_over_stages_wait_for_the_gradients_sent_to_earlier_stages)
                                                {MP_SCHEDULE_1F1B, 3, 1, 4},  {MP_SCHEDULE_ZB_H1, 2, 1, 4},
                                                {MP_SCHEDULE_ZB_H1, 3, 1, 6}, {MP_SCHEDULE_INTERLEAVED, 2, 2, 4}};
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
-        for (int is_run = 0; is_run < 2; is_run++) {
+        for (int for_execution = 0; for_execution < 2; for_execution++) {
             mp_error err = {0};
             mp_ranks ranks = {.bucket_bytes = 0};
             MP_OWNED_BY(mp_graph_free)
@@ -70,7 +70,8 @@ TEST(sums_over_stages_wait_for_the_gradients_sent_to_earlier_stages)
             assert_int_equal(mp_mesh_read("dp=1", &ranks.mesh, NULL), MP_OK);
             assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
             ranks.mesh.size[MP_DIM_PP] = shapes[k].n_ranks;
-            const mp_pipeline_request request = {.graph = whole, .ranks = &ranks, .shape = shapes[k], .is_run = is_run};
+            const mp_pipeline_request request = {
+                .graph = whole, .ranks = &ranks, .shape = shapes[k], .for_execution = for_execution};
             if (mp_pipeline_new(&request, &pipeline, &err) != MP_OK) fail_msg("%s", err.message);
             int n_sums = 0;
             for (int r = 0; r < shapes[k].n_ranks; r++) {

@@ -43,7 +43,8 @@ typedef struct mp_ranks {
     mp_rules rules;
     bool shares_statistics; /* true: batch normalization uses the samples of all ranks; false: each rank normalizes its own
                                samples */
-    bool runs; /* true: the executor will run the graph. tp then makes equal shards, and only splits that the kernels support */
+    bool for_execution; /* true: the executor will run the graph. tp then makes equal shards, and only splits that the kernels
+                           support */
 } mp_ranks;
 
 /* Adds the collectives of dp and shard to a finished training graph, and finishes it again. If the mesh has pp, the graph

@@ -28,7 +28,7 @@ typedef struct mp_pipeline {
     int *stage;  /* per node: the stage that runs it; -1: an update, or a node of no stage: each rank that reads its result runs
                     it */
     struct mp_flow *flow;
-    bool is_run; /* copy of mp_pipeline_request.is_run; true: the graphs will be executed */
+    bool for_execution; /* copy of mp_pipeline_request.for_execution; true: the graphs will be executed */
 } mp_pipeline;
 
 /* Releases a pipeline and all its arrays. NULL is allowed. */

@@ -22,9 +22,10 @@ typedef struct mp_pipeline_request {
                              no limit */
     const int *begins; /* per stage: index of its first block, ascending from 0. NULL: the cuts minimise the time of the slowest
                           stage */
-    bool is_run; /* true: one process per rank will execute the graphs, each with its own memory (docs/internals/ranks.md).
-                    Three rules then apply. Sent activations stay allocated until the next rank has received them. A micro-batch
-                    does not share computed values with other micro-batches. Sums over ranks have a fixed summation order */
+    /* true: one process per rank will execute the graphs, each with its own memory (docs/internals/ranks.md). Three rules then
+     * apply. Sent activations stay allocated until the next rank has received them. A micro-batch does not share computed
+     * values with other micro-batches. Sums over ranks have a fixed summation order */
+    bool for_execution;
 } mp_pipeline_request;
 
 /* Cuts a network into stages. Release *out with mp_pipeline_free (NULL is allowed) before graph and ranks. MP_INVALID: as

@@ -35,9 +35,9 @@ typedef struct mp_rank {
     int64_t *batch_bytes; /* per chunk: bytes of the inputs that each micro-batch holds from its forward pass on */
     int held;             /* the storage that represents the memory of waiting micro-batches; -1: no micro-batch waits */
     int64_t *held_bytes;  /* per chunk: bytes that waiting micro-batches hold while the chunk runs, as set by mp_rank_hold */
-    int turn;       /* a storage of 0 bytes that all nodes for delayed parameter gradients read; -1: no gradients are delayed */
-    int outbox;     /* the storage that keeps sent activations until the next rank has received them; -1: no such storage */
-    size_t n_nodes; /* number of nodes before mp_graph_exchange adds the collectives of dp and shard */
+    int turn; /* a storage of 0 bytes that all nodes for delayed parameter gradients read; -1: no gradients are delayed */
+    int send_buffer;    /* the storage that keeps sent activations until the next rank has received them; -1: no such storage */
+    size_t n_nodes;     /* number of nodes before mp_graph_exchange adds the collectives of dp and shard */
     int *whole_node;    /* per node: its index in the graph of the whole network; -1: the node was added for the pipeline */
     int *whole_storage; /* per storage: its index in the graph of the whole network; -1: the storage was added for the pipeline
                          */
