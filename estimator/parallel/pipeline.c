@@ -189,8 +189,8 @@ static mp_status add_token(builder *b, const char *name, int *index)
     return add_stage_storage(b, &token, -1, index);
 }
 
-/* Adds the send buffer for activations. From the buffer the next rank can receive while this rank continues to compute. Without
- * the buffer two ranks can deadlock, if one sends an activation while the other sends a gradient. */
+/* Adds the buffer from which the next rank receives activations. It avoids a deadlock with a gradient in the other direction.
+ */
 static mp_status add_send_buffer(builder *b, int q, int64_t bytes)
 {
     char name[64];
