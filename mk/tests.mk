@@ -12,6 +12,9 @@ test: all $(TESTS) $(FUZZERS) $B/memplan_mpi.so $(NCCL_TWIN) $B/memplan_cuda_twi
 	@tests/python.sh python3 $B/package/libmemplan.so
 	@$(if $(SAN_FLAGS),,python3 -B tests/docs/commands.py $B --run)
 
+# Programs run beside each other: threads that wait for others must not keep a processor.
+test check covered: export OMP_WAIT_POLICY ?= passive
+
 check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/pack: there only
 	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && python3 -B tests/layout/test_prose.py && python3 -B tests/layout/prose.py && python3 -B tests/docs/tuning.py && python3 -B tests/docs/excerpts.py && python3 -B tests/docs/scorecard.py)
 	@$(if $(FOLDER),,$(MAKE) -s $B/gen/onnx.pb-c.h && python3 -B tests/docs/examples.py "$(CC)")

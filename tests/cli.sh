@@ -11,6 +11,7 @@ work=$build/tests/${WORK:-cli-work}
 rm -rf "$work"
 mkdir -p "$work" || exit 2
 passed=0 failed=0
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}" # threads that wait do not keep a processor
 
 for text in tests/cli/files/*.onnx.txt; do
     protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto < "$text" > "$work/$(basename "$text" .txt)" || exit 2
