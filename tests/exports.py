@@ -56,7 +56,7 @@ class Truth:
     trained: dict[str, np.ndarray]  # parameters that the output depends on
     unused: list[str]  # parameters that it does not
     frozen: dict[str, np.ndarray]  # parameters that PyTorch is told not to train
-    saved_bytes: int  # unique storages that autograd holds after forward, parameters aside
+    saved_bytes: int  # unique storages that autograd holds after forward, parameters and buffers aside
 
 
 def key(values: np.ndarray) -> bytes:
@@ -79,7 +79,7 @@ def tensors_of(answer: object) -> list[torch.Tensor]:
 
 def truth_of(net: Network) -> Truth:
     held: dict[int, int] = {}
-    own = {t.untyped_storage().data_ptr() for t in net.module.parameters()}
+    own = {t.untyped_storage().data_ptr() for t in (*net.module.parameters(), *net.module.buffers())}
 
     def hold(t: torch.Tensor) -> torch.Tensor:
         storage = t.untyped_storage()
@@ -129,6 +129,7 @@ def export(net: Network, exporter: str, path: Path) -> None:
 
 KEPT_METADATA = (
     "pkg.torch.onnx.name_scopes",
+    "pkg.torch.onnx.class_hierarchy",
     "pkg.torch.onnx.fx_node",
     "pkg.torch.export.ExportedProgram.graph_signature",
     "pkg.torch.export.graph_signature.InputSpec.kind",

@@ -21,6 +21,7 @@ typedef enum mp_doubt_kind {
     MP_DOUBT_ADOPTED,  /* stored as Constant operators but trained, because fewer weights are stored as initializers */
     MP_DOUBT_CONSTANT, /* read as weights but stored as Constant operators, so they are not trained */
     MP_DOUBT_INTEGER,  /* read as weights but stored as integers, so they are not trained */
+    MP_DOUBT_MERGED,   /* calls of the program that the exporter has merged with equal calls */
     MP_N_DOUBTS
 } mp_doubt_kind;
 

@@ -95,6 +95,14 @@ typedef enum mp_mask {
     MP_MASK_FUTURE /* true for the elements above the diagonal, which a causal mask hides; false for all others */
 } mp_mask;
 
+/* How a program gives the mask that a file adds to the scores of attention. Exporters write all three as the same operators. */
+typedef enum mp_mask_given {
+    MP_MASK_AS_TENSOR,   /* as an argument; also if the file does not say it */
+    MP_MASK_BY_FLAG,     /* by is_causal=True: PyTorch stores no mask */
+    MP_MASK_BY_POSITIONS /* computed by comparing positions. The package transformers does so in a trace only; in training it
+                            passes is_causal=True */
+} mp_mask_given;
+
 /* The order in which a backend stores the elements of a tensor. The backend decides it when it prepares a network. All zero
  * means MP_LAYOUT_PLAIN. */
 typedef enum mp_layout {
@@ -141,6 +149,7 @@ typedef struct mp_tensor {
     int producer;            /* index of the operator that writes the tensor; -1: no operator writes it */
     mp_value *value;         /* the elements of the tensor, if they are known before execution; NULL: unknown */
     mp_mask mask;            /* structure of a boolean mask if `value` is NULL; otherwise UNKNOWN */
+    mp_mask_given given;     /* if the tensor is a mask of attention: how the program gives it */
     bool is_output;          /* true if the model declares the tensor as an output */
     bool is_target;          /* true for the target input of the appended loss */
     bool is_frozen;          /* true for a parameter that is not trained because adapters are trained instead (adapters.h) */
@@ -227,6 +236,7 @@ struct mp_model {
     int folded_norms;             /* number of batch normalizations that the exporter has folded into other operators */
     bool is_foreign;              /* true if another program than memplan wrote the file */
     bool is_of_newer_exporter;    /* true if PyTorch's torch.onnx.export with dynamo=True wrote the file */
+    bool is_of_transformers;      /* true if the file names classes of the package transformers */
     mp_doubt doubts[MP_N_DOUBTS]; /* per kind of doubt: counts of weights for which the file does not state whether they are
                                      trained */
     struct mp_names *names;       /* map from a tensor's name to its index */

@@ -102,7 +102,7 @@ void mp_note_weights(mp_workload *w)
         [MP_DOUBT_INTEGER] = {"integer tensor", "read as weights and not trained; export the network before quantization"},
     };
     for (int k = 0; k < MP_N_DOUBTS; k++)
-        if (model->doubts[k].n)
+        if (model->doubts[k].n && rows[k].sentence)
             mp_workload_note(w, MP_NOTE_WEIGHTS, "%s: warning: %s %s", w->path, counted(&model->doubts[k], rows[k].what),
                              rows[k].sentence);
 }
@@ -159,10 +159,18 @@ mp_status mp_note_guesses(mp_workload *w, mp_error *err)
     if (guesses.loop_operators)
         assumed = listed(assumed, mp_text("%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
                                           guesses.loop_operators));
+    if (model->doubts[MP_DOUBT_MERGED].n)
+        assumed = listed(assumed, mp_text("%s run once, as the exporter merges equal calls (optimize=False keeps them)",
+                                          counted(&model->doubts[MP_DOUBT_MERGED], "repeated call")));
     if (has_attention) assumed = listed(assumed, missing_dropout(&d->inference));
-    if (model->is_foreign && d->attention.n_masked)
-        assumed = listed(assumed, "attention saves its mask (transformers drops a mask that hides nothing, and then repeats no "
-                                  "key heads)");
+    /* only the older exporter does not record classes */
+    if (model->is_of_transformers || (model->is_foreign && !model->is_of_newer_exporter))
+        if (d->attention.n_masked)
+            assumed = listed(assumed, "the batch has padding, so attention stores its mask (without padding, transformers "
+                                      "stores neither a mask nor repeated key heads)");
+    if (model->is_foreign && d->attention.n_unmasked)
+        assumed = listed(assumed, "attention stores no mask if the mask hides nothing (PyTorch stores a boolean mask that a "
+                                  "program passes)");
     if (model->is_foreign && d->attention.n + d->attention.n_missed && !model->is_of_newer_exporter)
         assumed = listed(assumed, "no .contiguous() around attention (dynamo=False loses it)");
     if (*assumed)

@@ -162,6 +162,21 @@ mp_status mp_onnx_copies_take(mp_onnx_copies *copies, size_t node, const char *r
  * MP_NOMEM. O(operands). */
 mp_status mp_onnx_copies_add(mp_onnx_copies *copies);
 
+/* The names of the calls that the nodes of a graph record, collected to find calls that the exporter has merged. */
+typedef struct mp_onnx_calls mp_onnx_calls;
+
+/* Creates an empty collection. On any status, release *out with mp_onnx_calls_free (NULL is allowed). MP_NOMEM. */
+mp_status mp_onnx_calls_new(mp_onnx_calls **out, mp_error *err);
+void mp_onnx_calls_free(mp_onnx_calls *calls);
+MP_OWNER(mp_onnx_calls_free, mp_onnx_calls)
+
+/* Adds the record of a node's call (metadata entry pkg.torch.onnx.fx_node). MP_NOMEM. */
+mp_status mp_onnx_calls_take(mp_onnx_calls *calls, const char *record);
+
+/* Counts the calls that the exporter has merged with equal calls, as doubts of the model. MP_PARSE: the metadata are damaged.
+ * MP_NOMEM. O(calls + metadata of values). */
+mp_status mp_onnx_calls_doubt(mp_onnx_calls *calls, mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget);
+
 /* Separates tensors that PyTorch's older exporter has merged because their values were equal. The exporter wrote each merged
  * tensor as an Identity of another tensor. Parameters and statistics among the merged tensors become initializers again. Call
  * before roles are chosen. MP_NOMEM. O(operands). */
@@ -234,11 +249,11 @@ mp_status mp_onnx_roles_doubt_tied(mp_model *model, const mp_onnx_use *uses, mp_
 /* Counts the tensors that are read as weights but not trained. They become doubts of the model (doubts.h). MP_NOMEM. */
 mp_status mp_onnx_roles_doubt_constants(mp_model *model, const mp_onnx_use *uses, mp_error *err);
 
-/* Sets mp_tensor.mask of square boolean (or byte) tensors that no operator computes and whose value the model does not
- * store. The values are read from the file. If the file has no values for a buffer, it is assumed to be a causal mask. If a
- * Where writes a negative constant where this buffer is true, true means a hidden score; otherwise true means a kept score.
- * Roles must be set and the model inferred. MP_IO: the file cannot be read again. MP_NOMEM. O(tensors), plus the elements of
- * such masks in the file. */
+/* Sets mp_tensor.given, and mp_tensor.mask of square boolean (or byte) tensors that no operator computes and whose value the
+ * model does not store. The values are read from the file. If the file has no values for a buffer, it is assumed to be a causal
+ * mask. If a Where writes a negative constant where this buffer is true, true means a hidden score; otherwise true means a kept
+ * score. Roles must be set and the model inferred. MP_IO: the file cannot be read again. MP_NOMEM. O(tensors), plus the
+ * elements of such masks in the file. */
 mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err);
 
 /* True if the tensor is a table of sines and cosines of positions (Vaswani et al. 2017, 3.5), which is computed, not

@@ -31,7 +31,8 @@ typedef struct arguments {
     char names[ARGUMENTS_MAX][NAME_MAX_BYTES];
     int n;
     const char *copies[ARGUMENTS_MAX]; /* names of the copies that the graph lacks */
-    int n_copies, n_others; /* n_copies: number of entries of `copies`; n_others: number of other names that the graph lacks */
+    const char *view; /* name of the last view that the graph lacks; the mask is the last argument of attention */
+    int n_copies, n_views, n_others; /* numbers of names that the graph lacks: `copies`, views, and others */
     int tensors[ARGUMENTS_MAX];
     /* n_tensors: number of tensors that the call's nodes read under other names; n_inputs: inputs of the model among them */
     int n_tensors, n_inputs;
@@ -87,7 +88,8 @@ mp_status mp_onnx_copies_take(mp_onnx_copies *c, size_t node, const char *record
     int call = mp_names_find(c->calls, name);
     if (call < 0) {
         const char *key = mp_pool_text(c->pool, name, strlen(name)), *kept = key;
-        if (strstr(record, "%clone")) kept = mp_pool_text(c->pool, record, strlen(record));
+        if (strstr(record, "%clone") || strstr(record, "view") || strstr(record, "reshape"))
+            kept = mp_pool_text(c->pool, record, strlen(record));
         call = c->n_calls++;
         MP_ENSURE(key && kept && mp_names_set(c->calls, key, call), c->err, MP_NOMEM, "no memory for the file's metadata");
         c->records[call] = kept;
@@ -125,6 +127,8 @@ static void read_arguments(const mp_onnx_copies *c, const char *record, argument
         if ((tensor >= 0 && tensor < c->n_tensors) || is_of_state(name)) continue;
         if (mp_onnx_names_result_of(name, "clone"))
             a->copies[a->n_copies++] = a->names[a->n - 1];
+        else if (mp_onnx_names_result_of(name, "view _unsafe_view reshape"))
+            a->view = a->names[a->n - 1], a->n_views++;
         else
             a->n_others++;
     }
@@ -150,11 +154,24 @@ static void read_tensor(const mp_onnx_copies *c, int call, const char *name, arg
     a->n_inputs += t->producer < 0;
 }
 
+/* True for the result of an Expand that repeats elements. */
+static bool is_expanded(const mp_model *model, int tensor)
+{
+    const int producer = model->tensors[tensor].producer;
+    return producer >= 0 && !strcmp(model->operators[producer].kind, "Expand");
+}
+
 /* Leaves only the tensors that the call must read as copies. Inputs of the model have other names in the program, so they
  * explain names that the graph lacks. Leaves none if the record does not decide. */
 static void keep_copied(const mp_onnx_copies *c, arguments *a)
 {
     int n = 0;
+    if (!a->n_copies && a->n_views) { /* two reshapes that PyTorch runs: the first one copies an expanded tensor */
+        for (int k = 0; k < a->n_tensors; k++)
+            if (is_expanded(c->model, a->tensors[k])) a->tensors[n++] = a->tensors[k];
+        a->n_tensors = n <= a->n_views && a->is_whole ? n : 0;
+        return;
+    }
     if (a->n_others && a->n_others >= a->n_inputs) {
         for (int k = 0; k < a->n_tensors; k++)
             if (c->model->tensors[a->tensors[k]].producer >= 0) a->tensors[n++] = a->tensors[k];
@@ -224,13 +241,14 @@ mp_status mp_onnx_copies_add(mp_onnx_copies *c)
         arguments a = {.is_whole = true};
         if (strstr(record, "target=torch.ops.aten.clone.")) MP_CHECK(mark(c, call));
         read_arguments(c, record, &a);
-        if (!a.n_copies) continue;
+        if (!a.n_copies && !a.n_views) continue;
         for (int k = c->first[call]; k >= 0; k = c->next[k])
             for (size_t i = 0; i < c->graph->node[k]->n_input; i++) read_tensor(c, call, c->graph->node[k]->input[i], &a);
         keep_copied(c, &a);
         for (int k = 0; k < a.n_tensors; k++) {
             int copy;
-            MP_CHECK(copy_of(c, a.tensors[k], a.n_tensors == a.n_copies && a.n_copies == 1 ? a.copies[0] : "clone", &copy));
+            const char *name = a.n_copies == 1 ? a.copies[0] : !a.n_copies ? a.view : "clone";
+            MP_CHECK(copy_of(c, a.tensors[k], name, &copy));
             read_copy(c, call, a.tensors[k], copy);
         }
     }

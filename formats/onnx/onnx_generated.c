@@ -2,6 +2,7 @@
  * masks. The elements of a mask are read but not stored. */
 #include "formats/onnx/onnx.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "formats/onnx/onnx_weights.h"
@@ -70,9 +71,84 @@ static mp_status look(const mp_onnx_weights *weights, mp_model *model, int tenso
     return MP_OK;
 }
 
+/* True if an operator of this type is found by following first operands backwards from a tensor. */
+static bool comes_from(const mp_model *model, int tensor, const char *kind)
+{
+    enum { STEPS_MAX = 16 };
+    for (int k = 0; k < STEPS_MAX && tensor >= 0 && model->tensors[tensor].producer >= 0; k++) {
+        const mp_operator *op = &model->operators[model->tensors[tensor].producer];
+        if (!strcmp(op->kind, kind)) return true;
+        const bool other = !strcmp(op->kind, "And") && op->n_in > 1 && comes_from(model, op->in[1], kind);
+        tensor = op->n_in ? op->in[other] : -1;
+    }
+    return false;
+}
+
+/* Sets mp_tensor.given of tensors that may be masks of attention. The older exporter writes is_causal=True as
+ * Where(Equal(Trilu(ones), 0), -inf, 0). A mask that an exporter has computed has a generated name, such as "val_12". */
+static void note_given(mp_model *model)
+{
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        mp_tensor *y = op->n_out && op->out[0] >= 0 ? &model->tensors[op->out[0]] : NULL;
+        if (!y || strcmp(op->kind, "Where") != 0 || op->in[0] < 0) continue;
+        const int by = model->tensors[op->in[0]].producer;
+        if (by >= 0 && !strcmp(model->operators[by].kind, "Equal") && comes_from(model, op->in[0], "Trilu"))
+            y->given = MP_MASK_BY_FLAG;
+        else if (comes_from(model, op->in[0], "LessOrEqual"))
+            y->given = MP_MASK_BY_POSITIONS;
+    }
+    for (size_t k = 0; k < model->n_tensors; k++) {
+        mp_tensor *t = &model->tensors[k];
+        const bool is_generated =
+            model->is_of_newer_exporter ? mp_onnx_names_result_of(t->name, "val") : !strncmp(t->name, "onnx::", 6);
+        if (is_generated && t->given == MP_MASK_AS_TENSOR) t->given = MP_MASK_BY_FLAG;
+    }
+}
+
+/* Returns the Add that computes the operand of a softmax, as it adds a mask to scores; NULL: there is none. */
+static const mp_operator *masking_of(const mp_model *model, const mp_operator *softmax)
+{
+    const int producer = strcmp(softmax->kind, "Softmax") ? -1 : model->tensors[softmax->in[0]].producer;
+    const mp_operator *op = producer >= 0 ? &model->operators[producer] : NULL;
+    return op && !strcmp(op->kind, "Add") ? op : NULL;
+}
+
+/* Makes a buffer of a parameter that is added to scores, if it contains infinities: training never gives them. */
+static mp_status look_for_infinity(const mp_onnx_weights *weights, mp_tensor *t, mp_error *err)
+{
+    const int64_t n = mp_tensor_elements(t);
+    MP_OWNED float *elements = NULL;
+    if (!mp_onnx_weights_have(weights, t->name)) return MP_OK;
+    MP_ENSURE(elements = mp_alloc((size_t)n, sizeof *elements), err, MP_NOMEM, "no memory for the mask '%s'", t->name);
+    if (mp_onnx_weights_read(weights, t->name, t->dtype, n, elements, NULL) != MP_OK) return MP_OK;
+    for (int64_t k = 0; k < n; k++)
+        if (isinf(elements[k])) {
+            mp_onnx_set_role(t, MP_ROLE_BUFFER, "a mask of attention, as it contains infinities");
+            break;
+        }
+    return MP_OK;
+}
+
+/* True for a parameter that may be a mask, which has a number per row and column of the scores. */
+static bool may_be_mask(const mp_tensor *t)
+{
+    return t->role == MP_ROLE_PARAMETER && t->dtype == MP_DTYPE_FLOAT && t->rank >= 2 && t->dims[t->rank - 1] > 1 &&
+           t->dims[t->rank - 2] > 1 && mp_tensor_elements(t) <= (int64_t)SIDE_MAX * SIDE_MAX;
+}
+
 mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err)
 {
     MP_OWNED_BY(mp_onnx_weights_close) mp_onnx_weights *weights = NULL;
+    note_given(model);
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *add = model->operators[k].n_in ? masking_of(model, &model->operators[k]) : NULL;
+        for (int i = 0; add && i < 2; i++) {
+            if (!may_be_mask(&model->tensors[add->in[i]])) continue;
+            if (!weights) MP_CHECK(mp_onnx_weights_open(path, model->external_folder, &weights, err));
+            MP_CHECK(look_for_infinity(weights, &model->tensors[add->in[i]], err));
+        }
+    }
     for (size_t k = 0; k < model->n_tensors; k++) {
         if (!is_square(&model->tensors[k])) continue;
         if (!weights) MP_CHECK(mp_onnx_weights_open(path, model->external_folder, &weights, err));

@@ -48,11 +48,13 @@ enum {
 }; /* limits in bytes: a longer path is omitted, a longer line is truncated */
 
 typedef struct scope {
+    mp_model *model;
     char path[PATH_MAX_BYTES];   /* path of the modules, such as "/layer1/layer1.0"; "": none */
     char call[CALL_MAX_BYTES];   /* name of the function call, such as "conv2d", which is unique in the program; "": none */
     char source[LINE_MAX_BYTES]; /* source line, such as "net.py:12: return x + self.conv1(x)"; "": none */
     size_t node;
     mp_onnx_copies *copies;
+    mp_onnx_calls *calls;
 } scope;
 
 /* Reads the path of the modules. It consists of all quoted names except the last one, which is the name of the function
@@ -121,7 +123,10 @@ static mp_status take(void *data, const char *key, const char *value)
     scope *s = data;
     if (!strcmp(key, "pkg.torch.onnx.name_scopes")) read_path(value, s);
     if (!strcmp(key, "pkg.torch.onnx.stack_trace")) read_source(value, s->source);
-    return strcmp(key, "pkg.torch.onnx.fx_node") ? MP_OK : mp_onnx_copies_take(s->copies, s->node, value);
+    if (!strcmp(key, "pkg.torch.onnx.class_hierarchy")) s->model->is_of_transformers |= strstr(value, "'transformers.") != NULL;
+    if (strcmp(key, "pkg.torch.onnx.fx_node")) return MP_OK;
+    MP_CHECK(mp_onnx_calls_take(s->calls, value));
+    return mp_onnx_copies_take(s->copies, s->node, value);
 }
 
 /* Removes a UTF-8 character at the end that was truncated. */
@@ -176,12 +181,15 @@ static mp_status apply(mp_model *model, const Onnx__NodeProto *node, const scope
 mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err)
 {
     MP_OWNED_BY(mp_onnx_copies_free) mp_onnx_copies *copies = NULL;
+    MP_OWNED_BY(mp_onnx_calls_free) mp_onnx_calls *calls = NULL;
     MP_CHECK(mp_onnx_copies_new(model, graph, &copies, err));
+    MP_CHECK(mp_onnx_calls_new(&calls, err));
     for (size_t k = 0; k < graph->n_node; k++) {
-        scope s = {.path = "", .call = "", .source = "", .node = k, .copies = copies};
+        scope s = {.model = model, .path = "", .call = "", .source = "", .node = k, .copies = copies, .calls = calls};
         MP_CHECK(mp_onnx_metadata_each(&graph->node[k]->base, MP_ONNX_NODE_METADATA, budget, take, &s, err));
         end_at_a_character(s.source);
         if (*s.path || *s.call || *s.source) MP_CHECK(apply(model, graph->node[k], &s, err));
     }
+    MP_CHECK(mp_onnx_calls_doubt(calls, model, graph, budget));
     return mp_onnx_copies_add(copies);
 }

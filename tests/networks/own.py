@@ -359,6 +359,58 @@ class AttentionLayouts(nn.Module):
 network("own/attention_layouts")(lambda: Network(AttentionLayouts(), (numbers(2, 24, 32), torch.ones(24, 24).tril(3).bool())))
 
 
+class AttentionMasks(nn.Module):
+    """Masks that PyTorch's attention converts in each call (constant booleans), computes itself (is_causal), reads as they are
+    (floats), or cannot read in one kernel (three dimensions)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p = nn.ModuleList(nn.Linear(32, 32) for _ in range(20))
+        self.register_buffer("past", torch.ones(24, 24).tril().bool())
+        self.register_buffer("shown", torch.full((24, 24), float("-inf")).triu(1))
+        self.register_buffer("slopes", torch.full((4, 24, 24), float("-inf")).triu(1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        near = torch.ones(24, 24, dtype=torch.bool).tril(4)
+        masks = ({"attn_mask": self.past}, {"attn_mask": near}, {"is_causal": True}, {"attn_mask": self.shown},
+                 {"attn_mask": self.slopes})  # fmt: skip
+        for k, mask in enumerate(masks):
+            q, key, v, o = self.p[4 * k : 4 * k + 4]
+            x = o(joined(F.scaled_dot_product_attention(heads_of(q(x), 4), heads_of(key(x), 4), heads_of(v(x), 4), **mask)))
+        return x
+
+
+network("own/attention_masks")(lambda: Network(AttentionMasks(), (numbers(2, 24, 32),)))
+
+
+class PaddedEncoder(nn.Module):
+    """Rows that key_padding_mask hides. Each layer expands the mask to its heads and copies it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.m = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, 0.0, batch_first=True), 2, enable_nested_tensor=False)
+
+    def forward(self, x: Tensor, is_padding: Tensor) -> Tensor:
+        return self.m(x, src_key_padding_mask=is_padding)
+
+
+network("own/padded_encoder")(lambda: Network(PaddedEncoder(), (numbers(2, 24, 32), torch.zeros(2, 24).bool())))
+
+
+class Repeated(nn.Module):
+    """A layer that is called twice on the same tensor. Both exporters merge the calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.a(x).relu() * self.a(x).relu())
+
+
+network("own/repeated")(lambda: Network(Repeated(), (numbers(2, 24, 32),)))
+
+
 class Contiguous(nn.Module):
     """Contiguous copies, which only the newer exporter records: of queries, of an input that three layers read, of a product."""
 

@@ -17,7 +17,8 @@
  * it (mp_backend.gives_mask_gradients).
  *
  * Attributes, with defaults: scale (1); transK (0); causal (0; 1: row i uses columns 0 .. i); keeps (1: scores with true
- * booleans are kept; 0: replaced); fill (-inf); ratio (0) of dropout in training; safe (0).
+ * booleans are kept; 0: replaced); fill (-inf); ratio (0) of dropout in training; safe (0); converted (0), the number of
+ * elements of a constant boolean mask that PyTorch converts to floats and saves.
  *
  * Dropout draws element (batch, row, column) of the probabilities, counted row-major, from the operator's own stream. A
  * separate Dropout operator with the same index would draw the same mask. A row of all -inf gives NaN, as with separate

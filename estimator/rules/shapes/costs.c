@@ -182,8 +182,9 @@ int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules r
     const mp_tensor *q = mp_operator_in(model, op, 0), *mask = mp_operator_in(model, op, MP_ATTENTION_POSITIONS);
     mp_attention a = mp_attention_read(model, op);
     extras[0] = extra_of("lse", statistic_type(q), saturated(a.n_batch, a.rows));
-    if (rules != MP_RULES_PYTORCH || !mask) return 1;
-    extras[1] = extra_of("mask", q->dtype, mp_tensor_elements(mask));
+    const int64_t n_converted = mask ? mp_tensor_elements(mask) : mp_operator_int(op, "converted", 0);
+    if (rules != MP_RULES_PYTORCH || !n_converted) return 1;
+    extras[1] = extra_of("mask", q->dtype, n_converted);
     return 2;
 }
 

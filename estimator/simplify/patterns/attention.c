@@ -181,6 +181,9 @@ static bool match_with(const mp_rewriter *r, int root, int added, const bool *ha
         return gap_at(gap, root, -1, "is not the only reader of the probabilities or scores");
     if (r->rules != MP_RULES_PYTORCH) return true;
     if (!is_of_pytorch(f)) return gap_at(gap, -1, -1, NULL);
+    if (f->added >= 0 && mp_rewriter_tensor(r, f->added)->rank % 2)
+        return gap_at(gap, -1, f->added,
+                      "is a mask of neither two nor four dimensions, for which PyTorch has no fused attention");
     const int columns = read_by_columns(r, f);
     return columns < 0 ||
            gap_at(gap, -1, columns, "has rows that are not contiguous, for which PyTorch has no fused attention");
@@ -208,9 +211,12 @@ static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, mp_attent
 {
     mp_attribute a[12];
     const int rank = mp_rewriter_tensor(r, f->q)->rank;
-    mp_attention_take_causal(r, f);
-    if (r->rules == MP_RULES_PYTORCH) mp_attention_take_out_groups(r, root, f);
-    if (r->rules == MP_RULES_PYTORCH) mp_attention_take_boolean_mask(r, root, f);
+    if (r->rules == MP_RULES_PYTORCH) {
+        mp_attention_take_out_groups(r, root, f);
+        mp_attention_take_mask(r, root, f);
+    } else {
+        mp_attention_take_causal(r, f);
+    }
     mp_attention_take_in_operands(r, pattern, f);
     const int in[5] = {f->q, f->k, f->v, f->added, f->positions};
     mp_operator_draft draft = {
@@ -223,6 +229,7 @@ static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, mp_attent
     if (f->is_causal) a[draft.n_attributes++] = mp_attribute_int("causal", 1);
     if (f->groups > 1) a[draft.n_attributes++] = mp_attribute_int("groups", f->groups);
     if (f->is_safe) a[draft.n_attributes++] = mp_attribute_int("safe", 1);
+    if (f->n_converted) a[draft.n_attributes++] = mp_attribute_int("converted", f->n_converted);
     if (f->ratio > 0) a[draft.n_attributes++] = mp_attribute_float("ratio", f->ratio);
     if (f->positions >= 0) {
         a[draft.n_attributes++] = mp_attribute_int("keeps", f->keeps);
@@ -239,7 +246,9 @@ static mp_status fuse_attention(mp_rewriter *r, int root, const bool *has_gradie
     if (!mp_is_kind(&r->model->operators[root], "MatMul")) return MP_OK;
     if (match(r, root, has_gradient, &pattern, &found, &gap)) {
         MP_CHECK(become(r, &pattern, root, &found));
-        report->n_masked += found.added >= 0 || found.positions >= 0;
+        const bool is_masked = found.added >= 0 || found.positions >= 0;
+        report->n_masked += is_masked;
+        report->n_unmasked += found.is_safe && !is_masked && !found.is_causal && !r->model->is_of_transformers;
         return MP_OK;
     }
     if (!gap.why || report->n_missed++) return MP_OK;

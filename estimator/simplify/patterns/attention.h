@@ -19,6 +19,8 @@ typedef struct mp_attention_found {
     double scale, scale_q, scale_k, ratio, fill; /* scale is the product of all scales. scale_q and scale_k are the parts that
                                                     are applied before the product of queries and keys */
     int64_t groups;                              /* number of heads of Q that share one head of K and V */
+    int64_t n_converted; /* number of elements of a constant boolean mask, which PyTorch converts to floats in each call; 0: the
+                            mask is no such mask */
 } mp_attention_found;
 
 static inline const mp_tensor *mp_rewriter_tensor(const mp_rewriter *r, int tensor)
@@ -36,9 +38,12 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d);
 /* If the attention with last product `root` lets several heads share K and V, replaces K and V by the tensors before their
  * repetition. K and V must be repeated in the same way, or all heads must share one. */
 void mp_attention_take_out_groups(const mp_rewriter *r, int root, mp_attention_found *found);
-/* Exporters may convert a boolean mask to an added mask of 0 and a value that hides (at most MP_ATTENTION_HIDES). If the
- * attention with last product `root` has such a mask, replaces the mask operand by the boolean mask. */
-void mp_attention_take_boolean_mask(const mp_rewriter *r, int root, mp_attention_found *found);
+/* Only for PyTorch's rules. Takes in the mask of the attention with last product `root`. There are three cases:
+ *
+ * - is_causal=True: PyTorch stores no mask, so the attribute `causal` replaces the operand.
+ * - A boolean mask, which the exporter has converted to 0 and a value that hides: each call stores its own conversion.
+ * - A mask of floats: PyTorch saves the operand itself. */
+void mp_attention_take_mask(const mp_rewriter *r, int root, mp_attention_found *found);
 /* Removes the transpositions of Q, K and V. Attention then reads the tensors before the transpositions, with the
  * permutations as attributes. */
 void mp_attention_take_in_operands(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *found);

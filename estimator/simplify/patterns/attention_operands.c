@@ -57,22 +57,39 @@ static size_t function_length(const char *call)
     return n < strlen(call) && n && call[n - 1] == '_' ? n - 1 : strlen(call);
 }
 
-void mp_attention_take_boolean_mask(const mp_rewriter *r, int root, mp_attention_found *f)
+/* If a Where converts a boolean mask to 0 and a value that hides, the boolean mask becomes the operand. Files of the newer
+ * exporter name the call of the conversion. Equal conversions of several attentions are merged by the exporter. */
+static void take_boolean_mask(const mp_rewriter *r, int root, mp_attention_found *f)
 {
     const char *call = r->model->operators[root].call;
     const mp_operator *where = f->added >= 0 && f->positions < 0 ? mp_written_by(r, f->added, "Where") : NULL;
     double c[2];
-    if (!call || !where || !where->call || !mp_known_scalar(r, where->in[1], &c[0]) || !mp_known_scalar(r, where->in[2], &c[1]))
+    if (!where || !mp_known_scalar(r, where->in[1], &c[0]) || !mp_known_scalar(r, where->in[2], &c[1])) return;
+    if (call && where->call) {
+        const size_t n = function_length(call);
+        if (n != function_length(where->call) || strncmp(call, where->call, n) != 0) return;
+    } else if (!f->is_safe || r->model->is_of_newer_exporter) {
         return;
-    /* the exporter merges equal conversions of several attentions, so this conversion may belong to another call */
-    const size_t n = function_length(call);
-    if (n != function_length(where->call) || strncmp(call, where->call, n) != 0) return;
+    }
     const int hides = c[0] == 0 ? 1 : 0;
     if (c[1 - hides] != 0 || !(c[hides] <= MP_ATTENTION_HIDES)) return;
     f->keeps = hides == 1;
     f->fill = c[hides];
     f->positions = where->in[0];
     f->added = -1;
+}
+
+void mp_attention_take_mask(const mp_rewriter *r, int root, mp_attention_found *f)
+{
+    const mp_tensor *mask = f->added >= 0 ? mp_rewriter_tensor(r, f->added) : NULL;
+    /* only a boolean mask gives a safe softmax */
+    const bool is_dropped = mask && (f->is_safe ? mask->given == MP_MASK_BY_POSITIONS || r->model->is_of_transformers
+                                                : mask->given == MP_MASK_BY_FLAG);
+    if (!r->model->is_foreign || !mask || is_dropped)
+        mp_attention_take_causal(r, f);
+    else if (f->is_safe && mask->producer < 0)
+        f->n_converted = mp_tensor_elements(mask);
+    take_boolean_mask(r, root, f);
 }
 
 /* Reads the permutation of a Transpose operator. */
