@@ -71,11 +71,14 @@ compile_bench() {
     [ -n "$rehearsed" ] || torch_row 120 gpt2_small 8 bf16 "PyTorch compile graphs" --how graphs
 }
 
+# The end of a section of steps: rows of one network are together.
+sorted_rows() {
+    sort -s -k 1,3 "$work/table" > "$work/sorted" && mv "$work/sorted" "$work/table"
+    [ ! -e "$work/updates" ] || say "$(cat "$work/updates")"
+    differences
+}
 case $section in
-bench-ours) ours_bench ;;
-bench-eager) eager_bench ;;
-bench-compile) compile_bench ;;
+bench-ours) ours_bench; sorted_rows ;;
+bench-eager) eager_bench; sorted_rows ;;
+bench-compile) compile_bench; sorted_rows ;;
 esac
-sort -s -k 1,3 "$work/table" > "$work/sorted" && mv "$work/sorted" "$work/table"
-[ ! -e "$work/updates" ] || say "$(cat "$work/updates")"
-differences

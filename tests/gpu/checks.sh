@@ -74,9 +74,9 @@ copied_bits() {
     enough 20 "$title" || return
     log=$(echo "training_$title" | tr -c 'a-zA-Z0-9\n' '_') wrong='' used=''
     with_plan "$log" "$copied_model" '' --budget floor+20% --offload host "$@"
-    first=$(value "$answer" weights_hash) out=$(value "$answer" bytes_out)
+    kept_hash=$(value "$answer" weights_hash) out=$(value "$answer" bytes_out)
     [ -n "$wrong" ] || [ "${out:-0}" -gt 0 ] || wrong='nothing was copied'
-    [ -n "$wrong" ] || with_plan "${log}_by_call" "$copied_model" "$first" --budget floor+20% --offload host --no-graph "$@"
+    [ -n "$wrong" ] || with_plan "${log}_by_call" "$copied_model" "$kept_hash" --budget floor+20% --offload host --no-graph "$@"
     if [ -n "$wrong" ]; then note "$title" FAILED "$wrong"; else note "$title" ok "same bits, $out bytes out"; fi
 }
 # All places of updates, two streams, captured and call by call: same_bits MODEL ARGUMENT...
@@ -87,15 +87,38 @@ same_bits() {
     enough 20 "$title" || return
     log=$(echo "training_$title" | tr -c 'a-zA-Z0-9\n' '_') wrong='' used=''
     with_plan "$log" "$same_model" '' --budget floor+60% --fuse none "$@"
-    first=$(value "$answer" weights_hash) ratio=$used
+    kept_hash=$(value "$answer" weights_hash) ratio=$used
     for more in '--fuse backward' '--fuse forward' '--fuse none --no-graph' '--fuse backward --second-stream' \
         '--fuse backward --second-stream --no-graph'; do
         [ -z "$wrong" ] || break
         enough 10 "$title $more" || return
         # shellcheck disable=SC2086 # several arguments
-        with_plan "${log}_$(echo "$more" | tr -d ' -')" "$same_model" "$first" --budget floor+60% $more "$@"
+        with_plan "${log}_$(echo "$more" | tr -d ' -')" "$same_model" "$kept_hash" --budget floor+60% $more "$@"
     done
     if [ -n "$wrong" ]; then note "$title" FAILED "$wrong"; else
         note "$title" ok "same bits: 3 x fuse, plan, 2 streams, call by call; ${ratio:-no plan} of the arena used"
+    fi
+}
+
+# Rates of copies to the host and back.
+link_rates() {
+    title="copies to the host and back"
+    enough 30 "$title" || return
+    if ours 60 "$build/memplan" profile link host --device "$device" > "$work/logs/link.txt" 2> "$work/logs/link.err"; then
+        note "$title" ok "$(tail -n 1 "$work/logs/link.txt")"
+    else
+        note "$title" FAILED "$(reason "$work/logs/link.err")"
+    fi
+}
+# Seconds per operator in bf16, in the logs: operator_times NET BATCH.
+operator_times() {
+    title="$1, time by operator" log=$work/logs/profile_$1.txt
+    enough 20 "$title" || return
+    path=$(model "$1") || { note "$title" "left out" "the model is not here"; return; }
+    if ours 120 "$build/memplan" train "$path" --device "$device" --batch "$2" --dtype bf16 --budget 100% --steps 6 --no-before \
+        --profile > "$log" 2>&1; then
+        note "$title" ok "in the logs: profile_$1.txt"
+    else
+        note "$title" FAILED "$(reason "$log" 'memplan:')"
     fi
 }

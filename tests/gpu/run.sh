@@ -8,6 +8,7 @@ usage() {
     cat << 'END'
 usage: run [-r] [-t SECONDS] SECTION...
 
+  first          for a machine that is available for minutes: tests, bits, speed, operators and links, each with its own time
   smoke          the first things to know: libraries, a step call by call and captured, one row of PyTorch
   kernels        the tests of kernels and of whole steps, on the GPU
   training       plans, places of the updates and streams: the same bits; gradients and losses against the CPU's
@@ -43,7 +44,7 @@ case $limit in '' | *[!0-9]*) echo "run: -t wants a number of seconds, not '$lim
 [ $# -gt 0 ] || { usage >&2 && exit 2; }
 for section in "$@"; do
     case $section in
-    smoke | kernels | training | algorithms | sanitizer | ranks | bench-ours | bench-eager | bench-compile | memory) ;;
+    first | smoke | kernels | training | algorithms | sanitizer | ranks | bench-ours | bench-eager | bench-compile | memory) ;;
     *) echo "run: there is no section '$section' ('run -h' lists them)" >&2 && exit 2 ;;
     esac
 done

@@ -35,13 +35,5 @@ a_step "gpt bf16" tests/gradients/gpt.onnx --dtype bf16
 batch=128
 [ -z "$rehearsed" ] || batch=2
 ours_row resnet50 $batch bf16 memplan --budget 100%
-if enough 20 "resnet50, time by operator"; then
-    log=$work/logs/profile_resnet50.txt
-    if ours 120 "$build/memplan" train "$(model resnet50)" --device "$device" --batch $batch --dtype bf16 --budget 100% --steps 6 --no-before \
-        --profile > "$log" 2>&1; then
-        note "resnet50, time by operator" ok "in the logs: profile_resnet50.txt"
-    else
-        note "resnet50, time by operator" FAILED "$(reason "$log" 'memplan:')"
-    fi
-fi
+operator_times resnet50 $batch
 torch_row 90 resnet50 $batch bf16 "PyTorch eager"

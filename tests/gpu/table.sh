@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
 # table.sh - read by run.sh, with $section and $limit set: the section's clock, its rows as text and as JSON, and its end.
-started=$(date +%s) n_passed=0 n_failed=0 n_left_out=0 n_rows=0
+started=$(date +%s) part_name='' part_end=0 n_passed=0 n_failed=0 n_left_out=0 n_rows=0
 out=${OUT:-$results/$section}
 work=$(mktemp -d) && mkdir -p "$out" "$work/logs" || exit 2
 : > "$work/table"
@@ -8,7 +8,26 @@ work=$(mktemp -d) && mkdir -p "$out" "$work/logs" || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'note "the section" FAILED "stopped from outside"; finish; exit 1' TERM INT HUP
 
-left() { echo $((limit - $(date +%s) + started)); }
+# The seconds that are left to the section, and to its part if the section has parts.
+left() {
+    now=$(date +%s)
+    rest=$((limit - now + started)) part_rest=$((part_end - now))
+    if [ "$part_end" != 0 ] && [ $part_rest -lt $rest ]; then echo $part_rest; else echo $rest; fi
+}
+# Begins a part of the section with a time of its own; time that an earlier part did not need is not added: part NAME SECONDS.
+part() {
+    end_part
+    part_name=$1 part_started=$(date +%s)
+    part_end=$((part_started + $2))
+    say "---- $1 ($2 s)"
+}
+end_part() {
+    [ -n "$part_name" ] || return
+    seconds=$(($(date +%s) - part_started))
+    say "---- $part_name: $seconds s"
+    record part "$part_name" seconds $seconds
+    part_name='' part_end=0
+}
 # True, and nothing is printed, if there are that many seconds; else the row says that it was left out: enough SECONDS LABEL.
 enough() {
     [ "$(left)" -ge "$1" ] && return
@@ -72,6 +91,7 @@ reason() { grep -m 1 -E "${2:-.}" "$1" | tr '\t' ' ' | cut -c 1-110; }
 
 finish() {
     trap - TERM INT HUP
+    end_part
     seconds=$(($(date +%s) - started))
     {
         echo

@@ -60,7 +60,7 @@ own_kernels_are_looked_at() {
 }
 
 for what in help_is_asked_for nothing_is_asked_for a_section_is_misspelt a_time_is_no_number; do holds $what $what; done
-for section in smoke kernels training algorithms sanitizer ranks bench-ours bench-eager bench-compile memory; do
+for section in first smoke kernels training algorithms sanitizer ranks bench-ours bench-eager bench-compile memory; do
     holds "there is no GPU: $section" there_is_no_gpu $section
 done
 for what in a_failure_is_the_exit_status text_is_quoted a_command_ends_with_the_section libraries_of_the_machine_stay_out; do holds $what $what; done

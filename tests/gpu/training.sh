@@ -31,15 +31,7 @@ if [ -z "$rehearsed" ]; then
     ! path=$(model gpt2_small) || copied_bits "$path" --batch 1 --dtype bf16
 fi
 
-# ---- how fast copies are
-title="copies to the host and back"
-if enough 30 "$title"; then
-    if ours 60 "$build/memplan" profile link host --device "$device" > "$work/logs/link.txt" 2> "$said"; then
-        note "$title" ok "$(tail -n 1 "$work/logs/link.txt")"
-    else
-        note "$title" FAILED "$(reason "$said")"
-    fi
-fi
+link_rates
 
 # ---- no room: a sentence, exit status 1, and the save is unchanged
 title="out of memory"
