@@ -189,8 +189,7 @@ static mp_status add_token(builder *b, const char *name, int *index)
     return add_stage_storage(b, &token, -1, index);
 }
 
-/* Adds the buffer from which the next rank receives activations. It avoids a deadlock with a gradient in the other direction.
- */
+/* Adds the buffer from which the next rank receives activations, so that two ranks that send do not wait forever. */
 static mp_status add_send_buffer(builder *b, int q, int64_t bytes)
 {
     char name[64];

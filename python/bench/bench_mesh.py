@@ -29,7 +29,7 @@ from networks import Llama
 from torch import nn
 
 import memplan
-from memplan.mesh.by_itself import by_itself
+from memplan.mesh.fsdp_memory import by_itself
 
 GIB = 1 << 30
 EIGHT = (32, 4096, 32, 8, 14336, 128256)  # billions of parameters

@@ -53,7 +53,7 @@ GUARDS = [
     Guard("run/ledger.py", "and not profiler_is_on()", "", "ledger.py -k no_profiler_watches"),
     off("run/budget_feedback.py", "not causes <= self.causes", "ledger.py -k beside_a_call_is_said"),
     Guard("plan/graph_report.py", "self.planned_bytes if self.is_seen else 0", "0", "returned.py -k most_of_what_was_seen"),
-    Guard("run/captured.py", "[first + k for k in gone]", "range(len(planner.held))", "returned.py -k however_it_uses"),
+    Guard("run/captured_graph.py", "[first + k for k in gone]", "range(len(planner.held))", "returned.py -k however_it_uses"),
     # What no plan is for
     off("run/fallback.py", "transform := transform_now()", "eagerly.py -k inside_a_transformation"),
     off("run/fallback.py", "is_forward_mode()", "eagerly.py -k inside_a_transformation"),

@@ -6,13 +6,13 @@ model = memplan.compile(model, budget="8GiB")
 from memplan.api import compile
 from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanError
 from memplan.estimation import estimate
+from memplan.explain.failed_allocation_hooks import explain_oom
 from memplan.explain.saved import saved
-from memplan.explain.watching import explain_oom
-from memplan.largest import fit
+from memplan.largest_batch import fit
 from memplan.plan.graph_report import GraphReport
 from memplan.report import Report
-from memplan.run.by_name import register
 from memplan.run.in_place import uncompile
+from memplan.run.named_backend import register
 from memplan.schedules.api import pipeline
 from memplan.torch_internals import probe
 from memplan.train_step import TrainStep

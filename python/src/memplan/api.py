@@ -14,20 +14,20 @@ from memplan.budget import Budget, gradient_bytes, only_bytes
 from memplan.compiled_modules import as_before, inner, place_of
 from memplan.errors import MemplanError, RankError
 from memplan.graph.distributed import refuse_sharded
-from memplan.graph.meant import Region
+from memplan.graph.named_device import Region
 from memplan.library.planning import Watcher
 from memplan.memory.optimizer_state import optimizer_bytes
 from memplan.plan.options import Options, given_to
 from memplan.report import Report
 from memplan.run.backend import Backend, Estimated
+from memplan.run.bit_differences import Surroundings
 from memplan.run.call_guard import asking
+from memplan.run.compiled_callables import NAME, Handed
+from memplan.run.eager_parts import Parts
 from memplan.run.fallback import SKIPPED, EagerFallback, reason_of
-from memplan.run.handed import NAME, Handed
 from memplan.run.in_place import InPlace, uncompile
-from memplan.run.otherwise import Surroundings
-from memplan.run.parts import Parts
+from memplan.run.output_use import LEAST_SHARE
 from memplan.run.results import beside_hooks, noting_results
-from memplan.run.returned import LEAST_SHARE
 from memplan.torch_internals.capture import (
     backend_now,
     counting,

@@ -7,7 +7,7 @@ from typing import Any
 
 from memplan.api import backend_for, report_of
 from memplan.budget import Budget
-from memplan.mesh.before import estimate_on, estimate_sharded, is_on_fake_ranks
+from memplan.mesh.rank_estimate import estimate_on, estimate_sharded, is_on_fake_ranks
 from memplan.report import Report
 from memplan.run.backend import Backend
 

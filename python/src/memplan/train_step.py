@@ -22,10 +22,10 @@ from memplan.plan.planner import GraphPlanner
 from memplan.report import Report
 from memplan.run.backend import Backend
 from memplan.run.budget_feedback import BudgetFeedback
-from memplan.run.captured import frame_of_graph
+from memplan.run.captured_graph import frame_of_graph
 from memplan.run.ledger import Beside
+from memplan.run.output_use import LEAST_SHARE
 from memplan.run.results import Result, ReturnedKeys, makers_of, sum_of
-from memplan.run.returned import LEAST_SHARE
 from memplan.step.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.step.updates import Updates
 from memplan.torch_internals.modules import note_step

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from memplan.explain import watching
+from memplan.explain import failed_allocation_hooks
 from memplan.explain.account import OTHER, SAVED, Account, Objects, Piece, fill_others
 from memplan.explain.calls import Call
-from memplan.explain.earlier import held_by
+from memplan.explain.earlier_graphs import held_by
 from memplan.explain.explanation import at_of, filled_by_others
 from memplan.explain.failure import Failure, Where, of_frame
 from memplan.explain.suggestion import Room, Step, suggest
@@ -155,13 +155,13 @@ def test_an_explanation_that_runs_out_of_memory_is_made_without_the_call(monkeyp
         asked.append(last)
         if last is not None:
             raise MemoryError
-        return watching.explain.__wrapped__(failure, last, reserved)  # type: ignore[attr-defined]
+        return failed_allocation_hooks.explain.__wrapped__(failure, last, reserved)  # type: ignore[attr-defined]
 
-    functools.update_wrapper(explain, watching.explain)
-    monkeypatch.setattr(watching, "explain", explain)
+    functools.update_wrapper(explain, failed_allocation_hooks.explain)
+    monkeypatch.setattr(failed_allocation_hooks, "explain", explain)
     failure = Failure(4096, torch.device("cpu"), of_frame(sys._getframe()))
     model = nn.Linear(WIDTH, WIDTH)
-    found = watching.explained(failure, Call.of(model, (), {}), None)
+    found = failed_allocation_hooks.explained(failure, Call.of(model, (), {}), None)
     assert asked[1] is None and "memory also ran out" in str(found)
 
 
@@ -169,8 +169,8 @@ def test_an_explanation_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, cap
     def explain(*_: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(watching, "explain", explain)
-    with watching.Watching() as watched:
+    monkeypatch.setattr(failed_allocation_hooks, "explain", explain)
+    with failed_allocation_hooks.Watching() as watched:
         watched.install()
         watched._passes(MemoryError("not enough memory"))
         watched.remove()

@@ -16,7 +16,7 @@ from habits.trial import Net, pair
 
 import memplan
 from memplan.compiled_modules import place_of
-from memplan.frameworks.counted import LOG, Counted
+from memplan.frameworks.loop_memory import LOG, Counted
 from memplan.memory.optimizer_state import optimizer_bytes
 
 LOGGED_BYTES = 64  # of the numbers that Lightning keeps of a step: losses, and what is logged

@@ -14,7 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import memplan
 from memplan.costs import measure
-from memplan.costs.made_up import made_up
+from memplan.costs.artificial_arguments import made_up
 from memplan.plan import emit
 from memplan.run.backend import COSTS
 

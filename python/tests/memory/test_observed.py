@@ -18,11 +18,11 @@ from torch import nn
 from torch.nn.modules import module as modules
 
 import memplan
-from memplan.explain import watching as watched
+from memplan.explain import failed_allocation_hooks
+from memplan.explain.failed_allocation_hooks import Watching
 from memplan.explain.failed_call import starts
 from memplan.explain.failure import Failure, first_of, of_threads, tried_bytes
 from memplan.explain.reserved import Reserved
-from memplan.explain.watching import Watching
 from memplan.memory.allocator import MIB, Settings
 
 CPU = torch.device("cpu")
@@ -142,7 +142,7 @@ def tensors() -> list[torch.Tensor]:
 
 def test_a_gpu_observer_is_attached_once_and_when_the_gpu_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     attached: list[Any] = []
-    monkeypatch.setattr(watched, "on_out_of_memory", lambda told: attached.append(told) or True)
+    monkeypatch.setattr(failed_allocation_hooks, "on_out_of_memory", lambda told: attached.append(told) or True)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     watching = Watching().install()
     model, x = networks.layered(2, 64)

@@ -13,7 +13,7 @@ from against_eager import assert_like_eager, peak_of_call, peak_of_step, static_
 from torch import nn
 
 import memplan
-from memplan.costs.made_up import made_up
+from memplan.costs.artificial_arguments import made_up
 from memplan.run.backend import COSTS
 
 ROWS, WIDTH = 256, 64

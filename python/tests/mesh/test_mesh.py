@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 import memplan
 from memplan.__main__ import main
-from memplan.mesh import equal
+from memplan.mesh import equal_blocks
 from memplan.mesh.ranks import blocks_of, fake_ranks
 
 fsdp = pytest.importorskip("torch.distributed.fsdp", exc_type=ImportError)
@@ -188,7 +188,7 @@ def test_operators_that_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     both = on({"shard": 8, "tp": 4}, model, inputs, device="h100", tp_plan=tp_plan, optimizer=optimizer)
     assert own // 8 <= both.kinds["Sharded Param"] <= own // 8 + 6 * 4 * 8 * 2
     assert both.n_blocks == 6
-    monkeypatch.setattr(equal, "KEPT", 99)
+    monkeypatch.setattr(equal_blocks, "KEPT", 99)
     for mesh, short in (({"dp": 8, "tp": 4}, report), ({"shard": 8, "tp": 4}, both)):
         assert known(short) == known(on(mesh, model, inputs, device="h100", tp_plan=tp_plan, optimizer=optimizer))
 
@@ -211,7 +211,7 @@ def test_sequences_that_are_split_too(monkeypatch: pytest.MonkeyPatch) -> None:
     order = [name for name in steps if name in ("native_layer_norm_backward", "reduce")]
     assert order == ["native_layer_norm_backward", "reduce"] * 6
     assert steps.count("all_reduce") == 2 * 6
-    monkeypatch.setattr(equal, "KEPT", 99)
+    monkeypatch.setattr(equal_blocks, "KEPT", 99)
     assert known(report) == known(on({"shard": 8, "tp": 4}, model, inputs, device="h100", tp_plan=tp_plan))
 
 
@@ -270,7 +270,7 @@ def test_blocks_that_stand_for_others(mesh: Any, make: Any, monkeypatch: pytest.
     optimizer = torch.optim.AdamW(model.parameters())
     short = on(mesh, model, inputs, device="h100", optimizer=optimizer, accumulate=True)
     assert len(model.layers) == 7
-    monkeypatch.setattr(equal, "KEPT", 99)
+    monkeypatch.setattr(equal_blocks, "KEPT", 99)
     whole = on(mesh, model, inputs, device="h100", optimizer=optimizer, accumulate=True)
     assert known(short) == known(whole)
     assert short.n_blocks == whole.n_blocks == (7 if "shard" in mesh else 0)
@@ -279,12 +279,12 @@ def test_blocks_that_stand_for_others(mesh: Any, make: Any, monkeypatch: pytest.
 def test_blocks_that_differ_are_captured_each() -> None:
     model = nn.Module()
     model.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(9))
-    assert equal.shortened(copy.deepcopy(model)) == (equal.Repeats("layers", 0, 5), unittest.mock.ANY)
+    assert equal_blocks.shortened(copy.deepcopy(model)) == (equal_blocks.Repeats("layers", 0, 5), unittest.mock.ANY)
     model.layers[5].requires_grad_(False)
-    found = equal.shortened(copy.deepcopy(model))
-    assert found is not None and found[0] == equal.Repeats("layers", 0, 1)
+    found = equal_blocks.shortened(copy.deepcopy(model))
+    assert found is not None and found[0] == equal_blocks.Repeats("layers", 0, 1)
     model.layers[2] = nn.Linear(4, 4, bias=False)
-    assert equal.shortened(model) is None
+    assert equal_blocks.shortened(model) is None
 
 
 @pytest.mark.parametrize(

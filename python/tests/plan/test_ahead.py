@@ -12,7 +12,7 @@ from torch import fx
 
 from memplan.graph.shards import GATHER, REDUCE, Apart, begin_gather, begin_sum, end_gather, end_sum
 from memplan.memory.liveness import SECONDS, WORKSPACE, Liveness, keys_of
-from memplan.plan import ahead
+from memplan.plan import overlapped_collectives
 
 LAYERS, SEEDS = 6, 60
 NUMBER_BYTES = 12
@@ -64,11 +64,11 @@ def live_bytes(graph: fx.Graph) -> dict[fx.Node, int]:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_copies_do_not_make_the_peak_and_nothing_is_above_the_budget(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "apart", apart)
-    graph, time = steps(seed), ahead.Time()
+    monkeypatch.setattr(overlapped_collectives, "apart", apart)
+    graph, time = steps(seed), overlapped_collectives.Time()
     before = list(live_bytes(graph).values())
     peak, spare = max(before), random.Random(seed).randrange(0, 1200)
-    ahead.spread(graph, [peak + spare - n for n in before], spare, time)
+    overlapped_collectives.spread(graph, [peak + spare - n for n in before], spare, time)
     now = live_bytes(graph)
     assert max(now.values()) <= peak + spare
     assert 0 < time.hidden <= time.seconds
@@ -80,10 +80,10 @@ def test_copies_do_not_make_the_peak_and_nothing_is_above_the_budget(seed: int, 
 
 
 def test_what_is_beside_a_collective_is_counted_while_it_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "apart", apart)
+    monkeypatch.setattr(overlapped_collectives, "apart", apart)
     graph = steps(0)
     stay = {n for n in graph.nodes if n.target not in (GATHER, REDUCE)}
-    ahead.spread(graph, [1 << 20] * len(graph.nodes), 0, ahead.Time())
+    overlapped_collectives.spread(graph, [1 << 20] * len(graph.nodes), 0, overlapped_collectives.Time())
     beside: dict[fx.Node, int] = {}  # of what is on its way
     most = 0
     for node in graph.nodes:

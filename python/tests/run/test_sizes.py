@@ -15,8 +15,8 @@ from against_eager import assert_like_eager, peak_of_step, static_bytes
 
 import memplan
 from memplan.costs import measure
-from memplan.costs.between import BETWEEN, position
 from memplan.costs.cache import Cache
+from memplan.costs.interpolation import BETWEEN, position
 from memplan.library.planning import Planning
 from memplan.plan.other_sizes import REPLAYED
 from memplan.run import backend

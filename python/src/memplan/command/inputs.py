@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from memplan.command import UsageError
-from memplan.graph.meant import LOWER
+from memplan.graph.named_device import LOWER
 
 BATCH = "N"  # the letter that stands for the batch size in a shape on the command line
 ITEM = re.compile(

@@ -23,9 +23,9 @@ import torch
 from torch import fx
 from torch.profiler import record_function
 
-from memplan.costs.between import Points
+from memplan.costs.artificial_arguments import depends_on_values, fill_arguments, made_up
 from memplan.costs.cache import Cache
-from memplan.costs.made_up import depends_on_values, fill_arguments, made_up
+from memplan.costs.interpolation import Points
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
 from memplan.graph.collectives import is_collective, sent_bytes
 from memplan.graph.collectives import workspace_bytes as collective_workspace

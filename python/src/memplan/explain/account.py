@@ -15,7 +15,7 @@ from torch import nn
 from memplan.explain.failure import At, Where
 from memplan.explain.holders import holders
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
-from memplan.run.outside import reachable
+from memplan.run.outside_tensors import reachable
 from memplan.torch_internals.autograd import everything_saved_by, number_of
 
 PARAMETERS, GRADIENTS, STATE, BUFFERS = "parameters", "gradients", "optimizer state", "buffers"

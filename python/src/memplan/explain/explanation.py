@@ -26,7 +26,7 @@ from memplan.explain.account import (
     names_of,
 )
 from memplan.explain.calls import Call, call_in
-from memplan.explain.earlier import Earlier
+from memplan.explain.earlier_graphs import Earlier
 from memplan.explain.failed_call import UNDER_WAY, NotReplayed, Replay, add_lost, failing, starts
 from memplan.explain.failure import Failure, Where, addresses_are_limited, path_of
 from memplan.explain.reserved import Reserved

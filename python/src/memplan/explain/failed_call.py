@@ -20,14 +20,14 @@ import torch
 from torch import nn
 
 from memplan.compiled_modules import eager_copy
-from memplan.costs.larger import bytes_of_more, bytes_of_rnn
+from memplan.costs.measured_bytes import bytes_of_more, bytes_of_rnn
 from memplan.errors import MemplanError
 from memplan.explain.account import LEAF, OTHER, Account, Piece
 from memplan.explain.calls import Call, Sized, given
 from memplan.explain.failure import Failure, Where, module_names, of_frame, path_of
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
 from memplan.graph.native import RNN_LAYER
-from memplan.run.outside import reachable
+from memplan.run.outside_tensors import reachable
 from memplan.torch_internals.autograd import everything_saved_by, next_number, number_of
 from memplan.torch_internals.dispatch import forget_arguments, watching, without_memory
 

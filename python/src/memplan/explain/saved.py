@@ -17,7 +17,7 @@ from memplan.explain.failed_call import Replay, starts
 from memplan.explain.failure import NOT_THE_USERS, Where, shown
 from memplan.explain.tables import table, together
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
-from memplan.run.outside import reachable
+from memplan.run.outside_tensors import reachable
 from memplan.torch_internals.autograd import everything_saved_by, number_of
 
 FORWARD = "traceback_"  # the key under which PyTorch stores the traceback of forward in anomaly mode

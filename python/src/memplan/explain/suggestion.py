@@ -18,8 +18,8 @@ from torch import fx
 from memplan.api import backend_for, captured, report_of
 from memplan.budget import gradient_bytes, in_units, model_bytes
 from memplan.compiled_modules import place_of
-from memplan.costs.larger import bytes_of_rnn
 from memplan.costs.measure import Cost, moved_bytes
+from memplan.costs.measured_bytes import bytes_of_rnn
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, MemplanError
 from memplan.explain.calls import Call, Sized, given

@@ -20,7 +20,7 @@ from memplan.api import compiled_with
 from memplan.budget import Budget
 from memplan.compiled_modules import place_of
 from memplan.errors import FallbackWarning, MemplanError
-from memplan.frameworks.counted import Counted
+from memplan.frameworks.loop_memory import Counted
 from memplan.report import Report
 from memplan.run.in_place import uncompile
 

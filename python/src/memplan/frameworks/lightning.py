@@ -14,7 +14,7 @@ import torch
 from memplan.api import captured
 from memplan.budget import Budget
 from memplan.errors import MemplanError
-from memplan.frameworks.counted import Counted
+from memplan.frameworks.loop_memory import Counted
 from memplan.graph.distributed import refuse_sharded
 from memplan.report import Report
 

@@ -25,7 +25,7 @@ from torchtitan.trainer import Trainer
 
 from memplan.api import compiled_with
 from memplan.errors import MemplanError
-from memplan.frameworks.counted import Counted
+from memplan.frameworks.loop_memory import Counted
 from memplan.torch_internals.modules import COMPILED
 
 POLICY = "memplan_policy"  # key in the model's `__dict__`: memplan's policy of this model

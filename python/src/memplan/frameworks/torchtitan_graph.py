@@ -42,7 +42,7 @@ from memplan.checkpoints.coarse import Kept
 from memplan.checkpoints.export import saved_by
 from memplan.costs.measure import Cost
 from memplan.errors import FallbackWarning
-from memplan.frameworks.counted import LOG
+from memplan.frameworks.loop_memory import LOG
 from memplan.graph.capture import Capture, Operation, storage_bytes, tensors_of
 from memplan.graph.collectives import groups_in, is_functional, is_sum_on_host, is_wait_of_pytorch, part_of_sum, workspace_bytes
 from memplan.graph.joint import flat_outputs

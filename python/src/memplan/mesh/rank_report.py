@@ -11,7 +11,7 @@ from memplan.budget import in_units
 from memplan.costs.measure import BYTES_PER_SECOND
 from memplan.errors import MemplanError
 from memplan.memory.trace import Trace
-from memplan.mesh.by_itself import by_itself, gathers
+from memplan.mesh.fsdp_memory import by_itself, gathers
 from memplan.mesh.kinds import OTHER, dynamic_at_peak
 from memplan.mesh.ranks import Mesh
 from memplan.plan.options import Options

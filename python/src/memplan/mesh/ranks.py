@@ -17,7 +17,7 @@ from torch import nn
 from memplan.budget import total_bytes
 from memplan.compiled_modules import eager_copy
 from memplan.errors import MemplanError
-from memplan.mesh.equal import Repeats, shortened
+from memplan.mesh.equal_blocks import Repeats, shortened
 from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import here
 

@@ -12,9 +12,9 @@ from typing import Any
 from torch import fx
 
 from memplan.memory.liveness import EARLIER, WORKSPACE, Line
-from memplan.plan.ahead import Time
 from memplan.plan.emit import Emission, cut_of
 from memplan.plan.emitted import Emitted
+from memplan.plan.overlapped_collectives import Time
 from memplan.torch_internals.capture import is_meant
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import fx
 
 from memplan.memory.liveness import Liveness
-from memplan.plan.ahead import Time
+from memplan.plan.overlapped_collectives import Time
 
 
 @dataclass

@@ -17,8 +17,8 @@ from memplan.library.planning import Planning
 from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
 from memplan.memory.host import Pool
 from memplan.memory.trace import Trace
-from memplan.plan.ahead import Time
 from memplan.plan.holders import Holder, who_holds
+from memplan.plan.overlapped_collectives import Time
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memplan.costs.between import BETWEEN
+from memplan.costs.interpolation import BETWEEN
 from memplan.plan.other_sizes import REPLAYED
 
 if TYPE_CHECKING:

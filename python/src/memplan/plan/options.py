@@ -11,7 +11,7 @@ from memplan.budget import Budget, only_bytes, read_link
 from memplan.costs.cache import Cache
 from memplan.costs.roofline import Device
 from memplan.errors import MemplanError
-from memplan.graph.meant import Meant, Region, read_region
+from memplan.graph.named_device import Meant, Region, read_region
 from memplan.library.planning import Watcher
 from memplan.plan.other_sizes import OtherSizes
 from memplan.progress import Line

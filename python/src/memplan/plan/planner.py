@@ -24,7 +24,6 @@ from memplan.library.planning import NO_BUDGET, Copy, Planning, Step
 from memplan.memory.host import Pool
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
-from memplan.plan.ahead import Time, put_waits, spread
 from memplan.plan.copies import Host
 from memplan.plan.draft import drafted
 from memplan.plan.emit import Emission, copied, fake_state
@@ -33,6 +32,7 @@ from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
 from memplan.plan.notes import notes_of
 from memplan.plan.options import Options
+from memplan.plan.overlapped_collectives import Time, put_waits, spread
 from memplan.ranks.rank_group import ALONE, RankGroup, in_memory, saved
 
 # maximum number of searches; a further search has a smaller target, because the final graphs may exceed the plan's peak

@@ -19,9 +19,9 @@ from memplan.graph.capture import Capture, tensors_of
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, inside_sentence, noticing, regions
 from memplan.graph.collectives import groups_in, need_to_plan, put_waits_at_once, take_waits_out
 from memplan.graph.distributed import bucket_caps, refuse_cut
-from memplan.graph.earlier import hold_earlier
+from memplan.graph.earlier_gradients import hold_earlier
 from memplan.graph.joint import halves, order_formulas
-from memplan.graph.meant import NO_REGION, has_region, put_away
+from memplan.graph.named_device import NO_REGION, has_region, put_away
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture, sorts
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.overwriting import write_straight
@@ -34,12 +34,12 @@ from memplan.ranks.rank_group import ALONE, RankGroup, agreed, agreed_again
 from memplan.report import Fallback, Report
 from memplan.run.budget_feedback import BudgetFeedback
 from memplan.run.call_guard import heard
-from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name, of_model
+from memplan.run.captured_graph import Captured, Run, cut_of, frame_of_graph, graph_name, of_model
+from memplan.run.compiled_callables import NAME, raising, weakly
 from memplan.run.execute import compile_graph
-from memplan.run.handed import NAME, raising, weakly
 from memplan.run.ledger import MeasuredCall
+from memplan.run.output_use import Returned
 from memplan.run.overlap import as_at_first, writes_into_inputs
-from memplan.run.returned import Returned
 from memplan.run.saved_tensors import Backward, names_of
 from memplan.run.second_order import Differentiable
 from memplan.run.verify import Verified

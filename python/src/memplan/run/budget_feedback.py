@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from memplan.budget import Budget
 from memplan.errors import FallbackWarning
 from memplan.graph.capture import DYNAMIC, Capture
-from memplan.graph.earlier import hold_results
+from memplan.graph.earlier_gradients import hold_results
 from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.options import Options

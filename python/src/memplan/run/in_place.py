@@ -25,7 +25,7 @@ from torch import nn
 
 from memplan.compiled_modules import OURS, inner, place_of
 from memplan.errors import FallbackWarning, MemplanError
-from memplan.run.outside import given
+from memplan.run.outside_tensors import given
 from memplan.run.results import Hooks
 from memplan.run.sharded import NO_SYNC, KeptWhole, Sharded
 from memplan.torch_internals import sharding

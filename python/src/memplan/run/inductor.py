@@ -27,7 +27,7 @@ from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import GraphPlanner
 from memplan.run.backend import Backend
-from memplan.run.captured import frame_of_graph
+from memplan.run.captured_graph import frame_of_graph
 from memplan.torch_internals.capture import FOR_INDUCTOR, compile_with_inductor, to_go_on
 
 ROUNDS = 3  # maximum number of rounds; a round plans, compiles and measures

@@ -22,11 +22,11 @@ import torch
 
 from memplan.budget import in_units
 from memplan.plan.graph_report import GraphReport
-from memplan.run.outside import Outside, mark_beside, watch
+from memplan.run.output_use import LEAST_SHARE, Returned
+from memplan.run.outside_tensors import Outside, mark_beside, watch
 from memplan.run.results import Result, Results, makers_of, sum_of
-from memplan.run.returned import LEAST_SHARE, Returned
 from memplan.run.second_order import node_of
-from memplan.run.split import Asked
+from memplan.run.split_backward import Asked
 from memplan.torch_internals.autograd import graph_is_kept, profiler_is_on, uncaptured
 from memplan.torch_internals.sharding import here
 

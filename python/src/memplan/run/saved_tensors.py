@@ -21,7 +21,7 @@ from memplan.graph.regions import module_name
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.memory.liveness import keys_of
 from memplan.run.second_order import node_of
-from memplan.run.split import NOW, Halves
+from memplan.run.split_backward import NOW, Halves
 from memplan.torch_internals.autograd import graph_is_kept, leave_out_unused, uncaptured
 from memplan.torch_internals.modules import PARTS
 from memplan.torch_internals.tensors import version_of

@@ -17,8 +17,8 @@ from torch import fx
 
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
+from memplan.run.bit_differences import TRANSPOSED
 from memplan.run.layouts import transposed
-from memplan.run.otherwise import TRANSPOSED
 from memplan.torch_internals.autograd import graph_is_kept, is_node_of, uncaptured
 from memplan.torch_internals.capture import metadata_now
 from memplan.torch_internals.tensors import base_of, tree_iter, versions_of

@@ -13,7 +13,7 @@ from memplan.memory.liveness import WORKSPACE, Liveness, keys_of
 from memplan.plan.emit import last
 from memplan.plan.emitted import Emitted
 from memplan.plan.planner import GraphPlanner
-from memplan.run.split import split
+from memplan.run.split_backward import split
 from memplan.schedules import schedule_events as events
 from memplan.schedules.fsdp_groups import Whole
 

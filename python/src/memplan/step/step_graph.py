@@ -21,11 +21,11 @@ from memplan.graph.layouts import obeys
 from memplan.library.planning import Step
 from memplan.memory.host import Pool
 from memplan.memory.states import StateOf, device_bytes, require_room
-from memplan.plan.ahead import Time
 from memplan.plan.emit import Emission
 from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.options import Options
+from memplan.plan.overlapped_collectives import Time
 from memplan.plan.planner import GraphPlanner
 from memplan.step.updates import UpdateCost, Updates
 from memplan.torch_internals.tensors import fake_mode_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from memplan.costs.made_up import made_up
+from memplan.costs.artificial_arguments import made_up
 from memplan.costs.measure import apart, cuda_workspace, fastest_seconds, host_workspaces
 from memplan.errors import MemplanError
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of

@@ -2,18 +2,18 @@
 
 A later PyTorch version may remove any of these names. Each name therefore states its use and the consequence of its absence.
 
-    autograd     nodes of the autograd graph, the tensors they save, the engine, events of the profiler
-    capture      captures of dynamo and their properties
-    collectives  collectives in captured graphs, and their process groups
-    devices      callbacks for failed allocations
-    dispatch     operators, their kernels, and modes that observe them
-    elsewhere    captures for a device that is absent
-    engine       backward without PyTorch's engine
-    leaves       tensors that begin to require a gradient during a capture
-    modules      modules, optimizers and replicas
-    sharding     the state of a model under fully_shard
-    tensors      version counters, hooks, tensors within other values
-    texts        stack traces and logged graphs of a capture
+    absent_device  captures for a device that is absent
+    autograd       nodes of the autograd graph, the tensors they save, the engine, events of the profiler
+    capture        captures of dynamo and their properties
+    collectives    collectives in captured graphs, and their process groups
+    devices        callbacks for failed allocations
+    dispatch       operators, their kernels, and modes that observe them
+    engine         backward without PyTorch's engine
+    leaves         tensors that begin to require a gradient during a capture
+    modules        modules, optimizers and replicas
+    sharding       the state of a model under fully_shard
+    tensors        version counters, hooks, tensors within other values
+    texts          stack traces and logged graphs of a capture
 """
 
 from __future__ import annotations
@@ -21,15 +21,26 @@ from __future__ import annotations
 import warnings
 
 from memplan.errors import FallbackWarning
-from memplan.torch_internals import autograd, capture, devices, dispatch, elsewhere, engine, leaves, modules, sharding, tensors
+from memplan.torch_internals import (
+    absent_device,
+    autograd,
+    capture,
+    devices,
+    dispatch,
+    engine,
+    leaves,
+    modules,
+    sharding,
+    tensors,
+)
 from memplan.torch_internals.names import missing
 
 __all__ = [
+    "absent_device",
     "autograd",
     "capture",
     "devices",
     "dispatch",
-    "elsewhere",
     "engine",
     "leaves",
     "modules",

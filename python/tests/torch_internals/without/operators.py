@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import memplan
 from memplan.graph import native
-from memplan.torch_internals import dispatch, elsewhere, engine
+from memplan.torch_internals import absent_device, dispatch, engine
 from without.case import Two, assert_eagers_bits, assert_trains, planned, without, x_of
 
 
@@ -76,7 +76,7 @@ def attention_is_written_out(*_: Any) -> None:
     assert max(s.n_bytes for s in found.graph.capture.storages) >= 2 * 64 * 64 * 4
 
 
-@without(engine.INPUT_METADATA, elsewhere.FAKE_TENSOR)
+@without(engine.INPUT_METADATA, absent_device.FAKE_TENSOR)
 def a_named_gpu_is_refused(*_: Any) -> None:
     with (
         torch.device("meta"),
@@ -85,9 +85,9 @@ def a_named_gpu_is_refused(*_: Any) -> None:
         memplan.estimate(Two(), [torch.empty(4, 8)], device="h100")
 
 
-@without(elsewhere.SWITCH)
+@without(absent_device.SWITCH)
 def a_decorated_forward_is_not_looked_at(*_: Any) -> None:
     model = Two()
     model.forward = torch.autocast("cpu", enabled=False)(model.forward)  # type: ignore[method-assign]
-    with elsewhere.gpu_is_there(model, True) as off:
+    with absent_device.gpu_is_there(model, True) as off:
         assert off == []

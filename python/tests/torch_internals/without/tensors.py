@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 import memplan
 from memplan.costs.measure import host_workspaces
-from memplan.run import outside
+from memplan.run import outside_tensors
 from memplan.run.ledger import LEDGER
 from memplan.run.saved_tensors import OverwrittenError
 from memplan.torch_internals import autograd, modules, tensors
@@ -20,11 +20,11 @@ from without.case import Take, Two, assert_eagers_bits, planned, without, x_of
 
 @without(autograd.KEEPS_GRAPH)
 def a_graph_that_is_kept_is_seen(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
-    for row, name in ((autograd.ENGINE, "place"), (outside, "PYTORCHS")):
+    for row, name in ((autograd.ENGINE, "place"), (outside_tensors, "PYTORCHS")):
         monkeypatch.setattr(row, name, getattr(row, name))  # both as they are, at the end
     monkeypatch.setattr(torch.autograd, "_engine_run_backward", torch.autograd._engine_run_backward)
     autograd.note_what_is_kept()
-    monkeypatch.setattr(outside, "PYTORCHS", autograd.ENGINE.get())
+    monkeypatch.setattr(outside_tensors, "PYTORCHS", autograd.ENGINE.get())
     loss, before = planned(Two())(x_of()), LEDGER.n_calls
     loss.backward(retain_graph=True)
     assert LEDGER.n_calls == before
@@ -113,8 +113,8 @@ def a_loss_outside_is_in_no_plan(*_: Any) -> None:
     model = planned(Two(shows=True))
     outputs = model(x_of())
     if not autograd.ENGINE:
-        assert not outside.WATCHED
-    assert outside.saved_storages([outputs.square().grad_fn], set()) == {} or not autograd.ENGINE
+        assert not outside_tensors.WATCHED
+    assert outside_tensors.saved_storages([outputs.square().grad_fn], set()) == {} or not autograd.ENGINE
     outputs.square().sum().backward()
 
 

@@ -23,8 +23,8 @@ from memplan.graph.capture import Capture
 from memplan.graph.operators import CHECKPOINT
 from memplan.graph.shards import GATHER, GROUPS, PACK, REDUCE, apart
 from memplan.library.planning import Step
-from memplan.plan.ahead import Time, rewrite
 from memplan.plan.emitted import Emitted
+from memplan.plan.overlapped_collectives import Time, rewrite
 from memplan.plan.planner import GraphPlanner
 
 AGAIN = (CheckpointPolicy.PREFER_RECOMPUTE, CheckpointPolicy.MUST_RECOMPUTE)

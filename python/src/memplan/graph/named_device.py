@@ -17,8 +17,8 @@ from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
 from memplan.graph.casts import KEYS, n_regions
 from memplan.graph.native import RECURRENT
+from memplan.torch_internals.absent_device import AWAY, gpu_is_there, placing_on
 from memplan.torch_internals.dispatch import AUTOCAST_BEGINS
-from memplan.torch_internals.elsewhere import AWAY, gpu_is_there, placing_on
 
 # the type of an autocast region; True or False: with or without a region; None: the region around the call
 Region = torch.dtype | bool | None

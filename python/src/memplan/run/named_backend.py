@@ -12,7 +12,7 @@ from torch import fx
 from memplan.errors import MemplanError
 from memplan.plan.options import Options
 from memplan.run.backend import Backend
-from memplan.run.handed import NAME, raising
+from memplan.run.compiled_callables import NAME, raising
 from memplan.torch_internals import capture
 
 BY_OPTIONS: dict[int, tuple[dict[str, Any], Backend]] = {}

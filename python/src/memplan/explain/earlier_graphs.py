@@ -12,7 +12,7 @@ from memplan.explain.account import Objects
 from memplan.explain.failure import At, Failure
 from memplan.explain.holders import holders
 from memplan.graph.capture import storage_bytes, storage_key
-from memplan.run.outside import reachable
+from memplan.run.outside_tensors import reachable
 from memplan.torch_internals.autograd import everything_saved_by
 
 FEWEST = 2  # minimum number of earlier calls to report; fewer calls are considered parts of one step

@@ -18,7 +18,7 @@ from memplan.run.results import WEAKLY, Result, hook_call, is_scalar, returned_k
 from memplan.torch_internals.autograd import after_backward, graph_is_kept, uncaptured
 
 if TYPE_CHECKING:
-    from memplan.run.captured import Captured
+    from memplan.run.captured_graph import Captured
     from memplan.run.ledger import MeasuredCall
 
 LEAST_SHARE = 1000  # an output smaller than 1/LEAST_SHARE of the peak is ignored

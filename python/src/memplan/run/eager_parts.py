@@ -12,7 +12,7 @@ from typing import Any
 
 from memplan.graph.capture import tensors_of
 from memplan.run.fallback import CANNOT_CAPTURE, SKIPPED, place_among, reason_of
-from memplan.run.outside import reachable
+from memplan.run.outside_tensors import reachable
 from memplan.torch_internals.autograd import COMPILED_NODE, saved_by
 from memplan.torch_internals.capture import cuts_since, frames_told, n_cuts
 
