@@ -9,8 +9,7 @@
 #include "cli/options/options.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
-#include "cli/reports/share_report.h"
-#include "cli/reports/share_run.h"
+#include "cli/reports/share.h"
 #include "estimator/base/quantities.h"
 #include "memplan/workloads/other_rules.h"
 

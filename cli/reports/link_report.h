@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "executor/ranks/network_speed.h"
-#include "executor/tiers/link_speed.h"
+#include "executor/tiers/link.h"
 
 /* Prints the measurement of one link. `where` is its name in --offload. */
 void print_link(const char *where, const mp_link_speed *speed);

@@ -1,5 +1,5 @@
 /* mesh_json.c - writes meshes, their stages and their rates as JSON. */
-#include "cli/reports/mesh_json.h"
+#include "cli/reports/mesh.h"
 
 #include "formats/json/json.h"
 

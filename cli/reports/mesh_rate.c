@@ -1,5 +1,5 @@
 /* mesh_rate.c - computes and prints the rates of a training step on many devices. */
-#include "cli/reports/mesh_rate.h"
+#include "cli/reports/mesh.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* mesh_report.c - prints the meshes that `memplan parallel` found, their pipeline stages, and the reasons against other
  * meshes. */
-#include "cli/reports/mesh_report.h"
+#include "cli/reports/mesh.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* share_report.c - prints how a card is divided among jobs: budgets and times, the price of memory, other ways of sharing, and
  * memory limits for MPS. */
-#include "cli/reports/share_report.h"
+#include "cli/reports/share.h"
 
 #include <stdio.h>
 #include <string.h>

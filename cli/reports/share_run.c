@@ -1,6 +1,6 @@
 /* share_run.c - prints the trainings of the jobs of a split: losses, parameters and memory of each job alone and of all by
  * turns. */
-#include "cli/reports/share_run.h"
+#include "cli/reports/share.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "estimator/base/clock.h"
-#include "executor/tiers/link_of_device.h"
+#include "executor/tiers/link.h"
 
 enum { OUT = MP_CHANNEL_SECOND_STREAM + 1, BACK, COMPUTE };
 enum {

@@ -1,5 +1,5 @@
 /* link_of_host.c - times copies by a copy queue, as in a plan: alone, and beside loops over vectors. */
-#include "executor/tiers/link_of_host.h"
+#include "executor/tiers/link.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* link_speed.c - times copies of several sizes, in both directions at once, and beside computation; and fits a link's latency
  * and rates to the times. */
-#include "executor/tiers/link_speed.h"
+#include "executor/tiers/link.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,8 +8,6 @@
 #include "executor/workload/options_json.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
-#include "executor/workload/workload_notes.h"
-#include "executor/workload/workload_passes.h"
 #include "executor/workload/workload_source.h"
 #include "formats/base/nearest.h"
 #include "formats/base/text.h"

@@ -33,3 +33,24 @@ typedef struct mp_workload_details {
 
 /* Returns the rule that decided the role of a tensor of the model, such as "frozen with --freeze"; "" if there is none. */
 const char *mp_workload_role_reason(const mp_tensor *tensor, const mp_workload_options *o);
+
+/* ---- workload_notes.c ---- */
+
+/* Notes are warnings about a model file that differs from the network in training, and how to export it correctly. */
+
+/* Adds a note, which begins with the workload's path. If memory for the note is missing, sets `lacks_notes` instead. */
+void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Each function adds notes about one subject. mp_note_version: memplan does not know the version of the file's operator set.
+ * mp_note_weights: weights that may be missing, counted twice or not trained (estimator/model/doubts.h), one note per kind.
+ * mp_note_inference_form: the file was exported for inference. */
+void mp_note_version(mp_workload *w);
+void mp_note_weights(mp_workload *w);
+void mp_note_inference_form(mp_workload *w, bool keeps_inference_norms);
+/* Under PyTorch's rules: notes the names of operators that PyTorch may run differently than the file describes. MP_NOMEM. */
+mp_status mp_note_guesses(mp_workload *w, mp_error *err);
+
+/* ---- workload_passes.c: the passes from a model to the training graph of one rank ---- */
+
+/* Runs all passes on out->model: builds graph or program, and sets the fields that depend on them. MP_INVALID: settings
+ * contradict each other. Other errors as the functions of the passes. */
+mp_status mp_workload_build(mp_workload *w, const mp_workload_options *o, const mp_pipeline_shape *pipeline, mp_error *err);

@@ -1,13 +1,12 @@
 /* workload_notes.c - notes that a model file was exported for inference, or that it does not show how PyTorch runs the network.
  * Each note says how to export the file correctly. */
-#include "executor/workload/workload_notes.h"
+#include "executor/workload/workload.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/workload/workload.h"
 #include "formats/base/text.h"
 
 void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...)

@@ -1,6 +1,6 @@
 /* workload_passes.c - the passes from a model to the training graph of one rank, in execution order. Each pass has a name and a
  * condition. */
-#include "executor/workload/workload_passes.h"
+#include "executor/workload/workload.h"
 
 #include <string.h>
 
@@ -12,7 +12,6 @@
 #include "executor/program/program_split.h"
 #include "executor/workload/loss_settings.h"
 #include "executor/workload/options_json.h"
-#include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
 #include "executor/workload/workload_offload.h"
 #include "formats/base/nearest.h"

@@ -1,5 +1,5 @@
 /* onnx_uses.c - determines how operators read each tensor. This is evidence for the role of the tensor. */
-#include "formats/onnx/onnx_uses.h"
+#include "formats/onnx/onnx.h"
 
 #include <string.h>
 

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/bound/bound_channels.h"
 #include "planner/bound/bound_demand.h"
-#include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_interval.h"
 #include "planner/bound/overlap/bound_select.h"
 #include "planner/floor/problem.h"

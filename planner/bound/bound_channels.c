@@ -1,7 +1,7 @@
 /* bound_channels.c - treats each channel other than compute as a machine. For each node on the channel, adds up the ticks of
  * compute that must run before the node (head) and after it (tail). The best preemptive schedule of the machine bounds the
  * makespan. */
-#include "planner/bound/bound_channels.h"
+#include "planner/bound/bound.h"
 
 #include <stdlib.h>
 #include <string.h>

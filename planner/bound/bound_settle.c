@@ -1,6 +1,6 @@
 /* bound_settle.c - for a target time, finds pairs of nodes that can run in one order only: in the other order, every plan takes
  * at least the target. Then computes the bound of the plans that have all pairs in the possible order. */
-#include "planner/bound/bound_settle.h"
+#include "planner/bound/bound.h"
 
 #include <string.h>
 

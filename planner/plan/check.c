@@ -9,8 +9,7 @@
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
 #include "estimator/graph/without_state_copies.h"
-#include "planner/plan/check_places.h"
-#include "planner/plan/check_replay.h"
+#include "planner/plan/check.h"
 
 static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {

@@ -1,6 +1,6 @@
 /* check_places.c - matches the places of a plan (items with offsets) with the instances and workspaces that need them. Then
  * checks for overlaps in a sweep over the steps. */
-#include "planner/plan/check_places.h"
+#include "planner/plan/check.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * error in one of them is not repeated in the other. It first collects the uses of each storage. Then it replays the history of
  * one storage after the other.
  */
-#include "planner/plan/check_replay.h"
+#include "planner/plan/check.h"
 
 #include <stdio.h>
 

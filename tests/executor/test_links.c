@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/tiers/link_of_device.h"
-#include "executor/tiers/link_of_host.h"
+#include "executor/tiers/link.h"
 #include "tests/cases/test.h"
 
 /* A clock advanced only by copies: the copying thread reads it when a copy begins, and sleeps. */

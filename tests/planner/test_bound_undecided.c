@@ -1,6 +1,6 @@
 /* test_bound_undecided.c - planner/bound: nodes that may run on either side of a boundary. Tests every interval, every pair of
  * neighbouring intervals, and linear programmes over random chains of boundaries, against the cheapest plans in any order. */
-#include "planner/bound/bound_settle.h"
+#include "planner/bound/bound.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/bits.h"

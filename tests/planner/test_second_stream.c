@@ -9,7 +9,7 @@
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
 #include "memplan/second_stream.h"
-#include "planner/plan/check_replay.h"
+#include "planner/plan/check.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_graph.h"

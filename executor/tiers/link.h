@@ -1,8 +1,14 @@
-/* link_speed.h - measures the speed of copies to a tier and back on this machine, alone and beside computation. The
- * measurement copies as a plan does: on the CPU by a thread that copies in pieces, on a GPU by streams and pinned memory. */
+/* link.h - measures the copies between two memories, and fits rates and latency to the measurements. */
 #pragma once
 
+#include "executor/kernel/backend.h"
+#include "executor/tiers/copy_queue.h"
 #include "memplan/target.h"
+
+/* ---- link_speed.c ---- */
+
+/* Measures the speed of copies to a tier and back on this machine, alone and beside computation. The measurement copies as a
+ * plan does: on the CPU by a thread that copies in pieces, on a GPU by streams and pinned memory. */
 
 enum {
     MP_LINK_SIZES = 6,
@@ -46,3 +52,17 @@ mp_status mp_link_probe_all(const mp_link_probe *probe, mp_link_speed *out, mp_e
  * latency is the mean of both directions. The link is shared if simultaneous copies in both directions save less than half of
  * the possible time. */
 mp_link mp_link_fit(const mp_link_speed *speed);
+
+/* ---- link_of_device.c: measures the speed of copies between a device and pinned host memory ---- */
+
+/* Measures copies of an open device. The backend must have side streams and pinned memory, and nothing else may run on the
+ * device. MP_NOMEM: 384 MiB of device memory or 128 MiB of pinned memory are not available. MP_IO: the device has failed. */
+mp_status mp_link_measure_device(const mp_backend *backend, mp_link_speed *out, mp_error *err);
+
+/* ---- link_of_host.c ---- */
+
+/* Measures the speed of copies between host memory and a memory tier on this machine: other host memory, or a file. */
+
+/* Measures copies between host memory and a tier: a file in `folder`, or, if folder is NULL, host memory. About 2 GB are moved.
+ * The tier is removed afterwards. Errors: as mp_tier_open and mp_copy_queue_wait. */
+mp_status mp_link_measure_host(const char *folder, const mp_copy_queue_options *options, mp_link_speed *out, mp_error *err);

@@ -1,9 +1,14 @@
-/* check_replay.h - replays the steps of a plan and derives lifetimes, bytes and ticks. Does not use the code of the timeline.
- * Internal to the checker. */
+/* check.h - the parts of mp_plan_check: the replay of the steps, and the places in the arena. */
 #pragma once
 
 #include "memplan/memory.h"
+#include "memplan/plan.h"
 #include "memplan/timeline.h"
+
+/* ---- check_replay.c ---- */
+
+/* Replays the steps of a plan and derives lifetimes, bytes and ticks. Does not use the code of the timeline. Internal to the
+ * checker. */
 
 typedef struct mp_instance {
     int storage;
@@ -36,3 +41,13 @@ typedef struct mp_replay {
 mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, mp_replay **out, mp_error *err);
 void mp_replay_free(mp_replay *replay); /* NULL is allowed */
 MP_OWNER(mp_replay_free, mp_replay)
+
+/* ---- check_places.c: checks the places of a plan (items with offsets). Internal to the checker ---- */
+
+/* Checks the places of a plan in a tier. Each instance of more than 0 bytes must have a place that is aligned and has the
+ * instance's size and lifetime. On the device, each workspace of more than 0 bytes must have a place as well. Two places may
+ * overlap only if an output takes over the memory of an input, at the same offset. Sets *arena_bytes to the end of the highest
+ * place. MP_REFUTED. MP_NOMEM. O(n log n + n m) for n places of which at most m are live at one step; the second term is
+ * memmove. */
+mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, int tier, const mp_replay *replay, int64_t *arena_bytes,
+                          mp_error *err);
