@@ -1,10 +1,10 @@
 """The memory of FSDP2 without a plan: its hooks gather and reduce by fixed rules, and torch.utils.checkpoint recomputes.
 
-    reshard after forward    the parameters are gathered again at their first reader in backward; otherwise they stay gathered
-    gather in backward       the next group's gather begins when the current one ends, and holds the buffer of all ranks
-    gathered parameters      stay until the gradients of the group are reduced
-    reduction                its buffer is held until the next group's gradients exist
-    checkpoint               recomputed as a whole at the first reader in backward
+    reshard after forward    the parameters are gathered again at their first reader in backward. Otherwise they stay gathered.
+    gather in backward       the next group's gather begins when the current one ends, and holds the buffer of all ranks.
+    gathered parameters      stay until the gradients of the group are reduced.
+    reduction                its buffer is held until the next group's gradients exist.
+    checkpoint               recomputed as a whole at the first reader in backward.
 
 In forward, a group's gather ends before its module runs, as on a CPU. On a GPU, one further gather may be in progress.
 """
