@@ -65,8 +65,10 @@ int mp_planning_add_node(mp_planning *planning, const char *name, const char *op
  * first. MP_INVALID: unknown `how`, unknown node or storage, or the graph is finished. MP_NOMEM. O(n). */
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n);
 
-/* Sets a flag of a node: "once" (may not be recomputed), "random", "view". MP_INVALID: unknown flag or node, or the graph is
- * finished. O(1). */
+/* Sets a flag of a node: "once" (may not be recomputed), "random", "view" or "turn". The flag "turn" belongs to one node, the
+ * last that sets it: the caller may run the steps after this node again. So storages that are copied to the host before this
+ * node and back after it keep their place in the slab until the end (mp_planning_offsets). MP_INVALID: unknown flag or node, or
+ * the graph is finished. O(1). */
 mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag);
 
 /* Checks and finishes the graph. Afterwards the graph cannot be changed. Errors as mp_graph_finish and mp_timeline_build. */
@@ -84,8 +86,10 @@ mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t
 /* ---- the search ---- */
 
 /* Sets an option of later searches. Values are spelled as on the command line. The options are "solver", "seed", "moves",
- * "effort", "time_limit" (seconds), "gap" (a fraction), "bound" ("yes", the default, or "no") and "host_bytes" (limit of live
- * bytes in host memory; 0: no limit).
+ * "effort", "time_limit" (seconds), "gap" (a fraction), "bound" ("yes", the default, or "no"), "host_bytes" (limit of live
+ * bytes in host memory; 0: no limit) and "slab_bytes" (limit of the host memory of a plan with offsets: its slab and its
+ * optimizer state, see mp_planning_offsets; 0: no limit). If a slab is too large, the search is repeated with a lower limit of
+ * live bytes.
  *
  * The option "fuse" belongs to the graph and must be set before mp_planning_finish. With "none", the default, updates run
  * after all of backward. With "backward", they run within backward. MP_INVALID: unknown option or value, or "fuse" on a
@@ -125,7 +129,8 @@ mp_status mp_planning_replay(mp_planning *planning, int64_t budget_bytes, const 
  *
  * - For a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes", "floor_bytes", "floor_node". The first request
  *   for a floor value computes the floor (as mp_floor).
- * - For the plan within the budget: "planned_bytes", "planned_ticks", "n_steps", "host_bytes".
+ * - For the plan within the budget: "planned_bytes", "planned_ticks", "n_steps", "host_bytes" (peak of live bytes),
+ *   "slab_bytes" (size of the slab, mp_planning_offsets).
  * - For the last search: "bound_ticks" (proved: no plan within the budget takes less time), "smallest_bytes",
  *   "smallest_ticks", "stopped" (1: a limit or the caller ended it). */
 int64_t mp_planning_number(mp_planning *planning, const char *name);
@@ -139,6 +144,18 @@ size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
  * storage back; otherwise it copies the storage out. Optimizer state has two copy steps; the first copies it in. Returns the
  * number of steps as mp_planning_steps. */
 size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until, size_t most);
+
+/* Describes the slab: one block of host memory for the copies of one run of the plan. For each step, writes the offset in bytes
+ * of the storage that the step copies out or back. -1: the step copies nothing, or optimizer state, or a storage that no step
+ * copies back. Storages that are in the slab at the same time do not overlap. Offsets are multiples of 512 bytes. The number
+ * "slab_bytes" is the size of the slab. Returns the number of steps as mp_planning_steps. O(steps).
+ *
+ *     // given: mp_planning *p
+ *     int64_t offsets[64];
+ *     const size_t n = mp_planning_offsets(p, offsets, 64);
+ *     const int64_t bytes = mp_planning_number(p, "slab_bytes");
+ *     printf("%zu steps, %lld bytes of host memory, the first copy at %lld\n", n, (long long)bytes, (long long)offsets[0]); */
+size_t mp_planning_offsets(const mp_planning *planning, int64_t *offsets, size_t most);
 
 /* Writes the storages that are live at the peak of mp_planning_plan, largest first, at most `most` of them. If there is no
  * plan, keep-all is used. Always-live storages are omitted. Optimizer state that has been copied in is reported as its

@@ -6,33 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/base/clock.h"
 #include "estimator/graph/liveness.h"
-#include "memplan/check.h"
 #include "memplan/floor.h"
-#include "memplan/smallest.h"
-#include "memplan/solver.h"
 #include "memplan/target.h"
 #include "memplan/training.h"
-
-enum { MOST_NAME = 32, HOST = 1 };
+#include "planner/interface/handle.h"
 
 #define NO_HANDLE "the handle is NULL"
-
-struct mp_planning {
-    mp_error err;
-    mp_graph *graph;
-    bool is_finished;
-    int64_t keep_all_bytes, keep_all_ticks, static_bytes;
-    int64_t floor_bytes; /* floor in bytes; -1: not computed yet */
-    int floor_node;
-    mp_request request;
-    char solver[MOST_NAME]; /* buffer for the name to which request.solver points */
-    mp_planning_call progress;
-    void *progress_data;
-    mp_answer answer;
-    bool has_answer;
-};
 
 mp_planning *mp_planning_new(const char *name, double tick_seconds)
 {
@@ -43,7 +23,7 @@ mp_planning *mp_planning_new(const char *name, double tick_seconds)
         return NULL;
     }
     planning->graph->tick_seconds = tick_seconds;
-    planning->floor_bytes = planning->floor_node = -1;
+    planning->floor_bytes = planning->floor_node = planning->turn = -1;
     planning->request.graph = planning->graph;
     planning->request.wants_bound = true;
     return planning;
@@ -53,6 +33,7 @@ void mp_planning_free(mp_planning *planning)
 {
     if (!planning) return;
     mp_answer_free(&planning->answer);
+    mp_free(planning->slab.offsets);
     mp_graph_free(planning->graph);
     mp_free(planning);
 }
@@ -87,26 +68,10 @@ const mp_plan *mp_planning_plan(const mp_planning *planning)
 
 /* ---- the graph ---- */
 
-/* Starts a function of the interface: clears the handle's error, and fails if a text argument is NULL. */
-static mp_status begin_call(mp_planning *planning, bool has_texts)
-{
-    if (!planning) return MP_INVALID;
-    mp_error *err = mp_planning_error(planning);
-    return has_texts ? MP_OK : MP_FAIL(err, MP_INVALID, "a text argument of the call is NULL");
-}
-
-/* Starts a function that changes the graph. Fails if the graph has been finished. */
-static mp_status begin_change(mp_planning *planning, bool has_texts)
-{
-    mp_status st = begin_call(planning, has_texts);
-    if (st != MP_OK || !planning->is_finished) return st;
-    return MP_FAIL(&planning->err, MP_INVALID, "the graph is finished and cannot be changed");
-}
-
 /* Starts a function that changes a node. Fails if the node does not exist. */
 static mp_status begin_node(mp_planning *planning, int node, bool has_texts, mp_node **out)
 {
-    MP_CHECK(begin_change(planning, has_texts));
+    MP_CHECK(mp_planning_begin_change(planning, has_texts));
     if (node < 0 || (size_t)node >= planning->graph->n_nodes)
         return MP_FAIL(&planning->err, MP_INVALID, "node number %d does not exist", node);
     *out = &planning->graph->nodes[node];
@@ -116,7 +81,7 @@ static mp_status begin_node(mp_planning *planning, int node, bool has_texts, mp_
 int mp_planning_add_storage(mp_planning *planning, const char *name, const char *kind, int64_t bytes)
 {
     mp_storage *storage;
-    if (begin_change(planning, name && kind) != MP_OK) return -1;
+    if (mp_planning_begin_change(planning, name && kind) != MP_OK) return -1;
     const int found = mp_kind_find(kind);
     if (found < 0) {
         MP_FAIL(&planning->err, MP_INVALID, "there is no kind of storage '%s'", kind);
@@ -138,7 +103,7 @@ int mp_planning_add_node(mp_planning *planning, const char *name, const char *op
                          int64_t workspace_bytes)
 {
     mp_node *node;
-    if (begin_change(planning, name && op && phase) != MP_OK) return -1;
+    if (mp_planning_begin_change(planning, name && op && phase) != MP_OK) return -1;
     const int found = mp_phase_find(phase);
     if (found < 0) {
         MP_FAIL(&planning->err, MP_INVALID, "there is no phase '%s'", phase);
@@ -205,6 +170,10 @@ mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag)
     } flags[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}};
     mp_node *found;
     MP_CHECK(begin_node(planning, node, flag, &found));
+    if (!strcmp(flag, "turn")) {
+        planning->turn = node;
+        return MP_OK;
+    }
     for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
         if (!strcmp(flag, flags[k].name)) {
             found->flags |= flags[k].bit;
@@ -236,7 +205,7 @@ mp_status mp_planning_finish(mp_planning *planning)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     int node;
-    mp_status st = begin_change(planning, true);
+    mp_status st = mp_planning_begin_change(planning, true);
     if (st != MP_OK) return st;
     MP_CHECK(mp_graph_finish(planning->graph, &planning->err));
     MP_CHECK(timeline_of(planning, NULL, &timeline, &node));
@@ -247,16 +216,9 @@ mp_status mp_planning_finish(mp_planning *planning)
     return st;
 }
 
-static mp_status begin_search(mp_planning *planning)
-{
-    mp_status st = begin_call(planning, true);
-    if (st != MP_OK || planning->is_finished) return st;
-    return MP_FAIL(&planning->err, MP_INVALID, "the graph is not finished");
-}
-
 mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second)
 {
-    mp_status st = begin_search(planning);
+    mp_status st = mp_planning_begin_search(planning);
     if (st != MP_OK) return st;
     mp_error *err = &planning->err;
     MP_ENSURE(link && (storages || !n), err, MP_INVALID, "the link, or the list of %zu storages, is NULL", n);
@@ -279,7 +241,7 @@ mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t
     return st;
 }
 
-/* ---- the search ---- */
+/* ---- options and answers ---- */
 
 static bool read_number(const char *text, double *out)
 {
@@ -293,7 +255,7 @@ static bool read_number(const char *text, double *out)
 static mp_status set_fuse(mp_planning *planning, const char *value)
 {
     const int fuse = mp_fuse_find(value);
-    MP_CHECK(begin_change(planning, true));
+    MP_CHECK(mp_planning_begin_change(planning, true));
     if (fuse != MP_FUSE_NONE && fuse != MP_FUSE_BACKWARD)
         return MP_FAIL(&planning->err, MP_INVALID, "updates cannot be fused into '%s' here; choose 'none' or 'backward'",
                        value);
@@ -303,14 +265,14 @@ static mp_status set_fuse(mp_planning *planning, const char *value)
 
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value)
 {
-    MP_CHECK(begin_call(planning, option && value));
+    MP_CHECK(mp_planning_begin(planning, option && value));
     if (!strcmp(option, "fuse")) return set_fuse(planning, value);
     mp_request *request = &planning->request;
     const int effort = mp_effort_find(value);
     const bool is_yes = !strcmp(value, "yes");
     double number = 0;
     const bool is_number = read_number(value, &number);
-    if (!strcmp(option, "solver") && strlen(value) < MOST_NAME) {
+    if (!strcmp(option, "solver") && strlen(value) < MP_PLANNING_MOST_NAME) {
         memcpy(planning->solver, value, strlen(value) + 1); /* mp_solve checks that it exists */
         request->solver = planning->solver;
     } else if (!strcmp(option, "effort") && effort >= 0)
@@ -326,102 +288,12 @@ mp_status mp_planning_set(mp_planning *planning, const char *option, const char 
     else if (!strcmp(option, "gap") && is_number)
         request->gap = number;
     else if (!strcmp(option, "host_bytes") && is_number)
-        request->tier_bytes[HOST] = (int64_t)number;
+        request->tier_bytes[MP_PLANNING_HOST] = (int64_t)number;
+    else if (!strcmp(option, "slab_bytes") && is_number)
+        planning->slab_bytes = (int64_t)number;
     else
         return MP_FAIL(&planning->err, MP_INVALID, "the search option %s=%s is unknown or invalid", option, value);
     return MP_OK;
-}
-
-static bool pass_on(const mp_progress *progress, void *data)
-{
-    const mp_planning *planning = data;
-    return planning->progress(progress->elapsed_seconds, progress->best_ticks, progress->bound_ticks,
-                              progress->smallest_peak_bytes, planning->progress_data);
-}
-
-void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void *data)
-{
-    if (!planning) return;
-    planning->progress = call;
-    planning->progress_data = data;
-}
-
-static mp_status take_answer(mp_planning *planning, const mp_answer *answer, int64_t budget_bytes)
-{
-    mp_answer_free(&planning->answer);
-    planning->answer = *answer;
-    planning->has_answer = true;
-    if (answer->floor_node >= 0) {
-        planning->floor_bytes = answer->floor_bytes;
-        planning->floor_node = answer->floor_node;
-    }
-    if (answer->plan) return MP_OK;
-    return MP_FAIL(&planning->err, MP_INFEASIBLE,
-                   "no plan found within %lld bytes; the smallest plan found needs %lld, and no plan needs less than %lld",
-                   (long long)budget_bytes, (long long)answer->smallest->peak_bytes, (long long)answer->floor_bytes);
-}
-
-mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes)
-{
-    mp_answer answer = {0};
-    MP_CHECK(begin_search(planning));
-    planning->request.budget_bytes = budget_bytes;
-    planning->request.progress = planning->progress ? pass_on : NULL;
-    planning->request.progress_data = planning;
-    MP_CHECK(mp_solve_or_smallest(&planning->request, &answer, &planning->err));
-    return take_answer(planning, &answer, budget_bytes);
-}
-
-mp_status mp_planning_solve_smallest(mp_planning *planning)
-{
-    mp_answer answer = {.floor_node = -1, .bound = {.ticks = -1}};
-    MP_CHECK(begin_search(planning));
-    planning->request.budget_bytes = MP_NO_LIMIT;
-    planning->request.progress = planning->progress ? pass_on : NULL;
-    planning->request.progress_data = planning;
-    const double limit = planning->request.time_limit, start = mp_clock_now();
-    MP_CHECK(mp_smallest_plan(&planning->request, false, &answer.plan, &planning->err));
-    answer.floor_bytes = answer.plan->floor_bytes;
-    answer.stopped = answer.plan->cut_short = limit > 0 && mp_clock_now() - start >= limit;
-    return take_answer(planning, &answer, MP_NO_LIMIT);
-}
-
-static bool fits_host(const mp_planning *planning, const mp_plan *plan)
-{
-    const int64_t most = planning->request.tier_bytes[HOST];
-    return !most || plan->tiers[HOST].peak_bytes <= most;
-}
-
-mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan)
-{
-    MP_OWNED_BY(mp_plan_free) mp_plan *own = NULL;
-    mp_answer answer = {.floor_node = -1, .bound = {.ticks = -1}};
-    MP_CHECK(begin_search(planning));
-    mp_error *err = &planning->err;
-    const mp_graph *graph = planning->graph;
-    if (!plan) return MP_FAIL(err, MP_INVALID, "the plan is NULL");
-    answer.floor_bytes = plan->floor_bytes;
-    MP_CHECK(mp_plan_check(graph, plan, err));
-    MP_CHECK(mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &own, err));
-    MP_ENSURE(fits_host(planning, own), err, MP_INVALID, "the plan needs %lld bytes on the host, which is over the limit",
-              (long long)own->tiers[HOST].peak_bytes);
-    answer.stopped = own->cut_short = plan->cut_short;
-    own->floor_bytes = plan->floor_bytes;
-    own->lower_bound_seconds = plan->lower_bound_seconds;
-    if (plan->lower_bound_seconds >= 0) answer.bound.ticks = llround(plan->lower_bound_seconds / graph->tick_seconds);
-    *(own->peak_bytes <= budget_bytes ? &answer.plan : &answer.smallest) = own;
-    own = NULL;
-    return take_answer(planning, &answer, budget_bytes);
-}
-
-mp_status mp_planning_replay(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan)
-{
-    MP_OWNED_BY(mp_plan_free) mp_plan *replayed = NULL;
-    /* without a plan or a finished graph this call fails, and its error names the missing part */
-    if (!planning || !plan || !planning->is_finished) return mp_planning_take(planning, budget_bytes, NULL);
-    MP_CHECK(mp_plan_new(planning->graph, plan->solver, plan->steps, plan->n_steps, &replayed, mp_planning_error(planning)));
-    replayed->cut_short = plan->cut_short;
-    return mp_planning_take(planning, budget_bytes, replayed);
 }
 
 static int64_t floor_of(mp_planning *planning)
@@ -447,7 +319,8 @@ int64_t mp_planning_number(mp_planning *planning, const char *name)
                 {"planned_bytes", plan ? plan->peak_bytes : -1},
                 {"planned_ticks", plan ? plan->ticks : -1},
                 {"n_steps", plan ? (int64_t)plan->n_steps : -1},
-                {"host_bytes", plan ? plan->tiers[HOST].peak_bytes : -1},
+                {"host_bytes", plan ? plan->tiers[MP_PLANNING_HOST].peak_bytes : -1},
+                {"slab_bytes", plan ? planning->slab.bytes : -1},
                 {"bound_ticks", planning->has_answer ? answer->bound.ticks : -1},
                 {"smallest_bytes", smallest ? smallest->peak_bytes : -1},
                 {"smallest_ticks", smallest ? smallest->ticks : -1},
@@ -480,11 +353,19 @@ size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until
     return plan->n_steps;
 }
 
+size_t mp_planning_offsets(const mp_planning *planning, int64_t *offsets, size_t most)
+{
+    const mp_plan *plan = planning ? planning->answer.plan : NULL;
+    if (!plan) return 0;
+    for (size_t t = 0; offsets && t < plan->n_steps && t < most; t++) offsets[t] = planning->slab.offsets[t];
+    return plan->n_steps;
+}
+
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     int unused;
-    if (begin_search(planning) != MP_OK) return 0;
+    if (mp_planning_begin_search(planning) != MP_OK) return 0;
     if (!storages) most = 0;
     if (timeline_of(planning, mp_planning_plan(planning), &timeline, node ? node : &unused) != MP_OK) return 0;
     size_t n = 0;

@@ -156,6 +156,7 @@
     X(mp_planning_on_progress(handle, NULL, NULL))                                                       \
     X(mp_planning_steps(handle, &node, 1))                                                               \
     X(mp_planning_copies(handle, &node, &node, 1))                                                       \
+    X(mp_planning_offsets(handle, NULL, 0))                                                              \
     X(mp_program_graph(t.program))                                                                       \
     X(mp_effort_name(MP_EFFORT_QUICK))                                                                   \
     X(mp_effort_find("quick"))                                                                           \

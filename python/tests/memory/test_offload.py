@@ -129,8 +129,15 @@ def copied_as_often_as_possible(planner: GraphPlanner) -> list[Step]:
         known += [(copy, len(back) - n) for n, copy in enumerate(back)]
         known.append((k, 0))
         known += [(Copy(s, False, 0), 1 + s % 5) for s in operation.writes if s in may and k < capture.boundary]
-    n = len(known)
-    return [Copy(s.storage, s.is_back, min(t + w, n)) if isinstance(s, Copy) else s for t, (s, w) in enumerate(known)]
+    n, end = len(known), 0
+    places: dict[int, int] = {}  # in the slab, of what is brought back
+    for s in sorted({c.storage for c, _ in known if isinstance(c, Copy) and c.is_back}):
+        places[s], end = end, end + -(-capture.storages[s].n_bytes // 512) * 512
+
+    def copy(given: Copy, until: int) -> Copy:
+        return Copy(given.storage, given.is_back, min(until, n), places.get(given.storage))
+
+    return [copy(s, t + w) if isinstance(s, Copy) else s for t, (s, w) in enumerate(known)]
 
 
 @pytest.mark.parametrize("name", BUDGETS)

@@ -370,7 +370,7 @@ def test_the_hosts_memory_is_too_small() -> None:
         pair.step(*inputs)
     assert not pair.ours.state
     pair.eager_step(*inputs)
-    with pytest.warns(memplan.FallbackWarning, match="state and the buffers of earlier states use 216.00 KiB"):
+    with pytest.warns(memplan.FallbackWarning, match="state and the buffers of earlier states together use 216.00 KiB"):
         pair.ours.load_state_dict(copy.deepcopy(pair.theirs.state_dict()))
     with pytest.raises(memplan.MemplanError, match=sentence):
         pair.step(*inputs)

@@ -43,6 +43,7 @@ CALLS: dict[str, tuple[object, ...]] = {
     "mp_planning_number": (c_int64, c_void_p, c_char_p),
     "mp_planning_steps": (c_size_t, c_void_p, Ints, c_size_t),
     "mp_planning_copies": (c_size_t, c_void_p, Ints, Ints, c_size_t),
+    "mp_planning_offsets": (c_size_t, c_void_p, POINTER(c_int64), c_size_t),
     "mp_planning_holders": (c_size_t, c_void_p, Ints, Ints, c_size_t),
     "mp_planning_device": (c_char_p, c_size_t),
     "mp_planning_roofline": (c_double, c_char_p, c_char_p, c_double, c_int64),

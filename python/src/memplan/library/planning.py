@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_int, c_void_p
+from ctypes import byref, c_int, c_int64, c_void_p
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -41,6 +41,7 @@ class Copy:
     storage: int
     is_back: bool
     until: int
+    offset: int | None = None  # place in the slab; None: optimizer state, or a storage that no step copies back
 
 
 Step = int | Copy  # a step of a plan; an int is the index of the node that the step computes
@@ -334,10 +335,7 @@ class Planning:
         return bool(self.library.mp_planning_number(self.handle, text("stopped")) > 0)
 
     def share(self, name: str) -> float:
-        """Return the library's number `name` (planning.h), which is in ticks, as extra time relative to keep-all.
-
-        0.25 means 25 % longer, NaN an unknown number.
-        """
+        """Return the library's number `name`, in ticks, as extra time over keep-all: 0.25 is 25 % longer, NaN is unknown."""
         ticks = int(self.library.mp_planning_number(self.handle, text(name)))
         baseline = self.number("keep_all_ticks")
         return ticks / baseline - 1 if ticks >= 0 and baseline else math.nan
@@ -345,17 +343,18 @@ class Planning:
     def schedule(self) -> list[Step]:
         """Return the steps of the plan, including copies."""
         most = int(self.library.mp_planning_steps(self.handle, None, 0))
-        nodes, storages, until = (c_int * most)(), (c_int * most)(), (c_int * most)()
+        nodes, storages, until, offsets = (c_int * most)(), (c_int * most)(), (c_int * most)(), (c_int64 * most)()
         self.library.mp_planning_steps(self.handle, nodes, most)
         self.library.mp_planning_copies(self.handle, storages, until, most)
+        self.library.mp_planning_offsets(self.handle, offsets, most)
         away = set(self.moved)  # storages of optimizer state whose next copy goes from the host to the device
 
-        def copy(node: int, storage: int, until: int) -> Copy:
+        def copy(node: int, storage: int, until: int, offset: int) -> Copy:
             is_back = node < self.n_nodes or storage in away
             away.discard(storage)
-            return Copy(storage, is_back, until)
+            return Copy(storage, is_back, until, offset if offset >= 0 else None)
 
-        return [n if s < 0 else copy(n, s, u) for n, s, u in zip(nodes, storages, until)]
+        return [n if s < 0 else copy(n, s, u, o) for n, s, u, o in zip(nodes, storages, until, offsets)]
 
     def steps(self) -> list[int]:
         """Return the nodes that the plan computes, in order."""

@@ -1,8 +1,8 @@
 """Copies to host memory in the graphs of a plan: copyable tensors, and the operators of their copies.
 
 A copy is an operator, and so is its wait. The wait holds the copy's source, so that the graph keeps the source in memory as
-long as the plan does. A tensor in host memory is a separate value, also between forward and backward. Offsets in host memory
-are assigned after all steps are written.
+long as the plan does. A tensor in host memory is a separate value, also between forward and backward. The library assigns the
+offsets in host memory.
 
     slab = lease_slab(...)            once per call
     h = copy_out(slab, x, offset)     where the plan copies x out
@@ -26,8 +26,6 @@ from memplan.memory.liveness import WORKSPACE
 
 if TYPE_CHECKING:
     from memplan.plan.emit import Emission
-
-GRAIN = 512  # the offsets of copies in host memory are multiples of this many bytes
 
 
 class Host:
@@ -74,17 +72,16 @@ class Copies:
 
     def __init__(self, emission: Emission, steps: list[Step], host: Host) -> None:
         self.emission, self.host = emission, host
-        back = {c.storage for c in steps if isinstance(c, Copy) and c.is_back}
-        # storages that some step copies back; the copy out of any other storage is omitted
-        self.brought_back = back - host.moved.keys()
         self.now: dict[int, fx.Node] = {}  # for each storage: the node whose value is the copy in host memory
         self.out: dict[int, fx.Node] = {}  # for each storage: the node that copies it to host memory
         self.waits: dict[int, list[Copy]] = {}  # for each step: the copies that the step waits for
         self.state: dict[int, fx.Node] = {}  # for each storage of moved optimizer state: the node of the state on the device
         self.state_of = {moved.update: s for s, moved in host.moved.items()}
+        ends = [c.offset + storage_bytes(host.values[c.storage]) for c in steps if isinstance(c, Copy) and c.offset is not None]
+        self.n_bytes = max(ends, default=0)  # size of the slab
         self.slab: fx.Node | None = None
-        if self.brought_back:
-            self.slab = self._call(lease_slab, (), host.slab)
+        if self.n_bytes:
+            self.slab = self._call(lease_slab, (host.pool.number, self.n_bytes, host.device.type), host.slab)
 
     def _call(self, function: Any, arguments: tuple[Any, ...], value: Any) -> fx.Node:
         made = self.emission.add(self.emission.graph.call_function(function, arguments))
@@ -95,7 +92,7 @@ class Copies:
         if copy.storage in self.host.moved:
             self._run_state(copy)
             return
-        if copy.storage not in self.brought_back:
+        if copy.offset is None:  # no step copies this storage back
             return
         maker = self.host.makers[copy.storage]
         if copy.is_back:
@@ -106,7 +103,7 @@ class Copies:
         else:
             value = self.host.values[copy.storage]
             source = self.emission.current(maker)
-            self.out[copy.storage] = self._call(copy_out, (self.slab, source, 0), value)
+            self.out[copy.storage] = self._call(copy_out, (self.slab, source, copy.offset), value)
             self.now[copy.storage] = self.out[copy.storage]
         self.waits.setdefault(copy.until, []).append(copy)
 
@@ -152,41 +149,3 @@ class Copies:
         else:
             source = self.out[s].args[1]
             self.now[s] = self._call(wait, (self.now[s], source), self.host.values[s])
-
-    def place(self) -> int:
-        """Assign host offsets to all copies, and return the total size.
-
-        Copies that live into backward stay until the end, because backward may run twice. Larger copies are placed first, at
-        the lowest free offset.
-        """
-        if self.slab is None:
-            return 0
-        nodes = list(self.emission.graph.nodes)
-        at = {node: i for i, node in enumerate(nodes)}
-        # for each placed copy: first and last node of its lifetime, offset, end of its bytes
-        placed: list[tuple[int, int, int, int]] = []
-        height = 0
-        for s, out in sorted(self.out.items(), key=lambda item: (-storage_bytes(self.host.values[item[0]]), item[0])):
-            held = [out, *(u for u in out.users if u.target is wait)]
-            users = [u for h in held for u in h.users]
-            users += [w for u in users if u.target is copy_back for w in u.users if w.target is wait]
-            first, last = at[out], max((at[u] for u in users), default=at[out])
-            if out in self.emission.forward and any(u not in self.emission.forward for u in users):
-                last = len(nodes)
-            n_bytes = -(-storage_bytes(self.host.values[s]) // GRAIN) * GRAIN
-            offset = lowest([(o, e) for f, t, o, e in placed if f <= last and first <= t], n_bytes)
-            placed.append((first, last, offset, offset + n_bytes))
-            height = max(height, offset + n_bytes)
-            out.args = (self.slab, out.args[1], offset)
-        self.slab.args = (self.host.pool.number, height, self.host.device.type)
-        return height
-
-
-def lowest(taken: list[tuple[int, int]], n_bytes: int) -> int:
-    """Return the lowest offset at which n_bytes fit between the taken intervals."""
-    offset = 0
-    for begin, end in sorted(taken):
-        if begin >= offset + n_bytes:
-            break
-        offset = max(offset, end)
-    return offset

@@ -89,7 +89,7 @@ class Emission:
                     self.made_from.setdefault(a, []).append(node)
         self.on_host = Copies(self, steps, host) if host is not None else None
         self._write(steps)
-        self.host_bytes = self.on_host.place() if self.on_host is not None else 0
+        self.host_bytes = self.on_host.n_bytes if self.on_host is not None else 0
 
     def _write(self, steps: list[Step]) -> None:
         for t, step in enumerate(steps):

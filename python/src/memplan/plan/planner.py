@@ -68,6 +68,8 @@ class GraphPlanner:
             self.planning.connect(n, "in_place", operation.in_place)
             if operation.once and operation.phase == "forward":
                 self.planning.flag(n, "once")
+            if n == capture.boundary and operation.source is None:
+                self.planning.flag(n, "turn")
         if capture.fuse != "none":
             self.planning.set("fuse", capture.fuse)
         self.planning.finish()
@@ -81,8 +83,7 @@ class GraphPlanner:
         # during a solution: the options, the draft and the steps of the smallest plan
         self.known_smallest: tuple[tuple[Any, ...], Emitted, bytes] | None = None
         self.host: Host | None = None  # host memory for copies, if plans may copy
-        # host_bytes: bytes of host memory that copies use; room_on_host: bytes that the search may use
-        self.host_bytes = self.room_on_host = 0
+        self.host_bytes = 0  # bytes of host memory that copies may use
         self.was_cut_short = False  # whether a search ended early, including searches without a plan
         self.is_replayed = False  # whether the plan has been found for another input size
 
@@ -274,18 +275,9 @@ class GraphPlanner:
         return self.smallest_bytes[kind] + self.outside_bytes
 
     def _found(self, target: int | None, options: Options) -> Emitted | None:
-        """Return a draft of a plan within the target (None: of the smallest) whose host copies fit, or None."""
-        self.room_on_host = self.host_bytes
-        while True:
-            self.planning.set("host_bytes", self.room_on_host)
-            if not self.search(target, options):
-                return None
-            emitted = self.emit(self.planning.schedule())
-            if emitted.host_bytes <= self.host_bytes:
-                return emitted
-            least = max(1, sum(self.capture.storages[s].n_bytes for s in self.capture.moved))
-            # the copies do not fill the host memory without gaps, so the search receives a lower limit
-            self.room_on_host = max(least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes))
+        """Return a draft of a plan within the target (None: of the smallest), or None."""
+        self.planning.set("slab_bytes", self.host_bytes)
+        return self.emit(self.planning.schedule()) if self.search(target, options) else None
 
     def search(self, target: int | None, options: Options) -> bool:
         """Find a plan within the target (None: the smallest), from the cache or by a search. Return whether there is one."""
@@ -305,7 +297,7 @@ class GraphPlanner:
     def searched(self, target: int | None, options: Options) -> bool:
         planning = self.planning
         key = (planning.hash(), target, options.effort, options.time_limit, INTERFACE)
-        path = options.kept.plan_path(*key, *(() if self.host is None else (self.room_on_host,)))
+        path = options.kept.plan_path(*key, *(() if self.host is None else (self.host_bytes,)))
         if path is not None and os.path.exists(path):
             with contextlib.suppress(MemplanError):
                 return planning.take(NO_BUDGET if target is None else target, str(path))
