@@ -23,7 +23,7 @@ from memplan.explain.suggestion import Room, Step, suggest
 
 WIDTH = 8
 OF_THE_MODULE: list[Any] = []
-HERE = "memory/test_holders.py"
+HERE = "explain/test_holders.py"
 
 
 @dataclass
