@@ -4,12 +4,14 @@ TEST_C   := $(filter-out $(if $(filter 1,$(CUDA)),,$(LINKED_C)),$(wildcard tests
 TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
 FUZZ_C   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS  := $(addprefix $B/tests/,$(notdir $(FUZZ_C:.c=)))
+# The Python of the short form of the package's tests, which needs PyTorch and pytest.
+PYTHON   ?= python3
 TEST_LIB := $(patsubst %.c,$B/%.o,$(wildcard tests/cases/*.c tests/oracles/*.c))
 NCCL_TWIN := $(addprefix $B/tests/nccl/,libnccl.so.2 mpi_calls.so memplan_cuda.so memplan_nccl.so memplan_mpi.so)
 
 test: all $(TESTS) $(FUZZERS) $B/memplan_mpi.so $(NCCL_TWIN) $B/memplan_cuda_twin.so $B/package/libmemplan.so $(addprefix $B/tests/modules/,faults.so fast_clock.so) | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS) $(FUZZERS)
-	@tests/python.sh python3 $B/package/libmemplan.so
+	@tests/python.sh $(PYTHON) $B/package/libmemplan.so --short
 	@$(if $(SAN_FLAGS),,python3 -B tests/docs/commands.py $B --run)
 
 # Programs run beside each other: threads that wait for others must not keep a processor.

@@ -1,11 +1,14 @@
-"""Every test starts with nothing compiled and nothing kept on disk."""
+"""Every test starts with nothing compiled and nothing kept on disk. `--short` runs the cases that short.txt lists."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+
+TESTS = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +18,36 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--short", action="store_true", help="only the cases that tests/short.txt lists")
+    parser.addoption("--share", metavar="K/N", default="1/1", help="only every N-th case, from the K-th on")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = short_cases(items) if config.getoption("--short") else list(items)
+    first, n = map(int, config.getoption("--share").split("/"))
+    chosen = chosen[first - 1 :: n]
+    kept = set(map(id, chosen))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = chosen
+
+
+def short_cases(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The cases of the lines of short.txt: of a file all, of a function the first. A line without a case is an error, unless
+    nothing of its file was collected."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        file = item.path.relative_to(TESTS).as_posix()
+        cases.setdefault(file, []).append(item)
+        cases.setdefault(f"{file}::{item.nodeid.partition('::')[2].partition('[')[0]}", []).append(item)
+    chosen: list[pytest.Item] = []
+    for line in (TESTS / "short.txt").read_text(encoding="utf-8").splitlines():
+        file, _, function = line.partition("::")
+        if file.startswith("#") or file not in cases:
+            continue
+        if line not in cases:
+            raise pytest.UsageError(f"tests/short.txt: {file} has no {function}")
+        chosen += cases[line][:1] if function else cases[line]
+    return chosen

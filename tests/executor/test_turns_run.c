@@ -1,4 +1,4 @@
-/* test_turns.c - trainings in turns in one arena: each gives exactly its results alone, within the planned memory. */
+/* test_turns_run.c - trainings in turns in one arena: each gives exactly its results alone, within the planned memory. */
 #include "estimator/base/memory.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
