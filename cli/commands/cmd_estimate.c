@@ -40,7 +40,7 @@ typedef struct estimate {
     bool has_updates; /* true: --fuse was given */
     mp_update_effects updates;
     mp_savings savings;
-    mp_device_room room; /* memory of the device named by --device; its name is "" if --device was not given */
+    mp_device_capacity room; /* memory of the device named by --device; its name is "" if --device was not given */
     mp_other_rules other;
     const options *asked; /* the options of the command */
 } estimate;
@@ -76,7 +76,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     const mp_graph *graph;
     MP_CHECK(load_workload(o->operands[0], o, &e->workload, err));
     graph = e->workload.graph;
-    if (option_given(o, OPT_DEVICE)) mp_room_of_workload(&e->workload, &o->model, &e->room);
+    if (option_given(o, OPT_DEVICE)) mp_capacity_of_workload(&e->workload, &o->model, &e->room);
     e->rules = mp_workload_rules(&e->workload);
     mp_workload_parameters(&e->workload, &o->model, &e->n_parameters, &e->n_trained);
     MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
@@ -124,10 +124,11 @@ static json_t *cut_tensors_json(const estimate *e)
 /* Returns the memory of the device named by --device as JSON. Without --device it is JSON null. */
 static json_t *device_json(const estimate *e)
 {
-    const mp_device_room *room = &e->room;
+    const mp_device_capacity *room = &e->room;
     if (!*room->name) return json_null();
     return json_pack("{s:s, s:I, s:I, s:b}", "name", room->name, "memory_bytes", (json_int_t)room->memory_bytes,
-                     "reserve_bytes", (json_int_t)room->reserve_bytes, "fits", e->timeline->peak_bytes <= mp_room_bytes(room));
+                     "reserve_bytes", (json_int_t)room->reserve_bytes, "fits",
+                     e->timeline->peak_bytes <= mp_capacity_bytes(room));
 }
 
 static json_t *guesses_json(const mp_model *model)
@@ -187,11 +188,11 @@ static void print_row(const talk_options *o, const char *name, int64_t bytes, co
 static void print_verdict(const talk_options *o, const estimate *e)
 {
     const char *title = e->workload.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
-    const bool fits = e->timeline->peak_bytes <= mp_room_bytes(&e->room);
+    const bool fits = e->timeline->peak_bytes <= mp_capacity_bytes(&e->room);
     if (*e->room.name)
         screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s%s: keeping everything takes %s%s. %s %s.", title,
                        workload_program(&e->workload), peak, other_rules_text(&e->other, e->timeline->peak_bytes),
-                       fits ? "Fits" : "Does not fit", mp_room_text(&e->room));
+                       fits ? "Fits" : "Does not fit", mp_capacity_text(&e->room));
     else
         screen_verdict(o->color, SCREEN_PLAIN, "%s: keeping everything takes %s.", title, peak);
 }

@@ -43,10 +43,10 @@ static int read_fit_options(options *o, int64_t *memory_bytes, char *within, dou
         return usage_error("--overhead: '%s' is not a percentage like 20%%", o->search.overhead);
     if (*memory_bytes < 0) {
         mp_error err = {0};
-        mp_device_room room;
-        if (mp_room_of_options(&o->model, &room, &err) != MP_OK) return input_failed(&err);
-        snprintf(within, MP_TEXT_MAX, "%s", mp_room_text(&room));
-        *memory_bytes = mp_room_bytes(&room);
+        mp_device_capacity room;
+        if (mp_capacity_of_options(&o->model, &room, &err) != MP_OK) return input_failed(&err);
+        snprintf(within, MP_TEXT_MAX, "%s", mp_capacity_text(&room));
+        *memory_bytes = mp_capacity_bytes(&room);
     } else {
         snprintf(within, MP_TEXT_MAX, "%s", mp_bytes_text(*memory_bytes));
     }

@@ -93,11 +93,11 @@ static mp_status fill(question *q, mp_error *err)
 {
     const options *o = q->asked;
     mp_meshes_request *r = &q->request;
-    mp_device_room room;
+    mp_device_capacity room;
     const mp_backend *backend;
     mp_own_device device;
-    MP_CHECK(mp_room_of_options(&o->model, &room, err));
-    if (!r->memory_bytes) r->memory_bytes = mp_room_bytes(&room);
+    MP_CHECK(mp_capacity_of_options(&o->model, &room, err));
+    if (!r->memory_bytes) r->memory_bytes = mp_capacity_bytes(&room);
     snprintf(q->within, sizeof q->within, "%s", mp_bytes_text(r->memory_bytes));
     MP_CHECK(mp_workload_device(&o->model, &backend, &device, err));
     mesh_rate_of_device(&o->model, &device.profile, &q->rate);

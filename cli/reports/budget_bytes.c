@@ -44,9 +44,9 @@ int memory_read(const options *o, int64_t *memory_bytes)
     return EXIT_DONE;
 }
 
-void report_above_room(const mp_device_room *room, int64_t budget_bytes)
+void report_above_room(const mp_device_capacity *room, int64_t budget_bytes)
 {
-    if (*room->name && budget_bytes > mp_room_bytes(room))
-        screen_text(2, "  The budget exceeds the available memory: %s leaves %s for a step (--reserve).", mp_room_text(room),
-                    mp_bytes_text(mp_room_bytes(room)));
+    if (*room->name && budget_bytes > mp_capacity_bytes(room))
+        screen_text(2, "  The budget exceeds the available memory: %s leaves %s for a step (--reserve).",
+                    mp_capacity_text(room), mp_bytes_text(mp_capacity_bytes(room)));
 }

@@ -13,4 +13,4 @@ mp_status find_budget_ends(const mp_budget *budgets, size_t n, const options *o,
  * status, with an error message if the text is not a number of bytes. */
 int memory_read(const options *o, int64_t *memory_bytes);
 /* Prints a note if the user's budget exceeds the device's memory minus its reserve. */
-void report_above_room(const mp_device_room *room, int64_t budget_bytes);
+void report_above_room(const mp_device_capacity *room, int64_t budget_bytes);

@@ -48,7 +48,7 @@ options pipeline_rank_options(const pipeline *p, int rank, rank_options *space)
 mp_status pipeline_take(pipeline *p, int rank, const mp_workload *s, mp_error *err)
 {
     p->program = workload_program(s);
-    if (option_given(p->asked, OPT_DEVICE)) mp_room_of_workload(s, &p->asked->model, &p->room);
+    if (option_given(p->asked, OPT_DEVICE)) mp_capacity_of_workload(s, &p->asked->model, &p->room);
     return mp_pipeline_report_take(&p->report, rank, s, NULL, err);
 }
 

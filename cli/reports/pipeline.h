@@ -25,7 +25,7 @@ typedef struct pipeline {
     mp_pipeline_report report;
     pipeline_search *searches; /* per rank */
     const char *program;       /* the program that trains, as from workload_program */
-    mp_device_room room;       /* memory of the device named by --device; its name is "" if --device was not given */
+    mp_device_capacity room;   /* memory of the device named by --device; its name is "" if --device was not given */
     mp_other_rules other;      /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
     int64_t smallest_bytes;    /* the smallest budget found with which every rank has a plan; -1: unknown */
     bool is_only_enough;       /* true if the search for smallest_bytes was ended early, so a smaller budget may suffice */

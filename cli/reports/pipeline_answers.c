@@ -28,13 +28,13 @@ static const char *blocks_text(const mp_pipeline_report *p, int rank)
 static void print_verdict(const pipeline *p)
 {
     const int64_t peak = mp_pipeline_report_peak(&p->report);
-    const bool fits = peak <= mp_room_bytes(&p->room);
+    const bool fits = peak <= mp_capacity_bytes(&p->room);
     const char *bytes = mp_bytes_text(peak);
     if (*p->room.name)
         screen_verdict(p->asked->talk.color, fits ? SCREEN_GOOD : SCREEN_BAD,
                        "%s, %s%s: keeping everything takes %s on the fullest rank%s. %s %s.", p->report.title, p->report.mesh,
                        p->program, bytes, other_rules_text(&p->other, peak), fits ? "Fits" : "Does not fit",
-                       mp_room_text(&p->room));
+                       mp_capacity_text(&p->room));
     else
         screen_verdict(p->asked->talk.color, SCREEN_PLAIN, "%s, %s: keeping everything takes %s on the fullest rank.",
                        p->report.title, p->report.mesh, bytes);

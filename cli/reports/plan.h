@@ -22,10 +22,10 @@ typedef struct outcome {
     int64_t keep_all_ticks;
     /* peak of keep-all under the other rules: PyTorch's if the answer uses memplan's, memplan's if it uses PyTorch's */
     mp_other_rules other;
-    mp_budget_ends ends;  /* the two values to which a relative budget refers: the smallest plan and keep-all */
-    int64_t budget_bytes; /* bytes of the budget; MP_NO_LIMIT: no budget */
-    bool fills_device;    /* true: the budget is relative to the device: its memory minus the reserve */
-    mp_device_room room;  /* memory of the device for which the graph was built */
+    mp_budget_ends ends;     /* the two values to which a relative budget refers: the smallest plan and keep-all */
+    int64_t budget_bytes;    /* bytes of the budget; MP_NO_LIMIT: no budget */
+    bool fills_device;       /* true: the budget is relative to the device: its memory minus the reserve */
+    mp_device_capacity room; /* memory of the device for which the graph was built */
     int64_t floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;
@@ -47,7 +47,7 @@ mp_request search_request(const options *o);
 /* Returns a request with the user's options, without a budget. */
 mp_request outcome_request(const outcome *out);
 /* Computes the bytes of the budget, and the smallest plan and keep-all if the budget refers to them. Errors: as
- * mp_room_budget. */
+ * mp_capacity_budget. */
 mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request *request, mp_error *err);
 /* Searches for a plan within the request's budget, until --time-limit at the latest, and shows a progress line. The result is
  * out->answer. Errors: as mp_solve_with_arena, or, if the command assigns no offsets, as mp_solve_or_smallest. */

@@ -50,7 +50,7 @@ mp_request outcome_request(const outcome *out)
 mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request *request, mp_error *err)
 {
     MP_CHECK(find_budget_ends(b, 1, out->asked, request, &out->ends, err));
-    MP_CHECK(mp_room_budget(out->workload, &out->asked->model, b, &out->ends, &out->room, &out->budget_bytes, err));
+    MP_CHECK(mp_capacity_budget(out->workload, &out->asked->model, b, &out->ends, &out->room, &out->budget_bytes, err));
     out->fills_device = mp_budget_is_of_device(b);
     return MP_OK;
 }
@@ -81,7 +81,7 @@ void outcome_free(outcome *out)
 const char *plan_budget_text(const outcome *out)
 {
     const char *counted = out->asked->talk.verbose ? mp_text(" (%s bytes)", count_text(out->budget_bytes)) : "";
-    if (out->fills_device) return mp_text("%s%s", mp_room_text(&out->room), counted);
+    if (out->fills_device) return mp_text("%s%s", mp_capacity_text(&out->room), counted);
     return mp_text("the budget of %s%s", mp_bytes_text(out->budget_bytes), counted);
 }
 

@@ -66,7 +66,7 @@ bool mp_names_set(mp_names *names, const char *name, int index)
     return e->hh.tbl != NULL;
 }
 
-int mp_names_place(const char *const *names, int n, const char *name)
+int mp_names_position(const char *const *names, int n, const char *name)
 {
     for (int k = 0; k < n; k++)
         if (!strcmp(names[k], name)) return k;

@@ -17,7 +17,7 @@ int mp_names_find(const mp_names *names, const char *name);
 bool mp_names_set(mp_names *names, const char *name, int index);
 
 /* Returns the position of a name in names[0..n); -1: the array does not contain it. */
-int mp_names_place(const char *const *names, int n, const char *name);
+int mp_names_position(const char *const *names, int n, const char *name);
 /* Defines the name functions of an enum that counts from 0: MP_NAMED(loss, "auto", "mse", ...). mp_TYPE_name(value) returns
  * "unknown" past the last value. mp_TYPE_find(name) returns -1 if no value has this name. */
 #define MP_NAMED(type, ...)                                                          \
@@ -29,7 +29,7 @@ int mp_names_place(const char *const *names, int n, const char *name);
     }                                                                                \
     int mp_##type##_find(const char *name)                                           \
     {                                                                                \
-        return mp_names_place(type##_names, N_##type##_NAMES, name);                 \
+        return mp_names_position(type##_names, N_##type##_NAMES, name);              \
     }
 /* True if two names differ only in case, spaces, dashes and underscores. */
 bool mp_names_are_alike(const char *a, const char *b);

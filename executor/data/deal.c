@@ -47,7 +47,7 @@ int64_t mp_deal_sample(const mp_deal *d, uint64_t seed, int64_t batch, int64_t b
     return has.from + permuted(seed, epoch, has.n, position % has.n);
 }
 
-int64_t mp_deal_place(const mp_deal *d, int64_t sample)
+int64_t mp_deal_position(const mp_deal *d, int64_t sample)
 {
     int64_t before = 0;
     for (int hand = mp_deal_first(d); hand < d->n_hands; hand += d->sharers) {

@@ -30,4 +30,4 @@ mp_range mp_deal_hand(const mp_deal *deal, int hand);
 /* Returns the sample in row `row` of a batch with batch_size rows; `batch` counts the batches of all ranks. */
 int64_t mp_deal_sample(const mp_deal *deal, uint64_t seed, int64_t batch, int64_t batch_size, int64_t row);
 /* Returns the position of a sample in this rank's data, which contain the samples of its hands one after the other. */
-int64_t mp_deal_place(const mp_deal *deal, int64_t sample);
+int64_t mp_deal_position(const mp_deal *deal, int64_t sample);

@@ -272,7 +272,7 @@ static void generate(const mp_feed *f, size_t slot, int64_t batch, void *rows)
 /* Returns the index of a sample's first element in its file's data; a sample has n elements. */
 static int64_t sample_place(const mp_feed *f, const mp_sample_file *file, int64_t sample, int64_t n)
 {
-    if (file->is_dealt) return mp_deal_place(&f->deal, sample) * n;
+    if (file->is_dealt) return mp_deal_position(&f->deal, sample) * n;
     return file->form == MP_SAMPLE_SHARED ? 0 : sample * n;
 }
 

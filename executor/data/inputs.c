@@ -44,7 +44,7 @@ mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sour
     return mp_inputs_open_part(program, sources, n_sources, seed, &(mp_feed_part){0, 1, 1, NULL}, out, err);
 }
 
-mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_place *place)
+mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_position *place)
 {
     const int n = program->options.accumulate;
     return (mp_feed_part){.index = place->data_index, .n = place->n_data, .n_batches = n > 1 ? n : 1};
@@ -129,7 +129,7 @@ mp_status mp_inputs_fill(void *data, int64_t micro_batch, mp_execution *executio
         mp_array host = mp_array_plain(t->dtype, t->rank, t->dims);
         host.data = t->part ? f->parts[k] : f->rows[k];
         if (t->part)
-            mp_part_take(t, mp_execution_place(execution)->part_index, mp_dtype_bits(t->dtype) / 8, f->rows[k], host.data);
+            mp_part_take(t, mp_execution_position(execution)->part_index, mp_dtype_bits(t->dtype) / 8, f->rows[k], host.data);
         MP_CHECK(b->upload(b, &host, &f->there[k], err));
     }
     return MP_OK;

@@ -21,7 +21,7 @@ typedef struct mp_input_filler {
 } mp_input_filler;
 
 /* Returns the part of the data that this rank reads in a training. */
-mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_place *place);
+mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_position *place);
 /* Opens a feed for the inputs of a program, as mp_inputs_open_feed. This rank reads only its part of the data. */
 mp_status mp_inputs_open_part(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
                               const mp_feed_part *part, mp_feed **out, mp_error *err);

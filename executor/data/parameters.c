@@ -217,7 +217,7 @@ static mp_status load_one(const mp_parameter_source *s, mp_execution *e, int ten
     MP_CHECK(first_values(s, tensor, &whole, err));
     if (mp_is_held(p, e, tensor)) return mp_held_write(p, e, tensor, MP_HELD_VALUES, &whole, err);
     host.data = part ? part : values;
-    if (part) mp_part_take(t, mp_execution_place(e)->part_index, mp_dtype_bits(t->dtype) / 8, values, part);
+    if (part) mp_part_take(t, mp_execution_position(e)->part_index, mp_dtype_bits(t->dtype) / 8, values, part);
     MP_CHECK(mp_execution_tensor(e, tensor, &there, err));
     return p->backend->upload(p->backend, &host, &there, err);
 }

@@ -18,9 +18,9 @@
 typedef mp_status (*mp_body_loop)(const void *description, int64_t n, int64_t work, mp_error *err);
 
 /* Returns the offset of element k, counted row-major over the dimensions [first, last) of an array. */
-MP_INLINE int64_t mp_array_place(const mp_array *a, int first, int last, int64_t k)
+MP_INLINE int64_t mp_array_offset(const mp_array *a, int first, int last, int64_t k)
 {
-    return mp_strided_place(last - first, a->dims + first, a->strides + first, k);
+    return mp_strided_offset(last - first, a->dims + first, a->strides + first, k);
 }
 
 /* Read or write the element at offset `at` (in elements) of an array as a float. */

@@ -15,7 +15,7 @@
 #endif
 
 /* Returns the offset of element k, counted row-major over n dimensions; k is less than the product of the dimensions. */
-MP_INLINE int64_t mp_strided_place(int n, const int64_t *dims, const int64_t *strides, int64_t k)
+MP_INLINE int64_t mp_strided_offset(int n, const int64_t *dims, const int64_t *strides, int64_t k)
 {
     int64_t at = 0;
     for (int d = n - 1; d > 0; d--) {

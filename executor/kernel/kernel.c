@@ -36,7 +36,7 @@ void mp_dealt_uniforms(const mp_operands *x, const mp_dealt *dealt, int64_t from
     for (int64_t done = 0, some; done < n; done += some) {
         const int64_t at = from + done, left = dealt->run ? dealt->run - at % dealt->run : n;
         some = left < n - done ? left : n - done;
-        mp_random_uniforms(x->run.seed, x->run.step, (uint32_t)x->op_index, (uint64_t)mp_dealt_place(dealt, index, at), some,
+        mp_random_uniforms(x->run.seed, x->run.step, (uint32_t)x->op_index, (uint64_t)mp_dealt_index(dealt, index, at), some,
                            out + done);
     }
 }

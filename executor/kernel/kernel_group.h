@@ -51,7 +51,7 @@ static inline mp_dealt mp_dealt_of(const mp_tensor *tensor, const mp_array *part
 }
 
 /* Returns the index in the whole tensor of element k of a rank's part. */
-static inline int64_t mp_dealt_place(const mp_dealt *d, int index, int64_t k)
+static inline int64_t mp_dealt_index(const mp_dealt *d, int index, int64_t k)
 {
     return d->run ? (k / d->run * d->ranks + index) * d->run + k % d->run : k;
 }

@@ -83,16 +83,16 @@ bool mp_program_lacks(const mp_program *program, int tensor);
  * as mp_graph_exchange. */
 mp_status mp_program_exchange(mp_program *program, const mp_ranks *ranks, bool fast, mp_error *err);
 /* The position of a process in the mesh of ranks. For a single process, all sizes are 1. */
-typedef struct mp_rank_place {
+typedef struct mp_rank_position {
     int n_data, data_index; /* number of ranks with different samples (dp x shard), and this rank's index among them */
     int data_stride;        /* difference of the process numbers of two consecutive ranks with different samples */
     int n_shards, shard_index;
     int n_parts, part_index; /* number of ranks over which operators are split (tp), and this rank's index among them */
     int n_stages,
         stage_stride; /* number of stages of the pipeline, and difference of the process numbers of consecutive stages */
-} mp_rank_place;
+} mp_rank_position;
 /* Finds the position of this process. MP_INVALID: the number of ranks in the mesh differs from the number of processes. */
-mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *world, mp_rank_place *out, mp_error *err);
+mp_status mp_rank_position_of(const mp_program *program, const mp_communicator *world, mp_rank_position *out, mp_error *err);
 /* True if the network library computes the sums over a dimension of the mesh, in its own order. */
 bool mp_program_sums_fast(const mp_program *program, mp_dim dim);
 /* True for a gather of parameters in forward. Gathered parameters are the same for all micro-batches. */
@@ -101,7 +101,7 @@ bool mp_program_gathers(const mp_program *program, int node);
  * O(nodes). */
 int mp_program_part(const mp_program *program, int storage);
 /* Computes the bytes that a rank sends in a training step of a plan. MP_NOMEM. O(gathers * steps). */
-mp_status mp_program_sent_bytes(const mp_program *program, const mp_plan *plan, const mp_rank_place *place, int64_t *bytes,
+mp_status mp_program_sent_bytes(const mp_program *program, const mp_plan *plan, const mp_rank_position *place, int64_t *bytes,
                                 mp_error *err);
 /* Fails with MP_UNSUPPORTED if memplan can plan a program for this mesh, but cannot run it. */
 mp_status mp_program_check_ranks(const mp_program *program, mp_error *err);

@@ -141,10 +141,10 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     return mp_graph_hash(p->graph, p->graph->hash, err);
 }
 
-mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp_rank_place *out, mp_error *err)
+mp_status mp_rank_position_of(const mp_program *p, const mp_communicator *world, mp_rank_position *out, mp_error *err)
 {
     const mp_mesh *m = &p->mesh;
-    *out = (mp_rank_place){
+    *out = (mp_rank_position){
         .n_data = 1, .data_stride = 1, .n_shards = 1, .n_parts = (int)m->size[MP_DIM_TP], .n_stages = 1, .stage_stride = 1};
     MP_ENSURE(world || out->n_parts == 1, err, MP_INVALID, "a single process cannot run operators that the mesh %s splits",
               mp_mesh_write(m).text);
@@ -156,19 +156,19 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
                            shards = mp_process_group_along(m, MP_DIM_SHARD, world->rank),
                            replicas = mp_process_group_along(m, MP_DIM_DP, world->rank),
                            stages = mp_process_group_along(m, MP_DIM_PP, world->rank);
-    *out = (mp_rank_place){.n_data = shards.n * replicas.n,
-                           .data_index = replicas.index * shards.n + shards.index,
-                           .data_stride = shards.stride,
-                           .n_shards = shards.n,
-                           .shard_index = shards.index,
-                           .n_parts = parts.n,
-                           .part_index = parts.index,
-                           .n_stages = stages.n,
-                           .stage_stride = stages.stride};
+    *out = (mp_rank_position){.n_data = shards.n * replicas.n,
+                              .data_index = replicas.index * shards.n + shards.index,
+                              .data_stride = shards.stride,
+                              .n_shards = shards.n,
+                              .shard_index = shards.index,
+                              .n_parts = parts.n,
+                              .part_index = parts.index,
+                              .n_stages = stages.n,
+                              .stage_stride = stages.stride};
     return MP_OK;
 }
 
-mp_status mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp_rank_place *place, int64_t *bytes,
+mp_status mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp_rank_position *place, int64_t *bytes,
                                 mp_error *err)
 {
     /* if the network library computes the sums, the sent bytes are counted as for a ring all-reduce, in which all ranks send

@@ -462,7 +462,7 @@ mp_status mp_addresses_of(mp_program *program, const mp_plan *plan, const mp_exe
 {
     *out = (mp_addresses){.program = program, .plan = plan};
     MP_ENSURE(plan->n_places || !plan->n_steps || plan->arena_bytes == 0, err, MP_INVALID, "the plan has no offsets");
-    MP_CHECK(mp_rank_place_of(program, options->world, &out->place, err));
+    MP_CHECK(mp_rank_position_of(program, options->world, &out->place, err));
     const int passes = program->options.accumulate > 1 ? program->options.accumulate : 1,
               parts = program->adds_losses ? 1 : program->loss_parts;
     program->one_value = 1.0f / (float)(passes * out->place.n_data * parts);

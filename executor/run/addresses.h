@@ -41,7 +41,7 @@ bool mp_ready_step_does(const mp_ready_step *step, const mp_program *program, mp
 typedef struct mp_addresses {
     const mp_program *program;
     const mp_plan *plan;
-    mp_rank_place place;
+    mp_rank_position place;
     char *fixed, *arena; /* device memory: `fixed` (fixed_bytes) for storages that are always live, `arena` (arena_bytes) for
                             all others */
     int64_t fixed_bytes, arena_bytes;

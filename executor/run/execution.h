@@ -81,7 +81,7 @@ const mp_rank_channel *mp_execution_ranks(
     const mp_execution *execution); /* returns the network channel, with the statistics of exchanges with other ranks */
 /* Returns the bytes copied between the arena and the stash of waiting micro-batches, in both directions. */
 int64_t mp_execution_set_aside_bytes(const mp_execution *execution);
-const mp_rank_place *mp_execution_place(const mp_execution *execution);
+const mp_rank_position *mp_execution_position(const mp_execution *execution);
 /* The connection of a process to the other ranks: a communicator (with one process, it has a single rank), and the seconds
  * after which a silent rank counts as failed. */
 typedef struct mp_company {

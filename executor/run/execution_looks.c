@@ -114,7 +114,7 @@ int64_t mp_execution_set_aside_bytes(const mp_execution *e)
     return e->turns.slots.copied_bytes;
 }
 
-const mp_rank_place *mp_execution_place(const mp_execution *e)
+const mp_rank_position *mp_execution_position(const mp_execution *e)
 {
     return &e->at.place;
 }

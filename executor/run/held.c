@@ -64,7 +64,7 @@ static mp_status find_values(const mp_program *p, mp_execution *e, int tensor, p
 /* Finds array k of the optimizer state: a moment, or the master copy, which follows the moments. */
 static mp_status find_state(const mp_program *p, mp_execution *e, int tensor, int k, place *out, mp_error *err)
 {
-    const mp_rank_place *at = mp_execution_place(e);
+    const mp_rank_position *at = mp_execution_position(e);
     float *state;
     *out = (place){.n = mp_stored_elements(&p->model->tensors[tensor]), .is_part = at->n_shards > 1};
     out->own = mp_range_of(out->n, at->n_shards, at->shard_index);
@@ -219,6 +219,6 @@ mp_status mp_held_write(const mp_program *p, mp_execution *e, int tensor, int ar
     if (!t->part) return write_own(p, e, tensor, array, host, err);
     MP_OWNED void *part = own.data = mp_alloc((size_t)mp_array_bytes(&own) + 1, 1);
     MP_ENSURE(part, err, MP_NOMEM, "there is no memory for this rank's part of '%s'", t->name);
-    mp_part_take(t, mp_execution_place(e)->part_index, mp_dtype_bits(host->dtype) / 8, host->data, part);
+    mp_part_take(t, mp_execution_position(e)->part_index, mp_dtype_bits(host->dtype) / 8, host->data, part);
     return write_own(p, e, tensor, array, &own, err);
 }

@@ -135,7 +135,7 @@ static uint64_t hash_of_tensor(const mp_addresses *a, unsigned kinds, size_t ten
 /* True if ranks r and q hold the same part of a tensor, or both hold the whole tensor. */
 static bool have_same(const mp_addresses *a, size_t tensor, int r, int q)
 {
-    const mp_rank_place *at = &a->place;
+    const mp_rank_position *at = &a->place;
     const bool is_split = a->program->model->tensors[tensor].part, is_shared_out = a->program->mesh.zero == 3;
     return (!is_split || r % at->n_parts == q % at->n_parts) &&
            (!is_shared_out || r / at->n_parts % at->n_shards == q / at->n_parts % at->n_shards);

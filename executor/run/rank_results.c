@@ -38,7 +38,7 @@ static double loss_of(const mp_program *p, const float *losses, size_t stride)
 mp_status mp_rank_losses(const mp_addresses *a, mp_communicator *world, double timeout, const float *own, size_t n, float *all,
                          double *sum, mp_error *err)
 {
-    const mp_rank_place *place = &a->place;
+    const mp_rank_position *place = &a->place;
     /* number of the first rank of the last stage; only the last stage computes the loss */
     const int first = (place->n_stages - 1) * place->stage_stride;
     const int64_t bytes = (int64_t)(n * sizeof *own);

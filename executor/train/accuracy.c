@@ -155,7 +155,7 @@ static mp_status bring_together(examiner *e, int tensor, mp_error *err)
     MP_ENSURE(values && own, err, MP_NOMEM, "there is no memory for all elements of '%s'", t->name);
     MP_CHECK(take(e, tensor, mp_stored_elements(t) * (int64_t)sizeof(float), err));
     MP_CHECK(mp_held_read(p, e->execution, tensor, MP_HELD_VALUES, -1, &whole, err));
-    mp_part_take(t, mp_execution_place(e->execution)->part_index, sizeof(float), whole.data, host.data);
+    mp_part_take(t, mp_execution_position(e->execution)->part_index, sizeof(float), whole.data, host.data);
     MP_CHECK(mp_program_array(p, tensor, &e->values[tensor], err));
     e->values[tensor].data = e->rooms[tensor].data;
     return p->backend->upload(p->backend, &host, &e->values[tensor], err);
@@ -201,7 +201,7 @@ static mp_status prepare(examiner *e, mp_error *err)
     e->rooms = mp_pool_alloc(e->pool, model->n_tensors, sizeof *e->rooms);
     bool *adds_zeros = mp_pool_alloc(e->pool, model->n_operators, sizeof *adds_zeros);
     MP_ENSURE(e->values && e->rooms && adds_zeros, err, MP_NOMEM, "out of memory");
-    if (mp_execution_place(e->execution)->part_index) mp_split_list_added_once(e->program, adds_zeros);
+    if (mp_execution_position(e->execution)->part_index) mp_split_list_added_once(e->program, adds_zeros);
     e->how.adds_zeros = adds_zeros;
     MP_CHECK(find_values(e, err));
     if (classes < 0) return find_wanted(e, results, 1, err);
@@ -241,7 +241,7 @@ static mp_status share(const examiner *e, const tally *own, tally *out, mp_error
 {
     const mp_program *p = e->program;
     const mp_company company = mp_execution_company(e->execution);
-    const mp_rank_place *place = mp_execution_place(e->execution);
+    const mp_rank_position *place = mp_execution_position(e->execution);
     const bool has_own_positions = e->scores && e->scores->part && e->scores->part->dim != 1;
     MP_OWNED tally *all = mp_alloc((size_t)company.world->n, sizeof *all);
     MP_ENSURE(all, err, MP_NOMEM, "out of memory");

@@ -86,7 +86,7 @@ typedef struct saving {
 static mp_status collect(saving *s, mp_error *err)
 {
     const int ranks =
-        mp_execution_place(s->execution)
+        mp_execution_position(s->execution)
             ->stage_stride; /* number of ranks per pipeline stage; the ranks of a stage have consecutive numbers */
     MP_ENSURE(s->tensors = mp_pool_alloc(s->pool, s->all.n, sizeof *s->tensors), err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < s->all.n; k++) {

@@ -110,7 +110,7 @@ static mp_status start(training *t, const mp_train_request *r, mp_error *err)
     MP_CHECK(mp_execution_new(r->program, r->plan, &r->execution, &t->execution, err));
     MP_CHECK(mp_parameters_load(r->parameters, r->program, t->execution, err));
     if (r->resume) MP_CHECK(mp_state_resume(r->resume, r->program, t->execution, &r->execution, &report->first_step, err));
-    const mp_rank_place *place = mp_execution_place(t->execution);
+    const mp_rank_position *place = mp_execution_position(t->execution);
     mp_feed_share(r->feed, place->data_index, place->n_data);
     return mp_input_filler_new(r->program, r->feed, &t->filler, err);
 }
@@ -195,7 +195,7 @@ static mp_status finish(training *t, mp_status st, mp_error *err)
         snprintf(report->network, sizeof report->network, "%s", mp_communicator_name(r->execution.world));
         report->n_ranks = mp_communicator_size(r->execution.world);
         report->sent_bytes = mp_rank_channel_sent_bytes(mp_execution_ranks(e));
-        const mp_rank_place *place = mp_execution_place(e);
+        const mp_rank_position *place = mp_execution_position(e);
         int64_t sent;
         MP_CHECK(mp_program_sent_bytes(r->program, r->plan, place, &sent, err));
         report->planned_sent_bytes = (int64_t)report->n_losses * sent;

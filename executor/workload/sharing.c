@@ -61,8 +61,8 @@ static mp_status load_jobs(mp_sharing *s, const char *const *paths, const mp_sha
 static mp_status find_card(mp_sharing *s, const mp_sharing_request *r, mp_error *err)
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
-        mp_device_room room;
-        mp_room_of_workload(&mp_sharing_job_of(s, i)->workload, r->options, &room);
+        mp_device_capacity room;
+        mp_capacity_of_workload(&mp_sharing_job_of(s, i)->workload, r->options, &room);
         MP_ENSURE(!i || !*room.name || !*s->room.name || !strcmp(room.name, s->room.name), err, MP_INVALID,
                   "the jobs are for different devices, %s and %s, but they must share one", s->room.name, room.name);
         if (!*s->room.name) s->room = room;

@@ -41,23 +41,23 @@ void mp_budget_ends_free(mp_budget_ends *ends)
     *ends = (mp_budget_ends){.smallest_bytes = -1};
 }
 
-static void make_room(const mp_own_device *device, const mp_workload_options *o, mp_device_room *out)
+static void make_room(const mp_own_device *device, const mp_workload_options *o, mp_device_capacity *out)
 {
-    *out = (mp_device_room){.memory_bytes = device->profile.memory_bytes,
-                            .reserve_bytes = o->has_reserve ? o->reserve_bytes : device->profile.reserve_bytes};
+    *out = (mp_device_capacity){.memory_bytes = device->profile.memory_bytes,
+                                .reserve_bytes = o->has_reserve ? o->reserve_bytes : device->profile.reserve_bytes};
     snprintf(out->name, sizeof out->name, "%s", *device->name ? device->name : device->profile.name);
 }
 
-void mp_room_of_workload(const mp_workload *s, const mp_workload_options *o, mp_device_room *out)
+void mp_capacity_of_workload(const mp_workload *s, const mp_workload_options *o, mp_device_capacity *out)
 {
     const mp_backend *backend = s->program ? s->program->backend : NULL;
     mp_own_device device = {0};
-    *out = (mp_device_room){0};
+    *out = (mp_device_capacity){0};
     if (backend) device.profile = *backend->device(backend);
     if (backend || mp_own_device_read(s->graph->target, &device)) make_room(&device, o, out);
 }
 
-mp_status mp_room_of_options(const mp_workload_options *o, mp_device_room *out, mp_error *err)
+mp_status mp_capacity_of_options(const mp_workload_options *o, mp_device_capacity *out, mp_error *err)
 {
     const mp_backend *backend = NULL;
     mp_own_device device = {0};
@@ -66,23 +66,23 @@ mp_status mp_room_of_options(const mp_workload_options *o, mp_device_room *out, 
     return MP_OK;
 }
 
-int64_t mp_room_bytes(const mp_device_room *room)
+int64_t mp_capacity_bytes(const mp_device_capacity *room)
 {
     return room->memory_bytes > room->reserve_bytes ? room->memory_bytes - room->reserve_bytes : 0;
 }
 
-const char *mp_room_text(const mp_device_room *room)
+const char *mp_capacity_text(const mp_device_capacity *room)
 {
     const char *less = room->reserve_bytes ? mp_text(" less %s reserve", mp_bytes_text(room->reserve_bytes)) : "";
     return mp_text("the %s %s %s%s", mp_bytes_text(room->memory_bytes), room->is_free ? "free on" : "of", room->name, less);
 }
 
-mp_status mp_room_budget(const mp_workload *s, const mp_workload_options *o, const mp_budget *b, const mp_budget_ends *ends,
-                         mp_device_room *room, int64_t *bytes, mp_error *err)
+mp_status mp_capacity_budget(const mp_workload *s, const mp_workload_options *o, const mp_budget *b, const mp_budget_ends *ends,
+                             mp_device_capacity *room, int64_t *bytes, mp_error *err)
 {
     const mp_backend *backend = s->program ? s->program->backend : NULL;
     mp_backend_memory now;
-    mp_room_of_workload(s, o, room);
+    mp_capacity_of_workload(s, o, room);
     if (b->kind == MP_BUDGET_FREE) {
         MP_ENSURE(backend && backend->memory, err, MP_INVALID,
                   "--budget auto reads the free memory of the GPU, so it needs --device cuda");
@@ -93,8 +93,9 @@ mp_status mp_room_budget(const mp_workload *s, const mp_workload_options *o, con
     }
     if (mp_budget_is_of_device(b)) {
         MP_ENSURE(*room->name, err, MP_INVALID, "a budget is needed, because the device is not known: --budget 8GiB");
-        MP_ENSURE(mp_room_bytes(room), err, MP_INFEASIBLE, "%s leaves nothing for a step; lower --reserve", mp_room_text(room));
-        *bytes = mp_room_bytes(room);
+        MP_ENSURE(mp_capacity_bytes(room), err, MP_INFEASIBLE, "%s leaves nothing for a step; lower --reserve",
+                  mp_capacity_text(room));
+        *bytes = mp_capacity_bytes(room);
     } else {
         const char *why = mp_budget_lacks_unit(b, ends->peak_bytes);
         MP_ENSURE(!why, err, MP_INVALID, "--budget: %s", why);

@@ -36,10 +36,10 @@ mp_status mp_workload_open_inputs(const mp_workload *w, const mp_workload_inputs
 {
     MP_CLEARED_BY(mp_workload_inputs_free) mp_workload_inputs in = {.n_test_samples = -1};
     const mp_feed_part all = {.n = 1, .n_batches = 1, .folder = r->folder};
-    mp_rank_place place;
+    mp_rank_position place;
     MP_CHECK(mp_parameter_source_open(w->program, w->file, r->seed, r->draws_missing, &in.parameters, err));
     mp_parameter_source_count(in.parameters, &in.n_parameters, &in.n_drawn);
-    MP_CHECK(mp_rank_place_of(w->program, r->world, &place, err));
+    MP_CHECK(mp_rank_position_of(w->program, r->world, &place, err));
     mp_feed_part part = mp_inputs_part(w->program, &place);
     part.folder = r->folder;
     MP_CHECK(mp_inputs_open_part(w->program, r->data.items, r->data.n, r->seed, &part, &in.feed, err));

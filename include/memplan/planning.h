@@ -175,7 +175,7 @@ double mp_planning_roofline(const char *device, const char *dtype, double flops,
 
 /* Returns the bytes of a device's memory that a training step can use: all memory except the reserve for the card, its
  * driver and libraries. -1: unknown device. O(devices). */
-int64_t mp_planning_room(const char *device);
+int64_t mp_planning_capacity(const char *device);
 
 /* Returns the bytes of a device's memory that are reserved for the card, its driver and libraries. `device` is a device, or the
  * card name that the driver reports. -1: unknown device. O(devices). */

@@ -34,7 +34,7 @@ double mp_planning_roofline(const char *device, const char *dtype, double flops,
     return mp_roofline_seconds(strcmp(dtype, "tfloat32") ? row : &at_tf32, &work);
 }
 
-int64_t mp_planning_room(const char *device)
+int64_t mp_planning_capacity(const char *device)
 {
     const mp_device *row = device ? mp_device_find(device) : NULL;
     return row ? row->memory_bytes - row->reserve_bytes : -1;

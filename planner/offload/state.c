@@ -230,7 +230,7 @@ mp_status mp_state_plan(const mp_request *request, const mp_graph *without_state
     return MP_OK;
 }
 
-mp_status mp_state_check_room(const mp_request *request, mp_error *err)
+mp_status mp_state_check_static_bytes(const mp_request *request, mp_error *err)
 {
     const mp_graph *graph = request->graph;
     for (int m = 1; m < (int)graph->n_tiers; m++)

@@ -34,7 +34,7 @@ mp_status mp_state_hear(const mp_step *steps, size_t n, int64_t peak_bytes, int6
 
 /* Checks that static bytes fit in the request's budgets. MP_INVALID: the static bytes of a tier exceed its budget.
  * O(storages). */
-mp_status mp_state_check_room(const mp_request *request, mp_error *err);
+mp_status mp_state_check_static_bytes(const mp_request *request, mp_error *err);
 /* Returns the ticks of running every required compute node once, in its base alternative. Copies and collectives are not
  * included. No plan takes fewer ticks. O(nodes). */
 int64_t mp_ticks_of_all(const mp_graph *graph);

@@ -29,7 +29,7 @@ const char *mp_effort_name(mp_effort effort)
 
 int mp_effort_find(const char *name)
 {
-    return mp_names_place(effort_names, MP_N_EFFORTS, name);
+    return mp_names_position(effort_names, MP_N_EFFORTS, name);
 }
 
 mp_effort mp_search_effort(const mp_search *search)

@@ -379,7 +379,7 @@ static mp_status solve_with_state(const mp_request *request, mp_answer *answer, 
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
     MP_CLEARED_BY(mp_answer_free) mp_answer found_without = {0}, found = {0};
     mp_request asked = *request;
-    MP_CHECK(mp_state_check_room(request, err));
+    MP_CHECK(mp_state_check_static_bytes(request, err));
     MP_CHECK(mp_graph_without_state_copies(graph, &without_state, err));
     if (request->start) MP_CHECK(mp_state_remove_copies(graph, without_state, request->start, &start, err));
     mp_state_listener heard = {request, without_state};

@@ -140,7 +140,7 @@
     X(mp_planning_interface())                                                                           \
     X(mp_planning_device(0))                                                                             \
     X(mp_planning_roofline("h100", "float16", 1, 1))                                                     \
-    X(mp_planning_room("h100"))                                                                          \
+    X(mp_planning_capacity("h100"))                                                                      \
     X(mp_planning_reserve("h100"))                                                                       \
     X(mp_planning_budget("60%", 2, 1, &between[0]))                                                      \
     X(mp_planning_link_rate("24GB/s"))                                                                   \
@@ -211,11 +211,11 @@
     X(mp_workload_device(&settings, &backend, &device, &err))                                            \
     X(mp_budget_lacks_unit(&budget, 1))                                                                  \
     X(mp_budget_ends_free(&ends))                                                                        \
-    X(mp_room_of_workload(&workload, &settings, &room))                                                  \
-    X(mp_room_of_options(&settings, &room, &err))                                                        \
-    X(mp_room_bytes(&room))                                                                              \
-    X(mp_room_text(&room))                                                                               \
-    X(mp_room_budget(&workload, &settings, &budget, &ends, &room, &between[0], &err))                    \
+    X(mp_capacity_of_workload(&workload, &settings, &room))                                              \
+    X(mp_capacity_of_options(&settings, &room, &err))                                                    \
+    X(mp_capacity_bytes(&room))                                                                          \
+    X(mp_capacity_text(&room))                                                                           \
+    X(mp_capacity_budget(&workload, &settings, &budget, &ends, &room, &between[0], &err))                \
     X(mp_other_rules_options(&settings))                                                                 \
     X(mp_sharing_job_of(&sharing, 0))                                                                    \
     X(mp_sharing_processes(MP_SHARE_TURNS, 2))                                                           \
@@ -337,7 +337,7 @@ void public_call_without(public_world *w)
     mp_workload_inputs inputs = {0};
     mp_own_device device;
     mp_budget_ends ends = {.peak_bytes = 1};
-    mp_device_room room;
+    mp_device_capacity room;
     mp_sharing_job job = {.n_steps = 1, .as = 0};
     const mp_sharing sharing = {.n_jobs = 1, .jobs = &job};
     mp_sharing_run jobs_run = {0};

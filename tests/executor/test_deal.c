@@ -51,7 +51,7 @@ TEST(ranks_see_together_what_one_process_sees_and_each_its_own_part_only)
         }
         for (int k = 0; k < SAMPLES; k++) { /* samples are stored one after the other in file order, hand after hand */
             const mp_deal d = deal_of(owner[k], n, HANDS);
-            assert_int_equal(mp_deal_place(&d, k), held[owner[k]]++);
+            assert_int_equal(mp_deal_position(&d, k), held[owner[k]]++);
         }
     }
 }

@@ -135,7 +135,7 @@ TEST(what_is_not_run_is_refused)
 static int64_t sent_by(const training_case *t, const mp_plan *plan)
 {
     const int shards = (int)t->program->mesh.size[MP_DIM_SHARD], replicas = (int)t->program->mesh.size[MP_DIM_DP];
-    const mp_rank_place first = {
+    const mp_rank_position first = {
         .n_data = shards * replicas, .data_stride = 1, .n_shards = shards, .n_parts = 1, .n_stages = 1, .stage_stride = 1};
     int64_t bytes;
     assert_int_equal(mp_program_sent_bytes(t->program, plan, &first, &bytes, NULL), MP_OK);

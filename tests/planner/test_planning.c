@@ -470,9 +470,9 @@ TEST(devices_are_asked_by_name)
     assert_true(fabs(mp_planning_roofline("t4", "float16", 65e12, INT64_C(600000000000)) - (2 + 5e-6)) < 1e-9);
     assert_true(fabs(mp_planning_roofline("a100", "tfloat32", 156e12, 0) - (1 + 5e-6)) < 1e-9);
     assert_true(fabs(mp_planning_roofline("a100", "bfloat16", 312e12, 0) - (1 + 5e-6)) < 1e-9);
-    assert_int_equal(mp_planning_room("t4"), (INT64_C(55) << 30) / 4);
-    assert_true(mp_planning_roofline("t5", "float32", 1, 1) == -1 && mp_planning_room("t5") == -1);
-    assert_true(mp_planning_roofline(NULL, "float32", 1, 1) == -1 && mp_planning_room(NULL) == -1);
+    assert_int_equal(mp_planning_capacity("t4"), (INT64_C(55) << 30) / 4);
+    assert_true(mp_planning_roofline("t5", "float32", 1, 1) == -1 && mp_planning_capacity("t5") == -1);
+    assert_true(mp_planning_roofline(NULL, "float32", 1, 1) == -1 && mp_planning_capacity(NULL) == -1);
     assert_true(mp_planning_roofline("t4", NULL, 1, 1) == -1);
 }
 

@@ -6,12 +6,12 @@
 
 int64_t mp_line_at(const mp_lines *l, int64_t k)
 {
-    return mp_strided_place(l->n_outer, l->outer, l->outer_at, k);
+    return mp_strided_offset(l->n_outer, l->outer, l->outer_at, k);
 }
 
 static int64_t element_at(const mp_lines *l, int64_t e)
 {
-    return mp_strided_place(l->n_inner, l->inner, l->inner_at, e);
+    return mp_strided_offset(l->n_inner, l->inner, l->inner_at, e);
 }
 
 const float *mp_line_read_part(const mp_lines *l, const mp_array *a, int64_t k, int64_t first, int64_t n, float *room)

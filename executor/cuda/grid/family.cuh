@@ -56,7 +56,7 @@ struct mp_line_places {
 
     MP_BODY int64_t find(int64_t line, int64_t element) const
     {
-        return mp_strided_place(n_outer, outer, outer_at, line) + mp_strided_place(n_inner, inner, inner_at, element);
+        return mp_strided_offset(n_outer, outer, outer_at, line) + mp_strided_offset(n_inner, inner, inner_at, element);
     }
 };
 

@@ -26,7 +26,7 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
     const mp_row_span span = mp_row_span_of(y, k);
     const int last = y->rank - 1;
     const int64_t rows = y->dims[last - 1], columns = y->dims[last], r = span.row % rows;
-    const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
+    const int64_t from = mp_array_offset(x, 0, last, span.row), to = mp_array_offset(y, 0, last, span.row);
     const int64_t x_step = x->strides[last], y_step = y->strides[last];
     int64_t edge = s->computed ? *s->computed : s->diagonal;
     edge = edge > columns ? columns

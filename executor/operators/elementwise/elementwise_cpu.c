@@ -185,13 +185,13 @@ MP_VECTOR static void add_lanes(const float *from, int64_t n, float *sums)
 /* Returns the offset of term r relative to the first term of its sum, counted over the reduced dimensions before `until`. */
 static int64_t reduced_at(const sum *x, int64_t r, int until)
 {
-    return mp_strided_place(until, x->loops.reduced, x->loops.reduced_stride, r);
+    return mp_strided_offset(until, x->loops.reduced, x->loops.reduced_stride, r);
 }
 
 static void kept_at(const sum *x, int64_t k, int until, int64_t *from, int64_t *to)
 {
-    *from = mp_strided_place(until, x->loops.kept, x->loops.kept_stride, k);
-    *to = mp_strided_place(until, x->loops.kept, x->loops.to_stride, k);
+    *from = mp_strided_offset(until, x->loops.kept, x->loops.kept_stride, k);
+    *to = mp_strided_offset(until, x->loops.kept, x->loops.to_stride, k);
 }
 
 /* Computes LANES adjacent sums at once, whose terms are adjacent in `from`. Rows are summed in float within a stretch; the

@@ -32,7 +32,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, const mp_indexer *
     call->state = p;
     call->run = run;
     if (!p->puts_back) call->adds = x->adds & 1;
-    return mp_index_plan_room(x, p, p->how, (x->is_backward ? &x->d_in[0] : &x->out[0])->dtype, call, &at, err);
+    return mp_index_plan_workspace(x, p, p->how, (x->is_backward ? &x->d_in[0] : &x->out[0])->dtype, call, &at, err);
 }
 
 mp_status mp_gather_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err)

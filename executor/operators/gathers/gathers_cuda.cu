@@ -106,7 +106,7 @@ static void reduce_lines(const mp_indexing *r, mp_index_reduction how, const mp_
 /* Returns the workspace bytes for reducing rows; 0 if the plan does not reduce rows. */
 static int64_t reducing_room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype)
 {
-    return plan->by_rows && plan->uses & MP_INDEX_REDUCES ? mp_cuda_rows_room(&plan->rows, how, dtype) : 0;
+    return plan->by_rows && plan->uses & MP_INDEX_REDUCES ? mp_cuda_rows_workspace_bytes(&plan->rows, how, dtype) : 0;
 }
 
 /* Returns the workspace bytes of a plan. The workspace contains the memory for reducing rows, then the list of a condition's

@@ -89,8 +89,8 @@ mp_status mp_index_elements_check(const mp_operands *x, const mp_array *table, c
     return MP_OK;
 }
 
-mp_status mp_index_plan_room(const mp_operands *x, const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype,
-                             mp_call *call, int64_t *at, mp_error *err)
+mp_status mp_index_plan_workspace(const mp_operands *x, const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype,
+                                  mp_call *call, int64_t *at, mp_error *err)
 {
     MP_ENSURE(mp_round_up(call->workspace_bytes, 64, at) &&
                   mp_add(*at, plan->by->room(plan, how, dtype), &call->workspace_bytes),

@@ -40,15 +40,15 @@ static inline int64_t mp_index_at(const mp_array *indices, int64_t k)
     return mp_index_of(indices->data, indices->dtype, k);
 }
 
-/* Dimensions and strides of one array. mp_grid_place returns the offset of an element, counted row-major. */
+/* Dimensions and strides of one array. mp_grid_offset returns the offset of an element, counted row-major. */
 typedef struct mp_grid {
     int rank;
     int64_t dims[MP_ARRAY_RANK], strides[MP_ARRAY_RANK];
 } mp_grid;
 
-MP_INLINE int64_t mp_grid_place(const mp_grid *g, int64_t index)
+MP_INLINE int64_t mp_grid_offset(const mp_grid *g, int64_t index)
 {
-    return mp_strided_place(g->rank, g->dims, g->strides, index);
+    return mp_strided_offset(g->rank, g->dims, g->strides, index);
 }
 
 typedef struct mp_row_entries {
@@ -148,8 +148,8 @@ mp_status mp_index_elements_check(const mp_operands *x, const mp_array *table, c
 
 /* Extends the call's workspace by the memory that the indexer needs, and sets *at to the offset of this memory. MP_INVALID:
  * the workspace is too large. */
-mp_status mp_index_plan_room(const mp_operands *x, const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype,
-                             mp_call *call, int64_t *at, mp_error *err);
+mp_status mp_index_plan_workspace(const mp_operands *x, const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype,
+                                  mp_call *call, int64_t *at, mp_error *err);
 
 /* X(name) for each operator of gathers.h and scatters.h. With MP_INDEX_KERNEL, it defines the prepare functions of a backend
  * that has an `indexer`. MP_INDEX_ROWS are the rows of the backend's table. */

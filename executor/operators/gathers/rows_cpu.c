@@ -63,11 +63,11 @@ typedef struct copying {
 
 static const char *row_of(const copying *x, uint64_t packed)
 {
-    return x->table + mp_grid_place(&x->rows->named, (int64_t)(packed >> 32)) * x->size;
+    return x->table + mp_grid_offset(&x->rows->named, (int64_t)(packed >> 32)) * x->size;
 }
 static char *entry_of(const copying *x, uint64_t packed)
 {
-    return x->other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)packed) * x->size;
+    return x->other + mp_grid_offset(&x->rows->entries, (int64_t)(uint32_t)packed) * x->size;
 }
 
 /* Copies a block of index entries one after the other; each copies a whole row of the table. */
@@ -102,8 +102,8 @@ static void copy_places(void *data, int64_t item)
     const mp_box *frame = &x->rows->frame;
     int64_t n = mp_box_elements(frame);
     for (int64_t place = item * x->per_item; place < (item + 1) * x->per_item && place < n; place++) {
-        const char *table = x->table + mp_strided_place(frame->rank, frame->dims, frame->from, place) * x->size;
-        char *other = x->other + mp_strided_place(frame->rank, frame->dims, frame->to, place) * x->size;
+        const char *table = x->table + mp_strided_offset(frame->rank, frame->dims, frame->from, place) * x->size;
+        char *other = x->other + mp_strided_offset(frame->rank, frame->dims, frame->to, place) * x->size;
         switch (x->size) {
         case 1:
             copy_picked_uint8_t(x->rows, x->list, (const void *)table, (void *)other);
@@ -237,7 +237,7 @@ static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t t
     int64_t to = frame->from[frame->rank - 1], from = frame->to[frame->rank - 1];
     float sums[COLUMNS], room[COLUMNS];
     if (x->how == MP_INDEX_SET) {
-        int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);
+        int64_t entry = other + mp_grid_offset(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);
         mp_plane row = {1, n, 0, x->other ? from : 0, 0, to};
         mp_plane_copy(&row, x->size, x->other ? x->other + entry * x->size : (const char *)&zero, x->table + table * x->size);
     } else if (x->how == MP_INDEX_ADD && (x->dtype == MP_DTYPE_FLOAT || x->dtype == MP_DTYPE_BFLOAT16)) {
@@ -245,7 +245,7 @@ static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t t
         bool straight = to == 1 && x->dtype == MP_DTYPE_FLOAT;
         float *row = straight ? (float *)x->table + table : load(x, x->table, table, to, n, sums);
         for (int64_t k = first; k < last; k++) {
-            int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]);
+            int64_t entry = other + mp_grid_offset(&x->rows->entries, (int64_t)(uint32_t)x->list[k]);
             if (from == 1)
                 add_to(mp_floats(x->other, x->dtype, entry, n, room), n, row);
             else
@@ -255,7 +255,7 @@ static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t t
     } else {
         for (int64_t k = first; k < last; k++)
             mp_cpu_reduce(x->how, x->dtype, n, x->table, table, to, x->other,
-                          other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]), from);
+                          other + mp_grid_offset(&x->rows->entries, (int64_t)(uint32_t)x->list[k]), from);
     }
 }
 
@@ -267,14 +267,14 @@ static void reduce_piece(void *data, int64_t item)
     int64_t piece = item % x->pieces, column = item / x->pieces % x->columns * COLUMNS, rest = item / x->pieces / x->columns;
     int64_t n = frame->dims[inner] - column < COLUMNS ? frame->dims[inner] - column : COLUMNS;
     int64_t table = column * frame->from[inner], other = column * frame->to[inner], n_entries = x->rows->n_entries;
-    table += mp_strided_place(inner, frame->dims, frame->from, rest);
-    other += mp_strided_place(inner, frame->dims, frame->to, rest);
+    table += mp_strided_offset(inner, frame->dims, frame->from, rest);
+    other += mp_strided_offset(inner, frame->dims, frame->to, rest);
     int64_t end = (piece + 1) * PIECE < n_entries ? (piece + 1) * PIECE : n_entries, k = piece * PIECE;
     while (k > 0 && k < end && x->list[k] >> 32 == x->list[k - 1] >> 32) k++;
     while (k < end) {
         int64_t first = k++;
         while (k < n_entries && x->list[k] >> 32 == x->list[first] >> 32) k++;
-        reduce_row(x, first, k, table + mp_grid_place(&x->rows->named, (int64_t)(x->list[first] >> 32)), other, n);
+        reduce_row(x, first, k, table + mp_grid_offset(&x->rows->named, (int64_t)(x->list[first] >> 32)), other, n);
     }
 }
 

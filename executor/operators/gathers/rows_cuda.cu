@@ -43,8 +43,8 @@ template <class T> struct gathered {
         rows.split(k, &entry, &place);
         rows.frame.find(place, &table_at, &other_at);
         const int64_t row = reader.row(entry);
-        other_at += mp_grid_place(&rows.entries, entry);
-        other[other_at] = row < 0 ? T{} : table[table_at + mp_grid_place(&rows.named, row)];
+        other_at += mp_grid_offset(&rows.entries, entry);
+        other[other_at] = row < 0 ? T{} : table[table_at + mp_grid_offset(&rows.named, row)];
     }
 };
 
@@ -58,7 +58,7 @@ template <class T> struct cleared {
         rows.split(k, &entry, &place);
         rows.frame.find(place, &table_at, &other_at);
         const int64_t row = reader.row(entry);
-        if (row >= 0) table[table_at + mp_grid_place(&rows.named, row)] = T{};
+        if (row >= 0) table[table_at + mp_grid_offset(&rows.named, row)] = T{};
     }
 };
 
@@ -124,7 +124,7 @@ struct reducing {
     float *partial;
 
     MP_BODY int64_t row(int64_t k) const { return (int64_t)(list[k] >> 32); }
-    MP_BODY int64_t entry_at(int64_t k) const { return mp_grid_place(&rows.entries, (int64_t)(uint32_t)list[k]); }
+    MP_BODY int64_t entry_at(int64_t k) const { return mp_grid_offset(&rows.entries, (int64_t)(uint32_t)list[k]); }
 };
 
 /* If entry k of the sorted index list is the first entry of its row, combines one element of the row with all entries of the
@@ -138,7 +138,7 @@ struct row_reduced {
         const int64_t row = x.row(k);
         if (row >= x.n_rows || (k > 0 && x.row(k - 1) == row)) return;
         x.rows.frame.find(place, &table_at, &other_at);
-        table_at += mp_grid_place(&x.rows.named, row);
+        table_at += mp_grid_offset(&x.rows.named, row);
         if (x.how == MP_INDEX_SET) {
             while (k + 1 < x.rows.n_entries && x.row(k + 1) == row) k++;
             mp_element_copy(x.table, table_at, x.other, other_at + x.entry_at(k), x.size);
@@ -170,7 +170,7 @@ struct piece_summed {
             } else if (k == end && end < x.rows.n_entries && x.row(end) == row) {
                 partial[x.rows.frame.n] = sum;
             } else {
-                const int64_t at = table_at + mp_grid_place(&x.rows.named, row);
+                const int64_t at = table_at + mp_grid_offset(&x.rows.named, row);
                 mp_store_any(x.table, x.dtype, at, mp_load_any(x.table, x.dtype, at) + sum);
             }
         }
@@ -192,7 +192,7 @@ struct pieces_joined {
         for (int64_t next = piece + 1; end < x.rows.n_entries && x.row(end) == row; next++, end += MP_CUDA_PIECE)
             sum += x.partial[2 * next * n + place];
         x.rows.frame.find(place, &table_at, &other_at);
-        table_at += mp_grid_place(&x.rows.named, row);
+        table_at += mp_grid_offset(&x.rows.named, row);
         mp_store_any(x.table, x.dtype, table_at, mp_load_any(x.table, x.dtype, table_at) + sum);
     }
 };
@@ -210,12 +210,12 @@ static int64_t pieces_of(const mp_row_entries *rows)
 /* Returns the offset of the partial sums, which are stored after the memory that the sort uses. */
 static int64_t partial_at(const mp_row_entries *rows)
 {
-    return (mp_cuda_rows_sort_room(rows) + 15) / 16 * 16;
+    return (mp_cuda_rows_sort_workspace_bytes(rows) + 15) / 16 * 16;
 }
 
 } // namespace
 
-int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_index_reduction how, mp_dtype dtype)
+int64_t mp_cuda_rows_workspace_bytes(const mp_row_entries *rows, mp_index_reduction how, mp_dtype dtype)
 {
     const int64_t partial = sums_floats(how, dtype) ? 2 * pieces_of(rows) * mp_box_elements(&rows->frame) : 0;
     return partial_at(rows) + partial * (int64_t)sizeof(float);
@@ -411,7 +411,7 @@ struct places_of {
 
 } // namespace
 
-int64_t mp_cuda_rows_sort_room(const mp_row_entries *rows)
+int64_t mp_cuda_rows_sort_workspace_bytes(const mp_row_entries *rows)
 {
     return 2 * mp_rows_list_bytes(rows) + DIGITS * blocks_of(rows) * (int64_t)sizeof(uint32_t);
 }

@@ -192,8 +192,8 @@ static mp_status prepare(const mp_operands *x, const mp_index_plan *plan, mp_cal
     s->plan.uses = !x->is_backward ? MP_INDEX_REDUCES : MP_INDEX_PICKS | (shares ? MP_INDEX_REDUCES : MP_INDEX_CLEARS);
     MP_CHECK(plan_rescues(x, s, call, err));
     if (shares) MP_CHECK(plan_shares(x, s, call, err));
-    return mp_index_plan_room(x, &s->plan, shares ? MP_INDEX_ADD : how, shares ? MP_DTYPE_FLOAT : x->in[0].dtype, call,
-                              &s->room_at, err);
+    return mp_index_plan_workspace(x, &s->plan, shares ? MP_INDEX_ADD : how, shares ? MP_DTYPE_FLOAT : x->in[0].dtype, call,
+                                   &s->room_at, err);
 }
 
 mp_status mp_scatter_elements_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err)

@@ -35,7 +35,7 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
     const mp_array *x = &s->from, *y = &s->to;
     const mp_row_span span = mp_row_span_of(y, k);
     const int last = y->rank - 1;
-    const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
+    const int64_t from = mp_array_offset(x, 0, last, span.row), to = mp_array_offset(y, 0, last, span.row);
     int64_t left = span.row, batch = 0, step = 0;
     for (int d = last - 1; d >= 0; d--) {
         if (d == s->batch) batch = left % y->dims[d];
@@ -77,7 +77,7 @@ MP_INLINE void mp_one_hot_item(const mp_one_hot *s, int64_t k)
     const mp_array *y = &s->y;
     const mp_row_span span = mp_row_span_of(y, k);
     const int last = y->rank - 1;
-    const int64_t depth = y->dims[s->axis], to = mp_array_place(y, 0, last, span.row), begin = span.row * y->dims[last];
+    const int64_t depth = y->dims[s->axis], to = mp_array_offset(y, 0, last, span.row), begin = span.row * y->dims[last];
     const int64_t index = begin / s->inner / depth * s->inner + begin % s->inner, own = begin / s->inner % depth;
     const int64_t step = y->strides[last];
     if (s->axis == last) { /* the inserted axis is the last dimension, so all columns of a row belong to the same index */

@@ -24,7 +24,7 @@ typedef struct job {
 
 static int64_t target_at(const mp_array *t, int64_t k)
 {
-    const int64_t at = mp_strided_place(t->rank, t->dims, t->strides, k);
+    const int64_t at = mp_strided_offset(t->rank, t->dims, t->strides, k);
     return t->dtype == MP_DTYPE_INT32 ? ((const int32_t *)t->data)[at] : ((const int64_t *)t->data)[at];
 }
 

@@ -24,7 +24,7 @@ struct targets {
 
     MP_BODY int64_t of(int64_t position) const
     {
-        const int64_t at = mp_strided_place(rank, dims, strides, position);
+        const int64_t at = mp_strided_offset(rank, dims, strides, position);
         return target.dtype == MP_DTYPE_INT32 ? ((const int32_t *)target.data)[at] : ((const int64_t *)target.data)[at];
     }
     MP_BODY bool is_ignored(int64_t t) const { return ignores && t == ignored; }

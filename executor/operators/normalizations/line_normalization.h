@@ -29,7 +29,7 @@ mp_status mp_lrn_run(const mp_call *call, const mp_operands *x, mp_body_loop loo
 
 MP_INLINE int64_t mp_line_begin(const mp_line_normalization *s, int64_t k)
 {
-    return mp_array_place(&s->lines, 0, s->lines.rank, k);
+    return mp_array_offset(&s->lines, 0, s->lines.rank, k);
 }
 
 /* Computes line k (elements along one dimension) of LpNormalization. Forward: y = x / norm. Backward: dx = (dy - y' sum(dy y))

@@ -40,10 +40,10 @@ MP_INLINE void mp_det_item(const mp_det *s, int64_t slot)
 {
     const int64_t row = s->x.strides[s->x.rank - 2], column = s->x.strides[s->x.rank - 1];
     for (int64_t m = slot; m < s->n_matrices; m += s->slots) {
-        const int64_t from = mp_array_place(&s->x, 0, s->y.rank, m);
+        const int64_t from = mp_array_offset(&s->x, 0, s->y.rank, m);
         for (int64_t k = 0; k < s->n * s->n; k++)
             s->room[k * s->slots + slot] = (double)mp_array_load(&s->x, from + k / s->n * row + k % s->n * column);
-        mp_array_store(&s->y, mp_array_place(&s->y, 0, s->y.rank, m), (float)mp_determinant(s->room + slot, s->n, s->slots));
+        mp_array_store(&s->y, mp_array_offset(&s->y, 0, s->y.rank, m), (float)mp_determinant(s->room + slot, s->n, s->slots));
     }
 }
 

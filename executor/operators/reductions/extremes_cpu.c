@@ -80,8 +80,8 @@ static inline void find_in_lines(const extremes *s, int64_t item)
     const mp_array *x = &s->from, *y = &s->to;
     const int64_t row = item / s->n_blocks, first = item % s->n_blocks * LINES;
     const int64_t n = s->n_lines - first < LINES ? s->n_lines - first : LINES;
-    const int64_t begin = mp_array_place(x, 0, x->rank, row) + first * s->apart;
-    int64_t *to = (int64_t *)y->data + mp_array_place(y, 0, y->rank, row) + first * s->to_apart;
+    const int64_t begin = mp_array_offset(x, 0, x->rank, row) + first * s->apart;
+    int64_t *to = (int64_t *)y->data + mp_array_offset(y, 0, y->rank, row) + first * s->to_apart;
     const bool is_plain = x->dtype == MP_DTYPE_FLOAT && !s->last, is_real = mp_dtype_is_float(x->dtype);
     const float *floats = (const float *)x->data + begin, sign = s->smallest ? -1 : 1;
     int32_t where[LINES] = {0};

@@ -169,9 +169,9 @@ static group group_of(const reduction *r, int64_t g)
     int64_t left = r->kept[inner] - first;
     group at = {left < r->lanes ? left : r->lanes, first * r->kept_stride[inner], first * r->to_stride[inner],
                 first * r->shift_stride[inner]};
-    at.from += mp_strided_place(inner, r->kept, r->kept_stride, k);
-    at.to += mp_strided_place(inner, r->kept, r->to_stride, k);
-    at.shift += mp_strided_place(inner, r->kept, r->shift_stride, k);
+    at.from += mp_strided_offset(inner, r->kept, r->kept_stride, k);
+    at.to += mp_strided_offset(inner, r->kept, r->to_stride, k);
+    at.shift += mp_strided_offset(inner, r->kept, r->shift_stride, k);
     return at;
 }
 
@@ -193,7 +193,7 @@ static void take_columns(const task *t, const group *at, int64_t from, int64_t t
     for (int64_t k = from, rows; k < to; k += rows) {
         rows = r->reduced[inner] - k % r->reduced[inner];
         if (rows > to - k) rows = to - k;
-        int64_t place = at->from + mp_strided_place(r->n_reduced, r->reduced, r->reduced_stride, k);
+        int64_t place = at->from + mp_strided_offset(r->n_reduced, r->reduced, r->reduced_stride, k);
         if (t->from->dtype == MP_DTYPE_FLOAT) {
             t->step->columns((const float *)t->from->data + place, rows, stride, at->n, acc, shifts);
             continue;
@@ -215,7 +215,7 @@ static void take_pieces(const task *t, const group *at, int64_t from, int64_t to
         for (int64_t k = from; k < to; k++) {
             int64_t first = k % per_row * r->run, n = length - first < r->run ? length - first : r->run;
             int64_t place = at->from + l * r->kept_stride[r->n_kept - 1] + first * stride +
-                            mp_strided_place(inner, r->reduced, r->reduced_stride, k / per_row);
+                            mp_strided_offset(inner, r->reduced, r->reduced_stride, k / per_row);
             acc[l] = t->step->run(mp_floats_apart(t->from->data, t->from->dtype, place, stride, n, room), n, acc[l], shifts[l]);
         }
 }
@@ -362,11 +362,12 @@ static void reduce_one(void *data, int64_t k)
     const reduction *r = &t->s->reduction;
     const mp_array *in = &t->x->in[0], *out = &t->x->out[0];
     bool is_unsigned = in->dtype == MP_DTYPE_UINT64, extreme = t->s->row->step == MP_STEP_MAX || t->s->row->step == MP_STEP_MIN;
-    const int64_t from = mp_strided_place(r->n_kept, r->kept, r->kept_stride, k),
-                  to = mp_strided_place(r->n_kept, r->kept, r->to_stride, k);
+    const int64_t from = mp_strided_offset(r->n_kept, r->kept, r->kept_stride, k),
+                  to = mp_strided_offset(r->n_kept, r->kept, r->to_stride, k);
     uint64_t result = t->s->row->step == MP_STEP_PRODUCT;
     for (int64_t e = 0; e < r->n_terms; e++) {
-        int64_t v = mp_load_whole(in->data, in->dtype, from + mp_strided_place(r->n_reduced, r->reduced, r->reduced_stride, e));
+        int64_t v =
+            mp_load_whole(in->data, in->dtype, from + mp_strided_offset(r->n_reduced, r->reduced, r->reduced_stride, e));
         result = extreme && e == 0 ? (uint64_t)v : mp_take_whole(t->s->row->step, is_unsigned, result, v);
     }
     int64_t value = (int64_t)result;

@@ -88,7 +88,7 @@ MP_INLINE void mp_cumsum_item(const mp_cumsum *s, int64_t line)
     int64_t n = s->adjacent - at;
     if (at % MP_CUMSUM_LINES) return;
     if (n > MP_CUMSUM_LINES) n = MP_CUMSUM_LINES;
-    const int64_t from = mp_array_place(x, 0, x->rank, line), to = mp_array_place(y, 0, y->rank, line);
+    const int64_t from = mp_array_offset(x, 0, x->rank, line), to = mp_array_offset(y, 0, y->rank, line);
     const float *in = (const float *)x->data + from;
     float *out = (float *)y->data + to;
     if (x->dtype != MP_DTYPE_FLOAT || y->dtype != MP_DTYPE_FLOAT)

@@ -133,7 +133,7 @@ MP_INLINE bool mp_sampler_tap(const mp_sampler *s, const mp_sampler_axis *axes, 
 MP_INLINE void mp_sampler_axes(const mp_sampler *s, int64_t sample, int64_t point, mp_sampler_axis axes[MP_SAMPLER_SPACE])
 {
     const mp_array *grid = &s->grid;
-    const int64_t at = sample * grid->strides[0] + mp_array_place(grid, 1, s->n + 1, point);
+    const int64_t at = sample * grid->strides[0] + mp_array_offset(grid, 1, s->n + 1, point);
     for (int d = 0; d < s->n; d++) {
         const float coordinate = mp_array_load(grid, at + (s->n - 1 - d) * grid->strides[s->n + 1]);
         mp_sampler_along(s, (double)coordinate, s->x.dims[2 + d], &axes[d]);
@@ -164,7 +164,7 @@ MP_INLINE void mp_sampler_item(const mp_sampler *s, int64_t k)
     const int64_t point = k % s->n_points, sample = k / s->n_points / s->n_blocks;
     const int64_t first = k / s->n_points % s->n_blocks * MP_SAMPLER_CHANNELS, left = x->dims[1] - first;
     const int64_t from = sample * x->strides[0] + first * x->strides[1];
-    const int64_t to = sample * y->strides[0] + first * y->strides[1] + mp_array_place(y, 2, y->rank, point);
+    const int64_t to = sample * y->strides[0] + first * y->strides[1] + mp_array_offset(y, 2, y->rank, point);
     mp_sampler_axis axes[MP_SAMPLER_SPACE];
     float sums[MP_SAMPLER_CHANNELS] = {0};
     mp_sampler_axes(s, sample, point, axes);
@@ -184,8 +184,8 @@ MP_INLINE void mp_sampler_move_item(const mp_sampler *s, int64_t k)
 {
     const mp_array *x = &s->x, *dy = &s->y, *d = &s->d_grid;
     const int64_t sample = k / s->n_points, point = k % s->n_points;
-    const int64_t from = sample * x->strides[0], out = sample * dy->strides[0] + mp_array_place(dy, 2, dy->rank, point);
-    const int64_t to = sample * d->strides[0] + mp_array_place(d, 1, s->n + 1, point);
+    const int64_t from = sample * x->strides[0], out = sample * dy->strides[0] + mp_array_offset(dy, 2, dy->rank, point);
+    const int64_t to = sample * d->strides[0] + mp_array_offset(d, 1, s->n + 1, point);
     mp_sampler_point p;
     double sums[MP_SAMPLER_SPACE] = {0};
     mp_sampler_point_of(s, sample, point, x->strides + 2, true, &p);

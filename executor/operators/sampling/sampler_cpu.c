@@ -45,11 +45,11 @@ static void scatter_channels(void *data, int64_t k)
     float *sums = (t->sums ? t->sums : (float *)d->data) + sample * to->strides[0];
     for (int e = 2; e < d->rank; e++) size *= d->dims[e];
     for (int64_t i = 0; i < size; i++)
-        for (int64_t c = first, at = mp_array_place(to, 2, to->rank, i); c < last; c++) sums[at + c * to->strides[1]] = 0;
+        for (int64_t c = first, at = mp_array_offset(to, 2, to->rank, i); c < last; c++) sums[at + c * to->strides[1]] = 0;
     mp_sampler_point p;
     for (int64_t i = 0; i < s->n_points; i++) {
         mp_sampler_point_of(s, sample, i, to->strides + 2, false, &p);
-        int64_t from = sample * dy->strides[0] + mp_array_place(dy, 2, dy->rank, i);
+        int64_t from = sample * dy->strides[0] + mp_array_offset(dy, 2, dy->rank, i);
         for (int64_t c = first; c < last; c++) {
             float g = mp_array_load(dy, from + c * dy->strides[1]);
             for (int j = 0; j < p.n; j++) sums[c * to->strides[1] + p.at[j]] += p.weight[j] * g;
@@ -57,8 +57,8 @@ static void scatter_channels(void *data, int64_t k)
     }
     for (int64_t i = 0; t->sums && i < size; i++)
         for (int64_t c = first; c < last; c++)
-            mp_array_store(d, sample * d->strides[0] + c * d->strides[1] + mp_array_place(d, 2, d->rank, i),
-                           sums[c * to->strides[1] + mp_array_place(to, 2, to->rank, i)]);
+            mp_array_store(d, sample * d->strides[0] + c * d->strides[1] + mp_array_offset(d, 2, d->rank, i),
+                           sums[c * to->strides[1] + mp_array_offset(to, 2, to->rank, i)]);
 }
 
 static mp_status run_grid(const mp_call *call, const mp_operands *x, mp_error *err)

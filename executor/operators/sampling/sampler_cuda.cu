@@ -60,10 +60,10 @@ struct summed {
         float sum = 0;
         for (; k < n_entries && element(k) == own; k++) {
             const int64_t entry = (int64_t)(uint32_t)list[k], point = entry / s.per_point % s.n_points;
-            sum += weight[entry] * mp_load_any(dy->data, dy->dtype, from + mp_array_place(dy, 2, dy->rank, point));
+            sum += weight[entry] * mp_load_any(dy->data, dy->dtype, from + mp_array_offset(dy, 2, dy->rank, point));
         }
         mp_store_any(d->data, d->dtype,
-                     sample * d->strides[0] + channel * d->strides[1] + mp_array_place(d, 2, d->rank, own % n_positions), sum);
+                     sample * d->strides[0] + channel * d->strides[1] + mp_array_offset(d, 2, d->rank, own % n_positions), sum);
     }
 };
 
@@ -112,7 +112,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     const mp_row_entries rows = rows_of((const mp_sampler *)call->state, &x->d_in[0]);
     if (rows.n_rows > UINT32_MAX || rows.n_entries > UINT32_MAX) return MP_NO_KERNEL(x, err, "this many points");
     call->workspace_bytes = mp_aligned(rows.n_entries * (int64_t)sizeof(int64_t)) +
-                            mp_aligned(rows.n_entries * (int64_t)sizeof(float)) + mp_cuda_rows_sort_room(&rows);
+                            mp_aligned(rows.n_entries * (int64_t)sizeof(float)) + mp_cuda_rows_sort_workspace_bytes(&rows);
     return MP_OK;
 }
 

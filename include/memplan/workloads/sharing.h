@@ -29,8 +29,8 @@ typedef struct mp_sharing_way {
 typedef struct mp_sharing {
     size_t n_jobs;
     mp_sharing_job *jobs;
-    mp_device_room room; /* memory of the card; every process reserves reserve_bytes of it */
-    mp_share_way way;    /* the way of sharing that the user chose */
+    mp_device_capacity room; /* memory of the card; every process reserves reserve_bytes of it */
+    mp_share_way way;        /* the way of sharing that the user chose */
     mp_share_goal goal;
     mp_sharing_way ways[MP_N_SHARE_WAYS];
     /* true if plans with less memory than keep-all were searched; false if all jobs fit with everything kept */

@@ -28,26 +28,26 @@ mp_status mp_budget_ends_of(const mp_budget *budgets, size_t n, bool has_arena, 
                             mp_error *err);
 void mp_budget_ends_free(mp_budget_ends *ends);
 
-typedef struct mp_device_room {
+typedef struct mp_device_capacity {
     char name[MP_DEVICE_NAME_MAX]; /* name of the device; "": unknown, for example for a graph from another program */
     int64_t memory_bytes;
     int64_t reserve_bytes; /* bytes that are reserved: the setting `reserve_bytes`, or, if it is not given, the default of the
                               device */
     bool is_free;          /* true: memory_bytes is the memory that is currently free; false: it is the device's whole memory */
-} mp_device_room;
+} mp_device_capacity;
 
-/* Find the memory of a device. mp_room_of_workload is about the device for which the workload's graph was built.
- * mp_room_of_options is about the device of the settings, before a graph exists. MP_UNSUPPORTED: the backend is missing from
- * this build. */
-void mp_room_of_workload(const mp_workload *w, const mp_workload_options *o, mp_device_room *out);
-mp_status mp_room_of_options(const mp_workload_options *o, mp_device_room *out, mp_error *err);
+/* Find the memory of a device. mp_capacity_of_workload is about the device for which the workload's graph was built.
+ * mp_capacity_of_options is about the device of the settings, before a graph exists. MP_UNSUPPORTED: the backend is missing
+ * from this build. */
+void mp_capacity_of_workload(const mp_workload *w, const mp_workload_options *o, mp_device_capacity *out);
+mp_status mp_capacity_of_options(const mp_workload_options *o, mp_device_capacity *out, mp_error *err);
 /* Returns the bytes available to a step: memory minus reserve, at least 0. */
-int64_t mp_room_bytes(const mp_device_room *room);
+int64_t mp_capacity_bytes(const mp_device_capacity *room);
 /* Returns the text "the 40.00 GiB of a100 less 1.25 GiB reserve", which mp_text allocates. */
-const char *mp_room_text(const mp_device_room *room);
+const char *mp_capacity_text(const mp_device_capacity *room);
 
 /* Computes the bytes of a budget, given the two ends of its range. *room becomes the memory of the workload's device
- * (mp_room_of_workload); if the budget is `auto`, with the memory that is free now. MP_INVALID: auto without a GPU, or an
+ * (mp_capacity_of_workload); if the budget is `auto`, with the memory that is free now. MP_INVALID: auto without a GPU, or an
  * unknown device. MP_INFEASIBLE: the reserve is as large as the memory. */
-mp_status mp_room_budget(const mp_workload *w, const mp_workload_options *o, const mp_budget *b, const mp_budget_ends *ends,
-                         mp_device_room *room, int64_t *bytes, mp_error *err);
+mp_status mp_capacity_budget(const mp_workload *w, const mp_workload_options *o, const mp_budget *b, const mp_budget_ends *ends,
+                             mp_device_capacity *room, int64_t *bytes, mp_error *err);

@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[object, ...]] = {
     "mp_planning_holders": (c_size_t, c_void_p, Ints, Ints, c_size_t),
     "mp_planning_device": (c_char_p, c_size_t),
     "mp_planning_roofline": (c_double, c_char_p, c_char_p, c_double, c_int64),
-    "mp_planning_room": (c_int64, c_char_p),
+    "mp_planning_capacity": (c_int64, c_char_p),
     "mp_planning_reserve": (c_int64, c_char_p),
     "mp_planning_budget": (c_char_p, c_char_p, c_int64, c_int64, POINTER(c_int64)),
     "mp_planning_link_rate": (c_double, c_char_p),

@@ -150,7 +150,7 @@ def collective_seconds(device: str, collective: str, n_ranks: int, stride: int, 
 
 def room_bytes(device: str) -> int:
     """Return the bytes of a device's memory that a step may use; -1 for an unknown device."""
-    return int(library().mp_planning_room(text(device)))
+    return int(library().mp_planning_capacity(text(device)))
 
 
 class Plan:
