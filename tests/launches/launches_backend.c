@@ -101,7 +101,7 @@ static mp_status run_call(const mp_call *call, const mp_operands *x, mp_error *e
     const mp_call *kept = call->state;
     launches_call(x->workspace, call->workspace_bytes);
     is_running = true;
-    mp_status st = kept->run(kept, x, run, err);
+    mp_status st = kept->run(kept, x, err);
     is_running = false;
     return st;
 }
