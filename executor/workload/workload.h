@@ -10,6 +10,7 @@
 #include "estimator/simplify/sequences.h"
 #include "executor/program/program.h"
 #include "memplan/simplify.h"
+#include "memplan/training.h"
 #include "memplan/workload.h"
 #include "memplan/workloads/own_device.h"
 
@@ -54,3 +55,15 @@ mp_status mp_note_guesses(mp_workload *w, mp_error *err);
 /* Runs all passes on out->model: builds graph or program, and sets the fields that depend on them. MP_INVALID: settings
  * contradict each other. Other errors as the functions of the passes. */
 mp_status mp_workload_build(mp_workload *w, const mp_workload_options *o, const mp_pipeline_shape *pipeline, mp_error *err);
+
+/* ---- workload_loss.c: the settings of the loss, converted to numbers and lists ---- */
+
+typedef struct mp_loss_settings {
+    mp_loss_options wanted; /* the converted settings, which point into the fields below */
+    int64_t ignore_index;
+    double *class_weights, *pos_weight;
+} mp_loss_settings;
+/* Reads the numbers and lists of the loss. A list may be in a file. Release with mp_loss_settings_free on any status.
+ * MP_INVALID: a value is not a number. MP_PARSE, MP_IO: a file cannot be read. MP_NOMEM. */
+mp_status mp_loss_settings_read(const mp_workload_options *o, mp_loss_settings *out, mp_error *err);
+void mp_loss_settings_free(mp_loss_settings *l);

@@ -10,7 +10,6 @@
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/program/program_split.h"
-#include "executor/workload/loss_settings.h"
 #include "executor/workload/options_json.h"
 #include "executor/workload/workload_mesh.h"
 #include "executor/workload/workload_offload.h"

@@ -2,7 +2,7 @@
  * arena. */
 #include "memplan/arena.h"
 
-#include "planner/arena/arena_items.h"
+#include "planner/arena/arena.h"
 
 /* An arena to be laid out: the tier in which it is, and the alignment of offsets. */
 typedef struct target {

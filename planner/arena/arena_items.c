@@ -1,5 +1,5 @@
 /* arena_items.c - lists the items of a plan. Instances that share an offset form one item. Each workspace is an item. */
-#include "planner/arena/arena_items.h"
+#include "planner/arena/arena.h"
 
 #include "estimator/base/memory.h"
 #include "estimator/graph/liveness.h"

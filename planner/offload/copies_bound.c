@@ -1,7 +1,7 @@
 /* copies_bound.c - proves a bound for plans with copies, from the bound for plans without copies. Bytes are offloaded if they
  * are in another tier while a node runs. They were copied out before the node, and are copied back after it. So they cannot
  * exceed the bytes that the links can copy before and after the node (docs/internals/bound.md, "Graphs with copies"). */
-#include "planner/offload/copies_bound.h"
+#include "planner/offload/copies.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
 #include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
-#include "planner/pack/pack_search.h"
+#include "planner/pack/pack.h"
 
 static const mp_pack_options no_options = {0};
 

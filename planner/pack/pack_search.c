@@ -1,6 +1,6 @@
 /* pack_search.c - depth-first branch and bound for offsets, with restarts. A hash table stores states from which the search has
- * failed, so that they are not searched again. Terms (box, section, floor) are defined in pack_state.h. */
-#include "planner/pack/pack_search.h"
+ * failed, so that they are not searched again. Terms (box, section, floor) are defined in pack.h. */
+#include "planner/pack/pack.h"
 
 #include <stdlib.h>
 #include <xxhash.h>

@@ -1,6 +1,6 @@
 /* pack_state.c - the state of the packer's search: divides time into sections, raises floors as boxes are placed, and records
  * changes for undo. */
-#include "planner/pack/pack_state.h"
+#include "planner/pack/pack.h"
 
 #include <stdlib.h>
 #include <string.h>

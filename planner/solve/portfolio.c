@@ -13,7 +13,7 @@
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "planner/math/tuning.h"
-#include "planner/offload/copies_bound.h"
+#include "planner/offload/copies.h"
 #include "planner/order/updates.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"

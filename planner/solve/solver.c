@@ -8,7 +8,7 @@
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
-#include "planner/offload/copies_bound.h"
+#include "planner/offload/copies.h"
 #include "planner/offload/state.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"

@@ -18,7 +18,6 @@
 #include "planner/bound/proof.h"
 #include "planner/math/tuning.h"
 #include "planner/offload/copies.h"
-#include "planner/offload/copies_bound.h"
 #include "planner/offload/state.h"
 #include "planner/order/variant.h"
 #include "planner/search/searchers.h"

@@ -7,7 +7,7 @@
 #include "memplan/arena.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
-#include "planner/offload/copies_bound.h"
+#include "planner/offload/copies.h"
 #include "planner/order/variant.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/solver.h"

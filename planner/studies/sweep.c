@@ -15,7 +15,7 @@
 #include "memplan/search.h"
 #include "planner/bound/proof.h"
 #include "planner/math/tuning.h"
-#include "planner/offload/copies_bound.h"
+#include "planner/offload/copies.h"
 #include "planner/offload/state.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/solver.h"

@@ -2,7 +2,7 @@
  * proofs. */
 #include "memplan/bound.h"
 #include "memplan/training.h"
-#include "planner/offload/copies_bound.h"
+#include "planner/offload/copies.h"
 #include "planner/solve/solver.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"

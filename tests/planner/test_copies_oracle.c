@@ -11,7 +11,7 @@
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "memplan/training.h"
-#include "planner/offload/copies_bound.h"
+#include "planner/offload/copies.h"
 #include "planner/search/algorithms.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"

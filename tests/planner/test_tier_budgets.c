@@ -14,7 +14,7 @@
 #include "memplan/studies/sweep.h"
 #include "memplan/studies/worth.h"
 #include "memplan/training.h"
-#include "planner/offload/copies_bound.h"
+#include "planner/offload/copies.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_copies.h"

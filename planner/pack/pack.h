@@ -1,11 +1,15 @@
-/* pack_state.h - internal to the packer: the state of a search for offsets. The search fills a block of memory from the bottom.
- * Time is divided into sections, and a box is an item whose lifetime is a range of sections. If all live items of a section are
- * also live in a neighbouring section, the section is omitted. The floor of a section is an offset; no further box is placed
- * below it in this section. Every change is recorded on the trail, so that it can be undone. */
+/* pack.h - internal to the packer: the state of a search for offsets, and the search. */
 #pragma once
 
 #include "memplan/memory.h"
 #include "memplan/pack.h"
+
+/* ---- pack_state.c ---- */
+
+/* Internal to the packer: the state of a search for offsets. The search fills a block of memory from the bottom. Time is
+ * divided into sections, and a box is an item whose lifetime is a range of sections. If all live items of a section are also
+ * live in a neighbouring section, the section is omitted. The floor of a section is an offset; no further box is placed below
+ * it in this section. Every change is recorded on the trail, so that it can be undone. */
 
 typedef struct mp_pack_run { /* an interval of sections [begin, end) in which a box has one size */
     int begin, end;
@@ -68,3 +72,20 @@ bool mp_pack_put(mp_pack_state *state, int box);
 /* Raises the floor of a section, so that no further box is placed below it. Returns false in the same cases as mp_pack_put. */
 bool mp_pack_raise(mp_pack_state *state, int section, int64_t floor);
 void mp_pack_undo(mp_pack_state *state, size_t n_trail);
+
+/* ---- pack_search.c ---- */
+
+/* Internal to the packer: a branch-and-bound search for the offsets of all items within a given capacity. */
+
+typedef struct mp_pack_search mp_pack_search;
+
+/* Creates a search that works on a state. Returns NULL if out of memory. The state must outlive the search. The node limit in
+ * `options` is ignored. */
+mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *options);
+void mp_pack_search_free(mp_pack_search *search); /* NULL is allowed */
+
+/* Searches for offsets of all boxes within `capacity`. If the verdict is MP_PACK_PLACED, the offsets are in state->lowest. Adds
+ * the visited nodes of the search tree to *nodes. The search ends when *nodes reaches node_limit (<= 0: no limit). *stopped:
+ * the caller's `stop` ended the search, so the caller should not continue. MP_NOMEM. */
+mp_status mp_pack_search_run(mp_pack_search *search, int64_t capacity, int64_t node_limit, mp_pack_verdict *verdict,
+                             int64_t *nodes, bool *stopped, mp_error *err);

@@ -1,6 +1,6 @@
-/* loss_settings.c - parses the options of the loss: lists of class weights, given as text or in files, and the ignored
+/* workload_loss.c - parses the options of the loss: lists of class weights, given as text or in files, and the ignored
  * label, which may be negative. */
-#include "executor/workload/loss_settings.h"
+#include "executor/workload/workload.h"
 
 #include <errno.h>
 #include <math.h>
