@@ -106,6 +106,35 @@ def test_the_last_graph_is_for_all_further_sizes_and_that_is_said(fullgraph: boo
     assert len(report.graphs) == 2 and len(report.fallbacks) == 1
 
 
+class Sparse(torch.nn.Module):
+    def __init__(self, sparse: bool) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(50, 32, sparse=sparse)
+        self.layers = torch.nn.Sequential(
+            *(layer() for _ in range(6) for layer in (lambda: torch.nn.Linear(32, 32), torch.nn.Tanh))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers((self.words(x) * 2).mean(1)).square().mean()
+
+
+@pytest.mark.parametrize(
+    ("sparse", "sizes", "text"), [(True, (256,), "sparse tensor"), (False, (64, 128, 192), "serves all sizes")]
+)
+def test_a_graph_without_a_plan_needs_no_more_than_eager(sparse: bool, sizes: tuple[int, ...], text: str) -> None:
+    model = Sparse(sparse)
+    eager = copy.deepcopy(model)
+    compiled, _ = compiled_by_name(model, "100%")
+    with torch._dynamo.config.patch({LIMIT: 3}), pytest.warns(memplan.FallbackWarning, match=text):
+        for size in sizes:
+            compiled(torch.randint(50, (size, 8))).backward()
+            model.zero_grad()
+    inputs = (torch.randint(50, (256, 8)),)
+    compiled(*inputs).backward()
+    eager(*inputs).backward()
+    assert peak_of_step(compiled, inputs) <= peak_of_step(eager, inputs)
+
+
 def test_the_last_size_is_said_where_pytorch_takes_sizes_for_constants() -> None:
     model, _ = networks.make("tied")
     compiled, report = compiled_by_name(model, "100%", dynamic=False)

@@ -51,7 +51,25 @@ class Event(NamedTuple):
     node: fx.Node
 
 
-class Liveness:
+class LastUses:
+    """The last use of each variable of a graph. It needs no sizes, which a graph of several input sizes does not have."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self.nodes = list(graph.nodes)
+        self.at = {node: i for i, node in enumerate(self.nodes)}
+        self.last_use = dict(self.at)
+        for node in self.nodes:
+            for a in node.all_input_nodes:
+                self.last_use[a] = self.at[node]
+        self.in_place: set[fx.Node] = set()  # nodes that overwrite their first argument
+
+    def dying(self, node: fx.Node) -> list[fx.Node]:
+        """Return the variables without a reader after this node: arguments, or the node itself."""
+        i = self.at[node]
+        return [n for n in dict.fromkeys([*node.all_input_nodes, node]) if self.last_use[n] == i and n.op != "output"]
+
+
+class Liveness(LastUses):
     """The liveness of one graph.
 
     Args:
@@ -68,15 +86,9 @@ class Liveness:
         static_keys: Iterable[int] = (),
         held_keys: Iterable[int] = (),
     ) -> None:
+        super().__init__(graph)
         self.sizes = sizes or {}
-        self.nodes = list(graph.nodes)
-        self.at = {node: i for i, node in enumerate(self.nodes)}
         self.static_keys, self.held_keys = set(static_keys), set(held_keys)
-        self.last_use = dict(self.at)
-        for node in self.nodes:
-            for a in node.all_input_nodes:
-                self.last_use[a] = self.at[node]
-        self.in_place: set[fx.Node] = set()
         self.blocks: dict[fx.Node, dict[int, Block]] = {}  # for each node: the blocks of its results, by storage key
         self.made: dict[fx.Node, list[Block]] = {}
         for node in self.nodes:
@@ -175,11 +187,6 @@ class Liveness:
     def peak_bytes(self, before: int = 0) -> int:
         """Return the peak of a graph in bytes: the maximum of `live_bytes`."""
         return max(self.live_bytes(before), default=before)
-
-    def dying(self, node: fx.Node) -> list[fx.Node]:
-        """Return the variables without a reader after this node: arguments, or the node itself."""
-        i = self.at[node]
-        return [n for n in dict.fromkeys([*node.all_input_nodes, node]) if self.last_use[n] == i and n.op != "output"]
 
 
 def keys_of(nodes: Iterable[Any]) -> set[int]:

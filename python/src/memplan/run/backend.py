@@ -26,7 +26,7 @@ from memplan.graph.native import keep_for_backward, native_kernels, of_the_captu
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.overwriting import write_straight
 from memplan.graph.shards import put_in_place, shards_in
-from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
+from memplan.graph.sizes import deciding_symbols, hold_sizes, is_last_size
 from memplan.memory.host import pool_for
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
@@ -135,11 +135,14 @@ class Backend:
         def backward_compiler(graph: fx.GraphModule, _: Any) -> Any:
             if backward.run is None:
                 # without this check, PyTorch could compile backward at its first call and replace a newer plan
-                backward.run = Backward(graph, run_of if (c := current()) is None else c.run_of_backward(run_of))
+                backward.run = Backward(graph, compile_graph if (c := current()) is None else c.run_of_backward(compile_graph))
             return boxed(backward)
 
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
-        compilers |= {"inference_compiler": lambda graph, _: boxed(run_of(graph)), "partition_fn": weakly(self.partition)}
+        compilers |= {
+            "inference_compiler": lambda graph, _: boxed(compile_graph(graph)),
+            "partition_fn": weakly(self.partition),
+        }
         self.is_fallback_graph = False
         self.regions = regions()
         if torch.is_grad_enabled():
@@ -208,7 +211,7 @@ class Backend:
             captured.watch_saved(forward.graph, backward.graph, captured.n_forward_outputs)
             captured.tell_saved(forward.graph)
         captured.forward.run = forward_run(captured, forward)
-        captured.backward.run = Backward(backward, captured.run_of_backward(run_of))
+        captured.backward.run = Backward(backward, captured.run_of_backward(compile_graph))
         captured.run = self.around(captured)
         if captured.error is not None:
             raise captured.error
@@ -391,10 +394,6 @@ class Backend:
         return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + buckets
 
 
-def run_of(graph: fx.GraphModule) -> Run:
-    return (lambda arguments: graph.forward(*arguments)) if has_unknown_sizes(graph.graph) else compile_graph(graph)
-
-
 def forward_run(captured: Captured | None, graph: fx.GraphModule) -> Run:
-    run = run_of(graph)
+    run = compile_graph(graph)
     return captured.saved_tensors.forward(run) if captured is not None and captured.saved_tensors is not None else run

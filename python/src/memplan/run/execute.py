@@ -9,7 +9,8 @@ from torch import fx
 
 from memplan.graph.joint import flat_outputs
 from memplan.graph.overwriting import INTO_FIRST, in_place_form
-from memplan.memory.liveness import Liveness
+from memplan.graph.sizes import has_unknown_sizes
+from memplan.memory.liveness import LastUses, Liveness
 
 Run = Callable[[list[Any]], list[Any]]
 WRITTEN_OUT = (bool, int, str, type(None))
@@ -25,7 +26,7 @@ class Part(NamedTuple):
 class Writer:
     """Writes the code: one line per node, and named constants for values that are no literals."""
 
-    def __init__(self, module: fx.GraphModule, liveness: Liveness) -> None:
+    def __init__(self, module: fx.GraphModule, liveness: LastUses) -> None:
         self.module, self.liveness = module, liveness
         self.names: dict[fx.Node, str] = {n: f"v{i}" for i, n in enumerate(liveness.nodes)}
         self.values: dict[str, Any] = {}
@@ -128,7 +129,8 @@ def compile_parts(module: fx.GraphModule, parts: Sequence[Part]) -> list[Run]:
 
 
 def compiled(module: fx.GraphModule, parts: Sequence[Part]) -> list[Run]:
-    writer = Writer(module, Liveness(module.graph))
+    graph = module.graph
+    writer = Writer(module, LastUses(graph) if has_unknown_sizes(graph) else Liveness(graph))
     code = writer.code(parts)
     scope = dict(writer.values)
     exec(compile(code, "<memplan>", "exec"), scope)  # exec is safe here: `writer` has generated the code and all of its names
