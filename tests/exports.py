@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+FILES = HERE / "networks/files"
 sys.path.insert(0, str(HERE))
 
 import numpy as np  # noqa: E402
@@ -147,11 +148,12 @@ def drop_metadata(message: Any) -> None:
 def note_parameters(truth: Truth, out: Path, in_file: set[bytes]) -> None:
     """A line of the table beside the stored files: how many tensors PyTorch trains, and of how many elements. None where the
     exporter has joined some of them (both biases of an LSTM), which the file then has as one."""
-    table = out.parent / "parameters.txt"
+    folder = FILES if FILES in out.resolve().parents else out.resolve().parent
+    table, name = folder / "parameters.txt", str(out.resolve().relative_to(folder))
     lines = table.read_text().splitlines() if table.exists() else []
-    lines = [line for line in lines if line.split()[0] != out.name]
+    lines = [line for line in lines if line.split()[0] != name]
     if all(key(v) in in_file for v in truth.trained.values()):
-        lines.append(f"{out.name} {len(truth.trained)} {sum(v.size for v in truth.trained.values())}")
+        lines.append(f"{name} {len(truth.trained)} {sum(v.size for v in truth.trained.values())}")
     table.write_text("\n".join(sorted(lines)) + "\n")
 
 

@@ -187,6 +187,13 @@ typedef enum mp_guess {
     MP_GUESS_LOOP     /* a loop is replaced by its iterations, but the program may have run it as one operator */
 } mp_guess;
 
+/* Exceptions to the values that ops.def states for gradients. Only for PyTorch's rules. */
+typedef enum mp_saves {
+    MP_SAVES_AS_STATED,
+    MP_SAVES_NO_OUTPUT, /* the output is an intermediate value of one call, so no gradient reads it */
+    MP_SAVES_INDICES    /* the gradient reads only the indices that the call also returns */
+} mp_saves;
+
 struct mp_op; /* a row of the operator registry (ops.h) */
 
 typedef struct mp_operator {
@@ -203,6 +210,7 @@ typedef struct mp_operator {
     const char *call; /* the function call in the source program that produced the operator, as recorded by the exporter; NULL:
                          not recorded */
     bool removed;     /* true if folding or simplification has removed the operator */
+    mp_saves saves;   /* under PyTorch's rules: which values gradients read */
     mp_guess guess;   /* reason why the source program may have executed this operator in another way */
     int region;       /* index of the region that contains this operator; 0: the main graph */
     mp_control control; /* type of control operator. Valid as long as regions[] exist */

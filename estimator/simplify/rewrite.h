@@ -93,6 +93,7 @@ mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, c
     WHOLE(dead, dead, true)                                         \
     WHOLE(duplicates, merged, all &&rules == MP_RULES_EXECUTOR)     \
     EACH(common_factor, factored, all &&rules == MP_RULES_EXECUTOR) \
+    EACH(call, patterns, all &&rules == MP_RULES_PYTORCH)           \
     EACH(split, views, all)                                         \
     EACH(normalization, patterns, all)                              \
     EACH(group_normalization, patterns, all)                        \

@@ -192,13 +192,23 @@ static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
     return MP_OK;
 }
 
+/* True if PyTorch does not save the operand, because it is an intermediate value of one call. */
+static bool is_within_call(const mp_builder *b, const mp_operator *op, int k)
+{
+    const int producer = k < op->n_in && op->in[k] >= 0 ? b->model->tensors[op->in[k]].producer : -1;
+    return producer >= 0 && b->model->operators[producer].saves == MP_SAVES_NO_OUTPUT;
+}
+
 /* Adds the values that the gradient of input i needs to the storages that the current node reads. */
 static mp_status put_needs(mp_builder *b, int k, int i)
 {
     const mp_operator *op = &b->model->operators[k];
     uint32_t needs = mp_builder_needs(b, op, i);
+    if (op->saves == MP_SAVES_NO_OUTPUT) needs &= ~MP_OUT(0);
+    if (op->saves == MP_SAVES_INDICES) needs &= MP_EXTRA(0);
     for (int bit = 0; bit < 8; bit++) {
-        if (needs & MP_IN(bit)) MP_CHECK(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, bit)));
+        if (needs & MP_IN(bit) && !is_within_call(b, op, bit))
+            MP_CHECK(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, bit)));
         if ((needs & MP_OUT(bit)) && bit < op->n_out && op->out[bit] >= 0)
             MP_CHECK(mp_builder_put(b, &b->reads, b->storage[op->out[bit]]));
         if ((needs & MP_EXTRA(bit)) && bit < MP_EXTRAS_MAX) MP_CHECK(mp_builder_put(b, &b->reads, b->extras[k][bit]));

@@ -142,6 +142,31 @@ static const char *listed(const char *list, const char *clause)
     return clause ? mp_text("%s%s%s", list, *list ? "; " : "", clause) : list;
 }
 
+/* Operators that several functions of PyTorch give, which save different values. */
+static const struct ambiguous {
+    const char *kind, *reduction; /* reduction: value of this attribute; NULL: any */
+    bool is_recorded;             /* true if files of the newer exporter tell the functions apart */
+    const char *assumption;
+} ambiguous[] = {
+    {"Einsum", NULL, false, "without contiguous copies of its operands (einsum may copy them before the product)"},
+    {"ScatterND", "add", false, "as index_put (index_add also stores the rows that it adds)"},
+    {"ReduceMax", NULL, true, "as amax (max(dim) stores indices only; dynamo=True records it)"},
+    {"ReduceMin", NULL, true, "as amin (min(dim) stores indices only; dynamo=True records it)"},
+};
+
+/* Returns a clause about the operators of the file that a row of `ambiguous` describes. NULL: there are none. */
+static const char *ambiguous_clause(const mp_model *model, const struct ambiguous *row)
+{
+    int n = 0;
+    if (!model->is_foreign || (row->is_recorded && model->is_of_newer_exporter)) return NULL;
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        if (op->removed || strcmp(op->kind, row->kind) != 0) continue;
+        n += !row->reduction || !strcmp(mp_operator_text(op, "reduction", "none"), row->reduction);
+    }
+    return n ? mp_text("%d %s %s", n, row->kind, row->assumption) : NULL;
+}
+
 mp_status mp_note_guesses(mp_workload *w, mp_error *err)
 {
     const mp_model *model = w->model;
@@ -158,6 +183,8 @@ mp_status mp_note_guesses(mp_workload *w, mp_error *err)
     if (guesses.loop_operators)
         assumed = listed(assumed, mp_text("%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
                                           guesses.loop_operators));
+    for (size_t k = 0; k < sizeof ambiguous / sizeof *ambiguous; k++)
+        assumed = listed(assumed, ambiguous_clause(model, &ambiguous[k]));
     if (model->doubts[MP_DOUBT_MERGED].n)
         assumed = listed(assumed, mp_text("%s run once, as the exporter merges equal calls (optimize=False keeps them)",
                                           counted(&model->doubts[MP_DOUBT_MERGED], "repeated call")));

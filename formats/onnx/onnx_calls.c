@@ -16,9 +16,9 @@
 
 /* Functions whose calls the exporter removes only if it merges them. Convolutions are not among them, because the exporter
  * folds batch normalizations into convolutions. */
-static const char *const functions[] = {"linear", "layer_norm", "matmul", "bmm",     "scaled_dot_product_attention",
-                                        "gelu",   "relu",       "silu",   "sigmoid", "tanh",
-                                        "softmax"};
+static const char *const functions[] = {"linear",  "layer_norm", "matmul", "bmm",     "scaled_dot_product_attention",
+                                        "gelu",    "relu",       "silu",   "sigmoid", "tanh",
+                                        "softmax", "sub",        "mean"};
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions, NAME_MAX_BYTES = 64, DIGITS_MAX = 5 };
 
 struct mp_onnx_calls {

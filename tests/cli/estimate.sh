@@ -79,6 +79,7 @@ FILTER='sed -n /saved/p' try estimate_guessed_dropout estimate hf_llama.dynamo.o
 FILTER='sed -n /saved/p' try doubts_lost_dropout estimate hf_gpt2.dynamo.onnx --rules pytorch
 FILTER='sed -n /saved/p' try doubts_unrecognised_attention estimate own_attention_by_columns.dynamo.onnx --rules pytorch
 FILTER='sed -n /saved/p' try doubts_merged_calls estimate own_repeated.dynamo.onnx --rules pytorch
+FILTER='sed -n /saved/p' try doubts_of_functions estimate own_gcn_index_add.dynamo.onnx --rules pytorch
 try estimate_amp estimate mlp.onnx --batch 4096 --amp bf16 --rules pytorch
 try estimate_amp_half estimate mlp.onnx --batch 64 --amp fp16 --dtype bf16
 try estimate_amp_cpu estimate mlp.onnx --batch 64 --amp bf16 --device cpu

@@ -397,6 +397,53 @@ class PaddedEncoder(nn.Module):
 network("own/padded_encoder")(lambda: Network(PaddedEncoder(), (numbers(2, 24, 32), torch.zeros(2, 24).bool())))
 
 
+class Calls(nn.Module):
+    """Functions that exporters write as several operators, of which PyTorch saves less: torch.rsqrt and F.glu; and torch.gather,
+    which saves its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.a, self.b, self.c = nn.Parameter(torch.rand(32)), nn.Linear(32, 32), nn.Linear(32, 64), nn.Linear(32, 8)
+
+    def forward(self, x: Tensor, at: Tensor) -> Tensor:
+        x = self.a(x)
+        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.scale
+        x = torch.gather(x, 1, at[:, :, None].expand(-1, -1, 32))
+        return self.c(F.glu(self.b(x), -1))
+
+
+network("own/calls")(lambda: Network(Calls(), (numbers(2, 24, 32), ids(24, 2, 5))))
+
+
+class Largest(nn.Module):
+    """max and min along a dimension, which save indices. Only the newer exporter records that they are not amax and amin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(32, 32), nn.Linear(32, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.a(x)
+        return self.b(x.max(1)[0] + x.min(1)[0])
+
+
+network("own/largest")(lambda: Network(Largest(), (numbers(2, 24, 32),)))
+
+
+class Normalized(nn.Module):
+    """A weight that is normalized in each step. PyTorch saves no quotient of weight and norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.utils.parametrizations.weight_norm(nn.Linear(32, 32)), nn.Linear(32, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.a(x))
+
+
+network("own/normalized")(lambda: Network(Normalized(), (numbers(2, 24, 32),)))
+
+
 class Repeated(nn.Module):
     """A layer that is called twice on the same tensor. Both exporters merge the calls."""
 

@@ -188,6 +188,14 @@ int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules r
     return 2;
 }
 
+/* The saved output of x.max(dim) in PyTorch: the indices of the chosen elements. */
+int mp_extras_indices(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
+{
+    if (rules != MP_RULES_PYTORCH || op->saves != MP_SAVES_INDICES) return 0;
+    extras[0] = extra_of("indices", MP_DTYPE_INT64, mp_tensor_elements(mp_operator_out(model, op, 0)));
+    return 1;
+}
+
 /* The saved output of cross-entropy: per label, the logarithm of the sum of exponentials over the classes. PyTorch saves the
  * logarithms of all probabilities instead. */
 int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
