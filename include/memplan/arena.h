@@ -32,6 +32,8 @@ typedef struct mp_arena_options {
     /* largest acceptable size of the device arena. If the arena is larger, an exact search of greater length runs. 0: this
      * second search never runs */
     int64_t capacity_bytes;
+    /* true: any arena of at most capacity_bytes will do. The search ends with the first one, and tries no smaller size */
+    bool first_fit;
     const int64_t *tier_bytes; /* per tier: limit of static bytes plus arena, in bytes. The entry of the device is ignored.
                                   NULL: no limits */
     /* called repeatedly during the exact search; true ends the search. The search also ends when it finds an arena of at most

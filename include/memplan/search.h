@@ -95,6 +95,9 @@ typedef struct mp_request {
     mp_status (*find_smallest)(const struct mp_request *request, bool with_arena, mp_plan **out,
                                mp_error *err); /* mp_smallest_plan or NULL: if `auto` finds no plan within the budget, it
                                                   continues from the plan that this function returns */
+    /* true, only for mp_solve_with_arena: any arena within the budget will do. The search for offsets ends at the first such
+     * arena, no further search follows the first plan that fits, and then mp_answer.smallest may have no offsets */
+    bool first_fit;
     /* true, only with wants_bound: if it is proved before the search that no plan fits, the search offers only keep-all */
     bool skips_if_proved;
     /* true: compute a lower bound before and during the search. The search ends when a plan's time equals the bound */

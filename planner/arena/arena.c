@@ -19,6 +19,7 @@ static mp_status lay_out(target of, const mp_plan *plan, const mp_pack_options *
     mp_arena_problem x = {.exact = exact, .only_bound = !layout};
     if (options) {
         x.wanted = options->capacity_bytes / of.alignment;
+        x.first_fit = options->first_fit;
         x.stop = options->stop;
         x.data = options->data;
     }

@@ -43,6 +43,8 @@ typedef struct mp_arena_problem {
     int64_t beside;
     /* a height that is low enough for the caller; as long as the arena is higher, the search makes more attempts; 0: none */
     int64_t wanted;
+    /* true: the search ends at height `wanted`, and heights below it are not tried */
+    bool first_fit;
     /* the search ends when this function returns true, or at height `wanted`; NULL: the search is not interrupted */
     bool (*stop)(void *data);
     void *data;

@@ -29,6 +29,7 @@ static mp_status lay_out(const mp_request *request, mp_plan *plan, double deadli
     const mp_graph *graph = request->graph;
     const int64_t budget_bytes = request->budget_bytes, *tier_bytes = request->tier_bytes;
     mp_arena_options options = {.tier_bytes = tier_bytes, .data = &deadline};
+    options.first_fit = request->first_fit && plan->peak_bytes <= budget_bytes;
     if (budget_bytes < MP_NO_LIMIT) options.capacity_bytes = budget_bytes - plan->static_bytes;
     if (deadline > 0) options.stop = is_late;
     MP_CHECK(mp_arena_layout_within(graph, plan, &options, err));
@@ -148,6 +149,7 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     r->now.refine = true;
     r->now.wants_bound = r->now.skips_if_proved = false;
     if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
+    if (request->moves > 0 && request->first_fit) r->now.moves = request->moves / QUICKER;
     if (request->time_limit <= 0) return true;
     const double limit = request->time_limit, share = r->again * limit;
     /* a part of the remaining time is reserved for finding the offsets of the arena */
@@ -206,7 +208,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         /* true: the first plan fits with its arena although its search was stopped; another round can use the time that was
          * reserved for arenas */
         const bool has_left = round == 0 && fits && found.stopped;
-        if (round == 0 && fits && !has_left) break;
+        if (fits && (request->first_fit || (round == 0 && !has_left))) break;
         if (!has_left && fits && (next <= fits->peak_bytes || is_near(fits, least_ticks, next))) break;
         if (r.is_ended || next < found.floor_bytes || !ask_again(&r, fits, last, has_left ? budget : next)) break;
     }
@@ -214,7 +216,8 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     fits = NULL;
     found.stopped |= r.is_ended;
     MP_CHECK(mp_answer_fall_back(request, true, r.start, &found, err));
-    if (found.smallest->arena_bytes < 0) MP_CHECK(lay_out(request, found.smallest, deadline(&r, !found.plan), err));
+    if (found.smallest->arena_bytes < 0 && !(found.plan && request->first_fit))
+        MP_CHECK(lay_out(request, found.smallest, deadline(&r, !found.plan), err));
     found.smallest->budget_bytes = MP_NO_LIMIT;
     if (!found.plan && mp_request_fits_plan(request, found.smallest))
         /* if the search was stopped before it found a plan, the smallest plan becomes the answer */

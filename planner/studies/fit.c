@@ -6,8 +6,9 @@
  *    upper limit for the other two means.
  * 3. Memory and extra time grow with the batch. Each result narrows the batches that remain: false position predicts the next
  *    batch to try (the Illinois rule of Dowell and Jarratt, 1971). If the smallest plan is far above the floor, the batch
- *    leaves the prediction in strides that grow fourfold. The results of all tried batches are stored, so that the trials for
- *    one means are reused for the next. */
+ *    leaves the prediction in strides that grow fourfold. Near the limit of extra time, each search starts from the plan of a
+ *    smaller batch, and the strides grow after a success and shrink after a failure. The results of all tried batches are
+ *    stored, so that the trials for one means are reused for the next. */
 #include "memplan/studies/fit.h"
 
 #include <math.h>
@@ -22,7 +23,10 @@
 
 /* Settings of this file. Nobody measured their effect one by one. */
 enum {
-    FIT_STRIDE = 4, /* `fit`: factor from one distance of tried batches to the next */
+    FIT_FIRST_FEWER = 2, /* searches from no plan make 1/N of the normal moves, because later searches refine their plans */
+    FIT_OF_BATCH = 4,    /* most searches for one batch */
+    FIT_SEARCHES = 16,   /* after N searches, no batch is searched again */
+    FIT_STRIDE = 4,      /* `fit`: factor from one distance of tried batches to the next */
 };
 static const double FIT_FIRST =
     0.7; /* the first search is for the batch at this fraction between the batches of keep-all and of the floor */
@@ -94,21 +98,28 @@ static double overhead_of(const trial *t)
     return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
 }
 
+/* True if the plan of a trial fits and takes at most the allowed time. */
+static bool is_quick_enough(const fit *x, const trial *t)
+{
+    return t->peak_bytes >= 0 && overhead_of(t) <= x->request->overhead;
+}
+
 /* True if a search can start from the plan of another batch. Only `auto` refines plans. */
 static bool starts_from_plans(const fit *x)
 {
     return !x->request->solver || !strcmp(x->request->solver, "auto");
 }
 
-/* Takes the plan of a searched batch: of the largest one that is at most `batch`, otherwise of the smallest one. Its steps fit
- * the graph of every batch. *out is NULL if there is no such plan. */
-static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, mp_plan **out, mp_error *err)
+/* Takes the plan of a searched batch: of the largest one that is at most `batch`, otherwise of the smallest one. With
+ * `again`, plans that take more than the allowed time do not count. The steps of a plan fit the graph of every batch. *out is
+ * NULL if there is no such plan. */
+static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, bool again, mp_plan **out, mp_error *err)
 {
     const trial *nearest = NULL;
     mp_error ours = {0};
     for (size_t k = 0; k < x->n_trials; k++) {
         const trial *t = &x->trials[k];
-        if (!t->steps) continue;
+        if (!t->steps || (again && !is_quick_enough(x, t))) continue;
         if (!nearest || (t->batch <= batch ? t->batch > nearest->batch || nearest->batch > batch : nearest->batch > t->batch))
             nearest = t;
     }
@@ -124,7 +135,7 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
 static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
 {
     const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
-    const int64_t smallest = mp_plan_need(answer->smallest);
+    const int64_t smallest = mp_plan_need(plan);
     const bool is_first = !t->n_searches++;
     if (is_first || smallest < t->smallest_bytes) t->smallest_bytes = smallest;
     if (!is_first && (!answer->plan || (t->peak_bytes >= 0 && t->ticks <= plan->ticks))) return MP_OK;
@@ -139,9 +150,13 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
     return MP_OK;
 }
 
-/* Searches for a plan. The search starts from the plan of the nearest batch, or with `anew` from no plan. If the search is
+/* The search that precedes a result: none; one from the plan of the nearest batch, unless a result is known; another one from
+ * the plan of the nearest batch that takes at most the allowed time; another one that starts from no plan. */
+typedef enum depth { NOT_SEARCHED, SEARCHED, SEARCHED_AGAIN, SEARCHED_ANEW } depth;
+
+/* Searches for a plan, from the start that `how` names. Each search for the same batch has another seed. If the search is
  * stopped, its result is not recorded. */
-static mp_status search(fit *x, const mp_graph *graph, trial *t, bool anew, mp_error *err)
+static mp_status search(fit *x, const mp_graph *graph, trial *t, depth how, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
@@ -149,15 +164,17 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, bool anew, mp_e
     mp_request request = {.graph = graph,
                           .budget_bytes = asked->memory_bytes,
                           .solver = asked->solver,
-                          .seed = asked->seed,
+                          .seed = asked->seed + (uint64_t)t->n_searches,
                           .effort = asked->effort,
                           .keep_order = asked->keep_order,
+                          .first_fit = true,
                           .progress = on_progress,
                           .progress_data = x};
-    if (!anew) MP_CHECK(nearest_plan(x, graph, t->batch, &start, err));
+    if (how != SEARCHED_ANEW) MP_CHECK(nearest_plan(x, graph, t->batch, how == SEARCHED_AGAIN, &start, err));
     request.start = start;
     request.refine = start;
-    request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / (start ? MP_FIT_QUICKER : 1);
+    const int fewer = start ? MP_FIT_QUICKER : asked->effort == MP_EFFORT_THOROUGH ? 1 : FIT_FIRST_FEWER;
+    request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / fewer;
     MP_CHECK(mp_solve_with_arena(&request, &answer, err));
     x->n_searches++;
     x->stopped = x->stopped || answer.stopped;
@@ -169,18 +186,15 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, bool anew, mp_e
 /* In addition to the three means of mp_fit_means: a batch fits if its floor is within the memory. */
 enum { BY_FLOOR = MP_N_FIT_MEANS };
 
-/* The search that precedes a result: none, one unless a result is known, or another one that starts from no plan. */
-typedef enum depth { NOT_SEARCHED, SEARCHED, SEARCHED_AGAIN, SEARCHED_ANEW } depth;
-
-/* Returns the second search for a batch whose plan takes slightly more than the allowed time. If all searches from no plan were
+/* Returns a further search for a batch whose plan takes slightly more than the allowed time. If all searches from no plan were
  * for batches that are far away, another search from no plan may find a faster plan. Otherwise a search that starts from the
- * slow plan may find one. If no plan fits, both are useless, because they reach no smaller peaks. Searchers other than `auto`
- * would repeat the first search. */
+ * plan of a smaller batch may find one. If no plan fits, both are useless, because they reach no smaller peaks. Searchers other
+ * than `auto` would repeat the first search. */
 static depth further_search(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead, overhead = overhead_of(t);
-    if (t->peak_bytes < 0 || overhead <= limit || overhead >= MP_FIT_NEAR_TIME * limit || t->n_searches > 1 ||
-        !starts_from_plans(x))
+    if (t->peak_bytes < 0 || overhead <= limit || overhead >= MP_FIT_NEAR_TIME * limit || t->n_searches >= FIT_OF_BATCH ||
+        x->n_searches >= FIT_SEARCHES || !starts_from_plans(x))
         return NOT_SEARCHED;
     for (size_t k = 0; k < x->n_trials; k++)
         if (x->trials[k].searched_anew && llabs(x->trials[k].batch - t->batch) <= t->batch / 10) return SEARCHED_AGAIN;
@@ -219,7 +233,7 @@ static mp_status try_batch(fit *x, int64_t batch, depth how, const trial **out, 
     const bool unknown = !t->n_searches && t->peak_bytes < 0 && t->floor_bytes <= x->request->memory_bytes;
     if ((how == SEARCHED && unknown) || how > SEARCHED) {
         if (!graph) MP_CHECK(x->request->graph_at(x->request->graph_data, batch, &graph, err));
-        MP_CHECK(search(x, graph, t, how == SEARCHED_ANEW, err));
+        MP_CHECK(search(x, graph, t, how, err));
         if (!t->n_searches) return MP_OK;
     }
     *out = t;
@@ -231,7 +245,7 @@ static bool fits(const fit *x, const trial *t, int means)
     if (means == BY_FLOOR) return t->floor_bytes <= x->request->memory_bytes;
     if (means == MP_FIT_KEEP_ALL) return t->kept_bytes <= x->request->memory_bytes;
     if (t->peak_bytes < 0) return false;
-    return means == MP_FIT_ANY || overhead_of(t) <= x->request->overhead;
+    return means == MP_FIT_ANY || is_quick_enough(x, t);
 }
 
 /* True if it is known whether the batch of this trial fits by the given means (mp_fit_means). */
@@ -270,7 +284,11 @@ typedef struct span {
     double low_weight, high_weight;
     int last; /* 1: the last trial fitted, -1: it did not, 0: there was no trial */
     phase phase;
-    int64_t stride; /* distance of the next batch to try: from `low` if positive, from `high` if negative */
+    /* distance of the next batch to try: from `low` if positive, from `high` if negative; 0: not known. For recomputation
+     * within the allowed time: the distance doubles after a batch that fits, grows fourfold after one that fits by a second
+     * search, and is halved after one that does not fit */
+    int64_t stride;
+    bool is_again; /* true: the last trial was a second search, and the batch fits; so larger batches that failed may fit too */
 } span;
 
 /* Returns how far a trial is above the limit, at most 0 if the batch fits: bytes, or a fraction of time. NAN: unknown. */
@@ -325,17 +343,30 @@ static int64_t next_any(const fit *x, const span *s)
     return s->low + (s->high - s->low) / 2;
 }
 
+/* Returns the next batch to try for plans within the allowed time: at the stride from s->low, at most in the middle. Overhead
+ * grows unevenly with the batch, so false position chooses only the first batch. */
+static int64_t next_recompute(const fit *x, const span *s)
+{
+    const int64_t half = (s->high - s->low) / 2;
+    return s->stride ? s->low + (s->stride < half ? s->stride : half) : false_position(x, MP_FIT_RECOMPUTE, s);
+}
+
 /* Returns the next batch to try, strictly between s->low and s->high. */
 static int64_t next_batch(const fit *x, int means, const span *s)
 {
-    const int64_t at = means == MP_FIT_ANY ? next_any(x, s) : false_position(x, means, s);
+    const int64_t at = means == MP_FIT_ANY         ? next_any(x, s)
+                       : means == MP_FIT_RECOMPUTE ? next_recompute(x, s)
+                                                   : false_position(x, means, s);
     return at <= s->low ? s->low + 1 : at >= s->high ? s->high - 1 : at;
 }
 
-/* Narrows the span after a trial that fits (up 1) or does not fit (up -1). */
-static void narrow(const fit *x, int means, span *s, int up)
+/* Narrows the span after the trial of a batch that fits (up 1) or does not fit (up -1). */
+static void narrow(const fit *x, int means, span *s, int64_t batch, int up)
 {
-    if (s->phase == EXPLORING && up < 0) {
+    if (means == MP_FIT_RECOMPUTE) {
+        s->is_again = up > 0 && batch == s->high;
+        s->stride = up > 0 ? (s->is_again ? FIT_STRIDE : 2) * (batch - s->low) : (batch - s->low + 1) / 2;
+    } else if (s->phase == EXPLORING && up < 0) {
         s->phase = PREDICTING;
     } else if (s->phase == PREDICTING) {
         s->phase = STRIDING;
@@ -358,13 +389,16 @@ static mp_status close_in(fit *x, int means, int64_t low, int64_t end, mp_error 
     span s = {.low = low, .high = end, .end = end, .low_weight = 1, .high_weight = 1};
     bracket(x, means, &s.low, &s.high);
     for (;;) {
-        const bool closed = s.high - s.low <= 1;
         const trial *t = known(x, s.high);
-        const depth how = !closed ? depth_of(means) : means == MP_FIT_RECOMPUTE && t ? further_search(x, t) : NOT_SEARCHED;
-        if (closed && how == NOT_SEARCHED) break;
-        MP_CHECK(try_batch(x, closed ? s.high : next_batch(x, means, &s), how, &t, err));
+        const bool is_near = s.high - s.low <= (s.is_again ? s.stride : 1);
+        const depth further = means == MP_FIT_RECOMPUTE && t && is_near ? further_search(x, t) : NOT_SEARCHED;
+        if (further == NOT_SEARCHED && s.high - s.low <= 1) break;
+        if (further == NOT_SEARCHED)
+            MP_CHECK(try_batch(x, next_batch(x, means, &s), depth_of(means), &t, err));
+        else
+            MP_CHECK(try_batch(x, s.high, further, &t, err));
         if (!t) break;
-        narrow(x, means, &s, fits(x, t, means) ? 1 : -1);
+        narrow(x, means, &s, t->batch, fits(x, t, means) ? 1 : -1);
     }
     return MP_OK;
 }

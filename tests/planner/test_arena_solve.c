@@ -228,3 +228,32 @@ TEST(an_ended_search_ends_its_arena)
     assert_int_equal(n_higher, 1);
     assert_int_equal(mp_alloc_live, 0);
 }
+
+/* With first_fit, the answer has the first arena within the budget, the same as after a stop, and its smallest plan may have no
+ * offsets. The arena is never above the budget. */
+TEST(a_first_fit_ends_the_search_for_offsets)
+{
+    int n_higher = 0;
+    for (uint64_t seed = 1; seed <= 200 && !n_higher; seed++) {
+        mp_graph *graph = random_graph(seed, 30, MP_FUSE_NONE, false);
+        mp_answer all, first;
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none", .moves = 1000};
+        assert_int_equal(mp_solve_with_arena(&request, &all, NULL), MP_OK);
+        request.budget_bytes = 2 * all.plan->peak_bytes;
+        request.first_fit = true;
+        assert_int_equal(mp_solve_with_arena(&request, &first, NULL), MP_OK);
+        assert_true(mp_plan_need(first.plan) <= request.budget_bytes && first.plan->ticks == all.plan->ticks);
+        assert_int_equal(mp_plan_check(graph, first.plan, NULL), MP_OK);
+        n_higher += first.plan->arena_bytes > all.plan->arena_bytes;
+        /* a budget that only the lowest arena fits: the search for offsets goes on until it has found it */
+        request.budget_bytes = mp_plan_need(all.plan);
+        mp_answer_free(&first);
+        assert_int_equal(mp_solve_with_arena(&request, &first, NULL), MP_OK);
+        if (first.plan) assert_int_equal(mp_plan_need(first.plan), mp_plan_need(all.plan));
+        mp_answer_free(&first);
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+    assert_int_equal(n_higher, 1);
+    assert_int_equal(mp_alloc_live, 0);
+}

@@ -5,7 +5,7 @@
  * size, a search as in mp_solve decides whether a plan fits. memplan assumes that a larger batch requires more memory. Two
  * searches always verify the answer: one for the batch itself, one for the next larger batch. The searcher `auto` starts from
  * the plan of another batch, because its steps are valid for every batch. If the plan of the next larger batch is slightly too
- * slow, `auto` searches a second time.
+ * slow, `auto` searches up to three more times.
  *
  *     // given: mp_batch_graph graph_at; mp_error *err
  *     // graph_at builds the training graph of a batch, as examples/plan_model.c does
@@ -63,8 +63,8 @@ typedef struct mp_fit_answer {
     const char *solver; /* name of the searcher that found the plan */
     mp_fit_end end;
     int64_t next_floor_bytes;    /* floor of the next larger batch, in bytes; -1: not known */
-    int64_t next_smallest_bytes; /* lowest peak found for the next larger batch, in bytes; for MP_FIT_KEEP_ALL the peak of its
-                                    keep-all. -1: this batch was not searched */
+    int64_t next_smallest_bytes; /* bytes of the next larger batch: of the fastest plan that fits, otherwise of the smallest
+                                    plan found; for MP_FIT_KEEP_ALL of its keep-all. -1: this batch was not searched */
     double next_overhead;        /* extra time of the fastest plan found for the next larger batch, as a fraction of keep-all's;
                                     negative: no plan was found, or this batch was not searched */
 } mp_fit_answer;
