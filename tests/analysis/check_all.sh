@@ -17,7 +17,7 @@ each() { # NAME COMMAND...
 }
 only=$*
 each architectures make "$jobs" install DESTDIR="$PWD/$logs/installed"
-each suite make "$jobs" test
+each suite env MEMPLAN_ORACLE_GRAPHS=300 make "$jobs" test
 each sanitizers-gcc make "$jobs" SAN=1 CUDA=0 test
 each sanitizers-clang make "$jobs" CC=clang SAN=1 CUDA=0 test
 each threads make "$jobs" threads
