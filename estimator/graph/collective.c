@@ -1,4 +1,4 @@
-/* collective.c - builds the records of collectives, and computes the traffic of a training step from them. */
+/* collective.c - builds the records of collectives, and computes the bytes that a rank sends in a training step. */
 #include "estimator/graph/collective.h"
 
 #include "memplan/timeline.h"

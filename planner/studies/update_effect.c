@@ -2,7 +2,7 @@
  * Each update runs as early as possible. */
 #include "memplan/studies/update_effect.h"
 
-#include "estimator/graph/traffic.h"
+#include "estimator/graph/cache_traffic.h"
 #include "planner/order/updates.h"
 
 /* Computes, per step, the bytes of the weight gradients that are live. `live` has one more entry than there are steps. */
@@ -42,7 +42,7 @@ mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_upd
     for (size_t t = 0; t < n; t++)
         if (always + live[t] > e.gradient_bytes) e.gradient_bytes = always + live[t];
     e.peak_gradient_bytes = always + (timeline->peak_step >= 0 ? live[timeline->peak_step] : 0);
-    MP_CHECK(mp_traffic(graph, steps, n, cache_bytes, &e.moved_bytes, err));
+    MP_CHECK(mp_cache_traffic(graph, steps, n, cache_bytes, &e.moved_bytes, err));
     *out = e;
     return MP_OK;
 }

@@ -1,6 +1,6 @@
 /* test_cuda_attention_operands.c - kernels that compute additional operands of cuDNN's attention, compiled for the host: masks
  * compared with their definition, and seeds. */
-#include "executor/cuda/device/step.h"
+#include "executor/cuda/device/step_values.h"
 #include "executor/kernel/philox.h"
 #include "executor/operators/attention/attention_operands_cuda.h"
 #include "tests/cases/attention_case.h"

@@ -4,7 +4,7 @@
 
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/device.h"
-#include "executor/cuda/device/step.h"
+#include "executor/cuda/device/step_values.h"
 #include "executor/cuda/device/streams.h"
 #include "executor/kernel/backend.h"
 

@@ -1,5 +1,5 @@
 /* streams.c - the streams of the channels, timestamps, and the stream that uploads inputs. CUDA events synchronize the
- * streams; a capture turns the events into edges of a CUDA graph.
+ * streams; a recording (recordings.c) turns the events into edges of a CUDA graph.
  *
  * A mark is a point in a channel's stream for which the first stream can wait. The marks of a channel reuse a few events in
  * turn. A reused event represents a later mark of the stream, and a wait for it includes the earlier marks. */
@@ -129,44 +129,6 @@ void mp_cuda_times_close(mp_cuda_times *t)
     for (size_t k = 0; k < t->n; k++) cudaEventDestroy(t->events[k]);
     mp_free(t->events);
     mp_free(t);
-}
-
-/* ---- a pass as a CUDA graph: captured from the streams once, launched any number of times. */
-
-MP_HANDLE_OWNER(cudaGraphDestroy, cudaGraph_t)
-MP_HANDLE_OWNER(cudaGraphExecDestroy, cudaGraphExec_t)
-
-mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err)
-{
-    mp_cuda_use(self);
-    return mp_cuda_error(cudaStreamBeginCapture(mp_cuda_main_stream(), cudaStreamCaptureModeThreadLocal), "capturing a step",
-                         err);
-}
-
-mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err)
-{
-    MP_OWNED_BY(cudaGraphDestroy) cudaGraph_t graph = NULL;
-    MP_OWNED_BY(cudaGraphExecDestroy) cudaGraphExec_t ready = NULL;
-    mp_cuda_use(self);
-    MP_CHECK(mp_cuda_error(cudaStreamEndCapture(mp_cuda_main_stream(), &graph),
-                           "capturing a step, which --no-graph does without", err));
-    MP_CUDA(cudaGraphInstantiate(&ready, graph, 0), err);
-    MP_CUDA(cudaGraphUpload(ready, mp_cuda_main_stream()), err);
-    *recording = ready;
-    ready = NULL;
-    return MP_OK;
-}
-
-mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err)
-{
-    mp_cuda_use(self);
-    return mp_cuda_error(cudaGraphLaunch(recording, mp_cuda_main_stream()), "running a captured step", err);
-}
-
-void mp_cuda_discard(const mp_backend *self, void *recording)
-{
-    mp_cuda_use(self);
-    cudaGraphExecDestroy(recording);
 }
 
 /* ---- uploads from pinned memory while passes run. An upload writes to landing memory, a buffer on the device. An event makes

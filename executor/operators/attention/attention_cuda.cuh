@@ -9,7 +9,7 @@
 #include "executor/cuda/grid/family.cuh"
 #include "executor/kernel/philox.h"
 extern "C" {
-#include "executor/cuda/device/step.h"
+#include "executor/cuda/device/step_values.h"
 #include "executor/operators/attention/attention_spec.h"
 }
 

@@ -4,7 +4,7 @@
 #include "executor/kernel/philox.h"
 
 extern "C" {
-#include "executor/cuda/device/step.h"
+#include "executor/cuda/device/step_values.h"
 #include "executor/operators/attention/attention_operands_cuda.h"
 }
 

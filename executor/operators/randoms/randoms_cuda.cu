@@ -4,7 +4,7 @@
 #include "executor/cuda/grid/vectors.cuh"
 
 extern "C" {
-#include "executor/cuda/device/step.h"
+#include "executor/cuda/device/step_values.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/randoms/randoms.h"

@@ -8,7 +8,7 @@
 
 extern "C" {
 #include "executor/cuda/device/current.h"
-#include "executor/cuda/device/step.h"
+#include "executor/cuda/device/step_values.h"
 #include "executor/operators/updates/updates_cuda.h"
 }
 

@@ -2,7 +2,7 @@
  * library, are the CPU's. */
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/current.h"
-#include "executor/cuda/device/step.h"
+#include "executor/cuda/device/step_values.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/kernel/backend.h"
 #include "executor/operators/copies/boxes_cuda.h"

@@ -1,4 +1,4 @@
-"""The joint graph of forward and backward as storages and operations.
+"""The captured joint graph as storages and operations. `torch_internals/capture.py` captures it.
 
 A storage is one piece of memory; views and tied weights share it. An operation is a node of the joint graph that produces
 storages. Views are not operations: they are created where needed. memplan adds three kinds of operations:

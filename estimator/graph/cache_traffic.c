@@ -1,5 +1,5 @@
-/* traffic.c - simulates a fully associative cache of storages that evicts the least recently used one. */
-#include "estimator/graph/traffic.h"
+/* cache_traffic.c - simulates a fully associative cache of storages that evicts the least recently used one. */
+#include "estimator/graph/cache_traffic.h"
 
 #include "estimator/graph/liveness.h"
 
@@ -96,7 +96,8 @@ static void simulate_step(cache *c, const mp_step *steps, size_t n, const mp_tim
     }
 }
 
-mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int64_t cache_bytes, int64_t *out, mp_error *err)
+mp_status mp_cache_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int64_t cache_bytes, int64_t *out,
+                           mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();

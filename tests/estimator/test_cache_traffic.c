@@ -1,6 +1,6 @@
-/* test_traffic.c - bytes between memory and the processor, compared with counts by hand, and the effect on them of fused
+/* test_cache_traffic.c - bytes between memory and the processor, compared with counts by hand, and the effect on them of fused
  * updates. */
-#include "estimator/graph/traffic.h"
+#include "estimator/graph/cache_traffic.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "memplan/onnx.h"
@@ -48,7 +48,7 @@ static int64_t traffic(int64_t cache_bytes)
     node(g, MP_PHASE_UPDATE, (int[]){D_W, W, STATE}, 3, (int[]){W, STATE}, 2);
     if (mp_graph_finish(g, &err) != MP_OK) fail_msg("%s", err.message);
     mp_keep_all(g, steps);
-    assert_int_equal(mp_traffic(g, steps, 3, cache_bytes, &bytes, &err), MP_OK);
+    assert_int_equal(mp_cache_traffic(g, steps, 3, cache_bytes, &bytes, &err), MP_OK);
     mp_graph_free(g);
     return bytes;
 }

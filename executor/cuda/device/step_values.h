@@ -1,4 +1,4 @@
-/* step.h - the values of a pass (seed, step number, scalars of updates) that kernels read from device memory.
+/* step_values.h - the values of a pass (seed, step number, scalars of updates) that kernels read from device memory.
  *
  * A pass that was captured as a CUDA graph is replayed with different values at the same address. Before each replay, a copy
  * on the first stream brings the new values from pinned host memory to this address. */

@@ -1,6 +1,6 @@
-/* step.c - copies the values of a pass (seed, step number, scalars of updates) from the host to the device, where kernels read
- * them. */
-#include "executor/cuda/device/step.h"
+/* step_values.c - copies the values of a pass (seed, step number, scalars of updates) from the host to the device, where
+ * kernels read them. */
+#include "executor/cuda/device/step_values.h"
 
 #include <string.h>
 
