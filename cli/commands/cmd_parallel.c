@@ -296,11 +296,8 @@ static int explain(const question *q, const mp_meshes *found)
 {
     const mp_mesh *mesh = q->request.explained;
     const mp_mesh_choice *shown = NULL;
-    for (size_t k = 0; k < found->n && !shown; k++) {
-        const mp_mesh_choice *c = &found->choices[k];
-        if (!memcmp(c->mesh.size, mesh->size, sizeof mesh->size) && c->mesh.zero == mesh->zero && c->mesh.data == mesh->data)
-            shown = c;
-    }
+    for (size_t k = 0; k < found->n && !shown; k++)
+        if (mp_mesh_is_same(&found->choices[k].mesh, mesh)) shown = &found->choices[k];
     if (!shown)
         return usage_error("--explain: '%s' is not among the tried meshes of %s devices", mp_mesh_write(mesh).text,
                            count_text(q->request.devices));

@@ -45,11 +45,11 @@ options pipeline_rank_options(const pipeline *p, int rank, rank_options *space)
     return one;
 }
 
-mp_status pipeline_take(pipeline *p, int rank, const mp_workload *s, mp_error *err)
+mp_status pipeline_take(pipeline *p, const mp_workload *s, mp_error *err)
 {
     p->program = workload_program(s);
     if (option_given(p->asked, OPT_DEVICE)) mp_capacity_of_workload(s, &p->asked->model, &p->room);
-    return mp_pipeline_report_take(&p->report, rank, s, NULL, err);
+    return mp_pipeline_report_take(&p->report, s, NULL, err);
 }
 
 void pipeline_print_step(const mp_pipeline_report *p)

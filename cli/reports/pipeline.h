@@ -43,8 +43,8 @@ typedef struct rank_options {
     char rank[16];
 } rank_options;
 options pipeline_rank_options(const pipeline *p, int rank, rank_options *space);
-/* Records the memory of rank number `rank` and its busy seconds with everything kept. *s is the workload of this rank. */
-mp_status pipeline_take(pipeline *p, int rank, const mp_workload *s, mp_error *err);
+/* Records the memory and the busy seconds of the rank s->rank with everything kept. */
+mp_status pipeline_take(pipeline *p, const mp_workload *s, mp_error *err);
 
 /* The request and the result of a search for the plan of one rank. */
 typedef struct rank_plan_request {

@@ -60,7 +60,7 @@ mp_status pipeline_take_ranks(pipeline *p, mp_error *err)
         rank_options space;
         const options one = pipeline_rank_options(p, r, &space);
         MP_CHECK(load_workload(one.operands[0], &one, &s, err));
-        MP_CHECK(pipeline_take(p, r, &s, err));
+        MP_CHECK(pipeline_take(p, &s, err));
     }
     return MP_OK;
 }

@@ -85,13 +85,13 @@ static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error
     pipeline_search *search = &p->searches[rank];
     if (r->budget->kind == MP_BUDGET_BYTES) one.model.rank_bytes = r->budget->bytes;
     MP_CHECK(load_workload(one.operands[0], &one, &s, err));
-    MP_CHECK(pipeline_take(p, rank, &s, err));
+    MP_CHECK(pipeline_take(p, &s, err));
     r->asked = &one;
     MP_CHECK(pipeline_plan_rank(r, &s, &plan, err));
     search->budget_bytes = r->budget_bytes;
     search->floor_bytes = r->floor_bytes;
     if (!plan) return MP_OK;
-    MP_CHECK(mp_pipeline_report_take(&p->report, rank, &s, plan, err));
+    MP_CHECK(mp_pipeline_report_take(&p->report, &s, plan, err));
     if (!p->asked->output.out) return MP_OK;
     snprintf(search->file, sizeof search->file, "%s", output_part(p->asked->output.out, "rank", rank));
     return mp_plan_write(plan, s.graph, search->file, err);

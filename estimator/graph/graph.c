@@ -170,6 +170,12 @@ int64_t mp_graph_static_bytes(const mp_graph *graph)
     return mp_graph_static_bytes_in(graph, MP_TIER_DEVICE);
 }
 
+void mp_graph_kind_bytes(const mp_graph *graph, int64_t bytes[MP_N_KINDS])
+{
+    for (int k = 0; k < MP_N_KINDS; k++) bytes[k] = 0;
+    for (size_t s = 0; s < graph->n_storages; s++) bytes[graph->storages[s].kind] += graph->storages[s].bytes;
+}
+
 int64_t mp_graph_tier_alignment(const mp_graph *graph, int tier)
 {
     return graph->tier_alignment[tier] ? graph->tier_alignment[tier] : graph->alignment;

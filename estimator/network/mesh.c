@@ -99,6 +99,11 @@ mp_mesh_text mp_mesh_write(const mp_mesh *mesh)
     return out;
 }
 
+bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b)
+{
+    return !memcmp(a->size, b->size, sizeof a->size) && a->zero == b->zero && a->data == b->data;
+}
+
 mp_mesh mp_mesh_of_one(void)
 {
     mp_mesh mesh = {.sequence = true};

@@ -292,7 +292,7 @@ static double send_seconds(const mp_rank *rank, int chunk)
 mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, mp_stage_seconds *seconds, mp_error *err)
 {
     const double tick = rank->graph->tick_seconds;
-    const int n_chunks = rank->shape.n_chunks;
+    const int n_chunks = rank->shape.n_chunks, n_ranks = rank->shape.n_ranks;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     bool *has_run = mp_pool_alloc(pool, rank->graph->n_nodes, sizeof *has_run);
     int64_t *ends = mp_pool_alloc(pool, n, sizeof *ends), makespan, clock = 0;
@@ -300,12 +300,13 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
     MP_CHECK(without_transfers(rank, pool, &g, err));
     MP_CHECK(mp_makespan(&g, steps, n, ends, &makespan, err));
-    memset(seconds, 0, (size_t)n_chunks * sizeof *seconds);
+    seconds += rank->rank; /* the first entry of this rank; the entry of the next chunk is n_ranks further */
+    for (int c = 0; c < n_chunks; c++) seconds[c * n_ranks] = (mp_stage_seconds){0};
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &g.nodes[steps[t].node];
         const mp_alternative *a = &node->alternatives[steps[t].alternative];
         const int chunk = chunk_of(rank, a);
-        mp_stage_seconds *s = &seconds[chunk < 0 ? 0 : chunk];
+        mp_stage_seconds *s = &seconds[chunk < 0 ? 0 : chunk * n_ranks];
         if (mp_step_is_issued(steps[t]) && a->channel > MP_CHANNEL_SECOND_STREAM)
             continue; /* an issued transfer runs parallel to compute; if compute must wait, the wait counts at the step `until`
                        */
@@ -322,6 +323,6 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
         has_run[steps[t].node] = true;
     }
     seconds[0].tail += (double)(makespan - clock) * tick;
-    for (int c = 0; c < n_chunks; c++) seconds[c].send = send_seconds(rank, c);
+    for (int c = 0; c < n_chunks; c++) seconds[c * n_ranks].send = send_seconds(rank, c);
     return MP_OK;
 }

@@ -90,16 +90,13 @@ static mp_status take_rank(exact_step *x, const mp_rank *rank, const mp_step *st
     const mp_graph *g = rank->graph;
     exact_rank *r = &x->ranks[rank->rank];
     mp_rank_traffic sent;
-    MP_OWNED mp_stage_seconds *chunks = mp_alloc((size_t)x->shape.n_chunks, sizeof *chunks);
-    if (!chunks) return MP_NO_MEMORY(err);
-    MP_CHECK(mp_rank_seconds(rank, steps, n, chunks, err));
-    for (int c = 0; c < x->shape.n_chunks; c++) x->seconds[c * x->shape.n_ranks + rank->rank] = chunks[c];
+    MP_CHECK(mp_rank_seconds(rank, steps, n, x->seconds, err));
     r->peak_bytes = timeline->peak_bytes;
     r->busy = busy_seconds(x, g, steps, n);
     mp_traffic_of(g, steps, n, x->shape.n_micro_batches, NULL, &sent);
     if (x->shape.n_ranks > 1) MP_CHECK(mp_rank_add_repeated(g, &rank->shape, rank->rank, steps, n, NULL, &sent, err));
     r->sent_bytes = sent.sent_bytes;
-    for (size_t s = 0; s < g->n_storages; s++) r->kind_bytes[g->storages[s].kind] += g->storages[s].bytes;
+    mp_graph_kind_bytes(g, r->kind_bytes);
     return MP_OK;
 }
 

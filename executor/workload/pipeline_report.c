@@ -30,19 +30,8 @@ void mp_pipeline_report_free(mp_pipeline_report *p)
     *p = (mp_pipeline_report){0};
 }
 
-/* Copies the busy seconds of a rank's chunks to the pipeline stages of the chunks. */
-static mp_status take_seconds(const mp_pipeline_report *p, const mp_rank *of, int rank, const mp_step *steps, size_t n,
-                              mp_stage_seconds *to, mp_error *err)
-{
-    MP_OWNED mp_stage_seconds *chunks = mp_alloc((size_t)p->shape.n_chunks, sizeof *chunks);
-    if (!chunks) return MP_NO_MEMORY(err);
-    MP_CHECK(mp_rank_seconds(of, steps, n, chunks, err));
-    for (int c = 0; c < p->shape.n_chunks; c++) to[c * p->shape.n_ranks + rank] = chunks[c];
-    return MP_OK;
-}
-
 /* Records the makespan of the rank's keep-all without copies to other tiers. Extra time is relative to this time. */
-static mp_status take_keep_all(mp_pipeline_report *p, const mp_workload *w, int rank, mp_error *err)
+static mp_status take_keep_all(mp_pipeline_report *p, const mp_workload *w, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *without_state = NULL;
     MP_OWNED mp_step *steps = mp_alloc(w->graph->n_nodes, sizeof *steps);
@@ -52,22 +41,22 @@ static mp_status take_keep_all(mp_pipeline_report *p, const mp_workload *w, int 
         MP_CHECK(mp_graph_without_state_copies(w->graph, &without_state, err));
         without_copies.graph = without_state;
     }
-    MP_CHECK(mp_keep_all_ticks(w->graph, &p->ranks[rank].keep_all_ticks, err));
-    return take_seconds(p, &without_copies, rank, steps, mp_keep_all(without_copies.graph, steps), p->keep_all_seconds, err);
+    MP_CHECK(mp_keep_all_ticks(w->graph, &p->ranks[w->rank.rank].keep_all_ticks, err));
+    return mp_rank_seconds(&without_copies, steps, mp_keep_all(without_copies.graph, steps), p->keep_all_seconds, err);
 }
 
 static void take_bytes(mp_pipeline_rank *r, const mp_graph *g)
 {
-    r->parameter_bytes = r->gradient_bytes = r->state_bytes = 0;
-    for (size_t k = 0; k < g->n_storages; k++) {
-        if (g->storages[k].kind == MP_KIND_PARAMETER) r->parameter_bytes += g->storages[k].bytes;
-        if (g->storages[k].kind == MP_KIND_GRADIENT) r->gradient_bytes += g->storages[k].bytes;
-        if (g->storages[k].kind == MP_KIND_OPTIMIZER_STATE) r->state_bytes += g->storages[k].bytes;
-    }
+    int64_t bytes[MP_N_KINDS];
+    mp_graph_kind_bytes(g, bytes);
+    r->parameter_bytes = bytes[MP_KIND_PARAMETER];
+    r->gradient_bytes = bytes[MP_KIND_GRADIENT];
+    r->state_bytes = bytes[MP_KIND_OPTIMIZER_STATE];
 }
 
-mp_status mp_pipeline_report_take(mp_pipeline_report *p, int rank, const mp_workload *w, const mp_plan *plan, mp_error *err)
+mp_status mp_pipeline_report_take(mp_pipeline_report *p, const mp_workload *w, const mp_plan *plan, mp_error *err)
 {
+    const int rank = w->rank.rank;
     mp_pipeline_rank *r = &p->ranks[rank];
     const size_t n_stages = (size_t)(p->shape.n_ranks * p->shape.n_chunks);
     const mp_step *all;
@@ -81,12 +70,12 @@ mp_status mp_pipeline_report_take(mp_pipeline_report *p, int rank, const mp_work
         r->has_plan = true;
         r->ticks = plan->ticks;
         r->peak_bytes = mp_plan_need(plan);
-        MP_CHECK(take_seconds(p, &w->rank, rank, plan->steps, plan->n_steps, p->seconds, err));
+        MP_CHECK(mp_rank_seconds(&w->rank, plan->steps, plan->n_steps, p->seconds, err));
     } else {
         r->keep_all_peak_bytes = r->peak_bytes = keep_all->peak_bytes;
         r->ticks = keep_all->ticks;
-        MP_CHECK(take_keep_all(p, w, rank, err));
-        MP_CHECK(take_seconds(p, &w->rank, rank, all, keep_all->n_steps, p->seconds, err));
+        MP_CHECK(take_keep_all(p, w, err));
+        MP_CHECK(mp_rank_seconds(&w->rank, all, keep_all->n_steps, p->seconds, err));
     }
     snprintf(p->title, sizeof p->title, "%s", w->title);
     snprintf(p->mesh, sizeof p->mesh, "%s", mp_mesh_write(&w->ranks.mesh).text);

@@ -218,6 +218,8 @@ static inline bool mp_storage_is_sum(const mp_graph *graph, int storage)
 bool mp_storage_is_static(const mp_storage *storage);
 /* Returns the bytes of all static storages on the device or in a tier. O(storages). */
 int64_t mp_graph_static_bytes(const mp_graph *graph), mp_graph_static_bytes_in(const mp_graph *graph, int tier);
+/* Writes the sum of the bytes of all storages by kind, in all tiers. O(storages). */
+void mp_graph_kind_bytes(const mp_graph *graph, int64_t bytes[MP_N_KINDS]);
 /* Returns the alignment of the offsets in a tier. O(1). */
 int64_t mp_graph_tier_alignment(const mp_graph *graph, int tier);
 /* Returns the number of nodes that every plan runs: all except optional nodes. O(nodes). */

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b)
-{
-    return !memcmp(a->size, b->size, sizeof a->size) && a->zero == b->zero && a->data == b->data;
-}
-
 /* Returns a number for the complexity of a mesh for the user's training program. Data parallelism is simplest, and a pipeline
  * is most complex. Of meshes with the same directions, the one with fewer ranks in tp and pp is simpler. */
 static int64_t complexity(const mp_mesh_choice *c)

@@ -3,9 +3,6 @@
 
 #include "memplan/ranks/meshes.h"
 
-/* True if two meshes have the same number of devices in every direction. */
-bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b);
-
 /* Moves up to n_best choices to the front of found->choices and marks them as best. On entry the simulated choices precede all
  * others and ascend in seconds. Only the first n_candidates choices are considered. If `alike` is above 0, the fastest choices
  * of all meshes precede the second choice of any mesh. Meshes that are slower than the fastest mesh by at most the fraction

@@ -43,6 +43,7 @@
     X(mp_mesh_read("dp=2", &mesh, &err))                                                                 \
     X(mp_mesh_read_some("dp=2", &mesh, &err))                                                            \
     X(mp_mesh_write(&mesh))                                                                              \
+    X(mp_mesh_is_same(&mesh, &mesh))                                                                     \
     X(mp_mesh_of_one())                                                                                  \
     X(mp_mesh_devices(&mesh))                                                                            \
     X(mp_mesh_group(&mesh, MP_DIM_DP))                                                                   \
@@ -110,6 +111,7 @@
     X(mp_storage_is_sum(w->graph, 0))                                                                    \
     X(mp_graph_hash(w->graph, hash, &err))                                                               \
     X(mp_graph_static_bytes(w->graph))                                                                   \
+    X(mp_graph_kind_bytes(w->graph, between))                                                            \
     X(mp_graph_static_bytes_in(w->graph, 0))                                                             \
     X(mp_graph_tier_alignment(w->graph, 0))                                                              \
     X(mp_traffic_of(w->graph, NULL, 0, 1, NULL, &sent))                                                  \

@@ -184,9 +184,9 @@ static mp_status reported(public_world *w, bool plays, mp_error *err)
         MUST(mp_workload_load("gpt2", &o, &workload, NULL));
         MUST(mp_problem_keep_all(workload.problem, &steps, &keep_all, NULL));
         if (plays || !r)
-            MUST(mp_pipeline_report_take(&report, r, &workload, NULL, NULL));
+            MUST(mp_pipeline_report_take(&report, &workload, NULL, NULL));
         else
-            PUBLIC_LIMITED(w, st, mp_pipeline_report_take(&report, r, &workload, NULL, err));
+            PUBLIC_LIMITED(w, st, mp_pipeline_report_take(&report, &workload, NULL, err));
     }
     if (plays) PUBLIC_LIMITED(w, st, mp_pipeline_report_play(&report, err));
     return st;

@@ -50,6 +50,8 @@ mp_status mp_mesh_read_some(const char *text, mp_mesh *out, mp_error *err);
 /* Returns the text that mp_mesh_read accepts for this mesh, such as "dp=4,tp=8,pp=2"; for one device "dp=1". O(1). */
 mp_mesh_text mp_mesh_write(const mp_mesh *mesh);
 mp_mesh mp_mesh_of_one(void); /* returns the mesh "dp=1" of a single device */
+/* True if two meshes have the same sizes, ZeRO stage and split of the batch. `sequence` is not compared. O(1). */
+bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b);
 int64_t mp_mesh_devices(const mp_mesh *mesh);
 /* Returns the group of ranks whose positions differ only in dimension `dim`. O(1). */
 mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim);

@@ -9,7 +9,7 @@
  *         snprintf(rank, sizeof rank, "%d", r);
  *         options->rank = rank;
  *         MP_CHECK(mp_workload_load("gpt2", options, &workload, err));
- *         MP_CHECK(mp_pipeline_report_take(&report, r, &workload, NULL, err));
+ *         MP_CHECK(mp_pipeline_report_take(&report, &workload, NULL, err));
  *     }
  *     MP_CHECK(mp_pipeline_report_play(&report, err));
  *     printf("%lld bytes, %g s\n", (long long)mp_pipeline_report_peak(&report), report.played->seconds);
@@ -47,10 +47,9 @@ typedef struct mp_pipeline_report {
  * mp_schedule_check; n_ranks is 0 if the settings have no pipeline. MP_NOMEM. */
 mp_status mp_pipeline_report_new(const mp_workload_options *o, mp_pipeline_report *out, mp_error *err);
 void mp_pipeline_report_free(mp_pipeline_report *report);
-/* Records the memory of a rank and its busy seconds. *w is the workload of this rank. plan NULL: everything is kept. For a
+/* Records the memory and the busy seconds of the rank w->rank. plan NULL: everything is kept. For a
  * plan, call the function first without and then with the plan. MP_NOMEM. */
-mp_status mp_pipeline_report_take(mp_pipeline_report *report, int rank, const mp_workload *w, const mp_plan *plan,
-                                  mp_error *err);
+mp_status mp_pipeline_report_take(mp_pipeline_report *report, const mp_workload *w, const mp_plan *plan, mp_error *err);
 /* Simulates a training step of all ranks, once with the plans and once with everything kept. MP_NOMEM. */
 mp_status mp_pipeline_report_play(mp_pipeline_report *report, mp_error *err);
 /* Returns the peak bytes of the rank with the highest peak. */

@@ -64,7 +64,8 @@ int64_t mp_rank_most_held(const mp_rank *rank);
 /* Checks that mp_rank.held_bytes is large enough for a plan's steps. MP_REFUTED: it is too small. Other errors as
  * mp_rank_held_bytes. */
 mp_status mp_rank_check(const mp_rank *rank, const mp_step *steps, size_t n, mp_error *err);
-/* Computes per chunk the seconds that steps[0..n) take for one micro-batch, as input of mp_schedule_play. A step on another
- * channel than compute counts only while compute waits for it. Sends and receives between stages are excluded from these
- * times; `send` is the time of the send to the next stage. MP_NOMEM. */
+/* Computes per chunk the seconds that steps[0..n) take for one micro-batch, as input of mp_schedule_play. `seconds` has an
+ * entry per stage of the pipeline. Only the entries of this rank are written: chunk c has entry c * n_ranks + rank. A step on
+ * another channel than compute counts only while compute waits for it. Sends and receives between stages are excluded from
+ * these times; `send` is the time of the send to the next stage. MP_NOMEM. */
 mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, mp_stage_seconds *seconds, mp_error *err);
