@@ -27,6 +27,8 @@ enum {
     ANNEAL_DESCENT_MOVES = 300000,   /* most moves of a descent walk */
     ANNEAL_DESCENT_SMALL = 64,       /* graphs of up to 64 nodes are searched on after any descent */
 };
+static const double ANNEAL_COOL_HOT = 1.3;          /* first temperature of round 3 of a search */
+static const double ANNEAL_REPAIR_HOT = 1.5;        /* first temperature of round 1 of a search */
 static const double ANNEAL_DESCENT_HOT = 4;         /* descent: temperature of walk 1 */
 static const double ANNEAL_DESCENT_COOLER = 1;      /* descent: temperature of walk 2 */
 static const double ANNEAL_DESCENT_STEP = 0.01;     /* part of the peak by which descent walk 1 lowers its limit */
@@ -47,7 +49,7 @@ static round round_of(int kind)
     switch (kind) {
     case REPAIR:
         return (round){
-            MP_ANNEAL_REPAIR_SHARE, {MP_ANNEAL_REPAIR_HOT, MP_ANNEAL_REPAIR_HOT}, MP_ANNEAL_REPAIR_HOT, MP_ANNEAL_REPAIR_COLD};
+            MP_ANNEAL_REPAIR_SHARE, {ANNEAL_REPAIR_HOT, ANNEAL_REPAIR_HOT}, ANNEAL_REPAIR_HOT, MP_ANNEAL_REPAIR_COLD};
     case STRAY:
         return (round){MP_ANNEAL_REPAIR_SHARE,
                        {MP_ANNEAL_EXPLORE_HOT, MP_ANNEAL_EXPLORE_HOTTER},
@@ -59,7 +61,7 @@ static round round_of(int kind)
                        MP_ANNEAL_EXPLORE_LOST,
                        MP_ANNEAL_EXPLORE_COLD};
     default:
-        return (round){ANNEAL_COOL_SHARE, {MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_HOT}, MP_ANNEAL_COOL_HOT, MP_ANNEAL_COOL_COLD};
+        return (round){ANNEAL_COOL_SHARE, {ANNEAL_COOL_HOT, ANNEAL_COOL_HOT}, ANNEAL_COOL_HOT, MP_ANNEAL_COOL_COLD};
     }
 }
 

@@ -16,6 +16,8 @@ enum {
     ANNEAL_LOOK = 512,           /* moves between two checks of clock and temperature; larger: faster, stops later */
     ANNEAL_THREADS = 8,          /* most walks that have a thread of their own */
 };
+static const double ANNEAL_PENALTY =
+    20; /* cost, in median forward nodes, of a step that needs twice the budget; more: fits sooner */
 static const double ANNEAL_DESCENT_PENALTY =
     40000; /* descent: cost of exceeding the limit by the first peak; more: less memory first */
 static const double ANNEAL_DESCENT_HEAT = 50; /* factor on the temperature after a descent that finds no smaller peak */
@@ -197,7 +199,7 @@ static bool will_not_do(const mp_anneal_walk *w, int64_t k)
 
 static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
-    penalty p = {.least = penalty_of(w, x, MP_ANNEAL_PENALTY)};
+    penalty p = {.least = penalty_of(w, x, ANNEAL_PENALTY)};
     double t = 0, now = 0;
     p.ticks = p.least;
     for (int64_t k = 0; k < w->n_moves; k++) {

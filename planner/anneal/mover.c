@@ -11,6 +11,9 @@
 /* Settings of this file. Nobody measured their effect one by one. */
 enum {
     MOVE_ANY_STEP_ONE_IN = 8, /* if the peak is above the budget, 1 in 8 moves starts at any step, not at a full one */
+    MOVE_WEIGHT_SHARE = 1024, /* 1/1024 of the budget is added to each storage's weight; less: small ones are rare */
+    MOVE_RERUNS = 20,         /* most recomputations that an eviction adds */
+    MOVE_RERUNS_DEEP = 150,   /* most recomputations that a deep eviction adds */
 };
 
 /* ---- draws ---- */
@@ -165,15 +168,15 @@ static double mean_reads(const mp_graph *g)
 
 static void add_few_reruns(mp_mover *m, bool few)
 {
-    m->n_reruns = few ? MP_MOVE_RERUNS_WIDE : MP_MOVE_RERUNS;
-    m->n_reruns_deep = few ? MP_MOVE_RERUNS_WIDE_DEEP : MP_MOVE_RERUNS_DEEP;
+    m->n_reruns = few ? MP_MOVE_RERUNS_WIDE : MOVE_RERUNS;
+    m->n_reruns_deep = few ? MP_MOVE_RERUNS_WIDE_DEEP : MOVE_RERUNS_DEEP;
 }
 
 mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err)
 {
     const mp_graph *g = runs->graph;
     MP_CLEARED_BY(mp_mover_free) mp_mover m = {.runs = runs, .random = seed, .keeps_order = keeps_order};
-    int64_t sum = 0, least = runs->limit[0] / MP_MOVE_WEIGHT_SHARE + 1;
+    int64_t sum = 0, least = runs->limit[0] / MOVE_WEIGHT_SHARE + 1;
     m.candidates = mp_alloc(g->n_storages, sizeof *m.candidates);
     m.weights = mp_alloc(g->n_storages, sizeof *m.weights);
     m.list = mp_alloc(MP_MOVE_LIST, sizeof *m.list);

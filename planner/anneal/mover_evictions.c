@@ -15,8 +15,13 @@ enum {
     MOVE_COPY_ONE_IN = 2,         /* 1 in 2 evictions of copyable storages copies them instead of recomputing them */
     MOVE_RESTORE_MORE_ONE_IN = 3, /* 1 in 3 restorations also restores neighbours of the storage */
     MOVE_RESTORE_WINDOW = 6,      /* most neighbours on each side that a restoration also restores */
+    MOVE_EVICT_MORE = 3,          /* most storages that a swap, or an eviction of several, evicts besides the first */
 };
-static const double MOVE_DEEPER = 0.9; /* probability that an input of a recomputation is recomputed too, not kept */
+static const double MOVE_DEEPER_MORE =
+    0.95; /* MOVE_DEEPER for evictions of one storage, third of four values; the fourth is 1 */
+static const double MOVE_DEEPER_LESS = 0.85; /* MOVE_DEEPER for evictions of one storage, second of four values */
+static const double MOVE_DEEPER_LEAST = 0.7; /* MOVE_DEEPER for evictions of one storage, first of four equally likely values */
+static const double MOVE_DEEPER = 0.9;       /* probability that an input of a recomputation is recomputed too, not kept */
 
 static int rerun(mp_mover *m, int node, int alternative, int before, double deeper);
 
@@ -86,13 +91,13 @@ static bool evict(mp_mover *m, int position, double deeper)
 
 bool mp_move_evict(mp_mover *m)
 {
-    const double chances[] = {MP_MOVE_DEEPER_LEAST, MP_MOVE_DEEPER_LESS, MP_MOVE_DEEPER_MORE, 1};
+    const double chances[] = {MOVE_DEEPER_LEAST, MOVE_DEEPER_LESS, MOVE_DEEPER_MORE, 1};
     const int position = mp_mover_any_position(m);
     const double deeper = chances[mp_mover_below(m, 4)];
     m->reruns_left = mp_mover_below(m, MOVE_RERUNS_DEEP_ONE_IN) ? m->n_reruns : m->n_reruns_deep;
     if (position < 0 || !evict(m, position, deeper)) return false;
     if (mp_mover_below(m, MOVE_EVICT_MORE_ONE_IN)) return true;
-    for (int more = 1 + mp_mover_below(m, MP_MOVE_EVICT_MORE); more > 0 && !m->has_given_up; more--) evict(m, position, deeper);
+    for (int more = 1 + mp_mover_below(m, MOVE_EVICT_MORE); more > 0 && !m->has_given_up; more--) evict(m, position, deeper);
     return true;
 }
 
@@ -193,7 +198,7 @@ bool mp_move_swap(mp_mover *m)
     mp_runs *x = m->runs;
     if (!mp_move_restore(m)) return false;
     m->reruns_left = MP_MOVE_RERUNS_SWAP;
-    for (int k = 1 + mp_mover_below(m, MP_MOVE_EVICT_MORE); k > 0 && x->profile->total_over > 0 && !m->has_given_up; k--) {
+    for (int k = 1 + mp_mover_below(m, MOVE_EVICT_MORE); k > 0 && x->profile->total_over > 0 && !m->has_given_up; k--) {
         evict(m, mp_mover_any_over(m), MOVE_DEEPER);
     }
     return true;

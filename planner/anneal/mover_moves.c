@@ -22,6 +22,7 @@ enum {
     MOVE_SHIFT_RELATED_FAR = 40,   /* most runs that a first run and its dependent runs pass when shifted */
     MOVE_SHIFT_RELATED_ONE_IN = 4, /* 1 in 4 changes of the order of first runs also moves dependent runs */
     MOVE_AWAY_ONE_IN = 8,          /* 1 in 8 moves out of such a step shifts a first run far */
+    MOVE_REORDER = 25,             /* % of all moves that change the order of first runs */
 };
 static const double MOVE_DEEPER_AWAY = 0.8; /* MOVE_DEEPER for a first run that is shifted far */
 
@@ -352,7 +353,7 @@ static bool change_recomputation(mp_mover *m)
 static bool move(mp_mover *m)
 {
     const int draw = mp_mover_below(m, 100);
-    if (!m->keeps_order && draw < MP_MOVE_REORDER) return reorder(m);
+    if (!m->keeps_order && draw < MOVE_REORDER) return reorder(m);
     if (m->n_choices && draw >= 100 - MOVE_ALTERNATIVE) return change_alternative(m);
     return change_recomputation(m);
 }

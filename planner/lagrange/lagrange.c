@@ -33,6 +33,9 @@ enum {
     LAGRANGE_SIZES = 20,         /* segment sizes for which the ends of segments are kept */
     LAGRANGE_SIZE_SHARE = 78,    /* each segment size in % of the previous one */
     LAGRANGE_SEGMENT_SHARE = 88, /* each segment size tried without multipliers, in % of the previous one */
+    LAGRANGE_BISECTIONS = 16,    /* most minimum cuts of the bisection of the multiplier at the end of forward */
+    LAGRANGE_ROUNDS = 80,        /* most iterations of a subgradient search for the multipliers */
+    LAGRANGE_SEGMENT_SIZES = 60, /* segment sizes tried without multipliers */
 };
 static const double LAGRANGE_STEP =
     4; /* first step length of the subgradients: multiple of ticks per byte of recomputing all */
@@ -189,7 +192,7 @@ static mp_status bisect(pricing *x, mp_error *err)
         low = high;
         high *= 4;
     }
-    for (int k = 0; k < MP_LAGRANGE_BISECTIONS && !ended(x); k++) {
+    for (int k = 0; k < LAGRANGE_BISECTIONS && !ended(x); k++) {
         const double middle = low > 0 ? sqrt(low * high) : high / 16;
         x->multiplier[p->forward_end] = middle;
         MP_CHECK(try_multipliers(x, err));
@@ -220,7 +223,7 @@ static mp_status descend(pricing *x, double unit, mp_error *err)
     if (x->free_bytes <= 0) return MP_OK;
     x->spare = 0;
     MP_CHECK(try_multipliers(x, err));
-    for (int k = 0; k < MP_LAGRANGE_ROUNDS && !ended(x); k++) {
+    for (int k = 0; k < LAGRANGE_ROUNDS && !ended(x); k++) {
         step_multipliers(x, unit, LAGRANGE_STEP / sqrt(1 + k));
         MP_CHECK(try_multipliers(x, err));
         if (x->fits)
@@ -344,11 +347,11 @@ static mp_status offer_segments(pricing *x, mp_error *err)
 {
     const segment_list *segments = x->segments;
     const int64_t n_schedules = 1 + MP_LAGRANGE_WORK / (int64_t)(x->problem->graph->n_nodes + 1);
-    const int stride = n_schedules >= MP_LAGRANGE_SEGMENT_SIZES ? 1 : (int)(MP_LAGRANGE_SEGMENT_SIZES / n_schedules);
+    const int stride = n_schedules >= LAGRANGE_SEGMENT_SIZES ? 1 : (int)(LAGRANGE_SEGMENT_SIZES / n_schedules);
     int64_t size = segments->total_bytes;
     MP_OWNED mp_step *steps = NULL;
     size_t n;
-    for (int i = 0; i < MP_LAGRANGE_SEGMENT_SIZES && !mp_search_stopped(x->search); i++) {
+    for (int i = 0; i < LAGRANGE_SEGMENT_SIZES && !mp_search_stopped(x->search); i++) {
         size = mp_percent(size, LAGRANGE_SEGMENT_SHARE);
         if (i % stride != stride - 1) continue;
         cut_segments(x->segments, size);
@@ -387,7 +390,7 @@ static mp_status search_all(pricing *x, mp_error *err)
 {
     const mp_request *request = mp_search_request(x->search);
     const mp_graph *graph = request->graph;
-    const int64_t suits = MP_LAGRANGE_WORK / (int64_t)(graph->n_nodes + 1) + MP_LAGRANGE_BISECTIONS,
+    const int64_t suits = MP_LAGRANGE_WORK / (int64_t)(graph->n_nodes + 1) + LAGRANGE_BISECTIONS,
                   moves = mp_search_moves(x->search);
     const int64_t n_cuts = suits < moves ? suits : moves;
     mp_error ignored = {0};

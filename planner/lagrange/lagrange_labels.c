@@ -20,6 +20,7 @@ enum {
     LAGRANGE_TICK_BITS = 40, /* the sum of scaled ticks has 40 bits, which sets the precision */
     LAGRANGE_SUM_BITS = 61,  /* the sum of all capacities of a cut has at most 61 bits, so it cannot overflow */
 };
+static const double LAGRANGE_TILT = 0.02; /* relative extra cost of later nodes, so that equal layers differ */
 
 static bool is_late(const mp_cut_labels *x, int stage)
 {
@@ -165,7 +166,7 @@ static void scale_ticks(mp_cut_labels *x)
     for (int k = 0; k < x->forward_end; k++) total += (double)alternative_of(x, k)->ticks;
     x->scale = ldexp(1, LAGRANGE_TICK_BITS) / total;
     for (int k = 0; k < x->forward_end; k++) {
-        const double tilt = 1 + MP_LAGRANGE_TILT * ((double)k / (double)x->forward_end - 0.5);
+        const double tilt = 1 + LAGRANGE_TILT * ((double)k / (double)x->forward_end - 0.5);
         x->scaled_ticks[k] = 1 + (int64_t)(x->scale * tilt * (double)alternative_of(x, k)->ticks);
     }
     x->capacity_limit = INT64_C(1) << LAGRANGE_TICK_BITS;
