@@ -63,6 +63,7 @@ TEST(pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many)
                 {"own_attention_layouts", 217344, "dynamo torchscript"},
                 {"own_attention_masks", 179712, "dynamo torchscript"},
                 {"calls/own_padded_encoder", 127488, "dynamo torchscript"},
+                {"calls/own_many_rows", 131200, "dynamo torchscript"},
                 {"calls/own_calls", 29968, "dynamo torchscript"},
                 {"calls/own_largest", 7424, "dynamo"},
                 {"calls/own_normalized", 12416, "torchscript"},

@@ -383,6 +383,21 @@ class AttentionMasks(nn.Module):
 network("own/attention_masks")(lambda: Network(AttentionMasks(), (numbers(2, 24, 32),)))
 
 
+class ManyRows(nn.Module):
+    """is_causal=True for so many rows that the mask in the file is not folded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (heads_of(f(x), 2) for f in self.p[:3])
+        return self.p[3](joined(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+
+
+network("own/many_rows")(lambda: Network(ManyRows(), (numbers(1, 400, 16),)))
+
+
 class PaddedEncoder(nn.Module):
     """Rows that key_padding_mask hides. Each layer expands the mask to its heads and copies it."""
 

@@ -85,7 +85,10 @@ void mp_attention_take_mask(const mp_rewriter *r, int root, mp_attention_found *
     /* only a boolean mask gives a safe softmax */
     const bool is_dropped = mask && (f->is_safe ? mask->given == MP_MASK_BY_POSITIONS || r->model->is_of_transformers
                                                 : mask->given == MP_MASK_BY_FLAG);
-    if (!r->model->is_foreign || !mask || is_dropped)
+    const bool is_unread = mask && !mask->value && (mask->producer >= 0 || r->model->is_of_newer_exporter);
+    if (r->model->is_foreign && is_dropped && !f->is_safe && is_unread) /* too large to be folded, but by is_causal=True */
+        f->added = -1, f->is_causal = true;
+    else if (!r->model->is_foreign || !mask || is_dropped)
         mp_attention_take_causal(r, f);
     else if (f->is_safe && mask->producer < 0)
         f->n_converted = mp_tensor_elements(mask);
