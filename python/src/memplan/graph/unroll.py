@@ -84,13 +84,18 @@ def views_follow_sums(graph: fx.Graph) -> None:
                     todo.append(user)
 
 
+def plain_arguments(node: fx.Node) -> str:
+    """Return the arguments of a node, with the number of an operand in the place of each operand."""
+    numbers = {a: k for k, a in enumerate(node.all_input_nodes)}
+    return str(fx.node.map_aggregate((node.args, node.kwargs), lambda a: (numbers[a],) if isinstance(a, fx.Node) else a))
+
+
 def described(node: fx.Node) -> Any:
     """Return the operation of a node without its operands. The result is equal for corresponding nodes of equal blocks."""
     layouts = [(tuple(t.shape), t.stride(), t.dtype) for t in tensors_of(node.meta.get("val"))]
     if node.op == "placeholder":
         return node.op, layouts
-    plain = fx.node.map_aggregate((node.args, node.kwargs), lambda a: "" if isinstance(a, fx.Node) else a)
-    return str(node.target), layouts, "" if is_ours(node) else str(plain)
+    return str(node.target), layouts, "" if is_ours(node) else plain_arguments(node)
 
 
 def require(holds: bool, what: str) -> None:
@@ -120,7 +125,7 @@ class Unrolled:
         for parts in (self.forward, self.backward):
             for k in range(parts.first, parts.second):
                 here, there = self.nodes[k], self.nodes[k + parts.length]
-                require(described(here) == described(there), f"{here.name} and {there.name}")
+                require(self._are_alike(here, there), f"{here.name} and {there.name}")
         self.owners = self._owners()
         p, q = n * self.forward.length, n * self.backward.length
         self.beyond = (p, q)  # number of nodes inserted into forward, and into backward
@@ -132,7 +137,14 @@ class Unrolled:
             *[None] * q,
             *self.nodes[again:],
         ]
+        self._prepare()
         self._write(n_forward_outputs)
+
+    def _are_alike(self, here: fx.Node, there: fx.Node) -> bool:
+        return bool(described(here) == described(there))
+
+    def _prepare(self) -> None:
+        """Prepare `made` before nodes are inserted."""
 
     def place(self, old: Position) -> Position:
         """Return the position of a captured node in the node list of the extended graph."""
@@ -240,10 +252,14 @@ class Unrolled:
                 results = tensors_of(self._found(at).meta["val"])
                 require(which < len(results), first.name)
                 storage = results[which].untyped_storage()
-            made = torch.empty(0, dtype=value.dtype, device="meta")
-            return made.set_(storage, value.storage_offset(), value.shape, value.stride())
+            return self._like(value, storage)
 
         return fx.node.map_aggregate(self.values[second], one)
+
+    def _like(self, value: torch.Tensor, storage: Any) -> Any:
+        """Return a tensor with the layout of a fake value, in this storage."""
+        made = torch.empty(0, dtype=value.dtype, device="meta")
+        return made.set_(storage, value.storage_offset(), value.shape, value.stride())
 
     def _point_again(self, parts: Parts, k: int, copy: int) -> None:
         """Update the arguments of a captured node.

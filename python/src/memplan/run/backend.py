@@ -32,6 +32,7 @@ from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
 from memplan.ranks.rank_group import ALONE, RankGroup, agreed, agreed_again
 from memplan.report import Fallback, Report
+from memplan.run.blocks import compiled_by_blocks
 from memplan.run.budget_feedback import BudgetFeedback
 from memplan.run.call_guard import heard
 from memplan.run.captured_graph import Captured, Run, cut_of, frame_of_graph, graph_name, of_model
@@ -43,7 +44,7 @@ from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.saved_tensors import Backward, names_of
 from memplan.run.second_order import Differentiable
 from memplan.run.verify import Verified
-from memplan.torch_internals.capture import boxed, default_partition, metadata_now, need_to_cut, with_backward
+from memplan.torch_internals.capture import boxed, default_partition, metadata_now, need_to_cut
 from memplan.torch_internals.modules import active_replica
 from memplan.torch_internals.sharding import here
 
@@ -125,8 +126,7 @@ class Backend:
         # captures of DTensors cannot be planned again, because PyTorch has recorded the sizes of their saved tensors
         self.can_replan &= all(i is here(i) for i in inputs)
         # PyTorch keeps the compilers defined below, so they refer to this backend weakly
-        forward, backward = captured.forward, captured.backward
-        current = weakref.ref(captured)
+        forward, backward, current = captured.forward, captured.backward, weakref.ref(captured)
 
         def forward_compiler(graph: fx.GraphModule, _: Any) -> Any:
             forward.run = forward_run(current(), graph)
@@ -151,7 +151,7 @@ class Backend:
             self.tell_of_device(module.graph, inputs)
             refuse_cut()
             with native_kernels(*self.options.target), cached_casts(), backward_outside():
-                captured.compiled = with_backward(module, inputs, **compilers)
+                captured.compiled = compiled_by_blocks(captured, inputs, compilers)
         except MemplanError as error:
             return raising(error)
         finally:

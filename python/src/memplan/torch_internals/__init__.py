@@ -9,6 +9,7 @@ A later PyTorch version may remove any of these names. Each name therefore state
     devices        callbacks for failed allocations
     dispatch       operators, their kernels, and modes that observe them
     engine         backward without PyTorch's engine
+    fake           values of captured operators, and the names of graph nodes
     leaves         tensors that begin to require a gradient during a capture
     modules        modules, optimizers and replicas
     sharding       the state of a model under fully_shard

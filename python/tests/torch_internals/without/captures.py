@@ -17,7 +17,7 @@ from memplan.run import backend
 from memplan.run.ledger import LEDGER
 from memplan.schedules import schedule_events as events
 from memplan.schedules.rank_memory import Rank
-from memplan.torch_internals import autograd, capture, dispatch, leaves, texts
+from memplan.torch_internals import autograd, capture, dispatch, fake, leaves, texts
 from without.case import Take, Two, assert_eagers_bits, assert_trains, planned, said, without, x_of
 
 
@@ -29,6 +29,8 @@ from without.case import Take, Two, assert_eagers_bits, assert_trains, planned, 
     dispatch.KNOWN_KERNELS,
     dispatch.RUN_KERNEL,
     dispatch.SCHEMA,
+    fake.NAMESPACE,
+    fake.UNSET,
     texts.CARETS,
     texts.HALVES_TEXT,
     texts.JOINT_TEXT,
