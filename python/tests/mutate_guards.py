@@ -107,7 +107,6 @@ GUARDS = [
         "api.py -k impossible",
     ),
     Guard("checkpoints/export.py", "warnings.warn(", "str(", "export.py -k what_cannot_is_said"),
-    Guard("run/inductor.py", "warnings.warn(f", "str(f", "inductor.py -k come_within"),
     off("torch_internals/autograd.py", "profiler_is_on()", "memory.py -k inside_a_profiler"),
     # Several devices and whole steps
     Guard("run/backend.py", "            refuse_cut()\n", "", "distributed.py -k replicas"),

@@ -57,8 +57,6 @@ def backend_for(
     **options: Any,
 ) -> Backend:
     """Build a backend from compile's options. The budget includes reserve, optimizer state and accumulated gradients."""
-    if kind is not Backend and options.get("offload") is not None:
-        raise MemplanError("offload= and inductor=True cannot be combined, because Inductor chooses the order of copies itself")
     accumulated = gradient_bytes(model) if accumulate else 0
     counted = only_bytes(reserve) + sum(optimizer_bytes(o) for o in optimizers if o is not None) + accumulated
     backend = kind(Options(reserve=counted, **options), is_cut=not fullgraph, only_report=only_report)
@@ -154,7 +152,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             # a changed report means that the user has compiled the model again with other options
             eagerly = EagerFallback(backend.report, name_of(function))
         raised: BaseException | None = None
-        if not (torch.is_grad_enabled() or backend.compiles_inference) or is_jit_traced():
+        if not torch.is_grad_enabled() or is_jit_traced():
             return evaluated(function(*args, **kwargs))
         if torch.compiler.is_compiling():
             tell_of_others()
@@ -237,7 +235,6 @@ def compile(
     on_infeasible: str = "raise",
     progress: Watcher | None = None,
     cache: str | None = None,
-    inductor: bool = False,
     verify: bool = False,
     device: str | None = None,
     autocast: Region = None,
@@ -263,7 +260,6 @@ def compile(
         time_limit: seconds for a search; 0 means no limit.
         timeout: for a sharded model, the seconds that ranks wait for each other during planning, plus `time_limit`.
         on_infeasible: "raise" raises a BudgetError; "smallest" warns and uses the smallest plan found.
-        inductor: experimental. Inductor compiles the plan. The first call measures a step and corrects the plan.
         progress: a function that receives a memplan.library.planning.Progress. If it returns False, the search ends with the
             best plan so far. Without it, a line on the terminal shows the progress of the first step.
         cache: a folder that stores operator costs and plans; "off" stores nothing.
@@ -279,17 +275,8 @@ def compile(
         The compiled model. The first call fills the Report in its attribute `memplan`.
     """
     options = given_to("compile", locals())
-    backend = backend_for(backend_kind(inductor), model, [optimizer], accumulate, fullgraph=fullgraph, **options)
+    backend = backend_for(Backend, model, [optimizer], accumulate, fullgraph=fullgraph, **options)
     return compiled_with(model, backend, fullgraph)
-
-
-def backend_kind(inductor: bool) -> type[Backend]:
-    if not inductor:
-        return Backend
-    from memplan.run.inductor import InductorBackend, require_inductor
-
-    require_inductor()
-    return InductorBackend
 
 
 def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:

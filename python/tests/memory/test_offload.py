@@ -310,10 +310,6 @@ def test_a_device_that_is_not_here_has_the_link_of_its_row() -> None:
         ({"offload": True}, "True is not a number of bytes"),
         ({"offload": "1GiB", "link": "pcie99"}, "there is no link 'pcie99'"),
         ({"offload": "1GiB", "link": -1}, "-1 is not a link"),
-        (
-            {"offload": "1GiB", "inductor": True},
-            "cannot be combined|memplan refuses inductor=True, which needs a newer PyTorch",
-        ),
     ],
 )
 def test_what_is_refused(options: dict[str, Any], sentence: str) -> None:

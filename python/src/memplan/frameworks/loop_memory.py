@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from memplan.api import backend_for, backend_kind
+from memplan.api import backend_for
 from memplan.budget import Budget
 from memplan.errors import MemplanError
 from memplan.report import Report
@@ -34,11 +34,9 @@ class Counted:
 
         `keeps_gradients`: whether gradients of earlier batches exist during forward.
         """
-        options = dict(self.options)
-        kind = backend_kind(options.pop("inductor", False))
-        backend = backend_for(kind, model, optimizers, keeps_gradients, budget=self.budget, **options)
+        backend = backend_for(Backend, model, optimizers, keeps_gradients, budget=self.budget, **self.options)
         self.report, self.n_said = backend.report, 0
-        return backend, options.get("fullgraph", True)
+        return backend, self.options.get("fullgraph", True)
 
     def say_planned(self) -> None:
         """Log new plans at level INFO of the logger "memplan"."""

@@ -69,9 +69,7 @@ def need_to_plan(graph: fx.Graph, is_for_calls: bool) -> None:
         return
     collectives.need_to_wait()
     if not is_for_calls:
-        raise NotPlannable(
-            "it contains collectives. memplan plans them in memplan.compile without inductor=True, but not in a TrainStep"
-        )
+        raise NotPlannable("it contains collectives, which memplan plans in memplan.compile, but not in a TrainStep")
 
 
 def take_waits_out(graph: fx.Graph) -> None:

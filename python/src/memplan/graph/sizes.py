@@ -41,13 +41,8 @@ def hold_sizes(module: fx.GraphModule, inputs: Iterable[Any]) -> None:
     Sizes that depend on data remain symbolic.
     """
     deciding = deciding_symbols(module)
-    hold_numbers(i for i in inputs if isinstance(i, torch.SymInt) and symbols_of(i) & deciding)
-
-
-def hold_numbers(inputs: Iterable[Any]) -> None:
-    """Replace all symbolic numbers among the inputs by their present values."""
     for value in inputs:
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, torch.SymInt) and symbols_of(value) & deciding:
             with contextlib.suppress(Exception):  # some private number types of PyTorch have no int value
                 int(value)
 

@@ -75,8 +75,6 @@ class GraphReport:
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
     costs: dict[fx.Node, Cost] = field(repr=False)
-    measured_bytes: int | None = None  # peak measured under Inductor; None: not measured
-    rounds: int = 1  # number of rounds of planning and measuring
     others_bytes: int = 0  # part of static_bytes: tensors that other calls keep for their backward
     frame: Any = None  # identifier of the captured user code; equal for all graphs of this code
     cut_at: str = ""  # position of the graph break, FILE:LINE

@@ -69,7 +69,6 @@ class Estimated(Exception):
 class Backend:
     """The backend of torch.compile. `is_cut`: graph breaks are permitted; each part then counts the gradients of all parts."""
 
-    compiles_inference = False  # whether memplan compiles calls without gradients
     can_replan = True  # whether a captured graph can be planned again without a new capture
     plans_collectives = True
 

@@ -89,8 +89,7 @@ class Captured:
     ) -> Sequence[int]:
         """Return the indices of the joint graph's inputs that are parameters and buffers of the model.
 
-        PyTorch reports these indices. Under Inductor it reports none. PyTorch 2.4 never reports them and may insert parameters
-        first.
+        PyTorch reports these indices. PyTorch 2.4 does not report them and may insert parameters first.
         """
         primals = [n for n in joint.nodes if n.op == "placeholder" and "tangents" not in n.name]
         n_primals = len(primals)

@@ -16,7 +16,6 @@ from memplan.torch_internals.dispatch import schema_of
 from memplan.torch_internals.names import Private
 from memplan.torch_internals.texts import only_read_texts
 
-NO_INDUCTOR = "memplan refuses inductor=True, which needs a newer PyTorch"
 CONFIG = Private(
     "torch._dynamo.config",
     use="sets which code is captured, and for how many input sizes",
@@ -76,15 +75,6 @@ COMPILING = Private(
     use="identifies the user code of a graph",
     lost="the plan of a graph omits the tensors that other graphs of the step save",
 )
-AS_TRACED = Private(
-    "torch._guards.tracing",
-    use="delays the compilation of a graph until its first call",
-    lost=NO_INDUCTOR,
-)
-AS_COMPILED = Private("torch._guards.compile_context", use="provides the context of a delayed compilation", lost=NO_INDUCTOR)
-COMPILE_CONTEXT = Private(
-    "torch._guards.CompileContext.try_get", use="provides the context of a delayed compilation", lost=NO_INDUCTOR
-)
 EXTRACT = Private(
     "torch._functorch.partitioners._extract_fwd_bwd_modules",
     use="splits a planned graph into forward and backward",
@@ -106,25 +96,6 @@ BOXED = Private(
     instead="arguments exist until the graph returns",
     of=lambda: functorch.compile.make_boxed_func(print),
 )
-INDUCTOR = Private(
-    "torch._inductor.compile_fx.compile_fx",
-    use="compiles plans with Inductor (inductor=True)",
-    lost=NO_INDUCTOR,
-    on_demand=True,
-)
-PARTITIONER = Private(
-    "torch._inductor.config.custom_partitioner_fn",
-    use="compiles plans with Inductor (inductor=True)",
-    lost=NO_INDUCTOR,
-    on_demand=True,
-)
-PARTITIONER_CLASS = Private(
-    "torch._inductor.custom_graph_pass.CustomPartitionerFn",
-    use="compiles plans with Inductor (inductor=True)",
-    lost=NO_INDUCTOR,
-    on_demand=True,
-)
-FOR_INDUCTOR = (INDUCTOR, PARTITIONER, PARTITIONER_CLASS, AS_TRACED, AS_COMPILED, COMPILE_CONTEXT)
 
 
 # ---- settings and errors
@@ -215,18 +186,6 @@ def metadata_of_callers() -> Any:
             return found
         frame = frame.f_back
     return None
-
-
-def to_go_on() -> Callable[[], contextlib.AbstractContextManager[Any]]:
-    """Return a function that restores PyTorch's present compilation context later."""
-    traced, compiled = TRACING(), COMPILE_CONTEXT()
-
-    @contextlib.contextmanager
-    def entered() -> Iterator[None]:
-        with AS_TRACED(traced), AS_COMPILED(compiled):
-            yield
-
-    return entered
 
 
 @contextlib.contextmanager
@@ -378,18 +337,3 @@ def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple
     forward, backward = own(joint, inputs, **{k: v for k, v in known.items() if k in takes})
     drop_unread(backward)
     return forward, backward
-
-
-def compile_with_inductor(module: fx.GraphModule, inputs: list[Any], partition: Callable[..., Any], name: str) -> Any:
-    """Compile a captured graph with Inductor and memplan's partition. Inductor's caches provide kernels, but no graphs."""
-
-    class Partitioner(PARTITIONER_CLASS.get()):  # type: ignore[misc]
-        def __call__(self, gm: fx.GraphModule, joint_inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-            return partition(gm, joint_inputs, **{k: v for k, v in known.items() if k != "compiler"})  # type: ignore[no-any-return]
-
-        def uuid(self) -> Any:
-            return name
-
-    settings = {"custom_partitioner_fn": Partitioner(), "fx_graph_cache": False, "fx_graph_remote_cache": False}
-    with aot_settings(enable_autograd_cache=False, enable_remote_autograd_cache=False):
-        return INDUCTOR(module, inputs, config_patches=settings)

@@ -178,12 +178,6 @@ def a_name_is_not_registered(*_: Any) -> None:
     assert "memplan_again" not in torch.compiler.list_backends(())
 
 
-@without(*capture.FOR_INDUCTOR)
-def inductor_is_refused(*_: Any) -> None:
-    with pytest.raises(memplan.MemplanError, match="memplan refuses inductor=True"):
-        planned(Two(), inductor=True)
-
-
 @without(capture.EXTRACT)
 def all_runs_as_eager_does(*_: Any) -> None:
     model = Two()
