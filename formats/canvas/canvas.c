@@ -391,7 +391,7 @@ static void layout_free(layout *l)
 MP_HANDLE_OWNER(agclose, Agraph_t *)
 MP_OWNER(gvFreeRenderData, char)
 
-static mp_status render(const mp_canvas *canvas, GVC_t *gvc, const char *format, const char *path, mp_error *err)
+static mp_status render(const mp_canvas *canvas, GVC_t *gvc, const char *format, mp_text_builder *out, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     char *name = pool ? escaped_line(pool, canvas->title ? canvas->title : "picture", 0) : NULL;
@@ -410,26 +410,35 @@ static mp_status render(const mp_canvas *canvas, GVC_t *gvc, const char *format,
     if (!strcmp(format, "pdf")) {
         remove_date(bytes, size);
         if (canvas->title) mp_pdf_title_put(&title, bytes, size, canvas->title);
-        MP_ENSURE(!title.failed, err, MP_NOMEM, "no memory for a picture");
     }
-    return mp_file_write_parts(path, (const mp_file_part[]){{bytes, size}, {title.text, title.length}}, 2, err);
+    mp_text_put_bytes(out, bytes, size);
+    if (title.length) mp_text_put_bytes(out, title.text, title.length);
+    MP_ENSURE(!title.failed && !out->failed, err, MP_NOMEM, "no memory for a picture");
+    return MP_OK;
 }
 
-mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err)
+mp_status mp_canvas_render(const mp_canvas *canvas, const char *format, mp_text_builder *out, mp_error *err)
 {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     static GVC_t *gvc;
-    const char *format = format_of(path);
-    if (!format) return mp_canvas_check_path(path, err);
     MP_ENSURE(!canvas->failed && !canvas->drawing.failed, err, MP_NOMEM, "no memory for a picture");
-    MP_ABOUT(err, path);
     pthread_mutex_lock(&one_at_a_time);
     mp_library_works++;
     const agusererrf hook = agseterrf(hear_nothing);
     if (!gvc) gvc = gvContext();
-    const mp_status st = render(canvas, gvc, format, path, err);
+    const mp_status st = render(canvas, gvc, format, out, err);
     agseterrf(hook);
     mp_library_works--;
     pthread_mutex_unlock(&one_at_a_time);
     return st;
+}
+
+mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err)
+{
+    MP_CLEARED_BY(mp_text_builder_free) mp_text_builder picture = {0};
+    const char *format = format_of(path);
+    if (!format) return mp_canvas_check_path(path, err);
+    MP_ABOUT(err, path);
+    MP_CHECK(mp_canvas_render(canvas, format, &picture, err));
+    return mp_file_write(path, picture.text, picture.length, err);
 }

@@ -70,6 +70,9 @@ void mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, doubl
  * the file's title. */
 void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text);
 
+/* Appends the picture to `out` in a format, "svg", "png" or "pdf". Errors as mp_canvas_write, except MP_INVALID and MP_IO. */
+mp_status mp_canvas_render(const mp_canvas *canvas, const char *format, mp_text_builder *out, mp_error *err);
+
 /* Writes the picture in the format that the ending of the path states: svg, png or pdf. The file is replaced atomically, as
  * by mp_file_write. MP_INVALID: the path has another ending. MP_UNSUPPORTED: the installed Graphviz cannot write the format.
  * MP_IO, MP_NOMEM. */

@@ -55,6 +55,7 @@ typedef struct mp_timeline_columns {
     const mp_graph *graph;
     size_t n_steps;
     const mp_step *steps;
+    mp_step *early; /* keep-all's steps with updates as early as `fuse` allows; NULL: `steps` has other steps */
     mp_timeline *timeline, *keep_all;
     mp_layer *layer;        /* per span (live range of a storage) of the timeline: its layer in the picture */
     mp_activity *activity;  /* activity of each step */
@@ -68,9 +69,10 @@ typedef struct mp_timeline_columns {
     int peak_column;
 } mp_timeline_columns;
 
-/* Summarises steps[0..n), n >= 1, in at most `most` columns with equal numbers of steps. `steps` NULL: keep-all. The array
- * must not change while *out is used. On MP_OK release *out with mp_timeline_columns_free (NULL is allowed). MP_INVALID:
- * there are no steps; or as mp_timeline_build. MP_NOMEM. O(lists + n * layers). */
+/* Summarises steps[0..n), n >= 1, in at most `most` columns with equal numbers of steps. `steps` NULL: keep-all, with
+ * fused updates as early as possible. The array must not change while *out is used. On MP_OK release *out with
+ * mp_timeline_columns_free (NULL is allowed). MP_INVALID: there are no steps; or as mp_timeline_build. MP_NOMEM.
+ * O(lists + n * layers). */
 mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_timeline_columns **out,
                                   mp_error *err);
 void mp_timeline_columns_free(mp_timeline_columns *columns);

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
 #include "estimator/graph/without_state_copies.h"
 #include "memplan/makespan.h"
+#include "planner/order/updates.h"
 
 static const struct {
     const char *name, *color;
@@ -187,7 +189,11 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
     mp_step *keep_all = mp_pool_alloc(c->pool, graph->n_nodes, sizeof *keep_all);
     MP_ENSURE(keep_all, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
     const size_t n_all = mp_keep_all(graph, keep_all);
-    if (!steps) c->steps = steps = keep_all;
+    if (!steps && mp_update_order_of(graph).keeps_inputs) c->steps = steps = keep_all;
+    if (!steps) {
+        MP_CHECK(mp_updates_place_early(graph, &c->early, &n, err));
+        c->steps = steps = c->early;
+    }
     MP_CHECK(mp_timeline_build(graph, keep_all, n_all, &c->keep_all, err));
     MP_CHECK(mp_keep_all_ticks(graph, &c->keep_all_ticks, err));
     MP_CHECK(mp_timeline_build(graph, steps, n, &c->timeline, err));
@@ -219,5 +225,6 @@ void mp_timeline_columns_free(mp_timeline_columns *columns)
     mp_timeline_free(columns->timeline);
     mp_timeline_free(columns->keep_all);
     mp_pool_free(columns->pool);
+    mp_free(columns->early);
     mp_free(columns);
 }

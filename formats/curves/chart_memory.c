@@ -117,9 +117,11 @@ static void draw_tooltips(const mp_timeline_chart *p)
     for (size_t k = 0; k < c->n; k++) {
         const mp_timeline_column *column = &c->tiers[p->tier].columns[k];
         double left = mp_column_left(c, &p->frame, k);
-        const char *text = mp_text("step %d of %zu, %s: %.255s\n%s", column->shown + 1, c->n_steps,
-                                   mp_activity_name(c->activity[column->shown]),
-                                   mp_node_title(c->graph, c->steps[column->shown].node), mp_bytes_text(column->total));
+        const int node = c->steps[column->shown].node;
+        const char *source = c->graph->nodes[node].source;
+        const char *text = mp_text("step %d of %zu, %s: %.255s\n%.255s%s%s", column->shown + 1, c->n_steps,
+                                   mp_activity_name(c->activity[column->shown]), mp_node_title(c->graph, node),
+                                   source ? source : "", source ? "\n" : "", mp_bytes_text(column->total));
         for (int layer = 0; layer < MP_N_LAYERS; layer++)
             if (column->bytes[layer])
                 text = mp_text("%s\n  %s %s", text, mp_layer_name((mp_layer)layer), mp_bytes_text(column->bytes[layer]));

@@ -9,15 +9,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/graph/order_rules.h"
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
-#include "formats/curves/chart.h"
-#include "planner/order/updates.h"
+#include "formats/curves/timeline_picture.h"
 
 #define WIDTH 1260.0
-#define LEFT 98.0
-#define RIGHT (WIDTH - 108.0)
+#define LEFT MP_PLOT_LEFT
+#define RIGHT MP_PLOT_RIGHT
 #define HEAD_HEIGHT 126.0 /* height in points of the headline, the second line, the legend and the unit together */
 #define CHART_HEIGHT 408.0
 #define TIER_HEIGHT 190.0
@@ -165,7 +163,7 @@ static mp_status draw_tier(const picture *p, const mp_timeline_chart *chart)
     return MP_OK;
 }
 
-static mp_status draw(picture *p, mp_timeline_view view, const char *path)
+static mp_status draw(picture *p, mp_timeline_view view, mp_canvas **out)
 {
     const size_t n_tiers = p->columns->graph->n_tiers;
     bool arena = view != MP_VIEW_MEMORY && p->plan && p->plan->n_places > 0, memory = view != MP_VIEW_ARENA;
@@ -188,7 +186,9 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     if (memory) mp_largest_draw(p->columns, p->canvas, &frame);
     frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = below - largest - map, .high = below - largest};
     if (arena) MP_CHECK(mp_arena_draw(p->columns, p->plan, p->canvas, &frame, p->err));
-    return mp_canvas_write(p->canvas, path, p->err);
+    *out = canvas;
+    canvas = NULL;
+    return MP_OK;
 }
 
 /* Sets the contents of the chart of a tier. Keep-all's curve is shown for the device, and for another tier only if keep-all
@@ -206,24 +206,36 @@ static mp_timeline_chart chart_of(const picture *p, int tier)
     return chart;
 }
 
+/* Draws the view on a new canvas. On MP_OK release *canvas with mp_canvas_free. */
+static mp_status draw_columns(const mp_timeline_columns *columns, const mp_plan *plan, const char *title, mp_timeline_view view,
+                              mp_canvas **canvas, mp_error *err)
+{
+    MP_CLEARED_BY(mp_lanes_clear) mp_lanes lanes = {0};
+    MP_CHECK(mp_lanes_find(columns, &lanes, err));
+    picture p = {.columns = columns, .plan = plan, .title = title, .lanes = &lanes, .err = err};
+    p.saves = plan && (columns->timeline->peak_bytes != columns->keep_all->peak_bytes ||
+                       columns->n_activity[MP_ACTIVITY_RECOMPUTE] || columns->n_activity[MP_ACTIVITY_COPY]);
+    for (size_t m = 0; m < columns->graph->n_tiers; m++) p.charts[m] = chart_of(&p, (int)m);
+    return draw(&p, view, canvas);
+}
+
+mp_status mp_timeline_svg(const mp_timeline_columns *columns, const mp_plan *plan, const char *title, mp_text_builder *out,
+                          mp_error *err)
+{
+    MP_OWNED_BY(mp_canvas_free) mp_canvas *canvas = NULL;
+    MP_CHECK(draw_columns(columns, plan, title, MP_VIEW_MEMORY, &canvas, err));
+    return mp_canvas_render(canvas, "svg", out, err);
+}
+
 mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,
                               const char *path, mp_error *err)
 {
-    MP_OWNED mp_step *early = NULL;
-    size_t n = plan ? plan->n_steps : mp_graph_n_required(graph);
     MP_OWNED_BY(mp_timeline_columns_free) mp_timeline_columns *columns = NULL;
-    MP_CLEARED_BY(mp_lanes_clear) mp_lanes lanes = {0};
-    picture p = {.plan = plan, .title = title, .err = err};
+    MP_OWNED_BY(mp_canvas_free) mp_canvas *canvas = NULL;
     MP_CHECK(mp_canvas_check_path(path, err));
     MP_ENSURE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
               plan ? "the plan has no offsets, so there are no addresses to draw" : "an address map needs a plan with offsets");
-    if (!plan && !mp_update_order_of(graph).keeps_inputs) MP_CHECK(mp_updates_place_early(graph, &early, &n, err));
-    MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : early, n, COLUMNS_MAX, &columns, err));
-    MP_CHECK(mp_lanes_find(columns, &lanes, err));
-    p.columns = columns;
-    p.lanes = &lanes;
-    p.saves = plan && (columns->timeline->peak_bytes != columns->keep_all->peak_bytes ||
-                       columns->n_activity[MP_ACTIVITY_RECOMPUTE] || columns->n_activity[MP_ACTIVITY_COPY]);
-    for (size_t m = 0; m < graph->n_tiers; m++) p.charts[m] = chart_of(&p, (int)m);
-    return draw(&p, view, path);
+    MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, plan ? plan->n_steps : 0, COLUMNS_MAX, &columns, err));
+    MP_CHECK(draw_columns(columns, plan, title, view, &canvas, err));
+    return mp_canvas_write(canvas, path, err);
 }

@@ -1,5 +1,5 @@
-/* report_page.c - writes the report page. Contents that need no script are plain HTML. The script draws everything else from
- * the JSON data in the page. */
+/* report_page.c - writes the report page. Contents that need no script are plain HTML and SVG. The script draws the list of
+ * tensors and the trade-off curve from the JSON data in the page. */
 #include "formats/pages/report_page.h"
 
 #include <math.h>
@@ -12,13 +12,13 @@
 #include "estimator/graph/order_rules.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
-#include "formats/curves/chart.h"
 #include "formats/curves/curve_spread.h"
+#include "formats/curves/timeline_picture.h"
 #include "formats/drawings/block.h"
 #include "formats/json/json.h"
 #include "memplan/pictures/graph_picture.h"
 
-enum { TENSORS_MAX = 2000, COLUMNS_MAX = 3000, KEEP_ALL_PARTS = 3000, NAME_MAX_BYTES = 512 };
+enum { TENSORS_MAX = 2000, COLUMNS_MAX = 2000, NAME_MAX_BYTES = 512 };
 
 /* Returns a name or a source line with control characters escaped, for the page. */
 static json_t *shown_text(const char *text)
@@ -36,50 +36,6 @@ static void set_source(json_t **object, const mp_timeline_columns *c, int step)
 {
     const char *source = c->graph->nodes[c->steps[step].node].source;
     if (source) mp_json_set(object, "source", shown_text(source));
-}
-
-/* True if the page shows lanes of channels or panels of additional tiers. */
-static bool has_beside(const mp_graph *graph)
-{
-    return graph->n_channels > MP_CHANNEL_SECOND_STREAM + 1 || graph->n_tiers > MP_TIER_DEVICE + 1;
-}
-
-/* True if the legend of the page lists a layer. "copied" is listed only for graphs with copies. */
-static bool has_layer(const mp_timeline_columns *c, int layer)
-{
-    return layer != MP_LAYER_COPIED || c->graph->has_copies;
-}
-
-static json_t *layer_bytes(const mp_timeline_columns *c, const mp_timeline_column *column)
-{
-    json_t *bytes = json_array();
-    for (int layer = 0; layer < MP_N_LAYERS; layer++)
-        if (has_layer(c, layer)) mp_json_append(&bytes, json_integer(column->bytes[layer]));
-    return bytes;
-}
-
-static json_t *column_list(const mp_timeline_columns *c)
-{
-    json_t *list = json_array();
-    for (size_t k = 0; k < c->n; k++) {
-        const mp_timeline_column *column = &c->columns[k];
-        json_t *row = json_pack("{s:i, s:i, s:i, s:s, s:o}", "first", column->first, "end", column->last + 1, "shown",
-                                column->shown, "activity", mp_activity_name(c->activity[column->shown]), "node",
-                                shown_text(node_name(c, column->shown)));
-        set_source(&row, c, column->shown);
-        mp_json_set(&row, "bytes", layer_bytes(c, column));
-        mp_json_append(&list, row);
-    }
-    return list;
-}
-
-static json_t *layer_list(const mp_timeline_columns *c)
-{
-    json_t *list = json_array();
-    for (mp_layer k = 0; k < MP_N_LAYERS; k++)
-        if (has_layer(c, (int)k))
-            mp_json_append(&list, json_pack("{s:s, s:s}", "name", mp_layer_name(k), "color", mp_layer_color(k)));
-    return list;
 }
 
 typedef struct ranked {
@@ -114,66 +70,14 @@ static json_t *tensor_list(const mp_timeline_columns *c)
         json_t *row =
             json_pack("{s:o, s:I, s:i, s:i, s:s, s:s}", "name", shown_text(name), "bytes", (json_int_t)order[k].bytes, "begin",
                       span->begin, "end", span->end, "kind", mp_layer_name(layer), "color", mp_layer_color(layer));
-        if (tier != MP_TIER_DEVICE) {
-            mp_json_set(&row, "tier", json_integer(tier));
+        if (tier != MP_TIER_DEVICE)
             mp_json_set(&row, "kind", shown_text(mp_text("%s, %s", mp_layer_name(layer), c->graph->tiers[tier])));
-        }
         mp_json_set(&row, "maker", shown_text(node_name(c, span->begin)));
         set_source(&row, c, span->begin);
         mp_json_append(&list, row);
     }
     mp_free(order);
     return list;
-}
-
-static json_t *keep_all_curve(const mp_timeline_columns *c)
-{
-    const size_t n = c->keep_all->n_steps, parts = n < KEEP_ALL_PARTS ? n : KEEP_ALL_PARTS;
-    json_t *list = json_array();
-    for (size_t k = 0; k < parts; k++)
-        mp_json_append(&list, json_integer(mp_keep_all_between(c, MP_TIER_DEVICE, (double)k / (double)parts,
-                                                               (double)(k + 1) / (double)parts)));
-    return list;
-}
-
-/* Returns the JSON data of an additional tier. */
-static json_t *tier_data(const mp_timeline_columns *c, const mp_plan *plan, int tier)
-{
-    const mp_tier_use *use = c->tiers[tier].use;
-    const int64_t budget = plan && plan->tiers[tier].budget_bytes < MP_NO_LIMIT ? plan->tiers[tier].budget_bytes : -1;
-    json_t *columns = json_array();
-    for (size_t k = 0; k < c->n; k++) mp_json_append(&columns, layer_bytes(c, &c->tiers[tier].columns[k]));
-    return json_pack("{s:o, s:I, s:i, s:I, s:o}", "name", shown_text(c->graph->tiers[tier]), "peak",
-                     (json_int_t)use->peak_bytes, "peak_step", use->peak_step, "budget", (json_int_t)budget, "columns",
-                     columns);
-}
-
-/* Returns the JSON data of a lane: the steps of a channel, each with the steps of its issue and its wait. */
-static json_t *lane_data(const mp_timeline_columns *c, const mp_lanes *lanes, int channel)
-{
-    json_t *bars = json_array();
-    for (size_t t = 0; t < c->n_steps; t++) {
-        const double unit = c->graph->tick_seconds;
-        const int64_t ticks = c->graph->nodes[c->steps[t].node].alternatives[c->steps[t].alternative].ticks;
-        if (mp_step_channel(c->graph, c->steps[t]) != channel) continue;
-        mp_json_append(&bars,
-                       json_pack("{s:i, s:i, s:i, s:o, s:o, s:s, s:f, s:f}", "begin", (int)t, "end",
-                                 mp_step_end(c->steps, (int)t), "row", lanes->row[t], "name", shown_text(mp_lane_name(c, t)),
-                                 "node", shown_text(node_name(c, (int)t)), "color", mp_activity_color(c->activity[t]), "from",
-                                 (double)(c->ends[t] - ticks) * unit, "to", (double)c->ends[t] * unit));
-    }
-    return json_pack("{s:o, s:i, s:o}", "name", shown_text(c->graph->channels[channel]), "rows", lanes->rows[channel], "bars",
-                     bars);
-}
-
-/* Returns the JSON data of lanes and tiers, for a graph with additional channels or tiers. */
-static json_t *beside_data(const mp_timeline_columns *c, const mp_lanes *lanes, const mp_plan *plan)
-{
-    json_t *lane_list = json_array(), *tiers = json_array();
-    for (int k = 0; k < (int)c->graph->n_channels; k++)
-        if (lanes->rows[k]) mp_json_append(&lane_list, lane_data(c, lanes, k));
-    for (int m = MP_TIER_DEVICE + 1; m < (int)c->graph->n_tiers; m++) mp_json_append(&tiers, tier_data(c, plan, m));
-    return json_pack("{s:o, s:o}", "lanes", lane_list, "tiers", tiers);
 }
 
 /* Returns a JSON list of bytes and per cent. If `known` is false, per cent is null. */
@@ -208,20 +112,15 @@ static json_t *bound_list(const mp_sweep *sweep)
     return list;
 }
 
-/* Returns the JSON data of a page: columns, layers, tensors, curves. Release with json_decref. NULL: out of memory. */
+/* Returns the JSON data of a page: tensors, curves. Release with json_decref. NULL: out of memory. */
 static json_t *report_data(const mp_report_request *request, const mp_timeline_columns *c)
 {
-    const mp_plan *plan = request->plan;
-    const bool moved = c->n_activity[MP_ACTIVITY_RECOMPUTE] > 0 || c->n_activity[MP_ACTIVITY_COPY] > 0;
-    return json_pack("{s:I, s:I, s:i, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "steps",
-                     (json_int_t)c->n_steps, "peak", (json_int_t)c->timeline->peak_bytes, "peak_step", c->timeline->peak_step,
-                     "keep_all", (json_int_t)c->keep_all->peak_bytes, "floor", (json_int_t)request->floor_bytes, "budget",
-                     (json_int_t)(plan && plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : -1), "saves",
-                     (int)(plan && (moved || c->timeline->peak_bytes != c->keep_all->peak_bytes)), "layers", layer_list(c),
-                     "columns", column_list(c), "keep_all_curve", keep_all_curve(c), "n_tensors",
+    return json_pack("{s:I, s:[f, f], s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "steps", (json_int_t)c->n_steps, "plot",
+                     MP_PLOT_LEFT, MP_PLOT_RIGHT, "peak", (json_int_t)c->timeline->peak_bytes, "keep_all",
+                     (json_int_t)c->keep_all->peak_bytes, "floor", (json_int_t)request->floor_bytes, "n_tensors",
                      (json_int_t)c->timeline->n_spans, "tensors", tensor_list(c), "curves", curve_list(request->sweep),
                      "bounds", bound_list(request->sweep), "plan_percent",
-                     mp_json_real_if(plan && c->keep_all_ticks > 0,
+                     mp_json_real_if(request->plan && c->keep_all_ticks > 0,
                                      100 * ((double)c->timeline->ticks / fmax((double)c->keep_all_ticks, 1) - 1)));
 }
 
@@ -230,9 +129,6 @@ static const char style[] =
     ;
 static const char script[] =
 #include "formats/pages/report_script.def"
-    ;
-static const char script_beside[] =
-#include "formats/pages/report_beside.def"
     ;
 
 /* Appends a text, escaped for HTML. */
@@ -369,7 +265,7 @@ static void put_data(mp_text_builder *out, const char *json)
 }
 
 static void put_page(mp_text_builder *out, const mp_report_request *request, const mp_timeline_columns *c,
-                     const mp_block_facts *facts, const char *json)
+                     const mp_block_facts *facts, const char *svg, const char *json)
 {
     mp_text_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width\">\n<meta http-equiv=\"Content-Security-Policy\" "
@@ -380,10 +276,10 @@ static void put_page(mp_text_builder *out, const mp_report_request *request, con
     mp_text_put(out, style);
     mp_text_put(out, "</style>\n</head>\n<body>\n");
     put_summary(out, request, c);
-    mp_text_put(out, "<h2>Memory over the step</h2>\n<p>wheel or + and - zoom, dragging or the arrow keys move, <button "
-                     "id=\"all\">whole step</button></p>\n<div class=\"legend\" id=\"legend\"></div>\n<div class=\"box\">"
-                     "<canvas id=\"chart\"></canvas></div>\n");
-    if (has_beside(c->graph)) mp_text_put(out, "<div class=\"box\"><canvas id=\"beside\"></canvas></div>\n");
+    mp_text_put(out, "<p><button data-zoom=\"1.5\">+</button> <button data-zoom=\"0.667\">-</button> <button "
+                     "data-zoom=\"0\">whole step</button></p>\n<div class=\"box\" id=\"timeline\">\n");
+    mp_text_put(out, svg);
+    mp_text_put(out, "</div>\n");
     mp_text_put(out, "<h2>Tensors</h2>\n<p><input id=\"search\" placeholder=\"search: "
                      "layer3 gradients\"> <span id=\"found\"></span>; a click shows one in the picture above</p>\n<div "
                      "class=\"scroll\"><table id=\"tensor-table\"><thead><tr><th data-by=\"name\">tensor</th><th class=\"n\" "
@@ -394,12 +290,10 @@ static void put_page(mp_text_builder *out, const mp_report_request *request, con
                          "class=\"legend\" id=\"curve-legend\"></div>\n<div class=\"box\" id=\"curve\"></div>\n");
     put_modules(out, facts);
     if (request->plan && request->plan->n_checkpoints) put_checkpoints(out, request->graph, request->plan);
-    mp_text_put(out, "<div id=\"tip\"></div>\n<noscript><p>The timeline, the tensors and the curve need JavaScript."
-                     "</p></noscript>\n");
+    mp_text_put(out, "<noscript><p>The tensors and the curve need JavaScript.</p></noscript>\n");
     put_data(out, json);
     mp_text_put(out, "<script>\n");
     mp_text_put(out, script);
-    if (has_beside(c->graph)) mp_text_put(out, script_beside);
     mp_text_put(out, "</script>\n</body>\n</html>\n");
 }
 
@@ -409,22 +303,20 @@ mp_status mp_report_page(const mp_report_request *request, const char *path, mp_
     const mp_graph *graph = request->graph;
     const mp_plan *plan = request->plan;
     MP_CLEARED_BY(mp_text_builder_free) mp_text_builder out = {0};
+    MP_CLEARED_BY(mp_text_builder_free) mp_text_builder svg = {0};
     MP_OWNED_BY(mp_timeline_columns_free) mp_timeline_columns *columns = NULL;
     MP_OWNED_BY(mp_graph_blocks_free) mp_graph_blocks *blocks = NULL;
-    MP_CLEARED_BY(mp_lanes_clear) mp_lanes lanes = {0};
     MP_CLEARED_BY(mp_block_facts_free) mp_block_facts facts = {0};
     MP_OWNED_BY(json_decref) json_t *data = NULL;
     MP_OWNED_BY(free) char *json = NULL;
-    MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, plan ? plan->n_steps : mp_graph_n_required(graph),
-                                     COLUMNS_MAX, &columns, err));
+    MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, plan ? plan->n_steps : 0, COLUMNS_MAX, &columns, err));
     MP_CHECK(mp_graph_blocks_build(graph, 0, MP_PICTURE_BOXES, &blocks, err));
     MP_CHECK(mp_block_facts_find(graph, blocks, plan, &facts, err));
-    MP_CHECK(mp_lanes_find(columns, &lanes, err));
+    MP_CHECK(mp_timeline_svg(columns, plan, "Memory over the step", &svg, err));
     data = report_data(request, columns);
-    if (has_beside(graph)) mp_json_set(&data, "beside", beside_data(columns, &lanes, plan));
     MP_ENSURE(data, err, MP_NOMEM, "no memory for a report");
     MP_ENSURE(json = json_dumps(data, JSON_COMPACT | JSON_ENSURE_ASCII), err, MP_NOMEM, "no memory for a report");
-    put_page(&out, request, columns, &facts, json);
+    put_page(&out, request, columns, &facts, strstr(svg.text, "<svg"), json);
     MP_ENSURE(!out.failed, err, MP_NOMEM, "no memory for a report");
     return mp_file_write(path, out.text, out.length, err);
 }

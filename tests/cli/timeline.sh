@@ -12,6 +12,8 @@ holds timeline_trace sh -c "'$memplan' timeline mlp.onnx --plan plan.json -o tra
     '$memplan' timeline mlp.onnx --plan plan.json -o trace.json && cmp once.json trace.json && '$memplan' timeline resnet50.onnx --batch 2 -o trace_all.json"
 holds timeline_trace_adds_up sh -c "command -v python3 > /dev/null || exit 0
     python3 -B '$root/tests/cli/trace.py' trace.json plan.json && python3 -B '$root/tests/cli/trace.py' trace_all.json"
+holds timeline_trace_keep_all_is_estimate sh -c "'$memplan' timeline mlp.onnx --batch 64 --fuse backward -o fused.json &&
+    peak=\$('$memplan' estimate mlp.onnx --batch 64 --fuse backward --json | sed -n 's/^  .peak_bytes.: \([0-9]*\),/\1/p') && grep -q \"peak_bytes.:\$peak\b\" fused.json"
 try timeline_trace_view timeline mlp.onnx --plan plan.json --view all -o trace.json
 try timeline_dot timeline mlp.onnx --plan plan.json -o timeline.dot
 try timeline_view timeline mlp.onnx --plan plan.json -o timeline.svg --view addresses

@@ -1,22 +1,29 @@
 """report_page.py PAGE...: the requirements on a report, by an independent parser.
 
-Elements are closed in order, there are two scripts whatever names say, nothing is loaded from anywhere, and the data add up.
+Elements are closed in order, there are two scripts whatever names say, nothing is loaded from anywhere, and the picture
+shows the live tensors of the table.
 """
 import html.parser
 import json
+import re
 import sys
 
 VOID = {"meta", "input", "br"}
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+APART = ("parameters, batch", "optimizer state", "workspace")
 
 
 class Page(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()
-        self.open, self.scripts, self.data, self.ids, self.texts = [], 0, "", set(), []
+        self.open, self.scripts, self.data, self.ids, self.pictures, self.steps = [], 0, "", set(), 0, []
 
     def handle_starttag(self, tag, attributes):
         at = dict(attributes)
-        assert not {"src", "href"} & set(at), f"<{tag}> loads something: {at}"
+        assert not {"src", "href", "xlink:href"} & set(at), f"<{tag}> loads something: {at}"
+        self.pictures += tag == "svg"
+        if step := re.match(r"step (\d+) of (\d+), ", at.get("xlink:title", "")):
+            self.steps.append((int(step[1]), int(step[2]), re.findall(r"^\s+(\D+) ([\d.]+) (\w*B)$", at["xlink:title"], re.M)))
         if tag == "script":
             self.scripts += 1
         if "id" in at:
@@ -31,7 +38,6 @@ class Page(html.parser.HTMLParser):
     def handle_data(self, text):
         if self.open and self.open[-1] == ("script", "data"):
             self.data += text
-        self.texts.append(text)
 
 
 for path in sys.argv[1:]:
@@ -42,37 +48,24 @@ for path in sys.argv[1:]:
     page.close()
     assert not page.open, f"{path}: {page.open} is never closed"
     assert page.scripts == 2, f"{path}: {page.scripts} scripts"
-    assert {"chart", "tensors", "modules", "search"} <= page.ids, path
+    assert {"timeline", "tensors", "modules", "search"} <= page.ids, path
     assert "default-src 'none'" in text and "url(" not in text and "import" not in text and "fetch(" not in text
     data = json.loads(page.data)
-    columns = data["columns"]
-    assert columns[0]["first"] == 0 and columns[-1]["end"] == data["steps"]
-    assert all(a["end"] == b["first"] for a, b in zip(columns, columns[1:]))
-    assert max(sum(c["bytes"]) for c in columns) == data["peak"], path
-    assert max(data["keep_all_curve"]) == data["keep_all"], path
+    assert page.pictures == 1 and page.steps, f"{path}: {page.pictures} pictures"
+    assert {of for _, of, _ in page.steps} == {data["steps"]} and page.steps[0][0] == 1, path
     assert all(0 <= t["begin"] < t["end"] <= data["steps"] for t in data["tensors"])
     # the live tensors of a step are those of the chart, except in-place results, which are listed twice
     if data["n_tensors"] == len(data["tensors"]):
-        names = [layer["name"] for layer in data["layers"]]
-        apart = [names.index(name) for name in ("parameters, batch", "optimizer state", "workspace")]
-        equal = 0
-        for c in columns:
-            live = sum(t["bytes"] for t in data["tensors"] if "tier" not in t and t["begin"] <= c["shown"] < t["end"])
-            drawn = sum(c["bytes"]) - sum(c["bytes"][k] for k in apart)
-            assert live >= drawn, f"{path}: step {c['shown']}: {drawn} bytes drawn, {live} in the table"
-            equal += live == drawn
-        assert 2 * equal >= len(columns), path
-    # a tier besides the device: its columns are those of its tensors, one step each in a small graph
-    for number, tier in enumerate(data.get("beside", {"tiers": []})["tiers"], 1):
-        assert [sum(each) for each in tier["columns"]] == [
-            sum(t["bytes"] for t in data["tensors"] if t.get("tier") == number and t["begin"] <= c["first"] < t["end"])
-            for c in columns], path
-        assert max(map(sum, tier["columns"])) == tier["peak"] == sum(tier["columns"][tier["peak_step"]]), path
-    for lane in data.get("beside", {"lanes": []})["lanes"]:
-        rows = {}
-        for bar in lane["bars"]:
-            assert rows.get(bar["row"], 0) <= bar["begin"] < bar["end"] <= data["steps"], (path, lane)
-            rows[bar["row"]] = bar["end"]
-        assert len(rows) <= lane["rows"] and all(a["to"] <= b["from"] for a, b in zip(lane["bars"], lane["bars"][1:])), path
+        equal = last = columns = 0
+        for step, _, layers in page.steps:
+            if step <= last:
+                break  # the panel of another tier
+            last, columns = step, columns + 1
+            shown = [(float(number), UNITS[unit]) for name, number, unit in layers if name not in APART]
+            drawn, rounding = sum(n * unit for n, unit in shown), sum(unit for _, unit in shown) * 0.00501
+            live = sum(t["bytes"] for t in data["tensors"] if ", " not in t["kind"] and t["begin"] < step <= t["end"])
+            assert live >= drawn - rounding, f"{path}: step {step}: {drawn} bytes drawn, {live} in the table"
+            equal += live <= drawn + rounding
+        assert columns > 1 and 2 * equal >= columns, path
     sizes = [t["bytes"] for t in data["tensors"]]
     assert sizes == sorted(sizes, reverse=True)
