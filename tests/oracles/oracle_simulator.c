@@ -168,8 +168,8 @@ static bool finds_all(const mp_graph *graph, const mp_step *steps, int t)
         if (added_at(graph, steps[t], s) && !storage->any_sum_order && turn != steps[t].node) return false;
         if (!read_at(graph, steps[t], s)) continue;
         if (mp_storage_is_static(storage)) {
-            bool update = graph->nodes[steps[t].node].phase == MP_PHASE_UPDATE;
-            if (!update && lone_writer(graph, s) >= 0 && !made) return false;
+            bool reads_old = graph->nodes[steps[t].node].phase == MP_PHASE_UPDATE && graph->fuse == MP_FUSE_FORWARD;
+            if (!reads_old && ((lone_writer(graph, s) >= 0 && !made) || n_added < n_adders)) return false;
         } else if (!(storage->carried && !made) && (!made || n_added < n_adders)) {
             return false;
         }
