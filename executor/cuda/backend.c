@@ -8,7 +8,6 @@
 #include "executor/cuda/device/context.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
-#include "executor/cuda/device/recordings.h"
 #include "executor/cuda/device/step_values.h"
 #include "executor/cuda/device/streams.h"
 #include "executor/cuda/grid/families.h"

@@ -1,5 +1,5 @@
 /* streams.c - the streams of the channels, timestamps, and the stream that uploads inputs. CUDA events synchronize the
- * streams; a recording (recordings.c) turns the events into edges of a CUDA graph.
+ * streams; a recording (streams_recordings.c) turns the events into edges of a CUDA graph.
  *
  * A mark is a point in a channel's stream for which the first stream can wait. The marks of a channel reuse a few events in
  * turn. A reused event represents a later mark of the stream, and a wait for it includes the earlier marks. */

@@ -1,5 +1,5 @@
 /* streams.h - the CUDA streams of a device: the first stream for compute, and one stream per other channel of a plan.
- * Implements synchronization and timestamps of mp_backend, and a stream for the upload of inputs.
+ * Implements synchronization, timestamps and recordings of mp_backend, and a stream for the upload of inputs.
  *
  * Only nodes that the plan assigns to other channels run on other streams than the first: updates and the norm of gradients,
  * memplan's own kernels with workspace in the arena, copies to and from pinned memory, and NCCL's exchanges with other ranks.
@@ -31,6 +31,13 @@ mp_status mp_cuda_note_time(const mp_backend *self, int k, mp_error *err);
 mp_status mp_cuda_seconds_between(const mp_backend *self, int from, int to, double *seconds, mp_error *err);
 /* Releases the timestamps when the device is closed; does nothing if `times` is NULL. */
 void mp_cuda_times_close(mp_cuda_times *times);
+
+/* Implement record_begin, record_end, replay and discard of mp_backend: capture a pass as a CUDA graph
+ * (streams_recordings.c). */
+mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err);
+mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err);
+mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err);
+void mp_cuda_discard(const mp_backend *self, void *recording);
 
 /* State of the stream that uploads the next batch, for the functions pin, unpin, bring and land of mp_backend. */
 typedef struct mp_cuda_inputs mp_cuda_inputs;

@@ -1,11 +1,8 @@
-/* recordings.c - a pass as a CUDA graph: captured from the streams once, launched any number of times. */
-#include "executor/cuda/device/recordings.h"
-
-#include <cuda_runtime.h>
-
-#include "executor/cuda/device/context.h"
-#include "executor/cuda/device/errors.h"
+/* streams_recordings.c - a pass as a CUDA graph: captured from the streams once, launched any number of times. */
 #include "executor/cuda/device/streams.h"
+
+#include "executor/cuda/device/current.h"
+#include "executor/cuda/device/errors.h"
 #include "memplan/memory.h"
 
 MP_HANDLE_OWNER(cudaGraphDestroy, cudaGraph_t)
