@@ -4,7 +4,7 @@
 . tests/gpu/bench.sh
 if [ -n "$rehearsed" ]; then quick=20 middle=30 long=60; else quick=60 middle=90 long=240; fi
 
-# Tests that failed or that cover parts without a run come first.
+# Programs that failed on a GPU or never ran on one come first.
 part "test programs" $quick
 for name in execution cuda_graphs products attention cuda_attention copies_run streams recording gradients normalizations; do
     run_test $name
@@ -23,9 +23,9 @@ each_net their_row $first 40 "PyTorch eager"
 each_net ours_row $first "memplan 60%" --budget 60% --time-limit 5
 each_net their_row $first 60 "PyTorch compile" --how compile
 
-part "operators and links" $quick
+part "links and operators" $quick
+link_rates
 while read -r net batch; do operator_times "$net" "$batch"; done << END
 $nets
 END
-link_rates
 differences
