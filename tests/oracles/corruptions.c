@@ -209,6 +209,19 @@ SPOIL(update_after_its_readers)
     int reader = reader_of_parameter(graph, plan, t, false);
     return reader > t && move_step(plan, (size_t)t, (size_t)reader);
 }
+/* Moves an update to the step that writes its persistent gradient. All readers of the parameter have run by then. */
+SPOIL(update_before_its_gradient)
+{
+    (void)random;
+    for (int t = 0; t < (int)plan->n_steps && graph->fuse == MP_FUSE_BACKWARD; t++) {
+        const mp_node *node = &graph->nodes[plan->steps[t].node];
+        const int s = node->phase == MP_PHASE_UPDATE ? node->alternatives[0].reads[0] : -1;
+        if (s < 0 || !graph->storages[s].persistent || graph->writer[s] < 0) continue;
+        const int written = step_of(plan, graph->writer[s]);
+        if (reader_of_parameter(graph, plan, t, true) < written) return move_step(plan, (size_t)t, (size_t)written);
+    }
+    return false;
+}
 SPOIL(unknown_alternative)
 {
     int t = random_below(random, (int)plan->n_steps);
@@ -366,6 +379,7 @@ const corruption corruptions[] = {
     {"update_too_early", update_too_early, "before the end of backward", false},
     {"update_before_its_readers", update_before_its_readers, "still reads", false},
     {"update_after_its_readers", update_after_its_readers, "has read before", false},
+    {"update_before_its_gradient", update_before_its_gradient, "which no earlier step has produced", true},
     {"unknown_alternative", unknown_alternative, "has no alternative", false},
     {"other_alternative", other_alternative, "the plan claims", false},
     {"wrong_recompute_flag", wrong_recompute_flag, "recompute", false},

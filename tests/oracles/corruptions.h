@@ -9,7 +9,7 @@ typedef struct corruption {
      * nevertheless. */
     bool (*spoil)(const mp_graph *graph, mp_plan *plan, random_source *random);
     const char *fault; /* expected part of the checker's message */
-    bool own_claim;    /* concerns a claim that only memplan's own checker verifies */
+    bool own_claim;    /* only memplan's own checker verifies this claim or rule; the independent verifier does not */
 } corruption;
 
 extern const corruption corruptions[], corruptions_of_places[], corruptions_beside[];
