@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "formats/onnx/onnx.h"
-#include "formats/onnx/scan/onnx_scan.h"
 
 /* Functions whose calls the exporter removes only if it merges them. Convolutions are not among them, because the exporter
  * folds batch normalizations into convolutions. */

@@ -71,17 +71,25 @@ static mp_status look(const mp_onnx_weights *weights, mp_model *model, int tenso
     return MP_OK;
 }
 
-/* True if an operator of this type is found by following first operands backwards from a tensor. */
-static bool comes_from(const mp_model *model, int tensor, const char *kind)
+/* True if an operator of this type is found by following operands backwards from a tensor: all operands of And, and the first
+ * operand of other operators. Each visited operator takes one of the *left visits. */
+static bool finds(const mp_model *model, int tensor, const char *kind, int *left)
 {
-    enum { STEPS_MAX = 16 };
-    for (int k = 0; k < STEPS_MAX && tensor >= 0 && model->tensors[tensor].producer >= 0; k++) {
+    while (tensor >= 0 && model->tensors[tensor].producer >= 0 && (*left)-- > 0) {
         const mp_operator *op = &model->operators[model->tensors[tensor].producer];
         if (!strcmp(op->kind, kind)) return true;
-        const bool other = !strcmp(op->kind, "And") && op->n_in > 1 && comes_from(model, op->in[1], kind);
-        tensor = op->n_in ? op->in[other] : -1;
+        if (!strcmp(op->kind, "And") && op->n_in > 1 && finds(model, op->in[1], kind, left)) return true;
+        tensor = op->n_in ? op->in[0] : -1;
     }
     return false;
+}
+
+/* True if a tensor is computed from the result of an operator of this type. The limit of visits keeps files with many paths
+ * from taking exponential time. */
+static bool comes_from(const mp_model *model, int tensor, const char *kind)
+{
+    int left = 64;
+    return finds(model, tensor, kind, &left);
 }
 
 /* Sets mp_tensor.given of tensors that may be masks of attention. The older exporter writes is_causal=True as
@@ -109,12 +117,12 @@ static void note_given(mp_model *model)
 /* Returns the Add that computes the operand of a softmax, as it adds a mask to scores; NULL: there is none. */
 static const mp_operator *masking_of(const mp_model *model, const mp_operator *softmax)
 {
-    const int producer = strcmp(softmax->kind, "Softmax") ? -1 : model->tensors[softmax->in[0]].producer;
-    const mp_operator *op = producer >= 0 ? &model->operators[producer] : NULL;
+    const mp_tensor *x = strcmp(softmax->kind, "Softmax") ? NULL : mp_operator_in(model, softmax, 0);
+    const mp_operator *op = x && x->producer >= 0 ? &model->operators[x->producer] : NULL;
     return op && !strcmp(op->kind, "Add") ? op : NULL;
 }
 
-/* Makes a buffer of a parameter that is added to scores, if it contains infinities: training never gives them. */
+/* Makes a buffer of a parameter that is added to scores, if it contains infinities, which trained parameters do not. */
 static mp_status look_for_infinity(const mp_onnx_weights *weights, mp_tensor *t, mp_error *err)
 {
     const int64_t n = mp_tensor_elements(t);
@@ -142,7 +150,7 @@ mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err)
     MP_OWNED_BY(mp_onnx_weights_close) mp_onnx_weights *weights = NULL;
     note_given(model);
     for (size_t k = 0; k < model->n_operators; k++) {
-        const mp_operator *add = model->operators[k].n_in ? masking_of(model, &model->operators[k]) : NULL;
+        const mp_operator *add = masking_of(model, &model->operators[k]);
         for (int i = 0; add && i < 2; i++) {
             if (!may_be_mask(&model->tensors[add->in[i]])) continue;
             if (!weights) MP_CHECK(mp_onnx_weights_open(path, model->external_folder, &weights, err));

@@ -137,6 +137,25 @@ TEST(millions_of_messages_are_counted)
     onnx_end(&b);
 }
 
+/* Each And reads the And before it twice, so the last one has 2^60 paths to the first. */
+TEST(paths_of_conditions_are_limited)
+{
+    char in[20], out[20];
+    onnx_builder b;
+    start(&b);
+    onnx_node(&b, "Greater", "", "x,y", "c0");
+    for (int k = 0; k < 60; k++) {
+        snprintf(in, sizeof in, "c%d,c%d", k, k);
+        snprintf(out, sizeof out, "c%d", k + 1);
+        onnx_node(&b, "And", "", in, out);
+    }
+    onnx_node(&b, "Where", "", "c60,x,y", "z");
+    const clock_t begin = clock();
+    mp_model_free(onnx_load(&b, NULL));
+    assert_true(seconds_since(begin) < 5);
+    onnx_end(&b);
+}
+
 TEST(every_truncation_and_many_flips_are_survived)
 {
     static uint8_t good[4096], bad[4096];
