@@ -114,9 +114,6 @@ typedef struct mp_lanes {
 /* Assigns each issued step a row of its lane. On MP_OK clear `out` with mp_lanes_clear. MP_NOMEM. O(steps). */
 mp_status mp_lanes_find(const mp_timeline_columns *columns, mp_lanes *out, mp_error *err);
 void mp_lanes_clear(mp_lanes *lanes);
-/* Returns the names of the storages that a step copies, such as "a, b". If the step copies nothing, returns the name of its
- * node. The result is valid as long as a result of mp_text (text.h). */
-const char *mp_lane_name(const mp_timeline_columns *columns, size_t step);
 /* mp_lanes_draw draws the lanes downwards from frame->high; mp_lanes_height returns their height. An issued step is a bar
  * from its issue to the step that waits for it. */
 double mp_lanes_height(const mp_timeline_columns *columns, const mp_lanes *lanes);

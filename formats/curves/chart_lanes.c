@@ -49,7 +49,8 @@ void mp_lanes_clear(mp_lanes *lanes)
     mp_free(lanes->row);
 }
 
-/* Returns the titles, or their short forms, of the storages that a step copies; of its node if it copies nothing. */
+/* Returns the titles of the storages that a step copies, such as "a, b", or their short forms. If the step copies nothing,
+ * returns the title of its node. */
 static const char *names_of(const mp_timeline_columns *c, size_t t, bool are_short)
 {
     const mp_alternative *alternative = alternative_of(c, t);
@@ -63,11 +64,6 @@ static const char *names_of(const mp_timeline_columns *c, size_t t, bool are_sho
         names = mp_text("%s%s%.255s", names, k ? ", " : "", are_short ? mp_short_name(title) : title);
     }
     return names;
-}
-
-const char *mp_lane_name(const mp_timeline_columns *c, size_t t)
-{
-    return names_of(c, t, true);
 }
 
 static double row_height(int rows)
@@ -91,7 +87,7 @@ static const char *describe(const mp_timeline_columns *c, size_t t)
         end < (int)c->n_steps ? mp_text("step %d of %zu waits for it", end + 1, c->n_steps) : "only the end waits for it";
     return mp_text("%s: %.255s\n%.255s\nissued in step %d, %s\nruns from %.6g s to %.6g s",
                    c->graph->channels[mp_step_channel(c->graph, c->steps[t])], mp_node_title(c->graph, c->steps[t].node),
-                   mp_lane_name(c, t), (int)t + 1, waits, start * c->graph->tick_seconds,
+                   names_of(c, t, true), (int)t + 1, waits, start * c->graph->tick_seconds,
                    (double)c->ends[t] * c->graph->tick_seconds);
 }
 
@@ -101,7 +97,7 @@ static void draw_bar(const mp_timeline_columns *c, mp_canvas *canvas, const mp_f
 {
     const double x = mp_step_x(c, frame, (double)t);
     const double width = fmax(mp_step_x(c, frame, mp_step_end(c->steps, (int)t)) - x, 1.5);
-    const char *name = mp_lane_name(c, t);
+    const char *name = names_of(c, t, true);
     const bool fits = mp_canvas_text_width(name, NAME_SIZE, false) + 8 <= width;
     mp_canvas_box(canvas, x, y, width, high, mp_activity_color(c->activity[t]), width > 4 ? MP_COLOR_PAPER : NULL, NULL);
     if (high > NAME_SIZE + 2 && (fits || width >= NAME_WIDTH))
