@@ -142,7 +142,7 @@ static const char *listed(const char *list, const char *clause)
     return clause ? mp_text("%s%s%s", list, *list ? "; " : "", clause) : list;
 }
 
-/* Operators that several functions of PyTorch give, which save different values. */
+/* Operators as which the exporters write several functions of PyTorch that save different values. */
 static const struct ambiguous {
     const char *kind, *reduction; /* reduction: value of this attribute; NULL: any */
     bool is_recorded;             /* true if files of the newer exporter tell the functions apart */
@@ -189,14 +189,14 @@ mp_status mp_note_guesses(mp_workload *w, mp_error *err)
         assumed = listed(assumed, mp_text("%s run once, as the exporter merges equal calls (optimize=False keeps them)",
                                           counted(&model->doubts[MP_DOUBT_MERGED], "repeated call")));
     if (has_attention) assumed = listed(assumed, missing_dropout(&d->inference));
-    /* only the older exporter does not record classes */
-    if (model->is_of_transformers || (model->is_foreign && !model->is_of_newer_exporter))
-        if (d->attention.n_masked)
-            assumed = listed(assumed, "the batch has padding, so attention stores its mask (without padding, transformers "
-                                      "stores neither a mask nor repeated key heads)");
+    /* only the newer exporter records classes */
+    const bool may_be_transformers = model->is_of_transformers || (model->is_foreign && !model->is_of_newer_exporter);
+    if (may_be_transformers && d->attention.n_masked)
+        assumed = listed(assumed, "the batch has padding, so attention stores its mask (without padding, transformers stores "
+                                  "neither a mask nor repeated key heads)");
     if (model->is_foreign && d->attention.n_unmasked)
-        assumed = listed(assumed, "attention stores no mask if the mask hides nothing (PyTorch stores a boolean mask that a "
-                                  "program passes)");
+        assumed = listed(assumed, "attention has no mask (if the program passes a boolean mask that hides nothing, PyTorch "
+                                  "stores it)");
     if (model->is_foreign && d->attention.n + d->attention.n_missed && !model->is_of_newer_exporter)
         assumed = listed(assumed, "no .contiguous() around attention (dynamo=False loses it)");
     if (*assumed)
