@@ -16,7 +16,7 @@ run_test() {
     count() { sed -n "s/^\[  *$1  *\] \([0-9][0-9]*\) test(s).*/\1/p" "$log" | awk '{ n += $1 } END { print n + 0 }'; }
     case $status in
     0) note "test_$1" ok "$(count PASSED) passed, $(count SKIPPED) skipped" ;;
-    124) note "test_$1" FAILED "not done within 120 s, or the section's time" ;;
+    124) note "test_$1" FAILED "not done within 120 s, or in the time of the section or its part" ;;
     *)
         note "test_$1" FAILED "$(count PASSED) passed, $(count FAILED) not (status $status)"
         grep -E '^(\[  FAILED  \]|\[  ERROR)' -A 2 "$log" | head -n 12

@@ -34,7 +34,7 @@ enough() {
     note "$2" "left out" "no time"
     return 1
 }
-# Runs a command for that many seconds at most, and no longer than the section has.
+# Runs a command for that many seconds at most, and no longer than the section and its part have.
 within() { # SECONDS COMMAND...
     seconds=$1
     [ "$(left)" -ge "$seconds" ] || seconds=$(left)
