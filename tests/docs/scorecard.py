@@ -148,7 +148,7 @@ def rivals(rows: list[Row]) -> str:
 
 
 def start(rows: list[Row]) -> str:
-    return f"{median(numbers(rows, 'memplan s')):.1f} s median, with Inductor {median(numbers(rows, 'Inductor s')):.1f} s"
+    return f"{median(numbers(rows, 'memplan s')):.1f} s median, with `torch.compile` {median(numbers(rows, 'Inductor s')):.1f} s"
 
 
 def whole_steps(rows: list[Row]) -> str:

@@ -24,7 +24,8 @@ An entry has the form `NAME=N`: meaning (origin). N is the value. The origin is 
 set the value, or the commit whose message has the figures (`git show`). Constants without an origin were never measured
 alone. "%" means percent of moves, "part of a step" a fraction of the time of a step of keep-all.
 
-To try a value, change its row in `tuning.def`, build, and run `make bench`.
+To try a value, change its row in `tuning.def`, build, and run `make bench`. If a constant was never measured alone and
+only one file uses it, it is defined in that file and not in this list.
 """
 
 
