@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
 # first.sh - the section for a machine that is available for minutes only. Its parts are in the order of the information that they
-# give per second. Each part has its own time, and rows are written as they are measured.
+# give per second. Each part has a time limit, and rows are written as they are measured.
 . tests/gpu/bench.sh
 if [ -n "$rehearsed" ]; then quick=20 middle=30 long=60; else quick=60 middle=90 long=240; fi
 

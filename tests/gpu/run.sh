@@ -8,7 +8,7 @@ usage() {
     cat << 'END'
 usage: run [-r] [-t SECONDS] SECTION...
 
-  first          for a machine that is available for minutes: tests, bits, speed, links and operators, each with its own time
+  first          for a machine that is available for minutes: tests, bits, speed, links and operators, each with a time limit
   smoke          the first things to know: libraries, a step call by call and captured, one row of PyTorch
   kernels        the tests of kernels and of whole steps, on the GPU
   training       plans, places of the updates and streams: the same bits; gradients and losses against the CPU's
