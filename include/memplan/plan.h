@@ -69,7 +69,7 @@ int64_t mp_plan_live_bytes(const mp_plan *plan);
 char *mp_plan_text(const char *text);
 
 /* Finds the checkpoints of an order of steps: activations whose first instance is read by a backward node, so that backward
- * needs no recomputation of them. An activation here is a storage that a forward node produces and that is neither always live
+ * needs no recomputation of them. An activation here is a storage that a forward node produces and that is neither static
  * nor `saved`. Writes the indices of the checkpoints in order of production (at most graph->n_storages), and their number to
  * *n_out. MP_NOMEM. O(reads, writes and adds of all steps). */
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,

@@ -158,7 +158,7 @@ size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until
 size_t mp_planning_offsets(const mp_planning *planning, int64_t *offsets, size_t most);
 
 /* Writes the storages that are live at the peak of mp_planning_plan, largest first, at most `most` of them. If there is no
- * plan, keep-all is used. Always-live storages are omitted. Optimizer state that has been copied in is reported as its
+ * plan, keep-all is used. Static storages are omitted. Optimizer state that has been copied in is reported as its
  * original storage. *node (may be NULL) receives the node that runs at the peak. Returns the number of these storages. On an
  * error it returns 0 and sets mp_planning_message. Cost as mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);

@@ -37,7 +37,7 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
 typedef struct mp_attention_report {
     int n, n_missed; /* number of attention patterns that were fused into one operator, and number of patterns that were not */
     int n_masked;    /* number of fused patterns with a mask that is not causal */
-    int n_unmasked;  /* number of fused patterns whose program may pass a boolean mask that hides nothing */
+    int n_unmasked;  /* number of fused patterns without a mask, whose program may pass a boolean mask that hides nothing */
     const char *missed; /* name of the first unfused attention pattern: of its product with V */
     const char *breaks; /* name of the operator (`kind` is its type) or tensor (`kind` is "") that prevented this fusion */
     const char *kind;

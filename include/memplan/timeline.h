@@ -10,7 +10,7 @@
  *   step.
  * - An output takes over the memory of an input if the input is at least as large and ends in the same step. The node's
  *   in-place pairs are tried in order. Each input and each output is used in at most one pair.
- * - Always-live storages count once, as static bytes.
+ * - Static storages count once, as static bytes.
  *
  * A plan may issue a step on a channel other than compute and let a later step wait for it (mp_step.until). The steps before
  * `until` then run concurrently with it:

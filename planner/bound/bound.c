@@ -239,7 +239,7 @@ static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, co
 }
 
 /* Raises the bound with a target time. For plans that take less than the target, this function fixes the order of pairs of
- * nodes (bound_settle.h) and computes a bound. The smaller of the computed bound and the target is a bound for all plans. The
+ * nodes (bound_settle.c) and computes a bound. The smaller of the computed bound and the target is a bound for all plans. The
  * targets depend only on the bound after the first run of the stages, so they are the same for every effort. */
 static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t first_ticks,
                             mp_bound *bound, mp_error *err)
