@@ -1,7 +1,6 @@
 /* cmd_estimate.c - the command estimate: reports how much memory a training step needs, at which node, and for which tensors.
  * Prints text or JSON. */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/estimates/estimate.h"
 #include "cli/messages/messages.h"

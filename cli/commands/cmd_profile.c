@@ -1,6 +1,5 @@
 /* cmd_profile.c - the command profile: measures the time of each node of a training step on this machine, or the speed of
  * copies or of a network. */
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

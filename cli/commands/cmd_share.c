@@ -1,5 +1,4 @@
 /* cmd_share.c - the command share: divides the memory of a card among jobs. */
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/messages/messages.h"

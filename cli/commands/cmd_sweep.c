@@ -1,6 +1,5 @@
 /* cmd_sweep.c - the command sweep: computes the trade-off curve of memory and time, by running each searcher with several
  * budgets. */
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/messages/messages.h"

@@ -2,8 +2,6 @@
  * progress line meanwhile. */
 #include "cli/reports/budget_bytes.h"
 
-#include <stdio.h>
-
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"

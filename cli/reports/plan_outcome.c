@@ -4,7 +4,6 @@
 #include "cli/reports/plan.h"
 #include "memplan/budget.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/messages/interrupt.h"

@@ -1,8 +1,6 @@
 /* execution.c - runs the steps of a plan, pass by pass. */
 #include "executor/run/execution.h"
 
-#include <string.h>
-
 #include "estimator/base/clock.h"
 #include "executor/program/program_nodes.h"
 #include "executor/run/execution_state.h"

@@ -2,8 +2,6 @@
  * leg lists the addresses of its tensors. */
 #include "executor/run/rank_channel.h"
 
-#include <string.h>
-
 #include "estimator/base/clock.h"
 #include "estimator/graph/collective.h"
 #include "estimator/parallel/statistics.h"

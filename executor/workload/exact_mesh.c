@@ -2,7 +2,6 @@
 #include "memplan/ranks/exact_mesh.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "estimator/base/memory.h"
 #include "executor/workload/workload_mesh.h"

@@ -6,9 +6,6 @@
  * bytes, so that the peak and every spike remain visible. */
 #include "memplan/pictures/timeline_picture.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 #include "formats/curves/timeline_picture.h"

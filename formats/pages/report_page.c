@@ -9,7 +9,6 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/base/visible_text.h"
-#include "estimator/graph/order_rules.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
 #include "formats/curves/curve_spread.h"

@@ -3,7 +3,6 @@
  * Counting restarts at the first pass of a step, so the last step is counted. The environment selects the file for the list
  * (MEMPLAN_LAUNCHES). MEMPLAN_LAUNCHES_ONLY skips own kernels' bodies and counts only launches. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/context.h"
