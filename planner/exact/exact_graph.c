@@ -100,7 +100,8 @@ static void read_rules(const reader *r, int v, const mp_alternative *alternative
         const int s = alternative->reads[i], writer = mp_awaited_writer(graph, s, v);
         if (!update) *(order.after_readers ? &out->before : &out->after) |= r->updates[s];
         if (writer >= 0) out->after |= mp_exact_one(writer);
-        if (mp_waits_for_all(graph, s, v)) out->after |= r->x->adders[r->bit[s]];
+        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1] && mp_waits_for_all(graph, s, v); a++)
+            out->after |= mp_exact_one(graph->adders[a]);
     }
     for (size_t i = 0; i < alternative->n_adds; i++) {
         const int s = alternative->adds[i];

@@ -3,6 +3,7 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
+#include "planner/exact/exact.h"
 #include "planner/order/order.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
@@ -142,6 +143,33 @@ TEST(a_carried_gradient_is_there_in_the_first_step)
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
     assert_int_equal(proved_ticks(graph, 210, false, "exact"), 0);
     assert_int_equal(proved_ticks(graph, 209, false, "exact"), -1);
+    mp_graph_free(graph);
+}
+
+/* A gradient that is accumulated over micro-batches is static. The update waits for both nodes that add to it. */
+TEST(an_update_waits_for_all_nodes_that_add_to_a_static_gradient)
+{
+    mp_graph *graph = NULL;
+    mp_exact_graph x = {0};
+    const int64_t tier_bytes[MP_MAX_TIERS] = {0};
+    assert_int_equal(mp_graph_new("accumulated", &graph, NULL), MP_OK);
+    graph->fuse = MP_FUSE_BACKWARD;
+    const int w = add_storage(graph, MP_KIND_PARAMETER, 10, false), a = add_storage(graph, MP_KIND_ACTIVATION, 10, false),
+              g = add_storage(graph, MP_KIND_GRADIENT, 10, false);
+    graph->storages[g].persistent = true;
+    add_node(graph, MP_PHASE_FORWARD, w, a, 0);
+    for (int k = 0; k < 2; k++) {
+        add_node(graph, MP_PHASE_BACKWARD, a, g, 0);
+        mp_alternative *adder = graph->nodes[graph->n_nodes - 1].alternatives;
+        adder->adds = adder->writes;
+        adder->n_adds = 1;
+        adder->n_writes = 0;
+    }
+    add_node(graph, MP_PHASE_UPDATE, g, w, 0);
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    assert_int_equal(mp_exact_graph_read(graph, MP_NO_LIMIT, tier_bytes, false, &x, NULL), MP_OK);
+    assert_int_equal(x.nodes[3].alternatives[0].after, mp_exact_one(1) | mp_exact_one(2));
+    mp_exact_graph_free(&x);
     mp_graph_free(graph);
 }
 
