@@ -190,6 +190,7 @@ typedef enum mp_guess {
 /* Exceptions to the values that ops.def states for gradients. Only for PyTorch's rules. */
 typedef enum mp_saves {
     MP_SAVES_AS_STATED,
+    MP_SAVES_OUTPUT,    /* the gradient reads only the output */
     MP_SAVES_NO_OUTPUT, /* the output is an intermediate value of one call, so no gradient reads it */
     MP_SAVES_INDICES    /* the gradient reads only the indices that the call also returns */
 } mp_saves;

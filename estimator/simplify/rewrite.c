@@ -197,6 +197,11 @@ bool mp_pattern_is_closed(const mp_rewriter *r, const mp_pattern *pattern, int r
     return true;
 }
 
+bool mp_are_of_one_call(const mp_operator *a, const mp_operator *b, bool otherwise)
+{
+    return a->call && b->call ? !strcmp(a->call, b->call) : otherwise;
+}
+
 mp_pattern_calls mp_pattern_called(const mp_rewriter *r, const mp_pattern *pattern)
 {
     const char *first = pattern->n ? r->model->operators[pattern->ops[0]].call : NULL;

@@ -62,6 +62,10 @@ bool mp_near(
     double value,
     double wanted); /* returns true if the numbers differ by less than a thousandth, because exports in fp16 round constants */
 
+/* True if the source program called both operators as one function, or if the exporter has not recorded it and `otherwise`
+ * holds. */
+bool mp_are_of_one_call(const mp_operator *a, const mp_operator *b, bool otherwise);
+
 /* The operators of a pattern. */
 enum { MP_PATTERN_MAX = 24 };
 typedef struct mp_pattern {

@@ -12,10 +12,10 @@
 
 #include "estimator/simplify/rewrite.h"
 
-/* True if both operators belong to one call, or if the file does not name calls and `otherwise` holds. */
-static bool is_one_call(const mp_operator *a, const mp_operator *b, bool otherwise)
+/* True if one operator alone reads the output. Otherwise PyTorch has computed the output in a call of its own. */
+static bool is_read_once(const mp_rewriter *r, const mp_operator *op)
 {
-    return a->call && b->call ? !strcmp(a->call, b->call) : otherwise;
+    return r->n_readers[*op->out] == 1;
 }
 
 /* Returns the Sqrt of which the operator computes the reciprocal; NULL: there is none. */
@@ -33,7 +33,8 @@ static const mp_operator *gate_of(const mp_rewriter *r, const mp_operator *op)
     for (int k = 0; mp_is_kind(op, "Mul") && k < 2; k++) {
         const mp_operator *sigmoid = mp_written_by(r, op->in[k], "Sigmoid");
         const mp_operator *split = sigmoid ? mp_written_by(r, sigmoid->in[0], "Split") : NULL;
-        if (split && split == mp_writer(r, op->in[1 - k]) && split->n_out == 2 && is_one_call(op, split, split->n_in == 1))
+        if (split && split == mp_writer(r, op->in[1 - k]) && split->n_out == 2 &&
+            mp_are_of_one_call(op, split, split->n_in == 1))
             return sigmoid;
     }
     return NULL;
@@ -71,9 +72,12 @@ static bool is_with_indices(const mp_rewriter *r, const mp_operator *op)
 mp_status mp_rewrite_call(mp_rewriter *r, int index)
 {
     mp_operator *op = &r->model->operators[index];
-    const mp_operator *root = root_of_reciprocal(r, op), *within = root && is_one_call(op, root, true) ? root : gate_of(r, op);
+    const mp_operator *root = root_of_reciprocal(r, op);
+    const bool is_rsqrt = root && is_read_once(r, root) && mp_are_of_one_call(op, root, true);
+    const mp_operator *within = is_rsqrt ? root : gate_of(r, op);
     if (!within) within = division_by_norm(r, op);
-    if (within) r->model->operators[within - r->model->operators].saves = MP_SAVES_NO_OUTPUT;
+    if (is_rsqrt) op->saves = MP_SAVES_OUTPUT;
+    if (within && is_read_once(r, within)) r->model->operators[within - r->model->operators].saves = MP_SAVES_NO_OUTPUT;
     if (is_with_indices(r, op)) op->saves = MP_SAVES_INDICES;
     return MP_OK;
 }

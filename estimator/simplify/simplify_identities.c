@@ -151,13 +151,6 @@ static bool is_strided(const mp_rewriter *r, int tensor)
     return op && op->op && op->op->traits & (MP_TRAIT_PERMUTES | MP_TRAIT_EXPANDS | MP_TRAIT_PARTS);
 }
 
-/* True if two operators are parts of one call of the program. PyTorch then runs neither of them. Files of the newer exporter
- * name the calls, unless another program has removed the names. */
-static bool are_of_one_call(const mp_rewriter *r, const mp_operator *a, const mp_operator *b)
-{
-    return a->call && b->call ? !strcmp(a->call, b->call) : r->model->is_of_newer_exporter;
-}
-
 /* If a reshape reads another reshape, makes it read the input of that reshape. */
 static void pass_views(mp_rewriter *r, int index)
 {
@@ -165,7 +158,10 @@ static void pass_views(mp_rewriter *r, int index)
     if (!op->op || op->op->gradient != MP_GRADIENT_VIEW || !mp_view(r, op->in[0])) return;
     const int inner = op->in[0], before = mp_producer(r, inner), source = r->model->operators[before].in[0];
     if (mp_same_shape(&r->model->tensors[source], &r->model->tensors[op->out[0]]) && !r->model->tensors[op->out[0]].is_output) {
-        if (is_strided(r, source) && !are_of_one_call(r, &r->model->operators[before], op)) return;
+        /* PyTorch runs neither reshape if one call wrote both. Files of the newer exporter name the calls, unless another
+         * program has removed the names */
+        const bool is_one = mp_are_of_one_call(&r->model->operators[before], op, r->model->is_of_newer_exporter);
+        if (is_strided(r, source) && !is_one) return;
         mp_rewriter_remove(r, index);
         mp_rewriter_replace(r, op->out[0], source);
         if (!r->n_readers[inner]) {

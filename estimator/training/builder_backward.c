@@ -204,6 +204,7 @@ static mp_status put_needs(mp_builder *b, int k, int i)
 {
     const mp_operator *op = &b->model->operators[k];
     uint32_t needs = mp_builder_needs(b, op, i);
+    if (op->saves == MP_SAVES_OUTPUT) needs = MP_OUT(0);
     if (op->saves == MP_SAVES_NO_OUTPUT) needs &= ~MP_OUT(0);
     if (op->saves == MP_SAVES_INDICES) needs &= MP_EXTRA(0);
     for (int bit = 0; bit < 8; bit++) {
