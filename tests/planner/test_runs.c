@@ -284,6 +284,38 @@ TEST(room_is_made_where_there_is_none)
     for (uint64_t seed = 1; seed <= 60; seed++) crowd(seed);
 }
 
+/* Node 0 adds to a static gradient, and node 1 reads it. */
+TEST(a_reader_of_a_static_sum_stays_behind_the_nodes_that_add_to_it)
+{
+    mp_graph *g;
+    mp_node *adder, *reader;
+    mp_storage *storage;
+    mp_runs *x;
+    const int gradient = 0, result = 1;
+    assert_int_equal(mp_graph_new("sum", &g, NULL), MP_OK);
+    assert_int_equal(mp_graph_storage(g, &storage, NULL), MP_OK);
+    storage->kind = MP_KIND_GRADIENT;
+    storage->persistent = true;
+    assert_int_equal(mp_graph_storage(g, &storage, NULL), MP_OK);
+    storage->kind = MP_KIND_ACTIVATION_GRADIENT;
+    assert_int_equal(mp_graph_node(g, &adder, NULL), MP_OK);
+    adder->phase = MP_PHASE_BACKWARD;
+    assert_non_null(adder->alternatives[0].adds = mp_graph_list(g, &gradient, 1));
+    adder->alternatives[0].n_adds = 1;
+    assert_int_equal(mp_graph_node(g, &reader, NULL), MP_OK);
+    reader->phase = MP_PHASE_BACKWARD;
+    assert_non_null(reader->alternatives[0].reads = mp_graph_list(g, &gradient, 1));
+    assert_non_null(reader->alternatives[0].writes = mp_graph_list(g, &result, 1));
+    reader->alternatives[0].n_reads = reader->alternatives[0].n_writes = 1;
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    assert_int_equal(mp_runs_new(g, INT64_MAX / 2, NULL, (mp_step[]){{.node = 0}, {.node = 1}}, 2, &x, NULL), MP_OK);
+    const int added = x->runs[x->of_node[0].runs[0]].position, run = x->of_node[1].runs[0];
+    assert_true(mp_runs_allows(x, 1, 0, added + 1, run));
+    assert_false(mp_runs_allows(x, 1, 0, added - 1, run));
+    mp_runs_free(x);
+    mp_graph_free(g);
+}
+
 /* A node splits x into n tensors, or joins n tensors into y. Each pair could share memory, and one does. Checking n^2 pairs
  * would take minutes. */
 TEST(one_of_very_many_pairs)

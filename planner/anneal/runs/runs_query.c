@@ -86,22 +86,23 @@ static bool may_add(const mp_runs *x, int node, int s, int position, int without
     return true;
 }
 
-static bool may_read(const mp_runs *x, int s, int position, int without_run)
-{
-    const mp_graph *g = x->graph;
-    if (mp_storage_is_static(&g->storages[s]))
-        return g->writer[s] < 0 || first_position(x, &x->of_node[g->writer[s]], without_run) < position;
-    if (!mp_storage_is_sum(g, s)) return first_position(x, &x->producers[s], without_run) < position;
-    for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++)
-        if (!x->of_node[g->adders[a]].n || x->runs[x->of_node[g->adders[a]].runs[0]].position > position) return false;
-    return true;
-}
-
 /* Returns the list of runs that produce a storage; NULL: the storage is static and no node writes it. */
 static const mp_run_list *producers_of(const mp_runs *x, int s)
 {
     if (!mp_storage_is_static(&x->graph->storages[s])) return &x->producers[s];
     return x->graph->writer[s] < 0 ? NULL : &x->of_node[x->graph->writer[s]];
+}
+
+/* True if all runs that a reader of s must follow are before a position. */
+static bool may_read(const mp_runs *x, int s, int position, int without_run)
+{
+    const mp_graph *g = x->graph;
+    const mp_run_list *producers = producers_of(x, s);
+    const bool is_written = producers && (mp_storage_is_static(&g->storages[s]) || !mp_storage_is_sum(g, s));
+    if (is_written && first_position(x, producers, without_run) >= position) return false;
+    for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++)
+        if (!x->of_node[g->adders[a]].n || x->runs[x->of_node[g->adders[a]].runs[0]].position > position) return false;
+    return true;
 }
 
 bool mp_runs_allows(const mp_runs *x, int node, int alternative, int position, int without_run)
