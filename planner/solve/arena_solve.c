@@ -148,8 +148,8 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     r->now.start = start;
     r->now.refine = true;
     r->now.wants_bound = r->now.skips_if_proved = false;
-    if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
-    if (request->moves > 0 && request->first_fit) r->now.moves = request->moves / QUICKER;
+    const int64_t moves = request->moves > 0 ? request->moves : mp_default_moves(request->graph);
+    if (request->moves <= 0 || request->first_fit) r->now.moves = moves > QUICKER ? moves / QUICKER : 1;
     if (request->time_limit <= 0) return true;
     const double limit = request->time_limit, share = r->again * limit;
     /* a part of the remaining time is reserved for finding the offsets of the arena */

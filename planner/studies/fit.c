@@ -38,8 +38,8 @@ typedef struct trial {
     double tick_seconds;
     int n_searches;
     bool searched_anew; /* true: a search did not start from the plan of a batch */
-    /* results of the search. smallest_bytes: memory of the smallest plan; peak_bytes: memory of the plan, -1 if no plan fits;
-     * both in bytes with the arena. ticks: time of the plan */
+    /* results of the search. peak_bytes: memory of the fastest plan that fits, -1 if no plan fits; smallest_bytes: the same, or
+     * if no plan fits, the memory of the smallest plan; both in bytes with the arena. ticks: time of the plan */
     int64_t smallest_bytes, peak_bytes, ticks;
     const char *solver; /* the searcher's name */
     mp_step *steps;     /* steps of the plan, or of the smallest plan if no plan fits; NULL: no search was made */
@@ -135,16 +135,15 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
 static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
 {
     const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
-    const int64_t smallest = mp_plan_need(plan);
     const bool is_first = !t->n_searches++;
-    if (is_first || smallest < t->smallest_bytes) t->smallest_bytes = smallest;
     if (!is_first && (!answer->plan || (t->peak_bytes >= 0 && t->ticks <= plan->ticks))) return MP_OK;
     size_t capacity = t->n_steps;
     if (!mp_grow(&t->steps, &capacity, plan->n_steps, sizeof *t->steps))
         return MP_FAIL(err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
     memcpy(t->steps, plan->steps, plan->n_steps * sizeof *t->steps);
     t->n_steps = plan->n_steps;
-    t->peak_bytes = answer->plan ? mp_plan_need(answer->plan) : -1;
+    t->smallest_bytes = mp_plan_need(plan);
+    t->peak_bytes = answer->plan ? t->smallest_bytes : -1;
     t->ticks = answer->plan ? answer->plan->ticks : -1;
     t->solver = solver_name(plan->solver);
     return MP_OK;

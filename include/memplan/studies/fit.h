@@ -3,9 +3,9 @@
  *
  * Each batch size has its own graph, which the caller builds. Earlier results predict the next batch to try. For each batch
  * size, a search as in mp_solve decides whether a plan fits. memplan assumes that a larger batch requires more memory. Two
- * searches always verify the answer: one for the batch itself, one for the next larger batch. The searcher `auto` starts from
- * the plan of another batch, because its steps are valid for every batch. If the plan of the next larger batch is slightly too
- * slow, `auto` searches up to three more times.
+ * searches verify the answer: one for the batch itself, one for the next larger batch. No search is made for a batch whose
+ * keep-all fits or whose floor exceeds the memory. The searcher `auto` starts from the plan of another batch, because its steps
+ * are valid for every batch. If the plan of the next larger batch is slightly too slow, `auto` searches up to three more times.
  *
  *     // given: mp_batch_graph graph_at; mp_error *err
  *     // graph_at builds the training graph of a batch, as examples/plan_model.c does
