@@ -10,7 +10,7 @@
 #include "memplan/floor.h"
 #include "memplan/target.h"
 #include "memplan/training.h"
-#include "planner/interface/handle.h"
+#include "planner/interface/planning.h"
 
 #define NO_HANDLE "the handle is NULL"
 
@@ -64,6 +64,29 @@ const mp_plan *mp_planning_plan(const mp_planning *planning)
 {
     if (!planning || !planning->has_answer) return NULL;
     return planning->answer.plan ? planning->answer.plan : planning->answer.smallest;
+}
+
+/* ---- the starts of the functions ---- */
+
+mp_status mp_planning_begin(mp_planning *planning, bool has_texts)
+{
+    if (!planning) return MP_INVALID;
+    planning->err = (mp_error){0};
+    return has_texts ? MP_OK : MP_FAIL(&planning->err, MP_INVALID, "a text argument of the call is NULL");
+}
+
+mp_status mp_planning_begin_change(mp_planning *planning, bool has_texts)
+{
+    mp_status st = mp_planning_begin(planning, has_texts);
+    if (st != MP_OK || !planning->is_finished) return st;
+    return MP_FAIL(&planning->err, MP_INVALID, "the graph is finished and cannot be changed");
+}
+
+mp_status mp_planning_begin_search(mp_planning *planning)
+{
+    mp_status st = mp_planning_begin(planning, true);
+    if (st != MP_OK || planning->is_finished) return st;
+    return MP_FAIL(&planning->err, MP_INVALID, "the graph is not finished");
 }
 
 /* ---- the graph ---- */

@@ -4,7 +4,7 @@
 #include "estimator/base/clock.h"
 #include "memplan/check.h"
 #include "memplan/smallest.h"
-#include "planner/interface/handle.h"
+#include "planner/interface/planning.h"
 
 static bool pass_on(const mp_progress *progress, void *data)
 {
@@ -20,12 +20,19 @@ void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void 
     planning->progress_data = data;
 }
 
+/* Returns the bytes of optimizer state in host memory. The limit of the slab includes them. */
+static int64_t host_static_bytes(const mp_planning *planning)
+{
+    return mp_graph_static_bytes_in(planning->graph, MP_PLANNING_HOST);
+}
+
 /* Lays out the host memory of the answer's plan. If the answer has none, *out has no offsets. */
 static mp_status slab_of(mp_planning *planning, const mp_answer *answer, mp_host_slab *out)
 {
+    const int64_t most = planning->slab_bytes - host_static_bytes(planning);
     *out = (mp_host_slab){0};
     if (!answer->plan) return MP_OK;
-    return mp_host_slab_of(planning->graph, answer->plan, MP_PLANNING_HOST, planning->turn, planning->slab_bytes, out,
+    return mp_host_slab_of(planning->graph, answer->plan, MP_PLANNING_HOST, planning->turn, most > 0 ? most : 0, out,
                            &planning->err);
 }
 
@@ -57,11 +64,6 @@ static mp_status find_smallest(const mp_request *request, mp_answer *answer, mp_
     answer->floor_bytes = answer->plan->floor_bytes;
     answer->stopped = answer->plan->cut_short = limit > 0 && mp_clock_now() - start >= limit;
     return MP_OK;
-}
-
-static int64_t host_static_bytes(const mp_planning *planning)
-{
-    return mp_graph_static_bytes_in(planning->graph, MP_PLANNING_HOST);
 }
 
 /* Searches until the copies of the plan fit the slab. Live bytes do not fill a slab without gaps, and copies may stay longer

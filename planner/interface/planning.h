@@ -1,4 +1,4 @@
-/* handle.h - internal to planner/interface: the fields of the planning handle, and the starts of its functions. */
+/* planning.h - internal to planner/interface: the fields of the planning handle, and the starts of its functions. */
 #pragma once
 
 #include "memplan/planning.h"
