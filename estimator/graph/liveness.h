@@ -4,7 +4,7 @@
 
 #include "memplan/timeline.h"
 
-/* True if the content of a storage outlives a training step: the storage is always live, or carried into the next step. Such
+/* True if the content of a storage outlives a training step: the storage is static, or carried into the next step. Such
  * a storage can be read without a production in the same step, and it is live at the end. A carried gradient has two
  * instances: one from the previous training step, one for the next. Both use the same memory. Every other storage is
  * produced before each read. */
@@ -76,7 +76,7 @@ int mp_state_home(const mp_graph *graph, int s);
  * A pair applies in a step if the instance of `from` ends in this step and the instance of `to` begins in it. Pairs that fit
  * are used in list order. Each input and each output is used at most once per step. */
 
-/* True if `to` fits into the memory of `from`, and neither storage is always live. */
+/* True if `to` fits into the memory of `from`, and neither storage is static. */
 static inline bool mp_pair_fits(const mp_graph *graph, mp_in_place pair)
 {
     const mp_storage *from = &graph->storages[pair.from], *to = &graph->storages[pair.to];

@@ -10,7 +10,7 @@
  * that name storages and nodes are indices in the original graph; -1: none. */
 typedef struct mp_exchanged {
     int value, gradient, state, update;
-    int shard; /* storage of this rank's shard of the value. With zero=3 it is always live; otherwise the update produces it */
+    int shard;     /* storage of this rank's shard of the value. With zero=3 it is static; otherwise the update produces it */
     int reduced;   /* storage that the update reads: `gradient`, or this rank's shard of it */
     int reduction; /* storage that makes the update wait for the reduction of a static gradient; -1: not needed, because
                       the update waits for the gradient itself */

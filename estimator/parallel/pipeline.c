@@ -189,7 +189,7 @@ static mp_status add_token(builder *b, const char *name, int *index)
     return add_stage_storage(b, &token, -1, index);
 }
 
-/* Adds the buffer from which the next rank receives activations, so that two ranks that send do not wait forever. */
+/* Adds the send buffer for activations. Without it two ranks deadlock if one sends an activation and the other a gradient. */
 static mp_status add_send_buffer(builder *b, int q, int64_t bytes)
 {
     char name[64];

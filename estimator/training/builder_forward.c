@@ -88,7 +88,7 @@ static int loss_operator(const mp_builder *b)
     return -1;
 }
 
-/* Adds the running statistics of a batch normalization to its writes. They are always live and updated in place. */
+/* Adds the running statistics of a batch normalization to its writes. They are static and updated in place. */
 static mp_status write_statistics(mp_builder *b, const mp_operator *op)
 {
     for (int i = 3; (op->op->traits & MP_TRAIT_STATISTICS) && i < 5 && i < op->n_in; i++) {

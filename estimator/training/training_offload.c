@@ -164,7 +164,7 @@ static mp_status add_state_copy(extension *x, int from, int to, const char *name
                     channel);
 }
 
-/* Moves the state s of an update to the first of the added tiers, where s is always live. On the device, a copy of the state
+/* Moves the state s of an update to the first of the added tiers, where s is static. On the device, a copy of the state
  * lives until the update. The update writes the new state in the copy's memory, where it lives until it is copied back. */
 static mp_status move_state(extension *x, int update, int s)
 {

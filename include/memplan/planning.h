@@ -153,8 +153,9 @@ size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until
  *     // given: mp_planning *p
  *     int64_t offsets[64];
  *     const size_t n = mp_planning_offsets(p, offsets, 64);
- *     const int64_t bytes = mp_planning_number(p, "slab_bytes");
- *     printf("%zu steps, %lld bytes of host memory, the first copy at %lld\n", n, (long long)bytes, (long long)offsets[0]); */
+ *     printf("a slab of %lld bytes\n", (long long)mp_planning_number(p, "slab_bytes"));
+ *     for (size_t t = 0; t < n && t < 64; t++)
+ *         if (offsets[t] >= 0) printf("step %zu copies at offset %lld\n", t, (long long)offsets[t]); */
 size_t mp_planning_offsets(const mp_planning *planning, int64_t *offsets, size_t most);
 
 /* Writes the storages that are live at the peak of mp_planning_plan, largest first, at most `most` of them. If there is no
