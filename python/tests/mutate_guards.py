@@ -1,9 +1,9 @@
-"""Switches off every guard of the package, one after the other, and runs the test that has to turn red: a tool, run by hand.
+"""Switches off each guard of the package in turn and runs the test that must then fail. A tool, run by hand.
 
-A guard is what says or refuses, before the first wrong step, that eager's bits or the planned peak cannot be had.
+A guard warns or refuses before the first wrong step, if a plan cannot have eager PyTorch's bits or the planned peak.
 
     python3 tests/mutate_guards.py          all, some minutes
-    python3 tests/mutate_guards.py ledger   those whose file or test has this in its name
+    python3 tests/mutate_guards.py ledger   only guards whose file or test contains this word
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GUARDS = [
     Guard(
         "run/ledger.py", "self.go_beyond(n_bytes, n_calls, gradients, uncounted)", "pass", "ledger.py -k break_in_a_loop_beyond"
     ),
-    Guard("run/ledger.py", "call.measured.owner.keep_less(", "str(", "ledger.py -k chain"),
+    Guard("run/ledger.py", "call.measured.feedback.keep_less(", "str(", "ledger.py -k chain"),
     Guard("run/ledger.py", "watch(node, inputs, outputs, lambda", "str(node) and (lambda", "ledger.py -k loss_outside"),
     Guard("run/ledger.py", "and not profiler_is_on()", "", "ledger.py -k no_profiler_watches"),
     off("run/budget_feedback.py", "not causes <= self.causes", "ledger.py -k beside_a_call_is_said"),

@@ -187,8 +187,8 @@ class Backend:
         if captured.saved_tensors is not None:
             compiled = captured.saved_tensors.around(compiled, names_of(captured.module), captured.metadata)
         if graph is not None:
-            returned, owner = Returned(captured, graph.most_bytes), self.feedback.owner(bool(self.rank_group))
-            compiled = MeasuredCall(compiled, graph, self.accumulated_bytes, owner, captured.metadata, returned)
+            known = self.accumulated_bytes, self.feedback, bool(self.rank_group), captured.metadata
+            compiled = MeasuredCall(compiled, graph, *known, Returned(captured, graph.most_bytes))
         return compiled
 
     def plan_again(self, captured: Captured) -> None:

@@ -7,7 +7,6 @@ save less.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
-from memplan.run.ledger import Beside, Ledger, Owner
+from memplan.run.ledger import Beside, Ledger
 from memplan.run.results import Result, Results, ReturnedKeys
 
 if TYPE_CHECKING:
@@ -50,16 +49,6 @@ class BudgetFeedback:
         # for each frame and its input sizes: the bytes of keep-all and of the floor, without memory of other calls
         self.alone: dict[Any, tuple[int, int]] = {}
         self.causes: set[int] = set()  # causes that were reported, as indices into Beside.causes()
-
-    def owner(self, is_shared: bool) -> Owner:
-        return Owner(
-            self.ledger,
-            self.results,
-            functools.partial(self.take_over, is_shared=is_shared),
-            self.keep_less,
-            self.carry,
-            self.reports_stored,
-        )
 
     def take_over(self, graph: GraphReport, beside: Beside, is_shared: bool = False) -> None:
         """Record that a call exceeds its budget. Warn once per cause. The plan of the next step counts the memory of this call.

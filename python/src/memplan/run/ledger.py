@@ -16,7 +16,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,11 +24,14 @@ from memplan.budget import in_units
 from memplan.plan.graph_report import GraphReport
 from memplan.run.output_use import LEAST_SHARE, Returned
 from memplan.run.outside_tensors import Outside, mark_beside, watch
-from memplan.run.results import Result, Results, makers_of, sum_of
+from memplan.run.results import Result, makers_of, sum_of
 from memplan.run.second_order import node_of
 from memplan.run.split_backward import Asked
 from memplan.torch_internals.autograd import graph_is_kept, profiler_is_on, uncaptured
 from memplan.torch_internals.sharding import here
+
+if TYPE_CHECKING:
+    from memplan.run.budget_feedback import BudgetFeedback
 
 MOST_CUTS = 3  # number of graph breaks named in a sentence
 
@@ -51,7 +54,7 @@ class Call:
     """A call from its forward until its backward has run or can no longer run."""
 
     def __init__(self, measured: MeasuredCall) -> None:
-        self.measured, self.n_bytes, self.ledgers = measured, measured.saved_bytes, (LEDGER, measured.owner.ledger)
+        self.measured, self.n_bytes, self.ledgers = measured, measured.saved_bytes, (LEDGER, measured.feedback.ledger)
         for ledger in self.ledgers:
             ledger.n_bytes += self.n_bytes
             ledger.n_calls += 1
@@ -124,22 +127,6 @@ class Beside:
         )
 
 
-class Owner(NamedTuple):
-    """The owner of a graph: its ledger, the results of its calls, and four callbacks.
-
-    `over` receives calls that exceed their budget. `keep_less` receives the bytes by which later plans shall save less.
-    `carry` receives the bytes of results that will exist during the next forward, if they exceed the budget.
-    `reports_stored` receives tensors that user code stores, and tells whether it has reported them instead of planning them.
-    """
-
-    ledger: Ledger
-    results: Results
-    over: Callable[[GraphReport, Beside], None]
-    keep_less: Callable[[GraphReport, int], None]
-    carry: Callable[[GraphReport, int], None]
-    reports_stored: Callable[[list[Result]], bool]
-
-
 class MeasuredCall:
     """A planned graph whose calls are entered in the ledger.
 
@@ -147,7 +134,8 @@ class MeasuredCall:
         compiled: the compiled graph.
         graph: its report.
         accumulated_bytes: gradient bytes that the plan counts from the start.
-        owner: the owner of the graph.
+        feedback: the observations that later plans of the graph count.
+        is_shared: whether several ranks share the plan.
         metadata: PyTorch's metadata of the graph.
         returned: observes how user code uses the graph's outputs.
     """
@@ -157,11 +145,13 @@ class MeasuredCall:
         compiled: Callable[..., Any],
         graph: GraphReport,
         accumulated_bytes: int,
-        owner: Owner,
+        feedback: BudgetFeedback,
+        is_shared: bool,
         metadata: Any,
         returned: Returned,
     ) -> None:
-        self.compiled, self.owner, self.returned, self.in_halves = compiled, owner, returned, graph.in_halves
+        self.compiled, self.returned, self.in_halves = compiled, returned, graph.in_halves
+        self.feedback, self.is_shared = feedback, is_shared
         # weak references: PyTorch keeps this object, which would otherwise keep plans and parameters alive
         self.graph = weakref.ref(graph)
         self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.most_bytes, graph.budget_bytes, graph.saved_bytes
@@ -177,7 +167,7 @@ class MeasuredCall:
             return self.compiled(*inputs)
         parameters = [weakref.ref(i) for i in inputs if isinstance(i, torch.Tensor) and i.is_leaf]
         self.compare(parameters, LEDGER.n_bytes, LEDGER.n_calls)
-        results = self.owner.results.besides(inputs)
+        results = self.feedback.results.besides(inputs)
         outputs = self.compiled(*inputs)
         if (node := node_of(outputs, self.metadata)) is not None:
             self.book(node, parameters, results)
@@ -224,16 +214,17 @@ class MeasuredCall:
 
     def go_beyond(self, n_bytes: int, n_calls: int, gradients: int, uncounted: int) -> None:
         calls = LEDGER.calls()
-        # calls of the same owner are excluded, because the plan counts them already
-        waiting = [c for c in calls if c.measured.owner.ledger is not self.owner.ledger]
+        # calls with the same feedback are excluded, because the plan counts them already
+        waiting = [c for c in calls if c.measured.feedback.ledger is not self.feedback.ledger]
         kept = sum(c.n_bytes for c in waiting)
         less = (self.planned_bytes + uncounted - self.budget_bytes) // 2 if n_calls and kept else 0
         for call in waiting if less else ():
             if (graph := call.measured.graph()) is not None:
-                call.measured.owner.keep_less(graph, less * call.n_bytes // kept)
+                call.measured.feedback.keep_less(graph, less * call.n_bytes // kept)
         if (graph := self.graph()) is not None:
             cuts = tuple(dict.fromkeys(c.measured.cut_at for c in calls if c.measured.cut_at))
-            self.owner.over(graph, Beside(uncounted, n_bytes, n_calls, gradients, 0, cuts, max(0, uncounted - less)))
+            beside = Beside(uncounted, n_bytes, n_calls, gradients, 0, cuts, max(0, uncounted - less))
+            self.feedback.take_over(graph, beside, self.is_shared)
 
     def compare_results(self, results: list[Result], results_bytes: int, uncounted: int) -> None:
         """Report the call if results of earlier calls exceed the budget.
@@ -257,7 +248,7 @@ class MeasuredCall:
             replaced_bytes=results_bytes - held,
             makers=makers_of(results),
         )
-        self.owner.over(graph, beside)
+        self.feedback.take_over(graph, beside, self.is_shared)
 
     def count_hooks(self, before: list[Result], after: list[Result]) -> None:
         """Count tensors that hooks of the whole module store, which exist in every call.
@@ -267,7 +258,7 @@ class MeasuredCall:
         results, new_bytes = before + after, sum_of(after)
         if (graph := self.graph()) is None or (n_bytes := sum_of(results)) <= self.planned_bytes // LEAST_SHARE:
             return
-        if self.owner.reports_stored(results):
+        if self.feedback.reports_stored(results):
             return
         at_end = graph.static_bytes + graph.waiting_bytes + n_bytes + new_bytes
         takes = max(self.planned_bytes + n_bytes, at_end)
@@ -279,17 +270,17 @@ class MeasuredCall:
                 new_bytes=new_bytes,
                 makers=makers_of(results),
             )
-            self.owner.over(graph, beside)
+            self.feedback.take_over(graph, beside, self.is_shared)
         self.planned_bytes = takes
         graph.stay(n_bytes, at_end)
 
     def foresee(self, results: list[Result]) -> None:
         """Record the bytes of results that user code holds. If forward then exceeds the budget, plan the next call again."""
         results_bytes = sum_of(results)
-        if (graph := self.graph()) is None or results_bytes <= graph.results_bytes or self.owner.reports_stored(results):
+        if (graph := self.graph()) is None or results_bytes <= graph.results_bytes or self.feedback.reports_stored(results):
             return
         if graph.forward_peak(results_bytes) - self.counted_bytes > self.budget_bytes:
-            self.owner.carry(graph, results_bytes)
+            self.feedback.carry(graph, results_bytes)
         else:
             graph.carry(results_bytes)
 
@@ -306,4 +297,5 @@ class MeasuredCall:
         if takes - planned > planned // LEAST_SHARE and takes > self.budget_bytes:
             less = max(0, min(before + after, waiting - self.budget_bytes))
             more = max(beside, takes - planned)
-            self.owner.over(graph, Beside(uncounted, outside_bytes=more, learned_bytes=before + gradients, kept_less=less))
+            known = Beside(uncounted, outside_bytes=more, learned_bytes=before + gradients, kept_less=less)
+            self.feedback.take_over(graph, known, self.is_shared)

@@ -69,7 +69,7 @@ class Returned:
                     self.known.add(way)
                     captured.count_again(*way)
                 results = living() if not graph_is_kept() else []
-                measured.owner.results.note(results)
+                measured.feedback.results.note(results)
                 if returned is not None:
                     measured.foresee(returned.hidden(results))
 
