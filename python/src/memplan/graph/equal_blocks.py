@@ -249,8 +249,8 @@ class Inserted(Unrolled):
         n_before = (self.n + 1 - copy) * self.whole.run.length
         return place - n_before if parts is self.forward else place + n_before
 
-    def _input(self, parts: Parts, second: fx.Node, copy: int) -> fx.Node:
-        """Return the input that a copied block reads instead of the input `second` of the second captured part."""
+    def _input(self, parts: Parts, k: int, copy: int) -> fx.Node:
+        second = self.nodes[parts.second + k]
         require(parts is self.forward and second in self.input_in_whole, f"{second.name} is an input of backward")
         at = self.place_in_whole(parts, self.whole.at[self.input_in_whole[second]], copy)
         require(0 <= at < len(self.whole.nodes) and self.whole.nodes[at].op == "placeholder", second.name)
@@ -261,29 +261,18 @@ class Inserted(Unrolled):
         constants = [n for n in self.graph.nodes if self._constant(n) is not None]
         require(all(n.name == n.target for n in constants), "nodes share a constant")
         for k in range(self.forward.length):
-            _, second = self._pairs(self.forward, k)
-            if second.op == "placeholder":
-                self.made[self.forward.first + k] = self._input(self.forward, second, 0)
+            if self.nodes[self.forward.second + k].op == "placeholder":
+                self.made[self.forward.first + k] = self._input(self.forward, k, 0)
 
-    def _copy(self, parts: Parts, k: int, copy: int) -> None:
-        second = self.nodes[parts.second + k]
-        start = self.forward.second if parts is self.forward else self.backward.second + self.beyond[0]
-        place = start + (copy - 1) * parts.length + k
-        if second.op == "placeholder":
-            self.made[place] = self._input(parts, second, copy)
-            return
-        new = self._arguments(parts, k, copy)
-        with self.graph.inserting_before(self.nodes[parts.second]):
-            made = self.graph.node_copy(second, new)
-        made.meta = dict(second.meta)
-        made.meta["val"] = self._value(parts, k, copy)
+    def _operator(self, parts: Parts, k: int, copy: int) -> fx.Node:
+        made, second = super()._operator(parts, k, copy), self.nodes[parts.second + k]
         if (mark := self.marks.get(second)) is not None:
             self._describe(made, self.whole.nodes[self.place_in_whole(parts, mark, copy)])
         if (constant := self._constant(second)) is not None:
             made.target = made.name
             setattr(self.graph.owning_module, made.name, cloned(constant))
         self.copied[made] = parts, k, copy
-        self.made[place] = made
+        return made
 
     def _describe(self, made: fx.Node, of: fx.Node) -> None:
         """Take module and source line from the node of the whole call."""

@@ -216,21 +216,29 @@ class Unrolled:
         return lambda node: places[node]
 
     def _copy(self, parts: Parts, k: int, copy: int) -> None:
-        second = self.nodes[parts.second + k]
         start = self.forward.second if parts is self.forward else self.backward.second + self.beyond[0]
-        place = start + (copy - 1) * parts.length + k
-        if second.op == "placeholder":
-            with self.graph.inserting_before(second):
-                made = self.graph.placeholder(second.name + MARK)
-        else:
-            new = self._arguments(parts, k, copy)
-            with self.graph.inserting_before(self.nodes[parts.second]):
-                made = self.graph.node_copy(second, new)
-        made.meta = {name: value for name, value in second.meta.items() if name != "desc"}
+        is_input = self.nodes[parts.second + k].op == "placeholder"
+        made = self._input(parts, k, copy) if is_input else self._operator(parts, k, copy)
+        self.made[start + (copy - 1) * parts.length + k] = made
+
+    def _input(self, parts: Parts, k: int, copy: int) -> fx.Node:
+        """Return the input of a copied part at the position of input k of the captured parts."""
+        second = self.nodes[parts.second + k]
+        with self.graph.inserting_before(second):
+            return self._noted(self.graph.placeholder(second.name + MARK), parts, k, copy)
+
+    def _operator(self, parts: Parts, k: int, copy: int) -> fx.Node:
+        """Insert a copy of operator k of the captured parts."""
+        new = self._arguments(parts, k, copy)
+        with self.graph.inserting_before(self.nodes[parts.second]):
+            return self._noted(self.graph.node_copy(self.nodes[parts.second + k], new), parts, k, copy)
+
+    def _noted(self, made: fx.Node, parts: Parts, k: int, copy: int) -> fx.Node:
+        made.meta = {name: value for name, value in self.nodes[parts.second + k].meta.items() if name != "desc"}
         made.meta["val"] = self._value(parts, k, copy)
         if CHECKPOINT in made.meta:  # the operators of each inserted block belong to a checkpoint of their own
             made.meta[CHECKPOINT] = (made.meta[CHECKPOINT], copy)
-        self.made[place] = made
+        return made
 
     def _value(self, parts: Parts, k: int, copy: int) -> Any:
         """Return a fake value with the captured layout for node k of a copied part. A view shares its argument's memory."""
