@@ -1,4 +1,4 @@
-"""Equal blocks: four of them are traced, and the joint graph is the one that PyTorch traces of all."""
+"""Of equal blocks, AOTAutograd traces four. The extended joint graph must equal the joint graph of all blocks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Block(nn.Module):
 
 
 class Blocks(nn.Module):
-    """All blocks read the first value, whose gradient is a sum over them. They share a layer if `shares` is True."""
+    """Blocks that all read the first value, so its gradient is a sum over the blocks. `shares`: all blocks share one layer."""
 
     def __init__(self, shares: bool = False, shows: bool = False) -> None:
         super().__init__()
@@ -78,14 +78,14 @@ class Halved(nn.Module):
         return (h * 0.5).sin()
 
 
-def changed(change: Callable[[Any], Any]) -> Callable[[], nn.Module]:
-    """Blocks, of which one before the last differs from the others."""
+def changed(change: Callable[[Any], Any], at: int = BLOCKS - 3) -> Callable[[], nn.Module]:
+    """Return a constructor of blocks, of which one differs. By default it is the third last: too few equal blocks remain."""
 
     def make() -> nn.Module:
         model = Blocks()
-        made = change(model.blocks[BLOCKS - 3])
+        made = change(model.blocks[at])
         if isinstance(made, nn.Module):
-            model.blocks[BLOCKS - 3] = made
+            model.blocks[at] = made
         return model
 
     return make
@@ -102,6 +102,13 @@ def reads_sum(block: Block) -> None:
 
 def told(block: Block) -> None:
     block.register_forward_hook(lambda module, given, result: result * 2)
+
+
+def exchanged() -> nn.Module:
+    """Return blocks, of which two omitted ones use each other's layer."""
+    model = Blocks()
+    model.blocks[2].two, model.blocks[4].two = model.blocks[4].two, model.blocks[2].two
+    return model
 
 
 def llama() -> nn.Module:
@@ -123,6 +130,9 @@ EQUAL: dict[str, Case] = {
     "llama": (llama, networks.sequences, PLAIN),
     "autocast": (llama, networks.sequences, bfloat16),
     "first value": (Blocks, rows, PLAIN),
+    "hook behind": (changed(told, BLOCKS - 1), rows, PLAIN),
+    "operands before": (changed(reads_sum, 0), rows, PLAIN),
+    "exchanged layers": (exchanged, rows, PLAIN),
     "shared layer": (lambda: Blocks(shares=True), rows, PLAIN),
     "shared layer, autocast": (lambda: Blocks(shares=True), rows, bfloat16),
 }
@@ -138,7 +148,7 @@ OTHERS: dict[str, Case] = {
 
 
 def described(graph: fx.Graph) -> tuple[list[Any], list[int]]:
-    """All that a joint graph says, and its sequence numbers of autograd."""
+    """Return the nodes of a joint graph with their values and metadata, and the sequence numbers of autograd."""
     found, numbers = list[Any](), list[int]()
     storages: dict[int, int] = {}
     for node in graph.nodes:
@@ -153,7 +163,7 @@ def described(graph: fx.Graph) -> tuple[list[Any], list[int]]:
 
 
 def captured(model: nn.Module, case: Case, is_whole: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    """The last joint graph that memplan plans, and the equal blocks."""
+    """Return the joint graphs that memplan plans, and the equal blocks that it has found."""
     graphs: list[Any] = []
     found: list[EqualBlocks | None] = []
     partition, equal_blocks = Backend.partition, blocks.equal_blocks
