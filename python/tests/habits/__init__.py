@@ -1,1 +1,1 @@
-"""What people do with a model, habit by habit: the table of docs/reference/habits.md."""
+"""Common uses of a model ("habits"): the rows of the table in docs/reference/habits.md."""

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from habits.trial import WARNS, WIDTH, Net, Scores, Trial, habit, pair, train
+from habits.trial import WARNS, CutBlock, Net, Scores, Trial, habit, pair, train
 
 CALLS = "calls"
 
@@ -131,20 +131,10 @@ def twice(t: Trial) -> None:
 
 @habit(CALLS, "a graph break in a loop over blocks, `fullgraph=False`", WARNS, "runs a part of Loop eagerly")
 def broken(t: Trial) -> None:
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.Tanh(), nn.Linear(2 * WIDTH, WIDTH))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            h = self.layers(x)
-            torch._dynamo.graph_break()
-            return x + h
-
     class Loop(Net):
         def __init__(self) -> None:
             super().__init__()
-            self.blocks = nn.ModuleList(Block() for _ in range(6))
+            self.blocks = nn.ModuleList(CutBlock() for _ in range(6))
 
     model = Loop()
     compiled = t.compile(model, "1MiB", fullgraph=False)

@@ -163,6 +163,19 @@ class Scores(Net):
         return self.features(x)
 
 
+class CutBlock(nn.Module):
+    """A residual block with a graph break."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.Tanh(), nn.Linear(2 * WIDTH, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.layers(x)
+        torch._dynamo.graph_break()
+        return x + h
+
+
 def pair(seed: int = 1, rows: int = ROWS) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(rows, WIDTH, generator=generator), torch.randn(rows, WIDTH, generator=generator)

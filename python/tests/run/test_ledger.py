@@ -1,8 +1,9 @@
-"""Steps of several calls: what is alive beside a call is said before the budget is broken, and planned for from then on."""
+"""Steps of several calls: memplan reports memory besides a call before it exceeds the budget, and then plans with it."""
 
 from __future__ import annotations
 
 import gc
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from against_eager import peak_of_call
-from habits.trial import WIDTH, Net, Scores, pair
+from habits.trial import CutBlock, Net, Scores, pair
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -123,23 +124,12 @@ def test_kept_gradients_that_are_counted_are_no_news() -> None:
     assert said == [] and max(peaks[1:]) <= compiled.memplan.budget_bytes
 
 
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.Tanh(), nn.Linear(2 * WIDTH, WIDTH))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        h = self.layers(x)
-        torch._dynamo.graph_break()
-        return x + h
-
-
 class Loop(nn.Module):
-    """One code object, called once per block, with a break in each."""
+    """Blocks of one class, each with a graph break."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(Block() for _ in range(6))
+        self.blocks = nn.ModuleList(CutBlock() for _ in range(6))
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         for block in self.blocks:
@@ -152,8 +142,8 @@ def test_a_break_in_a_loop_beyond_its_budget_is_said() -> None:
     _, peaks, said = trained(one, budget, Loop(), fullgraph=False)
     assert peaks[-1] > budget and "calls keep" in said[0] and "no smaller plan was found" in said[-1]
     cut = said[0].partition("because PyTorch splits the graph at ")[2].partition(":")
-    assert cut[0] == __file__, "the line is not named"
-    with open(__file__, encoding="utf-8") as source:
+    assert cut[0] == inspect.getfile(CutBlock), "the line is not named"
+    with open(cut[0], encoding="utf-8") as source:
         assert "graph_break()" in source.read().splitlines()[int(cut[2].partition(":")[0]) - 1]
 
 
