@@ -47,7 +47,7 @@ def peak(model: Any, inputs: tuple[Any, ...]) -> int:
 
 
 def timed(step: Callable[[], None]) -> tuple[float, float]:
-    """The processor's are those of the whole process: gloo sends and Inductor computes in threads of their own."""
+    """Processor seconds cover the whole process, because gloo and Inductor use separate threads."""
     start = time.perf_counter(), time.process_time()
     step()
     return time.perf_counter() - start[0], time.process_time() - start[1]

@@ -1,8 +1,9 @@
-"""What explain_oom takes of a step while nothing fails.
+"""The cost of explain_oom in a step without a failure.
 
 make bench-python BENCH=explain
 
-A step with it and one without, in turns, in processor seconds of all threads; and what the hook takes by itself.
+Steps with and without explain_oom run alternately. Their times are processor seconds of all threads. The cost of the hook
+alone is measured separately.
 """
 
 from __future__ import annotations

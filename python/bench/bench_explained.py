@@ -1,9 +1,10 @@
-"""What explain_oom says of networks that people train, and whether the line that it suggests runs.
+"""Explanations of explain_oom for common networks, and runs of the line that explain_oom suggests.
 
 make bench-python BENCH=explained [NETWORKS="resnet18 lstm"]
 
-What PyTorch's allocator gives out is limited (python/tests/explain/limit.c) to parts of what eager steps take at most. Each of
-these is a process of its own: eager steps without a limit, those that fail, and steps with the line, within the same limit.
+python/tests/explain/limit.c limits the bytes of PyTorch's allocator to a share of the peak of eager steps. Three kinds of
+processes run: eager steps without a limit, eager steps that fail at the limit, and steps with the suggested line at the same
+limit.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def child(name: str, limit: int, line: str) -> dict[str, Any]:
 
 
 def run(name: str, limit: int = 0, line: str = "") -> dict[str, Any]:
-    """What a process says; nothing where it has failed."""
+    """Return the answer of a process, or an empty dictionary if the process has failed."""
     command = [sys.executable, "-B", os.path.abspath(__file__), name, str(limit), line]
     environment = {**os.environ, "LD_PRELOAD": test_explain.limit_library()}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -53,7 +53,7 @@ def words(model: nn.Module, batch: int, length: int, n_words: int, half: bool) -
 
 
 def networks() -> dict[str, Callable[[], Made]]:
-    """What is trained, by name; made when called."""
+    """Constructors of the trained models, by name."""
     import torchvision.models as vision
     import transformers
 

@@ -1,8 +1,8 @@
-"""What the guards take of a step: the ledger, the comparisons of versions, what watches for second gradients, modes and hooks.
+"""The cost of the guards in a step: ledger, version comparisons, detection of second-order gradients, modes and hooks.
 
 make bench-python BENCH=guards
 
-A step with guards and one without, in turns, in processor seconds of all threads; the plan is the same.
+Steps with and without guards run alternately with the same plan. Their times are processor seconds of all threads.
 """
 
 from __future__ import annotations

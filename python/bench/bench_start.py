@@ -1,4 +1,4 @@
-"""What the first step takes: torch.compile with Inductor, memplan, and memplan once more with what it has kept on disk.
+"""Duration of the first step: torch.compile with Inductor, memplan, and memplan with its cache on disk.
 
 make bench-python BENCH=start [NETWORKS="NAME..."]
 Seconds of the clock; `steps`: the median of steps of

@@ -1,4 +1,4 @@
-"""The table of networks: what is planned against what is measured, and whether all bits are eager's.
+"""The table of networks: planned and measured memory, and whether results are bit-identical to eager PyTorch.
 
 make bench-python BENCH=zoo [NETWORKS="NAME..."]
 The exit status is 1 if a row is not as promised: measured within 0.5 % of

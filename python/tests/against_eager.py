@@ -15,7 +15,7 @@ from memplan import compiled_modules
 from memplan.graph.capture import Capture
 
 Context = Callable[[], contextlib.AbstractContextManager[Any]]
-MOST_AGAIN = 12  # operators before one of backward
+MOST_AGAIN = 12  # maximum number of operators that are recomputed before a backward operator
 
 
 def eager_copy(model: nn.Module) -> nn.Module:
@@ -70,7 +70,7 @@ def assert_like_eager(
 
 
 def peak_of_step(model: Any, inputs: tuple[Any, ...]) -> int:
-    """The most bytes that PyTorch's allocator had given out at once during a step, beyond what was there before."""
+    """Return the peak of a step: the largest sum of bytes allocated by PyTorch since the step began."""
     for p in model.parameters():
         p.grad = None
     return peak_of_call(lambda: model(*inputs).backward())
@@ -85,14 +85,17 @@ def peak_of_call(call: Callable[[], Any], there: dict[int, int] | None = None) -
 
 
 def threads_of_gloo_are_done() -> None:
-    """They note what they free in the profile of whoever issued a collective, behind its wait, too. Where a profile begins or
-    ends meanwhile, PyTorch 2.15 damages its heap, with eager models: once in some thousand profiles on busy cores."""
+    """Wait until gloo's threads have recorded the memory that they free, which can be after the wait for a collective.
+
+    If a profile begins or ends during such a record, PyTorch 2.15 damages its heap, also with eager models. This happens once
+    in some thousand profiles on busy cores.
+    """
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         time.sleep(0.02)
 
 
 def run_everything_again(capture: Capture) -> list[int]:
-    """A plan that no planner makes: before every backward operator all that it reads is made anew, and what that needs."""
+    """Return the steps of an extreme plan: before each backward operator, recompute its operands and their operands."""
     writers = {s: k for k, o in enumerate(capture.operations) for s in o.writes}
     steps = list(range(capture.boundary + 1))
     for k in range(capture.boundary + 1, len(capture.operations)):
@@ -108,10 +111,14 @@ def run_everything_again(capture: Capture) -> list[int]:
 
 
 def peak_of_events(tracked: profile, there: dict[int, int] | None = None) -> int:
-    """Of what was given out in it. What was there before is in the events where it goes and an earlier profile knew its
-    address, be it of something else: it counts neither when it comes nor when it goes.
+    """Return the peak of the bytes allocated during a profile.
 
-    `there`: sizes of blocks by address that exist before and count as long as they exist."""
+    Older memory does not count. Its release can be among the events, if an earlier profile knew the same address.
+
+    Args:
+        tracked: the profile.
+        there: sizes, by address, of older blocks that count until they are released.
+    """
     sizes = dict(there or {})  # by address
     now = top = sum(sizes.values())
     for event in sorted(

@@ -1,4 +1,4 @@
-"""Every test starts with nothing compiled, no open call and nothing kept on disk. `--short`: only the cases of short.txt."""
+"""Before each test, reset the state of PyTorch and memplan. `--short` selects the cases that short.txt lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--short", action="store_true", help="only the cases that tests/short.txt lists")
-    parser.addoption("--share", metavar="K/N", default="1/1", help="only every N-th case, from the K-th on")
+    parser.addoption("--share", metavar="K/N", default="1/1", help="only every N-th case, beginning with case K")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -40,8 +40,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def short_cases(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The cases of the lines of short.txt: of a file all, of a function the first. A line without a case is an error, unless
-    nothing of its file was collected."""
+    """Return the cases that short.txt lists: all cases of a file, or the first case of a function.
+
+    A line without a case is an error, unless pytest has collected no case of its file.
+    """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         file = item.path.relative_to(TESTS).as_posix()

@@ -1,4 +1,4 @@
-"""Small networks that have what plans stumble over, each with its loss inside: model(*inputs) is a number."""
+"""Small networks with properties that are difficult to plan. Each contains its loss: model(*inputs) is a number."""
 
 from __future__ import annotations
 

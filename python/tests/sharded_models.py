@@ -1,4 +1,4 @@
-"""Models that `fully_shard` has sharded, their batches, and the processes that train them."""
+"""Models sharded by `fully_shard`, their batches, and the processes that train them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     or not hasattr(torch.distributed.fsdp, "fully_shard"),
     reason="this PyTorch has no gloo, or no public fully_shard",
 )
-ODD = 127  # no multiple of the ranks
+ODD = 127  # not divisible by the number of ranks
 
 
 class Perceptron(nn.Module):
@@ -66,7 +66,7 @@ def assert_same(eager: Any, ours: Any) -> None:
 
 
 def peak(model: Any, inputs: tuple[Any, ...]) -> int:
-    """Of the rank, with its shards and the batch."""
+    """Return the peak of one step on this rank in bytes, including the shards and the batch."""
     for p in model.parameters():
         p.grad = None
     torch.distributed.barrier()

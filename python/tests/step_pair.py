@@ -1,4 +1,4 @@
-"""A model trained twice: by eager PyTorch, and by a planned step. Losses, states and memory are compared."""
+"""A model trained by eager PyTorch and by a planned step, to compare losses, states and memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OTHERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 
 
 class Pair:
-    """A model with its optimizer for eager PyTorch, and the same for a planned step."""
+    """A model with its optimizer in eager PyTorch, and a copy of both in a planned step."""
 
     def __init__(self, model: nn.Module, make_optimizer: Callable[[Any], torch.optim.Optimizer], **options: Any) -> None:
         self.eager, self.model = options.pop("eager", None) or copy.deepcopy(model), model
@@ -49,7 +49,7 @@ class Pair:
         return loss.detach()
 
     def check(self, *inputs: Any, steps: int = 1) -> None:
-        """Losses, the random state, parameters, buffers and the optimizer's state are eager's bits."""
+        """Check that losses, random state, parameters, buffers and optimizer state are bit-identical to eager PyTorch."""
         for k in range(steps):
             torch.manual_seed(k)
             expected = self.eager_step(*inputs), torch.rand(1)
@@ -70,7 +70,7 @@ class Pair:
                 assert torch.equal(mine, value) if isinstance(value, torch.Tensor) else mine == value, name
 
     def homes(self) -> list[torch.Tensor]:
-        """The optimizer's state that lies in memory of ours, on the host."""
+        """Return the tensors of the optimizer state that are in memplan's host memory."""
         known, states = [v for s in self.ours.state.values() for v in s.values()], self.step.updates.states
         return [v for v in known if isinstance(v, torch.Tensor) and states is not None and states.pool.has(v)]
 
@@ -81,7 +81,7 @@ class Pair:
         return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
     def measured(self, *inputs: Any) -> int:
-        """The peak of a step, everything counted."""
+        """Return the peak of a step in bytes, including static memory."""
         return self.static_bytes(*inputs) + peak_of_call(lambda: self.step(*inputs))
 
     def eager_measured(self, *inputs: Any) -> int:

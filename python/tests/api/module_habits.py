@@ -1,4 +1,4 @@
-"""What people do with a module, for one that memplan has compiled in place and for the same without memplan."""
+"""Common uses of a module, with a module that memplan has compiled in place and with the same module in eager PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users write, and what they are told when it does not work."""
+"""The public functions: options, results and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another budget for a model that was captured is another plan of what was captured."""
+"""Another budget for a captured model: memplan plans the captured graphs again."""
 
 from __future__ import annotations
 

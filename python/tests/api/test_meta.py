@@ -1,4 +1,4 @@
-"""The meta device: nothing runs there, and a device that is named says what it would take."""
+"""The meta device: nothing runs, and costs are those of a named device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report in a notebook: the example runs, and the page is well-formed and says what the report says."""
+"""A report in a notebook: the example runs, and the page is well-formed and agrees with the report."""
 
 from __future__ import annotations
 

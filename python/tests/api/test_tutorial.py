@@ -1,4 +1,4 @@
-"""docs/tutorials/pytorch.md: its blocks run in order, in one program, and print what stands below them."""
+"""docs/tutorials/pytorch.md: its blocks run in order in one program and print the documented output."""
 
 from __future__ import annotations
 

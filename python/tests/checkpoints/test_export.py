@@ -1,4 +1,4 @@
-"""Plans for those who cannot compile: checkpoints keep eager's bits, and their peak is the measured one."""
+"""Plans as checkpoints, for models that cannot be compiled: bits as in eager PyTorch, and the planned peak is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""python -m memplan: a model by its name, inputs as people write them, and what is said where that does not work."""
+"""python -m memplan: a model by its name, texts of inputs, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept on disk is found again, and what is wrong there does no harm."""
+"""The cache on disk: entries are found again, and damaged entries have no effect."""
 
 from __future__ import annotations
 

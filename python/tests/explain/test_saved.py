@@ -1,4 +1,4 @@
-"""What is saved for backward: PyTorch's own hooks of saved tensors are the oracle."""
+"""Tensors saved for backward, compared with PyTorch's hooks of saved tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What eager writes into memory that it has, a plan writes there, too: "100%" needs at most eager's peak."""
+"""Plans overwrite memory wherever eager PyTorch does: "100%" needs at most the peak of eager PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lifetimes and what is written in place, counted by hand."""
+"""Lifetimes and in-place writes, computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is planned is what PyTorch's own tracker sees, and budgets are kept."""
+"""The planned memory equals the memory that PyTorch's profiler reports, and stays within the budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies in the host's memory: eager's bits, both memories as planned, calls beside each other, and what is refused."""
+"""Copies to host memory: bits as in eager PyTorch, device and host memory as planned, simultaneous calls, and refusals."""
 
 from __future__ import annotations
 
@@ -119,18 +119,20 @@ def test_a_budget_that_fits_with_copies_only() -> None:
 
 
 def copied_as_often_as_possible(planner: GraphPlanner) -> list[Step]:
-    """A plan that no planner makes: all that may be copied is copied as soon as it is there, and waited for some steps later;
-    before every operator of backward what it reads is brought back, and the operator waits for it."""
+    """Return an extreme plan: it copies each copyable tensor out as soon as it exists, and waits some steps later.
+
+    Before each backward operator, it copies the operands of the operator back. The operator waits for these copies.
+    """
     assert planner.host is not None
     capture, may = planner.capture, planner.host.makers
-    known: list[tuple[Step, int]] = []  # and after how many steps it is waited for
+    known: list[tuple[Step, int]] = []  # and the number of steps until the plan waits for it
     for k, operation in enumerate(capture.operations):
         back = [Copy(s, True, 0) for s in operation.reads if s in may and k > capture.boundary]
         known += [(copy, len(back) - n) for n, copy in enumerate(back)]
         known.append((k, 0))
         known += [(Copy(s, False, 0), 1 + s % 5) for s in operation.writes if s in may and k < capture.boundary]
     n, end = len(known), 0
-    places: dict[int, int] = {}  # in the slab, of what is brought back
+    places: dict[int, int] = {}  # for each storage that is copied back: its offset in the slab
     for s in sorted({c.storage for c, _ in known if isinstance(c, Copy) and c.is_back}):
         places[s], end = end, end + -(-capture.storages[s].n_bytes // 512) * 512
 

@@ -1,5 +1,8 @@
-"""Models that `fully_shard` has sharded (FSDP2), on processes of one machine: losses, gradients and weights have FSDP2's bits,
-peaks are as planned and below FSDP2's, and what cannot be planned is said on every rank."""
+"""Models sharded by `fully_shard` (FSDP2), on processes of one machine.
+
+Losses, gradients and weights are bit-identical to FSDP2. Peaks are as planned and below FSDP2's. Every rank reports a model
+that memplan cannot plan.
+"""
 
 from __future__ import annotations
 
@@ -247,7 +250,7 @@ def store_views(module: Any, args: tuple[torch.Tensor], _: Any) -> None:
 
 
 def stored_by_hooks(rank: int) -> None:
-    """Of the whole model, beside FSDP2's own hooks: new tensors are reported, views are not."""
+    """If hooks of the whole model store tensors, memplan reports new tensors, but neither views nor memory of FSDP2's hooks."""
     for hook, n_rows in ((store_before, 4), (store_behind, 2), (store_views, 0)):
         for is_sharded_first in (False, True):
             torch._dynamo.reset()

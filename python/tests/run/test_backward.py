@@ -1,4 +1,4 @@
-"""What is done to backward and around it: eager's bits or an exception, and the next call is right."""
+"""Unusual uses of backward: bits as in eager PyTorch or an exception, and the next call is correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between forward and backward: what the caller writes, and outputs that nobody uses, beside eager PyTorch."""
+"""Between forward and backward: writes of the caller, and unused outputs, compared with eager PyTorch."""
 
 from __future__ import annotations
 

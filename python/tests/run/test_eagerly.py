@@ -1,4 +1,4 @@
-"""What is done around one call that no plan is for: eager's numbers, and one sentence of ours before them."""
+"""Calls that memplan does not plan: results as in eager PyTorch, after one warning."""
 
 from __future__ import annotations
 

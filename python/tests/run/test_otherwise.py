@@ -1,4 +1,4 @@
-"""Surroundings of a call in which a plan's bits may be others than eager's: one sentence per cause, and none beside them."""
+"""Surroundings of a call in which a plan's bits may differ from eager PyTorch: one warning per cause, and no other warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""verify=True: the first step both ways, and what is told of it."""
+"""verify=True: the first step runs both with and without the plan, and memplan reports differences."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def store_behind(module: Any, _: Any, out: torch.Tensor) -> None:
 
 
 def stored(rank: int) -> None:
-    """By a hook of the stage or of a module of it: reported once, because no plan of a pipeline counts it."""
+    """If hooks of a stage or of its modules store tensors, memplan warns once, because the plans do not count them."""
     for name in (*ONE_STAGE, INTERLEAVED, SPLIT):
         for where, maker in (("", "computed in a hook of Perceptron"), ("layers.0", "computed in module layers.0 (")):
             torch._dynamo.reset()
@@ -213,7 +213,7 @@ def stored(rank: int) -> None:
 
 
 def note_calls(stage: Any, done: list[events.Action]) -> None:
-    """Has its calls noted from now on."""
+    """Append each later call of the stage to `done`."""
 
     def noted(was: Callable[..., Any], what: Callable[[dict[str, Any]], str]) -> Callable[..., Any]:
         def call(part: int, *args: Any, **known: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Situations of public threads about training memory, and what a user sees in each."""
+"""Situations from public discussions about training memory, and memplan's answer to each."""
 
 from threads import situations, situations_of_steps
 

@@ -1,4 +1,4 @@
-"""PyTorch's private names: they are in one folder of the package, and each is taken away here to see what is so without it."""
+"""PyTorch's private names: only one folder of the package uses them. Tests remove each name and check the consequence."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 AOTAutograd receives two runners and embeds its result in the user's code. Another plan of the same joint graph saves different
 tensors. The runners then execute the graphs of the new plan. memplan updates PyTorch's metadata of the graph, which each call
 reads: which saved tensors are inputs, and how many saved values are numbers. A call that awaits its backward keeps the old
-    plan.
+plan.
 """
 
 from __future__ import annotations
