@@ -444,6 +444,59 @@ TEST(a_slab_holds_the_copies_of_a_plan_and_has_the_least_height)
     assert_int_equal(mp_alloc_live, 0);
 }
 
+/* Returns the step that copies storage s out or back. */
+static mp_step copy_step(const mp_graph *graph, int s, mp_copy_way way, int until)
+{
+    for (int v = 0; v < (int)graph->n_nodes; v++)
+        for (int k = 0; k < (int)graph->nodes[v].n_alternatives; k++) {
+            const mp_alternative *a = &graph->nodes[v].alternatives[k];
+            if (mp_copy_way_of(graph, v, k) != way) continue;
+            if ((way == MP_COPY_OUT ? a->reads : a->writes)[0] == s) return (mp_step){v, k, until};
+        }
+    fail_msg("no copy of storage %d", s);
+    return (mp_step){0};
+}
+
+/* Lists keep-all of copying_chain with the activations a7 and a1 copied out and back. a7 is copied out in forward, and back
+ * before node `back`; if n_ahead > 0, step n_ahead after it waits for this copy. Then a1 is copied out, and back for the last
+ * node. */
+static int copy_two(const mp_graph *graph, int back, int n_ahead, mp_step *steps)
+{
+    enum { A1 = 2, A7 = 14 };
+    int n = 0;
+    for (int v = 0; v <= 2 * LAYERS; v++) {
+        if (v == LAYERS - 1) steps[n++] = copy_step(graph, A7, MP_COPY_OUT, 0);
+        if (v == back) steps[n] = copy_step(graph, A7, MP_COPY_IN, n_ahead ? n + n_ahead : 0), n++;
+        if (v == back + 1) steps[n++] = copy_step(graph, A1, MP_COPY_OUT, 0);
+        if (v == 2 * LAYERS) steps[n++] = copy_step(graph, A1, MP_COPY_IN, 0);
+        steps[n++] = (mp_step){.node = v};
+    }
+    return n;
+}
+
+/* a1 has 1263 bytes, three grains. a7 has 2205 bytes, five grains. A copy back of a7 in backward keeps its place until the end,
+ * beside a1. A copy back that begins in forward ends at the turn, so a1 takes its place. */
+TEST(a_slab_keeps_a_place_of_forward_until_the_turn_or_the_end)
+{
+    static const struct {
+        int back, n_ahead;
+        int64_t slab_bytes;
+    } cases[] = {{LAYERS + 2, 0, 8 * GRAIN}, {LAYERS, 4, 5 * GRAIN}};
+    for (int k = 0; k < 2; k++) {
+        mp_planning *p = copying_chain(3);
+        mp_step steps[MOST_STEPS];
+        mp_plan *plan;
+        mp_error err = {0};
+        const int n = copy_two(mp_planning_graph(p), cases[k].back, cases[k].n_ahead, steps);
+        if (mp_plan_new(mp_planning_graph(p), "", steps, (size_t)n, &plan, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_int_equal(mp_planning_take(p, mp_planning_number(p, "keep_all_bytes"), plan), MP_OK);
+        assert_int_equal(mp_planning_number(p, "slab_bytes"), cases[k].slab_bytes);
+        mp_plan_free(plan);
+        mp_planning_free(p);
+    }
+    assert_int_equal(mp_alloc_live, 0);
+}
+
 TEST(a_supplied_plan_must_fit_the_slab)
 {
     mp_planning *p = copying_chain(3);
