@@ -228,7 +228,8 @@ static mp_status read_stash(const char *text, int n, int64_t *held, mp_error *er
                   "--stash: '%s' is not a number of bytes", amount);
         if (k < n) held[k] = b.bytes;
     }
-    MP_ENSURE(k == 1 || k == n, err, MP_INVALID, "--stash names %d amounts, and the rank has %d chunk%s", k, n,
+    MP_ENSURE(k == 1 || k == n, err, MP_INVALID,
+              "--stash names %d amounts, but the rank has %d chunk%s; give one amount for all chunks or one per chunk", k, n,
               n == 1 ? "" : "s");
     for (; k < n; k++) held[k] = held[0];
     return MP_OK;

@@ -54,7 +54,7 @@ TEST(pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many)
     static const struct {
         const char *network;
         int64_t bytes;
-        const char *exporters; /* the exporters whose files show what PyTorch runs */
+        const char *exporters; /* the exporters whose file has every operator that PyTorch runs */
     } rows[] = {{"own_formulas", 15872, "dynamo torchscript"},
                 {"own_lstm_into_linear", 97792, "dynamo torchscript"},
                 {"own_group_norms", 49280, "dynamo torchscript"},
