@@ -45,7 +45,7 @@ else
         holds "mpi_hybrids_$what" python3 -B "$root/tests/cli/ranks/hybrids.py" "$memplan" $what
     done
     if [ -e "$build/tests/nccl/libnccl.so.2" ]; then # without a GPU: the same through the module that calls NCCL
-        for what in same_calls same_calls_of_parts same_calls_of_the_library captured fails nothing_hangs; do
+        for what in same_calls same_calls_of_parts same_calls_of_the_library captured fails nothing_hangs one_rank; do
             holds "nccl_$what" python3 -B "$root/tests/nccl/twins.py" "$memplan" $what
         done
     fi

@@ -148,5 +148,12 @@ def nothing_hangs() -> None:
     assert job.returncode != 0 and re.search(rf"rank 1 of 2 has ended \(process {ranks[1]} on .*\) while other ranks waited for it in the collectives of a step", said), said
 
 
+def one_rank() -> None:
+    """The program that runs on one real GPU."""
+    program = os.path.join(os.path.dirname(TWIN), "test_nccl_alone")
+    done = subprocess.run([*MPIRUN, "1", program], env=environment(MEMPLAN_TEST_BACKEND="cuda"), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "[  PASSED  ] 1 test(s)" in done.stdout + done.stderr, done
+
+
 if __name__ == "__main__":
     globals()[WHAT]()
