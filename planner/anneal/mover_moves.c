@@ -3,6 +3,7 @@
 #include "planner/anneal/mover.h"
 
 #include "planner/anneal/runs/runs.h"
+#include "planner/math/tuning.h"
 
 /* Settings of this file. Nobody measured their effect one by one. */
 enum {

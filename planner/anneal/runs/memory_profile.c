@@ -6,13 +6,15 @@
 
 #include "estimator/base/vector.h"
 
+enum { CHUNK = 64 /* positions in a chunk */ };
+
 /* The limit of an empty position. It exceeds every memory size, and is so small that sums with it do not overflow. */
 #define NO_LIMIT (INT64_C(1) << 60)
 
 mp_status mp_profile_new(int n_positions, mp_profile *out, mp_error *err)
 {
-    const int n_chunks = (n_positions + MP_PROFILE_CHUNK - 1) / MP_PROFILE_CHUNK;
-    *out = (mp_profile){.pool = mp_pool_new(), .n_positions = n_chunks * MP_PROFILE_CHUNK};
+    const int n_chunks = (n_positions + CHUNK - 1) / CHUNK;
+    *out = (mp_profile){.pool = mp_pool_new(), .n_positions = n_chunks * CHUNK};
     out->excess = mp_pool_alloc(out->pool, (size_t)out->n_positions, sizeof *out->excess);
     out->pending = mp_pool_alloc(out->pool, (size_t)n_chunks, sizeof *out->pending);
     out->highest = mp_pool_alloc(out->pool, (size_t)n_chunks, sizeof *out->highest);
@@ -33,7 +35,7 @@ void mp_profile_free(mp_profile *profile)
 
 void mp_profile_clear(mp_profile *profile)
 {
-    const int n_chunks = profile->n_positions / MP_PROFILE_CHUNK;
+    const int n_chunks = profile->n_positions / CHUNK;
     for (int s = 0; s < profile->n_positions; s++) profile->excess[s] = -NO_LIMIT;
     for (int c = 0; c < n_chunks; c++) {
         profile->pending[c] = profile->over[c] = 0;
@@ -45,7 +47,7 @@ void mp_profile_clear(mp_profile *profile)
 static inline int64_t sum_over(const int64_t *excess, int64_t pending)
 {
     int64_t over = 0;
-    for (int k = 0; k < MP_PROFILE_CHUNK; k++) {
+    for (int k = 0; k < CHUNK; k++) {
         const int64_t x = excess[k] + pending;
         over += x > 0 ? x : 0;
     }
@@ -55,9 +57,9 @@ static inline int64_t sum_over(const int64_t *excess, int64_t pending)
 /* Recomputes the chunk's highest excess and the sum of its positive excesses, after the bytes of its positions have changed. */
 static inline void recompute_chunk(mp_profile *profile, int chunk)
 {
-    const int64_t *excess = profile->excess + (ptrdiff_t)chunk * MP_PROFILE_CHUNK, pending = profile->pending[chunk];
+    const int64_t *excess = profile->excess + (ptrdiff_t)chunk * CHUNK, pending = profile->pending[chunk];
     int64_t top = excess[0], over = 0;
-    for (int k = 1; k < MP_PROFILE_CHUNK; k++) top = excess[k] > top ? excess[k] : top;
+    for (int k = 1; k < CHUNK; k++) top = excess[k] > top ? excess[k] : top;
     if (top + pending > 0) over = sum_over(excess, pending);
     profile->highest[chunk] = top;
     profile->total_over += over - profile->over[chunk];
@@ -67,7 +69,7 @@ static inline void recompute_chunk(mp_profile *profile, int chunk)
 MP_VECTOR static void add_within(mp_profile *profile, int begin, int end, int64_t bytes)
 {
     for (int p = begin; p < end; p++) profile->excess[p] += bytes;
-    recompute_chunk(profile, begin / MP_PROFILE_CHUNK);
+    recompute_chunk(profile, begin / CHUNK);
 }
 
 MP_VECTOR static void add_across(mp_profile *profile, int begin_chunk, int end_chunk, int64_t bytes)
@@ -75,7 +77,7 @@ MP_VECTOR static void add_across(mp_profile *profile, int begin_chunk, int end_c
     for (int c = begin_chunk; c < end_chunk; c++) {
         const int64_t pending = profile->pending[c] += bytes;
         int64_t over = 0;
-        if (profile->highest[c] + pending > 0) over = sum_over(profile->excess + (ptrdiff_t)c * MP_PROFILE_CHUNK, pending);
+        if (profile->highest[c] + pending > 0) over = sum_over(profile->excess + (ptrdiff_t)c * CHUNK, pending);
         profile->total_over += over - profile->over[c];
         profile->over[c] = over;
     }
@@ -84,14 +86,14 @@ MP_VECTOR static void add_across(mp_profile *profile, int begin_chunk, int end_c
 void mp_profile_add(mp_profile *profile, int begin, int end, int64_t bytes)
 {
     if (begin >= end || !bytes) return;
-    const int from = begin / MP_PROFILE_CHUNK, to = (end - 1) / MP_PROFILE_CHUNK;
+    const int from = begin / CHUNK, to = (end - 1) / CHUNK;
     if (from == to) {
         add_within(profile, begin, end, bytes);
         return;
     }
-    add_within(profile, begin, (from + 1) * MP_PROFILE_CHUNK, bytes);
+    add_within(profile, begin, (from + 1) * CHUNK, bytes);
     add_across(profile, from + 1, to, bytes);
-    add_within(profile, to * MP_PROFILE_CHUNK, end, bytes);
+    add_within(profile, to * CHUNK, end, bytes);
 }
 
 void mp_profile_occupy(mp_profile *profile, int position, int64_t limit)
@@ -107,14 +109,14 @@ void mp_profile_vacate(mp_profile *profile, int position, int64_t limit)
 MP_VECTOR void mp_profile_shift(mp_profile *profile, int begin, int end, int by, int64_t left_bytes)
 {
     const int left = by < 0 ? end - 1 : begin, low = by < 0 ? begin - 1 : begin, high = by < 0 ? end : end + 1;
-    const int from = low / MP_PROFILE_CHUNK, to = (high - 1) / MP_PROFILE_CHUNK;
+    const int from = low / CHUNK, to = (high - 1) / CHUNK;
     /* entries move between chunks, so each chunk's pending addition is first added to its positions */
     for (int c = from; c <= to && from < to; c++) {
-        for (int p = c * MP_PROFILE_CHUNK; p < (c + 1) * MP_PROFILE_CHUNK; p++) profile->excess[p] += profile->pending[c];
+        for (int p = c * CHUNK; p < (c + 1) * CHUNK; p++) profile->excess[p] += profile->pending[c];
         profile->pending[c] = 0;
     }
     memmove(&profile->excess[begin + by], &profile->excess[begin], (size_t)(end - begin) * sizeof *profile->excess);
-    profile->excess[left] = left_bytes - NO_LIMIT - profile->pending[left / MP_PROFILE_CHUNK];
+    profile->excess[left] = left_bytes - NO_LIMIT - profile->pending[left / CHUNK];
     for (int c = from; c <= to; c++) recompute_chunk(profile, c);
 }
 
@@ -125,13 +127,13 @@ int64_t mp_profile_level(const mp_profile *profile, int position)
 
 int64_t mp_profile_excess(const mp_profile *profile, int position)
 {
-    return profile->excess[position] + profile->pending[position / MP_PROFILE_CHUNK];
+    return profile->excess[position] + profile->pending[position / CHUNK];
 }
 
 int64_t mp_profile_highest(const mp_profile *profile)
 {
     int64_t most = -NO_LIMIT;
-    for (int c = 0; c < profile->n_positions / MP_PROFILE_CHUNK; c++)
+    for (int c = 0; c < profile->n_positions / CHUNK; c++)
         if (profile->highest[c] + profile->pending[c] > most) most = profile->highest[c] + profile->pending[c];
     return most;
 }
@@ -140,7 +142,7 @@ int mp_profile_find_over(const mp_profile *profile, int64_t at)
 {
     int chunk = 0;
     while (at >= profile->over[chunk]) at -= profile->over[chunk++];
-    for (int s = chunk * MP_PROFILE_CHUNK;; s++) {
+    for (int s = chunk * CHUNK;; s++) {
         const int64_t x = mp_profile_excess(profile, s);
         if (x <= 0) continue;
         if (at < x) return s;

@@ -2,7 +2,7 @@
  * over the limits, summed over all positions. The order changes while a search runs.
  *
  * A position is empty or occupied by a run. Only occupied positions have a limit and an excess. Positions are grouped into
- * chunks of MP_PROFILE_CHUNK. Each chunk stores its highest excess, and an addition that is still to be made to all of its
+ * chunks of equal size. Each chunk stores its highest excess, and an addition that is still to be made to all of its
  * positions (a two-level segment tree with lazy additions). Adding bytes to a range visits the positions in the first and the
  * last chunk. In a chunk between these two, it visits the positions only if some position exceeds its limit or is close to
  * it. */
@@ -10,11 +10,10 @@
 
 #include "estimator/base/memory.h"
 #include "memplan/error.h"
-#include "planner/math/tuning.h"
 
 typedef struct mp_profile {
     mp_pool *pool;   /* owns all arrays */
-    int n_positions; /* a multiple of MP_PROFILE_CHUNK */
+    int n_positions; /* a multiple of the size of a chunk */
     /* per position: live bytes minus the limit of the position, without the pending addition of its chunk */
     int64_t *excess;
     /* per chunk. pending: bytes still to be added to each of its positions. highest: its highest excess. over: the sum of its

@@ -7,11 +7,11 @@
 #include "estimator/base/list.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
-#include "planner/math/tuning.h"
 
 /* Settings of this file. Nobody measured their effect one by one. */
 enum {
-    RUNS_LEAST_POSITIONS = 256, /* positions in addition to RUNS_POSITIONS_PER_RUN times the number of runs */
+    POSITIONS_PER_RUN = 4, /* more positions: cheaper insertions, slower sums over positions */
+    LEAST_POSITIONS = 256, /* positions in addition to POSITIONS_PER_RUN times the number of runs */
 };
 
 void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
@@ -253,7 +253,7 @@ static int new_wait(mp_runs *x, int run)
 static void renew_positions(mp_runs *x, int n_runs)
 {
     mp_error ignored = {0};
-    const int n_positions = n_runs * MP_RUNS_POSITIONS_PER_RUN + RUNS_LEAST_POSITIONS;
+    const int n_positions = n_runs * POSITIONS_PER_RUN + LEAST_POSITIONS;
     if (x->profile->n_positions < n_positions) {
         mp_status st = MP_OK;
         mp_free(x->run_at);
