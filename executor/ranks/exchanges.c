@@ -41,6 +41,7 @@ static mp_status wait_for_open(mp_communicator *world, double timeout, const cha
 {
     const size_t n = (size_t)world->n;
     mp_patience patience = mp_patience_begin(world, timeout);
+    patience.may_sleep = true;
     for (;;) {
         int missing = -1;
         bool moved = false, is_over = true;
@@ -134,6 +135,7 @@ mp_status mp_communicator_meet(mp_communicator *world, mp_status own, void *word
 static mp_status await(mp_communicator *world, mp_awaited message, double timeout, const char *what, mp_error *err)
 {
     mp_patience patience = mp_patience_begin(world, timeout);
+    patience.may_sleep = true;
     for (bool done = false; !done;) {
         MP_CHECK(mp_awaited_test(world, &message, &done, what, err));
         if (!done) MP_CHECK(mp_patience_go_on(&patience, false, message.peer, what, err));

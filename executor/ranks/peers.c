@@ -5,11 +5,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "estimator/base/clock.h"
 
 #define LOOK_SECONDS 0.05 /* seconds between two checks of the other ranks' processes */
+#define AWAKE_SECONDS \
+    1e-3 /* a wait that may sleep begins so many seconds after the last progress; messages of the network arrive earlier */
+#define SLEEP_NANOSECONDS 100000
 
 /* The state of a process. A GONE process has ended, even if its parent has not collected its status yet. */
 typedef enum state { STATE_RUNS, STATE_STOPPED, STATE_GONE } state;
@@ -128,7 +132,10 @@ mp_status mp_patience_go_on(mp_patience *p, bool moved, int missing, const char 
     const double now = mp_clock_now();
     if (moved) p->moved_at = now;
     if (moved || now < p->looked_at + LOOK_SECONDS) {
-        if (!moved) sched_yield();
+        if (p->may_sleep && now > p->moved_at + AWAKE_SECONDS)
+            nanosleep(&(struct timespec){.tv_nsec = SLEEP_NANOSECONDS}, NULL);
+        else if (!moved)
+            sched_yield();
         return MP_OK;
     }
     p->looked_at = now;

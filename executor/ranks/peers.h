@@ -31,13 +31,16 @@ void mp_peers_hush(void);
 /* Sends a signal to the other ranks on this machine, unless one of them is the sender. May be called from a signal handler. */
 void mp_peers_signal(const mp_peers *peers, int64_t sender, int signal);
 
-/* A wait for other ranks. It continues while there is progress, or until `timeout` seconds have passed without progress. */
+/* A wait for other ranks. It continues while there is progress, or until `timeout` seconds have passed without progress.
+ * A wait that `may_sleep` leaves the processor to others if it takes longer: outside of steps, ranks wait for a search of rank
+ * 0. */
 typedef struct mp_patience {
     const mp_communicator *world;
     double timeout, moved_at, looked_at;
+    bool may_sleep;
 } mp_patience;
 mp_patience mp_patience_begin(const mp_communicator *world, double timeout);
 /* Called between two tests; `moved` reports progress since the last call. `missing` is a rank whose message is awaited, -1:
- * unknown; `what` names the awaited operation. Yields the processor. MP_IO: rank `missing`, or another rank on this machine,
- * has ended, or the timeout has passed; the message has the rank's number. */
+ * unknown; `what` names the awaited operation. Yields the processor, or sleeps. MP_IO: rank `missing`, or another rank on this
+ * machine, has ended, or the timeout has passed; the message has the rank's number. */
 mp_status mp_patience_go_on(mp_patience *patience, bool moved, int missing, const char *what, mp_error *err);

@@ -1,6 +1,8 @@
 /* test_strange_ranks.c - a rank's response to other ranks that send too little, too much or wrong data. It reports a sentence
  * with the rank's number, reads no unsent bytes, and never allocates a claimed size unchecked. A test communicator replaces
  * MPI: each other rank sends the prepared messages of a case. */
+#include <sys/resource.h>
+
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/network_speed.h"
 #include "executor/ranks/peers.h"
@@ -336,6 +338,36 @@ TEST(the_text_of_a_first_rank_is_as_long_as_is_said)
         const mp_status st = mp_communicator_hand_out(&s.world, RANKS, &text, pool, 0.1, "the plan", &err);
         fails(st, cases[k].sentence ? MP_IO : MP_OK, &err, cases[k].sentence ? cases[k].sentence : "");
         if (!cases[k].sentence) assert_string_equal(text, "plan!");
+    }
+}
+
+/* How often this process has slept. */
+static long sleeps(void)
+{
+    struct rusage used;
+    assert_int_equal(getrusage(RUSAGE_SELF, &used), 0);
+    return used.ru_nvcsw;
+}
+
+/* Rank 0 may search for seconds, and needs the processor. */
+TEST(a_wait_outside_of_steps_leaves_the_processor_to_others)
+{
+    static const int64_t none = 1, long_text = 6;
+    for (int is_text = 0; is_text < 2; is_text++) {
+        MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+        int64_t own = 0, all[RANKS];
+        const char *text;
+        stage s;
+        mp_error err = {0};
+        begin(&s);
+        s.world.rank = 2;
+        if (is_text) s.sent[0][0] = (message){&long_text, sizeof long_text}; /* its text never arrives */
+        s.sent[STRANGER][0] = (message){&none, sizeof none};
+        const long before = sleeps();
+        fails(is_text ? mp_communicator_hand_out(&s.world, RANKS, &text, pool, 0.4, "the plan", &err)
+                      : mp_communicator_exchange(&s.world, &own, sizeof own, all, 0.4, "the plan", &err),
+              MP_IO, &err, "rank 0 of 3, on an unknown machine, has not answered in the plan for 0.4 s");
+        assert_true(sleeps() - before > 20);
     }
 }
 
