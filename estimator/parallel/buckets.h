@@ -36,6 +36,8 @@ typedef struct mp_bucket {
     bool is_part, is_spread; /* the flags is_part and is_spread, which all parameters of a bucket share */
     bool is_staged;          /* true if a parameter of the bucket has is_staged */
     int zero;
+    int buffer; /* under PyTorch's rules: the storage that contains the tensors of the bucket side by side, while they are moved
+                   (FSDP2) or always (DDP). Set by exchange.c */
 } mp_bucket;
 
 typedef struct mp_exchange {
@@ -53,6 +55,7 @@ typedef struct mp_exchange {
     mp_bucket *sent, *gathered; /* sent: buckets of gradients, ordered by completion. gathered: buckets of values, with zero=3
                                    ordered by first use, else like `sent` */
     mp_bucket *again;    /* buckets of values that are gathered a second time for backward, ordered by first use in backward */
+    int last_reduction;  /* storage of 0 bytes that the last reduction from a buffer writes; -1: none */
     int *reads, *writes; /* storages that the node which is being built reads and writes */
     mp_error *err;
 } mp_exchange;

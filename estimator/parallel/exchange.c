@@ -80,10 +80,10 @@ static mp_status copy_node(mp_exchange *x, const mp_node *old, mp_node **out)
     return MP_OK;
 }
 
-/* Appends the node of a collective. It reads x->reads[0..n_reads). It writes x->writes[0..n_writes), or with `adds` adds to
- * them. */
-static mp_status add_collective(mp_exchange *x, const char *what, const char *op, int64_t number, mp_phase phase,
-                                const mp_collective_record *record, size_t n_reads, size_t n_writes, bool adds, mp_node **out)
+/* Appends a node on the compute channel, without ticks. It reads x->reads[0..n_reads). It writes x->writes[0..n_writes), or
+ * with `adds` adds to them. */
+static mp_status add_node(mp_exchange *x, const char *what, const char *op, int64_t number, mp_phase phase, size_t n_reads,
+                          size_t n_writes, bool adds, mp_node **out)
 {
     mp_node *node;
     MP_CHECK(mp_graph_node(x->graph, &node, x->err));
@@ -97,29 +97,43 @@ static mp_status add_collective(mp_exchange *x, const char *what, const char *op
     a->reads = mp_graph_list(x->graph, x->reads, n_reads);
     *(adds ? &a->n_adds : &a->n_writes) = n_writes;
     *(adds ? &a->adds : &a->writes) = mp_graph_list(x->graph, x->writes, n_writes);
-    a->channel = x->channel;
-    a->ticks = (int64_t)(mp_collective_record_seconds(record) / x->graph->tick_seconds + 0.5);
-    node->collective = mp_graph_collective(x->graph, record);
-    MP_ENSURE(node->name && node->collective && a->reads && *(adds ? &a->adds : &a->writes), x->err, MP_NOMEM,
-              "out of memory for the graph '%s'", x->graph->name);
+    MP_ENSURE(node->name && a->reads && *(adds ? &a->adds : &a->writes), x->err, MP_NOMEM, "out of memory for the graph '%s'",
+              x->graph->name);
     *out = node;
     return MP_OK;
 }
 
-/* Adds a storage of 0 bytes that the reduction of a static gradient writes. The update reads this storage, so it waits
- * for the reduction. */
-static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
+/* Makes a node a collective: it runs on the channel "network" and takes the time of the record. */
+static mp_status run_on_network(mp_exchange *x, const mp_collective_record *record, mp_node *node)
 {
+    node->alternatives->channel = x->channel;
+    node->alternatives->ticks = (int64_t)(mp_collective_record_seconds(record) / x->graph->tick_seconds + 0.5);
+    node->collective = mp_graph_collective(x->graph, record);
+    MP_ENSURE(node->collective, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    return MP_OK;
+}
+
+/* Adds a buffer for the contiguous tensors of a bucket. `of`: the first of these tensors. */
+static mp_status add_buffer(mp_exchange *x, mp_bucket *b, const char *format, int of, mp_kind kind)
+{
+    return add_exchange_storage(x, format, of, b->bytes, kind, &b->buffer);
+}
+
+/* Adds a storage of 0 bytes that a reduction writes, if a node reads nothing else from the reduction and must wait for it: the
+ * update of a static gradient, or with has_buffer the next copy-in. */
+static mp_status let_wait(mp_exchange *x, const mp_bucket *b, bool has_buffer, mp_alternative *a)
+{
+    /* updates at the start of a step need not wait: they read gradients that were reduced in the previous step */
+    const bool updates_wait = mp_update_order_of(x->graph).after_readers;
     int waits = -1;
-    if (!mp_update_order_of(x->graph).after_readers)
-        return MP_OK; /* updates at the start of a step need not wait: they read gradients that were reduced in the previous
-                         step */
     for (size_t j = 0; j < b->n; j++) {
         mp_exchanged *p = &x->parameters[x->by_completion[b->first + j]];
-        if (p->update < 0 || !x->graph->storages[p->reduced].persistent) continue;
+        const bool is_awaited = updates_wait && p->update >= 0 && x->graph->storages[p->reduced].persistent;
+        if (!is_awaited && !has_buffer) continue;
         if (waits < 0) MP_CHECK(add_exchange_storage(x, "reduction of %s and others%s", p->reduced, 0, MP_KIND_SAVED, &waits));
-        p->reduction = waits;
+        if (is_awaited) p->reduction = waits;
     }
+    x->last_reduction = has_buffer ? waits : -1;
     if (waits < 0) return MP_OK;
     if (a->n_writes) memcpy(x->reads, a->writes, a->n_writes * sizeof *x->reads);
     x->reads[a->n_writes++] = waits;
@@ -128,20 +142,39 @@ static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
     return MP_OK;
 }
 
+/* Appends the copy of a bucket's gradients to a buffer, as in FSDP2. The gradients may be freed before the reduction ends. The
+ * reduction then reads the buffer. The copy waits for the previous reduction, so that one such buffer exists at a time. */
+static mp_status add_copy_in(mp_exchange *x, mp_bucket *b, size_t k)
+{
+    mp_node *node;
+    MP_CHECK(add_buffer(x, b, "reduce-scatter buffer of %s and others%s", x->reads[0], MP_KIND_ACTIVATION_GRADIENT));
+    const int reduced = x->writes[0];
+    x->writes[0] = b->buffer;
+    size_t n_reads = b->n;
+    if (x->last_reduction >= 0) x->reads[n_reads++] = x->last_reduction;
+    MP_CHECK(add_node(x, "copy-in", "CopyIn", (int64_t)k, MP_PHASE_BACKWARD, n_reads, 1, false, &node));
+    x->reads[0] = b->buffer;
+    x->writes[0] = reduced;
+    return MP_OK;
+}
+
 /* Appends the reduction of a bucket of gradients over the ranks: in place, or to this rank's shards. */
 static mp_status add_reduction(mp_exchange *x, size_t k)
 {
-    const mp_bucket *b = &x->sent[k];
+    mp_bucket *b = &x->sent[k];
     mp_node *node;
     const mp_rank_group shards = mp_exchange_group(x, MP_DIM_SHARD, b->is_spread),
                         replicas = mp_exchange_group(x, MP_DIM_DP, b->is_spread);
-    const bool is_apart = b->zero >= 2;
-    mp_collective_record r = {.once = b->zero < 2, .member = -1, .n_moved = b->n, .wholes = x->reads};
+    const bool is_apart = b->zero >= 2, is_torch = x->ranks->rules == MP_RULES_PYTORCH, has_buffer = is_torch && is_apart;
+    mp_collective_record r = {.once = b->zero < 2, .member = -1, .n_moved = b->n};
     for (size_t j = 0; j < b->n; j++) {
         const mp_exchanged *p = &x->parameters[x->by_completion[b->first + j]];
         x->reads[j] = p->gradient;
         x->writes[j] = p->reduced;
     }
+    MP_ENSURE(r.wholes = mp_graph_list(x->graph, x->reads, b->n), x->err, MP_NOMEM, "out of memory for the graph '%s'",
+              x->graph->name);
+    if (has_buffer) MP_CHECK(add_copy_in(x, b, k));
     const int64_t left = part(x, b->bytes, b->is_spread);
     const mp_rank_group parts = mp_mesh_group(&x->ranks->mesh, MP_DIM_TP);
     if (is_apart) r.parts = x->writes;
@@ -150,41 +183,67 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     if (replicas.n > 1)
         mp_collective_add(&r, &x->ranks->network, x->ranks->algorithm, MP_ALL_REDUCE, MP_DIM_DP, replicas, left);
     if (b->is_part) mp_collective_add(&r, &x->ranks->network, x->ranks->algorithm, MP_ALL_REDUCE, MP_DIM_TP, parts, left);
-    MP_CHECK(add_collective(x, b->zero ? "reduce-scatter" : "all-reduce", b->zero ? "ReduceScatter" : "AllReduce", (int64_t)k,
-                            MP_PHASE_BACKWARD, &r, is_apart ? b->n : 0, b->n, !is_apart || b->is_staged, &node));
-    MP_CHECK(let_wait(x, b, node->alternatives));
-    if (x->ranks->rules == MP_RULES_PYTORCH && b->zero) node->alternatives->workspace_bytes = b->bytes;
-    if (x->ranks->rules == MP_RULES_PYTORCH &&
-        !x->zero) { /* DDP copies gradients into buckets that stay allocated, so each bucket becomes a storage */
-        int storage;
-        MP_CHECK(add_exchange_storage(x, "bucket of %s and others%s", x->writes[0], b->bytes, MP_KIND_BUFFER, &storage));
-        x->reads[0] = storage;
-        node->alternatives->reads = mp_graph_list(x->graph, x->reads, 1);
+    MP_CHECK(add_node(x, b->zero ? "reduce-scatter" : "all-reduce", b->zero ? "ReduceScatter" : "AllReduce", (int64_t)k,
+                      MP_PHASE_BACKWARD,
+                      has_buffer ? 1
+                      : is_apart ? b->n
+                                 : 0,
+                      b->n, !is_apart || b->is_staged, &node));
+    MP_CHECK(run_on_network(x, &r, node));
+    MP_CHECK(let_wait(x, b, has_buffer, node->alternatives));
+    if (is_torch && b->zero == 1) node->alternatives->workspace_bytes = b->bytes;
+    if (is_torch && !x->zero) { /* DDP copies gradients into buckets that stay allocated, so each bucket becomes a storage */
+        MP_CHECK(add_buffer(x, b, "bucket of %s and others%s", x->writes[0], MP_KIND_BUFFER));
+        node->alternatives->reads = mp_graph_list(x->graph, &b->buffer, 1);
         node->alternatives->n_reads = 1;
         MP_ENSURE(node->alternatives->reads, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
     }
     return MP_OK;
 }
 
-/* Appends the gather of a bucket of parameters from their shards: for forward, again for backward, or after the updates. */
-static mp_status add_gather(mp_exchange *x, const mp_bucket *b, mp_phase phase)
+/* Writes the shards of a bucket's parameters to x->reads and the gathered values to x->writes. Returns the bucket's number. */
+static size_t list_gathered(mp_exchange *x, const mp_bucket *b, mp_phase phase)
 {
     const bool is_again = phase == MP_PHASE_BACKWARD;
     const int *order = is_again ? x->by_use_again : phase == MP_PHASE_FORWARD ? x->by_use : x->by_completion;
-    const size_t k = is_again ? x->n_gathered + (size_t)(b - x->again) : (size_t)(b - x->gathered);
-    mp_collective_record r = {
-        .once = phase == MP_PHASE_UPDATE, .member = -1, .n_moved = b->n, .wholes = x->writes, .parts = x->reads};
-    mp_node *node;
     for (size_t j = 0; j < b->n; j++) {
         const mp_exchanged *p = &x->parameters[order[b->first + j]];
         x->reads[j] = p->shard;
         x->writes[j] = is_again ? p->again : p->value;
     }
+    return is_again ? x->n_gathered + (size_t)(b - x->again) : (size_t)(b - x->gathered);
+}
+
+/* Appends the gather of a bucket of parameters from their shards: for forward, again for backward, or after the updates. Under
+ * PyTorch's rules a gather for forward or backward writes a buffer; add_copy_out follows. */
+static mp_status add_gather(mp_exchange *x, mp_bucket *b, mp_phase phase)
+{
+    const size_t k = list_gathered(x, b, phase);
+    const bool is_torch = x->ranks->rules == MP_RULES_PYTORCH, has_buffer = is_torch && phase != MP_PHASE_UPDATE;
+    mp_collective_record r = {.once = phase == MP_PHASE_UPDATE, .member = -1, .n_moved = b->n, .parts = x->reads};
+    mp_node *node;
+    MP_ENSURE(r.wholes = mp_graph_list(x->graph, x->writes, b->n), x->err, MP_NOMEM, "out of memory for the graph '%s'",
+              x->graph->name);
     mp_collective_add(&r, &x->ranks->network, x->ranks->algorithm, MP_ALL_GATHER, MP_DIM_SHARD,
                       mp_exchange_group(x, MP_DIM_SHARD, b->is_spread), b->bytes);
-    MP_CHECK(add_collective(x, "all-gather", "AllGather", (int64_t)k, phase, &r, b->n, b->n, false, &node));
-    if (x->ranks->rules == MP_RULES_PYTORCH) node->alternatives->workspace_bytes = b->bytes;
+    if (has_buffer) {
+        MP_CHECK(add_buffer(x, b, "all-gather buffer of %s and others%s", x->writes[0], MP_KIND_ACTIVATION));
+        x->writes[0] = b->buffer;
+    }
+    MP_CHECK(add_node(x, "all-gather", "AllGather", (int64_t)k, phase, b->n, has_buffer ? 1 : b->n, false, &node));
+    MP_CHECK(run_on_network(x, &r, node));
+    if (is_torch && !has_buffer) node->alternatives->workspace_bytes = b->bytes;
     return MP_OK;
+}
+
+/* Appends the copies of gathered parameters from the buffer of their gather to tensors of their own, as in FSDP2. */
+static mp_status add_copy_out(mp_exchange *x, const mp_bucket *b, mp_phase phase)
+{
+    mp_node *node;
+    if (x->ranks->rules != MP_RULES_PYTORCH) return MP_OK;
+    const size_t k = list_gathered(x, b, phase);
+    x->reads[0] = b->buffer;
+    return add_node(x, "copy-out", "CopyOut", (int64_t)k, phase, 1, b->n, false, &node);
 }
 
 /* Changes an update so that it updates only this rank's shard of the parameter. reads[0 .. a->n_reads) is the new list of
@@ -311,31 +370,51 @@ static mp_status list_node(mp_exchange *x, const mp_node *old)
     return write_as_sum(x, node);
 }
 
+/* The next buckets whose gathers for forward or backward, and whose copies from the buffer, are to be listed. */
+typedef struct gathering {
+    mp_bucket *buckets;
+    size_t n;
+    int first; /* the node of the original graph before which the first gather is listed */
+    size_t gathered, copied;
+} gathering;
+
+/* Appends the gathers and copies that precede node v of the original graph. keep-all starts the gather of bucket k + 1 before
+ * the first reader of bucket k, so that compute can hide the gather. The copy of bucket k is before the gather of bucket k + 1,
+ * because it frees the buffer of bucket k. */
+static mp_status list_gathers(mp_exchange *x, gathering *g, int v, mp_phase phase)
+{
+    for (;;) {
+        if (g->copied < g->gathered && g->buckets[g->copied].at <= v)
+            MP_CHECK(add_copy_out(x, &g->buckets[g->copied++], phase));
+        else if (g->gathered < g->n && (g->gathered ? g->buckets[g->gathered - 1].at : g->first) <= v)
+            MP_CHECK(add_gather(x, &g->buckets[g->gathered++], phase));
+        else
+            return MP_OK;
+    }
+}
+
 /* Builds the new node list, which contains the collectives. */
 static mp_status list_nodes(mp_exchange *x, int *number)
 {
     mp_graph *g = x->graph;
     MP_OWNED mp_node *old = g->nodes;
     const size_t n = g->n_nodes;
-    size_t sent = 0, gathered = 0, again = 0;
+    const bool is_updated = x->zero == 1 || x->zero == 2; /* gathers of `gathered` follow the updates */
+    size_t sent = 0, gathered = 0;
+    gathering forward = {.buckets = x->gathered, .n = x->zero == 3 ? x->n_gathered : 0},
+              again = {.buckets = x->again, .n = x->n_again, .first = x->n_again ? x->again->at : 0};
     g->nodes = NULL;
     g->n_nodes = g->nodes_capacity = 0;
     for (int k = 0; k < (int)n; k++) {
         const int v = x->sequence[k];
-        /* keep-all starts the gather of bucket k + 1 before the first reader of bucket k, so that compute can hide the
-         * gather */
-        while (x->zero == 3 && gathered < x->n_gathered && (!gathered || x->gathered[gathered - 1].at <= v) &&
-               old[v].phase != MP_PHASE_UPDATE)
-            MP_CHECK(add_gather(x, &x->gathered[gathered++], MP_PHASE_FORWARD));
-        while (again < x->n_again && x->again[again ? again - 1 : 0].at <= v && old[v].phase == MP_PHASE_BACKWARD)
-            MP_CHECK(add_gather(x, &x->again[again++], MP_PHASE_BACKWARD));
+        const mp_phase phase = old[v].phase;
+        if (phase != MP_PHASE_UPDATE) MP_CHECK(list_gathers(x, &forward, v, MP_PHASE_FORWARD));
+        if (phase == MP_PHASE_BACKWARD) MP_CHECK(list_gathers(x, &again, v, MP_PHASE_BACKWARD));
         number[v] = (int)g->n_nodes;
         MP_CHECK(list_node(x, &old[v]));
         if (old[v].forward_of >= 0) g->nodes[number[v]].forward_of = number[old[v].forward_of];
-        while (sent < x->n_sent && x->sent[sent].at <= v && old[v].phase == MP_PHASE_BACKWARD)
-            MP_CHECK(add_reduction(x, sent++));
-        while ((x->zero == 1 || x->zero == 2) && gathered < x->n_gathered && x->gathered[gathered].at <= k &&
-               old[v].phase == MP_PHASE_UPDATE)
+        while (sent < x->n_sent && x->sent[sent].at <= v && phase == MP_PHASE_BACKWARD) MP_CHECK(add_reduction(x, sent++));
+        while (is_updated && gathered < x->n_gathered && x->gathered[gathered].at <= k && phase == MP_PHASE_UPDATE)
             MP_CHECK(add_gather(x, &x->gathered[gathered++], MP_PHASE_UPDATE));
     }
     return MP_OK;
@@ -357,6 +436,7 @@ mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int
                      .bucket_bytes = ranks->bucket_bytes ? ranks->bucket_bytes : MP_BUCKET_BYTES,
                      .zero = ranks->mesh.zero,
                      .n_storages = (int)graph->n_storages,
+                     .last_reduction = -1,
                      .err = err};
     for (int k = 0; k < (int)graph->n_nodes; k++) number[k] = k;
     if (!mp_exchange_any(&x)) return MP_OK;

@@ -130,13 +130,17 @@ mp_status mp_rank_check(const mp_rank *rank, const mp_step *steps, size_t n, mp_
     return MP_OK;
 }
 
-/* True if a step from `at` on reads the storage that step t wrote, and no step in between writes it. */
+/* True if a step from `at` on reads a parameter that the gather of step t produced. The gather, or the next copy from its
+ * buffer, writes the parameter. No step in between writes it again. */
 static bool reads_later(const mp_graph *g, const mp_step *steps, size_t n, size_t t, size_t at, int storage)
 {
-    for (size_t u = t + 1; u < n; u++) {
+    bool is_written = false;
+    for (size_t u = t; u < n; u++) {
         const mp_alternative *a = &g->nodes[steps[u].node].alternatives[steps[u].alternative];
-        if (u >= at && mp_list_has(a->reads, a->n_reads, storage)) return true;
-        if (mp_list_has(a->writes, a->n_writes, storage)) return false;
+        if (is_written && u >= at && mp_list_has(a->reads, a->n_reads, storage)) return true;
+        if (!mp_list_has(a->writes, a->n_writes, storage)) continue;
+        if (is_written) return false;
+        is_written = true;
     }
     return false;
 }

@@ -7,15 +7,30 @@
  * starts from it. KEPT: it is kept for backward. BEHIND: it is computed from recomputed storages. */
 enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
 
-/* True if storage s is an activation. A storage that is produced on a channel other than compute is a gathered parameter and no
- * activation. */
+/* True if storage s is produced on a channel other than compute: data of other ranks or of another tier. */
+static bool is_transferred(const mp_graph *graph, int s)
+{
+    const int producer = graph->producer[s];
+    return producer >= 0 && graph->nodes[producer].alternatives[0].channel > MP_CHANNEL_SECOND_STREAM;
+}
+
+/* True if a node does nothing but copy gathered parameters from the buffer of their gather. */
+static bool copies_out(const mp_graph *graph, const mp_node *node)
+{
+    const mp_alternative *a = &node->alternatives[0];
+    if (a->n_reads != 1 || a->ticks || !is_transferred(graph, a->reads[0])) return false;
+    const mp_collective_record *record = graph->nodes[graph->producer[a->reads[0]]].collective;
+    return record && record->n_legs && record->legs[0].kind == MP_ALL_GATHER;
+}
+
+/* True if storage s is an activation. Gathered parameters are not. */
 static bool is_activation(const mp_graph *graph, int s)
 {
     const int producer = graph->producer[s];
     const mp_kind kind = graph->storages[s].kind;
     return !mp_storage_is_static(&graph->storages[s]) && graph->storages[s].tier == MP_TIER_DEVICE && kind != MP_KIND_SAVED &&
-           producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD &&
-           graph->nodes[producer].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM;
+           producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD && !is_transferred(graph, s) &&
+           !copies_out(graph, &graph->nodes[producer]);
 }
 
 /* Marks with BEHIND the storages that are computed from a recomputed storage, directly or through storages that are neither

@@ -2,51 +2,15 @@
  * that simulator and checker accept, on networks and random graphs. */
 #include "memplan/check.h"
 #include "memplan/plan.h"
-#include "memplan/ranks/exchange.h"
 #include "memplan/simplify.h"
 #include "memplan/summary.h"
-#include "memplan/training.h"
-#include "tests/cases/model_text.h"
-#include "tests/cases/test.h"
+#include "tests/estimator/rank_graph.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 #include "tests/oracles/same_timeline.h"
 
-static const char mlp[] = "data x 8 16; param a 16 33; param b 33; param c 33 5; param d 5;"
-                          "Gemm x a b -> h; Relu h -> r; Gemm r c d -> y; out y";
 static const char tied[] = "data x 8 16; param a 16 16; param c 16 3;"
                            "MatMul x a -> h; Tanh h -> r; MatMul r a -> s; Tanh s -> t; MatMul t c -> y; out y";
-
-static mp_ranks ranks_of(int64_t dp, int64_t shard, int zero, int64_t bucket_bytes)
-{
-    mp_ranks ranks = {.bucket_bytes = bucket_bytes};
-    char text[64];
-    assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
-    snprintf(text, sizeof text, zero ? "dp=%d,shard=%d,zero=%d" : "dp=%d", (int)dp, (int)shard, zero);
-    assert_int_equal(mp_mesh_read(text, &ranks.mesh, NULL), MP_OK);
-    return ranks;
-}
-
-static mp_graph *graph_of(const char *text, mp_training_options options)
-{
-    if (!options.dtype) options.dtype = MP_DTYPE_BFLOAT16;
-    return model_text_graph(text, options);
-}
-
-static mp_rank_traffic exchanged(mp_graph *graph, const mp_ranks *ranks)
-{
-    mp_error err = {0};
-    if (mp_graph_exchange(graph, ranks, &err) != MP_OK) fail_msg("%s: %s", mp_mesh_write(&ranks->mesh).text, err.message);
-    return traffic_of_keep_all(graph);
-}
-
-static int64_t payload(const mp_graph *graph, mp_kind kind)
-{
-    int64_t bytes = 0;
-    for (size_t s = 0; s < graph->n_storages; s++)
-        if (graph->storages[s].kind == kind) bytes += graph->storages[s].payload_bytes;
-    return bytes;
-}
 
 static bool has(const int *list, size_t n, int storage)
 {
@@ -55,20 +19,10 @@ static bool has(const int *list, size_t n, int storage)
     return false;
 }
 
-static bool is_collective(const mp_graph *graph, int node)
-{
-    return graph->nodes[node].alternatives[0].channel > MP_CHANNEL_SECOND_STREAM;
-}
-
 static bool uses(const mp_graph *graph, int node, int storage)
 {
     const mp_alternative *a = graph->nodes[node].alternatives;
     return has(a->reads, a->n_reads, storage) || has(a->writes, a->n_writes, storage) || has(a->adds, a->n_adds, storage);
-}
-
-static int64_t up(int64_t bytes, int64_t n)
-{
-    return (bytes + n - 1) / n;
 }
 
 /* ---- bytes ---- */
@@ -111,30 +65,6 @@ TEST(one_rank_changes_nothing)
     mp_graph_free(graph);
 }
 
-/* PyTorch holds more: DDP always its buckets; FSDP2 the gather buffer and a reduce-scatter's input while these run. */
-TEST(pytorch_holds_buckets)
-{
-    mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW, .rules = MP_RULES_PYTORCH});
-    mp_ranks ranks = ranks_of(4, 1, 0, 400);
-    const int64_t buffers = payload(graph, MP_KIND_BUFFER), whole = payload(graph, MP_KIND_GRADIENT);
-    ranks.rules = MP_RULES_PYTORCH;
-    exchanged(graph, &ranks);
-    assert_int_equal(payload(graph, MP_KIND_BUFFER) - buffers, whole);
-    mp_graph_free(graph);
-    for (int zero = 1; zero <= 3; zero++) {
-        int64_t n = 0;
-        graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW, .rules = MP_RULES_PYTORCH});
-        ranks = ranks_of(1, 4, zero, 400);
-        ranks.rules = MP_RULES_PYTORCH;
-        exchanged(graph, &ranks);
-        for (size_t i = 0; i < graph->n_nodes; i++)
-            if (is_collective(graph, (int)i)) n += graph->nodes[i].alternatives[0].workspace_bytes;
-        assert_int_equal(n, 2 * whole + (zero == 3 ? 330 : 0)); /* scattered and gathered; c is gathered again in backward */
-        assert_int_equal(payload(graph, MP_KIND_BUFFER), buffers);
-        mp_graph_free(graph);
-    }
-}
-
 /* ---- frozen parameters ---- */
 
 /* `a` and `b` are frozen: no gradient, no state. zero=3 shards all values; zero=1 and 2 shard none. Unsharded, the frozen `a`
@@ -170,69 +100,6 @@ TEST(frozen_parameters_are_sharded)
                 assert_int_equal(gathered, zero == 3 ? 1462 : 0);
                 mp_graph_free(graph);
             }
-}
-
-/* Backward reads a frozen weight if an earlier parameter is trained. FSDP2 frees it after its last forward reader and gathers
- * it again. Only forward reads `b`. */
-TEST(pytorch_gathers_again_for_backward)
-{
-    static const char *const frozen[] = {"c"};
-    mp_graph *graph = graph_of(
-        mlp,
-        (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW, .rules = MP_RULES_PYTORCH, .freeze = frozen, .n_freeze = 1});
-    mp_ranks ranks = ranks_of(1, 4, 3, 1);
-    int64_t again = 0;
-    ranks.rules = MP_RULES_PYTORCH;
-    const mp_rank_traffic traffic = exchanged(graph, &ranks);
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        const mp_node *node = &graph->nodes[i];
-        if (!is_collective(graph, (int)i) || strcmp(node->op, "AllGather") != 0) continue;
-        const int written = node->alternatives->writes[0];
-        for (int r = graph->readers_start[written]; r < graph->readers_start[written + 1]; r++)
-            assert_int_equal(graph->nodes[graph->readers[r]].phase == MP_PHASE_BACKWARD, node->phase == MP_PHASE_BACKWARD);
-        if (node->phase == MP_PHASE_BACKWARD) again += graph->storages[written].payload_bytes;
-    }
-    assert_int_equal(again, 330); /* of c only: x needs no gradient */
-    /* 3/4 of the gathered bytes (1462 and 330 again) and of the gradients of a, b and d */
-    assert_true(llabs(traffic.sent_bytes - 3 * (1462 + 330 + 1056 + 66 + 10) / 4) <= 8);
-    mp_graph_free(graph);
-}
-
-/* FSDP2's mixed precision: parts of values, gradients and states in fp32 (4 + 4 + 8 bytes per parameter). Gathers and scatters
- * move 2 bytes each. No cast of a parameter remains, so none is saved for backward. */
-TEST(mixed_precision_gathers_in_16_bits)
-{
-    for (int64_t n = 2; n <= 8; n++) {
-        mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW,
-                                                              .dtype = MP_DTYPE_FLOAT,
-                                                              .amp = MP_DTYPE_BFLOAT16,
-                                                              .gathers_low = true,
-                                                              .rules = MP_RULES_PYTORCH});
-        static const int64_t elements[] = {16 * 33, 33, 33 * 5, 5};
-        mp_ranks ranks = ranks_of(1, n, 3, 0);
-        int64_t parameters = 0, state = 0, gathered = 0, scattered = 0;
-        ranks.rules = MP_RULES_PYTORCH;
-        for (size_t k = 0; k < 4; k++) {
-            parameters += up(4 * elements[k], n);
-            state += up(8 * elements[k], n);
-        }
-        exchanged(graph, &ranks);
-        assert_int_equal(payload(graph, MP_KIND_PARAMETER), parameters);
-        assert_int_equal(payload(graph, MP_KIND_GRADIENT), parameters);
-        assert_int_equal(payload(graph, MP_KIND_OPTIMIZER_STATE), state);
-        for (size_t i = 0; i < graph->n_nodes; i++) {
-            const mp_alternative *a = graph->nodes[i].alternatives;
-            const bool is_gather = !strcmp(graph->nodes[i].op, "AllGather") && graph->nodes[i].phase == MP_PHASE_FORWARD;
-            for (size_t k = 0; is_gather && k < a->n_writes; k++) gathered += graph->storages[a->writes[k]].payload_bytes;
-            for (size_t k = 0; !strcmp(graph->nodes[i].op, "ReduceScatter") && k < a->n_reads; k++)
-                scattered += graph->storages[a->reads[k]].payload_bytes;
-            for (size_t k = 0; !strcmp(graph->nodes[i].op, "Cast") && k < a->n_reads; k++)
-                assert_null(strstr(graph->storages[a->reads[k]].name, "part"));
-        }
-        assert_int_equal(gathered, 2 * (16 * 33 + 33 + 33 * 5 + 5));
-        assert_int_equal(scattered, gathered);
-        mp_graph_free(graph);
-    }
 }
 
 /* ---- buckets and traffic ---- */
@@ -312,11 +179,14 @@ static void check_reductions(const mp_graph *graph, const bool *was_gradient, si
         if (!was_gradient[s]) continue;
         for (int i = 0; i < (int)graph->n_nodes; i++) {
             const mp_alternative *a = graph->nodes[i].alternatives;
-            if (graph->nodes[i].phase != MP_PHASE_BACKWARD || !is_collective(graph, i) || !uses(graph, i, s)) continue;
+            const mp_alternative *given = i && !strcmp(graph->nodes[i - 1].op, "CopyIn") ? graph->nodes[i - 1].alternatives : a;
+            const bool is_given = given != a && has(given->reads, given->n_reads, s);
+            if (graph->nodes[i].phase != MP_PHASE_BACKWARD || !is_collective(graph, i)) continue;
+            if (!is_given && !uses(graph, i, s)) continue;
             reduction = i;
             n_reductions++;
-            for (size_t k = 0; k < a->n_reads; k++)
-                if (a->reads[k] == s) result = a->writes[k];
+            for (size_t k = 0; k < given->n_reads; k++)
+                if (given->reads[k] == s) result = a->writes[k];
         }
         if (n_reductions != 1) fail_msg("gradient %d is reduced %d times", s, n_reductions);
         const int at = begin_of(steps, n, reduction);
