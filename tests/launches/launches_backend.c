@@ -46,6 +46,7 @@ void mp_cuda_begin(const mp_backend *self, uint64_t seed, uint32_t step, const m
 
 const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run)
 {
+    (void)run; /* the pass of the last `begin` */
     return pass;
 }
 
