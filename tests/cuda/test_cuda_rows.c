@@ -19,6 +19,8 @@ TEST(normalizations_agree_with_the_cpu)
         {"LayerNormalization", 17, "float32[33,256] float32[256] float32[256]", "", 1, 0, 0, 0, 0, 0},
         {"LayerNormalization", 17, "float32[70,8] float32[8] float32[8]", "", 3, 0, 0, 0, 0, 0},
         {"LayerNormalization", 17, "float32[40,1032] float32[1032] float32[1032]", "", 1, 0, 0, 0, 0, 0},
+        /* more rows than blocks have warps, the last block partially filled */
+        {"LayerNormalization", 17, "float32[2100,40] float32[40] float32[40]", "", 1, 0, 0, 0, 0, 0},
         {"RMSNormalization", 23, "float32[40,520] float32[520]", "", 1, 0, 0, 0, 0, 0},
         {"memplan:RMSNormalization", 1, "float32[6,70,264]", "", 1, 0, 0, 0, 0, 0},
         {"memplan:LayerNormalization", 1, "float32[40,33]", "", 1, 0, 0, 0, 0, 0},

@@ -7,6 +7,8 @@
  *         template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const   // work item k
  *         {
  *             b.phase([&](int t, shared &s, own &o) { ... });  // all threads, then a barrier
+ *             b.threads([&](int t, own &o) { ... });           // all threads, without a barrier and shared memory
+ *             b.warp_sum(&own::sum);                           // every thread gets the sum over its warp, in a fixed order
  *         }
  *     };
  *
@@ -18,12 +20,30 @@
 
 #ifdef MP_CUDA_TWIN
 
+/* Replaces member x of each lane of a warp by the sum over all lanes, added as a tree. */
+template <class OWN> MP_BODY void mp_sum_of_lanes(OWN *own, float OWN::*x)
+{
+    float before[MP_WARP];
+    for (int half = MP_WARP / 2; half; half /= 2) {
+        for (int lane = 0; lane < MP_WARP; lane++) before[lane] = own[lane].*x;
+        for (int lane = 0; lane < MP_WARP; lane++) own[lane].*x += before[lane ^ half];
+    }
+}
+
 template <class F> struct mp_block {
     typename F::shared all;
     typename F::own own[F::THREADS];
     template <class P> MP_BODY void phase(const P &p)
     {
         for (int t = 0; t < F::THREADS; t++) p(t, all, own[t]);
+    }
+    template <class P> MP_BODY void threads(const P &p)
+    {
+        for (int t = 0; t < F::THREADS; t++) p(t, own[t]);
+    }
+    MP_BODY void warp_sum(float F::own::*x)
+    {
+        for (int t = 0; t < F::THREADS; t += MP_WARP) mp_sum_of_lanes(own + t, x);
     }
 };
 
@@ -36,6 +56,14 @@ template <class F> static void mp_blocks(int64_t n, const F &f)
 
 #else
 
+/* Returns the sum of x over all lanes of a warp, added as a tree. */
+static __device__ __forceinline__ float mp_sum_of_lanes(float x)
+{
+#pragma unroll
+    for (int half = MP_WARP / 2; half; half /= 2) x += __shfl_xor_sync(0xffffffff, x, half);
+    return x;
+}
+
 template <class F> struct mp_block {
     typename F::shared &all;
     typename F::own own;
@@ -44,6 +72,8 @@ template <class F> struct mp_block {
         p((int)threadIdx.x, all, own);
         __syncthreads();
     }
+    template <class P> MP_BODY void threads(const P &p) { p((int)threadIdx.x, own); }
+    MP_BODY void warp_sum(float F::own::*x) { own.*x = mp_sum_of_lanes(own.*x); }
 };
 
 template <class F> __global__ void __launch_bounds__(F::THREADS) mp_blocks_kernel(int64_t n, F f)
@@ -79,14 +109,7 @@ template <class F> struct mp_warp {
     {
         for (int lane = 0; lane < MP_WARP; lane++) p(lane, own[lane]);
     }
-    MP_BODY void sum(float F::own::*x)
-    {
-        float before[MP_WARP];
-        for (int half = MP_WARP / 2; half; half /= 2) {
-            for (int lane = 0; lane < MP_WARP; lane++) before[lane] = own[lane].*x;
-            for (int lane = 0; lane < MP_WARP; lane++) own[lane].*x += before[lane ^ half];
-        }
-    }
+    MP_BODY void sum(float F::own::*x) { mp_sum_of_lanes(own, x); }
 };
 
 template <class F> static void mp_warps(int64_t n_rows, const F &f)
@@ -101,11 +124,7 @@ template <class F> static void mp_warps(int64_t n_rows, const F &f)
 template <class F> struct mp_warp {
     typename F::own own;
     template <class P> __device__ __forceinline__ void lanes(const P &p) { p((int)(threadIdx.x % MP_WARP), own); }
-    __device__ __forceinline__ void sum(float F::own::*x)
-    {
-#pragma unroll
-        for (int half = MP_WARP / 2; half; half /= 2) own.*x += __shfl_xor_sync(0xffffffff, own.*x, half);
-    }
+    __device__ __forceinline__ void sum(float F::own::*x) { own.*x = mp_sum_of_lanes(own.*x); }
 };
 
 template <class F> __global__ void __launch_bounds__(MP_GRID_THREADS) mp_warps_kernel(int64_t n_rows, F f)

@@ -80,6 +80,10 @@ template <mp_dtype T> struct pass {
         mp_store_one(d.y.data, T, x, xhat * parameter(d.scale, p, 1) + parameter(d.shift, p, 0));
     }
     MP_BODY float scaled(int64_t x, int64_t p) const { return load(d.dy, x) * parameter(d.scale, p, 1); }
+    MP_BODY void put_gradient(int64_t x, float value) const
+    {
+        mp_store_one(d.dx.data, T, x, d.add_x ? load(d.dx, x) + value : value);
+    }
     MP_BODY float mean_of(int64_t row) const { return d.mean ? d.mean[row] : 0; }
 };
 
@@ -165,7 +169,7 @@ template <mp_dtype T> struct backward_rows {
         places.find(row, column, &x, &p);
         const float rstd = a.d.rstd[row], length = (float)a.length, mean_g = centered ? totals[0].g / length : 0;
         const float xhat = a.normalized(x, p, a.mean_of(row), rstd);
-        mp_store_one(a.d.dx.data, T, x, rstd * (a.scaled(x, p) - mean_g - xhat * (totals[0].product / length)));
+        a.put_gradient(x, rstd * (a.scaled(x, p) - mean_g - xhat * (totals[0].product / length)));
     }
     MP_BODY void end(int64_t, const value *) const {}
 };
@@ -224,7 +228,7 @@ template <mp_dtype T> struct combine_of {
         const float rstd = a.d.rstd[at[ROW]];
         const float xhat = a.normalized(at[X], at[PARAMETER], a.mean_of(at[ROW]), rstd);
         const float g = a.scaled(at[X], at[PARAMETER]);
-        mp_store_one(a.d.dx.data, T, at[X], rstd * (g - sums[2 * at[ROW]] - xhat * sums[2 * at[ROW] + 1]));
+        a.put_gradient(at[X], rstd * (g - sums[2 * at[ROW]] - xhat * sums[2 * at[ROW] + 1]));
     }
 };
 
@@ -300,7 +304,9 @@ int64_t mp_normal_workspace_bytes(const mp_normal *n)
     const int64_t of_rows = mp_reduce_workspace_bytes<N_OPERANDS, row_sums_of<MP_DTYPE_FLOAT>>(rows);
     const int64_t of_parameters = mp_reduce_workspace_bytes<N_OPERANDS, parameters_of<MP_DTYPE_FLOAT>>(parameters);
     const int64_t sums = 2 * n->form.n_rows * (int64_t)sizeof(float);
-    return mp_aligned(sums) + (of_rows > of_parameters ? of_rows : of_parameters);
+    const int64_t reduced = of_rows > of_parameters ? of_rows : of_parameters, by_warps = mp_normal_warps_workspace_bytes(n);
+    const int64_t of_all = mp_aligned(sums) + reduced;
+    return n->by_rows && by_warps > of_all ? by_warps : of_all;
 }
 
 void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *workspace)
@@ -310,15 +316,16 @@ void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *worksp
 
 void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *workspace)
 {
-    if (!mp_normal_by_warps(n, d, false)) MP_BY_DTYPE(d->x.dtype, forward<T>(n, d, workspace));
+    if (!mp_normal_by_warps(n, d, false, workspace)) MP_BY_DTYPE(d->x.dtype, forward<T>(n, d, workspace));
 }
 
 void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace)
 {
+    if (d->dx.data && mp_normal_by_warps(n, d, true, workspace)) return;
     /* the gradient of x is computed last, because it may overwrite the gradient of y */
     if (d->d_scale.data || d->d_shift.data)
         MP_BY_DTYPE(d->dy.dtype, mp_reduce(places(&n->loops, PARAMETER), parameters_of<T>(n, d), stretches_in(n, workspace)));
-    if (d->dx.data && !mp_normal_by_warps(n, d, true)) MP_BY_DTYPE(d->dy.dtype, backward<T>(n, d, workspace));
+    if (d->dx.data) MP_BY_DTYPE(d->dy.dtype, backward<T>(n, d, workspace));
 }
 
 /* ---- calls of the operators in MP_NORMALIZATIONS. */
@@ -390,6 +397,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     d.dx = mp_input_gradient(x, 0);
     d.d_scale = mp_input_gradient(x, 1);
     d.d_shift = mp_input_gradient(x, 2);
+    d.add_x = x->adds & MP_BIT(0);
     d.add_scale = x->adds & MP_BIT(1);
     d.add_shift = x->adds & MP_BIT(2);
     mp_normal_backward(&s->normal, &d, x->workspace);
@@ -406,7 +414,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     s->normal = mp_normal_of(&form);
     s->statistics_at = mp_aligned(mp_normal_workspace_bytes(&s->normal));
     call->workspace_bytes = s->statistics_at + 2 * form.n_rows * (int64_t)sizeof(float);
-    if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
+    if (x->is_backward) call->adds = x->adds & (MP_BIT(0) | MP_BIT(1) | MP_BIT(2));
     return MP_OK;
 }
 

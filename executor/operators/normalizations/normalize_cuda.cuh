@@ -13,17 +13,15 @@ extern "C" {
 /* The operands of one call, forward or backward; data NULL: the operand is absent. */
 struct mp_normal_data {
     mp_operand x, y, dy, dx, scale, shift, d_scale,
-        d_shift; /* if x.data is NULL, backward computes the normalized input from y */
-    bool add_scale, add_shift;
-    float *mean, *rstd; /* statistics of each row; mean NULL: no mean is subtracted */
+        d_shift;                      /* if x.data is NULL, backward computes the normalized input from y */
+    bool add_x, add_scale, add_shift; /* true: backward adds to the gradient */
+    float *mean, *rstd;               /* statistics of each row; mean NULL: no mean is subtracted */
 };
 
 struct mp_normal {
     mp_normalization form;
     mp_loops loops; /* loops over all elements with three operands: x, the index of the element's row, and scale and shift */
     bool by_rows;
-    /* this member is not used: the sums of backward, two floats per row, are always at the start of the workspace */
-    int64_t sums_at;
 };
 
 mp_normal mp_normal_of(const mp_normalization *form);

@@ -1,5 +1,6 @@
 /* normalize_warps_cuda.cu - normalizes one row per warp. Lane l of a warp keeps the vectors l, l + 32, ... of the row in
- * registers; means are sums over the warp. */
+ * registers; means are sums over the warp. Backward reads every element once: the warps of a block also add up the gradients
+ * of scale and shift over the rows of the block, and a second launch adds up the blocks. */
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
 
 #include "executor/cuda/grid/blocks.cuh"
@@ -7,6 +8,20 @@
 
 namespace
 {
+
+/* Backward runs blocks of whole turns, in which each warp of a block processes one row. BLOCKS is about two blocks for each
+ * multiprocessor of a large GPU, so that the sums of all blocks are a small part of the traffic. */
+enum { BLOCKS = 256, TURN = MP_GRID_THREADS / MP_WARP };
+
+static int64_t rows_per_block(int64_t n_rows)
+{
+    return (n_rows + BLOCKS * TURN - 1) / (BLOCKS * TURN) * TURN;
+}
+static int64_t blocks_of(int64_t n_rows)
+{
+    const int64_t rows = rows_per_block(n_rows);
+    return (n_rows + rows - 1) / rows;
+}
 
 /* A row as the lanes of a warp process it. M: number of vectors per lane. */
 template <mp_dtype T, int M> struct row_of {
@@ -43,6 +58,44 @@ template <mp_dtype T, int M> struct row_of {
             MP_UNROLL
             for (int e = 0; e < W; e++) to[e] = otherwise;
         }
+    }
+    /* Reads a row of the normalized input and of the output's gradient. xhat becomes the normalized input, g the gradient times
+     * the scale. Returns in sum and product the lane's terms of the sums of g and of g xhat. `take(m, e, dy, xhat)` sees every
+     * element. */
+    template <class TAKE>
+    MP_BODY void load_gradient(int64_t row, int lane, float (&xhat)[M][W], float (&g)[M][W], float *sum, float *product,
+                               const TAKE &take) const
+    {
+        const float mean = d.mean ? d.mean[row] : 0, rstd = d.rstd[row];
+        *sum = *product = 0;
+        load(d.x.data ? d.x : d.y, row, lane, xhat);
+        load(d.dy, row, lane, g);
+        each(lane, [&](int m, int64_t v) {
+            float scale[W], shift[W];
+            parameter(d.scale, v, 1, scale);
+            parameter(d.x.data ? mp_operand{} : d.shift, v, 0, shift);
+            MP_UNROLL
+            for (int e = 0; e < W; e++) {
+                xhat[m][e] = d.x.data ? (xhat[m][e] - mean) * rstd : (xhat[m][e] - shift[e]) / scale[e];
+                take(m, e, g[m][e], xhat[m][e]);
+                g[m][e] *= scale[e];
+                *sum += g[m][e];
+                *product += g[m][e] * xhat[m][e];
+            }
+        });
+    }
+    /* Writes a row of the input's gradient; `sum` and `product` are sums over the whole row. */
+    MP_BODY void store_gradient(int64_t row, int lane, const float (&xhat)[M][W], float (&g)[M][W], float sum,
+                                float product) const
+    {
+        const float rstd = d.rstd[row], mean_g = centered ? sum / (float)length : 0, mean_product = product / (float)length;
+        each(lane, [&](int m, int64_t v) {
+            float before[W] = {};
+            if (d.add_x) mp_load_vector(d.dx.data, T, row * vectors + v, W, before);
+            MP_UNROLL
+            for (int e = 0; e < W; e++) g[m][e] = before[e] + rstd * (g[m][e] - mean_g - xhat[m][e] * mean_product);
+            mp_store_vector(d.dx.data, T, row * vectors + v, W, g[m]);
+        });
     }
 };
 
@@ -101,52 +154,129 @@ template <mp_dtype T, int M> struct backward_of : row_of<T, M> {
     using row_of<T, M>::row_of;
     template <class WARP> MP_BODY void run(int64_t row, WARP &w) const
     {
-        const mp_normal_data &d = this->d;
-        const float mean = d.mean ? d.mean[row] : 0, rstd = d.rstd[row], length = (float)this->length;
         w.lanes([&](int lane, own &o) {
-            o.sum = o.product = 0;
-            this->load(d.x.data ? d.x : d.y, row, lane, o.xhat);
-            this->load(d.dy, row, lane, o.g);
-            this->each(lane, [&](int m, int64_t v) {
-                float scale[W], shift[W];
-                this->parameter(d.scale, v, 1, scale);
-                this->parameter(d.x.data ? mp_operand{} : d.shift, v, 0, shift);
-                MP_UNROLL
-                for (int e = 0; e < W; e++) {
-                    o.xhat[m][e] = d.x.data ? (o.xhat[m][e] - mean) * rstd : (o.xhat[m][e] - shift[e]) / scale[e];
-                    o.g[m][e] *= scale[e];
-                    o.sum += o.g[m][e];
-                    o.product += o.g[m][e] * o.xhat[m][e];
-                }
-            });
+            this->load_gradient(row, lane, o.xhat, o.g, &o.sum, &o.product, [](int, int, float, float) {});
         });
         w.sum(&own::sum);
         w.sum(&own::product);
-        w.lanes([&](int lane, own &o) {
-            const float mean_g = this->centered ? o.sum / length : 0, mean_product = o.product / length;
-            this->each(lane, [&](int m, int64_t v) {
+        w.lanes([&](int lane, own &o) { this->store_gradient(row, lane, o.xhat, o.g, o.sum, o.product); });
+    }
+};
+
+/* The sums that are the gradients of shift and scale, in one number of a row. */
+struct parameter_sums {
+    float shift, scale;
+};
+
+/* Backward with the gradients of scale and shift: a block processes consecutive rows, one row per warp at a time. */
+template <mp_dtype T, int M> struct gradients_of : row_of<T, M> {
+    using row_of<T, M>::W;
+    enum { THREADS = MP_GRID_THREADS, WARPS = THREADS / MP_WARP };
+    struct shared {
+        parameter_sums sums[M * W * MP_WARP];
+    };
+    struct own {
+        float xhat[M][W], g[M][W], shift[M][W], scale[M][W], sum, product;
+    };
+    int64_t n_rows, n_blocks, rows; /* rows: number of rows per block */
+    parameter_sums *partial;        /* for each number of a row: the sums of all blocks */
+
+    gradients_of(const mp_normal *n, const mp_normal_data *data, void *room)
+        : row_of<T, M>(n, data), n_rows(n->form.n_rows), n_blocks(blocks_of(n_rows)), rows(rows_per_block(n_rows)),
+          partial((parameter_sums *)room)
+    {
+    }
+    template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
+    {
+        const int64_t first = k * rows, end = first + rows < n_rows ? first + rows : n_rows;
+        b.threads([&](int, own &o) {
+            MP_UNROLL
+            for (int m = 0; m < M; m++) {
                 MP_UNROLL
-                for (int e = 0; e < W; e++) o.g[m][e] = rstd * (o.g[m][e] - mean_g - o.xhat[m][e] * mean_product);
-                mp_store_vector(d.dx.data, T, row * this->vectors + v, W, o.g[m]);
+                for (int e = 0; e < W; e++) o.shift[m][e] = o.scale[m][e] = 0;
+            }
+        });
+        for (int64_t next = first; next < end; next += WARPS) {
+            b.threads([&](int t, own &o) {
+                const int64_t row = next + t / MP_WARP;
+                if (row >= end) return;
+                this->load_gradient(row, t % MP_WARP, o.xhat, o.g, &o.sum, &o.product, [&](int m, int e, float dy, float xhat) {
+                    o.shift[m][e] += dy;
+                    o.scale[m][e] += dy * xhat;
+                });
             });
+            b.warp_sum(&own::sum);
+            b.warp_sum(&own::product);
+            b.threads([&](int t, own &o) {
+                const int64_t row = next + t / MP_WARP;
+                if (row < end) this->store_gradient(row, t % MP_WARP, o.xhat, o.g, o.sum, o.product);
+            });
+        }
+        for (int warp = 0; warp < WARPS; warp++)
+            b.phase([&](int t, shared &s, own &o) {
+                if (t / MP_WARP != warp) return;
+                this->each(t % MP_WARP, [&](int m, int64_t v) {
+                    MP_UNROLL
+                    for (int e = 0; e < W; e++) {
+                        parameter_sums &sums = s.sums[v * W + e];
+                        sums.shift = o.shift[m][e] + (warp ? sums.shift : 0);
+                        sums.scale = o.scale[m][e] + (warp ? sums.scale : 0);
+                    }
+                });
+            });
+        b.phase([&](int t, shared &s, own &) {
+            for (int64_t c = t; c < this->length; c += THREADS) partial[c * n_blocks + k] = s.sums[c];
         });
     }
 };
 
-/* Launches the kernel with enough vectors per lane for the longest supported row, or with a quarter of them if rows are
- * short. */
-template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *d, bool backward)
+/* Adds up the sums of all blocks, for each number of a row. */
+struct parameters_of_blocks {
+    struct value {
+        double shift, scale;
+    };
+    enum { PHASES = 1 };
+    const parameter_sums *partial;
+    int64_t n_blocks;
+    mp_normal_data d;
+    MP_BODY value none(int) const { return value{0, 0}; }
+    MP_BODY value join(int, value a, value b) const { return value{a.shift + b.shift, a.scale + b.scale}; }
+    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
+    {
+        const parameter_sums sums = partial[row * n_blocks + column];
+        return value{(double)sums.shift, (double)sums.scale};
+    }
+    MP_BODY void put(int64_t, int64_t, const value *) const {}
+    MP_BODY void end(int64_t row, const value *totals) const
+    {
+        if (d.d_shift.data) d.d_shift.store(row, (float)totals[0].shift + (d.add_shift ? d.d_shift.load(row) : 0));
+        if (d.d_scale.data) d.d_scale.store(row, (float)totals[0].scale + (d.add_scale ? d.d_scale.load(row) : 0));
+    }
+};
+
+/* Launches the kernel for rows of at most M vectors per lane. */
+template <mp_dtype T, int M> static void run(const mp_normal *n, const mp_normal_data *d, bool backward, void *workspace)
+{
+    const bool has_parameters = d->d_scale.data || d->d_shift.data;
+    if (!backward) {
+        mp_warps(n->form.n_rows, forward_of<T, M>(n, d));
+    } else if (!has_parameters) {
+        mp_warps(n->form.n_rows, backward_of<T, M>(n, d));
+    } else {
+        const gradients_of<T, M> f(n, d, workspace);
+        mp_blocks(f.n_blocks, f);
+        mp_rows(n->form.length, f.n_blocks, parameters_of_blocks{f.partial, f.n_blocks, *d});
+    }
+}
+
+/* Chooses enough vectors per lane for the longest supported row, or a quarter of them if rows are short. */
+template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *d, bool backward, void *workspace)
 {
     constexpr int most = MP_WARP_ROW / MP_WARP / mp_width<T>, few = most / 4;
-    const bool is_short = n->form.length <= MP_WARP_ROW / 4;
-    if (backward && is_short)
-        mp_warps(n->form.n_rows, backward_of<T, few>(n, d));
-    else if (backward)
-        mp_warps(n->form.n_rows, backward_of<T, most>(n, d));
-    else if (is_short)
-        mp_warps(n->form.n_rows, forward_of<T, few>(n, d));
+    if (n->form.length <= MP_WARP_ROW / 4)
+        run<T, few>(n, d, backward, workspace);
     else
-        mp_warps(n->form.n_rows, forward_of<T, most>(n, d));
+        run<T, most>(n, d, backward, workspace);
 }
 
 /* True if an operand is absent, or has type `dtype` and an address that is aligned for vectors. */
@@ -157,7 +287,12 @@ static bool lies(const mp_operand &x, mp_dtype dtype)
 
 } // namespace
 
-bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward)
+int64_t mp_normal_warps_workspace_bytes(const mp_normal *n)
+{
+    return n->form.length > MP_WARP_ROW ? 0 : n->form.length * blocks_of(n->form.n_rows) * (int64_t)sizeof(parameter_sums);
+}
+
+bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward, void *workspace)
 {
     const mp_normalization &form = n->form;
     const mp_dtype dtype = (d->x.data ? d->x : d->y).dtype;
@@ -171,6 +306,6 @@ bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backwa
     }
     if (!lies(d->x, dtype) || !lies(d->y, dtype) || !lies(d->scale, dtype) || !lies(d->shift, dtype)) return false;
     if (backward && (!lies(d->dy, dtype) || !lies(d->dx, dtype))) return false;
-    MP_BY_DTYPE(dtype, run<T>(n, d, backward));
+    MP_BY_DTYPE(dtype, run<T>(n, d, backward, workspace));
     return true;
 }

@@ -8,6 +8,8 @@
 
 enum { MP_WARP_ROW = 1024 };
 
-/* Computes forward, or, with `backward`, the gradient of x. Returns false and computes nothing if rows or operands do not meet
- * the requirements of this file. */
-bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward);
+/* Computes forward, or, with `backward`, the gradients of x, scale and shift; the gradient of x must be wanted. Returns false
+ * and computes nothing if rows or operands do not meet the requirements of this file. The workspace of backward has
+ * mp_normal_warps_workspace_bytes. */
+bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward, void *workspace);
+int64_t mp_normal_warps_workspace_bytes(const mp_normal *n);
