@@ -23,7 +23,7 @@ PACKAGE_LIBS = $(patsubst -ligraph,-l:libigraph.a,$(DEPS_LIBS))
 $B/package/libmemplan.so: $B/packaging/igraph_streams.o $B/libmemplan.a python/src/memplan/library/calls.py
 	@mkdir -p $(@D)
 	@{ echo '{ global:'; sed -n 's/^    "\(mp_[a-z_]*\)": (.*/\1;/p' $(lastword $^); echo 'local: *; };'; } > $(@D)/calls.map
-	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$(@D)/calls.map -Wl,--gc-sections \
+	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$(@D)/calls.map -Wl,--gc-sections \
 	    -Wl,--wrap=stdout,--wrap=stderr $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) $$(sed -n 's/^\(mp_.*\);/-Wl,-u,\1/p' $(@D)/calls.map) \
 	    -o $@ $(filter %.o %.a,$^) -Wl,--as-needed $(PACKAGE_LIBS)
 $B/package/memplan: $(CLI_OBJ) $B/libmemplan.a

@@ -1,15 +1,19 @@
-"""The table of networks on a GPU, at sizes that people train: bits against eager PyTorch's, bytes planned against bytes that
-its allocator gave out and took from the device, and a step's time.
+"""Write the table of networks on a GPU, at sizes that people train.
 
-make bench-python BENCH=gpu [NETWORKS="NAME..."]; each network in a process of its own. The exit status is 1 if a row is not
-as promised.
+A row compares bits with eager PyTorch, planned bytes with the bytes that the allocator gave out and reserved and with NVML's,
+and gives the time of a step. Each network runs in a process of its own, with an equal share of the time, and rows are written
+as they are measured. The exit status is 1 if a row is not as promised.
+
+make bench-python BENCH=gpu [NETWORKS="NAME..."]. With --device cpu the networks are small: this rehearses the script.
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
+import json
+import multiprocessing
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +26,14 @@ from torch import nn
 
 import memplan
 
-BUDGETS = ("100%", "floor+50%", "floor+15%")
+# options of each plan, the most informative first
+PLANS: dict[str, dict[str, Any]] = {
+    "floor+50%": {"budget": "floor+50%"},
+    "copies": {"budget": "floor+30%", "offload": "32GiB"},
+    "100%": {"budget": "100%"},
+    "floor+15%": {"budget": "floor+15%"},
+}
+PRELOADED = ["torch", "torchvision.models", "transformers", "memplan"]
 MOST_ERROR = 0.005
 GIB = float(1 << 30)
 Inputs = tuple[torch.Tensor, ...]
@@ -37,14 +48,15 @@ class Labelled(nn.Module):
         self.inner, self.half = inner, half
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cuda", torch.bfloat16, enabled=self.half):
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.half):
             scores = self.inner(x)
             scores = getattr(scores, "logits", scores)
             return nn.functional.cross_entropy(scores.flatten(0, -2).float(), y.flatten())
 
 
-def pictures(make: Callable[[], nn.Module], batch: int, half: bool) -> Made:
-    return Labelled(make(), half), (torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,)))
+def pictures(make: Callable[[], nn.Module], batch: int, half: bool, is_small: bool) -> Made:
+    shape = (2, 3, 32, 32) if is_small else (batch, 3, 224, 224)
+    return Labelled(make(), half), (torch.randn(shape), torch.randint(1000, shape[:1]))
 
 
 def words(model: nn.Module, batch: int, length: int, n_words: int, half: bool) -> Made:
@@ -52,25 +64,33 @@ def words(model: nn.Module, batch: int, length: int, n_words: int, half: bool) -
     return Labelled(model, half), (tokens, tokens.roll(-1, 1))
 
 
-def networks() -> dict[str, Callable[[], Made]]:
-    """Constructors of the trained models, by name."""
+def networks(is_small: bool) -> dict[str, Callable[[], Made]]:
+    """Constructors of the trained models, by name, the most informative first."""
     import torchvision.models as vision
     import transformers
 
-    gpt2 = transformers.GPT2Config(use_cache=False)
-    bert = transformers.BertConfig()
-    llama = transformers.LlamaConfig(
-        hidden_size=1024, intermediate_size=2816, num_hidden_layers=8, num_attention_heads=16, use_cache=False
-    )
+    few: dict[str, Any] = {"vocab_size": 500} if is_small else {}
+    gpt2 = transformers.GPT2Config(use_cache=False, **(few | {"n_layer": 2, "n_embd": 48} if is_small else {}))
+    two = {"num_hidden_layers": 2, "hidden_size": 48, "intermediate_size": 96}
+    bert = transformers.BertConfig(**(few | two if is_small else {}))
+    wide = {"hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 8, "num_attention_heads": 16}
+    llama = transformers.LlamaConfig(use_cache=False, **(few | two | {"num_attention_heads": 4} if is_small else wide))
+    resnet = vision.resnet18 if is_small else vision.resnet50
+    vit: Any = (lambda: vision.VisionTransformer(32, 8, 2, 4, 48, 96)) if is_small else vision.vit_b_16
+
+    def text(model: nn.Module, config: Any, batch: int, length: int, half: bool) -> Made:
+        batch, length = (2, 16) if is_small else (batch, length)
+        return words(model, batch, length, config.vocab_size, half)
+
     return {
-        "resnet50": lambda: pictures(vision.resnet50, 64, half=False),
-        "resnet50_bf16": lambda: pictures(vision.resnet50, 64, half=True),
-        "vit_b_16": lambda: pictures(vision.vit_b_16, 32, half=True),
-        "convnext_tiny": lambda: pictures(vision.convnext_tiny, 32, half=False),
-        "gpt2": lambda: words(transformers.GPT2LMHeadModel(gpt2), 4, 1024, gpt2.vocab_size, half=True),
-        "gpt2_fp32": lambda: words(transformers.GPT2LMHeadModel(gpt2), 2, 512, gpt2.vocab_size, half=False),
-        "bert": lambda: words(transformers.BertForMaskedLM(bert), 16, 512, bert.vocab_size, half=True),
-        "llama": lambda: words(transformers.LlamaForCausalLM(llama), 4, 1024, llama.vocab_size, half=True),
+        "gpt2": lambda: text(transformers.GPT2LMHeadModel(gpt2), gpt2, 4, 1024, half=True),
+        "resnet50_bf16": lambda: pictures(resnet, 64, True, is_small),
+        "bert": lambda: text(transformers.BertForMaskedLM(bert), bert, 16, 512, half=True),
+        "llama": lambda: text(transformers.LlamaForCausalLM(llama), llama, 4, 1024, half=True),
+        "resnet50": lambda: pictures(resnet, 64, False, is_small),
+        "vit_b_16": lambda: pictures(vit, 32, True, is_small),
+        "convnext_tiny": lambda: pictures(vision.convnext_tiny, 32, False, is_small),
+        "gpt2_fp32": lambda: text(transformers.GPT2LMHeadModel(gpt2), gpt2, 2, 512, half=False),
     }
 
 
@@ -96,107 +116,172 @@ def a_step(model: Any, inputs: Inputs) -> None:
     model(*inputs).backward()
 
 
-def step_peak(model: Any, inputs: Inputs) -> tuple[int, int]:
-    """What the allocator had given out, and taken from the device, at most during a step, with all that was there before."""
+def synchronize(inputs: Inputs) -> None:
+    if inputs[0].is_cuda:
+        torch.cuda.synchronize()
+
+
+def device_bytes() -> int:
+    """Return the used bytes of the device as NVML counts them, or as the driver does if NVML's bindings are missing."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(0)).used)
+    except Exception:
+        free, total = torch.cuda.mem_get_info()
+        return total - free
+
+
+def step_bytes(model: Any, inputs: Inputs) -> dict[str, int]:
+    """Return the peaks of a step: allocated and reserved bytes, and the used bytes of the device. Empty without a GPU."""
     for p in model.parameters():
         p.grad = None
+    if not inputs[0].is_cuda:
+        a_step(model, inputs)
+        return {}
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     a_step(model, inputs)
     torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+    return {
+        "measured": torch.cuda.max_memory_allocated(),
+        "reserved": torch.cuda.max_memory_reserved(),
+        "device": device_bytes(),
+    }
 
 
 def step_seconds(model: Any, inputs: Inputs, n: int = 7) -> float:
     times = []
     for _ in range(n):
-        torch.cuda.synchronize()
+        synchronize(inputs)
         start = time.perf_counter()
         a_step(model, inputs)
-        torch.cuda.synchronize()
+        synchronize(inputs)
         times.append(time.perf_counter() - start)
     return sorted(times)[n // 2]
 
 
-def row_of(name: str, budget: str, model: Any, inputs: Inputs, expected: list[torch.Tensor]) -> dict[str, Any]:
+def plan_row(name: str, plan: str, model: Any, inputs: Inputs, expected: list[torch.Tensor], cache: str) -> dict[str, Any]:
     torch._dynamo.reset()
-    trained = copy.deepcopy(model).cuda()
-    row: dict[str, Any] = {"net": name, "budget": budget}
+    trained = copy.deepcopy(model).to(inputs[0].device)
+    row: dict[str, Any] = {"net": name, "plan": plan}
     start = time.perf_counter()
-    memplan.compile(trained, budget, on_infeasible="smallest")
+    memplan.compile(trained, on_infeasible="smallest", time_limit=5, cache=cache, **PLANS[plan])
     got = train(trained, inputs)
     row["first_seconds"] = time.perf_counter() - start
     report = trained.memplan
     row |= {"planned": report.planned_bytes, "keep_all": report.keep_all_bytes, "overhead": report.overhead}
+    row |= {"copied": len(report.copied), "host": report.host_bytes, "recomputed": len(report.recomputed)}
     row["differ"] = sum(not torch.equal(a, b) for a, b in zip(expected, got)) + abs(len(expected) - len(got))
-    row["measured"], row["reserved"] = step_peak(trained, inputs)
+    row |= step_bytes(trained, inputs)
     row["planned_reserved"] = report.reserved_bytes
+    if report.reserved_bytes and report.context_bytes:
+        row["planned_device"] = report.reserved_bytes + report.context_bytes
     row["seconds"] = step_seconds(trained, inputs)
     return row
 
 
-def rows_of(name: str) -> Iterator[dict[str, Any]]:
-    """Eager PyTorch's row, and one for each budget."""
+def rows_of(name: str, device: str, cache: str) -> Iterator[dict[str, Any]]:
+    """Yield eager PyTorch's row, and one for each plan."""
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # attention that gives the same bits twice: flash, or in fp32 written out
+    torch.backends.cuda.enable_cudnn_sdp(False)  # the remaining attention kernels give the same bits twice
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.manual_seed(0)
-    model, inputs = networks()[name]()
-    inputs = tuple(t.cuda() for t in inputs)
-    eager = copy.deepcopy(model).cuda()
+    model, inputs = networks(device == "cpu")[name]()
+    inputs = tuple(t.to(device) for t in inputs)
+    eager = copy.deepcopy(model).to(device)
     expected = train(eager, inputs)
-    again = train(copy.deepcopy(model).cuda(), inputs)
+    again = train(copy.deepcopy(model).to(device), inputs)
     a_step(eager, inputs)
-    peak, reserved = step_peak(eager, inputs)
-    row: dict[str, Any] = {"net": name, "budget": "eager", "measured": peak, "reserved": reserved}
+    row: dict[str, Any] = {"net": name, "plan": "eager"} | step_bytes(eager, inputs)
     row["seconds"] = step_seconds(eager, inputs)
     row["differ"] = sum(not torch.equal(a, b) for a, b in zip(expected, again))
     yield row
     del eager, again
-    for budget in BUDGETS:
+    for plan in PLANS:
         try:
-            yield row_of(name, budget, model, inputs, expected)
+            yield plan_row(name, plan, model, inputs, expected, cache)
         except Exception as error:
-            yield {"net": name, "budget": budget, "error": f"{type(error).__name__}: {error}"[:600]}
+            yield {"net": name, "plan": plan, "error": f"{type(error).__name__}: {error}"[:600]}
 
 
 def is_as_promised(row: dict[str, Any]) -> bool:
-    is_eager = "planned" not in row and "error" not in row
-    good = "error" not in row and not row["differ"]
-    return is_eager or (good and abs(row["measured"] / row["planned"] - 1) <= MOST_ERROR)
+    if "error" in row:
+        return False
+    is_eager = "planned" not in row
+    is_measured = "measured" in row
+    return is_eager or (not row["differ"] and (not is_measured or abs(row["measured"] / row["planned"] - 1) <= MOST_ERROR))
+
+
+def beside(value: float, planned: float | None) -> str:
+    return f" ({value / planned - 1:+.2%})" if planned else ""
 
 
 def text_of(row: dict[str, Any]) -> str:
-    head = f"{row['net']:14s} {row['budget']:10s}"
+    head = f"{row['net']:14s} {row['plan']:10s}"
     if "error" in row:
         return f"{head} {row['error']}"
     bits = "same bits" if not row["differ"] else f"{row['differ']} differ"
-    said = f"{head} {bits:12s} {row['measured'] / GIB:8.3f} GiB measured"
-    if "planned" in row:
-        said += f" ({row['measured'] / row['planned'] - 1:+.3%} of planned)"
-    said += f", {row['reserved'] / GIB:7.3f} reserved"
-    if row.get("planned_reserved"):
-        said += f" ({row['reserved'] / row['planned_reserved'] - 1:+.2%})"
-    said += f", {1000 * row['seconds']:8.2f} ms"
+    said = f"{head} {bits:10s}"
+    if "measured" in row:
+        said += f" {row['measured'] / GIB:7.3f} GiB allocated{beside(row['measured'], row.get('planned'))}"
+        said += f", {row['reserved'] / GIB:7.3f} reserved{beside(row['reserved'], row.get('planned_reserved'))}"
+        said += f", {row['device'] / GIB:7.3f} of the device{beside(row['device'], row.get('planned_device'))},"
+    said += f" {1000 * row['seconds']:8.2f} ms"
     if "overhead" in row:
-        said += f", planned overhead {row['overhead']:+.1%}, {row['first_seconds']:.1f} s to start"
+        said += f", planned {row['planned'] / GIB:.3f} GiB {row['overhead']:+.1%}, {row['first_seconds']:.1f} s to start"
+    if row.get("copied"):
+        said += f", {row['copied']} copied"
     return said
 
 
-def main(names: list[str]) -> int:
-    if not torch.cuda.is_available():
+def write(row: dict[str, Any], path: str | None) -> bool:
+    """Write a row as text and as a line of JSON. Return whether the row is as promised."""
+    is_good = is_as_promised(row)
+    sys.stdout.write(("" if is_good else "FAILED: ") + text_of(row) + "\n")
+    sys.stdout.flush()
+    if path:
+        with open(path, "a") as file:
+            file.write(json.dumps(row | {"who": "memplan.compile", "verdict": "ok" if is_good else "FAILED"}) + "\n")
+    return is_good
+
+
+def run_network(name: str, device: str, cache: str, path: str | None) -> None:
+    """Run in a process: its exit status is 1 if a row is not as promised."""
+    good = [write(row, path) for row in rows_of(name, device, cache)]
+    sys.exit(0 if all(good) else 1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="the table of networks on a GPU")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="for all networks together")
+    parser.add_argument("--rows", help="append rows as JSON to this file")
+    a = parser.parse_args()
+    if a.device == "cuda" and not torch.cuda.is_available():
         sys.stderr.write("bench_gpu: no GPU\n")
         return 77
-    if len(names) == 1:
-        good = True
-        for row in rows_of(names[0]):
-            sys.stdout.write(text_of(row) + "\n")
-            sys.stdout.flush()
-            good &= is_as_promised(row)
-        return 0 if good else 1
-    return max(subprocess.run([sys.executable, __file__, name], check=False).returncode for name in names or networks())
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    names = a.names or list(networks(True))
+    end, is_good = time.monotonic() + a.seconds, True
+    cache = os.environ.get("MEMPLAN_CACHE", "off")
+    for k, name in enumerate(names):
+        share = (end - time.monotonic()) / (len(names) - k)
+        process = context.Process(target=run_network, args=(name, a.device, cache, a.rows))
+        process.start()
+        process.join(max(share, 1))
+        if process.is_alive():
+            process.kill()
+            process.join()
+            write({"net": name, "plan": "", "error": f"not all plans within {share:.0f} s"}, a.rows)
+            is_good = False
+        is_good &= process.exitcode == 0
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

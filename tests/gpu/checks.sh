@@ -6,30 +6,58 @@
 brief='--moves 300 --time-limit 5'
 [ -n "$rehearsed" ] && backend=cpu || backend=cuda
 
-# A test program, run on the GPU: run_test NAME.
-run_test() {
+# A test program on the GPU; its output is in the logs: test_program NAME.
+test_program() {
+    ours 120 env MEMPLAN_TEST_BACKEND="$backend" "$build/tests/test_$1" > "$work/logs/test_$1.txt" 2>&1
+}
+# The row of a test program that has ended: test_row NAME STATUS.
+test_row() {
     log=$work/logs/test_$1.txt
-    if [ ! -x "$build/tests/test_$1" ]; then note "test_$1" "left out" "not built"; return; fi
-    enough 10 "test_$1" || return
-    ours 120 env MEMPLAN_TEST_BACKEND="$backend" "$build/tests/test_$1" > "$log" 2>&1
-    status=$?
     count() { sed -n "s/^\[  *$1  *\] \([0-9][0-9]*\) test(s).*/\1/p" "$log" | awk '{ n += $1 } END { print n + 0 }'; }
-    case $status in
+    case $2 in
     0) note "test_$1" ok "$(count PASSED) passed, $(count SKIPPED) skipped" ;;
     124) note "test_$1" FAILED "not done within 120 s, or in the time of the section or its part" ;;
     *)
-        note "test_$1" FAILED "$(count PASSED) passed, $(count FAILED) not (status $status)"
-        grep -E '^(\[  FAILED  \]|\[  ERROR)' -A 2 "$log" | head -n 12
+        note "test_$1" FAILED "$(count PASSED) passed, $(count FAILED) not (status $2)"
+        grep -E '^(\[  FAILED  \]|\[  ERROR|ERROR: )' -A 2 "$log" | head -n 12
         ;;
     esac
 }
+run_test() { # NAME
+    if [ ! -x "$build/tests/test_$1" ]; then note "test_$1" "left out" "not built"; return; fi
+    enough 10 "test_$1" || return
+    test_program "$1"
+    test_row "$1" $?
+}
+# Test programs, four at a time: nothing is measured, and most of their time is spent on the host. Rehearsals run one at a time.
+run_tests() { # NAME...
+    [ -n "$rehearsed" ] && at_once=1 || at_once=4
+    while [ $# -gt 0 ]; do
+        running=''
+        for _ in $(seq "$at_once"); do
+            [ $# -gt 0 ] || break
+            if [ ! -x "$build/tests/test_$1" ]; then note "test_$1" "left out" "not built"; elif enough 10 "test_$1"; then
+                test_program "$1" &
+                running="$running $1:$!"
+            fi
+            shift
+        done
+        for one in $running; do
+            wait "${one#*:}"
+            test_row "${one%:*}" $?
+        done
+    done
+}
 
 # A training in JSON; its answer and its messages are kept in the logs: train NAME MODEL ARGUMENT... writes $answer and $said.
+# $switches has variables of the environment, as NAME=VALUE.
+switches=''
 train() {
     answer=$work/logs/$1.json said=$work/logs/$1.txt
     train_model=$2
     shift 2
-    ours 120 "$build/memplan" train "$train_model" --device "$device" --json "$@" > "$answer" 2> "$said" < /dev/null
+    # shellcheck disable=SC2086 # several variables
+    ours 120 $switches "$build/memplan" train "$train_model" --device "$device" --json "$@" > "$answer" 2> "$said" < /dev/null
 }
 # Which attention ran, where there is some: attention_in FILE.
 attention_in() {
@@ -78,6 +106,21 @@ copied_bits() {
     [ -n "$wrong" ] || [ "${out:-0}" -gt 0 ] || wrong='nothing was copied'
     [ -n "$wrong" ] || with_plan "${log}_by_call" "$copied_model" "$kept_hash" --budget floor+20% --offload host --no-graph "$@"
     if [ -n "$wrong" ]; then note "$title" FAILED "$wrong"; else note "$title" ok "same bits, $out bytes out"; fi
+}
+# Device timestamps of copies beside compute: the trace has a lane of copies. copies_traced MODEL ARGUMENT...
+copies_traced() {
+    title="$(basename "$1" .onnx): device timestamps of copies"
+    enough 10 "$title" || return
+    traced=$1
+    shift
+    # shellcheck disable=SC2086 # $brief is several arguments
+    if ! train traced "$traced" --steps 3 $brief --no-before --budget floor+20% --offload host --trace "$work/logs/trace.json" "$@"; then
+        note "$title" FAILED "$(reason "$said")"
+    elif grep -q '"name":"copy"' "$work/logs/trace.json"; then
+        note "$title" ok "in the logs: trace.json"
+    else
+        note "$title" FAILED "the trace has no lane of copies"
+    fi
 }
 # All places of updates, two streams, captured and call by call: same_bits MODEL ARGUMENT...
 same_bits() {

@@ -1,31 +1,32 @@
 # shellcheck shell=sh disable=SC2154
-# first.sh - the section for a machine that is available for minutes only. Its parts are in the order of the information that they
-# give per second. Each part has a time limit, and rows are written as they are measured.
+# first.sh - the section for a machine that is available for minutes only; second.sh continues it. Its parts are in the order of the
+# information that they give per second. Each part has a time limit, and rows are written as they are measured.
 . tests/gpu/bench.sh
-if [ -n "$rehearsed" ]; then quick=20 middle=30 long=60; else quick=60 middle=90 long=240; fi
+. tests/gpu/package.sh
+[ -n "$rehearsed" ] && slower=4 speed=240 || slower=1 speed=160 # a rehearsal has more seconds, for one or two processors
 
-# Programs that failed on a GPU or never ran on one come first.
-part "test programs" $quick
-for name in execution cuda_graphs products attention cuda_attention copies_run streams recording gradients normalizations; do
-    run_test $name
-done
+# Programs that failed on a GPU or never ran on one come first. If test_execution fails, test_first_difference names the network,
+# the operator, and whether the workspace matters.
+part "test programs" $((60 * slower))
+libraries_row
+run_tests execution first_difference nccl_alone copies_run streams recording cuda_graphs products attention cuda_attention gradients \
+    normalizations
 
-part "bits of plans, accumulation and copies" $middle
+part "bits of plans, accumulation and copies" $((70 * slower))
 same_bits tests/gradients/mlp.onnx --accumulate 2
-same_bits tests/gradients/unet.onnx --accumulate 2
+copied_bits examples/fashion_cnn.onnx --batch 64 --accumulate 2
 same_bits tests/gradients/bert.onnx --dtype bf16
-copied_bits tests/gradients/gpt.onnx
-copied_bits tests/gradients/cnn.onnx --accumulate 2
+same_bits tests/gradients/unet.onnx --accumulate 2
+[ -n "$rehearsed" ] || ! path=$(model gpt2_small) || copied_bits "$path" --batch 1 --dtype bf16
 
-part "speed" $long
+part "features that have never run on a GPU" $((60 * slower))
+package_features $((20 * slower))
+copies_traced examples/fashion_cnn.onnx --batch 64
+link_rates
+
+part "speed" "$speed"
 each_net ours_row $first memplan --budget 100%
 each_net their_row $first 40 "PyTorch eager"
 each_net ours_row $first "memplan 60%" --budget 60% --time-limit 5
-each_net their_row $first 60 "PyTorch compile" --how compile
-
-part "links and operators" $quick
-link_rates
-while read -r net batch; do operator_times "$net" "$batch"; done << END
-$nets
-END
+[ -n "$rehearsed" ] || each_net their_row $first 60 "PyTorch compile" --how compile
 differences

@@ -2,7 +2,7 @@
 # machine.sh - read by run.sh: where the program, the models and NVIDIA's libraries are on a machine that may have little more than a
 # GPU, CUDA and PyTorch; whether the program can use the GPU. Nothing is exported: libraries that our programs find must not get
 # between a Python and its own.
-build=$(realpath -m "${BUILD:-build}") python=${PYTHON:-python3} no_gpu='' device=cuda
+build=$(realpath -m "${BUILD:-build}") python=${PYTHON:-python3} no_gpu='' device=cuda spare=''
 models=${MODELS:-models}
 [ -d "$models" ] || models=${DATA:-.}/models
 
@@ -21,6 +21,26 @@ ours() {
     shift
     within "$most" env "LD_LIBRARY_PATH=$libraries" "MEMPLAN_MODULES=$build" "$@" < /dev/null
 }
+# A library of NVIDIA's as our programs find it, by a name that the loader knows: its path, or nothing. library NAME.
+library() {
+    for folder in $(echo "$libraries" | tr ':' ' '); do
+        [ -e "$folder/$1" ] && echo "$folder/$1" && return
+    done
+    ldconfig -p 2> /dev/null | sed -n "s|^[[:space:]]*$1 .*=> ||p" | head -n 1
+}
+# The row of NVIDIA's libraries: those that the GPU module is linked with, and NCCL, which the module of ranks loads by name.
+libraries_row() {
+    if ! ours 20 ldd "$build/memplan_cuda.so" > "$work/logs/ldd.txt" 2>&1; then
+        note "libraries" "left out" "$(reason "$work/logs/ldd.txt")"
+        return
+    fi
+    nccl=$(library libnccl.so.2)
+    missing=$(grep 'not found' "$work/logs/ldd.txt" | awk '{ print $1 }' | tr '\n' ' ')${nccl:-libnccl.so.2}
+    case $missing in
+    /*) note "libraries" ok "$(awk '/cudnn|cublasLt/ { print $3 }' "$work/logs/ldd.txt" | tr '\n' ' ')$nccl" ;;
+    *) note "libraries" FAILED "not found: ${missing%"$nccl"}" ;;
+    esac
+}
 # A model's file; fails if it is not here: model NAME.
 model() {
     for path in "$models/$1.onnx" "tests/gradients/$1.onnx" "examples/$1.onnx" "examples/bert/$1.onnx"; do
@@ -33,7 +53,7 @@ card=$(within 20 nvidia-smi --query-gpu=name,driver_version,memory.total --forma
 machine=${card:-no NVIDIA GPU}
 if ! ours 20 "$build/memplan" version > "$work/version" 2>&1; then
     # A library that nearly every machine has, for one that has not.
-    libraries=${libraries:+$libraries:}$build/lib/spare
+    spare=$build/lib/spare libraries=${libraries:+$libraries:}$build/lib/spare
     if ! ours 20 "$build/memplan" version > "$work/version" 2>&1; then
         note "memplan" FAILED "does not start here: $(reason "$work/version")"
         finish

@@ -1,7 +1,7 @@
 #!/bin/sh
 # pack.sh BUILD MODELS - one archive, BUILD/memplan-gpu.tar.xz, with everything that tests/gpu needs on a machine that has a GPU, CUDA, perhaps
-# PyTorch, and neither a compiler nor our packages: programs and the GPU module, stripped; libraries; tests, models, and 'run'. MODELS
-# may be missing: those of examples/ and of the tests are there always. `pack.sh -l BUILD` lists the libraries only.
+# PyTorch, and neither a compiler nor our packages: programs and the GPU module, stripped; libraries; the PyTorch package, which runs without
+# being installed; tests, models, and 'run'. MODELS may be missing: those of examples/ and of the tests are there always. `pack.sh -l BUILD` lists the libraries only.
 #
 # Programs look for libraries in the lib beside them (make PACKED=1). Libraries of which the machine must have its own version are left out, because
 # its Python, CUDA, driver and mpirun need them too: libc, the compiler's libstdc++ and libgcc_s, libz, libexpat, NVIDIA's and Open MPI's.
@@ -10,7 +10,7 @@ theirs='ld-linux.*|linux-vdso|libc|libm|libmvec|libdl|librt|libpthread|libresolv
 most_bytes=50000000
 
 programs() { # BUILD
-    for program in memplan memplan_cuda.so memplan_mpi.so memplan_nccl.so tests/bench_updates $(sed 's/[^ ]*/tests\/test_&/g' tests/gpu/tests.txt); do
+    for program in memplan memplan_cuda.so memplan_mpi.so memplan_nccl.so package/libmemplan.so tests/bench_updates $(sed 's/[^ ]*/tests\/test_&/g' tests/gpu/tests.txt); do
         [ ! -e "$1/$program" ] || echo "$1/$program"
     done
 }
@@ -28,7 +28,7 @@ build=$1 models=$2
 archive=$build/memplan-gpu.tar.xz
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 to=$work/memplan-gpu
-mkdir -p "$to/build/tests" "$to/build/lib/spare" "$to/tests/bench" "$to/models" "$to/examples/bert" || exit 2
+mkdir -p "$to/build/tests" "$to/build/package" "$to/python/bench" "$to/build/lib/spare" "$to/tests/bench" "$to/models" "$to/examples/bert" || exit 2
 
 [ -e "$build/memplan_cuda.so" ] || { echo "pack: $build has no GPU module (make gpu-pack)" >&2; exit 2; }
 for program in $(programs "$build"); do
@@ -39,6 +39,8 @@ cp -L $(carried "$build") "$to/build/lib" || exit 2
 # run takes it where there is none.
 cp -L "$(libraries "$build/memplan" | grep '/libexpat\.so')" "$to/build/lib/spare" || exit 2
 cp -r tests/gpu tests/gradients "$to/tests" &&
+    cp -r python/src "$to/python" && find "$to/python" -name __pycache__ -prune -exec rm -r {} + &&
+    cp python/bench/bench_gpu.py python/bench/gpu_features.py "$to/python/bench" &&
     cp tests/bench/bench_torch.py tests/bench/torch_nets.py "$to/tests/bench" &&
     cp examples/*.onnx "$to/examples" && cp examples/bert/bert.onnx "$to/examples/bert" &&
     ln -s tests/gpu/run.sh "$to/run" || exit 2

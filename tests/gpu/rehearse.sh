@@ -39,7 +39,7 @@ rehearse() {
     rm -rf "$folder/$1/opt/memplan-gpu"
     tar -C "$folder/$1/opt" -xJf "$pack" || exit 2
     echo "== $1: $(chroot "$folder/$1" dpkg-query -W | wc -l) packages"
-    for name in first smoke kernels training algorithms sanitizer ranks bench-ours bench-eager bench-compile memory; do
+    for name in first second smoke kernels training algorithms sanitizer ranks bench-ours bench-eager bench-compile memory; do
         section "$1" 77 'no NVIDIA GPU' $name
     done
 }

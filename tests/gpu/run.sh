@@ -8,7 +8,9 @@ usage() {
     cat << 'END'
 usage: run [-r] [-t SECONDS] SECTION...
 
-  first          for a machine that is available for minutes: tests, bits, speed, links and operators, each with a time limit
+  first          for a machine that is available for minutes: tests, bits, features that have never run on a GPU, speed beside
+                 PyTorch; each part has a time limit
+  second         continues first: choices of algorithms one by one, the PyTorch package's networks, times by operator
   smoke          the first things to know: libraries, a step call by call and captured, one row of PyTorch
   kernels        the tests of kernels and of whole steps, on the GPU
   training       plans, places of the updates and streams: the same bits; gradients and losses against the CPU's
@@ -44,7 +46,7 @@ case $limit in '' | *[!0-9]*) echo "run: -t wants a number of seconds, not '$lim
 [ $# -gt 0 ] || { usage >&2 && exit 2; }
 for section in "$@"; do
     case $section in
-    first | smoke | kernels | training | algorithms | sanitizer | ranks | bench-ours | bench-eager | bench-compile | memory) ;;
+    first | second | smoke | kernels | training | algorithms | sanitizer | ranks | bench-ours | bench-eager | bench-compile | memory) ;;
     *) echo "run: there is no section '$section' ('run -h' lists them)" >&2 && exit 2 ;;
     esac
 done

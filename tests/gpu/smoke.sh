@@ -1,13 +1,6 @@
 # shellcheck shell=sh disable=SC2154
 # smoke.sh - the section to run first: it finds basic faults. About four minutes.
-if ours 20 ldd "$build/memplan_cuda.so" > "$work/logs/ldd.txt" 2>&1; then
-    missing=$(grep 'not found' "$work/logs/ldd.txt" | awk '{ print $1 }' | tr '\n' ' ')
-    if [ -n "$missing" ]; then note "libraries" FAILED "not found: $missing"; else
-        note "libraries" ok "$(awk '/cudnn|cublasLt/ { print $3 }' "$work/logs/ldd.txt" | tr '\n' ' ')"
-    fi
-else
-    note "libraries" "left out" "$(reason "$work/logs/ldd.txt")"
-fi
+libraries_row
 
 # Four steps with everything kept: a_step LABEL MODEL ARGUMENT...
 a_step() {

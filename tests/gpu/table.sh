@@ -26,6 +26,7 @@ end_part() {
     seconds=$(($(date +%s) - part_started))
     say "---- $part_name: $seconds s"
     record part "$part_name" seconds $seconds
+    keep_logs
     part_name='' part_end=0
 }
 # True, and nothing is printed, if there are that many seconds; else the row says that it was left out: enough SECONDS LABEL.
@@ -89,6 +90,8 @@ value() { sed -n "s/^ *\"$2\": *\"*\([^,\"]*\)\"*,*$/\1/p" "$1" | tail -n 1; }
 # The first line of a file, short enough for a table: reason FILE [PATTERN].
 reason() { grep -m 1 -E "${2:-.}" "$1" | tr '\t' ' ' | cut -c 1-110; }
 
+# Writes the logs so far: a section that is killed leaves those of its parts.
+keep_logs() { tar -C "$work/logs" -czf "$out/$section.logs.tar.gz" .; }
 finish() {
     trap - TERM INT HUP
     end_part
@@ -100,7 +103,7 @@ finish() {
         printf '%d passed, %d failed, %d left out, %d measured; %d of %d s\n' $n_passed $n_failed $n_left_out $n_rows $seconds "$limit"
     } > "$work/logs/$section.txt"
     record section "$section" machine "$machine" passed $n_passed failed $n_failed left_out $n_left_out measured $n_rows seconds $seconds
-    tar -C "$work/logs" -czf "$out/$section.logs.tar.gz" . || n_failed=$((n_failed + 1))
+    keep_logs || n_failed=$((n_failed + 1))
     cat "$work/logs/$section.txt"
     echo "raw results: $out/$section.jsonl, $section.logs.tar.gz"
     [ $n_failed = 0 ] || exit 1

@@ -47,6 +47,49 @@ a_command_ends_with_the_section() {
     exits 0 rows 'limit=1; within 60 sleep 30; [ $? = 124 ] && ! enough 5 later' && grep -q 'later  *left out  no time' "$work/said"
 }
 
+a_part_that_fails_does_not_stop_the_next() {
+    exits 1 rows 'part one 1; within 60 sleep 30; note early FAILED "status $?"; part two 5; within 60 sleep 0; note later ok "status $?"' &&
+        grep -q 'early  *FAILED  *status 124' "$work/said" && grep -q 'later  *ok  *status 0' "$work/said" &&
+        grep -qx '{"part": "two", "seconds": 0}' "$work/out/own.jsonl"
+}
+rows_and_logs_of_a_killed_section_are_there() {
+    # shellcheck disable=SC2016 # the section's own shell expands it
+    exits 137 rows 'part one 5; echo said > "$work/logs/early.txt"; note early ok fine; part two 5; kill -9 $$' &&
+        grep -q '"check": "early"' "$work/out/own.jsonl" && tar -tzf "$work/out/own.logs.tar.gz" ./early.txt
+}
+test_programs_run_beside_each_other() {
+    mkdir -p "$work/build/tests" && for name in good bad; do
+        printf '#!/bin/sh\necho "[  PASSED  ] 2 test(s)."; [ %s = good ]\n' $name > "$work/build/tests/test_$name"
+        chmod +x "$work/build/tests/test_$name"
+    done
+    exits 1 rows 'rehearsed= build='"$work/build"'; . tests/gpu/checks.sh; ours() { shift; "$@"; }; run_tests good bad absent' &&
+        grep -q 'test_good  *ok  *2 passed' "$work/said" && grep -q 'test_bad  *FAILED' "$work/said" && grep -q 'test_absent  *left out' "$work/said"
+}
+# A section's file with everything but its parts left out: parts SECTION prints their seconds.
+parts() {
+    sh -c 'section=$1 limit=0 rehearsed= OUT=$2 machine=here device=cuda build=none work=$2 torch_is= torch_why=none; . tests/gpu/table.sh
+        libraries_row() { :; }; ours() { return 1; }; model() { return 1; }; part() { echo "seconds $2"; }
+        . tests/gpu/checks.sh; . tests/gpu/rows.sh; . "tests/gpu/$1.sh"' parts "$1" "$work/out" 2> /dev/null | sed -n 's/^seconds //p'
+}
+both_halves_fit_thirteen_minutes() {
+    parts first > "$work/first" && parts second > "$work/second" && cat "$work/first" "$work/second" &&
+        awk '{ n += $1 } END { exit !(NR == 7 && n + 2 * 20 <= 13 * 60) }' "$work/first" "$work/second" &&
+        awk '{ n += $1 } END { exit n + 20 > 480 }' "$work/first" && awk '{ n += $1 } END { exit n + 20 > 480 }' "$work/second"
+}
+# A line of choices.sh is a row of steps, beside those without the choice.
+a_choice_is_a_row() {
+    # shellcheck disable=SC2016
+    exits 0 rows 'rehearsed= nets="net 8" first=bf16 switches=; . tests/gpu/choices.sh
+        ours_row() { seconds_a_step=0.02; case "$switches $*" in "A=1 "*--fast*) seconds_a_step=0.03 ;; esac; row "$1" "$2" "$3" "$4" $seconds_a_step 0 0; }
+        choices="one|net|A=1|--fast
+two|net||"; choice_rows' && grep -q 'net, one: +50.0 % time' "$work/said" && grep -q 'net, two: +0.0 % time' "$work/said" &&
+        [ "$(grep -c '"who": "memplan"' "$work/out/own.jsonl")" = 1 ] && grep -q '"choice": "one", "percent_more_time": "+50.0"' "$work/out/own.jsonl"
+}
+no_pytorch_leaves_the_package_out() {
+    exits 0 rows 'device=cuda build=none torch_why="no torch"; . tests/gpu/package.sh; package_features 5; package_table 5' &&
+        [ "$(grep -c '"verdict": "left out"' "$work/out/own.jsonl")" = 2 ]
+}
+
 # Every library that a program asks for is carried, or one that the machine has to have; those are never carried.
 libraries_of_the_machine_stay_out() {
     tests/gpu/pack.sh -l "$build" > "$work/libraries" && grep -q '/libdnnl\.so' "$work/libraries" && grep -q '/libigraph\.so' "$work/libraries" &&
@@ -60,10 +103,12 @@ own_kernels_are_looked_at() {
 }
 
 for what in help_is_asked_for nothing_is_asked_for a_section_is_misspelt a_time_is_no_number; do holds $what $what; done
-for section in first smoke kernels training algorithms sanitizer ranks bench-ours bench-eager bench-compile memory; do
+for section in first second smoke kernels training algorithms sanitizer ranks bench-ours bench-eager bench-compile memory; do
     holds "there is no GPU: $section" there_is_no_gpu $section
 done
-for what in a_failure_is_the_exit_status text_is_quoted a_command_ends_with_the_section libraries_of_the_machine_stay_out; do holds $what $what; done
+for what in a_failure_is_the_exit_status text_is_quoted a_command_ends_with_the_section a_part_that_fails_does_not_stop_the_next \
+    rows_and_logs_of_a_killed_section_are_there test_programs_run_beside_each_other both_halves_fit_thirteen_minutes a_choice_is_a_row \
+    no_pytorch_leaves_the_package_out libraries_of_the_machine_stay_out; do holds $what $what; done
 if [ -e "$build/memplan_cuda.so" ]; then holds own_kernels_are_looked_at own_kernels_are_looked_at; fi
 
 echo "[  PASSED  ] $passed test(s)."

@@ -1,0 +1,63 @@
+# shellcheck shell=sh disable=SC2034,SC2154
+# choices.sh - read by second.sh: steps with one choice of algorithms or kernels changed, beside the same steps without the change.
+# A line: LABEL|NETWORK|variables of the environment as NAME=VALUE|arguments of `memplan train`; the most informative come first.
+# COSTS among the arguments stands for costs that `memplan profile` has measured before.
+choices='measured algorithms|bert_base||--costs COSTS
+measured algorithms|gpt2_small||--costs COSTS
+measured algorithms|resnet50||--costs COSTS
+algorithms that are not deterministic|bert_base||--fast
+attention operator by operator|gpt2_small||--no-fused-attention
+kernels without a captured graph|bert_base||--no-graph
+algorithms that are not deterministic|gpt2_small||--fast
+algorithms that are not deterministic|resnet50||--fast
+small workspaces|bert_base||--workspace-limit 32MiB'
+[ -z "$rehearsed" ] || choices='measured algorithms|mobilenet_v2||--costs COSTS
+one thread|mobilenet_v2|OMP_NUM_THREADS=1|'
+
+# Measures operators and algorithms of a network once; sets $costs, or fails after a row: costs_of NET BATCH.
+costs_of() {
+    costs=$work/logs/costs_$1.json
+    [ ! -s "$costs" ] || return 0
+    enough 15 "$1: measured algorithms" || return 1
+    path=$(model "$1") || { note "$1: measured algorithms" "left out" "the model is not here"; return 1; }
+    ours 30 "$build/memplan" profile "$path" --device "$device" --batch "$2" --dtype "$first" --steps 2 --time-limit 20 -o "$costs" \
+        > "$work/logs/profile_$1.txt" 2>&1 && return 0
+    note "$1: measured algorithms" FAILED "$(reason "$work/logs/profile_$1.txt" 'memplan:' | grep . || echo "not done within 30 s")"
+    rm -f "$costs"
+    return 1
+}
+# The steps without a change, once for each network; sets $base to their seconds: base_of NET BATCH.
+base_of() {
+    base=$(sed -n "s/^$1 //p" "$work/bases")
+    [ -z "$base" ] || return 0
+    ours_row "$1" "$2" "$first" memplan --budget 100% || return 1
+    base=$seconds_a_step
+    echo "$1 $base" >> "$work/bases"
+}
+a_choice() { # LABEL NET SWITCHES ARGUMENT...
+    label=$1 chosen=$2 changed=$3
+    shift 3
+    chosen_batch=$(echo "$nets" | sed -n "s/^$chosen //p")
+    base_of "$chosen" "$chosen_batch" || return
+    case " $* " in *' COSTS '*)
+        costs_of "$chosen" "$chosen_batch" || return
+        # shellcheck disable=SC2046 # arguments without blanks
+        set -- $(echo "$*" | sed "s|COSTS|$costs|")
+        ;;
+    esac
+    switches=$changed
+    if ours_row "$chosen" "$chosen_batch" "$first" "$label" --budget 100% "$@"; then
+        slower=$(awk "BEGIN { printf \"%+.1f\", 100 * ($seconds_a_step / $base - 1) }")
+        say "$chosen, $label: $slower % time"
+        record net "$chosen" choice "$label" percent_more_time "$slower"
+    fi
+    switches=''
+}
+choice_rows() {
+    : > "$work/bases"
+    echo "$choices" > "$work/choices"
+    while IFS='|' read -r label chosen changed arguments; do
+        # shellcheck disable=SC2086 # several arguments
+        a_choice "$label" "$chosen" "$changed" $arguments
+    done < "$work/choices"
+}
