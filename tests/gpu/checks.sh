@@ -102,10 +102,10 @@ copied_bits() {
     enough 20 "$title" || return
     log=$(echo "training_$title" | tr -c 'a-zA-Z0-9\n' '_') wrong='' used=''
     with_plan "$log" "$copied_model" '' --budget floor+20% --offload host "$@"
-    kept_hash=$(value "$answer" weights_hash) out=$(value "$answer" bytes_out)
-    [ -n "$wrong" ] || [ "${out:-0}" -gt 0 ] || wrong='nothing was copied'
+    kept_hash=$(value "$answer" weights_hash) bytes_out=$(value "$answer" bytes_out)
+    [ -n "$wrong" ] || [ "${bytes_out:-0}" -gt 0 ] || wrong='nothing was copied'
     [ -n "$wrong" ] || with_plan "${log}_by_call" "$copied_model" "$kept_hash" --budget floor+20% --offload host --no-graph "$@"
-    if [ -n "$wrong" ]; then note "$title" FAILED "$wrong"; else note "$title" ok "same bits, $out bytes out"; fi
+    if [ -n "$wrong" ]; then note "$title" FAILED "$wrong"; else note "$title" ok "same bits, $bytes_out bytes out"; fi
 }
 # Device timestamps of copies beside compute: the trace has a lane of copies. copies_traced MODEL ARGUMENT...
 copies_traced() {

@@ -3,6 +3,7 @@
 started=$(date +%s) part_name='' part_end=0 n_passed=0 n_failed=0 n_left_out=0 n_rows=0
 out=${OUT:-$results/$section}
 work=$(mktemp -d) && mkdir -p "$out" "$work/logs" || exit 2
+readonly out work section # a section that changed one of them would lose its rows
 : > "$work/table"
 : > "$out/$section.jsonl"
 trap 'rm -rf "$work"' EXIT
