@@ -51,7 +51,6 @@ static section section_of(const mp_option_row *row)
     case OPT_TIMEOUT:
     case OPT_EFFORT:
     case OPT_KEEP_ORDER:
-    case OPT_SECOND_STREAM:
     case OPT_PLAN:
     case OPT_PICTURE:
     case OPT_FORMAT:

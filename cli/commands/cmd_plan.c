@@ -26,7 +26,7 @@ static bool is_by_modules(const search_options *o)
  * assigns offsets itself, so options about offsets are refused. */
 static int settle_modules(options *o)
 {
-    const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;
+    const char *other = o->search.checkpoints ? "--checkpoints" : NULL;
     if (option_given(o, OPT_SOLVER)) other = "--solver";
     if (o->model.offload.n) other = "--offload";
     if (other) return usage_error("--granularity module has its own search, which contradicts %s", other);
@@ -51,10 +51,6 @@ static int check_plan_options(options *o, mp_budget *b)
     if (o->search.budget && !mp_budget_parse(o->search.budget, b, &why))
         return usage_error("--budget: '%s' %s", o->search.budget, why);
     if (o->search.budget && b->kind == MP_BUDGET_DEVICE) options_take_card(o);
-    if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
-        return usage_error("--second-stream needs --fuse backward");
-    if (o->search.second_stream && o->model.offload.n)
-        return usage_error("--second-stream does not account for copies, which contradicts --offload");
     return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
@@ -100,11 +96,7 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
         MP_CHECK(find_plan_offload(out, request, err));
         out->planning_seconds = mp_clock_now() - start;
     }
-    if (st != MP_OK || !out->asked->search.second_stream || !out->answer.plan) return st;
-    MP_CHECK(mp_plan_second_stream(request->graph, &out->answer.plan, &out->second_stream, err));
-    out->has_second_stream = true;
-    out->planning_seconds = mp_clock_now() - start;
-    return MP_OK;
+    return st;
 }
 
 static mp_status prepare(const mp_budget *b, const mp_request *off, outcome *out, int **checkpoints, mp_request *request,

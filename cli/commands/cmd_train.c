@@ -30,7 +30,6 @@
 #include "memplan/arena.h"
 #include "memplan/budget.h"
 #include "memplan/pictures/loss_picture.h"
-#include "memplan/second_stream.h"
 #include "memplan/solver.h"
 
 /* STEPS: default of --steps. SILENT_SECONDS: default of --timeout for the ranks that collect a trace */
@@ -107,13 +106,6 @@ static int check_train_options(options *o, mp_budget *b, picture_file *picture)
         return usage_error("train needs --plan PLAN or --budget BYTES (100%% keeps everything)");
     if (o->output.plan && o->search.budget)
         return usage_error("--plan has a budget of its own, which contradicts --budget; omit --budget");
-    if (o->output.plan && o->search.second_stream)
-        return usage_error(
-            "--plan states which updates run on a second stream; pass --second-stream to 'memplan plan' instead");
-    if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
-        return usage_error("--second-stream needs --fuse backward");
-    if (o->search.second_stream && o->model.offload.n)
-        return usage_error("--second-stream does not account for copies, which contradicts --offload");
     if (o->output.plan && option_given(o, OPT_SOLVER))
         return usage_error("--plan needs no search, so --solver has no effect; omit --solver");
     mp_error err = {0};
@@ -147,10 +139,6 @@ static mp_status search(const options *o, const mp_budget *b, train_outcome *t, 
               proved ? "nothing fits" : "not known whether anything fits", text, (long long)mp_plan_need(a->smallest), least);
     t->workload.plan = out.answer.plan;
     out.answer.plan = NULL;
-    if (o->search.second_stream) {
-        MP_CHECK(mp_plan_second_stream(request.graph, &t->workload.plan, &t->second_stream, err));
-        t->has_second_stream = true;
-    }
     return st;
 }
 

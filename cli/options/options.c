@@ -62,6 +62,7 @@ static const struct {
     const char *name, *instead;
 } removed[] = {
     {"exchange", "ranks always sum gradients in a ring; omit it"},
+    {"second-stream", "no recorded run was faster with it; --fuse backward runs updates between the steps of backward"},
 };
 
 const char *solver_present_name(const char *name)

@@ -42,7 +42,7 @@ typedef struct search_options {
     int64_t seed, moves; /* moves 0: the searcher's default */
     double time_limit;   /* seconds */
     double begun;        /* time at which the program started, by mp_clock_now() */
-    bool keep_order, second_stream, offsets, explain_bound, prove_bound;
+    bool keep_order, offsets, explain_bound, prove_bound;
 } search_options;
 
 /* Options of a training. */

@@ -170,7 +170,6 @@ static bool print_floors(const pipeline *p, bool is_quiet)
 static int refuse(const options *o)
 {
     const char *what = o->search.checkpoints                     ? "--checkpoints"
-                       : o->search.second_stream                 ? "--second-stream"
                        : o->search.explain_bound                 ? "--explain-bound"
                        : strcmp(o->search.granularity, "tensor") ? "--granularity module"
                                                                  : NULL;

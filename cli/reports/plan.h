@@ -9,7 +9,6 @@
 #include "executor/workload/workload.h"
 #include "memplan/budget.h"
 #include "memplan/floor.h"
-#include "memplan/second_stream.h"
 #include "memplan/solver.h"
 #include "memplan/studies/checkpoints.h"
 #include "memplan/studies/worth.h"
@@ -29,8 +28,6 @@ typedef struct outcome {
     int64_t floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;
-    bool has_second_stream; /* true: --second-stream was given, and a plan exists */
-    mp_second_stream second_stream;
     mp_tier_study tiers; /* for a graph that copies to other tiers (find_plan_offload) */
     double planning_seconds;
     unsigned stages_off;  /* the stages of the bound that the user switched off, as in mp_bound_options.off */

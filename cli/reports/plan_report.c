@@ -137,7 +137,6 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
     print_rank_traffic(out->workload, &sent, 0);
     report_attention(out->workload->program);
-    if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
                out->written ? ", written to " : "", out->written ? out->written : "");
     MP_CHECK(by_modules ? print_modules(out, plan, err) : report_checkpoints(out, plan, LINES - out->other.is_known, err));
@@ -182,8 +181,6 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "planning_seconds", json_real(out->planning_seconds));
     mp_json_set(&json, "segments_peak_bytes", mp_json_integer_if(segments, peak));
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
-    if (out->has_second_stream)
-        mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
     MP_CHECK(offload_json(out, plan, &json, err));
     MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
     if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload, &sent, 0));

@@ -106,20 +106,6 @@ void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, b
     screen_text(6, "  and %s", static_text(graph));
 }
 
-void report_second_stream(const mp_second_stream *effect, double tick_seconds)
-{
-    screen_text(4, "  second stream: %zu of %zu updates run beside backward; of their %s it hides %s", effect->n_beside,
-                effect->n_updates, seconds_text((double)effect->update_ticks * tick_seconds),
-                seconds_text((double)effect->hidden_ticks * tick_seconds));
-}
-
-json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds)
-{
-    return json_pack("{sI sI sf sf}", "updates", (json_int_t)effect->n_updates, "beside", (json_int_t)effect->n_beside,
-                     "update_seconds", (double)effect->update_ticks * tick_seconds, "hidden_seconds",
-                     (double)effect->hidden_ticks * tick_seconds);
-}
-
 mp_status answer_in_json(const char *command, json_t *json, mp_error *err)
 {
     MP_OWNED_BY(json_decref) json_t *given = json;

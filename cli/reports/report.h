@@ -6,7 +6,6 @@
 
 #include "executor/workload/workload.h"
 #include "memplan/program.h"
-#include "memplan/second_stream.h"
 #include "memplan/simplify.h"
 #include "memplan/workloads/other_rules.h"
 
@@ -19,11 +18,6 @@ void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, b
  * contains them. */
 const char *static_text(const mp_graph *graph);
 const char *node_text(const mp_graph *graph, int node);
-
-/* Report how --second-stream changes the plan: report_second_stream prints one line, second_stream_json returns JSON (NULL if
- * out of memory). */
-void report_second_stream(const mp_second_stream *effect, double tick_seconds);
-json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 
 /* Prints a command's answer as JSON on standard output. The object begins with "format": "memplan-COMMAND-answer" and
  * "version", the version of its schema in docs/reference/schemas. Takes ownership of json (NULL: out of memory). MP_NOMEM,

@@ -223,10 +223,6 @@ void print_train(const train_outcome *t, const options *o)
     print("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (r->device_bytes >= 0)
         print("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
-    if (t->has_second_stream) {
-        report_second_stream(&t->second_stream, t->workload.graph->tick_seconds);
-        if (!t->workload.program->backend->side_begin) puts("  This backend has one stream: they ran in order.");
-    }
     report_attention(t->workload.program);
     if (o->model.fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
     if (o->training.profile) print_profile(t->workload.graph, r);
@@ -294,8 +290,6 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
                     "identical", train_compares(t) ? json_boolean(train_identical(t)) : json_null(), "test",
                     test_json(&t->after), "stopped", (int)t->after.stopped);
     attention_json(t->workload.program, &all);
-    if (all && t->has_second_stream)
-        json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->workload.graph->tick_seconds));
     if (t->workload.graph->n_tiers > 1) mp_json_set(&all, "offload", copies_json(t));
     if (t->after.n_ranks > 1) mp_json_set(&all, "ranks", train_ranks_json(t));
     if (t->after.node_seconds) mp_json_set(&all, "operators", profile_json(t->workload.graph, &t->after));

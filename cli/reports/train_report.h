@@ -4,7 +4,6 @@
 #include "cli/options/options.h"
 #include "executor/workload/workload.h"
 #include "memplan/makespan.h"
-#include "memplan/second_stream.h"
 #include "memplan/workloads/workload_train.h"
 
 typedef struct train_outcome {
@@ -17,8 +16,6 @@ typedef struct train_outcome {
     /* n_parameters: number of parameters. n_drawn: number of parameters for which the model's file has no values, so that they
      * are drawn at random */
     size_t n_parameters, n_drawn;
-    bool has_second_stream; /* true: --second-stream was given */
-    mp_second_stream second_stream;
     mp_copying copying;      /* planned copies per forward and backward pass, and planned waits for them */
     mp_report before, after; /* before: report of the keep-all run; after: report of the planned run */
 } train_outcome;

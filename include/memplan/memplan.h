@@ -114,7 +114,6 @@ extern "C" {
 #include "memplan/ranks/schedule.h"
 #include "memplan/ranks/workload_ranks.h"
 #include "memplan/search.h"
-#include "memplan/second_stream.h"
 #include "memplan/simplify.h"
 #include "memplan/smallest.h"
 #include "memplan/solver.h"

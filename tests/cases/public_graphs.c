@@ -345,25 +345,6 @@ static mp_status fates(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, all, mp_fates(w->graph, w->plan->steps, w->plan->n_steps, all, err), PUBLIC_NOTHING);
 }
 
-static mp_status second_stream(public_world *w, mp_error *err)
-{
-    mp_step steps[64];
-    mp_plan *plan, *before;
-    mp_second_stream effect;
-    mp_status st;
-    mp_keep_all(w->updates, steps);
-    MUST(mp_plan_new(w->updates, "test", steps, w->updates->n_nodes, &plan, NULL));
-    before = plan;
-    public_mark(&effect, sizeof effect);
-    PUBLIC_LIMITED(w, st, mp_plan_second_stream(w->updates, &plan, &effect, err));
-    if (st != MP_OK) {
-        assert_ptr_equal(plan, before);
-        public_is_marked(&effect, sizeof effect);
-    }
-    mp_plan_free(plan);
-    return st;
-}
-
 static mp_status segments_on(public_world *w, mp_error *err)
 {
     int64_t peak, ticks;
@@ -483,7 +464,6 @@ const public_call public_graphs[] = {{"mp_arena_layout", arena_layout},
                                      {"mp_plan_text", plan_text},
                                      {"mp_plan_checkpoints", plan_checkpoints},
                                      {"mp_fates", fates},
-                                     {"mp_plan_second_stream", second_stream},
                                      {"mp_segments_on", segments_on},
                                      {"mp_spread", spread},
                                      {"mp_summarize", summarize},

@@ -58,7 +58,6 @@ try offload_wrong_latency plan $copies --offload host --link 3GB/s,4GB/s,12ms
 FILTER="sed -n /activation/,/^$/p" try offload_plan_measured plan $copies --offload host:8GiB --link 350GB/s,300GB/s,20us,turns
 try offload_wrong_links plan $copies --offload host --link pcie4 --link pcie4
 try offload_wrong_link_alone plan $copies --link pcie4
-try offload_wrong_second_stream plan mlp4.onnx --batch 65536 --budget 80% --offload host --fuse backward --second-stream
 try offload_wrong_modules plan mlp4.onnx --batch 65536 --budget 80% --offload host --granularity module
 try offload_wrong_small plan mlp4.onnx --batch 2 --budget 80% --offload host
 try offload_wrong_estimate estimate mlp4.onnx --offload host

@@ -133,4 +133,3 @@ holds offload_train_folder_vanishes bereft
 holds offload_train_killed_leaves_nothing killed
 holds offload_train_killed_with_state_away paged killed
 try offload_train_gpu_profile train fashion_cnn.onnx --batch 16 --budget 60% --device h100 --offload host
-try offload_train_second_stream train fashion_cnn.onnx --batch 16 --budget 60% --offload host --fuse backward --second-stream

@@ -1,9 +1,6 @@
-# plan.sh - plan: answers with and without a plan. Leaves plan.json and second.json.
+# plan.sh - plan: answers with and without a plan. Leaves plan.json.
 try plan_none plan mlp.onnx --batch 4096 --solver none
 try plan_chen plan mlp.onnx --batch 4096 --budget 29786624 --solver chen -o plan.json
-try plan_second_stream plan mlp.onnx --batch 512 --budget 8413286 --fuse backward --solver chen --second-stream -o second.json
-holds check_second_stream sh -c "'$memplan' check mlp.onnx second.json && grep -q '\"until\"' second.json"
-try plan_second_stream_json plan mlp.onnx --batch 512 --budget 8413286 --fuse backward --solver chen --second-stream --json
 try plan_json plan mlp.onnx --batch 4096 --budget 29786624 --solver chen --json
 try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
 try plan_graph plan chain.json --budget 350 --solver lower-set

@@ -47,7 +47,6 @@ try usage_sweep_budget sweep mlp.onnx --batch 64 --budgets 60%,half
 try usage_sweep_empty sweep mlp.onnx --batch 64 --budgets 60%,,70%
 try usage_sweep_picture sweep mlp.onnx --batch 64 -o curve.jpg
 try usage_second_stream plan mlp.onnx --batch 64 --budget 60% --second-stream
-try usage_second_stream_plan train mlp.onnx --plan plan.json --second-stream
 try usage_fit_memory fit mlp.onnx --effort quick -q
 try usage_fit_share fit mlp.onnx --memory 60%
 try usage_fit_overhead fit mlp.onnx --memory 1GiB --overhead much

@@ -4,7 +4,6 @@
 
 #include "memplan/arena.h"
 #include "memplan/check.h"
-#include "memplan/second_stream.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/deferring_backend.h"
 #include "tests/cases/recording_backend.h"
@@ -131,40 +130,4 @@ TEST(without_a_second_stream_it_runs_in_order)
     mp_plan_free(beside);
     mp_plan_free(plan);
     training_end(&t);
-}
-
-static void gets_waits(const char *network, bool always)
-{
-    mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
-    mp_execution_options poisoned = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
-    training_case t = training_begin_on(deferring_backend(&deferred_by, backend_of_tests()), network, 0, &options);
-    for (int part = 0; part < 2; part++) {
-        mp_plan *plan = part ? training_plan(&t, 0.5) : training_keep_all(&t);
-        const int64_t need = plan->static_bytes + plan->arena_bytes;
-        mp_second_stream effect;
-        mp_error err = {0};
-        const outcome in_order = run(&t, plan, &poisoned);
-        deferred_by.counted = (deferring_counts){0};
-        if (mp_plan_second_stream(t.program->graph, &plan, &effect, &err) != MP_OK) fail_msg("%s", err.message);
-        assert_true(plan->static_bytes + plan->arena_bytes <= need);
-        assert_true((!always || effect.n_beside > 0) && effect.hidden_ticks <= effect.update_ticks);
-        const outcome o = run(&t, plan, &poisoned);
-        assert_same(&in_order, &o, network);
-        assert_int_equal(deferred_by.counted.n_updates, STEPS * (int)effect.n_beside);
-        assert_int_equal(deferred_by.counted.n_faults, 0);
-        mp_plan_free(plan);
-    }
-    training_end(&t);
-}
-
-/* Adds waits to a network's plan: memory stays within the plan's, and results are equal. Kernel workspaces depend on the number
- * of threads. With one thread the arena of the GPT's plan is at first larger than before. */
-TEST(a_plan_gets_waits_within_its_memory)
-{
-    const int usual = omp_get_max_threads();
-    for (int threads = 1; threads <= 2; threads++) {
-        omp_set_num_threads(threads);
-        for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) gets_waits(networks[k], k > 0);
-    }
-    omp_set_num_threads(usual);
 }

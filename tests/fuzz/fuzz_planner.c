@@ -11,7 +11,6 @@
 #include "memplan/check.h"
 #include "memplan/graph_json.h"
 #include "memplan/plan_json.h"
-#include "memplan/second_stream.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
@@ -24,7 +23,7 @@ enum { HEAD = 6, FORWARD_MAX = 8, TINY_NODES = 12, MOVES = 60 };
 typedef struct question {
     mp_request request;
     int64_t keep_all_bytes;
-    bool arena, beside;
+    bool arena;
 } question;
 
 static void fault(const question *q, const char *what, int64_t is, int64_t wanted)
@@ -136,18 +135,11 @@ static void write_and_read(const question *q, const mp_plan *plan)
 static void answer_question(const question *q)
 {
     mp_answer a = {0};
-    mp_second_stream effect;
-    mp_error err = {0};
     if (solve(q, &q->request, &a) != MP_OK) return;
     judge_answer(q, &a);
     judge_by_all_plans(q, &a);
     if (a.plan) judge_with_more(q, &a);
     mp_plan **plan = a.plan ? &a.plan : &a.smallest;
-    if (q->beside && a.plan != a.smallest) {
-        if (mp_plan_second_stream(q->request.graph, plan, &effect, &err) != MP_OK) fault(q, "no second stream", 0, 0);
-        judge(q, *plan);
-        if (a.plan && mp_plan_need(a.plan) > q->request.budget_bytes) fault(q, "the second stream is over the budget", 0, 0);
-    }
     if (getenv("FUZZ_WRITE")) write_and_read(q, *plan);
     mp_answer_free(&a);
 }
@@ -174,7 +166,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (n < HEAD) return 0;
     const bool plain = data[1] & 4;
     mp_graph *graph = random_graph_of(data + HEAD, n - HEAD, 1 + data[0] % FORWARD_MAX, (mp_fuse)(data[1] % MP_N_FUSES), plain);
-    question q = {.keep_all_bytes = keep_all_bytes(graph), .arena = data[4] & 1, .beside = data[4] & 2};
+    question q = {.keep_all_bytes = keep_all_bytes(graph), .arena = data[4] & 1};
     mp_request *r = &q.request;
     const int64_t static_bytes = mp_graph_static_bytes(graph);
     r->graph = graph;

@@ -122,7 +122,7 @@ copies_traced() {
         note "$title" FAILED "the trace has no lane of copies"
     fi
 }
-# All places of updates, two streams, captured and call by call: same_bits MODEL ARGUMENT...
+# All places of updates, captured and call by call: same_bits MODEL ARGUMENT...
 same_bits() {
     same_model=$1
     shift
@@ -131,15 +131,15 @@ same_bits() {
     log=$(echo "training_$title" | tr -c 'a-zA-Z0-9\n' '_') wrong='' used=''
     with_plan "$log" "$same_model" '' --budget floor+60% --fuse none "$@"
     kept_hash=$(value "$answer" weights_hash) ratio=$used
-    for more in '--fuse backward' '--fuse forward' '--fuse none --no-graph' '--fuse backward --second-stream' \
-        '--fuse backward --second-stream --no-graph'; do
+    for more in '--fuse backward' '--fuse forward' '--fuse none --no-graph' \
+        '--fuse backward --no-graph'; do
         [ -z "$wrong" ] || break
         enough 10 "$title $more" || return
         # shellcheck disable=SC2086 # several arguments
         with_plan "${log}_$(echo "$more" | tr -d ' -')" "$same_model" "$kept_hash" --budget floor+60% $more "$@"
     done
     if [ -n "$wrong" ]; then note "$title" FAILED "$wrong"; else
-        note "$title" ok "same bits: 3 x fuse, plan, 2 streams, call by call; ${ratio:-no plan} of the arena used"
+        note "$title" ok "same bits: 3 x fuse, plan, call by call; ${ratio:-no plan} of the arena used"
     fi
 }
 

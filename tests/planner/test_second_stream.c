@@ -1,14 +1,12 @@
 /* test_second_stream.c - updates on a second stream: lifetimes and waits against hand-computed numbers, the checker's verdict
- * on random plans with waits, files, and the positions of waits. Invalid waits are tested in test_check. */
+ * on random plans with waits, and files. Invalid waits are tested in test_check. */
 #include <unistd.h>
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
-#include "memplan/arena_solve.h"
 #include "memplan/check.h"
-#include "memplan/second_stream.h"
 #include "planner/plan/check.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_beside.h"
@@ -176,114 +174,5 @@ TEST(random_plans_with_waits_are_accepted_and_come_back)
     }
     assert_true(all > 150);
     unlink(path);
-    assert_int_equal(mp_alloc_live, 0);
-}
-
-/* Applies mp_plan_second_stream to the chain within a budget (MP_NO_LIMIT: none). *until is the position of the wait. Before,
- * the update is early, with a peak of 110, or late, with a peak of 117. */
-static mp_second_stream place(const mp_graph *g, bool late, int64_t budget_bytes, int *until)
-{
-    static const mp_step orders[2][5] = {{{B0, 0, 0}, {UPDATE, 0, 0}, {B1, 0, 0}, {B2, 0, 0}, {B3, 0, 0}},
-                                         {{B0, 0, 0}, {B1, 0, 0}, {B2, 0, 0}, {B3, 0, 0}, {UPDATE, 0, 0}}};
-    const int64_t need = late ? 117 : 110;
-    mp_second_stream effect;
-    mp_plan *plan;
-    mp_error err = {0};
-    assert_int_equal(mp_plan_new(g, "", orders[late], 5, &plan, NULL), MP_OK);
-    plan->budget_bytes = budget_bytes;
-    assert_int_equal(mp_arena_layout(g, plan, NULL), MP_OK);
-    if (mp_plan_second_stream(g, &plan, &effect, &err) != MP_OK) fail_msg("%s", err.message);
-    assert_int_equal(plan->budget_bytes, budget_bytes);
-    assert_true(plan->arena_bytes >= 0 && mp_plan_need(plan) <= (budget_bytes == MP_NO_LIMIT ? need : budget_bytes));
-    if (mp_plan_check(g, plan, &err) != MP_OK) fail_msg("%s", err.message);
-    assert_int_equal(plan->steps[1].node, UPDATE);
-    *until = plan->steps[1].until;
-    mp_plan_free(plan);
-    return effect;
-}
-
-TEST(waits_are_as_late_as_time_and_memory_want)
-{
-    static const struct {
-        bool late;
-        int64_t budget_bytes, update_ticks;
-        int until;
-        int64_t hidden;
-    } cases[] = {
-        {false, 1000, 15, 4, 15},                                  /* b1 and b2 take 20 ticks */
-        {false, 1000, 20, 4, 20},                                  /* exactly enough */
-        {false, 1000, 21, 5, 21},                                  /* also during b3 */
-        {false, 1000, 100, 5, 30},                                 /* waits at the end, with 30 of 100 ticks hidden */
-        {false, 119, 15, 4, 15},                                   /* 119 bytes are live during b2 */
-        {false, 118, 15, 3, 10},                                   /* only during b1, with 115 bytes */
-        {false, 114, 15, 0, 0},    {false, MP_NO_LIMIT, 15, 0, 0}, /* must not exceed the plan's own peak of 110 */
-        {true, 1000, 15, 4, 15},   {true, MP_NO_LIMIT, 15, 3, 10}, /* the plan's own peak is 117 */
-    };
-    mp_graph *g = chain();
-    g->nodes[B1].alternatives[0].n_reads = g->nodes[B1].alternatives[0].n_in_place =
-        0; /* otherwise the update would be placed after b1 */
-    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        int until;
-        g->nodes[UPDATE].alternatives[0].ticks = cases[k].update_ticks;
-        const mp_second_stream effect = place(g, cases[k].late, cases[k].budget_bytes, &until);
-        assert_int_equal(until, cases[k].until);
-        assert_int_equal(effect.hidden_ticks, cases[k].hidden);
-        assert_int_equal(effect.n_beside, cases[k].until > 0);
-        assert_int_equal(effect.n_updates, 1);
-        assert_int_equal(effect.update_ticks, cases[k].update_ticks);
-    }
-    mp_graph_free(g);
-}
-
-static bool is_update(const mp_graph *graph, mp_step step)
-{
-    return graph->nodes[step.node].phase == MP_PHASE_UPDATE;
-}
-
-/* True if two plans agree in all steps except updates. */
-static bool same_but_updates(const mp_graph *graph, const mp_step *a, const mp_step *b, size_t n)
-{
-    for (size_t i = 0, j = 0; i < n; i++) {
-        if (is_update(graph, a[i])) continue;
-        while (j < n && is_update(graph, b[j])) j++;
-        if (j == n || a[i].node != b[j].node || a[i].alternative != b[j].alternative || a[i].until) return false;
-        j++;
-    }
-    return true;
-}
-
-/* On random graphs: the plan fits, a second call gives the same plan, and only updates change. */
-TEST(what_is_put_on_the_second_stream_fits)
-{
-    size_t all = 0;
-    for (uint64_t seed = 1; seed <= 200; seed++) {
-        mp_graph *graph = random_graph(seed, 2 + (int)(seed % 11), (mp_fuse)(seed % MP_N_FUSES), false);
-        size_t n;
-        mp_step *steps = random_schedule(graph, seed, (int)(seed % 3) * 4, &n);
-        mp_plan *plans[2];
-        mp_second_stream effect = {0};
-        mp_error err = {0};
-        int64_t limit = 0;
-        for (int k = 0; k < 2; k++) {
-            assert_int_equal(mp_plan_new(graph, "test", steps, n, &plans[k], &err), MP_OK);
-            assert_int_equal(mp_arena_layout(graph, plans[k], &err), MP_OK);
-            limit = mp_plan_need(plans[k]);
-            if (seed % 2) plans[k]->budget_bytes = limit += limit / 8;
-            plans[k]->seed = 9;
-            if (mp_plan_second_stream(graph, &plans[k], &effect, &err) != MP_OK)
-                fail_msg("seed %d: %s", (int)seed, err.message);
-        }
-        assert_memory_equal(plans[0]->steps, plans[1]->steps, n * sizeof *steps);
-        assert_true(mp_plan_need(plans[0]) <= limit && plans[0]->seed == 9);
-        assert_true(effect.hidden_ticks <= effect.update_ticks && effect.n_beside <= effect.n_updates);
-        assert_true(same_but_updates(graph, plans[0]->steps, steps, n));
-        all += effect.n_beside;
-        mp_plan_free(plans[0]);
-        mp_plan_free(plans[1]);
-        mp_free(steps);
-        mp_graph_free(graph);
-    }
-    assert_true(all > 50);
     assert_int_equal(mp_alloc_live, 0);
 }
