@@ -46,7 +46,7 @@ launches: needs-data $B/memplan $B/tests/launches/memplan_cuda.so ## count the l
 
 resources: $(MODULES) ## registers, stack and spills of the GPU's kernels, as ptxas says
 	@python3 -B tests/cuda/resources.py $B --table
-gpu-programs: $B/memplan $(filter-out %_parquet.so,$(MODULES)) $B/package/libmemplan.so $(GPU_TESTS) $B/tests/bench_updates
+gpu-programs: $B/memplan $(filter-out %_parquet.so,$(MODULES)) $B/package/libmemplan.so $(GPU_TESTS) $B/tests/bench_updates $B/tests/bench_choices
 
 $B/memplan_cuda.so: $(CUDA_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -shared -o $@ $^ $(CUDA_LIBS)

@@ -1,19 +1,41 @@
 # shellcheck shell=sh disable=SC2034,SC2154
 # choices.sh - read by second.sh: steps with one choice of algorithms or kernels changed, beside the same steps without the change.
-# A line: LABEL|NETWORK|variables of the environment as NAME=VALUE|arguments of `memplan train`; the most informative come first.
-# COSTS among the arguments stands for costs that `memplan profile` has measured before.
-choices='measured algorithms|bert_base||--costs COSTS
-measured algorithms|gpt2_small||--costs COSTS
-measured algorithms|resnet50||--costs COSTS
-algorithms that are not deterministic|bert_base||--fast
+# First the choices inside of memplan, which have no option: a line is NETWORK SECONDS of bench_choices.
+inner='bert_base 30
+gpt2_small 20
+resnet50 15'
+# Then choices of options. A line: LABEL|NETWORK|variables of the environment as NAME=VALUE|arguments of `memplan train`; the most
+# informative come first. COSTS among the arguments stands for costs that `memplan profile` has measured before.
+choices='algorithms that are not deterministic|bert_base||--fast
+measured algorithms|bert_base||--costs COSTS
 attention operator by operator|gpt2_small||--no-fused-attention
 kernels without a captured graph|bert_base||--no-graph
 algorithms that are not deterministic|gpt2_small||--fast
-algorithms that are not deterministic|resnet50||--fast
 small workspaces|bert_base||--workspace-limit 32MiB'
-[ -z "$rehearsed" ] || choices='measured algorithms|mobilenet_v2||--costs COSTS
+if [ -n "$rehearsed" ]; then
+    inner='fashion_cnn 20'
+    choices='measured algorithms|mobilenet_v2||--costs COSTS
 one thread|mobilenet_v2|OMP_NUM_THREADS=1|'
+fi
 
+# Rows of bench_choices: inner_choices NET SECONDS.
+inner_choices() {
+    title="$1: choices inside of memplan"
+    if [ ! -x "$build/tests/bench_choices" ]; then note "$title" "left out" "not built"; return; fi
+    enough 10 "$title" || return
+    path=$(model "$1") || { note "$title" "left out" "the model is not here"; return; }
+    inner_batch=$(echo "$nets" | sed -n "s/^$1 //p")
+    { ours $(($2 + 15)) "$build/tests/bench_choices" "$path" "${inner_batch:-8}" "$first" $((bench_steps - 1)) "$device" "$2" 2>&1; } |
+        while IFS= read -r line; do
+            say "$1: $line"
+            record net "$1" choice "$line"
+            echo "$line" >> "$work/logs/choices_$1.txt"
+        done
+    rows=$(grep -c ' ms ' "$work/logs/choices_$1.txt")
+    if [ "${rows:-0}" -gt 0 ]; then note "$title" ok "$rows rows"; else
+        note "$title" FAILED "$(tail -n 1 "$work/logs/choices_$1.txt" | grep . || echo "not done in time")"
+    fi
+}
 # Measures operators and algorithms of a network once; sets $costs, or fails after a row: costs_of NET BATCH.
 costs_of() {
     costs=$work/logs/costs_$1.json
@@ -54,6 +76,9 @@ a_choice() { # LABEL NET SWITCHES ARGUMENT...
     switches=''
 }
 choice_rows() {
+    while read -r inner_net inner_seconds; do inner_choices "$inner_net" "$inner_seconds"; done << END
+$inner
+END
     : > "$work/bases"
     echo "$choices" > "$work/choices"
     while IFS='|' read -r label chosen changed arguments; do

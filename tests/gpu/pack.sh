@@ -10,7 +10,7 @@ theirs='ld-linux.*|linux-vdso|libc|libm|libmvec|libdl|librt|libpthread|libresolv
 most_bytes=50000000
 
 programs() { # BUILD
-    for program in memplan memplan_cuda.so memplan_mpi.so memplan_nccl.so package/libmemplan.so tests/bench_updates $(sed 's/[^ ]*/tests\/test_&/g' tests/gpu/tests.txt); do
+    for program in memplan memplan_cuda.so memplan_mpi.so memplan_nccl.so package/libmemplan.so tests/bench_updates tests/bench_choices $(sed 's/[^ ]*/tests\/test_&/g' tests/gpu/tests.txt); do
         [ ! -e "$1/$program" ] || echo "$1/$program"
     done
 }

@@ -6,10 +6,10 @@
 . tests/gpu/choices.sh
 [ -n "$rehearsed" ] && slower=3 package_networks='gpt2 convnext_tiny' || slower=1 package_networks=''
 
-part "choices one by one" $((110 * slower))
+part "choices one by one" $((120 * slower))
 choice_rows
 
-part "PyTorch package" $((240 * slower))
+part "PyTorch package" $((230 * slower))
 package_table "$(left)"
 
 part "operators" $((30 * slower))
