@@ -5,21 +5,26 @@
 
 #include "estimator/base/names.h"
 #include "estimator/base/quantities.h"
+#include "estimator/training/achieved.h"
 
-#define DEVICE(name, title, fp32, tf32, fp16, bf16, bandwidth, launch, memory, reserve, cache, alignment, link) \
-    {name,                                                                                                      \
-     title,                                                                                                     \
-     (fp32)*1e12,                                                                                               \
-     (tf32)*1e12,                                                                                               \
-     (fp16)*1e12,                                                                                               \
-     (bf16)*1e12,                                                                                               \
-     (bandwidth)*1e9,                                                                                           \
-     (launch)*1e-6,                                                                                             \
-     (memory) * (1LL << 30),                                                                                    \
-     (int64_t)((reserve) * (1LL << 30)),                                                                        \
-     (cache) * (1LL << 20),                                                                                     \
-     alignment,                                                                                                 \
-     link},
+#define DEVICE(name, title, fp32, tf32, fp16, bf16, bandwidth, launch, memory, reserve, cache, alignment, multiprocessors, \
+               reach, link)                                                                                                \
+    {name,                                                                                                                 \
+     title,                                                                                                                \
+     (fp32)*1e12,                                                                                                          \
+     (tf32)*1e12,                                                                                                          \
+     (fp16)*1e12,                                                                                                          \
+     (bf16)*1e12,                                                                                                          \
+     (bandwidth)*1e9,                                                                                                      \
+     (launch)*1e-6,                                                                                                        \
+     (memory) * (1LL << 30),                                                                                               \
+     (int64_t)((reserve) * (1LL << 30)),                                                                                   \
+     (cache) * (1LL << 20),                                                                                                \
+     alignment,                                                                                                            \
+     link,                                                                                                                 \
+     multiprocessors,                                                                                                      \
+     reach,                                                                                                                \
+     MP_RATES_PEAK},
 #define LINK(name, title, out, in, latency, shared)
 static const mp_device devices[] = {
 #include "estimator/training/devices.def"
@@ -34,6 +39,20 @@ static const mp_link links[] = {
 };
 #undef DEVICE
 #undef LINK
+
+static const char *const rates_names[] = {[MP_RATES_PEAK] = "peak", [MP_RATES_ACHIEVED] = "achieved"};
+
+const char *mp_rates_name(mp_rates rates)
+{
+    return rates_names[rates];
+}
+
+mp_rates mp_rates_of(const char *name)
+{
+    int k = 0;
+    while (k < MP_N_RATES_KINDS && strcmp(rates_names[k], name) != 0) k++;
+    return (mp_rates)k;
+}
 
 size_t mp_device_count(void)
 {
@@ -166,10 +185,17 @@ double mp_roofline_seconds(const mp_device *device, const mp_work *work)
     return (compute > memory ? compute : memory) + device->launch_seconds;
 }
 
+double mp_node_seconds(const mp_device *device, const mp_work *work)
+{
+    if (device->rates == MP_RATES_PEAK || !device->multiprocessors) return mp_roofline_seconds(device, work);
+    const mp_rate_kernel kernel = mp_kernel_of_work(work);
+    return mp_kernel_seconds(device, &kernel);
+}
+
 static mp_status roofline_cost(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
 {
     (void)err;
-    *cost = (mp_cost){.seconds = mp_roofline_seconds(target->details, work)};
+    *cost = (mp_cost){.seconds = mp_node_seconds(target->details, work)};
     return MP_OK;
 }
 

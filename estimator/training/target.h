@@ -25,3 +25,5 @@ struct mp_cost {
 
 /* Returns the seconds of one node on a device by the roofline model. */
 double mp_roofline_seconds(const mp_device *device, const mp_work *work);
+/* Returns the seconds of one node at the rates of the device: peak or achieved. A CPU has peak rates only. */
+double mp_node_seconds(const mp_device *device, const mp_work *work);

@@ -17,6 +17,7 @@ MP_CHOICE_OF_NAMES(mp_pipeline_choice, MP_N_SCHEDULES, mp_schedule_name((mp_sche
 MP_CHOICE_OF_WORDS(mp_dtype_choice, "fp32", "fp16", "bf16")
 MP_CHOICE_OF_WORDS(mp_amp_choice, "none", "bf16", "fp16")
 MP_CHOICE_OF_WORDS(mp_reduce_choice, "ordered", "fast")
+MP_CHOICE_OF_NAMES(mp_rates_choice, MP_N_RATES_KINDS, mp_rates_name((mp_rates)k))
 
 const char *mp_device_choice(size_t k)
 {

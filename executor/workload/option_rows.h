@@ -78,6 +78,7 @@ extern const mp_option_row mp_workload_option_rows[MP_N_WORKLOAD_OPTIONS];
 
 const char *mp_loss_choice(size_t k), *mp_optimizer_choice(size_t k), *mp_fuse_choice(size_t k), *mp_rules_choice(size_t k),
     *mp_pipeline_choice(size_t k), *mp_dtype_choice(size_t k), *mp_amp_choice(size_t k), *mp_reduce_choice(size_t k),
+    *mp_rates_choice(size_t k),
     *mp_device_choice(size_t k); /* the names of the device profiles, then of the backends without a profile of the same name */
 /* True for devices that are not in the list of choices: backends, changed devices and device files. */
 bool mp_is_other_device(const char *name);

@@ -205,5 +205,6 @@ mp_status mp_workload_device(const mp_workload_options *o, const mp_backend **ba
         *device = (mp_own_device){.profile = *(*backend)->device(*backend)};
     else
         MP_ENSURE(mp_own_device_read(o->device, device), err, MP_INVALID, "there is no device '%s'", o->device);
+    if (o->rates) device->profile.rates = mp_rates_of(o->rates);
     return MP_OK;
 }

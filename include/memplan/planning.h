@@ -174,6 +174,21 @@ const char *mp_planning_device(size_t k);
  * float32. -1: unknown device. O(devices). */
 double mp_planning_roofline(const char *device, const char *dtype, double flops, int64_t moved_bytes);
 
+/* Returns the seconds of one kernel on a device at achieved rates (estimator/training/rates.def), launch included. dtype is as
+ * in mp_planning_roofline.
+ *
+ * - "product": sizes are batch, rows, columns and depth of a matrix product.
+ * - "convolution forward", "convolution data" and "convolution weight" (the gradients of input and weight): sizes are groups,
+ *   input and output channels per group, elements of the window, positions of the window in the input and in the output of the
+ *   batch, and 1 if the input is stored channels-last, else 0.
+ * - The name of a row of rates.def: size 0 is the number of floating-point operations.
+ *
+ * at_peak: if it is not NULL, at_peak[0 .. 3) receives the seconds of arithmetic, memory and reordering at peak rates, and
+ * family receives the name of the kernel's row. -1: an unknown device, name, or number of sizes, or a device without achieved
+ * rates. O(devices + rows). */
+double mp_planning_achieved(const char *device, const char *dtype, const char *kernel, const double *sizes, size_t n_sizes,
+                            int64_t moved_bytes, double *at_peak, const char **family);
+
 /* Returns the bytes of a device's memory that a training step can use: all memory except the reserve for the card, its
  * driver and libraries. -1: unknown device. O(devices). */
 int64_t mp_planning_capacity(const char *device);

@@ -23,6 +23,15 @@
 typedef struct mp_work mp_work;
 typedef struct mp_cost mp_cost;
 
+/* The rates from which the roofline target computes seconds: the peaks of the data sheet, or the rates that kernels reach in
+ * training runs (rates.def). */
+typedef enum mp_rates { MP_RATES_PEAK, MP_RATES_ACHIEVED, MP_N_RATES_KINDS } mp_rates;
+
+/* Returns "peak" or "achieved". */
+const char *mp_rates_name(mp_rates rates);
+/* Returns the rates with a name; MP_N_RATES_KINDS: none has it. */
+mp_rates mp_rates_of(const char *name);
+
 /* One row of devices.def. */
 typedef struct mp_device {
     const char *name;
@@ -37,6 +46,9 @@ typedef struct mp_device {
     int64_t cache_bytes;   /* size of the device's last-level cache */
     int64_t alignment;     /* alignment of every memory allocation on the device, in bytes */
     const char *link;      /* name of the link to host memory, a row of links in devices.def; NULL: unknown */
+    int multiprocessors;   /* number of multiprocessors of a GPU; 0: the device has no achieved rates */
+    double reach;          /* share of the peak of products that large products reach */
+    mp_rates rates;        /* peak in the table */
 } mp_device;
 
 /* One row of links in devices.def: the connection from a device's memory to another memory. The time of a copy is

@@ -49,8 +49,8 @@ typedef struct mp_workload_options {
     const char *costs; /* name of the file with measured costs */
     mp_text_list offload, link;
     bool offload_state;
-    mp_mesh mesh; /* a mesh whose sizes are all 0: one device without a mesh */
-    const char *network, *reduce;
+    mp_mesh mesh;                         /* a mesh whose sizes are all 0: one device without a mesh */
+    const char *network, *reduce, *rates; /* rates NULL: peak */
     bool sync_batchnorm;
     int64_t bucket; /* largest number of bytes that one collective sends together */
     /* For pipelines. micro_batches: micro-batches per batch. chunks: stages per rank. Then the schedule, the first block of

@@ -2,7 +2,7 @@
  * by name, and budgets and links as users write them. */
 #include <string.h>
 
-#include "estimator/training/target.h"
+#include "estimator/training/achieved.h"
 #include "memplan/budget.h"
 #include "memplan/planning.h"
 #include "memplan/ranks/network.h"
@@ -21,17 +21,54 @@ const char *mp_planning_device(size_t k)
     return row ? row->name : NULL;
 }
 
+static mp_dtype product_type(const char *dtype)
+{
+    return !strcmp(dtype, "float16") ? MP_DTYPE_FLOAT16 : !strcmp(dtype, "bfloat16") ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT;
+}
+
 double mp_planning_roofline(const char *device, const char *dtype, double flops, int64_t moved_bytes)
 {
     const mp_device *row = device ? mp_device_find(device) : NULL;
     if (!row || !dtype) return -1;
     const mp_device at_tf32 = mp_device_at_tf32(row);
-    const mp_work work = {.flops = flops,
-                          .moved_bytes = moved_bytes,
-                          .dtype = !strcmp(dtype, "float16")    ? MP_DTYPE_FLOAT16
-                                   : !strcmp(dtype, "bfloat16") ? MP_DTYPE_BFLOAT16
-                                                                : MP_DTYPE_FLOAT};
+    const mp_work work = {.flops = flops, .moved_bytes = moved_bytes, .dtype = product_type(dtype)};
     return mp_roofline_seconds(strcmp(dtype, "tfloat32") ? row : &at_tf32, &work);
+}
+
+/* Reads a kernel from its name and sizes, as in mp_planning_achieved. */
+static bool read_kernel(const char *name, mp_dtype dtype, const double *s, size_t n, double moved_bytes, mp_rate_kernel *out)
+{
+    static const char *const parts[] = {[MP_CONVOLUTION_FORWARD] = "convolution forward",
+                                        [MP_CONVOLUTION_DATA] = "convolution data",
+                                        [MP_CONVOLUTION_WEIGHT] = "convolution weight"};
+    enum { PRODUCT_SIZES = 4, CONVOLUTION_SIZES = 7 };
+    if (!strcmp(name, "product")) {
+        if (n == PRODUCT_SIZES) *out = mp_kernel_of_product(dtype, s[0], s[1], s[2], s[3], moved_bytes);
+        return n == PRODUCT_SIZES;
+    }
+    for (int k = 0; k < MP_N_CONVOLUTION_PARTS; k++) {
+        if (strcmp(name, parts[k]) != 0) continue;
+        if (n != CONVOLUTION_SIZES) return false;
+        const mp_rate_convolution c = {s[0], s[1], s[2], s[3], s[4], s[5], s[6] != 0};
+        *out = mp_kernel_of_convolution(dtype, &c, (mp_convolution_part)k, moved_bytes);
+        return true;
+    }
+    *out = (mp_rate_kernel){.rate = mp_rate_find(name), .dtype = dtype, .moved_bytes = moved_bytes, .flops = n ? s[0] : 0};
+    return out->rate < MP_N_RATES && n <= 1;
+}
+
+double mp_planning_achieved(const char *device, const char *dtype, const char *kernel, const double *sizes, size_t n_sizes,
+                            int64_t moved_bytes, double *at_peak, const char **family)
+{
+    const mp_device *row = device ? mp_device_find(device) : NULL;
+    mp_rate_kernel k;
+    if (!row || !row->multiprocessors || !dtype || !kernel || (n_sizes && !sizes)) return -1;
+    if (!read_kernel(kernel, product_type(dtype), sizes, n_sizes, (double)moved_bytes, &k)) return -1;
+    const mp_device at_tf32 = mp_device_at_tf32(row), *own = strcmp(dtype, "tfloat32") ? row : &at_tf32;
+    const mp_kernel_parts parts = mp_kernel_at_peak(own, &k);
+    if (at_peak) at_peak[0] = parts.product, at_peak[1] = parts.memory, at_peak[2] = parts.reordering;
+    if (family) *family = mp_rate_name(k.rate);
+    return mp_kernel_seconds(own, &k);
 }
 
 int64_t mp_planning_capacity(const char *device)

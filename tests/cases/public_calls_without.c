@@ -142,6 +142,7 @@
     X(mp_planning_interface())                                                                           \
     X(mp_planning_device(0))                                                                             \
     X(mp_planning_roofline("h100", "float16", 1, 1))                                                     \
+    X(mp_planning_achieved("h100", "float16", "pointwise", NULL, 0, 1, NULL, NULL))                      \
     X(mp_planning_capacity("h100"))                                                                      \
     X(mp_planning_reserve("h100"))                                                                       \
     X(mp_planning_budget("60%", 2, 1, &between[0]))                                                      \
@@ -169,6 +170,8 @@
     X(mp_device_row(0))                                                                                  \
     X(mp_device_find("RTX 3090"))                                                                        \
     X(mp_device_of_card("NVIDIA GeForce RTX 4090"))                                                      \
+    X(mp_rates_name(MP_RATES_PEAK))                                                                      \
+    X(mp_rates_of("peak"))                                                                               \
     X(mp_device_at_tf32(mp_device_row(0)))                                                               \
     X(mp_link_count())                                                                                   \
     X(mp_link_row(0))                                                                                    \

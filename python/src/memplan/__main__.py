@@ -18,6 +18,7 @@ import memplan
 from memplan.command import UsageError, about
 from memplan.command.inputs import make_inputs, read_inputs, read_lower, read_mesh, shard_options
 from memplan.command.model import build, place_of, refusal
+from memplan.costs.roofline import RATES
 from memplan.mesh.rank_report import RankReport
 from memplan.plan.options import names_of
 
@@ -36,6 +37,12 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--inputs", required=True, help="'(8,3,224,224)'; '(N,128) int64 <50257, mask=(N,128) bool'")
     shared.add_argument(
         "--device", help="device to plan for, such as h100; the model is built on the meta device and does not run"
+    )
+    shared.add_argument(
+        "--rates",
+        default="peak",
+        choices=RATES,
+        help="speed of --device: of the data sheet, or as training runs reach it (%(default)s)",
     )
     shared.add_argument("--autocast", metavar="TYPE", help="torch.autocast type around the model, such as bfloat16")
     shared.add_argument("--optimizer", metavar="NAME", help="optimizer of torch.optim, such as AdamW; its state is counted")

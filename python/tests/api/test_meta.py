@@ -12,6 +12,8 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 import memplan
+from memplan.costs.kernels import Kernel, kernels_of
+from memplan.costs.roofline import flops_of
 
 WIDTH, HEADS, LENGTH = 64, 4, 50
 
@@ -155,3 +157,48 @@ def test_a_device_is_named_in_full_and_for_the_meta_device_alone() -> None:
         away(Attention(), given(), device="h1000")
     with pytest.raises(memplan.MemplanError, match="device='h100' needs a model on the meta device"):
         memplan.estimate(Attention(), (given(),), device="h100")
+
+
+class Convolutions(nn.Module):
+    """A grouped convolution with a stride and a bias, a normalization, and a depthwise convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grouped = nn.Conv2d(64, 128, 3, stride=2, padding=1, groups=2)
+        self.norm = nn.BatchNorm2d(128)
+        self.depthwise = nn.Conv2d(128, 128, 3, padding=1, groups=128, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.depthwise(self.norm(self.grouped(x))).square().mean()
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_kernels_have_the_sizes_of_their_operators(is_last: bool) -> None:
+    """8 images of 32 x 32: the first convolution has 8192 positions in its input and 2048 in its output."""
+    layout = torch.channels_last if is_last else torch.contiguous_format
+    model, x = Convolutions().to(memory_format=layout), torch.randn(8, 64, 32, 32).to(memory_format=layout).requires_grad_()
+    report = away(model, x, device="rtx3090", budget="100%", rates="achieved")
+    found = {k for node in report.graph.costs for k in kernels_of(node, flops_of)}
+    first = (2, 32, 64, 9, 8192, 2048, float(is_last))
+    depthwise = (128, 1, 1, 9, 2048, 2048, float(is_last))
+    moved, moved_deep = 4 * (8192 * 64 + 64 * 32 * 9 * 2 + 2048 * 128), 4 * (2 * 2048 * 128 + 128 * 9)
+    for part in ("forward", "data", "weight"):
+        assert Kernel(f"convolution {part}", "float32", moved, first) in found
+        assert Kernel(f"convolution {part}", "float32", moved_deep, depthwise) in found
+    assert Kernel("reduction", "float32", 4 * 2048 * 128) in found  # the gradient of the bias
+    names = {k.name for k in found}
+    last = ", channels last" if is_last else ""
+    assert {f"batch normalization{last}, forward", f"batch normalization{last}, backward"} <= names
+    assert report.seconds == pytest.approx(sum(c.seconds for c in report.graph.costs.values()), abs=1e-6)
+    assert "achieved rates of rtx3090" in str(report)
+
+
+def test_achieved_rates_are_below_the_peaks_of_a_large_step() -> None:
+    """A step that is bound by products and bandwidth takes longer than at peak rates, but not five times as long."""
+    model, x = nn.Sequential(nn.Linear(4096, 4096), nn.GELU(), nn.Linear(4096, 1)).to(torch.bfloat16), torch.empty(8192, 4096)
+    peak, achieved = (
+        away(model, x.to(torch.bfloat16), device="a100", budget="100%", rates=rates).seconds for rates in ("peak", "achieved")
+    )
+    assert peak < achieved < 5 * peak
+    with pytest.raises(memplan.MemplanError, match="rates is 'best', but it must be one of peak, achieved"):
+        away(model, x, device="a100", rates="best")

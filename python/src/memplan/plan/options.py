@@ -39,6 +39,8 @@ class Options:
     verify: bool = field(default=False, metadata=accepted_by("compile"))
     # the device named by `device=`; None: the tensors' own device
     device: Device | None = field(default=None, metadata=accepted_by("compile", "command"))
+    # "peak" or "achieved" rates of the device
+    rates: str = field(default="peak", metadata=accepted_by("compile", "command"))
     # type of the autocast region around the model, with `device` only
     autocast: Region = field(default=None, metadata=accepted_by("compile"))
     offload: Budget | None = field(default=None, metadata=accepted_by("compile", "step", "command"))
@@ -51,7 +53,7 @@ class Options:
     def __post_init__(self) -> None:
         self.line = Line(is_wanted=self.progress is None)
         if self.device is not None and not isinstance(self.device, Device):
-            self.device = Device(self.device)
+            self.device = Device(self.device, self.rates)
         if read_region(self.autocast) is not None and self.device is None:
             raise MemplanError("autocast= needs a named device (device='h100'); without one, use torch.autocast")
         known = self.device
