@@ -137,6 +137,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
     print_rank_traffic(out->workload, &sent, 0);
     report_attention(out->workload->program);
+    report_aligned_rows(out->workload->program);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
                out->written ? ", written to " : "", out->written ? out->written : "");
     MP_CHECK(by_modules ? print_modules(out, plan, err) : report_checkpoints(out, plan, LINES - out->other.is_known, err));
@@ -185,6 +186,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
     if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload, &sent, 0));
     attention_json(out->workload->program, &json);
+    aligned_rows_json(out->workload->program, &json);
     if (out->answer.plan) MP_CHECK(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));
     if (out->asked->search.explain_bound) mp_json_set(&json, "bound", bound_json(out));

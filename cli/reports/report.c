@@ -10,6 +10,7 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "executor/operators/aligned_rows.h"
 #include "executor/program/program.h"
 #include "formats/base/distinct_names.h"
 #include "formats/base/file.h"
@@ -159,6 +160,31 @@ void attention_json(const mp_program *program, json_t **json)
                 groups
                     ? json_pack("{sI sI so}", "cudnn", (json_int_t)a.n_in_library, "own", (json_int_t)a.n_own, "groups", groups)
                     : NULL);
+}
+
+static mp_aligned_rows aligned_rows(const mp_program *program, int64_t *bytes)
+{
+    const mp_aligned_rows rows = program ? mp_aligned_rows_of(program->model) : (mp_aligned_rows){0};
+    *bytes = program ? rows.elements * mp_dtype_bits(program->options.dtype) / 8 : 0;
+    return rows;
+}
+
+void report_aligned_rows(const mp_program *program)
+{
+    int64_t bytes;
+    const mp_aligned_rows rows = aligned_rows(program, &bytes);
+    if (rows.n_tensors)
+        print("  aligned rows: %zu tensor%s, %s more, for faster matrix products\n", rows.n_tensors,
+              rows.n_tensors == 1 ? "" : "s", mp_bytes_text(bytes));
+}
+
+void aligned_rows_json(const mp_program *program, json_t **json)
+{
+    int64_t bytes;
+    const mp_aligned_rows rows = aligned_rows(program, &bytes);
+    if (rows.n_tensors)
+        mp_json_set(json, "aligned_rows",
+                    json_pack("{sI sI}", "tensors", (json_int_t)rows.n_tensors, "bytes", (json_int_t)bytes));
 }
 
 void report_attention_form(const mp_attention_report *form)

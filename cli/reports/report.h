@@ -33,6 +33,11 @@ int print_json(const char *command, json_t *json);
 void report_attention(const mp_program *program);
 /* Sets the field "attention" of *json to the counts and reasons that report_attention prints, as mp_json_set does. */
 void attention_json(const mp_program *program, json_t **json);
+/* Prints how many tensors have aligned rows, and the bytes between these rows. Prints nothing if there are none, or if program
+ * is NULL. */
+void report_aligned_rows(const mp_program *program);
+/* Sets the field "aligned_rows" of *json to these numbers, as mp_json_set does. */
+void aligned_rows_json(const mp_program *program, json_t **json);
 
 /* Prints how many attention blocks of the model memplan recognised as one operator, "Attention: 12 recognised, 2 written out
  * ...". Adds the reason why the first attention block that stays written out was not recognised. Prints nothing if the model

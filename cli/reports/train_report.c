@@ -224,6 +224,7 @@ void print_train(const train_outcome *t, const options *o)
     if (r->device_bytes >= 0)
         print("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
     report_attention(t->workload.program);
+    report_aligned_rows(t->workload.program);
     if (o->model.fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
     if (o->training.profile) print_profile(t->workload.graph, r);
     print_verdict(t, o);
@@ -290,6 +291,7 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
                     "identical", train_compares(t) ? json_boolean(train_identical(t)) : json_null(), "test",
                     test_json(&t->after), "stopped", (int)t->after.stopped);
     attention_json(t->workload.program, &all);
+    aligned_rows_json(t->workload.program, &all);
     if (t->workload.graph->n_tiers > 1) mp_json_set(&all, "offload", copies_json(t));
     if (t->after.n_ranks > 1) mp_json_set(&all, "ranks", train_ranks_json(t));
     if (t->after.node_seconds) mp_json_set(&all, "operators", profile_json(t->workload.graph, &t->after));

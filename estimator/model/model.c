@@ -285,9 +285,20 @@ bool mp_same_shape(const mp_tensor *a, const mp_tensor *b)
     return !a->rank || !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
 }
 
+int64_t mp_row_padding(const mp_tensor *tensor)
+{
+    if (tensor->stored.layout != MP_LAYOUT_ALIGNED_ROWS || tensor->rank < 1) return 0;
+    const int64_t beyond = tensor->dims[tensor->rank - 1] % MP_ROW_ALIGNMENT;
+    return beyond ? MP_ROW_ALIGNMENT - beyond : 0;
+}
+
 int64_t mp_stored_elements(const mp_tensor *tensor)
 {
-    return tensor->stored.packed ? tensor->stored.packed_elements : mp_tensor_elements(tensor);
+    const int64_t n = mp_tensor_elements(tensor), padding = mp_row_padding(tensor);
+    int64_t unused;
+    if (tensor->stored.packed) return tensor->stored.packed_elements;
+    if (!padding || n == INT64_MAX) return n;
+    return mp_multiply(n / tensor->dims[tensor->rank - 1], padding, &unused) && mp_add(n, unused, &unused) ? unused : INT64_MAX;
 }
 
 int64_t mp_tensor_bytes(const mp_tensor *tensor)

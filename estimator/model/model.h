@@ -106,9 +106,12 @@ typedef enum mp_mask_given {
 /* The order in which a backend stores the elements of a tensor. The backend decides it when it prepares a network. All zero
  * means MP_LAYOUT_PLAIN. */
 typedef enum mp_layout {
-    MP_LAYOUT_PLAIN,        /* row-major: the last dimension is innermost */
-    MP_LAYOUT_CHANNELS_LAST /* the second dimension is innermost: (N, C, H, W) is stored as N, H, W, C */
+    MP_LAYOUT_PLAIN,         /* row-major: the last dimension is innermost */
+    MP_LAYOUT_CHANNELS_LAST, /* the second dimension is innermost: (N, C, H, W) is stored as N, H, W, C */
+    MP_LAYOUT_ALIGNED_ROWS   /* row-major, but each row of the last dimension begins at a multiple of MP_ROW_ALIGNMENT elements.
+                                The elements between two rows are unused. The rank is >= 1 */
 } mp_layout;
+enum { MP_ROW_ALIGNMENT = 8 }; /* 16 bytes in bf16, the alignment that matrix products on tensor cores need for full speed */
 typedef struct mp_stored {
     mp_layout layout;
     const void *packed; /* the backend's own description of a packed weight; NULL: the tensor is stored as `layout` states */
@@ -303,6 +306,8 @@ int64_t mp_tensor_elements(const mp_tensor *tensor);
 int64_t mp_stored_elements(const mp_tensor *tensor); /* number of stored elements; larger than the number of elements if the
                                                         backend's layout adds padding */
 int64_t mp_tensor_bytes(const mp_tensor *tensor);
+/* Returns the number of unused elements between two rows of a tensor (MP_LAYOUT_ALIGNED_ROWS); 0: its layout has none. */
+int64_t mp_row_padding(const mp_tensor *tensor);
 
 /* True if the shapes of both tensors are known, and type and dimensions are equal. */
 bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);

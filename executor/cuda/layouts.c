@@ -1,4 +1,4 @@
-/* layouts.c - chooses channels-last layouts if tensor cores are used, else row-major.
+/* layouts.c - chooses channels-last layouts and aligned rows if tensor cores are used, else plain row-major layouts.
  *
  * cuDNN's kernels for tensor cores read channels-last tensors. For tensors in other layouts, these kernels transpose a copy of
  * every activation in their workspace. The kernels for float32 without TF32 read row-major tensors, and copy channels-last
@@ -10,6 +10,7 @@
 #include "estimator/model/ops.h"
 #include "estimator/model/order.h"
 #include "executor/cuda/device/context.h"
+#include "executor/operators/aligned_rows.h"
 #include "executor/operators/fusions.h"
 #include "executor/operators/layouts.h"
 
@@ -41,6 +42,9 @@ mp_status mp_cuda_adapt(const mp_backend *self, mp_model *model, mp_dtype dtype,
 {
     MP_ENSURE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
               "the GPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
-    if (dtype == MP_DTYPE_BFLOAT16 || mp_cuda_use(self)->settings.tf32) MP_CHECK(lay_channels_last(model, err));
+    if (dtype == MP_DTYPE_BFLOAT16 || mp_cuda_use(self)->settings.tf32) {
+        MP_CHECK(lay_channels_last(model, err));
+        MP_CHECK(mp_align_rows(model, err));
+    }
     return mp_fuse_batch_normalizations(model, err);
 }

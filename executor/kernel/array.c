@@ -30,12 +30,23 @@ mp_array mp_array_channels_last(mp_dtype dtype, int rank, const int64_t *dims)
     return a;
 }
 
+mp_array mp_array_padded_rows(mp_dtype dtype, int rank, const int64_t *dims, int64_t padding)
+{
+    mp_array a = mp_array_plain(dtype, rank, dims);
+    const int64_t row = dims[rank - 1];
+    for (int d = 0; row && d < rank - 1; d++) a.strides[d] = a.strides[d] / row * (row + padding);
+    a.padding = padding;
+    return a;
+}
+
 mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp_error *err)
 {
     if (tensor->rank > MP_ARRAY_RANK)
         return MP_FAIL(err, MP_UNSUPPORTED, "'%s' has %d dimensions, but at most %d are supported", tensor->name, tensor->rank,
                        MP_ARRAY_RANK);
+    const int64_t padding = mp_row_padding(tensor);
     *out = tensor->stored.layout == MP_LAYOUT_CHANNELS_LAST ? mp_array_channels_last(dtype, tensor->rank, tensor->dims)
+           : padding                                        ? mp_array_padded_rows(dtype, tensor->rank, tensor->dims, padding)
                                                             : mp_array_plain(dtype, tensor->rank, tensor->dims);
     out->packed = tensor->stored.packed;
     return MP_OK;
@@ -48,9 +59,15 @@ int64_t mp_array_elements(const mp_array *a)
     return n;
 }
 
+int64_t mp_array_stored_elements(const mp_array *a)
+{
+    const int64_t n = mp_array_elements(a);
+    return a->padding && n ? n / a->dims[a->rank - 1] * (a->dims[a->rank - 1] + a->padding) : n;
+}
+
 int64_t mp_array_bytes(const mp_array *a)
 {
-    return (mp_array_elements(a) * mp_dtype_bits(a->dtype) + 7) / 8;
+    return (mp_array_stored_elements(a) * mp_dtype_bits(a->dtype) + 7) / 8;
 }
 
 bool mp_array_is_plain(const mp_array *a)
@@ -66,10 +83,24 @@ bool mp_array_is_plain(const mp_array *a)
 
 bool mp_array_same_layout(const mp_array *a, const mp_array *b)
 {
-    if (a->rank != b->rank || a->packed != b->packed) return false;
+    if (a->rank != b->rank || a->packed != b->packed || a->padding != b->padding) return false;
     for (int d = 0; d < a->rank; d++)
         if (a->dims[d] != b->dims[d] || (a->dims[d] != 1 && a->strides[d] != b->strides[d])) return false;
     return true;
+}
+
+/* True if the array is row-major, with or without unused elements between rows. */
+static bool has_rows(const mp_array *a)
+{
+    if (!a->padding || !a->rank) return mp_array_is_plain(a);
+    const mp_array rows = mp_array_padded_rows(a->dtype, a->rank, a->dims, a->padding);
+    return mp_array_same_layout(a, &rows);
+}
+
+bool mp_array_same_rows(const mp_array *a, const mp_array *b)
+{
+    const bool same = !a->padding || (a->rank && b->rank && a->dims[a->rank - 1] == b->dims[b->rank - 1]);
+    return same && a->padding == b->padding && mp_array_elements(a) == mp_array_elements(b) && has_rows(a) && has_rows(b);
 }
 
 bool mp_array_write(const mp_array *to, const mp_value *value)

@@ -48,7 +48,7 @@ mp_infer mp_operands_reader(const mp_operands *x, mp_error *err)
 
 static int64_t elements_of(const mp_operands *x, int i)
 {
-    return x->d_in[i].packed ? x->model->tensors[x->op->in[i]].stored.packed_elements : mp_array_elements(&x->d_in[i]);
+    return x->d_in[i].packed ? x->model->tensors[x->op->in[i]].stored.packed_elements : mp_array_stored_elements(&x->d_in[i]);
 }
 
 /* Returns the workspace bytes for the gradient of input i, if mp_call_run must add the gradient to a sum. */

@@ -56,8 +56,7 @@ static mp_status make_room(evaluator *e, int tensor, mp_dtype dtype, mp_error *e
     int64_t bytes;
     if (e->values[tensor].data) return MP_OK;
     MP_CHECK(mp_array_of(t, dtype, &a, err));
-    MP_ENSURE(mp_multiply(t->stored.packed ? t->stored.packed_elements : mp_array_elements(&a), mp_dtype_bits(dtype), &bytes),
-              err, MP_INVALID, "'%s' is too large", t->name);
+    MP_ENSURE(mp_multiply(mp_stored_elements(t), mp_dtype_bits(dtype), &bytes), err, MP_INVALID, "'%s' is too large", t->name);
     MP_CHECK(take(e->away, &e->rooms[tensor], bytes / 8 + 1, err));
     a.data = e->rooms[tensor].data;
     e->values[tensor] = a;
@@ -91,8 +90,7 @@ static mp_status know(evaluator *e, int tensor, mp_error *err)
 static mp_status copy_view(const evaluator *e, const mp_operands *x, mp_error *err)
 {
     const mp_array *from = &x->in[0], *to = &x->out[0];
-    bool both_plain = mp_array_is_plain(from) && mp_array_is_plain(to);
-    if (from->dtype != to->dtype || (!both_plain && !mp_array_same_layout(from, to)))
+    if (from->dtype != to->dtype || (!mp_array_same_rows(from, to) && !mp_array_same_layout(from, to)))
         return MP_NO_KERNEL(x, err, "a view in another layout");
     if (e->away)
         e->away->copy(e->away, to->data, from->data, mp_array_bytes(to));

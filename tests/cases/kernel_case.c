@@ -131,6 +131,8 @@ static mp_array describe(const mp_model *model, int tensor, int rank, unsigned f
     if (tensor < 0) return (mp_array){0};
     const mp_tensor *t = &model->tensors[tensor];
     mp_dtype dtype = t->dtype == MP_DTYPE_FLOAT && (flags & KERNEL_BFLOAT16) ? MP_DTYPE_BFLOAT16 : t->dtype;
+    if ((flags & KERNEL_ALIGNED_ROWS) && t->rank >= 2 && mp_dtype_is_float(t->dtype))
+        return mp_array_padded_rows(dtype, t->rank, t->dims, MP_ROW_ALIGNMENT - t->dims[t->rank - 1] % MP_ROW_ALIGNMENT);
     return lies_channels_last(t, rank, flags) ? mp_array_channels_last(dtype, t->rank, t->dims)
                                               : mp_array_plain(dtype, t->rank, t->dims);
 }

@@ -30,10 +30,18 @@ typedef struct kernel_run {
     mp_run run;
 } kernel_run;
 
-enum { KERNEL_PLAIN = 0, KERNEL_CHANNELS_LAST = 1, KERNEL_BFLOAT16 = 2, KERNEL_BACKWARD = 4, KERNEL_ADDS = 8 };
+enum {
+    KERNEL_PLAIN = 0,
+    KERNEL_CHANNELS_LAST = 1,
+    KERNEL_BFLOAT16 = 2,
+    KERNEL_BACKWARD = 4,
+    KERNEL_ADDS = 8,
+    KERNEL_ALIGNED_ROWS = 16
+};
 
 /* Prepares a case with the flags above. KERNEL_CHANNELS_LAST: each float operand with the first input's rank, >= 3, has this
- * layout. KERNEL_BACKWARD: also its gradients. Release with kernel_end. */
+ * layout. KERNEL_ALIGNED_ROWS: each float operand of rank >= 2 has aligned rows. KERNEL_BACKWARD: also its gradients. Release
+ * with kernel_end. */
 kernel_run *kernel_begin(const kernel_case *c, mp_mode mode, unsigned flags);
 void kernel_forward(kernel_run *r);
 void kernel_backward(kernel_run *r); /* uses the current contents of d_out */

@@ -54,7 +54,7 @@ static void dirty(const kernel_run *r, unsigned flags)
 static void check(const kernel_case *c, unsigned flags)
 {
     kernel_use(&mp_cpu);
-    kernel_run *a = kernel_begin(c, MP_MODE_TRAIN, flags);
+    kernel_run *a = kernel_begin(c, MP_MODE_TRAIN, flags & ~(unsigned)KERNEL_ALIGNED_ROWS);
     dirty(a, flags);
     kernel_forward(a);
     if (flags & KERNEL_BACKWARD) kernel_backward(a);
@@ -82,6 +82,12 @@ void twin_check(const kernel_case *c, bool has_gradient)
         check(c, alternatives[k] | KERNEL_BACKWARD);
         check(c, alternatives[k] | KERNEL_BACKWARD | KERNEL_ADDS);
     }
+}
+
+void twin_check_aligned_rows(const kernel_case *c)
+{
+    for (unsigned flags = 0; flags < 4; flags++)
+        check(c, KERNEL_ALIGNED_ROWS | KERNEL_BACKWARD | (flags & 1 ? KERNEL_BFLOAT16 : 0) | (flags & 2 ? KERNEL_ADDS : 0));
 }
 
 void twin_passes(const char *const *tests)

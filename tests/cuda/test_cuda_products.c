@@ -1,8 +1,15 @@
 /* test_cuda_products.c - cublasLt's arguments for a matrix product, as far as testable without a GPU. Linked with the
  * libraries. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/vendor/blas_matmul.h"
+#include "executor/operators/aligned_rows.h"
+#include "executor/program/program.h"
+#include "memplan/simplify.h"
+#include "tests/cases/onnx_text.h"
 #include "tests/cases/test.h"
 #include "tests/cuda/module_case.h"
 
@@ -71,6 +78,63 @@ TEST(strided_batches_and_loops)
     assert_int_equal(cublasLtMatrixLayoutGetAttribute(m.left, CUBLASLT_MATRIX_LAYOUT_LD, &leading, sizeof leading, &size), 0);
     assert_int_equal(leading, 6);
     mp_blas_matmul_release(&m);
+}
+
+static int n_long,
+    n_unaligned; /* matrices in bf16 described to cublasLt: with long rows, and those of them without alignment */
+
+/* Replaces the library's function: counts matrices, then calls the library. */
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *matrix, cudaDataType type, uint64_t rows, uint64_t columns,
+                                          int64_t leading)
+{
+    cublasStatus_t (*create)(cublasLtMatrixLayout_t *, cudaDataType, uint64_t, uint64_t, int64_t) = NULL;
+    void *symbol = dlsym(RTLD_NEXT, "cublasLtMatrixLayoutCreate");
+    memcpy(&create, &symbol, sizeof create);
+    if (type == CUDA_R_16BF && rows >= MP_ALIGNED_ROWS_MIN && columns > 1) {
+        n_long++;
+        n_unaligned += leading * 2 % 16 != 0;
+    }
+    return create(matrix, type, rows, columns, leading);
+}
+
+/* Heads of GPT-2 and BERT with their vocabularies, and a classifier of 21,843 classes. In all three products the logits, or
+ * their gradient, have rows that begin at multiples of 16 bytes. */
+TEST(rows_of_logits_are_aligned)
+{
+    static const struct {
+        const char *text;
+        int64_t rows, columns;
+    } heads[] = {
+        {"input i float 2,8,64; weight a.weight 64,64; MatMul i a.weight -> x; weight wte.weight 50257,64; Transpose "
+         "wte.weight -> t perm=[1,0];"
+         "MatMul x t -> y; out y",
+         16, 50257},
+        {"input i float 2,8,64; weight a.weight 64,64; MatMul i a.weight -> x; weight tok.weight 30522,64; weight head.bias "
+         "30522;"
+         "Transpose tok.weight -> t perm=[1,0]; MatMul x t -> l; Add l head.bias -> y; out y",
+         16, 30522},
+        {"input i float 16,64; weight a.weight 64,64; MatMul i a.weight -> x; weight fc.weight 21843,64; weight fc.bias 21843;"
+         "Gemm x fc.weight fc.bias -> y transB=1; out y",
+         16, 21843}};
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) {
+        mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_BFLOAT16};
+        mp_error err = {0};
+        mp_program *program;
+        int loss, n_storages = 0;
+        mp_model *model = onnx_text_model(17, heads[k].text);
+        n_long = n_unaligned = 0;
+        assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_add_loss(model, &options, &loss, &err), MP_OK);
+        if (mp_program_build(gpu, model, &options, loss, &program, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_true(n_long >= 3);
+        assert_int_equal(n_unaligned, 0);
+        /* the plan counts the padding: logits and their gradient */
+        for (size_t s = 0; s < program->graph->n_storages; s++)
+            n_storages += program->graph->storages[s].payload_bytes == heads[k].rows * (heads[k].columns / 8 + 1) * 8 * 2;
+        assert_int_equal(n_storages, 2);
+        mp_program_free(program);
+        mp_model_free(model);
+    }
 }
 
 int main(void)

@@ -2,6 +2,7 @@
  * position. The arena is used up to its top and not beyond. A resumed training equals an uninterrupted one. */
 #include <unistd.h>
 
+#include "executor/operators/aligned_rows.h"
 #include "executor/train/state.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
@@ -167,6 +168,47 @@ TEST(nothing_is_written_beside_its_place)
                 assert_same(&t, &planned, &guarded, describe(&s, "gaps between storages"));
                 training_end(&t);
             }
+}
+
+/* A GPU aligns rows of 515 logits. Losses are those of the CPU, which does not, and neither plan, gaps between storages nor
+ * accumulation changes a bit. */
+TEST(aligned_rows_change_no_value)
+{
+    static const char text[] = "input x float 4,6,16; weight a.weight 16,24; weight b.weight 24,515; weight b.bias 515;"
+                               "MatMul x a.weight -> h; Relu h -> r; MatMul r b.weight -> l; Add l b.bias -> y; out y";
+    onnx_builder file;
+    onnx_text_start(&file, 17, text);
+    const char *path = onnx_save(&file);
+    for (int half = 0; half < 2; half++)
+        for (int accumulate = 1; accumulate <= 2; accumulate++) {
+            mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW,
+                                           .dtype = half ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT,
+                                           .accumulate = accumulate,
+                                           .options_json = "{}"};
+            const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
+            training_case t = training_begin(path, 0, &options),
+                          u = training_begin_on(mp_backend_find("cpu"), path, 0, &options);
+            const char *backend = t.program->backend->name;
+            const bool aligns = !strcmp(backend, "cuda-twin") || (!strcmp(backend, "cuda") && half);
+            assert_int_equal(mp_aligned_rows_of(t.model).elements, aligns ? 24 * 5 : 0);
+            static outcome all, planned, apart, expected;
+            all = run(&t, training_keep_all(&t), &hyper, STEPS);
+            planned = run(&t, training_plan(&t, 0.3), &hyper, STEPS);
+            expected = run(&u, training_keep_all(&u), &hyper, STEPS);
+            assert_same(&t, &all, &planned, "a plan with aligned rows");
+            all = run(&t, training_keep_all(&t), &hyper, 2);
+            mp_plan *plan = training_plan(&t, 0.5);
+            apart = run_guarded(&t, plan, &hyper);
+            mp_plan_free(plan);
+            assert_same(&t, &all, &apart, "aligned rows with gaps between storages");
+            for (int k = 0; k < STEPS; k++)
+                if (!(fabs(planned.losses[k] - expected.losses[k]) <= (half ? 5e-3 : 1e-5)))
+                    fail_msg("%s, step %d: the loss is %.9g, not %.9g", half ? "bf16" : "fp32", k, planned.losses[k],
+                             expected.losses[k]);
+            training_end(&u);
+            training_end(&t);
+        }
+    onnx_end(&file);
 }
 
 /* Two micro-batches equal one batch of twice the size, except for rounding. */

@@ -1,5 +1,8 @@
-/* test_fusions.c - operators fused into batch normalization, and operators that must stay separate. */
+/* test_fusions.c - operators fused into batch normalization, operators that must stay separate, and matrices whose rows are
+ * aligned. */
 #include "estimator/base/memory.h"
+#include "executor/kernel/array.h"
+#include "executor/operators/aligned_rows.h"
 #include "executor/operators/fusions.h"
 #include "executor/operators/layouts.h"
 #include "tests/cases/model_text.h"
@@ -63,6 +66,47 @@ TEST(operands_and_attributes_go_along)
     assert_int_equal(y->producer, 0);
     assert_int_equal(y->stored.layout, MP_LAYOUT_CHANNELS_LAST);
     mp_model_free(model);
+}
+
+/* A row of 515 elements is stored in 520: 2 x 3 rows of 4 bytes each. The expected bytes are computed by hand. */
+TEST(only_rows_that_all_readers_accept_are_aligned)
+{
+    static const struct {
+        const char *text;
+        int64_t bytes; /* of tensor y */
+    } cases[] = {
+        {"MatMul x w -> y; out y", 6 * 520 * 4},
+        {"MatMul x w -> y; Reshape y shape -> r; out r", 6 * 520 * 4},
+        {"MatMul x w -> y; Reshape y shape -> r; SoftmaxCrossEntropyLoss r t -> l; out l", 6 * 520 * 4},
+        {"MatMul x w -> y; MatMul y v -> z; out z", 6 * 520 * 4},
+        {"MatMul x even -> y; out y", 6 * 520 * 4},                    /* is aligned as it is */
+        {"MatMul x few -> y; out y", 6 * 15 * 4},                      /* padding would add 7 % */
+        {"MatMul x w -> y; Relu y -> r; out r", 6 * 515 * 4},          /* reads elements side by side */
+        {"MatMul x w -> y; Reshape y other -> r; out r", 6 * 515 * 4}, /* rows of another length */
+        {"MatMul x w -> y; Reshape y shape -> r; Relu r -> s; out s", 6 * 515 * 4},
+        {"MatMul x w -> y; Reshape y shape -> r; SoftmaxCrossEntropyLoss r t -> l p; out l p", 6 * 515 * 4},
+        {"Add big big -> y; MatMul y v -> z; out z", 6 * 515 * 4}, /* no product computes it */
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char all[600];
+        mp_error err = {0};
+        mp_array a;
+        snprintf(all, sizeof all,
+                 "data x 2 3 16; param w 16 515; param even 16 520; param few 16 15; param v 515 8; data big 2 3 515; "
+                 "data:7 t 6; ints shape 6 515; ints other 515 6; %s",
+                 cases[k].text);
+        mp_model *model = model_text(all);
+        assert_int_equal(mp_align_rows(model, &err), MP_OK);
+        const mp_tensor *y = &model->tensors[mp_model_find(model, "y")];
+        if (mp_tensor_bytes(y) != cases[k].bytes)
+            fail_msg("%s: y has %lld bytes, not %lld", cases[k].text, (long long)mp_tensor_bytes(y), (long long)cases[k].bytes);
+        const mp_aligned_rows rows = mp_aligned_rows_of(model);
+        assert_int_equal(rows.elements, (mp_tensor_bytes(y) - mp_tensor_elements(y) * 4) / 4);
+        assert_int_equal(rows.n_tensors, rows.elements > 0);
+        assert_int_equal(mp_array_of(y, MP_DTYPE_FLOAT, &a, &err), MP_OK);
+        assert_int_equal(mp_array_bytes(&a), cases[k].bytes);
+        mp_model_free(model);
+    }
 }
 
 TEST(a_failed_allocation_is_said)

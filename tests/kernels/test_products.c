@@ -1,4 +1,4 @@
-/* test_products.c - matrix products: values by hand, gradients compared with finite differences. */
+/* test_products.c - matrix products: values by hand, gradients compared with finite differences, rows of any alignment. */
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"
 
@@ -54,4 +54,44 @@ TEST(gradients_are_those_of_differences)
         {"Einsum", 12, "float32[3,4]", "equation=ij->ji", 1, 0, 0, 0, 0, 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
+}
+
+/* Runs a case forward and backward; copies the output and all gradients to *out and returns their number. */
+static int64_t results(const kernel_case *c, unsigned flags, double *out)
+{
+    kernel_run *r = kernel_begin(c, MP_MODE_TRAIN, flags | KERNEL_BACKWARD);
+    int64_t n = 0;
+    for (int i = 0; i < r->backward.n_in; i++)
+        for (int64_t k = 0; k < mp_array_elements(&r->backward.d_in[i]); k++) kernel_set(&r->backward.d_in[i], k, 0.5);
+    kernel_forward(r);
+    kernel_backward(r);
+    for (int64_t k = 0; k < mp_array_elements(&r->forward.out[0]); k++) out[n++] = kernel_get(&r->forward.out[0], k);
+    for (int i = 0; i < r->backward.n_in; i++)
+        for (int64_t k = 0; k < mp_array_elements(&r->backward.d_in[i]); k++) out[n++] = kernel_get(&r->backward.d_in[i], k);
+    kernel_end(r);
+    return n;
+}
+
+TEST(aligned_rows_change_no_result)
+{
+    const kernel_case cases[] = {
+        {"MatMul", 13, "float32[6,16] float32[16,13]", "", 1, 0, 0, 0, 0, 0},
+        {"MatMul", 13, "float32[2,3,16] float32[16,13]", "", 1, 0, 0, 0, 0, 0},
+        {"MatMul", 13, "float32[2,3,5] float32[2,5,13]", "", 1, 0, 0, 0, 0, 0},
+        {"com.microsoft:FusedMatMul", 1, "float32[2,3,16] float32[13,16]", "transB=1", 1, 0, 0, 0, 0, 0},
+        {"memplan:FusedMatMul", 1, "float32[2,3,16] float32[13,16] float32[13]", "transB=1", 1, 0, 0, 0, 0, 0},
+        {"Gemm", 13, "float32[6,13] float32[21,13] float32[21]", "transB=1", 1, 0, 0, 0, 0, 0},
+        {"Gemm", 13, "float32[6,16] float32[16,13] float32[6,13]", "alpha=0.5 beta=2.0", 1, 0, 0, 0, 0, 0},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (unsigned flags = 0; flags < 4; flags++) {
+            static double plain[1000], aligned[1000];
+            const unsigned all = (flags & 1 ? KERNEL_BFLOAT16 : 0) | (flags & 2 ? KERNEL_ADDS : 0);
+            const int64_t n = results(&cases[k], all, plain);
+            assert_int_equal(results(&cases[k], all | KERNEL_ALIGNED_ROWS, aligned), n);
+            for (int64_t e = 0; e < n; e++)
+                if (!(fabs(aligned[e] - plain[e]) <= (flags & 1 ? 1.0 / 32 : 1e-5)))
+                    fail_msg("%s(%s), flags %u: value %lld is %g, not %g", cases[k].kind, cases[k].inputs, all, (long long)e,
+                             aligned[e], plain[e]);
+        }
 }

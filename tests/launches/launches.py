@@ -1,6 +1,7 @@
 """launches.py BUILD MODELS [--launches | --kernels] [NAME:BATCH ...] - the launches of one training step on a GPU, as a table.
 
 Each model is trained for one step in bf16 with the module of tests/launches in the GPU's place (launches.h lists the counted events).
+Column `unaligned` counts matrix products with rows that do not begin at multiples of 16 bytes; the command fails if there are any.
 At the batch of the table nothing but the launches is counted, and no kernel's body runs. Bytes come from runs of all bodies at
 batch 1 and 2, extrapolated linearly: traffic of parameters does not depend on the batch, all other traffic grows with it. --launches
 leaves them out: they take minutes, transformers' tens of minutes. --kernels lists, kernel by kernel, the traffic beyond one read or write of each
@@ -62,8 +63,9 @@ def main(build: Path, models: Path, option: str, wanted: list[str]) -> int:
         print(f"launches: no models in {models}: tests/bench/export_models.py exports them from PyTorch (docs/internals/data.md)", file=sys.stderr)
         return 2
     if option != "--kernels":
-        print("| model, batch | launches | own kernels | libraries | own kernels' GB | operands once | ratio |", end="")
-        print(" second passes | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+        print("| model, batch | launches | own kernels | libraries | unaligned | own kernels' GB | operands once | ratio |", end="")
+        print(" second passes | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    unaligned = 0
     for name, batch in ((name, int(batch)) for name, batch in (w.split(":") for w in wanted)):
         path = models / f"{name}.onnx"
         if option == "--kernels":
@@ -71,7 +73,9 @@ def main(build: Path, models: Path, option: str, wanted: list[str]) -> int:
             continue
         full = run(build, path, batch, bodies=False)
         own, libraries = full["own kernels"][0], full["libraries"][0]
-        line = f"| {name}, {batch} | {own + libraries} | {own} | {libraries} |"
+        slow = full.get("cublasLtMatmul, unaligned rows", [0])[0]
+        unaligned += slow
+        line = f"| {name}, {batch} | {own + libraries} | {own} | {libraries} | {slow} |"
         if option == "--launches":
             print(f"{line} | | | | |", flush=True)
             continue
@@ -80,7 +84,9 @@ def main(build: Path, models: Path, option: str, wanted: list[str]) -> int:
         again = sum(m - l for kernel, (m, l) in gigabytes.items() if kernel.startswith(SECOND_PASSES))
         ratios = f"{moved / least:.2f} | {again:.2f} | {moved / (least + again):.2f} |"
         print(f"{line} {moved:.2f} | {least:.2f} | {ratios}", flush=True)
-    return 0
+    if unaligned:
+        print(f"launches: {unaligned} matrix products have rows that do not begin at multiples of 16 bytes", file=sys.stderr)
+    return 1 if unaligned else 0
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "executor/cuda/device/context.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/layouts.h"
+#include "executor/operators/aligned_rows.h"
 #include "executor/operators/updates/updates_cuda.h"
 #include "tests/launches/launches.h"
 
@@ -76,14 +77,27 @@ const char *cudaGetErrorString(cudaError_t code)
     return code == cudaSuccess ? "no error" : "an error";
 }
 
+/* True if every row of a matrix of cublasLt begins at a multiple of 16 bytes, or rows are too short to be aligned. */
+static bool is_aligned(cublasLtMatrixLayout_t matrix)
+{
+    uint64_t row = 0;
+    int64_t leading = 0;
+    cudaDataType_t type = CUDA_R_32F;
+    cublasLtMatrixLayoutGetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_ROWS, &row, sizeof row, NULL);
+    cublasLtMatrixLayoutGetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_LD, &leading, sizeof leading, NULL);
+    cublasLtMatrixLayoutGetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_TYPE, &type, sizeof type, NULL);
+    return row < MP_ALIGNED_ROWS_MIN || leading * (type == CUDA_R_16BF ? 2 : 4) % 16 == 0;
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void *alpha, const void *a,
                               cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
                               const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t bytes, cudaStream_t stream)
 {
-    (void)handle, (void)operation, (void)alpha, (void)a, (void)a_layout, (void)b, (void)b_layout, (void)beta, (void)c;
-    (void)c_layout, (void)d, (void)d_layout, (void)algorithm, (void)workspace, (void)bytes, (void)stream;
-    launches_library("cublasLtMatmul");
+    (void)handle, (void)operation, (void)alpha, (void)a, (void)b, (void)beta, (void)c;
+    (void)c_layout, (void)d, (void)algorithm, (void)workspace, (void)bytes, (void)stream;
+    const bool aligned = is_aligned(a_layout) && is_aligned(b_layout) && is_aligned(d_layout);
+    launches_library(aligned ? "cublasLtMatmul" : "cublasLtMatmul, unaligned rows");
     return CUBLAS_STATUS_SUCCESS;
 }
 

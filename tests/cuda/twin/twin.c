@@ -5,6 +5,7 @@
 #include "executor/cuda/device/step_values.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/kernel/backend.h"
+#include "executor/operators/aligned_rows.h"
 #include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/fusions.h"
 #include "executor/operators/updates/updates_cuda.h"
@@ -65,8 +66,9 @@ static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 static mp_status adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
 {
     const mp_backend *host = mp_cuda_use(self)->host;
-    mp_status st = host->adapt(host, model, dtype, err);
-    return st == MP_OK ? mp_fuse_batch_normalizations(model, err) : st;
+    MP_CHECK(host->adapt(host, model, dtype, err));
+    MP_CHECK(mp_align_rows(model, err));
+    return mp_fuse_batch_normalizations(model, err);
 }
 
 static int64_t touched(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes)
