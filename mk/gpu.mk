@@ -34,7 +34,7 @@ bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps and memory on a
 	@BUILD=$B tests/gpu/run.sh bench-ours bench-eager bench-compile memory
 
 gpu-pack: ## the programs of test-gpu and bench-gpu as an archive for a machine with a GPU and no compiler: build/gpu/memplan-gpu.tar.xz (CUDA_ARCHES=90, DATA=FOLDER)
-	@$(MAKE) CUDA=1 CUDA_ARCHES="$(CUDA_ARCHES)" PACKED=1 B=$B/gpu gpu-programs
+	@$(MAKE) CUDA=1 CUDA_ARCHES="$(CUDA_ARCHES)" PACKED=1 DEPS_LIBS="$(PACKAGE_LIBS)" B=$B/gpu gpu-programs
 	@tests/gpu/pack.sh $B/gpu $(or $(MODELS),$(DATA)/models)
 
 gpu-rehearsal: ## as root: run the archive of gpu-pack in a clean Debian without a GPU, section by section

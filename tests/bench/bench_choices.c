@@ -1,9 +1,11 @@
 /* bench_choices.c - times of a training step with one choice of kernels changed. Usage: bench_choices MODEL BATCH TYPE [STEPS
  * [DEVICE [SECONDS]]]; TYPE is fp32, tf32 or bf16.
  *
- * Every kind of node with several algorithms gives a row for each of them, and consecutive calls are also run one by one
- * instead of as one launch. All other nodes keep the backend's default. Everything is kept. On a GPU a step is a captured
- * graph. Times are medians; rows are printed as they are measured, until SECONDS have passed. */
+ * Every kind of node with several algorithms gives a row for each of them. Two more rows run consecutive calls one by one
+ * instead of as one launch, and store rows of odd length without alignment. All other nodes keep the backend's default.
+ * Everything is kept. On a GPU a step is a captured graph. Times are medians; rows are printed as they are measured, until
+ * SECONDS have passed. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include "estimator/base/clock.h"
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
+#include "executor/operators/aligned_rows.h"
 #include "executor/run/execution.h"
 #include "memplan/arena.h"
 #include "memplan/onnx.h"
@@ -20,7 +23,8 @@
 enum { WARM_UP = 3, MOST_STEPS = 1000 };
 
 typedef struct bench {
-    const mp_backend *backend;
+    const mp_backend *backend, *inner;
+    mp_backend unaligned; /* the inner backend without aligned rows */
     mp_model *model;
     mp_program *program;
     mp_parameter_source *source;
@@ -120,12 +124,10 @@ static bool is_first(const mp_graph *g, size_t k)
     return true;
 }
 
-static void measure_all(bench *b)
+static void measure_algorithms(bench *b)
 {
     const mp_graph *g = b->program->graph;
     int n_left_out = 0;
-    measure(b, &(choice){.op = NULL}, "defaults");
-    measure(b, &(choice){.one_by_one = true}, "consecutive calls one by one");
     /* the second algorithm of every kind comes before the third of any */
     for (size_t a = 1; a < MP_ALGORITHMS; a++)
         for (size_t k = 0; k < g->n_nodes; k++) {
@@ -146,7 +148,17 @@ static void measure_all(bench *b)
     if (n_left_out) printf("%d more rows: no time\n", n_left_out);
 }
 
-static mp_status begin(bench *b, const char *path, int64_t batch, const char *type, const char *device, mp_error *err)
+static mp_status adapt_without_aligned_rows(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
+{
+    const bench *b = (const bench *)((const char *)self - offsetof(bench, unaligned));
+    MP_CHECK(b->inner->adapt(b->inner, model, dtype, err));
+    for (size_t t = 0; t < model->n_tensors; t++)
+        if (model->tensors[t].stored.layout == MP_LAYOUT_ALIGNED_ROWS) model->tensors[t].stored.layout = MP_LAYOUT_PLAIN;
+    return MP_OK;
+}
+
+static mp_status begin(bench *b, const char *path, int64_t batch, const char *type, const char *device, bool aligned,
+                       mp_error *err)
 {
     const bool is_half = !strcmp(type, "bf16");
     const mp_onnx_options file = {.batch = batch};
@@ -160,6 +172,11 @@ static mp_status begin(bench *b, const char *path, int64_t batch, const char *ty
     MP_ENSURE(b->backend, err, MP_INVALID, "there is no backend '%s'", device);
     MP_CHECK(b->backend->open(b->backend, err));
     if (b->backend->settle) b->backend->settle(b->backend, &settings);
+    b->inner = b->backend;
+    b->unaligned = *b->inner;
+    b->unaligned.adapt = adapt_without_aligned_rows;
+    b->unaligned.close = NULL;
+    if (!aligned) b->backend = &b->unaligned;
     MP_CHECK(mp_onnx_read(path, &file, &b->model, err));
     MP_CHECK(mp_model_simplify(b->model, MP_RULES_EXECUTOR, true, NULL, err));
     MP_CHECK(mp_model_fuse_attention(b->model, MP_RULES_EXECUTOR, b->backend->gives_mask_gradients, &report, err));
@@ -168,6 +185,14 @@ static mp_status begin(bench *b, const char *path, int64_t batch, const char *ty
     MP_CHECK(mp_program_list_algorithms(b->program, err));
     MP_CHECK(mp_parameter_source_open(b->program, path, 1, false, &b->source, err));
     return mp_inputs_open_feed(b->program, NULL, 0, 1, &b->feed, err);
+}
+
+static void end(bench *b)
+{
+    mp_feed_free(b->feed);
+    mp_parameter_source_free(b->source);
+    mp_program_free(b->program);
+    mp_model_free(b->model);
 }
 
 int main(int argc, char **argv)
@@ -181,14 +206,21 @@ int main(int argc, char **argv)
         return 2;
     }
     b.end = mp_clock_now() + seconds;
-    const mp_status st = begin(&b, argv[1], batch, argv[3], argc > 5 ? argv[5] : "cpu", &err);
-    if (st == MP_OK)
-        measure_all(&b);
-    else
-        fprintf(stderr, "bench_choices: %s\n", err.message);
-    mp_feed_free(b.feed);
-    mp_parameter_source_free(b.source);
-    mp_program_free(b.program);
-    mp_model_free(b.model);
+    const char *device = argc > 5 ? argv[5] : "cpu";
+    mp_status st = begin(&b, argv[1], batch, argv[3], device, true, &err);
+    if (st == MP_OK) {
+        measure(&b, &(choice){.op = NULL}, "defaults");
+        measure(&b, &(choice){.one_by_one = true}, "consecutive calls one by one");
+    }
+    if (st == MP_OK && mp_aligned_rows_of(b.model).n_tensors) {
+        bench other = {.n_steps = b.n_steps, .base_seconds = b.base_seconds};
+        memcpy(other.base_hash, b.base_hash, sizeof b.base_hash);
+        st = begin(&other, argv[1], batch, argv[3], device, false, &err);
+        if (st == MP_OK) measure(&other, &(choice){.op = NULL}, "rows without alignment");
+        end(&other);
+    }
+    if (st == MP_OK) measure_algorithms(&b);
+    if (st != MP_OK) fprintf(stderr, "bench_choices: %s\n", err.message);
+    end(&b);
     return st != MP_OK;
 }

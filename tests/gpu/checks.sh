@@ -4,11 +4,11 @@
 
 # The searches for these plans are short: the checks compare the trainings, not the quality of the plans.
 brief='--moves 300 --time-limit 5'
-[ -n "$rehearsed" ] && backend=cpu || backend=cuda
+[ -n "$rehearsed" ] && backend=cpu program_seconds=300 || backend=cuda program_seconds=120
 
 # A test program on the GPU; its output is in the logs: test_program NAME.
 test_program() {
-    ours 120 env MEMPLAN_TEST_BACKEND="$backend" "$build/tests/test_$1" > "$work/logs/test_$1.txt" 2>&1
+    ours "$program_seconds" env MEMPLAN_TEST_BACKEND="$backend" "$build/tests/test_$1" > "$work/logs/test_$1.txt" 2>&1
 }
 # The row of a test program that has ended: test_row NAME STATUS.
 test_row() {
@@ -16,7 +16,7 @@ test_row() {
     count() { sed -n "s/^\[  *$1  *\] \([0-9][0-9]*\) test(s).*/\1/p" "$log" | awk '{ n += $1 } END { print n + 0 }'; }
     case $2 in
     0) note "test_$1" ok "$(count PASSED) passed, $(count SKIPPED) skipped" ;;
-    124) note "test_$1" FAILED "not done within 120 s, or in the time of the section or its part" ;;
+    124) note "test_$1" FAILED "not done within $program_seconds s, or in the time of the section or its part" ;;
     *)
         note "test_$1" FAILED "$(count PASSED) passed, $(count FAILED) not (status $2)"
         grep -E '^(\[  FAILED  \]|\[  ERROR|ERROR: )' -A 2 "$log" | head -n 12

@@ -3,7 +3,7 @@
 # information that they give per second. Each part has a time limit, and rows are written as they are measured.
 . tests/gpu/bench.sh
 . tests/gpu/package.sh
-[ -n "$rehearsed" ] && slower=4 speed=240 || slower=1 speed=160 # a rehearsal has more seconds, for one or two processors
+[ -n "$rehearsed" ] && slower=6 speed=240 || slower=1 speed=160 # a rehearsal has more seconds, for one or two processors
 
 # Programs that failed on a GPU or never ran on one come first. If test_execution fails, test_first_difference names the network,
 # the operator, and whether the workspace matters.
