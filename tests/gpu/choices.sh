@@ -42,9 +42,9 @@ costs_of() {
     [ ! -s "$costs" ] || return 0
     enough 15 "$1: measured algorithms" || return 1
     path=$(model "$1") || { note "$1: measured algorithms" "left out" "the model is not here"; return 1; }
-    ours 30 "$build/memplan" profile "$path" --device "$device" --batch "$2" --dtype "$first" --steps 2 --time-limit 20 -o "$costs" \
+    ours $((30 * stretch)) "$build/memplan" profile "$path" --device "$device" --batch "$2" --dtype "$first" --steps 2 --time-limit 20 -o "$costs" \
         > "$work/logs/profile_$1.txt" 2>&1 && return 0
-    note "$1: measured algorithms" FAILED "$(reason "$work/logs/profile_$1.txt" 'memplan:' | grep . || echo "not done within 30 s")"
+    note "$1: measured algorithms" FAILED "$(reason "$work/logs/profile_$1.txt" 'memplan: [^p]' | grep . || echo "not done in time")"
     rm -f "$costs"
     return 1
 }

@@ -3,24 +3,24 @@
 # information that they give per second. Each part has a time limit, and rows are written as they are measured.
 . tests/gpu/bench.sh
 . tests/gpu/package.sh
-[ -n "$rehearsed" ] && slower=6 speed=240 || slower=1 speed=160 # a rehearsal has more seconds, for one or two processors
+[ -n "$rehearsed" ] && stretch=6 speed=240 || stretch=1 speed=160 # a rehearsal has more seconds, for one or two processors
 
 # Programs that failed on a GPU or never ran on one come first. If test_execution fails, test_first_difference names the network,
 # the operator, and whether the workspace matters.
-part "test programs" $((60 * slower))
+part "test programs" $((60 * stretch))
 libraries_row
 run_tests execution first_difference nccl_alone copies_run streams recording cuda_graphs products attention cuda_attention gradients \
     normalizations
 
-part "bits of plans, accumulation and copies" $((70 * slower))
+part "bits of plans, accumulation and copies" $((70 * stretch))
 same_bits tests/gradients/mlp.onnx --accumulate 2
 copied_bits examples/fashion_cnn.onnx --batch 64 --accumulate 2
 same_bits tests/gradients/bert.onnx --dtype bf16
 same_bits tests/gradients/unet.onnx --accumulate 2
 [ -n "$rehearsed" ] || ! path=$(model gpt2_small) || copied_bits "$path" --batch 1 --dtype bf16
 
-part "features that have never run on a GPU" $((60 * slower))
-package_features $((20 * slower))
+part "features that have never run on a GPU" $((60 * stretch))
+package_features $((20 * stretch))
 copies_traced examples/fashion_cnn.onnx --batch 64
 link_rates
 

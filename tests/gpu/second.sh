@@ -4,15 +4,15 @@
 . tests/gpu/bench.sh
 . tests/gpu/package.sh
 . tests/gpu/choices.sh
-[ -n "$rehearsed" ] && slower=3 package_networks='gpt2 convnext_tiny' || slower=1 package_networks=''
+[ -n "$rehearsed" ] && stretch=4 package_networks='gpt2 convnext_tiny' || stretch=1 package_networks=''
 
-part "choices one by one" $((120 * slower))
+part "choices one by one" $((120 * stretch))
 choice_rows
 
-part "PyTorch package" $((230 * slower))
+part "PyTorch package" $((230 * stretch))
 package_table "$(left)"
 
-part "operators" $((30 * slower))
+part "operators" $((30 * stretch))
 while read -r net batch; do operator_times "$net" "$batch"; done << END
 $nets
 END
