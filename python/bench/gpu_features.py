@@ -113,6 +113,8 @@ def copies(device: str) -> str:
     measured = report.measure(lambda: compiled(x).backward())
     require(report.measured_host_bytes == report.host_bytes, f"host: {report.measured_host_bytes} of {report.host_bytes} bytes")
     pool = report.graph.pool
+    pool.measure_from_now()  # takes back the slabs whose tensors are freed
+    require(bool(pool.idle), "the pool has no host memory")
     require(device == "cpu" or all(slab.is_pinned for slab in pool.idle), "host memory is not pinned")
     share = measured / report.planned_bytes - 1
     return f"{text} ({share:+.2%} measured), {report.host_bytes / MIB:.1f} MiB on the host"

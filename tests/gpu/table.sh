@@ -15,18 +15,24 @@ left() {
     rest=$((limit - now + started)) part_rest=$((part_end - now))
     if [ "$part_end" != 0 ] && [ $part_rest -lt $rest ]; then echo $part_rest; else echo $rest; fi
 }
+# The processor seconds of all ended commands, rounded; on a busy machine they say more than the seconds of the clock.
+processors() { awk 'NR == 2 { gsub("s", ""); for (i = 1; i <= 2; i++) { split($i, t, "m"); n += 60 * t[1] + t[2] } printf "%d", n }' "$work/times"; }
 # Begins a part of the section with a time of its own; time that an earlier part did not need is not added: part NAME SECONDS.
 part() {
     end_part
     part_name=$1 part_started=$(date +%s)
+    times > "$work/times"
+    part_processors=$(processors)
     part_end=$((part_started + $2))
     say "---- $1 ($2 s)"
 }
 end_part() {
     [ -n "$part_name" ] || return
     seconds=$(($(date +%s) - part_started))
-    say "---- $part_name: $seconds s"
-    record part "$part_name" seconds $seconds
+    times > "$work/times"
+    processor_seconds=$(($(processors) - part_processors))
+    say "---- $part_name: $seconds s, $processor_seconds processor s"
+    record part "$part_name" seconds $seconds processor_seconds $processor_seconds
     keep_logs
     part_name='' part_end=0
 }

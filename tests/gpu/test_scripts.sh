@@ -50,7 +50,7 @@ a_command_ends_with_the_section() {
 a_part_that_fails_does_not_stop_the_next() {
     exits 1 rows 'part one 1; within 60 sleep 30; note early FAILED "status $?"; part two 40; within 40 sleep 0; note later ok "status $?"' &&
         grep -q 'early  *FAILED  *status 124' "$work/said" && grep -q 'later  *ok  *status 0' "$work/said" &&
-        grep -q '{"part": "two", "seconds": [0-9]*}' "$work/out/own.jsonl"
+        grep -q '{"part": "two", "seconds": [0-9]*, "processor_seconds": 0}' "$work/out/own.jsonl"
 }
 rows_and_logs_of_a_killed_section_are_there() {
     # shellcheck disable=SC2016 # the section's own shell expands it
