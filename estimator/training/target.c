@@ -71,28 +71,31 @@ const mp_device *mp_device_find(const char *name)
     return NULL;
 }
 
-const mp_device *mp_device_of_card(const char *card)
+bool mp_card_has_name(const char *card, const char *device)
 {
-    const mp_device *found = NULL;
+    const size_t length = strlen(device);
     char name[256] = "";
     bool begins[256] = {false}; /* true if a word of the card's name begins at position i */
     size_t n = 0;
-    for (const char *at = card; *at && n + 1 < sizeof name;
-         at++) /* the name of a device may be a part of the card's name: "NVIDIA GeForce RTX 4090" contains rtx4090 */
+    for (const char *at = card; *at && n + 1 < sizeof name; at++)
         if (*at != ' ')
             name[n++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
         else
             begins[n] = true;
-    for (size_t k = 0; k < mp_device_count(); k++) {
-        const size_t length = strlen(devices[k].name);
-        for (const char *at = name; (at = strstr(at, devices[k].name)); at++) {
-            const bool is_digit = at[length] >= '0' && at[length] <= '9';
-            const bool is_longer =
-                is_digit && !begins[at - name + length]; /* true: a number continues after the match, so "A4000" does not match
-                                                            a40; "H100 80GB" matches h100 */
-            if (!is_longer && (!found || length > strlen(found->name))) found = &devices[k];
-        }
+    for (const char *at = name; (at = strstr(at, device)); at++) {
+        const bool is_digit = at[length] >= '0' && at[length] <= '9';
+        /* a number that continues after the match is another card: "A4000" does not match a40; "H100 80GB" matches h100 */
+        if (!is_digit || begins[at - name + (ptrdiff_t)length]) return true;
     }
+    return false;
+}
+
+const mp_device *mp_device_of_card(const char *card)
+{
+    const mp_device *found = NULL;
+    for (size_t k = 0; k < mp_device_count(); k++)
+        if (mp_card_has_name(card, devices[k].name) && (!found || strlen(devices[k].name) > strlen(found->name)))
+            found = &devices[k];
     return found;
 }
 

@@ -5,6 +5,9 @@
 #include "estimator/training/training.h"
 #include "memplan/target.h"
 
+/* True if a card name of a driver contains the name of a device: "NVIDIA GeForce RTX 4090" contains rtx4090. */
+bool mp_card_has_name(const char *card, const char *device);
+
 /* A node that is being built: input of mp_target.cost. */
 struct mp_work {
     const mp_model *model;

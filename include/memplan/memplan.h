@@ -131,6 +131,7 @@ extern "C" {
 #include "memplan/workload.h"
 #include "memplan/workloads/other_rules.h"
 #include "memplan/workloads/own_device.h"
+#include "memplan/workloads/process_memory.h"
 #include "memplan/workloads/savings.h"
 #include "memplan/workloads/sharing.h"
 #include "memplan/workloads/sharing_run.h"

@@ -211,6 +211,7 @@
     X(mp_floor_storages(w->graph, 0, spans, 8, between))                                                 \
     X(mp_workload_parameters(&workload, &settings, &between[0], &between[1]))                            \
     X(mp_own_device_read("a100,memory=40GiB", &device))                                                  \
+    X(mp_process_memory_of("a100", "other", 1, &of_process))                                             \
     X(mp_own_device_is("a100"))                                                                          \
     X(mp_device_is_file("a.json"))                                                                       \
     X(mp_workload_device(&settings, &backend, &device, &err))                                            \
@@ -341,6 +342,7 @@ void public_call_without(public_world *w)
     mp_execution_options execution = {0};
     mp_workload_inputs inputs = {0};
     mp_own_device device;
+    mp_process_memory of_process;
     mp_budget_ends ends = {.peak_bytes = 1};
     mp_device_capacity room;
     mp_sharing_job job = {.n_steps = 1, .as = 0};

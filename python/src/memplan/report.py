@@ -17,6 +17,7 @@ from memplan.costs.measure import peak_of
 from memplan.costs.recorded import recorded
 from memplan.errors import MemplanError
 from memplan.memory.allocator import Settings
+from memplan.memory.process import Needs
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import Holder
 from memplan.plan.page import page
@@ -31,6 +32,7 @@ SCALARS = (
     "saved_bytes",
     "reserved_bytes",
     "context_bytes",
+    "process_bytes",
     "overhead",
     "proved_overhead",
     "seconds",
@@ -73,6 +75,8 @@ class Report:
     def __init__(self) -> None:
         self.graphs: list[GraphReport] = []
         self.fallbacks: list[Fallback] = []
+        self.needs: Needs | None = None  # memory of the process; None: the card is unknown
+        self.notes: list[str] = []  # notes for the user on a whole step
         self.measured_bytes: int | None = None  # peak measured by measure(), in bytes; None: not measured
         self.measured_host_bytes: int | None = None  # peak of copies in host memory in the step that measure() ran
 
@@ -95,6 +99,7 @@ class Report:
     saved_bytes: int = of_graph("saved_bytes")
     reserved_bytes: int | None = of_graph("reserved_bytes")
     context_bytes: int | None = of_graph("context_bytes")
+    process_bytes: int | None = of_graph("process_bytes")
     overhead: float = of_graph("overhead")
     proved_overhead: float = of_graph("proved_overhead")
     seconds: float = of_graph("seconds")
@@ -189,7 +194,8 @@ class Report:
         return {name: n for name, n in numbers.items() if n is not None and not math.isnan(n)}
 
     def __str__(self) -> str:
-        lines = [str(g) for g in self.graphs]
+        lines = [str(self.needs), *self.notes] if self.needs is not None else []
+        lines += [str(g) for g in self.graphs]
         lines += [f"{f.name}: not planned: {f.reason}" for f in self.fallbacks]
         if self.measured_bytes is not None:
             lines.append(f"measured: {in_units(self.measured_bytes)}")

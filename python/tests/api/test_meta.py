@@ -118,6 +118,8 @@ def test_seconds_are_of_the_roofline() -> None:
     for product in products:
         assert report.graph.costs[product.source].seconds == pytest.approx(5e-6 + 2 * m * n * k / 989.5e12)
     small = away(nn.Sequential(nn.Tanh(), nn.Linear(1, 1)), torch.empty(1 << 20, 1), device="h100", budget="100%")
+    # an H100 has 132 multiprocessors: 24 + 2.83 * 132 + 30 MiB of context and kernels
+    assert small.process_bytes - small.reserved_bytes == 427 << 20 and "the process needs" in str(small)
     tanh = next(o for o in small.graph.capture.operations if o.op == "aten.tanh.default")
     assert small.graph.costs[tanh.source].seconds == pytest.approx(5e-6 + (8 << 20) / 3.35e12)
     assert small.seconds == pytest.approx(sum(c.seconds for c in small.graph.costs.values()), abs=1e-6)

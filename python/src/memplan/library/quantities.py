@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import byref, c_int64
+from ctypes import Structure, byref, c_int64
 
 from memplan.library.calls import library
 from memplan.library.planning import text
@@ -28,3 +28,34 @@ def link_rate(link: str) -> float:
 def reserve_bytes(device: str) -> int:
     """Return the bytes that a device or card needs for its driver and libraries; -1 for an unknown card."""
     return int(library().mp_planning_reserve(text(device)))
+
+
+class ProcessMemory(Structure):
+    """The struct mp_process_memory of the library (memplan/workloads/process_memory.h)."""
+
+    _fields_ = [
+        (name, c_int64)
+        for name in (
+            "context_bytes",
+            "workspace_bytes",
+            "card_bytes",
+            "process_bytes",
+            "likely_bytes",
+            "n_jobs",
+            "median_error",
+        )
+    ]
+    context_bytes: int
+    workspace_bytes: int
+    card_bytes: int
+    process_bytes: int
+    likely_bytes: int
+    n_jobs: int
+    median_error: int  # per mille
+
+
+def process_memory(card: str, family: str, reserved_bytes: int) -> ProcessMemory | None:
+    """Return the memory of a PyTorch process whose allocator reserves these bytes; None for an unknown card."""
+    memory = ProcessMemory()
+    known = library().mp_process_memory_of(text(card), text(family), reserved_bytes, byref(memory))
+    return memory if known else None

@@ -165,7 +165,7 @@ class CachingAllocator:
     def __init__(self, settings: Settings, limit: int = UNLIMITED) -> None:
         self.settings, self.limit = settings, limit
         self.small, self.large = Pool(True), Pool(False)
-        self.allocated_bytes = self.reserved_bytes = self.peak_reserved_bytes = 0
+        self.allocated_bytes = self.reserved_bytes = self.peak_allocated_bytes = self.peak_reserved_bytes = 0
         self._next_address = ADDRESS_SPACE
 
     def allocate(self, n_bytes: int) -> Block | None:
@@ -186,6 +186,7 @@ class CachingAllocator:
             pool.add(block.cut(size))
         block.in_use = True
         self.allocated_bytes += block.size
+        self.peak_allocated_bytes = max(self.peak_allocated_bytes, self.allocated_bytes)
         return block
 
     def free(self, block: Block | None) -> None:

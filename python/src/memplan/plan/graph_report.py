@@ -14,6 +14,7 @@ from memplan.costs.measure import Cost
 from memplan.errors import BudgetError
 from memplan.graph.capture import Capture
 from memplan.library.planning import Planning
+from memplan.library.quantities import process_memory
 from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
 from memplan.memory.host import Pool
 from memplan.memory.trace import Trace
@@ -75,6 +76,7 @@ class GraphReport:
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
     costs: dict[fx.Node, Cost] = field(repr=False)
+    card: str = ""  # the card named by `device=`
     others_bytes: int = 0  # part of static_bytes: tensors that other calls keep for their backward
     frame: Any = None  # identifier of the captured user code; equal for all graphs of this code
     cut_at: str = ""  # position of the graph break, FILE:LINE
@@ -135,6 +137,16 @@ class GraphReport:
         except NotSimulated:
             return None
 
+    @property
+    def process_bytes(self) -> int | None:
+        """The memory of the process: reserved bytes and the CUDA context with loaded kernels. None if the card is unknown."""
+        if self.reserved_bytes is None:
+            return None
+        if self.context_bytes is not None:
+            return self.reserved_bytes + self.context_bytes
+        known = process_memory(self.card, "other", self.reserved_bytes)
+        return known.process_bytes if known is not None else None
+
     def reserved_within(self, memory: int | str, settings: Settings | None = None) -> int:
         """Simulate CUDA's caching allocator on a device with limited memory. A full allocator frees cached blocks.
 
@@ -157,11 +169,10 @@ class GraphReport:
     def _reserved(self) -> str:
         if self.reserved_bytes is None:
             return "CUDA's allocator cannot be simulated with these settings"
-        context = "" if self.context_bytes is None else f" ({in_units(self.context_bytes)} here)"
-        return (
-            f"CUDA's allocator reserves {in_units(self.reserved_bytes)} for it; the CUDA context and libraries need"
-            f" additional memory{context}"
-        )
+        reserved = f"CUDA's allocator reserves {in_units(self.reserved_bytes)} for it"
+        if self.process_bytes is None:
+            return f"{reserved}; the CUDA context and libraries need additional memory"
+        return f"{reserved}; the process needs {in_units(self.process_bytes)} with the CUDA context and loaded kernels"
 
     def _on_host(self) -> str:
         state = f" ({in_units(self.state_bytes)} are the optimizer's state)" if self.state_bytes else ""

@@ -379,6 +379,7 @@ class GraphPlanner:
             trace=self.trace(emitted),
             capture=self.capture,
             costs=self.costs,
+            card=options.device.name if options.device is not None else "",
         )
 
     def _copied(self, storage: int, n_back: int) -> Copied:

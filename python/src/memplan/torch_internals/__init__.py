@@ -14,6 +14,7 @@ A later PyTorch version may remove any of these names. Each name therefore state
     modules        modules, optimizers and replicas
     sharding       the state of a model under fully_shard
     tensors        version counters, hooks, tensors within other values
+    without_gpu    eager steps on the meta device that stands for a GPU
     texts          stack traces and logged graphs of a capture
 """
 
@@ -33,6 +34,7 @@ from memplan.torch_internals import (
     modules,
     sharding,
     tensors,
+    without_gpu,
 )
 from memplan.torch_internals.names import missing
 
@@ -48,6 +50,7 @@ __all__ = [
     "probe",
     "sharding",
     "tensors",
+    "without_gpu",
 ]
 
 

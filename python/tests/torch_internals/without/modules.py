@@ -13,7 +13,8 @@ import memplan
 from memplan import compiled_modules
 from memplan.graph import shards
 from memplan.run import in_place
-from memplan.torch_internals import autograd, modules, sharding
+from memplan.step.eager_step import CALLS, Requests, recorded_step
+from memplan.torch_internals import autograd, modules, sharding, without_gpu
 from without.case import Take, Two, assert_eagers_bits, planned, said, without, x_of
 
 
@@ -112,3 +113,30 @@ def tensors_that_a_hook_stores_are_in_no_plan(*_: Any) -> None:
     hook(lambda module, *_: setattr(module, "kept", torch.zeros(1 << 20)))
     assert not any("user code stores" in s for s in said(lambda: model(x_of()).backward()))
     assert model.kept.numel() == 1 << 20
+
+
+def of_step(kind: str, **options: Any) -> Requests:
+    """The requests of a whole step on the meta device, in which a tensor has two readers."""
+    model = nn.Linear(64, 64, device="meta")
+    optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.1, **options)
+
+    def step(x: torch.Tensor) -> None:
+        for _ in range(4):
+            x = x + model(x).sin()
+        x.sum().backward()
+        optimizer.step()
+
+    return recorded_step(step, (torch.empty(256, 64),), {}, True)
+
+
+@without(without_gpu.FOREACH)
+def temporaries_of_one_parameter_count(*_: Any) -> None:
+    assert len(of_step("AdamW").events) == len(of_step("AdamW", foreach=False).events)
+
+
+@without(without_gpu.NODE_NOW)
+def sums_of_gradients_are_new_tensors(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_copies = of_step("SGD").events
+    monkeypatch.undo()
+    # sums per call: three of the weight, three of the bias, two of values (the third one's addend is an expanded number)
+    assert len(of_step("SGD").events) == len(with_copies) - 2 * 8 * CALLS  # an allocation and a release each

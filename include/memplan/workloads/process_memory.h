@@ -1,0 +1,25 @@
+/* process_memory.h - the memory that a PyTorch process requires on a GPU: the caching allocator's memory, the CUDA context,
+ * loaded kernels and handles of libraries. Constants and their sources: estimator/training/process.def.
+ *
+ *     // given: int64_t reserved_bytes; mp_process_memory *memory; mp_error *err
+ *     if (!mp_process_memory_of("a100", "transformer", reserved_bytes, memory))
+ *         return MP_FAIL(err, MP_INVALID, "the table has no such card"); */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct mp_process_memory {
+    int64_t context_bytes;   /* the CUDA context with loaded kernels and library handles */
+    int64_t workspace_bytes; /* workspace of a cuBLAS handle. It is a part of the allocator's memory. */
+    int64_t card_bytes;      /* memory of the card that is visible to programs; 0: unknown */
+    int64_t process_bytes;   /* memory of the process: reserved_bytes + context_bytes */
+    int64_t likely_bytes;    /* 19 of 20 measured jobs of the family ran in this memory, which includes the context */
+    int64_t n_jobs;          /* number of measured jobs of the family; 0: none, so that likely_bytes is an assumption */
+    int64_t median_error;    /* median error of the estimate in these jobs, per mille; 0 if n_jobs is 0 */
+} mp_process_memory;
+
+/* Computes the memory of a process whose caching allocator reserves reserved_bytes. `card`: a row of process.def, or the card
+ * name that the driver reports. `family`: "convolution", "transformer" or "other". Returns false for an unknown card or family,
+ * and for negative bytes. O(cards). */
+bool mp_process_memory_of(const char *card, const char *family, int64_t reserved_bytes, mp_process_memory *out);

@@ -1,0 +1,99 @@
+"""PyTorch's settings for an eager step on the meta device that stands for a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from memplan.errors import MemplanError
+from memplan.torch_internals.names import Private
+
+AUTOCAST = "the estimate of a whole step does not support torch.autocast; estimate the model with device= and autocast= instead"
+OTHER_TEMPORARIES = "estimates of a whole step count an optimizer's temporaries one parameter at a time"
+FOREACH = Private(
+    "torch.utils._foreach_utils._get_foreach_kernels_supported_devices",
+    use="makes optimizers process all parameters at once on the meta device, as on a GPU",
+    lost=OTHER_TEMPORARIES,
+)
+NODE_NOW = Private(
+    "torch._C._current_autograd_node",
+    use="tells the sums of gradients in backward from other sums",
+    lost="estimates of a whole step count each sum of gradients as a new tensor",
+)
+
+
+def is_in_backward() -> bool:
+    """Whether the current operator belongs to a backward pass of PyTorch's engine."""
+    return bool(NODE_NOW) and NODE_NOW() is not None
+
+
+def replaced(name: Private, value: Callable[..., Any]) -> list[contextlib.AbstractContextManager[Any]]:
+    """Return contexts in which all modules of PyTorch that have imported this name use another value."""
+    if name.place is None:
+        return []
+    owner, attribute = name.place
+    original = getattr(owner, attribute)
+    modules = [m for m in list(sys.modules.values()) if getattr(m, "__name__", "").startswith("torch")]
+    return [mock.patch.object(m, attribute, value) for m in modules if vars(m).get(attribute) is original]
+
+
+class GpuIsMeta(TorchFunctionMode):
+    """Replaces GPUs by the meta device in calls such as tensor.to("cuda")."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.is_autocast_enabled("cuda"):
+            raise MemplanError(AUTOCAST)
+        named = {name: on_meta(value) if name == "device" else value for name, value in (kwargs or {}).items()}
+        if func is torch.Tensor.cuda:
+            return args[0].to("meta")
+        if func is torch.Tensor.to:
+            args = tuple(map(on_meta, args))
+        return func(*args, **named)
+
+
+def on_meta(value: Any) -> Any:
+    """Return the meta device instead of a GPU."""
+    is_gpu = isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == "cuda"
+    return torch.device("meta") if is_gpu else value
+
+
+def dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+    """Run the dropout of GPUs: a mask of one byte per element, or of the type of `x` if `x` is overwritten."""
+    if not training or p == 0.0:
+        return x
+    if inplace:
+        return x.mul_(torch.empty_like(x).bernoulli_(1 - p).div_(1 - p))
+    return torch.native_dropout(x, p, True)[0]
+
+
+@contextlib.contextmanager
+def meta_as_gpu(attention: Callable[..., torch.Tensor]) -> Iterator[None]:
+    """Within the context, an eager step on the meta device chooses the operators that a GPU would run.
+
+    `attention`: replaces scaled_dot_product_attention.
+    """
+
+    def kinds() -> list[str]:
+        return ["cuda", "meta"]
+
+    def region(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        begin(self, "cuda" if device_type == "meta" else device_type, *args, **kwargs)
+
+    begin = torch.autocast.__init__
+
+    with contextlib.ExitStack() as stack:
+        for context in replaced(FOREACH, kinds):
+            stack.enter_context(context)
+        stack.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", lambda *_, **__: True))
+        stack.enter_context(mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
+        stack.enter_context(mock.patch.object(torch.autocast, "__init__", region))
+        stack.enter_context(GpuIsMeta())
+        stack.enter_context(mock.patch.object(torch.nn.functional, "dropout", dropout))
+        stack.enter_context(mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", attention))
+        yield

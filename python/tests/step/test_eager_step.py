@@ -1,0 +1,245 @@
+"""Estimates of a whole step: memory requests equal eager PyTorch's, variables of the loop count, refusals are clear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import memplan
+from memplan.costs.measure import peak_of
+from memplan.memory.allocator import Settings
+from memplan.memory.process import Needs, family_of
+from memplan.step.eager_step import Requests, recorded_step, runs_backward
+
+MIB = 1 << 20
+
+
+def mlp(width: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(width, 3 * width), nn.GELU(), nn.Linear(3 * width, width))
+
+
+class Residual(nn.Module):
+    """Blocks whose input has two readers, so that backward adds two gradients."""
+
+    def __init__(self, width: int = 256, depth: int = 4) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
+        self.layers = nn.ModuleList(mlp(width) for _ in range(depth))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for norm, layer in zip(self.norms, self.layers):
+            x = x + layer(norm(x))
+        return x
+
+
+def live_peak(requests: Requests) -> int:
+    live = top = 0
+    sizes: dict[int, int] = {}
+    for number, n_bytes in requests.events:
+        sizes[number] = n_bytes or sizes.get(number, 0)
+        live += n_bytes if n_bytes else -sizes[number]
+        top = max(top, live)
+    return top
+
+
+def step_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
+    def step(x: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def whole_loop(device: str, kind: str, options: dict[str, Any]) -> None:
+    with torch.device(device):
+        model = Residual()
+        step = step_of(model, getattr(torch.optim, kind)(model.parameters(), **options))
+        for _ in range(3):
+            x = torch.empty(512, 256)
+            step(x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("SGD", {"foreach": False}),
+        ("SGD", {"momentum": 0.9, "foreach": True}),
+        ("AdamW", {"foreach": False}),
+        ("AdamW", {"foreach": True}),
+    ],
+)
+def test_requests_have_the_peak_of_eager_pytorch(kind: str, options: dict[str, Any]) -> None:
+    requests = recorded_step(lambda: whole_loop("meta", kind, options), (), {}, True, calls=1)
+    measured = peak_of(lambda: whole_loop("cpu", kind, options))
+    assert live_peak(requests) == pytest.approx(measured, rel=1e-3)
+
+
+def test_foreach_is_the_optimizers_choice_on_a_gpu() -> None:
+    peaks = {}
+    for foreach in (None, True, False):
+        model = Residual().to("meta")
+        step = step_of(model, torch.optim.AdamW(model.parameters(), foreach=foreach))
+        peaks[foreach] = live_peak(recorded_step(step, (torch.empty(4, 256),), {}, True))
+    parameters = sum(p.numel() * 4 for p in model.parameters())
+    assert peaks[None] == peaks[True] > peaks[False] + parameters // 2  # temporaries of all parameters at once
+
+
+def test_results_and_batches_of_the_step_before_count() -> None:
+    head = nn.Linear(8, 100_000, bias=False, device="meta")
+    optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        out = head(x)
+        out.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return out
+
+    def without(x: torch.Tensor) -> None:
+        step(x)
+
+    x = torch.empty(50, 8)
+    kept, dropped = (live_peak(recorded_step(s, (x,), {}, True)) for s in (step, without))
+    assert kept - dropped == 50 * 100_000 * 4
+
+
+def test_a_dropout_keeps_a_byte_per_element() -> None:
+    layer = nn.Linear(4, 4, device="meta")
+
+    def step(x: torch.Tensor) -> None:
+        F.dropout(layer(x), 0.5).sum().backward()
+
+    requests = recorded_step(step, (torch.empty(1000, 4),), {}, True)
+    assert 4000 in {n_bytes for _, n_bytes in requests.events}
+    assert any("native_dropout" in name for name in requests.operators)
+
+
+def test_estimate_returns_the_needs_of_a_process() -> None:
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 32 * 32, 10))
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses: list[float] = []
+
+    def train_step(x: torch.Tensor, y: torch.Tensor) -> None:
+        x, y = x.to("cuda"), y.cuda(non_blocking=True)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+    inputs = (torch.empty(256, 3, 32, 32), torch.empty(256, dtype=torch.long))
+    report = memplan.estimate(train_step, inputs, device="rtx3090")
+    needs = report.needs
+    assert needs is not None and needs.family == "convolution" and needs.n_jobs > 0
+    activations = 256 * 64 * 32 * 32 * 4
+    assert needs.tensors_bytes > 2 * activations
+    assert needs.tensors_bytes <= needs.reserved_bytes < needs.process_bytes < needs.likely_bytes
+    assert needs.process_bytes - needs.reserved_bytes > 200 * MIB  # the CUDA context
+    text = str(report)
+    assert "tensors" in text and "process" in text and "19 of 20 such jobs" in text and "loss.item()" in text
+    assert losses == [0.0, 0.0, 0.0]
+
+
+def test_a_region_for_the_device_of_the_tensors_is_one_of_the_gpu() -> None:
+    layer = nn.Linear(4, 4, device="meta")
+
+    def step(x: torch.Tensor) -> None:
+        with torch.autocast(x.device.type, enabled=False):  # rotary embeddings of transformers
+            layer(x).sum().backward()
+
+    assert recorded_step(step, (torch.empty(2, 4),), {}, True).events
+
+
+def test_a_full_card_frees_cached_blocks_or_the_step_does_not_fit() -> None:
+    layer = nn.Linear(1024, 1024, bias=False, device="meta")
+
+    def step(x: torch.Tensor) -> None:
+        for n in (40, 60):  # tensors of 40 and of 60 MiB, one after the other
+            torch.empty(n * MIB, dtype=torch.uint8, device="meta")
+        layer(x).sum().backward()
+
+    found = [
+        memplan.estimate(step, (torch.empty(8, 1024),), device="a100", memory=m, calls=1) for m in ("80GiB", "470MiB", "370MiB")
+    ]
+    needs = [report.needs for report in found]
+    assert all(n is not None for n in needs)
+    reserved = [n.reserved_bytes for n in needs if n is not None]
+    assert reserved[0] > reserved[1] > 60 * MIB and reserved[2] == reserved[0]
+    assert [n.fits for n in needs if n is not None] == [True, True, False]
+    assert ["does not fit" in str(report) for report in found] == [False, False, True]
+
+
+def test_refusals_name_the_remedy() -> None:
+    here, away = nn.Linear(4, 4), nn.Linear(4, 4, device="meta")
+
+    def step_here(x: torch.Tensor) -> None:
+        here(x).sum().backward()
+
+    def step_away(x: torch.Tensor) -> None:
+        away(x).sum().backward()
+
+    def cast(x: torch.Tensor) -> None:
+        with torch.autocast("cuda", torch.float16):
+            away(x).sum().backward()
+
+    def fails(x: torch.Tensor) -> None:
+        away(x, x).sum().backward()
+
+    x = torch.empty(2, 4)
+    for step, options, message in (
+        (step_here, {"device": "a100"}, "meta device"),
+        (step_away, {}, "name the card"),
+        (step_away, {"device": "mi300x"}, "no known GPU"),
+        (step_away, {"device": "a100", "budget_": 1}, "budget_= has no meaning"),
+        (cast, {"device": "a100"}, "does not support torch.autocast"),
+        (fails, {"device": "a100"}, "TypeError"),
+    ):
+        with pytest.raises(memplan.MemplanError, match=message):
+            memplan.estimate(step, (x,), **options)
+
+
+def test_a_step_is_a_function_that_calls_backward() -> None:
+    model = nn.Linear(2, 2)
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return model(x).sum()
+
+    def inner(x: torch.Tensor) -> None:
+        loss(x).backward()
+
+    def outer(x: torch.Tensor) -> None:
+        inner(x)
+
+    assert [runs_backward(f) for f in (model, loss, inner, outer)] == [False, False, True, True]
+
+
+def test_families_are_told_by_operators() -> None:
+    for operators, family in (
+        (("aten.embedding.default", "aten._softmax.default"), "transformer"),
+        (("aten.embedding.default", "aten._scaled_dot_product_efficient_attention.default"), "transformer"),
+        (("aten.convolution.default", "aten._log_softmax.default"), "convolution"),
+        (("aten.convolution.default", "aten._softmax.default"), "other"),
+        (("aten.mm.default",), "other"),
+    ):
+        assert family_of(operators) == family
+    needs = Needs.of("a100", "other", 1, 2)
+    assert needs is not None and "no measured job resembles" in str(needs)
+    assert Needs.of("an unknown card", "other", 1, 2) is None
+
+
+def test_the_workspace_of_cublas_is_allocated_once() -> None:
+    layer = nn.Linear(64, 64, device="meta")
+
+    def step(x: torch.Tensor) -> None:
+        layer(x).sum().backward()
+
+    requests = recorded_step(step, (torch.empty(8, 64),), {}, True)
+    assert [e for e in requests.events if e == (0, 0)] == [(0, 0)]
+    sizes = [requests.allocator(Settings(), n).peak_allocated_bytes for n in (8 * MIB, 32 * MIB)]
+    assert sizes[1] - sizes[0] == 24 * MIB
