@@ -10,9 +10,8 @@ TEST_LIB := $(patsubst %.c,$B/%.o,$(wildcard tests/cases/*.c tests/oracles/*.c))
 NCCL_TWIN := $(addprefix $B/tests/nccl/,libnccl.so.2 mpi_calls.so memplan_cuda.so memplan_nccl.so memplan_mpi.so)
 
 test: all $(TESTS) $(FUZZERS) $B/memplan_mpi.so $(NCCL_TWIN) $B/memplan_cuda_twin.so $B/package/libmemplan.so $(addprefix $B/tests/modules/,faults.so fast_clock.so) | $B/test-packages ## build and pass all tests
-	@tests/run.sh $B $(TESTS) $(FUZZERS)
+	@tests/run.sh $B $(TESTS) $(FUZZERS) $(if $(SAN_FLAGS),,$B/tests/commands)
 	@tests/python.sh $(PYTHON) $B/package/libmemplan.so --short
-	@$(if $(SAN_FLAGS),,python3 -B tests/docs/commands.py $B --run)
 
 # Programs run beside each other: threads that wait for others must not keep a processor.
 test check covered: export OMP_WAIT_POLICY ?= passive

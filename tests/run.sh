@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh BUILD TEST... - runs the test programs, the cases of the command line and the scripts for a GPU, as many at a time as there
-# are processors. The long ones begin first, so that no processor waits for the last one.
+# run.sh BUILD TEST... - runs the test programs, the cases of the command line, the commands in pages (BUILD/tests/commands) and the
+# scripts for a GPU, as many at a time as there are processors. The long ones begin first, so that no processor waits for the last one.
 # Shows processor seconds, and failed and skipped tests; the last line says how many passed and failed. Exit status 1 if any failed.
 build=$1
 shift
@@ -16,6 +16,7 @@ printf '%s\n' "$build/tests/cli" "$build/tests/mpi" "$build/tests/gpu_scripts" $
     */fuzz_*) export OMP_NUM_THREADS=1; set -- TEST ;; # inputs too small for two
     */cli) limit=3600; set -- tests/cli.sh "$BUILD" ;;
     */mpi) limit=3600; export PARTS=mpi WORK=mpi-work; set -- tests/cli.sh "$BUILD" ;;
+    */commands) set -- python3 -B tests/docs/commands.py "$BUILD" --run ;;
     */gpu_scripts) set -- tests/gpu/test_scripts.sh "$BUILD" ;;
     *) set -- TEST ;;
     esac

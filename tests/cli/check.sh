@@ -34,7 +34,9 @@ holds plan_to_stdout sh -c "'$memplan' plan mlp.onnx --batch 4096 --budget 29786
 holds a_graph_file_plans_like_its_model sh -c "
     '$memplan' plan graph.json --budget 29786624 --solver chen -o plan2.json > /dev/null && '$memplan' check mlp.onnx plan2.json"
 holds plans_are_the_same_every_time sh -c "
-    '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o once.json > /dev/null && '$memplan' plan resnet50.onnx --batch 32 --budget floor+50% -o twice.json > /dev/null && cmp once.json twice.json"
+    for case in 'resnet50.onnx --batch 32 --budget 60%' 'fashion_cnn.onnx --batch 32 --budget floor+50%'; do
+        '$memplan' plan \$case -o once.json > /dev/null && '$memplan' plan \$case -o twice.json > /dev/null && cmp once.json twice.json || exit 1
+    done"
 sed 's/"floor_bytes": *\([0-9]*\)/"floor_bytes": 28084224/' plan.json > untrue.json
 try check_floor check mlp.onnx untrue.json
 holds plan_above_its_bound "$memplan" plan mlp.onnx --batch 4096 --budget 90% --solver chen -o above.json

@@ -17,7 +17,7 @@ holds offload_draws_no_copies sh -c "'$memplan' draw mlp4.onnx --batch 65536 -o 
         grep -q '>17 operators in 17 boxes' \${drawn}_draw.svg && ! grep -q '>Copy<' \${drawn}_draw.svg || exit 1; done
     ! grep -q '>Copy<' offload_training.svg && ! grep -q '>again<' offload_training.svg && grep -q '>copied and brought back<' offload_training.svg"
 try offload_sweep sweep mlp4.onnx --batch 65536 --offload host --link c2c --solvers exact --budgets 70%,80%
-try offload_sweep_three sweep mlp4.onnx --batch 65536 --offload host:300MiB --link c2c --effort quick
+try offload_sweep_three sweep mlp4.onnx --batch 65536 --offload host:300MiB --link c2c --effort quick --budgets 65%,80%
 tight="mlp4.onnx --batch 65536 --budget 62% --link c2c"
 FILTER="sed -n /activation/,/found/p" try offload_plan_worth plan $tight --offload host:300MiB
 try offload_plan_host_too_small plan $tight --offload host:200MiB

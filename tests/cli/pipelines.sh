@@ -66,5 +66,5 @@ holds pipelines_min_is_least sh -c "bytes=\$('$memplan' plan $tiny --budget min 
 try pipelines_trace timeline gpt2 $small --mesh pp=2 -o trace.json
 try pipelines_csv estimate gpt2 $small --mesh pp=2 --csv
 # of the same graph the same plan, in every run, where collectives of dp hide behind compute
-holds pipelines_same_plan sh -c "for k in 1 2 3 4 5 6; do '$memplan' plan '$root/tests/gradients/gpt.onnx' --mesh dp=2,pp=2 --rank 1 --batch 12 --micro-batches 4 --device cpu \
+holds pipelines_same_plan sh -c "for k in 1 2 3 4; do '$memplan' plan '$root/tests/gradients/gpt.onnx' --mesh dp=2,pp=2 --rank 1 --batch 12 --micro-batches 4 --device cpu \
     --budget floor+30% --effort quick -q -o same_\$k.json && cmp same_1.json same_\$k.json || exit 1; done"

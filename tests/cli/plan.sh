@@ -71,7 +71,7 @@ try plan_one_plan_does_not_fit plan mlp.onnx --batch 4096 --budget 90% --solver 
 try plan_no_time plan resnet50.onnx --batch 64 --budget 1.02GiB --time-limit 0.001 -q
 # The reported smallest budget is met when it is requested, and equals min; floor is another word for it, also under a time limit.
 offered() { sed -n 's/.*--budget \([0-9]*\)$/\1/p'; }
-for case in "mlp.onnx --batch 512 --fuse backward" "fashion_cnn.onnx --batch 32" "gpt_bytes.onnx" "fashion_cnn.onnx --batch 64 --keep-order"; do
+for case in "mlp.onnx --batch 512 --fuse backward" "fashion_cnn.onnx --batch 32" "gpt_bytes.onnx --solver lagrange" "fashion_cnn.onnx --batch 64 --keep-order"; do
     least=$("$memplan" plan $case --budget 1MiB 2> /dev/null | offered)
     holds "plan_offer_of_$(echo "$case" | tr -c 'a-z0-9\n' _)" sh -c "test -n '$least' && '$memplan' plan $case --budget $least &&
         '$memplan' plan $case --budget $((least + (least >> 10))) && '$memplan' plan $case --budget min --json | grep -q '\"budget_bytes\": $least,' &&

@@ -10,9 +10,9 @@ answer = json.load(open('fits.json'))
 assert answer['complete'] and all(len(job['options']) == 1 for job in answer['jobs'])
 assert all(way['fits'] and way['smallest_bytes'] is None and way['seconds'] == way['bound_seconds'] for way in answer['ways'])\""
 try share_all_fits share mlp.onnx fashion_cnn.onnx --batch 64 --memory 40MiB --reserve 1MiB
-try share_longest share mlp.onnx fashion_cnn.onnx --batch 64 $small --goal longest -q
-try share_steps share mlp.onnx fashion_cnn.onnx --batch 64 $small --steps 100,1
-try share_three share mlp.onnx fashion_cnn.onnx mlp.onnx --batch 64 --memory 30MiB --reserve 1MiB --effort quick
+try share_longest share mlp.onnx fashion_cnn.onnx --batch 64 $small --solver lagrange --goal longest -q
+try share_steps share mlp.onnx fashion_cnn.onnx --batch 64 $small --solver lagrange --steps 100,1
+try share_three share mlp.onnx fashion_cnn.onnx mlp.onnx --batch 64 --memory 30MiB --reserve 1MiB --effort quick --solver lagrange
 try share_refused share chain.json chain.json --memory 0.5KiB -v
 try share_no_room share chain.json chain.json --memory 1KiB --reserve 2KiB -q
 try share_json share mlp.onnx fashion_cnn.onnx --batch 64 $small --json
@@ -25,7 +25,7 @@ holds share_agrees_with_plan sh -c "
 # -o: a plan of each job that check takes, with its part of the card
 holds share_writes_plans sh -c "
     for mode in beside turns; do
-        '$memplan' share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode \$mode -o \$mode.json --json > \$mode.answer &&
+        '$memplan' share mlp.onnx fashion_cnn.onnx --batch 64 $small --solver lagrange --mode \$mode -o \$mode.json --json > \$mode.answer &&
         '$memplan' check mlp.onnx \$mode.job1.json && '$memplan' check fashion_cnn.onnx \$mode.job2.json || exit 1
     done
     python3 -c \"

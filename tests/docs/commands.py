@@ -130,7 +130,7 @@ def main(build: pathlib.Path, modes: list[str]) -> int:
     for line in wrong:
         print(f"commands: {line}")
     if not wrong:
-        print(f"commands: {n} run, all options exist" if modes else "commands: all options exist")
+        print(f"commands: {n} run, all options exist\n[  PASSED  ] {n} test(s)." if modes else "commands: all options exist")
     return 1 if wrong else 0
 
 

@@ -38,7 +38,8 @@ def words(n: int, network: str, mesh: str, *more: str, device: str = "cuda") -> 
     steps = [] if "--steps" in more else ["--steps", "3"]
     loaded = ["-x", f"LD_PRELOAD={TWIN}/mpi_calls.so"] if device == "cpu" else []
     budget = [] if "--budget" in more else ["--budget", "100%"]
-    return [*MPIRUN, str(n), *loaded, MEMPLAN, "train", path(network), "--device", device, "--mesh", mesh, "--no-before", *steps, *budget, *more]
+    searcher = ["--solver", "lagrange"] if network != "mlp" else []  # all searchers would take most of the time
+    return [*MPIRUN, str(n), *loaded, MEMPLAN, "train", path(network), "--device", device, "--mesh", mesh, "--no-before", *steps, *budget, *searcher, *more]
 
 
 def train(n: int, network: str, mesh: str, *more: str, device: str = "cuda") -> tuple[dict, list[list[Call]]]:

@@ -449,7 +449,7 @@ TEST(a_tier_has_a_budget_of_its_own)
         mp_graph *graph = random_chain(seed, 4);
         mp_answer answer;
         const int64_t most = keep_all_peak(graph);
-        mp_request request = {.graph = graph, .budget_bytes = most * 3 / 4};
+        mp_request request = {.graph = graph, .budget_bytes = most * 3 / 4, .moves = 500};
         assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
         const int64_t used = answer.plan ? answer.plan->tiers[1].peak_bytes : 0;
         mp_answer_free(&answer);

@@ -154,7 +154,7 @@ TEST(copies_are_planned_in_the_order_of_the_list)
             mp_graph *graph = blocks(8, parts);
             mp_answer answer = {0};
             mp_error err = {0};
-            const mp_request request = {.graph = graph, .budget_bytes = room, .keep_order = true};
+            const mp_request request = {.graph = graph, .budget_bytes = room, .keep_order = true, .moves = 1000};
             if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("%d parts, %d bytes: %s", parts, room, err.message);
             if (answer.plan) {
                 assert_int_equal(mp_plan_check(graph, answer.plan, &err), MP_OK);

@@ -193,7 +193,7 @@ TEST(what_is_no_step_function_is_refused)
 
 /* ---- plans ---- */
 
-enum { LAYERS = 24, BYTES = 1000, STATIC = 5000, STEPS = 3, UNITS = 2 };
+enum { LAYERS = 16, BYTES = 1000, STATIC = 5000, STEPS = 3, UNITS = 2 };
 
 static mp_graph *chain(void)
 {

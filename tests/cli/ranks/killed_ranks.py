@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, path, run
+from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, path, quick, run
 from saved_ranks import ALL_AT_ONCE, INDEX, parts, tensors
 
 RANKS, STEPS, TIMEOUT = 3, 500, 3
@@ -25,7 +25,7 @@ MESHES = ("shard=3", "dp=3", "shard=3,zero=1")
 
 
 def words(mesh: str, steps: int, *more: str) -> list[str]:
-    return [MEMPLAN, "train", path("mlp"), *ALL_AT_ONCE, "--mesh", mesh, "--steps", str(steps), "--json", *more]
+    return [MEMPLAN, "train", path("mlp"), *ALL_AT_ONCE, *quick("mlp", *ALL_AT_ONCE), "--mesh", mesh, "--steps", str(steps), "--json", *more]
 
 
 def state_of(pid: int) -> str:

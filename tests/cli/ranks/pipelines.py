@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 
-from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, WHAT, is_sent_as_planned, path, run, tensors
+from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, WHAT, is_sent_as_planned, path, quick, run, tensors
 from saved_ranks import all_tensors, parts
 
 BATCH = {"mlp": 6, "cnn": 4, "gpt": 3, "bert": 3}  # of the files, which is that of a micro-batch
@@ -27,7 +27,7 @@ MICRO_BATCHES = 4
 
 def words(n: int, network: str, *more: str, mesh: str = "", micro_batches: int = MICRO_BATCHES) -> list[str]:
     batch = str(BATCH[network] * micro_batches)
-    return [*MPIRUN, "-n", str(n), MEMPLAN, "train", path(network), "--mesh", mesh or f"pp={n}", "--batch", batch, "--micro-batches", str(micro_batches), *more]
+    return [*MPIRUN, "-n", str(n), MEMPLAN, "train", path(network), "--mesh", mesh or f"pp={n}", "--batch", batch, "--micro-batches", str(micro_batches), *more, *quick(network, *more)]
 
 
 def stages(n: int, network: str, *more: str, mesh: str = "", micro_batches: int = MICRO_BATCHES, steps: int = 5) -> dict:
