@@ -143,6 +143,33 @@ static mp_status find_frozen(mp_exchange *x)
     return MP_OK;
 }
 
+/* Returns the length of the part of a parameter's name that names its block: up to the first component that is a number, as in
+ * "layers.3" of "layers.3.mlp.up.weight". 0: no component is a number. */
+static size_t block_length(const char *name)
+{
+    for (const char *at = name; at; at = strpbrk(at, "./") ? strpbrk(at, "./") + 1 : NULL) {
+        const size_t digits = strspn(at, "0123456789");
+        if (digits && strchr("./", at[digits])) return (size_t)(at + digits - name);
+    }
+    return 0;
+}
+
+/* Under PyTorch's rules, moves the place of second gathers before the first backward node of the operator that uses the
+ * parameter, which need not read the parameter. */
+static void begin_backward_gathered(mp_exchange *x)
+{
+    const mp_graph *g = x->graph;
+    for (int v = (int)g->n_nodes - 1; v >= 0; v--) {
+        if (g->nodes[v].phase != MP_PHASE_BACKWARD || g->nodes[v].forward_of < 0) continue;
+        const mp_alternative *a = g->nodes[g->nodes[v].forward_of].alternatives;
+        for (size_t k = 0; k < a->n_reads; k++) {
+            const int of = x->of_storage[a->reads[k]];
+            mp_exchanged *p = of >= 0 && x->parameters[of].value == a->reads[k] ? &x->parameters[of] : NULL;
+            if (p && p->used_again < (int)g->n_nodes && v < p->used_again) p->used_again = v;
+        }
+    }
+}
+
 /* A parameter and the key by which parameters are sorted. */
 typedef struct ranked {
     /* index of the group of ranks that exchange the parameter. Only parameters of the same group may share a bucket */
@@ -180,11 +207,44 @@ static mp_status sort(mp_exchange *x, int *order, by by)
     MP_OWNED ranked *list = mp_alloc(n + 1, sizeof *list);
     MP_ENSURE(list, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
     for (size_t k = 0; k < n; k++)
-        list[k] = (ranked){.group = 2 * x->parameters[k].is_spread + (by == BY_COMPLETION && x->parameters[k].is_part),
+        list[k] = (ranked){.group = 4 * x->parameters[k].is_root + 2 * x->parameters[k].is_spread +
+                                    (by == BY_COMPLETION && x->parameters[k].is_part),
                            .at = node_of(&x->parameters[k], by),
                            .parameter = (int)k};
     qsort(list, n, sizeof *list, by_node);
     for (size_t k = 0; k < n; k++) order[k] = list[k].parameter;
+    return MP_OK;
+}
+
+bool mp_exchange_same_block(const mp_exchanged *p, const mp_exchanged *q)
+{
+    const bool is_equal = p->block_length == q->block_length && !strncmp(p->block, q->block, p->block_length);
+    return p->is_root ? q->is_root : p->block_length && is_equal;
+}
+
+/* Finds the blocks of the parameters and the root group, for FSDP2. A name without module, as exporters give to transposed
+ * weights ("val_2"), is of the block that the previously used parameter belongs to. */
+static mp_status find_blocks(mp_exchange *x)
+{
+    const mp_exchanged *before = NULL;
+    bool has_blocks = false;
+    if (x->ranks->rules != MP_RULES_PYTORCH || x->zero < 2) return MP_OK;
+    MP_CHECK(sort(x, x->by_use, BY_USE));
+    for (size_t k = 0; k < x->n_parameters; k++) {
+        mp_exchanged *p = &x->parameters[x->by_use[k]];
+        mp_label space;
+        const char *name = mp_storage_title(x->graph, p->value, &space);
+        if (name != space.text && strpbrk(name, "./")) {
+            p->block = name;
+            p->block_length = block_length(name);
+        } else if (before) {
+            p->block = before->block;
+            p->block_length = before->block_length;
+        }
+        has_blocks |= p->block_length > 0;
+        before = p;
+    }
+    for (size_t k = 0; k < x->n_parameters; k++) x->parameters[k].is_root = has_blocks && !x->parameters[k].block_length;
     return MP_OK;
 }
 
@@ -197,22 +257,27 @@ static int by_place(const void *a, const void *b)
 /* Divides a sorted list of parameters into buckets. */
 static size_t cut(const mp_exchange *x, const int *order, by by, mp_bucket *out)
 {
+    const bool is_torch = x->ranks->rules == MP_RULES_PYTORCH, by_use = by != BY_COMPLETION;
+    const mp_exchanged *before = NULL;
     size_t n = 0;
     for (size_t k = 0; k < count(x, by); k++) {
         const mp_exchanged *p = &x->parameters[order[k]];
-        const bool by_use = by != BY_COMPLETION;
         if (by_use && (p->zero < 3 || node_of(p, by) == (int)x->graph->n_nodes)) continue;
-        const bool is_ddp = x->ranks->rules == MP_RULES_PYTORCH && !x->zero;
+        if (by == BY_USE_AGAIN && p->is_root) continue;
         const int64_t most =
-            is_ddp && n == 1 && MP_FIRST_BUCKET_BYTES < x->bucket_bytes ? MP_FIRST_BUCKET_BYTES : x->bucket_bytes;
+            is_torch && !x->zero && n == 1 && MP_FIRST_BUCKET_BYTES < x->bucket_bytes ? MP_FIRST_BUCKET_BYTES : x->bucket_bytes;
         const bool is_part = !by_use && p->is_part;
-        if (!n || out[n - 1].bytes >= most || out[n - 1].is_part != is_part || out[n - 1].is_spread != p->is_spread)
+        const bool is_fsdp = is_torch && x->zero >= 2;
+        const bool is_full = n && (before->is_root != p->is_root ||
+                                   (out[n - 1].bytes >= most && !(is_fsdp && mp_exchange_same_block(before, p))));
+        if (!n || is_full || out[n - 1].is_part != is_part || out[n - 1].is_spread != p->is_spread)
             out[n++] = (mp_bucket){.first = k, .at = -1, .is_part = is_part, .is_spread = p->is_spread, .zero = p->zero};
         mp_bucket *b = &out[n - 1];
         b->n++;
         b->is_staged |= p->is_staged;
         b->bytes += x->graph->storages[by_use ? p->value : p->gradient].payload_bytes;
         b->at = by_use && b->n > 1 ? b->at : node_of(p, by);
+        before = p;
     }
     qsort(out, n, sizeof *out, by_place);
     return n;
@@ -288,6 +353,7 @@ mp_status mp_exchange_list(mp_exchange *x)
     MP_CHECK(find_parameters(x));
     x->n_trained = x->n_parameters;
     MP_CHECK(find_frozen(x));
+    MP_CHECK(find_blocks(x));
     MP_CHECK(sort(x, x->by_completion, BY_COMPLETION));
     x->n_sent = cut(x, x->by_completion, BY_COMPLETION, x->sent);
     MP_CHECK(place_updates(x));
@@ -296,6 +362,7 @@ mp_status mp_exchange_list(mp_exchange *x)
         x->n_gathered = cut(x, x->by_use, BY_USE, x->gathered);
         if (x->ranks->rules ==
             MP_RULES_PYTORCH) { /* FSDP2 frees the values that were gathered for forward, so backward gathers them again */
+            begin_backward_gathered(x);
             MP_CHECK(sort(x, x->by_use_again, BY_USE_AGAIN));
             x->n_again = cut(x, x->by_use_again, BY_USE_AGAIN, x->again);
         }

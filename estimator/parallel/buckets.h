@@ -18,11 +18,18 @@ typedef struct mp_exchanged {
     int used;      /* the first node, except updates, that reads the value of the parameter */
     int again; /* storage of the value that is gathered a second time for backward; -1: backward reads the value gathered for
                   forward */
-    int used_again;  /* the first backward node that reads the value of the parameter */
-    bool is_part;    /* true: the gradient is a partial sum, so it is also summed over tp */
-    bool is_staged;  /* true: several pipeline stages use the parameter and sum its gradient once per training step. If the
-                        gradient is scattered after each pass, they sum only this rank's shard */
-    bool is_spread;  /* true: expert parameter, which is sharded over the ranks with the same experts */
+    int used_again; /* the first backward node that reads the value of the parameter; the number of nodes: none. Under PyTorch's
+                       rules: the first backward node of an operator that reads the value, if a backward node reads it */
+    bool is_part;   /* true: the gradient is a partial sum, so it is also summed over tp */
+    bool is_staged; /* true: several pipeline stages use the parameter and sum its gradient once per training step. If the
+                       gradient is scattered after each pass, they sum only this rank's shard */
+    bool is_spread; /* true: expert parameter, which is sharded over the ranks with the same experts */
+    /* under PyTorch's rules with zero 2 or 3: the name of the parameter's block, of block_length bytes ("layers.3"). Length 0
+     * in all other cases, and for FSDP2's root group, the parameters outside of blocks */
+    const char *block;
+    size_t block_length;
+    bool is_root;    /* true: of the root group. It is one bucket, which stays gathered from forward until its gradients are
+                        complete */
     bool is_lowered; /* true: value and gradient are exchanged in 16 bits, and their shards are float32 */
     int zero;        /* ZeRO stage that applies to this parameter: the mesh's stage, or 0 */
 } mp_exchanged;
@@ -63,6 +70,8 @@ typedef struct mp_exchange {
 /* Returns the group of ranks along `dim` over which parameters are sharded or replicated. With is_spread, only ranks with
  * the same experts belong to the group. */
 mp_rank_group mp_exchange_group(const mp_exchange *x, mp_dim dim, bool is_spread);
+/* True if FSDP2 shards and gathers two parameters together: they are of the same block, or of the root group. */
+bool mp_exchange_same_block(const mp_exchanged *p, const mp_exchanged *q);
 /* True if ranks must exchange data: a gradient is summed over ranks, or a storage is sharded. O(storages). */
 bool mp_exchange_any(const mp_exchange *x);
 /* Finds the parameters and fills the buckets of x. The graph, ranks and pool of x must be set. Clears the flags is_part and

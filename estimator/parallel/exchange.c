@@ -65,7 +65,7 @@ static mp_status share_out(mp_exchange *x, mp_exchanged *p)
                                   part(x, widened * g->storages[p->value].payload_bytes, p->is_spread), kind, &p->shard));
     if (p->zero < 3) return MP_OK;
     g->storages[p->value].kind = MP_KIND_ACTIVATION;
-    if (!x->n_again || p->used_again == (int)g->n_nodes) return MP_OK;
+    if (!x->n_again || p->is_root || p->used_again == (int)g->n_nodes) return MP_OK;
     return add_exchange_storage(x, "%s, gathered for backward%s", p->value, g->storages[p->value].payload_bytes,
                                 MP_KIND_ACTIVATION, &p->again);
 }
@@ -359,6 +359,43 @@ static mp_status read_again(mp_exchange *x, mp_node *node)
     return MP_OK;
 }
 
+/* Writes the storages of gathered parameters that are live until the gradients of a bucket are complete: its own parameters,
+ * and the frozen ones of its last block. Returns their number. */
+static size_t list_held(const mp_exchange *x, const mp_bucket *b, int *held)
+{
+    const mp_exchanged *last = &x->parameters[x->by_completion[b->first + b->n - 1]];
+    size_t n = 0;
+    for (size_t k = 0; k < b->n + x->n_parameters - x->n_trained; k++) {
+        const mp_exchanged *p = &x->parameters[k < b->n ? (size_t)x->by_completion[b->first + k] : x->n_trained + k - b->n];
+        if (k >= b->n && !mp_exchange_same_block(p, last)) continue;
+        held[n] = p->is_root ? p->value : p->used_again <= b->at ? p->again : -1;
+        n += held[n] >= 0;
+    }
+    return n;
+}
+
+/* Lets the node that completes the gradients of a bucket read the parameters of list_held, because FSDP2 frees them when the
+ * backward of their module has ended. */
+static mp_status hold_parameters(mp_exchange *x, const mp_bucket *b, mp_node *node)
+{
+    MP_OWNED int *held = mp_alloc(x->n_parameters, sizeof *held);
+    mp_alternative *copies = mp_pool_alloc(x->graph->pool, node->n_alternatives, sizeof *copies);
+    MP_ENSURE(held && copies, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    const size_t n = list_held(x, b, held);
+    memcpy(copies, node->alternatives, node->n_alternatives * sizeof *copies);
+    node->alternatives = copies;
+    for (size_t f = 0; f < node->n_alternatives; f++) {
+        mp_alternative *a = &copies[f];
+        int *reads = mp_pool_alloc(x->graph->pool, a->n_reads + n, sizeof *reads);
+        MP_ENSURE(reads, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+        if (a->n_reads) memcpy(reads, a->reads, a->n_reads * sizeof *reads);
+        a->reads = reads;
+        for (size_t j = 0; j < n; j++)
+            if (!mp_list_has(reads, a->n_reads, held[j])) reads[a->n_reads++] = held[j];
+    }
+    return MP_OK;
+}
+
 /* Appends a copy of a node of the original graph to the new list. Its reads and writes are changed according to its phase. */
 static mp_status list_node(mp_exchange *x, const mp_node *old)
 {
@@ -413,7 +450,11 @@ static mp_status list_nodes(mp_exchange *x, int *number)
         number[v] = (int)g->n_nodes;
         MP_CHECK(list_node(x, &old[v]));
         if (old[v].forward_of >= 0) g->nodes[number[v]].forward_of = number[old[v].forward_of];
-        while (sent < x->n_sent && x->sent[sent].at <= v && phase == MP_PHASE_BACKWARD) MP_CHECK(add_reduction(x, sent++));
+        for (; sent < x->n_sent && x->sent[sent].at <= v && phase == MP_PHASE_BACKWARD; sent++) {
+            if (x->zero == 3 && x->ranks->rules == MP_RULES_PYTORCH)
+                MP_CHECK(hold_parameters(x, &x->sent[sent], &g->nodes[number[v]]));
+            MP_CHECK(add_reduction(x, sent));
+        }
         while (is_updated && gathered < x->n_gathered && x->gathered[gathered].at <= k && phase == MP_PHASE_UPDATE)
             MP_CHECK(add_gather(x, &x->gathered[gathered++], MP_PHASE_UPDATE));
     }

@@ -24,7 +24,7 @@ holds ranks_one_is_the_same sh -c "'$memplan' graph gpt2 $small -o without.json 
 # A plan gathers dropped parameters again, and passes the checker.
 FILTER='grep -v found.by' try ranks_plan plan gpt2 $small --mesh shard=4,tp=2 --dtype bf16 --budget 80% --effort quick -o rank.json
 try ranks_check check gpt2 rank.json
-holds ranks_gathers_again sh -c "'$memplan' graph gpt2 $small --mesh shard=8 --bucket 64KiB -o sharded.json &&
+holds ranks_gathers_again sh -c "'$memplan' graph gpt2 $small --rules executor --mesh shard=8 --bucket 64KiB -o sharded.json &&
     '$memplan' plan sharded.json --budget min --solver chen -o sharded_plan.json && python3 -c \"
 import json
 graph, plan = (json.load(open(name)) for name in ('sharded.json', 'sharded_plan.json'))

@@ -19,8 +19,9 @@
  * buffers of DDP and FSDP2. DDP allocates buckets: the first of 1 MiB, the others of the requested size. FSDP2 allocates a
  * buffer for a gather and the input of the reduce-scatter. Nodes copy between these buffers and the tensors (CopyOut, CopyIn).
  * Parameters are allocated when their gather has ended. Gradients are free when they are in the buffer. The next reduce-scatter
- * gets a buffer when the previous one has ended. FSDP2 does not keep gathered parameters from forward to backward: backward
- * gathers them again. The shards of is_lowered storages have twice the bits.
+ * gets a buffer when the previous one has ended. FSDP2 does not keep a block's gathered parameters from forward to backward:
+ * backward gathers them again. Parameters outside of blocks are one bucket, which stays gathered. The shards of is_lowered
+ * storages have twice the bits.
  *
  *     // given: mp_graph *graph; mp_mesh mesh; mp_interconnect network; mp_error *err
  *     const mp_ranks ranks = {.mesh = mesh, .network = network};
