@@ -51,6 +51,8 @@ for section in "$@"; do
     esac
 done
 
+# Programs of a rehearsal run beside each other: threads that wait for others must not keep a processor.
+[ -z "$rehearsed" ] || export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
 [ -z "$OUT" ] || OUT=$(realpath -m "$OUT")
 results=$(pwd)/results
 cd "$root" || exit 2
