@@ -22,7 +22,10 @@ RPATH      = $(if $(PACKED),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)
 
 CUDA_CU  := $(wildcard $(addsuffix /*.cu,$(CUDA_FOLDERS)))
 CUDA_OBJ := $(patsubst %.c,$B/%.o,$(CUDA_SOURCES)) $(patsubst %.cu,$B/%.cu.o,$(CUDA_CU))
-TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(CUDA_CU))
+# With CUDA's headers, the twin's matrix products are the GPU's calls of cublasLt, made to a cublasLt on the host.
+TWIN_BLAS := $(if $(filter 1,$(CUDA)),executor/cuda/device/errors.c executor/cuda/vendor/blas_matmul.c \
+               executor/cuda/vendor/blas_products.c $(wildcard tests/cuda/twin/blas/*.c))
+TWIN_OBJ := $(patsubst %.c,$B/%.o,$(TWIN_C) $(TWIN_BLAS)) $(patsubst %.cu,$B/%.twin.o,$(CUDA_CU))
 LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/tests/%,$(TWIN_C:%.c=$B/%.o)) \
             $(patsubst %.c,$B/%.o,executor/cuda/layouts.c executor/cuda/device/current.c executor/cuda/device/errors.c \
             $(wildcard executor/cuda/vendor/*.c tests/launches/*.c))

@@ -12,6 +12,7 @@
 #include "executor/cuda/device/streams.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/layouts.h"
+#include "executor/cuda/vendor/blas_products.h"
 #include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_graph.h"
 #include "executor/operators/copies/boxes_cuda.h"
@@ -192,6 +193,13 @@ static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
     return found ? found : mp_cuda_own_kernel(op);
 }
 
+static mp_status algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err)
+{
+    mp_cuda_use(self);
+    MP_CHECK(mp_cuda_convolution_algorithms(x, out, err));
+    return mp_cuda_product_algorithms(x, out, err);
+}
+
 static const mp_backend functions = {.name = "cuda",
                                      .alignment = 256,
                                      .threads = threads,
@@ -203,7 +211,7 @@ static const mp_backend functions = {.name = "cuda",
                                      .memory = mp_cuda_memory,
                                      .adapt = mp_cuda_adapt,
                                      .kernel = kernel,
-                                     .algorithms = mp_cuda_algorithms,
+                                     .algorithms = algorithms,
                                      .enter = nothing,
                                      .leave = nothing,
                                      .begin = mp_cuda_begin,

@@ -472,7 +472,7 @@ void kernel_check_gradient(const kernel_case *c)
     for (int i = 0; i < r->backward.n_in; i++)
         if (r->backward.d_in[i].dtype) compare_with_differences(r, i);
     bool spatial = r->forward.n_in && r->forward.in[0].rank >= 3 &&
-                   (backend_here()->is_host || r->forward.op->op->layout != MP_HABIT_MATRICES);
+                   (!strcmp(backend_here()->name, "cpu") || r->forward.op->op->layout != MP_HABIT_MATRICES);
     kernel_end(r);
 
     double *added = gradients_with(c, KERNEL_ADDS, &m);

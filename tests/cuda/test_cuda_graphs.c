@@ -230,7 +230,7 @@ static int prepare_algorithms(const mp_kernel *table, mp_operands x)
     mp_algorithms found;
     mp_error err = {0};
     mp_call call;
-    if (mp_cuda_algorithms(gpu, &x, &found, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_cuda_convolution_algorithms(&x, &found, &err) != MP_OK) fail_msg("%s", err.message);
     for (int k = 0; k < found.n; k++) {
         x.algorithm = found.list[k].name;
         if (mp_call_prepare(gpu, row(table, x.op), &x, &call, &err) != MP_OK) fail_msg("%s: %s", x.algorithm, err.message);

@@ -271,9 +271,9 @@ TEST(the_last_other_byte_is_found)
 
 TEST(the_tests_of_the_cpu_pass)
 {
-    static const char *const tests[] = {"unaries",   "binaries",  "choices",   "randoms", "optimizer", "pools",
-                                        "moves",     "gathers",   "samplings", "sources", "gradients", "backends",
-                                        "execution", "recording", "streams",   NULL};
+    static const char *const tests[] = {"unaries",   "binaries",  "choices",   "randoms",  "optimizer",      "pools",
+                                        "moves",     "gathers",   "samplings", "sources",  "gradients",      "backends",
+                                        "execution", "recording", "streams",   "products", "algorithm_runs", NULL};
     twin_passes(tests);
 }
 

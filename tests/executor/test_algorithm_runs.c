@@ -19,10 +19,16 @@ typedef struct outcome {
     char hash[33];
 } outcome;
 
+static training_case begin_network(const char *path, int accumulate)
+{
+    const mp_training_options options = {
+        .optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT, .accumulate = accumulate, .options_json = "{}"};
+    return training_begin(path, 0, &options);
+}
+
 static training_case begin(void)
 {
-    const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT, .options_json = "{}"};
-    return training_begin("tests/gradients/unet.onnx", 0, &options);
+    return begin_network("tests/gradients/unet.onnx", 1);
 }
 
 static outcome run(training_case *t, const mp_plan *plan, bool guards)
@@ -69,27 +75,76 @@ static size_t most_alternatives(const mp_graph *g)
     return n;
 }
 
-TEST(every_algorithm_gives_the_same_but_for_rounding)
+/* Trains with algorithm k of every node, for each k, and compares with the default. */
+static void compare_algorithms(const char *path, int accumulate)
 {
-    training_case t = begin();
+    training_case t = begin_network(path, accumulate);
     mp_plan *plain = training_keep_all(&t);
     const outcome expected = run(&t, plain, false);
     mp_plan_free(plain);
     assert_int_equal(mp_program_list_algorithms(t.program, NULL), MP_OK);
     const size_t most = most_alternatives(t.program->graph);
     int n_differ = 0;
-    assert_true(most > 1);
+    if (most == 1) fail_msg("%s has no node with several algorithms", path);
     for (size_t k = 0; k < most; k++) {
         mp_plan *plan = keep_all(&t, NULL, k);
         const outcome o = run(&t, plan, true);
         for (int s = 0; s < STEPS; s++)
             if (!(fabs(o.losses[s] - expected.losses[s]) < 1e-4 * fabs(expected.losses[s])))
-                fail_msg("algorithm %zu: loss %g, and %g by default", k, o.losses[s], expected.losses[s]);
+                fail_msg("%s, algorithm %zu: loss %g, and %g by default", path, k, o.losses[s], expected.losses[s]);
         if (!k) assert_string_equal(o.hash, expected.hash); /* alternative 0 is the backend's own choice */
         n_differ += strcmp(o.hash, expected.hash) != 0;
         mp_plan_free(plan);
     }
     assert_true(n_differ > 0); /* some algorithms round differently */
+    training_end(&t);
+}
+
+TEST(every_algorithm_gives_the_same_but_for_rounding)
+{
+    compare_algorithms("tests/gradients/unet.onnx", 1);
+}
+
+/* Skips the test if the backend has a single algorithm for each matrix product: the CPU, and a twin without CUDA's headers. */
+static void need_algorithms_of_products(void)
+{
+    training_case t = begin_network("tests/gradients/mlp.onnx", 1);
+    assert_int_equal(mp_program_list_algorithms(t.program, NULL), MP_OK);
+    const bool lacks = most_alternatives(t.program->graph) == 1;
+    training_end(&t);
+    if (lacks) skip();
+}
+
+/* GPUs have several algorithms for a matrix product, with the gradient of the bias in the product or as a separate sum. */
+TEST(every_algorithm_of_products_gives_the_same_but_for_rounding)
+{
+    need_algorithms_of_products();
+    for (int accumulate = 1; accumulate <= 2; accumulate++) {
+        compare_algorithms("tests/gradients/mlp.onnx", accumulate);
+        compare_algorithms("tests/gradients/gpt.onnx", accumulate);
+    }
+}
+
+/* A weight's gradient with a bias lists the default, and separate sums of the bias; no name is listed twice. */
+TEST(gradients_of_biases_have_separate_sums)
+{
+    int n_apart = 0;
+    need_algorithms_of_products();
+    training_case t = begin_network("tests/gradients/mlp.onnx", 1);
+    assert_int_equal(mp_program_list_algorithms(t.program, NULL), MP_OK);
+    const mp_graph *g = t.program->graph;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const mp_node *node = &g->nodes[i];
+        if (!mp_node_has_algorithms(node)) continue;
+        assert_null(strstr(node->alternatives[0].algorithm, "apart"));
+        for (size_t k = 0; k < node->n_alternatives; k++) {
+            n_apart += strstr(node->alternatives[k].algorithm, ", bias apart") != NULL;
+            assert_true(t.program->nodes[i].algorithms[k].is_deterministic);
+            for (size_t l = 0; l < k; l++)
+                assert_string_not_equal(node->alternatives[k].algorithm, node->alternatives[l].algorithm);
+        }
+    }
+    assert_true(n_apart >= 3); /* at least one for each of the layers */
     training_end(&t);
 }
 

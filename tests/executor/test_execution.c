@@ -174,8 +174,9 @@ TEST(nothing_is_written_beside_its_place)
  * accumulation changes a bit. */
 TEST(aligned_rows_change_no_value)
 {
-    static const char text[] = "input x float 4,6,16; weight a.weight 16,24; weight b.weight 24,515; weight b.bias 515;"
-                               "MatMul x a.weight -> h; Relu h -> r; MatMul r b.weight -> l; Add l b.bias -> y; out y";
+    static const char text[] = "input x float 4,6,16; weight a.weight 16,24; weight b.weight 515,24; weight b.bias 515;"
+                               "MatMul x a.weight -> h; Relu h -> r; Transpose b.weight -> t perm=[1,0];"
+                               "MatMul r t -> l; Add l b.bias -> y; out y";
     onnx_builder file;
     onnx_text_start(&file, 17, text);
     const char *path = onnx_save(&file);

@@ -1,5 +1,9 @@
-/* blas_matmul.c - describes a matrix product for cublasLt, and selects the first algorithm of its heuristics. */
+/* blas_matmul.c - describes a matrix product for cublasLt, and selects an algorithm among those of its heuristics. */
 #include "executor/cuda/vendor/blas_matmul.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
@@ -78,20 +82,24 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
     return MP_OK;
 }
 
-/* Queries cublasLt's heuristics for a product, and stores the first algorithm that they return in *m. */
-static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error *err)
+/* Returns the limit in bytes for the workspace of a product. */
+static uint64_t workspace_limit(void)
 {
-    const mp_cuda_device *device = NULL;
-    const mp_cuda_settings *settings = mp_cuda_settings_get();
+    const int64_t limit = mp_cuda_settings_get()->workspace_limit;
+    return (uint64_t)(limit < MP_BLAS_WORKSPACE ? limit : MP_BLAS_WORKSPACE);
+}
+
+/* Queries cublasLt's heuristics for the algorithms of a product, the fastest by their estimate first. *n = 0: there are none.
+ */
+static mp_status propose(const mp_blas_matmul *m, const mp_cuda_device *device,
+                         cublasLtMatmulHeuristicResult_t found[MP_BLAS_CANDIDATES], int *n, mp_error *err)
+{
     MP_OWNED_BY(cublasLtMatmulPreferenceDestroy) cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t found;
-    uint64_t limit = (uint64_t)(settings->workspace_limit < MP_BLAS_WORKSPACE ? settings->workspace_limit : MP_BLAS_WORKSPACE);
-    uint32_t reductions = settings->fast ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    int n = 0;
-    if (mp_cuda_open(&device, NULL) != MP_OK) {
-        m->workspace_bytes = (int64_t)limit;
-        return MP_OK;
-    }
+    const uint32_t *alignment = m->alignment;
+    uint64_t limit = workspace_limit();
+    uint32_t reductions =
+        mp_cuda_settings_get()->fast ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    *n = 0;
     MP_CUBLAS(cublasLtMatmulPreferenceCreate(&preference), err);
     const struct {
         cublasLtMatmulPreferenceAttributes_t name;
@@ -106,15 +114,109 @@ static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error
     for (size_t k = 0; k < sizeof wishes / sizeof *wishes; k++)
         MP_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, wishes[k].name, wishes[k].value, wishes[k].size), err);
     cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(device->blas, m->operation, m->left, m->right, m->result, m->result,
-                                                         preference, 1, &found, &n);
+                                                         preference, MP_BLAS_CANDIDATES, found, n);
     if (code == CUBLAS_STATUS_NOT_SUPPORTED)
-        n = 0; /* with this status, cublasLt reports that it has found no algorithm */
+        *n = 0; /* with this status, cublasLt reports that it has found no algorithm */
     else
         MP_CHECK(mp_cublas_error(code, "cublasLtMatmulAlgoGetHeuristic", err));
-    MP_ENSURE(n > 0 && found.state == CUBLAS_STATUS_SUCCESS, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this product");
-    m->algorithm = found.algo;
-    m->workspace_bytes = (int64_t)found.workspaceSize;
+    int usable = 0;
+    for (int k = 0; k < *n; k++)
+        if (found[k].state == CUBLAS_STATUS_SUCCESS) found[usable++] = found[k];
+    *n = usable;
     return MP_OK;
+}
+
+static void use_algorithm(mp_blas_matmul *m, const cublasLtMatmulHeuristicResult_t *found)
+{
+    m->algorithm = found->algo;
+    m->workspace_bytes = (int64_t)found->workspaceSize;
+}
+
+/* Selects the first algorithm that the heuristics return. Without a GPU, assumes an algorithm with the largest workspace. */
+static mp_status choose(mp_blas_matmul *m, mp_error *err)
+{
+    const mp_cuda_device *device = NULL;
+    cublasLtMatmulHeuristicResult_t found[MP_BLAS_CANDIDATES];
+    int n;
+    if (mp_cuda_open(&device, NULL) != MP_OK) {
+        m->workspace_bytes = (int64_t)workspace_limit();
+        return MP_OK;
+    }
+    MP_CHECK(propose(m, device, found, &n, err));
+    MP_ENSURE(n > 0, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this product");
+    use_algorithm(m, &found[0]);
+    return MP_OK;
+}
+
+/* Writes the name of an algorithm: its number and the values of its configuration that are not 0, "algorithm 66, 1=20 6=12".
+ * These numbers are the same in every process with the same version of cublasLt. *scheme: how split sums are added. */
+static mp_status name_algorithm(const cublasLtMatmulAlgo_t *algorithm, char name[MP_ALGORITHM_NAME], uint32_t *scheme,
+                                mp_error *err)
+{
+    /* the number, then tile, split sums, their reduction, swizzle, option, stages, inner shape, cluster */
+    uint32_t value[CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID + 1];
+    int length = 0;
+    for (int k = 0; k <= CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID; k++) {
+        const bool is_short = k == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID || k == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+        uint16_t half = 0; /* the last two values have 16 bits */
+        size_t written;
+        value[k] = 0;
+        MP_CUBLAS(cublasLtMatmulAlgoConfigGetAttribute(algorithm, (cublasLtMatmulAlgoConfigAttributes_t)k,
+                                                       is_short ? (void *)&half : &value[k],
+                                                       is_short ? sizeof half : sizeof value[k], &written),
+                  err);
+        if (is_short) value[k] = half;
+        if (k && !value[k]) continue;
+        const int room = length < MP_ALGORITHM_NAME ? MP_ALGORITHM_NAME - length : 0;
+        length +=
+            k ? snprintf(name + length, (size_t)room, "%s%d=%" PRIu32, length && strchr(name, ',') ? " " : ", ", k, value[k])
+              : snprintf(name, (size_t)room, "algorithm %" PRIu32, value[k]);
+    }
+    *scheme = value[CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME];
+    return MP_OK;
+}
+
+static bool is_listed(const mp_algorithms *list, const char *name)
+{
+    for (int k = 0; k < list->n; k++)
+        if (!strcmp(list->list[k].name, name)) return true;
+    return false;
+}
+
+mp_status mp_blas_matmul_list(const mp_blas_matmul *m, const char *ending, int most, mp_algorithms *out, mp_error *err)
+{
+    const mp_cuda_device *device = NULL;
+    cublasLtMatmulHeuristicResult_t found[MP_BLAS_CANDIDATES];
+    int n, end = out->n + most < MP_ALGORITHMS ? out->n + most : MP_ALGORITHMS;
+    if (mp_cuda_open(&device, NULL) != MP_OK) return MP_OK;
+    MP_CHECK(propose(m, device, found, &n, err));
+    for (int k = 0; k < n && out->n < end; k++) {
+        char name[MP_ALGORITHM_NAME], whole[MP_ALGORITHM_NAME];
+        uint32_t scheme;
+        MP_CHECK(name_algorithm(&found[k].algo, name, &scheme, err));
+        if (snprintf(whole, sizeof whole, "%s%s", name, ending) >= (int)sizeof whole || is_listed(out, whole)) continue;
+        memcpy(out->list[out->n].name, whole, sizeof whole);
+        out->list[out->n++].is_deterministic = scheme != CUBLASLT_REDUCTION_SCHEME_INPLACE;
+    }
+    return MP_OK;
+}
+
+mp_status mp_blas_matmul_take(mp_blas_matmul *m, const char *name, size_t length, mp_error *err)
+{
+    const mp_cuda_device *device;
+    cublasLtMatmulHeuristicResult_t found[MP_BLAS_CANDIDATES];
+    int n;
+    if (mp_cuda_open(&device, NULL) != MP_OK) return MP_OK; /* the assumed workspace is the largest of all algorithms */
+    MP_CHECK(propose(m, device, found, &n, err));
+    for (int k = 0; k < n; k++) {
+        char own[MP_ALGORITHM_NAME];
+        uint32_t scheme;
+        MP_CHECK(name_algorithm(&found[k].algo, own, &scheme, err));
+        if (strlen(own) != length || strncmp(own, name, length) != 0) continue;
+        use_algorithm(m, &found[k]);
+        return MP_OK;
+    }
+    return MP_FAIL(err, MP_UNSUPPORTED, "cublasLt has no algorithm '%.*s' for this product", (int)length, name);
 }
 
 static mp_status describe_operation(mp_blas_matmul *m, mp_dtype dtype, bool left_turned, bool right_turned, mp_error *err)
@@ -143,7 +245,6 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
     batch all[MP_ARRAY_RANK], strided = {.size = 1};
     bool a_turned, b_turned, c_turned;
     int64_t element = mp_dtype_bits(c->dtype) / 8;
-    uint32_t alignment[3];
     mp_blas_matmul *m = out;
     *m = (mp_blas_matmul){.alpha = (float)alpha, .beta = (float)beta, .bias = bias};
     mp_stack_straighten(&s[2]);
@@ -175,8 +276,8 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
     MP_CHECK(describe(&s[0], &strided, 0, &m->right, &a_turned, err));
     MP_CHECK(describe(&s[2], &strided, 2, &m->result, &c_turned, err));
     MP_CHECK(describe_operation(m, c->dtype, b_turned, a_turned, err));
-    for (int i = 0; i < 3; i++) alignment[i == 0 ? 1 : i == 1 ? 0 : 2] = alignment_of(m, i, strided.stride[i] * element);
-    return choose(m, alignment, err);
+    for (int i = 0; i < 3; i++) m->alignment[i == 0 ? 1 : i == 1 ? 0 : 2] = alignment_of(m, i, strided.stride[i] * element);
+    return choose(m, err);
 }
 
 mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, void *bias, void *workspace,

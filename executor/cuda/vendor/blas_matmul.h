@@ -4,8 +4,9 @@
  * that cublasLt expects, and nothing is copied. Batch dimensions with one common stride become one strided batch; the others
  * become a loop.
  *
- * The algorithm is the first one from the heuristics, without in-place reductions. Sums that are split over blocks are added
- * through the workspace in a fixed order, so results are bit-identical from run to run.
+ * The default algorithm is the first one from the heuristics, without in-place reductions. Sums that are split over blocks are
+ * added through the workspace in a fixed order, so results are bit-identical from run to run. Other algorithms have names, and
+ * a product can take one of them by its name.
  *
  * The heuristics of cublasLt need a GPU. Without one, the algorithm is unknown, and the workspace is set to its limit:
  * MP_BLAS_WORKSPACE, or the limit of mp_cuda_settings if that is smaller. */
@@ -15,7 +16,7 @@
 
 #include "executor/operators/products/stacks.h"
 
-enum { MP_BLAS_WORKSPACE = 32 << 20, MP_BLAS_LOOPS = 8 };
+enum { MP_BLAS_WORKSPACE = 32 << 20, MP_BLAS_LOOPS = 8, MP_BLAS_CANDIDATES = 16 };
 
 /* How a product uses the bias vector, which has one value per column of c. */
 typedef enum mp_blas_bias {
@@ -28,6 +29,7 @@ typedef enum mp_blas_bias {
 typedef struct mp_blas_matmul {
     cublasLtMatmulDesc_t operation; /* NULL: the product is not prepared */
     cublasLtMatrixLayout_t left, right, result;
+    uint32_t alignment[3]; /* of all matrices of cublasLt's operands A, B and C, in bytes */
     cublasLtMatmulAlgo_t algorithm;
     bool is_turned; /* true: c is column-major, so the product is described as c^T = b^T a^T */
     mp_blas_bias bias;
@@ -42,6 +44,12 @@ typedef struct mp_blas_matmul {
  * are contiguous, or cublasLt has no algorithm. The caller releases *out, even after a failure. */
 mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, double beta,
                                  mp_blas_bias bias, mp_blas_matmul *out, mp_error *err);
+/* Lists at most `most` algorithms of a prepared product, the default first, behind those that are in *out. `ending` is appended
+ * to each name. Lists nothing without a GPU. */
+mp_status mp_blas_matmul_list(const mp_blas_matmul *m, const char *ending, int most, mp_algorithms *out, mp_error *err);
+/* Replaces the algorithm of a prepared product. The name has `length` characters. MP_UNSUPPORTED: this GPU has no algorithm of
+ * that name. Without a GPU, accepts every name. */
+mp_status mp_blas_matmul_take(mp_blas_matmul *m, const char *name, size_t length, mp_error *err);
 /* Enqueues the product. `bias` is the address of the bias vector, which MP_BLAS_BIAS_GRADIENT writes and MP_BLAS_BIAS reads. */
 mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, void *bias, void *workspace,
                              mp_error *err);

@@ -3,8 +3,11 @@
  * Y = A B, dA = dY B^T, dB = A^T dY. Transpositions are strides, so nothing is copied. If the right operand has no batch
  * dimensions, one product covers all rows of the left operand. If an operand was broadcast over batch dimensions, one gradient
  * per batch is computed in the workspace, and these gradients are summed. Accumulation uses the library's beta. The gradient
- * of a bias is computed together with dB, which reads all of dY anyway. If cublasLt has no algorithm for both, the bias
- * gradient is computed as a separate sum over the rows of dY. */
+ * of a bias is computed together with dB, which reads all of dY anyway, or as a separate sum over the rows of dY. Which is
+ * faster depends on the shape: with the bias, cublasLt may lack the algorithms that split sums. Both are therefore among the
+ * algorithms of the node. The default is the common product, if cublasLt has an algorithm for it. */
+#include "executor/cuda/vendor/blas_products.h"
+
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -59,11 +62,32 @@ static void want(mp_call *call, int64_t bytes)
     if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
 }
 
+/* The ending of names of algorithms that compute the gradient of the bias as a separate sum. */
+static const char apart[] = ", bias apart";
+
+/* Returns the length of an algorithm's name without the ending `apart`; *is_apart: the name has this ending. */
+static size_t name_length(const char *name, bool *is_apart)
+{
+    const size_t length = name ? strlen(name) : 0, end = sizeof apart - 1;
+    *is_apart = length >= end && !strcmp(name + length - end, apart);
+    return *is_apart ? length - end : length;
+}
+
+/* Replaces the default algorithm of a product by the one that x->algorithm names, if it names one. */
+static mp_status take(const mp_operands *x, mp_blas_matmul *m, mp_error *err)
+{
+    bool unused;
+    const size_t length = name_length(x->algorithm, &unused);
+    return length ? mp_blas_matmul_take(m, x->algorithm, length, err) : MP_OK;
+}
+
 /* Prepares the gradient of operand `factor` (0: A, 1: B), if possible together with the gradient of the bias. bias NULL: no
  * bias gradient is needed. */
-static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, const mp_array *bias, mp_call *call,
-                                  mp_error *err)
+static mp_status prepare_gradient(const mp_operands *x, product *p, const mp_factors *f, int factor, const mp_array *bias,
+                                  mp_call *call, mp_error *err)
 {
+    bool is_apart;
+    (void)name_length(x->algorithm, &is_apart);
     mp_stacks stacks = mp_factors_gradient(f, factor);
     p->is_there = true;
     p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
@@ -73,12 +97,13 @@ static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, c
         want(call, p->terms_bytes + mp_cuda_sum_workspace_bytes(&p->terms, &p->to));
     }
     p->gives_bias =
-        bias && !p->sums && bias->dtype == stacks.c.dtype && mp_factors_bias(bias, f) &&
+        bias && !is_apart && !p->sums && bias->dtype == stacks.c.dtype && mp_factors_bias(bias, f) &&
         mp_blas_matmul_prepare(&stacks.a, &stacks.b, &stacks.c, f->alpha, 0, MP_BLAS_BIAS_GRADIENT, &p->matmul, NULL) == MP_OK;
     if (!p->gives_bias) {
         mp_blas_matmul_release(&p->matmul);
         MP_CHECK(mp_blas_matmul_prepare(&stacks.a, &stacks.b, &stacks.c, f->alpha, 0, MP_BLAS_NO_BIAS, &p->matmul, err));
     }
+    MP_CHECK(take(x, &p->matmul, err));
     p->bias_at = (p->terms_bytes + p->matmul.workspace_bytes + 63) / 64 * 64;
     want(call, p->bias_at + (p->gives_bias && (call->adds & MP_BIT(2)) ? mp_array_bytes(bias) : 0));
     return MP_OK;
@@ -162,8 +187,10 @@ static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *ca
         s->prefilled = true;
         st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, 1, MP_BLAS_NO_BIAS, &s->forward.matmul, err);
     }
+    MP_CHECK(st);
+    MP_CHECK(take(x, &s->forward.matmul, err));
     want(call, s->forward.matmul.workspace_bytes);
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_backward(const mp_operands *x, mp_factors f, mp_call *call, mp_error *err)
@@ -172,8 +199,8 @@ static mp_status prepare_backward(const mp_operands *x, mp_factors f, mp_call *c
     call->run = run_backward;
     call->adds = x->adds;
     const mp_array *bias = wants_bias(x) ? &x->d_in[2] : NULL;
-    if (x->from < 1 && x->d_in[0].dtype) MP_CHECK(prepare_gradient(&s->gradient[0], &f, 0, NULL, call, err));
-    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_CHECK(prepare_gradient(&s->gradient[1], &f, 1, bias, call, err));
+    if (x->from < 1 && x->d_in[0].dtype) MP_CHECK(prepare_gradient(x, &s->gradient[0], &f, 0, NULL, call, err));
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_CHECK(prepare_gradient(x, &s->gradient[1], &f, 1, bias, call, err));
     if (bias) want(call, mp_cuda_sum_workspace_bytes(&x->d_out[0], &x->d_in[2]));
     return MP_OK;
 }
@@ -191,6 +218,32 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     const mp_status st = x->is_backward ? prepare_backward(x, f, call, &why) : prepare_forward(x, f, call, &why);
     MP_ENSURE(st == MP_OK, err, st, "%s ('%s'): %s", x->op->kind, x->op->name, why.message);
     return MP_OK;
+}
+
+/* Lists the algorithms of a call that was prepared without naming one. `ending` is appended to each name. */
+static mp_status list(const mp_operands *x, const mp_call *call, const char *ending, int most, mp_algorithms *out,
+                      mp_error *err)
+{
+    const state *s = call->state;
+    const product *gradient = &s->gradient[s->gradient[1].is_there];
+    /* one name would not describe two products, and a node without a product has no algorithm */
+    if (x->is_backward ? s->gradient[0].is_there == s->gradient[1].is_there : s->empty) return MP_OK;
+    return mp_blas_matmul_list(x->is_backward ? &gradient->matmul : &s->forward.matmul, ending, most, out, err);
+}
+
+mp_status mp_cuda_product_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err)
+{
+    const mp_kernel *table = mp_cuda_products;
+    MP_CLEARED_BY(mp_call_release) mp_call call = {0}, other = {0};
+    mp_operands separate = *x;
+    if (!mp_kernel_find(&table, 1, x->op)) return MP_OK;
+    MP_CHECK(prepare(x, &call, err));
+    const bool gives_bias = ((const state *)call.state)->gradient[1].gives_bias;
+    MP_CHECK(list(x, &call, "", gives_bias ? MP_ALGORITHMS / 2 : MP_ALGORITHMS, out, err));
+    if (!gives_bias) return MP_OK;
+    separate.algorithm = apart;
+    MP_CHECK(prepare(&separate, &other, err));
+    return list(x, &other, apart, MP_ALGORITHMS, out, err);
 }
 
 const mp_kernel mp_cuda_products[] = {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/cuda/device/current.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/cuda/vendor/dnn_convolutions.h"
@@ -176,14 +175,13 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 
 /* Lists the algorithms of a node. If an engine adds the bias in a forward pass, only engines with the bias are listed, as in
  * prepare. */
-mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err)
+mp_status mp_cuda_convolution_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err)
 {
     const mp_kernel *table = mp_cuda_convolutions;
     mp_sliding window;
     mp_dnn_graph g;
     const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
     out->n = 0;
-    mp_cuda_use(self);
     if (!mp_kernel_find(&table, 1, x->op)) return MP_OK;
     const bool weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
     const bool data = x->is_backward && x->from < 1 && x->d_in[0].dtype;

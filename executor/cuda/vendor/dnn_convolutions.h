@@ -3,5 +3,5 @@
 
 #include "executor/kernel/kernel.h"
 
-/* Implements mp_backend.algorithms. The list is empty for operators other than convolutions. */
-mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);
+/* Lists the algorithms of a node that runs a single pass of a convolution. The list is empty for other nodes. */
+mp_status mp_cuda_convolution_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err);

@@ -1,9 +1,10 @@
-/* twin.c - the GPU's own kernels on the host, as a backend for tests. Memory, and every kernel that the GPU takes from a
- * library, are the CPU's. */
+/* twin.c - the GPU's own kernels on the host, as a backend for tests. Matrix products make the GPU's calls to a cublasLt on the
+ * host (blas/), if the twin is built with CUDA's headers. Memory and all other kernels are the CPU's. */
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/step_values.h"
 #include "executor/cuda/grid/families.h"
+#include "executor/cuda/vendor/blas_products.h"
 #include "executor/kernel/backend.h"
 #include "executor/operators/aligned_rows.h"
 #include "executor/operators/copies/boxes_cuda.h"
@@ -17,6 +18,10 @@ struct mp_cuda_context {
     mp_cuda_pass pass;
     mp_update_factors factors;
 };
+
+/* Absent if the twin is built without CUDA's headers. */
+#pragma weak mp_cuda_products
+#pragma weak mp_cuda_product_algorithms
 
 static _Thread_local mp_cuda_context *current;
 
@@ -58,9 +63,20 @@ static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 {
     const mp_backend *host = mp_cuda_use(self)->host;
     static const mp_kernel *const recurrents[] = {mp_twin_recurrents};
+    const mp_kernel *const products[] = {mp_cuda_products};
     const mp_kernel *own = mp_cuda_own_kernel(op);
     if (!own) own = mp_kernel_find(recurrents, 1, op);
+    if (!own && mp_cuda_products) own = mp_kernel_find(products, 1, op);
     return own ? own : host->kernel(host, op);
+}
+
+static mp_status algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err)
+{
+    const mp_backend *host = mp_cuda_use(self)->host;
+    const mp_kernel *const products[] = {mp_cuda_products};
+    out->n = 0;
+    if (mp_cuda_products && mp_kernel_find(products, 1, x->op)) return mp_cuda_product_algorithms(x, out, err);
+    return host->algorithms(host, x, out, err);
 }
 
 static mp_status adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
@@ -100,6 +116,7 @@ __attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_ba
     c->backend.close = close_twin;
     c->backend.adapt = adapt;
     c->backend.kernel = kernel;
+    c->backend.algorithms = algorithms;
     c->backend.begin = mp_cuda_begin;
     c->backend.add = mp_cuda_add;
     c->backend.update = mp_cuda_update;
