@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import memplan
 from memplan.costs.measure import peak_of
 from memplan.memory.allocator import Settings
 from memplan.memory.process import Needs, family_of
 from memplan.step.eager_step import Requests, recorded_step, runs_backward
+from memplan.torch_internals.autocast_on_meta import casting
 
 MIB = 1 << 20
 
@@ -184,10 +187,6 @@ def test_refusals_name_the_remedy() -> None:
     def step_away(x: torch.Tensor) -> None:
         away(x).sum().backward()
 
-    def cast(x: torch.Tensor) -> None:
-        with torch.autocast("cuda", torch.float16):
-            away(x).sum().backward()
-
     def fails(x: torch.Tensor) -> None:
         away(x, x).sum().backward()
 
@@ -197,7 +196,6 @@ def test_refusals_name_the_remedy() -> None:
         (step_away, {}, "name the card"),
         (step_away, {"device": "mi300x"}, "no known GPU"),
         (step_away, {"device": "a100", "budget_": 1}, "budget_= has no meaning"),
-        (cast, {"device": "a100"}, "does not support torch.autocast"),
         (fails, {"device": "a100"}, "TypeError"),
     ):
         with pytest.raises(memplan.MemplanError, match=message):
@@ -243,3 +241,67 @@ def test_the_workspace_of_cublas_is_allocated_once() -> None:
     assert [e for e in requests.events if e == (0, 0)] == [(0, 0)]
     sizes = [requests.allocator(Settings(), n).peak_allocated_bytes for n in (8 * MIB, 32 * MIB)]
     assert sizes[1] - sizes[0] == 24 * MIB
+
+
+class Watch(TorchDispatchMode):
+    """Records operators with the types of their tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Any] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not any(name in str(func) for name in ("empty", "prim", "detach", "batch_norm", "add_.")):
+            results = result if isinstance(result, (tuple, list)) else [result]
+            self.seen.append((str(func), *([t.dtype for t in ts if isinstance(t, torch.Tensor)] for ts in (args, results))))
+        return result
+
+
+def in_a_region(device: str, dtype: torch.dtype, layers: nn.Sequential) -> None:
+    with torch.autocast("cuda", dtype):
+        h = layers(torch.empty(2, 3, 8, 8, device=device))
+        h = h.sum(1, keepdim=True) + h.exp() + layers[6](torch.empty(3, 8, device=device)).mean()
+        F.cross_entropy(h.to(dtype), torch.empty(2, dtype=torch.long, device=device))
+        F.mse_loss(h, h)
+        torch.addcmul(h, h, h.to(dtype))
+    with torch.autocast("cuda", enabled=False):
+        layers[6](torch.empty(3, 8, device=device))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast_casts_as_pytorch_does_on_a_gpu(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's own autocast runs on fake tensors of a GPU."""
+    monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *_, **__: True)
+    ours, pytorchs = Watch(), Watch()
+
+    def layers(device: str) -> nn.Sequential:
+        with torch.device(device):
+            first = (nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+            return nn.Sequential(*first, nn.LayerNorm(8), nn.Linear(8, 10), nn.Softmax(1))
+
+    for _ in range(2):
+        away = layers("meta")
+        with casting(), ours:
+            in_a_region("meta", dtype, away)
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            fake = layers("cuda")
+            with pytorchs:
+                in_a_region("cuda", dtype, fake)
+    assert ours.seen == pytorchs.seen and len(ours.seen) > 60
+
+
+def test_a_step_under_autocast_saves_half_precision() -> None:
+    model = nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 512)).to("meta")
+
+    def step(x: torch.Tensor) -> None:
+        with torch.autocast("cuda", torch.float16):
+            h = model(x)
+            loss = F.scaled_dot_product_attention(h.view(8, 4, 512, 128), h.view(8, 4, 512, 128), x.view(8, 4, 512, 128)).sum()
+        loss.backward()
+
+    requests = recorded_step(step, (torch.empty(4096, 512),), {}, True)
+    assert any("flash_attention" in name for name in requests.operators)
+    saved = [n_bytes for _, n_bytes in requests.events if n_bytes == 4096 * 512 * 2]
+    assert len(saved) > 6 * 3  # x and two results in half precision, and gradients, per call

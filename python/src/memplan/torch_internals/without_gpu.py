@@ -12,9 +12,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from memplan.errors import MemplanError
+from memplan.torch_internals.autocast_on_meta import casting, knows_autocast, lower
 from memplan.torch_internals.names import Private
 
-AUTOCAST = "the estimate of a whole step does not support torch.autocast; estimate the model with device= and autocast= instead"
+AUTOCAST = "this PyTorch version has no autocast on the meta device; estimate the model with device= and autocast= instead"
 OTHER_TEMPORARIES = "estimates of a whole step count an optimizer's temporaries one parameter at a time"
 FOREACH = Private(
     "torch.utils._foreach_utils._get_foreach_kernels_supported_devices",
@@ -47,7 +48,7 @@ class GpuIsMeta(TorchFunctionMode):
     """Replaces GPUs by the meta device in calls such as tensor.to("cuda")."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if torch.is_autocast_enabled("cuda"):
+        if not knows_autocast() and torch.is_autocast_enabled("cuda"):
             raise MemplanError(AUTOCAST)
         named = {name: on_meta(value) if name == "device" else value for name, value in (kwargs or {}).items()}
         if func is torch.Tensor.cuda:
@@ -85,6 +86,9 @@ def meta_as_gpu(attention: Callable[..., torch.Tensor]) -> Iterator[None]:
     def region(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
         begin(self, "cuda" if device_type == "meta" else device_type, *args, **kwargs)
 
+    def lowered_attention(*args: Any, **kwargs: Any) -> torch.Tensor:
+        return attention(*map(lower, args), **{name: lower(value) for name, value in kwargs.items()})
+
     begin = torch.autocast.__init__
 
     with contextlib.ExitStack() as stack:
@@ -95,5 +99,7 @@ def meta_as_gpu(attention: Callable[..., torch.Tensor]) -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch.autocast, "__init__", region))
         stack.enter_context(GpuIsMeta())
         stack.enter_context(mock.patch.object(torch.nn.functional, "dropout", dropout))
-        stack.enter_context(mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", attention))
+        stack.enter_context(mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", lowered_attention))
+        if knows_autocast():
+            stack.enter_context(casting())
         yield

@@ -14,7 +14,7 @@ from memplan import compiled_modules
 from memplan.graph import shards
 from memplan.run import in_place
 from memplan.step.eager_step import CALLS, Requests, recorded_step
-from memplan.torch_internals import autograd, modules, sharding, without_gpu
+from memplan.torch_internals import autocast_on_meta, autograd, modules, sharding, without_gpu
 from without.case import Take, Two, assert_eagers_bits, planned, said, without, x_of
 
 
@@ -140,3 +140,15 @@ def sums_of_gradients_are_new_tensors(_: Take, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.undo()
     # sums per call: three of the weight, three of the bias, two of values (the third one's addend is an expanded number)
     assert len(of_step("SGD").events) == len(with_copies) - 2 * 8 * CALLS  # an allocation and a release each
+
+
+@without(autocast_on_meta.INCLUDE, autocast_on_meta.EXCLUDE)
+def autocast_is_refused_in_a_whole_step(*_: Any) -> None:
+    layer = nn.Linear(4, 4, device="meta")
+
+    def step(x: torch.Tensor) -> None:
+        with torch.autocast("cuda", torch.float16):
+            layer(x).sum().backward()
+
+    with pytest.raises(memplan.MemplanError, match="no autocast on the meta device"):
+        recorded_step(step, (torch.empty(2, 4),), {}, True)
