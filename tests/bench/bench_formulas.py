@@ -151,6 +151,8 @@ def share_of(storage: dict[str, Any], setup: Setup) -> float:
         return 0
     if kind == "optimizer_state":
         return setup.state / 12
+    if name.startswith("reduce-scatter buffer"):  # in fp32
+        return 2
     is_quantized = kind == "parameter" and name.startswith("layers.") and "norm" not in name and "lora" not in name
     return setup.weights / 2 if is_quantized else 1
 
@@ -158,9 +160,6 @@ def share_of(storage: dict[str, Any], setup: Setup) -> float:
 def as_framework(graph: dict[str, Any], setup: Setup) -> None:
     for storage in graph["storages"]:
         storage["bytes"] = int(storage["bytes"] * share_of(storage, setup))
-    for node in graph["nodes"]:
-        if node["op"] == "ReduceScatter":  # in fp32
-            node["workspace_bytes"] = 2 * node.get("workspace_bytes", 0)
     set_loss(graph, setup.loss)
 
 

@@ -35,8 +35,20 @@ def layers_of_gathers(graph: Graph) -> dict[int, int]:
     found: dict[int, int] = {}
     for node in graph["nodes"]:
         for storage in node["reads"]:
-            if storage in writers:
+            if storage in writers and node["op"] == "CopyOut":  # from the gather's buffer
+                writers.update(dict.fromkeys(node["writes"], writers[storage]))
+            elif storage in writers:
                 found.setdefault(writers[storage], layer_of(node["name"]))
+    return found
+
+
+def copies_of_layers(graph: Graph, gathers: dict[int, int]) -> dict[int, list[int]]:
+    """Of each layer the nodes that copy its gathered parameters from the buffers of the gathers."""
+    writers = {storage: node["id"] for node in graph["nodes"] if node["id"] in gathers for storage in node["writes"]}
+    found: dict[int, list[int]] = {}
+    for node in graph["nodes"]:
+        if node["op"] == "CopyOut" and node["reads"][0] in writers:
+            found.setdefault(gathers[writers[node["reads"][0]]], []).append(node["id"])
     return found
 
 
@@ -88,6 +100,7 @@ def needed_again(nodes: list[Node], backward: list[Node], kept: set[int]) -> lis
 def steps_of(graph: Graph, rule: str) -> list[int]:
     nodes: list[Node] = graph["nodes"]
     gathers, kept = layers_of_gathers(graph), kept_of_layers(graph, rule)
+    copies = copies_of_layers(graph, gathers)
     forward = [node for node in nodes if node["phase"] == "forward" and node["id"] not in gathers]
     backward = [node for node in nodes if node["phase"] == "backward"]
     layers = sorted({layer_of(node["name"]) for node in forward} - {OUTSIDE})
@@ -113,6 +126,7 @@ def steps_of(graph: Graph, rule: str) -> list[int]:
         if layer != OUTSIDE and layer not in again:
             again.add(layer)
             gather(layer)
+            steps.extend(copies.get(layer, ()))
             gather(max(layer - 1, 0))
             own = [other for other in backward if layer_of(other["name"]) == layer]
             steps.extend(needed_again(of_layer[layer], own, kept))
