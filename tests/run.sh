@@ -7,8 +7,8 @@ shift
 start=$(date +%s)
 export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
 # Over ten processor seconds, the longest first.
-long='solvers cuda_twin copies auto share public_memory copies_run arena_solve offload_rules state_copies execution smallest anneal tier_budgets copies_oracle'
-first=$(for name in $long; do for test in "$@"; do [ "${test##*/test_}" != "$name" ] || echo "$test"; done; done)
+long='auto commands tier_budgets public_memory solvers offload_rules arena_solve cuda_twin copies_run state_copies execution smallest anneal copies_oracle copies'
+first=$(for name in $long; do for test in "$@"; do file=${test##*/}; [ "${file#test_}" != "$name" ] || echo "$test"; done; done)
 printf '%s\n' "$build/tests/cli" "$build/tests/mpi" "$build/tests/gpu_scripts" $first "$@" | awk '!seen[$0]++' |
     BUILD=$build xargs -P "$(nproc)" -I TEST sh -c '
     limit=900

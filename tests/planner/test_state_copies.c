@@ -310,7 +310,7 @@ TEST(with_collectives_beside_compute_no_claim_is_over_what_a_plan_takes)
             move_states(g, &link, seed % 3 == 0, &n);
             simulation all = simulate(g, steps, mp_keep_all(g, steps));
             const mp_request request = {
-                .graph = g, .budget_bytes = INT64_MAX / 4, .effort = MP_EFFORT_QUICK, .wants_bound = true};
+                .graph = g, .budget_bytes = INT64_MAX / 4, .effort = MP_EFFORT_QUICK, .moves = 1000, .wants_bound = true};
             mp_answer answer = {0};
             mp_error err = {0};
             if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("seed %d, %s: %s", (int)seed, mesh, err.message);
