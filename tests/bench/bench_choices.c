@@ -1,10 +1,10 @@
 /* bench_choices.c - times of a training step with one choice of kernels changed. Usage: bench_choices MODEL BATCH TYPE [STEPS
  * [DEVICE [SECONDS]]]; TYPE is fp32, tf32 or bf16.
  *
- * Every kind of node with several algorithms gives a row for each of them. Two more rows run consecutive calls one by one
- * instead of as one launch, and store rows of odd length without alignment. All other nodes keep the backend's default.
- * Everything is kept. On a GPU a step is a captured graph. Times are medians; rows are printed as they are measured, until
- * SECONDS have passed. */
+ * Every kind of node with several algorithms gives a row for each of them. More rows run consecutive calls one by one
+ * instead of as one launch, store rows of odd length without alignment, and sum bias gradients outside of products. All other
+ * nodes keep the backend's default. Everything is kept. On a GPU a step is a captured graph. Times are medians; rows are
+ * printed as they are measured, until SECONDS have passed. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,18 +34,32 @@ typedef struct bench {
     char base_hash[33];
 } bench;
 
-/* A choice: nodes with this operator in this phase use an alternative. */
+/* A choice: nodes with this operator in this phase use an alternative; or all nodes use their first algorithm whose name
+ * contains a text. */
 typedef struct choice {
-    const char *op; /* NULL: all nodes use their default */
+    const char *op, *text; /* both NULL: all nodes use their default */
     mp_phase phase;
     size_t alternative;
     bool one_by_one;
 } choice;
 
-static bool applies(const choice *c, const mp_node *node)
+/* Returns the alternative that a node uses; 0: its default. */
+static size_t alternative_of(const choice *c, const mp_node *node)
 {
-    return c->op && mp_node_has_algorithms(node) && node->phase == c->phase && !strcmp(node->op, c->op) &&
-           node->n_alternatives > c->alternative;
+    if (!mp_node_has_algorithms(node)) return 0;
+    for (size_t k = 0; c->text && k < node->n_alternatives; k++) {
+        const char *name = node->alternatives[k].algorithm;
+        if (name && strstr(name, c->text)) return k;
+    }
+    const bool is_meant = c->op && node->phase == c->phase && !strcmp(node->op, c->op);
+    return is_meant && node->n_alternatives > c->alternative ? c->alternative : 0;
+}
+
+static bool changes_a_node(const choice *c, const mp_graph *g)
+{
+    for (size_t k = 0; k < g->n_nodes; k++)
+        if (alternative_of(c, &g->nodes[k])) return true;
+    return false;
 }
 
 static mp_status plan_of(const bench *b, const choice *c, mp_plan **out, int *n_changed, mp_error *err)
@@ -56,8 +70,8 @@ static mp_status plan_of(const bench *b, const choice *c, mp_plan **out, int *n_
     MP_ENSURE(steps, err, MP_NOMEM, "out of memory");
     const size_t n = mp_keep_all(g, steps);
     for (size_t k = 0; k < n; k++)
-        if (applies(c, &g->nodes[steps[k].node])) {
-            steps[k].alternative = (int)c->alternative;
+        if (alternative_of(c, &g->nodes[steps[k].node])) {
+            steps[k].alternative = (int)alternative_of(c, &g->nodes[steps[k].node]);
             ++*n_changed;
         }
     MP_CHECK(mp_plan_new(g, "none", steps, n, out, err));
@@ -133,11 +147,9 @@ static void measure_algorithms(bench *b)
         for (size_t k = 0; k < g->n_nodes; k++) {
             const mp_node *node = &g->nodes[k];
             char what[128];
-            bool has = false;
             if (!mp_node_has_algorithms(node) || !is_first(g, k)) continue;
             const choice c = {.op = node->op, .phase = node->phase, .alternative = a};
-            for (size_t i = 0; i < g->n_nodes; i++) has |= applies(&c, &g->nodes[i]);
-            if (!has) continue;
+            if (!changes_a_node(&c, g)) continue;
             snprintf(what, sizeof what, "%s %s: algorithm %zu", node->op,
                      node->phase == MP_PHASE_BACKWARD ? "backward" : "forward", a + 1);
             if (mp_clock_now() < b->end)
@@ -219,6 +231,8 @@ int main(int argc, char **argv)
         if (st == MP_OK) measure(&other, &(choice){.op = NULL}, "rows without alignment");
         end(&other);
     }
+    const choice apart = {.text = "bias apart"};
+    if (st == MP_OK && changes_a_node(&apart, b.program->graph)) measure(&b, &apart, "bias gradients as separate sums");
     if (st == MP_OK) measure_algorithms(&b);
     if (st != MP_OK) fprintf(stderr, "bench_choices: %s\n", err.message);
     end(&b);
