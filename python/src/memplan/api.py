@@ -39,6 +39,7 @@ from memplan.torch_internals.capture import (
     limit_name,
     setting,
 )
+from memplan.torch_internals.equal_modules import copying_equal_modules
 from memplan.torch_internals.leaves import capturing_leaves
 
 MOST_SIZES = 256  # the largest number of input sizes that have a plan at the same time
@@ -169,6 +170,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
                     meaning(backend, function),
                     capturing(bool(backend.rank_group)),
                     capturing_leaves(),
+                    copying_equal_modules(backend.model()),
                     counting(fullgraph) as is_skipped,
                     asking(function, args, kwargs) as asked,
                     noting_results() as returned,

@@ -27,7 +27,7 @@ from torch import fx
 from memplan.graph.capture import tensors_of
 from memplan.graph.joint import flat_outputs, written_inputs
 from memplan.graph.unroll import Parts, Position, Unequal, Unrolled, listed, plain_arguments, primals_of, require
-from memplan.torch_internals.fake import are_same, cloned, fake_like, is_plain_fake, rename
+from memplan.torch_internals.fake import SOURCE, are_same, cloned, fake_like, is_plain_fake, rename
 from memplan.torch_internals.tensors import tree_iter, version_of
 
 KEPT = 4  # number of equal blocks that are traced: the first two and the last two
@@ -38,7 +38,6 @@ MARK = "memplan"  # key in nn_module_stack; the value contains the position of a
 STACKS = ("nn_module_stack", "fwd_nn_module_stack")
 NUMBERED = re.compile(r"(.*?)(?:_(\d+))?", re.DOTALL)
 CONSTANT = re.compile(r"(_tensor_constant)(\d+)")
-SOURCE = "_dynamo_source"  # attribute of dynamo's placeholders that AOTAutograd reads
 
 
 def token(node: fx.Node, kinds: dict[fx.Node, Any]) -> Hashable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
@@ -202,6 +203,21 @@ def answers_told(hear: Callable[[Any], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def without_cycle_search() -> Iterator[None]:
+    """Suspend Python's search for reference cycles.
+
+    The search takes about a tenth of a capture, and frees little: most objects exist until the capture ends.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
 def frames_told(hear: Callable[[BaseException | None], None]) -> Iterator[None]:
     """Call `hear` within the context for each function that PyTorch converts, with the error if the conversion fails."""
     pytorchs: Any = CONVERT.original()
@@ -209,7 +225,7 @@ def frames_told(hear: Callable[[BaseException | None], None]) -> Iterator[None]:
     def convert(*args: Any, **kwargs: Any) -> Any:
         error: BaseException | None = None
         try:
-            with only_read_texts():
+            with only_read_texts(), without_cycle_search():
                 return pytorchs(*args, **kwargs)
         except Exception as raised:
             error = raised

@@ -10,6 +10,7 @@ from torch import fx
 from memplan.torch_internals.absent_device import FAKE_TENSOR
 from memplan.torch_internals.names import Private
 
+SOURCE = "_dynamo_source"  # attribute of Dynamo's placeholders that AOTAutograd reads
 UNSET = Private(
     "torch._subclasses.fake_tensor.unset_fake_temporarily",
     use="makes the values of blocks that a capture omits",

@@ -17,7 +17,7 @@ from memplan.run import backend
 from memplan.run.ledger import LEDGER
 from memplan.schedules import schedule_events as events
 from memplan.schedules.rank_memory import Rank
-from memplan.torch_internals import autograd, capture, dispatch, fake, leaves, texts
+from memplan.torch_internals import autograd, capture, dispatch, equal_modules, fake, leaves, module_trace, texts
 from without.case import Take, Two, assert_eagers_bits, assert_trains, planned, said, without, x_of
 
 
@@ -38,6 +38,13 @@ from without.case import Take, Two, assert_eagers_bits, assert_trains, planned, 
 def bits_are_eagers(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "COSTS", Costs())
     assert_eagers_bits()
+
+
+@without(equal_modules.CALL, module_trace.BUILD, module_trace.CHECKS, module_trace.RESULT, module_trace.SOURCE)
+def all_equal_modules_are_traced(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    with equal_modules.copying_equal_modules(Two()):
+        assert not equal_modules.ACTIVE.modules
+    assert_trains()
 
 
 @without(autograd.FORWARD_CLASS)
