@@ -183,6 +183,12 @@ static mp_status download(const mp_backend *self, const mp_array *there, const m
 }
 
 /* Returns the kernel that uses cuDNN or cublasLt for the operator, if there is one, else memplan's own kernel. */
+static mp_chain_run chain(const mp_backend *self, mp_chain *links)
+{
+    mp_cuda_use(self);
+    return mp_cuda_chain(links);
+}
+
 static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 {
     (void)self;
@@ -211,6 +217,7 @@ static const mp_backend functions = {.name = "cuda",
                                      .memory = mp_cuda_memory,
                                      .adapt = mp_cuda_adapt,
                                      .kernel = kernel,
+                                     .chain = chain,
                                      .algorithms = algorithms,
                                      .enter = nothing,
                                      .leave = nothing,

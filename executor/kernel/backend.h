@@ -32,6 +32,10 @@ typedef struct mp_backend_memory {
                               does not report it */
 } mp_backend_memory;
 
+/* Runs a chain (chain.h). */
+struct mp_chain;
+typedef mp_status (*mp_chain_run)(const struct mp_chain *chain, mp_error *err);
+
 struct mp_backend {
     const char *name;          /* "cpu", "cuda" */
     int64_t alignment;         /* the offset of every storage is a multiple of this many bytes */
@@ -71,6 +75,9 @@ struct mp_backend {
      * x->algorithm selects one of them when a call is prepared; MP_UNSUPPORTED: this machine has no algorithm of that name.
      * NULL: no node of this backend has a choice. */
     mp_status (*algorithms)(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);
+    /* Returns the function that runs a chain as one launch, with the bits of the separate calls; NULL: the calls run one by
+     * one. The operands have addresses. `chain` NULL: the backend has no such launches. */
+    mp_chain_run (*chain)(const mp_backend *self, struct mp_chain *chain);
     /* The thread that runs training steps calls `enter` before the steps and `leave` after them. On the CPU, `enter` makes the
      * processor flush denormal numbers to zero, because arithmetic with denormals is a hundred times slower; `leave` ends this
      * mode. */

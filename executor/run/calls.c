@@ -30,8 +30,24 @@ static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_call
     return MP_OK;
 }
 
-mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, bool in_order, mp_pool *pool, mp_calls *out,
-                      mp_error *err)
+/* Finds the chain that begins with step t, if the pass awaits nothing before its last step. */
+static mp_status find_chain(const mp_addresses *a, size_t t, const int *n_awaited, mp_pool *pool, mp_pass_call *call,
+                            mp_error *err)
+{
+    size_t most = 1;
+    while (most < MP_CHAIN_LINKS && t + most < a->plan->n_steps && !n_awaited[t + most]) most++;
+    const mp_chain_launch found = mp_chain_at(a, t, most);
+    if (!found.run) return MP_OK;
+    mp_chain_launch *chain = mp_pool_alloc(pool, 1, sizeof *chain);
+    MP_ENSURE(chain, err, MP_NOMEM, "out of memory");
+    *chain = found;
+    call->chain = chain;
+    call->n_steps = chain->chain.n;
+    return MP_OK;
+}
+
+mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, bool in_order, bool chains, mp_pool *pool,
+                      mp_calls *out, mp_error *err)
 {
     const mp_step *steps = a->plan->steps;
     const size_t n = a->plan->n_steps;
@@ -66,6 +82,8 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
                                              .end = end,
                                              .mark = n_marks[channel]++};
         if (issued) n_awaited[end]++;
+        if (chains && !issued) MP_CHECK(find_chain(a, t, n_awaited, pool, &out->list[out->n - 1], err));
+        t += out->list[out->n - 1].n_steps - 1;
     }
     return list_awaited(n, n_awaited, pool, out, err);
 }

@@ -1,11 +1,13 @@
 /* calls.h - the calls of a pass, and the waits after each call. A pass runs the plan once, for one micro-batch. A call runs
- * one step of the plan, or several consecutive updates. */
+ * one step of the plan, several consecutive updates, or a chain of steps that the backend runs as one launch. */
 #pragma once
 
-#include "executor/run/addresses.h"
+#include "executor/run/chains.h"
 
 typedef struct mp_pass_call {
-    size_t step, n_steps; /* the call runs the steps [step, step + n_steps) of the plan; n_steps > 1 only for updates */
+    size_t step,
+        n_steps; /* the call runs the steps [step, step + n_steps) of the plan; n_steps > 1 only for updates and chains */
+    const mp_chain_launch *chain; /* NULL: the call is not a chain */
     bool is_update;
     bool is_transfer; /* true: a copy between tiers or a collective; the channel runs it, not the backend's kernels */
     bool
@@ -25,7 +27,8 @@ typedef struct mp_calls {
 } mp_calls;
 
 /* Lists the calls in the order of the plan. With `one_by_one`, every update is a separate call. Without `two_streams`, updates
- * run in order on the main stream. With `in_order`, the pass waits for each transfer directly after its start. The list is
- * allocated in the pool. MP_NOMEM. O(steps). */
-mp_status mp_calls_of(const mp_addresses *addresses, bool one_by_one, bool two_streams, bool in_order, mp_pool *pool,
-                      mp_calls *out, mp_error *err);
+ * run in order on the main stream. With `in_order`, the pass waits for each transfer directly after its start. With
+ * `chains`, steps that the backend runs as one launch are one call. The list is allocated in the pool. MP_NOMEM. O(operands).
+ */
+mp_status mp_calls_of(const mp_addresses *addresses, bool one_by_one, bool two_streams, bool in_order, bool chains,
+                      mp_pool *pool, mp_calls *out, mp_error *err);

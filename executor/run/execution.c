@@ -31,8 +31,9 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_ENSURE(e->losses && e->all_losses, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_addresses_of(program, plan, &e->options, e->pool, &e->at, err));
     MP_CHECK(mp_clipping_open(program, options->world ? options->world->n : 1, e->pool, &e->clipping, err));
+    const bool chains = !options->one_by_one && !options->profile && !program->stage;
     MP_CHECK(mp_calls_of(&e->at, options->one_by_one, program->backend->side_begin && !options->profile, options->profile,
-                         e->pool, &e->calls, err));
+                         chains, e->pool, &e->calls, err));
     MP_CHECK(mp_channels_open(&e->at, options, e->pool, &e->channels, err));
     if (program->stage) MP_CHECK(mp_stage_turns_of(&e->at, &e->calls, e->pool, &e->turns, err));
     if (program->stage) MP_CHECK(mp_stage_gathers_of(&e->channels.ranks, e->turns.turn_around, e->pool, err));
@@ -82,25 +83,41 @@ static mp_status run_clip(mp_execution *e, const mp_ready_step *r, mp_error *err
     return mp_clipping_run(&e->clipping, &e->at, r, company.world, company.timeout, err);
 }
 
+/* Gives the operands of a step their addresses and the parameters of the pass. */
+static mp_chain_link bind(mp_execution *e, const mp_ready_step *r, int64_t pass, bool added)
+{
+    const mp_chain_link link = mp_ready_step_bind(e->program, r);
+    link.x->run = (mp_run){.seed = e->options.seed,
+                           .step = (uint32_t)pass,
+                           .first_run = r->first_run,
+                           .group = mp_kernel_ranks_group(&e->channels.ranks.of_parts),
+                           .samples = mp_kernel_ranks_group(&e->channels.ranks.of_samples)};
+    if (!added || !mp_program_keeps_gradients(e->program)) link.x->adds = mp_program_binding(e->program, r->node)->adds;
+    return link;
+}
+
 static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t pass, bool added, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_program_node *node = mp_program_node_at(e->program, r->node);
-    const mp_binding *b = mp_program_binding(e->program, r->node);
-    mp_operands *x = &node->operands;
-    uint64_t all = x->adds;
-    for (size_t k = 0; k < r->n_slots; k++) node->slots[k].array->data = r->slots[k];
-    x->workspace = r->workspace;
-    x->run = (mp_run){.seed = e->options.seed,
-                      .step = (uint32_t)pass,
-                      .first_run = r->first_run,
-                      .group = mp_kernel_ranks_group(&e->channels.ranks.of_parts),
-                      .samples = mp_kernel_ranks_group(&e->channels.ranks.of_samples)};
-    x->alternative = r->alternative;
-    if (!added || !mp_program_keeps_gradients(e->program)) x->adds = b->adds;
-    x->algorithm = e->program->graph->nodes[r->node].alternatives[r->alternative].algorithm;
-    st = mp_call_run(e->program->backend, node->n_algorithms ? &node->algorithms[r->alternative].call : &node->call, x, err);
+    mp_operands *x = &mp_program_node_at(e->program, r->node)->operands;
+    const uint64_t all = x->adds;
+    const mp_chain_link link = bind(e, r, pass, added);
+    const mp_status st = mp_call_run(e->program->backend, link.call, x, err);
     x->adds = all;
+    return st;
+}
+
+static mp_status run_chain(mp_execution *e, const mp_pass_call *call, int64_t pass, bool added, mp_error *err)
+{
+    const mp_backend *b = e->program->backend;
+    const mp_chain *chain = &call->chain->chain;
+    uint64_t all[MP_CHAIN_LINKS];
+    for (size_t k = 0; k < chain->n; k++) {
+        all[k] = chain->links[k].x->adds;
+        bind(e, &e->at.steps[call->step + k], pass, added);
+    }
+    if (b->use) b->use(b);
+    const mp_status st = call->chain->run(chain, err);
+    for (size_t k = 0; k < chain->n; k++) chain->links[k].x->adds = all[k];
     return st;
 }
 
@@ -149,9 +166,11 @@ static mp_status read_times(mp_execution *e, mp_error *err)
 
 static mp_status end_call(mp_execution *e, const mp_pass_call *call, mp_error *err)
 {
-    for (size_t t = call->step; t < call->step + call->n_steps; t++) {
+    const size_t end = call->step + call->n_steps;
+    for (size_t t = call->step; t < end; t++) {
         if (e->options.guards) MP_CHECK(mp_addresses_check_guards(&e->at, (int)t, err));
-        if (e->options.poison) mp_addresses_poison(&e->at, (int)t);
+        /* a later step of a chain may have written its result over an instance that dies with an earlier step */
+        if (e->options.poison && (!call->chain || t + 1 == end)) mp_addresses_poison(&e->at, (int)t);
     }
     return MP_OK;
 }
@@ -160,6 +179,7 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
 {
     const mp_ready_step *r = &e->at.steps[call->step];
     if (call->is_transfer) return mp_channels_issue(&e->channels, call, err);
+    if (call->chain) return run_chain(e, call, pass, kind & MP_RUN_ADDS, err);
     switch (mp_program_binding(e->program, r->node)->task) {
     case MP_TASK_FORWARD:
     case MP_TASK_BACKWARD:
@@ -183,6 +203,13 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
 static mp_status run_watched(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     e->watch->pass = pass;
+    for (size_t k = 0; call->chain && k < call->n_steps; k++) { /* every step of a chain is observed */
+        const mp_ready_step *r = &e->at.steps[call->step + k];
+        MP_CHECK(mp_watch_before(e->watch, r, err));
+        MP_CHECK(run_operator(e, r, pass, kind & MP_RUN_ADDS, err));
+        MP_CHECK(mp_watch_after(e->watch, r, err));
+    }
+    if (call->chain) return MP_OK;
     MP_CHECK(mp_watch_before(e->watch, &e->at.steps[call->step], err));
     MP_CHECK(run_call(e, call, pass, kind, err));
     if (call->is_update && !(kind & MP_RUN_UPDATES)) return MP_OK;

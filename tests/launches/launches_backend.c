@@ -164,6 +164,35 @@ static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
     return inner_kernel(op) ? &row : NULL;
 }
 
+/* Returns the chain with the calls of the kernels in place of those that are recorded. */
+static mp_chain inner_chain(const mp_chain *chain)
+{
+    mp_chain inner = *chain;
+    for (size_t k = 0; k < chain->n; k++) inner.links[k].call = chain->links[k].call->state;
+    return inner;
+}
+
+static mp_status run_chain(const mp_chain *chain, mp_error *err)
+{
+    mp_chain inner = inner_chain(chain);
+    const mp_chain_link *link = &chain->links[0];
+    for (size_t k = 1; k < chain->n && !link->uses_workspace; k++) link = &chain->links[k];
+    launches_call(link->x->workspace, link->uses_workspace ? link->call->workspace_bytes : 0);
+    is_running = true;
+    const mp_status st = mp_cuda_chain(&inner)(&inner, err);
+    is_running = false;
+    return st;
+}
+
+static mp_chain_run chain_of(const mp_backend *self, mp_chain *chain)
+{
+    mp_chain inner = inner_chain(chain);
+    mp_cuda_use(self);
+    if (!mp_cuda_chain(&inner)) return NULL;
+    for (size_t k = 0; k < chain->n; k++) chain->links[k].uses_workspace = inner.links[k].uses_workspace;
+    return run_chain;
+}
+
 /* Adds a result from the previous call's workspace. */
 static void add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to)
 {
@@ -260,6 +289,7 @@ __attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_ba
     context.backend.open = open;
     context.backend.adapt = mp_cuda_adapt;
     context.backend.kernel = kernel;
+    context.backend.chain = chain_of;
     context.backend.algorithms = NULL;
     context.backend.begin = mp_cuda_begin;
     context.backend.add = add;

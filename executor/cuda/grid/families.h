@@ -2,7 +2,7 @@
  * All kernels only enqueue work on mp_cuda_stream(). Private to executor/cuda/. */
 #pragma once
 
-#include "executor/kernel/kernel.h"
+#include "executor/kernel/chain.h"
 
 /* memplan's own kernels. Each line is a family: a table mp_cuda_NAME, defined in a file of the family's folder. */
 #define MP_CUDA_FAMILIES(X)                                                                            \
@@ -13,7 +13,8 @@
     X(batch_normalizations) /* BatchNormalization */                                                   \
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                     \
     X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                            \
-    X(losses)               /* SoftmaxCrossEntropyLoss ... BinaryCrossEntropyWithLogits */             \
+    X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */                   \
+    X(element_losses)       /* MeanSquaredError ... BinaryCrossEntropyWithLogits */                    \
     X(reductions)           /* Reduce*, ArgMax, ArgMin */                                              \
     X(attentions)           /* ScaledDotProductAttention */                                            \
     X(copies)               /* copies: Transpose, Concat, Split, Slice, Pad, Expand, Tile, Reorder */  \
@@ -35,6 +36,26 @@
 MP_CUDA_FAMILIES(MP_CUDA_FAMILY)
 MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
 #undef MP_CUDA_FAMILY
+
+/* The chains of memplan's own kernels. mp_cuda_chain_NAME returns the launch of a chain; NULL: the chain is of another kind. */
+#define MP_CUDA_CHAINS(X)                                                                          \
+    X(normalization) /* dropout, addition, normalization; backward of normalization and dropout */ \
+    X(loss)          /* a loss over classes and its backward */
+
+#define MP_CUDA_CHAIN(name) mp_chain_run mp_cuda_chain_##name(mp_chain *chain);
+MP_CUDA_CHAINS(MP_CUDA_CHAIN)
+#undef MP_CUDA_CHAIN
+
+/* Returns the launch of a chain; NULL: there is none. */
+static inline mp_chain_run mp_cuda_chain(mp_chain *chain)
+{
+    mp_chain_run found = NULL;
+#define MP_CUDA_CHAIN(name) \
+    if (!found) found = mp_cuda_chain_##name(chain);
+    MP_CUDA_CHAINS(MP_CUDA_CHAIN)
+#undef MP_CUDA_CHAIN
+    return found;
+}
 
 /* Returns the table row of an operator among memplan's own kernels; NULL: memplan has no own kernel for the operator. */
 static inline const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)

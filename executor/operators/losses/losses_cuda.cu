@@ -1,4 +1,4 @@
-/* losses_cuda.cu - losses over classes and over elements, on the GPU. A kernel cannot report errors; if a target is not a
+/* losses_cuda.cu - losses over classes on the GPU. A kernel cannot report errors; if a target is not a
  * class, the loss is NaN. */
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/bodies.cuh"
@@ -39,10 +39,10 @@ struct targets {
 
 struct state {
     mp_class_loss form;
-    /* Offsets in the workspace. A position is one target. Offset 0: two floats per position (forward), or the result of
-     * mean_factor and the weight of all classes (backward). sums_at: a float per position, with label smoothing (forward) or
-     * if log-probabilities have gradients (backward). stretches_at: the partial sums of reductions */
-    int64_t sums_at, stretches_at;
+    /* Offsets in the workspace. A position is one target. Offset 0, forward: two floats per position. factors_at: the result of
+     * mean_factor and the weight of all classes, for backward or a chain. sums_at: a float per position, with label smoothing
+     * (forward) or if log-probabilities have gradients (backward). stretches_at: the partial sums of reductions */
+    int64_t factors_at, sums_at, stretches_at;
 };
 
 static targets targets_of(const state *s, const mp_operands *x)
@@ -156,10 +156,8 @@ static mp_reduce_places<1> all_of(int64_t n)
     return mp_reduce_places<1>(&loops, -1);
 }
 
-template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
+template <mp_dtype T> static entropy_rows<T> rows_of(const state *s, const mp_operands *x)
 {
-    const state *s = (const state *)call->state;
-    const int64_t n = s->form.lines.n;
     entropy_rows<T> f;
     f.lines = mp_line_places_of(&s->form.lines);
     f.all = targets_of(s, x);
@@ -169,17 +167,33 @@ template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp
     f.softmax = s->form.softmax;
     f.losses = (float *)x->workspace;
     f.kept = s->form.smoothing != 0 ? (float *)mp_workspace_at(x, s->sums_at) : NULL;
+    return f;
+}
+
+/* Computes the loss from the losses and weights of all positions. */
+static void add_up(const state *s, const mp_operands *x)
+{
+    const float *losses = (const float *)x->workspace;
+    const int64_t n = s->form.lines.n;
+    if (s->form.reduction == MP_CLASS_LOSS_NONE) {
+        mp_each(n, each_loss{losses, mp_output(x, 0)});
+    } else {
+        const total_loss sum = {{}, losses, mp_output(x, 0), s->form.reduction == MP_CLASS_LOSS_MEAN};
+        mp_reduce(all_of(n), sum, mp_workspace_at(x, s->stretches_at));
+    }
+}
+
+template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    const state *s = (const state *)call->state;
+    const int64_t n = s->form.lines.n;
+    const entropy_rows<T> f = rows_of<T>(s, x);
     mp_rows_that_lie(!s->form.lines.contiguous, n, f.softmax ? s->form.lines.length : 1, f);
     if (f.kept) {
         const smoothed_rows<T> smoothed = {{}, f.lines, f.all, f.scores, f.kept, f.losses, (float)s->form.smoothing};
         mp_rows_that_lie(!s->form.lines.contiguous, n, s->form.lines.length, smoothed);
     }
-    if (s->form.reduction == MP_CLASS_LOSS_NONE) {
-        mp_each(n, each_loss{f.losses, mp_output(x, 0)});
-    } else {
-        const total_loss sum = {{}, f.losses, mp_output(x, 0), s->form.reduction == MP_CLASS_LOSS_MEAN};
-        mp_reduce(all_of(n), sum, mp_workspace_at(x, s->stretches_at));
-    }
+    add_up(s, x);
     return mp_launched(err);
 }
 
@@ -284,8 +298,8 @@ template <mp_dtype T> struct entropy_gradient_lines {
     {
         /* a separate phase first reads the weights and targets of the position (target): if there is a single line, the
          * gradients may overwrite the memory of the weights */
-        b.phase([&](int, shared &, own &o) { o.p = f.of(k); });
-        b.phase([&](int t, shared &, own &o) {
+        b.phase([&](int, auto &, auto &o) { o.p = f.of(k); });
+        b.phase([&](int t, auto &, auto &o) {
             const int64_t at = lines.find(k, 0);
             for (int64_t first = t; first < length; first += THREADS * UNDER_WAY) {
                 float x[UNDER_WAY];
@@ -313,10 +327,11 @@ template <mp_dtype T> static void run_each(const mp_operands *x, const entropy_g
     mp_each_placed<entropy_gradient_each<T>::N_OPERANDS>(&loops, entropy_gradient_each<T>{f});
 }
 
-template <mp_dtype T> static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
+/* `room`: a workspace of the layout that s states. */
+template <mp_dtype T> static entropy_gradient<T> gradient_of(const state *s, const mp_operands *x, char *room)
 {
-    const state *s = (const state *)call->state;
     const mp_lines *lines = &s->form.lines;
+    float *factors = (float *)(room + s->factors_at);
     entropy_gradient<T> f;
     f.all = targets_of(s, x);
     f.dy = mp_operand_of(&x->d_out[0]);
@@ -329,24 +344,76 @@ template <mp_dtype T> static mp_status run_backward(const mp_call *call, const m
     f.mean = f.sums = f.all_weights = NULL;
     f.smoothing = (float)s->form.smoothing;
     if (s->form.reduction == MP_CLASS_LOSS_MEAN && f.dy.data) {
-        const mean_factor sum = {{}, f.all, f.dy, (float *)x->workspace};
+        const mean_factor sum = {{}, f.all, f.dy, factors};
         f.mean = sum.to;
-        mp_reduce(all_of(lines->n), sum, mp_workspace_at(x, s->stretches_at));
+        mp_reduce(all_of(lines->n), sum, room + s->stretches_at);
     }
     if (f.smoothing != 0) {
-        const weight_total total = {{}, f.all, (float *)x->workspace + 1};
+        const weight_total total = {{}, f.all, factors + 1};
         f.all_weights = total.to;
         mp_rows(1, lines->length, total);
     }
     if (f.given.data) {
-        const given_sums sums = {{}, mp_line_places_of(lines), f.given, (float *)mp_workspace_at(x, s->sums_at)};
+        const given_sums sums = {{}, mp_line_places_of(lines), f.given, (float *)(room + s->sums_at)};
         f.sums = sums.to;
         mp_rows_that_lie(!lines->contiguous, lines->n, lines->length, sums);
     }
+    return f;
+}
+
+template <mp_dtype T> static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    const state *s = (const state *)call->state;
+    const mp_lines *lines = &s->form.lines;
+    const entropy_gradient<T> f = gradient_of<T>(s, x, (char *)x->workspace);
     if (lines->contiguous && (lines->length > MP_SHORT_ROW || lines->n == 1))
         mp_blocks(lines->n, entropy_gradient_lines<T>{mp_line_places_of(lines), lines->length, f});
     else
         run_each(x, f);
+    return mp_launched(err);
+}
+
+/* ---- forward and backward as one launch. A block computes the loss of a line of scores, then the gradient, while the scores
+ * are in the cache. */
+
+template <mp_dtype T> struct entropy_chain {
+    enum { THREADS = MP_GRID_THREADS };
+    typedef typename entropy_rows<T>::value value;
+    struct shared {
+        value part[THREADS];
+    };
+    struct own {
+        typename entropy_gradient<T>::position p;
+    };
+    entropy_rows<T> rows;
+    entropy_gradient_lines<T> gradient;
+    template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
+    {
+        /* sums in the order of mp_rows */
+        b.phase([&](int t, shared &s, own &) {
+            value mine = rows.none(0);
+            for (int64_t c = t; c < gradient.length; c += THREADS) mine = rows.join(0, mine, rows.at(0, k, c, NULL));
+            s.part[t] = mine;
+        });
+        for (int half = THREADS / 2; half; half /= 2)
+            b.phase([&](int t, shared &s, own &) {
+                if (t < half) s.part[t] = rows.join(0, s.part[t], s.part[t + half]);
+            });
+        b.phase([&](int t, shared &s, own &) {
+            if (t == 0) rows.end(k, s.part);
+        });
+        gradient.run(k, b);
+    }
+};
+
+template <mp_dtype T> static mp_status run_chain(const mp_chain *chain, mp_error *err)
+{
+    const mp_operands *loss = chain->links[0].x, *slope = chain->links[1].x;
+    const state *s = (const state *)chain->links[0].call->state;
+    const mp_lines *lines = &s->form.lines;
+    const entropy_gradient<T> f = gradient_of<T>(s, slope, (char *)loss->workspace);
+    mp_blocks(lines->n, entropy_chain<T>{rows_of<T>(s, loss), {mp_line_places_of(lines), lines->length, f}});
+    add_up(s, loss);
     return mp_launched(err);
 }
 
@@ -359,7 +426,8 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     const bool halves = x->in[0].dtype == MP_DTYPE_BFLOAT16;
     const bool sums = x->is_backward ? x->n_out > 1 && x->d_out[1].dtype : form.smoothing != 0;
     s->form = form;
-    s->sums_at = mp_aligned((x->is_backward ? 2 : 2 * form.lines.n) * (int64_t)sizeof(float));
+    s->factors_at = x->is_backward ? 0 : mp_aligned(2 * form.lines.n * (int64_t)sizeof(float));
+    s->sums_at = s->factors_at + mp_aligned(2 * (int64_t)sizeof(float));
     s->stretches_at = s->sums_at + mp_aligned(sums ? form.lines.n * (int64_t)sizeof(float) : 0);
     call->run = x->is_backward ? halves ? run_backward<MP_DTYPE_BFLOAT16> : run_backward<MP_DTYPE_FLOAT>
                 : halves ? run_forward<MP_DTYPE_BFLOAT16>
@@ -368,54 +436,27 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     return MP_OK;
 }
 
-/* ---- losses over elements. */
-
-MP_BODY_LOOP(mp_element_slope, mp_element_slope_item)
-
-/* Computes the mean of a loss over elements. Operand 0: prediction, 1: target, 2: weight. */
-struct mean_value : mp_float_sum {
-    mp_element_loss loss;
-    mp_operand a, b, w, to; /* a: prediction; b: target; w: weight, data NULL: all weights are 1 */
-    int64_t n;
-    MP_BODY part at(const int64_t *at, int64_t) const
-    {
-        return part{(float)mp_element_loss_value(&loss, a.load(at[0]), b.load(at[1]), w.data ? w.load(at[2]) : 1)};
-    }
-    MP_BODY void end(const int64_t *, value total) const { to.store(0, (float)(total.x / (double)n)); }
-};
-
-static mp_reduce_places<3> mean_places(const mp_operands *x)
+static bool takes(mp_chain *chain)
 {
-    const mp_array weights = mp_element_loss_weights(x), *of[] = {&x->in[1], &weights};
-    const mp_loops loops = mp_loops_of(of, 2, &x->in[0]);
-    return mp_reduce_places<3>(&loops, -1);
-}
-
-static mp_status run_mean(const mp_call *call, const mp_operands *x, mp_error *err)
-{
-    const mp_array weights = mp_element_loss_weights(x);
-    const mp_element_loss *loss = (const mp_element_loss *)call->state;
-    const mean_value f = {
-        {}, *loss, mp_input(x, 0), mp_input(x, 1), mp_operand_of(&weights), mp_output(x, 0), mp_array_elements(&x->in[0])};
-    mp_reduce(mean_places(x), f, x->workspace);
-    return mp_launched(err);
-}
-
-static mp_status run_slopes(const mp_call *call, const mp_operands *x, mp_error *err)
-{
-    return mp_element_loss_backward(call, x, mp_element_slope_item_loop, err);
-}
-
-static mp_status prepare_mean(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = x->is_backward ? run_slopes : run_mean;
-    if (!x->is_backward) call->workspace_bytes = mp_reduce_workspace_bytes<3, mean_value>(mean_places(x));
-    return mp_element_loss_prepare(x, call, err);
+    const mp_operands *loss = chain->links[0].x, *slope = chain->links[1].x;
+    if (chain->n != 2 || loss->op != slope->op || loss->is_backward || !slope->is_backward || slope->adds) return false;
+    if (strcmp(loss->op->op->name, "SoftmaxCrossEntropyLoss") || *loss->op->op->domain) return false;
+    const mp_class_loss *form = &((const state *)chain->links[0].call->state)->form;
+    if (form->smoothing != 0 || form->reduction == MP_CLASS_LOSS_NONE || !loss->extra[0].data || !slope->d_in[0].dtype)
+        return false;
+    if (loss->n_out > 1 && (loss->out[1].data || slope->d_out[1].dtype)) return false;
+    chain->links[1].uses_workspace = false;
+    return form->lines.contiguous && form->lines.length > MP_SHORT_ROW;
 }
 
 } // namespace
 
-#define ROW(kind, is) {kind, "memplan", prepare_mean, prepare_mean},
+extern "C" mp_chain_run mp_cuda_chain_loss(mp_chain *chain)
+{
+    if (!takes(chain)) return NULL;
+    return chain->links[0].x->in[0].dtype == MP_DTYPE_BFLOAT16 ? run_chain<MP_DTYPE_BFLOAT16> : run_chain<MP_DTYPE_FLOAT>;
+}
+
 extern "C" const mp_kernel mp_cuda_losses[] = {{"SoftmaxCrossEntropyLoss", "", prepare_entropy, prepare_entropy},
                                                {"NegativeLogLikelihoodLoss", "", prepare_entropy, prepare_entropy},
-                                               MP_ELEMENT_LOSSES(ROW){}};
+                                               {}};

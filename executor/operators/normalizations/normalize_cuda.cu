@@ -316,12 +316,12 @@ void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *worksp
 
 void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *workspace)
 {
-    if (!mp_normal_by_warps(n, d, false, workspace)) MP_BY_DTYPE(d->x.dtype, forward<T>(n, d, workspace));
+    if (!mp_normal_by_warps(n, d, false, NULL, workspace)) MP_BY_DTYPE(d->x.dtype, forward<T>(n, d, workspace));
 }
 
 void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace)
 {
-    if (d->dx.data && mp_normal_by_warps(n, d, true, workspace)) return;
+    if (d->dx.data && mp_normal_by_warps(n, d, true, NULL, workspace)) return;
     /* the gradient of x is computed last, because it may overwrite the gradient of y */
     if (d->d_scale.data || d->d_shift.data)
         MP_BY_DTYPE(d->dy.dtype, mp_reduce(places(&n->loops, PARAMETER), parameters_of<T>(n, d), stretches_in(n, workspace)));
@@ -350,6 +350,23 @@ static mp_normal_data data_of(const state *s, const mp_operands *x)
     d.scale = mp_input(x, 1);
     d.mean = !centered ? NULL : mean->data ? (float *)mean->data : room;
     d.rstd = rstd->data ? (float *)rstd->data : room + s->normal.form.n_rows;
+    if (!x->is_backward) {
+        d.shift = mp_input(x, 2);
+        d.y = mp_output(x, 0);
+        return d;
+    }
+    d.dy = mp_operand_of(&x->d_out[0]);
+    d.dx = mp_input_gradient(x, 0);
+    d.d_scale = mp_input_gradient(x, 1);
+    d.d_shift = mp_input_gradient(x, 2);
+    d.add_x = x->adds & MP_BIT(0);
+    d.add_scale = x->adds & MP_BIT(1);
+    d.add_shift = x->adds & MP_BIT(2);
+    if (x->alternative == 1) {
+        d.x.data = NULL;
+        d.y = mp_output(x, 0);
+        d.shift = mp_input(x, 2);
+    }
     return d;
 }
 
@@ -369,9 +386,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
 {
     const state *s = (const state *)call->state;
     const int64_t n = s->normal.form.n_rows;
-    mp_normal_data d = data_of(s, x);
-    d.shift = mp_input(x, 2);
-    d.y = mp_output(x, 0);
+    const mp_normal_data d = data_of(s, x);
     mp_normal_forward(&s->normal, &d, x->workspace);
     if (s->normal.form.centered) {
         give(x, 1, d.mean, n);
@@ -385,21 +400,9 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
 static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
-    mp_normal_data d = data_of(s, x);
+    const mp_normal_data d = data_of(s, x);
     if (!x->extra[0].data)
         mp_normal_measure(&s->normal, &d, x->workspace); /* if forward has saved no statistics, backward computes them again */
-    if (x->alternative == 1) {
-        d.x.data = NULL;
-        d.y = mp_output(x, 0);
-        d.shift = mp_input(x, 2);
-    }
-    d.dy = mp_operand_of(&x->d_out[0]);
-    d.dx = mp_input_gradient(x, 0);
-    d.d_scale = mp_input_gradient(x, 1);
-    d.d_shift = mp_input_gradient(x, 2);
-    d.add_x = x->adds & MP_BIT(0);
-    d.add_scale = x->adds & MP_BIT(1);
-    d.add_shift = x->adds & MP_BIT(2);
     mp_normal_backward(&s->normal, &d, x->workspace);
     return mp_launched(err);
 }
@@ -419,6 +422,16 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 }
 
 } // namespace
+
+const mp_normal *mp_normal_of_call(const mp_call *call)
+{
+    return &((const state *)call->state)->normal;
+}
+
+mp_normal_data mp_normal_operands(const mp_call *call, const mp_operands *x)
+{
+    return data_of((const state *)call->state, x);
+}
 
 #define ROW(kind, domain, cut, centered, epsilon) {kind, domain, prepare, prepare},
 extern "C" const mp_kernel mp_cuda_normalizations[] = {MP_NORMALIZATIONS(ROW){}};

@@ -7,6 +7,7 @@
 #include "executor/cuda/grid/family.cuh"
 #include "executor/cuda/grid/reduce.cuh"
 extern "C" {
+#include "executor/cuda/device/step_values.h"
 #include "executor/operators/normalizations/normalization.h"
 }
 
@@ -24,6 +25,17 @@ struct mp_normal {
     bool by_rows;
 };
 
+/* The neighbours of a normalization that run in its launch. Forward, the input is x = residual + dropout(branch). Backward, the
+ * gradient of x goes through the backward of a dropout. */
+struct mp_normal_chain {
+    mp_operand branch, residual; /* branch.data NULL: forward reads x from memory */
+    mp_operand sum;              /* where forward writes x; data NULL: nowhere */
+    mp_operand dropped;          /* where backward writes the gradient behind the dropout; data NULL: there is no dropout */
+    const mp_cuda_pass *pass;    /* NULL: the dropout keeps all elements */
+    uint32_t op;
+    float ratio;
+};
+
 mp_normal mp_normal_of(const mp_normalization *form);
 /* returns the workspace bytes of forward or backward, whichever needs more */
 int64_t mp_normal_workspace_bytes(const mp_normal *n);
@@ -33,6 +45,10 @@ void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *worksp
 /* Computes mean, rstd and y. */
 void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *workspace);
 void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace);
+
+/* Return the normalization of a call of MP_NORMALIZATIONS, and its operands. */
+const mp_normal *mp_normal_of_call(const mp_call *call);
+mp_normal_data mp_normal_operands(const mp_call *call, const mp_operands *x);
 
 /* Returns 1 / sqrt(x). On the GPU, this is one instruction with an error of up to 2 ulp (units in the last place). */
 MP_BODY float mp_reciprocal_root(float x)

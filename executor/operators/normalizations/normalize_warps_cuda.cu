@@ -4,7 +4,7 @@
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
 
 #include "executor/cuda/grid/blocks.cuh"
-#include "executor/cuda/grid/vectors.cuh"
+#include "executor/operators/randoms/dropout_cuda.cuh"
 
 namespace
 {
@@ -23,17 +23,18 @@ static int64_t blocks_of(int64_t n_rows)
     return (n_rows + rows - 1) / rows;
 }
 
-/* A row as the lanes of a warp process it. M: number of vectors per lane. */
-template <mp_dtype T, int M> struct row_of {
+/* A row as the lanes of a warp process it. M: number of vectors per lane. CHAINED: neighbours run in the launch. */
+template <mp_dtype T, int M, bool CHAINED> struct row_of {
     enum { W = mp_width<T> };
     mp_normal_data d;
+    mp_normal_chain chain;
     int64_t length, vectors; /* number of elements, and of vectors, per row */
     float epsilon;
     bool centered;
 
-    row_of(const mp_normal *n, const mp_normal_data *data)
-        : d(*data), length(n->form.length), vectors(n->form.length / W), epsilon((float)n->form.epsilon),
-          centered(n->form.centered)
+    row_of(const mp_normal *n, const mp_normal_data *data, const mp_normal_chain *with)
+        : d(*data), chain(with ? *with : mp_normal_chain{}), length(n->form.length), vectors(n->form.length / W),
+          epsilon((float)n->form.epsilon), centered(n->form.centered)
     {
     }
     /* Calls f(m, v) for each vector that a lane keeps; m is the vector's index in the lane, v its index in the row. */
@@ -48,6 +49,33 @@ template <mp_dtype T, int M> struct row_of {
     MP_BODY void load(const mp_operand &from, int64_t row, int lane, float (&to)[M][W]) const
     {
         each(lane, [&](int m, int64_t v) { mp_load_vector(from.data, T, row * vectors + v, W, to[m]); });
+    }
+    /* The value that memory of type T would hold. */
+    static MP_BODY float rounded(float x) { return T == MP_DTYPE_BFLOAT16 ? mp_from_bfloat16(mp_to_bfloat16(x)) : x; }
+    MP_BODY void drop(int64_t v, float (&x)[W]) const
+    {
+        uint8_t kept[W];
+        if (!chain.pass) return;
+        mp_draw_kept(chain.pass, chain.op, chain.ratio, v, kept);
+        mp_drop_vector(kept, mp_dropout_factor(chain.ratio), x);
+    }
+    /* Reads a row of the input, or computes it from the operands of the chain. */
+    MP_BODY void load_input(int64_t row, int lane, float (&x)[M][W]) const
+    {
+        if (!CHAINED) {
+            load(d.x, row, lane, x);
+            return;
+        }
+        load(chain.branch, row, lane, x);
+        each(lane, [&](int m, int64_t v) {
+            const int64_t at = row * vectors + v;
+            float residual[W];
+            mp_load_vector(chain.residual.data, T, at, W, residual);
+            drop(at, x[m]);
+            MP_UNROLL
+            for (int e = 0; e < W; e++) x[m][e] = rounded(residual[e] + rounded(x[m][e]));
+            if (chain.sum.data) mp_store_vector(chain.sum.data, T, at, W, x[m]);
+        });
     }
     /* Reads vector v of scale or shift; if the operand is absent, all elements are `otherwise`. */
     MP_BODY void parameter(const mp_operand &from, int64_t v, float otherwise, float (&to)[W]) const
@@ -95,23 +123,29 @@ template <mp_dtype T, int M> struct row_of {
             MP_UNROLL
             for (int e = 0; e < W; e++) g[m][e] = before[e] + rstd * (g[m][e] - mean_g - xhat[m][e] * mean_product);
             mp_store_vector(d.dx.data, T, row * vectors + v, W, g[m]);
+            if constexpr (CHAINED) {
+                MP_UNROLL
+                for (int e = 0; e < W; e++) g[m][e] = rounded(g[m][e]);
+                drop(row * vectors + v, g[m]);
+                mp_store_vector(chain.dropped.data, T, row * vectors + v, W, g[m]);
+            }
         });
     }
 };
 
-template <mp_dtype T, int M> struct forward_of : row_of<T, M> {
-    using row_of<T, M>::W;
+template <mp_dtype T, int M, bool CHAINED> struct forward_of : row_of<T, M, CHAINED> {
+    using row_of<T, M, CHAINED>::W;
     struct own {
         float x[M][W], sum;
     };
-    using row_of<T, M>::row_of;
+    using row_of<T, M, CHAINED>::row_of;
     template <class WARP> MP_BODY void run(int64_t row, WARP &w) const
     {
         const mp_normal_data &d = this->d;
         const float length = (float)this->length;
         w.lanes([&](int lane, own &o) {
             o.sum = 0;
-            this->load(d.x, row, lane, o.x);
+            this->load_input(row, lane, o.x);
             this->each(lane, [&](int m, int64_t) {
                 MP_UNROLL
                 for (int e = 0; e < W; e++) o.sum += o.x[m][e];
@@ -146,12 +180,12 @@ template <mp_dtype T, int M> struct forward_of : row_of<T, M> {
     }
 };
 
-template <mp_dtype T, int M> struct backward_of : row_of<T, M> {
-    using row_of<T, M>::W;
+template <mp_dtype T, int M, bool CHAINED> struct backward_of : row_of<T, M, CHAINED> {
+    using row_of<T, M, CHAINED>::W;
     struct own {
         float xhat[M][W], g[M][W], sum, product;
     };
-    using row_of<T, M>::row_of;
+    using row_of<T, M, CHAINED>::row_of;
     template <class WARP> MP_BODY void run(int64_t row, WARP &w) const
     {
         w.lanes([&](int lane, own &o) {
@@ -169,8 +203,8 @@ struct parameter_sums {
 };
 
 /* Backward with the gradients of scale and shift: a block processes consecutive rows, one row per warp at a time. */
-template <mp_dtype T, int M> struct gradients_of : row_of<T, M> {
-    using row_of<T, M>::W;
+template <mp_dtype T, int M, bool CHAINED> struct gradients_of : row_of<T, M, CHAINED> {
+    using row_of<T, M, CHAINED>::W;
     enum { THREADS = MP_GRID_THREADS, WARPS = THREADS / MP_WARP };
     struct shared {
         parameter_sums sums[M * W * MP_WARP];
@@ -181,9 +215,9 @@ template <mp_dtype T, int M> struct gradients_of : row_of<T, M> {
     int64_t n_rows, n_blocks, rows; /* rows: number of rows per block */
     parameter_sums *partial;        /* for each number of a row: the sums of all blocks */
 
-    gradients_of(const mp_normal *n, const mp_normal_data *data, void *room)
-        : row_of<T, M>(n, data), n_rows(n->form.n_rows), n_blocks(blocks_of(n_rows)), rows(rows_per_block(n_rows)),
-          partial((parameter_sums *)room)
+    gradients_of(const mp_normal *n, const mp_normal_data *data, const mp_normal_chain *with, void *room)
+        : row_of<T, M, CHAINED>(n, data, with), n_rows(n->form.n_rows), n_blocks(blocks_of(n_rows)),
+          rows(rows_per_block(n_rows)), partial((parameter_sums *)room)
     {
     }
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
@@ -255,28 +289,39 @@ struct parameters_of_blocks {
 };
 
 /* Launches the kernel for rows of at most M vectors per lane. */
-template <mp_dtype T, int M> static void run(const mp_normal *n, const mp_normal_data *d, bool backward, void *workspace)
+template <mp_dtype T, int M, bool CHAINED>
+static void launch(const mp_normal *n, const mp_normal_data *d, bool backward, const mp_normal_chain *chain, void *workspace)
 {
     const bool has_parameters = d->d_scale.data || d->d_shift.data;
     if (!backward) {
-        mp_warps(n->form.n_rows, forward_of<T, M>(n, d));
+        mp_warps(n->form.n_rows, forward_of<T, M, CHAINED>(n, d, chain));
     } else if (!has_parameters) {
-        mp_warps(n->form.n_rows, backward_of<T, M>(n, d));
+        mp_warps(n->form.n_rows, backward_of<T, M, CHAINED>(n, d, chain));
     } else {
-        const gradients_of<T, M> f(n, d, workspace);
+        const gradients_of<T, M, CHAINED> f(n, d, chain, workspace);
         mp_blocks(f.n_blocks, f);
         mp_rows(n->form.length, f.n_blocks, parameters_of_blocks{f.partial, f.n_blocks, *d});
     }
 }
 
 /* Chooses enough vectors per lane for the longest supported row, or a quarter of them if rows are short. */
-template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *d, bool backward, void *workspace)
+template <mp_dtype T, bool CHAINED>
+static void run_rows(const mp_normal *n, const mp_normal_data *d, bool backward, const mp_normal_chain *chain, void *workspace)
 {
     constexpr int most = MP_WARP_ROW / MP_WARP / mp_width<T>, few = most / 4;
     if (n->form.length <= MP_WARP_ROW / 4)
-        run<T, few>(n, d, backward, workspace);
+        launch<T, few, CHAINED>(n, d, backward, chain, workspace);
     else
-        run<T, most>(n, d, backward, workspace);
+        launch<T, most, CHAINED>(n, d, backward, chain, workspace);
+}
+
+template <mp_dtype T>
+static void run(const mp_normal *n, const mp_normal_data *d, bool backward, const mp_normal_chain *chain, void *workspace)
+{
+    if (chain)
+        run_rows<T, true>(n, d, backward, chain, workspace);
+    else
+        run_rows<T, false>(n, d, backward, chain, workspace);
 }
 
 /* True if an operand is absent, or has type `dtype` and an address that is aligned for vectors. */
@@ -292,10 +337,15 @@ int64_t mp_normal_warps_workspace_bytes(const mp_normal *n)
     return n->form.length > MP_WARP_ROW ? 0 : n->form.length * blocks_of(n->form.n_rows) * (int64_t)sizeof(parameter_sums);
 }
 
-bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward, void *workspace)
+static mp_dtype dtype_of(const mp_normal_data *d)
+{
+    return (d->x.data ? d->x : d->y).dtype;
+}
+
+bool mp_normal_fits_warps(const mp_normal *n, const mp_normal_data *d, bool backward, const mp_normal_chain *chain)
 {
     const mp_normalization &form = n->form;
-    const mp_dtype dtype = (d->x.data ? d->x : d->y).dtype;
+    const mp_dtype dtype = dtype_of(d);
     const int width = dtype == MP_DTYPE_FLOAT ? mp_width<MP_DTYPE_FLOAT> : mp_width<MP_DTYPE_BFLOAT16>;
     int64_t row = form.length;
     if (!n->by_rows || form.length > MP_WARP_ROW || form.length % width) return false;
@@ -306,6 +356,14 @@ bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backwa
     }
     if (!lies(d->x, dtype) || !lies(d->y, dtype) || !lies(d->scale, dtype) || !lies(d->shift, dtype)) return false;
     if (backward && (!lies(d->dy, dtype) || !lies(d->dx, dtype))) return false;
-    MP_BY_DTYPE(dtype, run<T>(n, d, backward, workspace));
+    if (!chain) return true;
+    return lies(chain->branch, dtype) && lies(chain->residual, dtype) && lies(chain->sum, dtype) && lies(chain->dropped, dtype);
+}
+
+bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward, const mp_normal_chain *chain,
+                        void *workspace)
+{
+    if (!mp_normal_fits_warps(n, d, backward, chain)) return false;
+    MP_BY_DTYPE(dtype_of(d), run<T>(n, d, backward, chain, workspace));
     return true;
 }

@@ -8,8 +8,10 @@
 
 enum { MP_WARP_ROW = 1024 };
 
+/* True if rows and operands meet the requirements of this file. `chain` NULL: the normalization runs alone. */
+bool mp_normal_fits_warps(const mp_normal *n, const mp_normal_data *d, bool backward, const mp_normal_chain *chain);
 /* Computes forward, or, with `backward`, the gradients of x, scale and shift; the gradient of x must be wanted. Returns false
- * and computes nothing if rows or operands do not meet the requirements of this file. The workspace of backward has
- * mp_normal_warps_workspace_bytes. */
-bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward, void *workspace);
+ * and computes nothing if mp_normal_fits_warps is false. The workspace of backward has mp_normal_warps_workspace_bytes. */
+bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward, const mp_normal_chain *chain,
+                        void *workspace);
 int64_t mp_normal_warps_workspace_bytes(const mp_normal *n);

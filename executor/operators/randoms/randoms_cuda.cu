@@ -1,13 +1,10 @@
-/* randoms_cuda.cu - dropout, tensors of random numbers, and constants, ranges and windows (randoms.h) on the GPU. In dropout,
- * one call of the generator gives the random words of four elements. */
+/* randoms_cuda.cu - dropout, tensors of random numbers, and constants, ranges and windows (randoms.h) on the GPU. */
 #include "executor/cuda/grid/bodies.cuh"
-#include "executor/cuda/grid/vectors.cuh"
+#include "executor/operators/randoms/dropout_cuda.cuh"
 
 extern "C" {
-#include "executor/cuda/device/step_values.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/operators/copies/boxes_cuda.h"
-#include "executor/operators/randoms/randoms.h"
 }
 
 namespace
@@ -31,7 +28,7 @@ template <int W> static MP_BODY void store_kept(uint8_t *mask, int64_t v, int si
 }
 
 template <mp_dtype T> struct drops_of {
-    enum { W = mp_width<T>, QUAD = 4 };
+    enum { W = mp_width<T> };
     const mp_cuda_pass *pass;
     uint32_t op;
     float ratio, factor;
@@ -52,15 +49,9 @@ template <mp_dtype T> struct drops_of {
             MP_UNROLL
             for (int e = 0; e < W; e++) kept.x[e] = e < size ? mask[v * W + e] : 0;
         } else {
-            MP_UNROLL
-            for (int q = 0; q < W / QUAD; q++) {
-                const mp_philox_block words = mp_random_quad(pass->seed, pass->step, op, (uint64_t)(v * (W / QUAD) + q));
-                MP_UNROLL
-                for (int e = 0; e < QUAD; e++) kept.x[q * QUAD + e] = mp_uniform_of(words.word[e]) >= ratio;
-            }
+            mp_draw_kept(pass, op, ratio, v, kept.x);
         }
-        MP_UNROLL
-        for (int e = 0; e < W; e++) x[e] = kept.x[e] ? x[e] * factor : 0;
+        mp_drop_vector(kept.x, factor, x);
         store_kept(keeps, v, size, kept);
         store_kept(given, v, size, kept);
         mp_store_vector(to, T, v, size, x);

@@ -79,6 +79,12 @@ static mp_status algorithms(const mp_backend *self, const mp_operands *x, mp_alg
     return host->algorithms(host, x, out, err);
 }
 
+static mp_chain_run chain(const mp_backend *self, mp_chain *links)
+{
+    mp_cuda_use(self);
+    return mp_cuda_chain(links);
+}
+
 static mp_status adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
 {
     const mp_backend *host = mp_cuda_use(self)->host;
@@ -117,6 +123,7 @@ __attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_ba
     c->backend.adapt = adapt;
     c->backend.kernel = kernel;
     c->backend.algorithms = algorithms;
+    c->backend.chain = chain;
     c->backend.begin = mp_cuda_begin;
     c->backend.add = mp_cuda_add;
     c->backend.update = mp_cuda_update;

@@ -1,0 +1,160 @@
+/* test_cuda_chains.c - steps that the GPU runs as one launch give the bits of the separate calls, in plans with and without
+ * recomputation. Uses the GPU's twin. Dead memory is overwritten. */
+#include <math.h>
+
+#include "executor/kernel/chain.h"
+#include "tests/cases/backend_case.h"
+#include "tests/cases/onnx_builder.h"
+#include "tests/cases/test.h"
+#include "tests/cases/training_case.h"
+
+enum { STEPS = 3, DEPTH = 16, CLASSES = 521 };
+
+/* The twin, whose chains are counted. */
+static mp_backend *twin, counted;
+static int n_chains[MP_CHAIN_LINKS + 1][2]; /* per number of links: forward, backward */
+
+static mp_chain_run count_chain(const mp_backend *self, mp_chain *chain)
+{
+    const mp_chain_run run = twin->chain(self, chain);
+    if (run) n_chains[chain->n][chain->links[0].x->is_backward]++;
+    return run;
+}
+
+static void put(onnx_builder *b, const char *name, const char *dims, int n, float scale, float base)
+{
+    float *data = mp_pool_alloc(b->pool, (size_t)n, sizeof *data);
+    for (int k = 0; k < n; k++) data[k] = base + scale * (float)sin(7 * k + name[0] + 3 * name[1]);
+    onnx_raw(onnx_initializer(b, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, dims), data, (size_t)n * sizeof *data);
+}
+
+static void normalize(onnx_builder *b, const char *node, const char *inputs, const char *output)
+{
+    onnx_int(b, onnx_node(b, "LayerNormalization", node, inputs, output), "axis", -1);
+}
+
+/* Three blocks with a residual connection: with dropout, normalized after and before the connection is read again; without
+ * dropout. With `classes`, the output has scores of classes. */
+static const char *network(onnx_builder *b, bool classes)
+{
+    static const bool yes = true;
+    static const char *const w[] = {"w0", "w1", "w2", "w3"};
+    onnx_start(b);
+    onnx_input(b, "input", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, "2,40,16");
+    for (int k = 0; k < 4; k++) put(b, w[k], "16,16", DEPTH * DEPTH, 0.25f, 0);
+    put(b, "g", "16", DEPTH, 0.1f, 1);
+    put(b, "h", "16", DEPTH, 0.1f, 1);
+    put(b, "b", "16", DEPTH, 0.1f, 0);
+    put(b, "ratio", "", 1, 0, 0.3f);
+    onnx_raw(onnx_initializer(b, "training", ONNX__TENSOR_PROTO__DATA_TYPE__BOOL, ""), &yes, 1);
+    onnx_node(b, "MatMul", "embed", "input,w0", "x0");
+    onnx_node(b, "MatMul", "first", "x0,w1", "a1");
+    onnx_node(b, "Dropout", "drop1", "a1,ratio,training", "d1");
+    onnx_node(b, "Add", "add1", "x0,d1", "s1");
+    normalize(b, "norm1", "s1,g,b", "y1");
+    onnx_node(b, "MatMul", "second", "y1,w2", "a2");
+    onnx_node(b, "Dropout", "drop2", "a2,ratio,training", "d2");
+    onnx_node(b, "Add", "add2", "d2,s1", "s2");
+    normalize(b, "norm2", "s2,h", "y2");
+    onnx_node(b, "MatMul", "third", "y2,w3", "a3");
+    onnx_node(b, "Add", "add3", "y2,a3", "s3");
+    normalize(b, "norm3", "s3,g,b", classes ? "y3" : "output");
+    if (classes) put(b, "w4", "521,16", DEPTH * CLASSES, 0.25f, 0);
+    if (classes) onnx_node(b, "Transpose", "turn", "w4", "v4");
+    if (classes) onnx_node(b, "MatMul", "scores", "y3,v4", "output");
+    onnx_output(b, "output", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, classes ? "2,40,521" : "2,40,16");
+    return onnx_save(b);
+}
+
+typedef struct outcome {
+    double losses[STEPS];
+    char hash[33];
+} outcome;
+
+static outcome run(training_case *t, const mp_plan *plan, const mp_execution_options *options)
+{
+    outcome o = {{0}, ""};
+    mp_error err = {0};
+    mp_execution *e;
+    memset(n_chains, 0, sizeof n_chains);
+    if (mp_execution_new(t->program, plan, options, &e, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_parameters_load(t->source, t->program, e, &err) != MP_OK) fail_msg("%s", err.message);
+    training_run(t, e, 0, STEPS, o.losses);
+    mp_execution_hash(e, o.hash);
+    mp_execution_free(e);
+    return o;
+}
+
+static bool are_same(const outcome *a, const outcome *b)
+{
+    return !memcmp(a->losses, b->losses, sizeof a->losses) && !strcmp(a->hash, b->hash);
+}
+
+static void check(const char *path, bool classes, mp_dtype dtype, int accumulate)
+{
+    const mp_training_options options = {.loss = classes ? MP_LOSS_CROSS_ENTROPY : MP_LOSS_MSE,
+                                         .optimizer = MP_OPTIMIZER_ADAMW,
+                                         .dtype = dtype,
+                                         .accumulate = accumulate};
+    const mp_execution_options chained = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
+    mp_execution_options guarded = chained, single = chained;
+    guarded.guards = true;
+    single.one_by_one = true;
+    training_case t = training_begin_on(&counted, path, 0, &options);
+    for (int part = 10; part >= 2; part -= 4) {
+        mp_plan *plan = part == 10 ? training_keep_all(&t) : training_plan(&t, part / 10.0);
+        const outcome alone = run(&t, plan, &single);
+        assert_int_equal(n_chains[2][0] + n_chains[2][1] + n_chains[3][0], 0);
+        const outcome packed = run(&t, plan, &chained), spread = run(&t, plan, &guarded);
+        if (!are_same(&alone, &packed) || !are_same(&alone, &spread))
+            fail_msg("chains change the result: %s, accumulate %d, budget %d0 %%: losses %.9g, %.9g, %.9g",
+                     mp_dtype_name(dtype), accumulate, part, alone.losses[0], packed.losses[0], spread.losses[0]);
+        /* with guards all addresses are disjoint, so that every chain is found */
+        if (part == 10) assert_true(n_chains[3][0] == 2 && n_chains[2][0] == 1 + classes && n_chains[2][1] == 2);
+        mp_plan_free(plan);
+    }
+    training_end(&t);
+}
+
+TEST(chains_have_the_bits_of_separate_calls)
+{
+    mp_error err = {0};
+    if (!(twin = backend_twin(&err))) fail_msg("%s", err.message);
+    counted = *twin;
+    counted.chain = count_chain;
+    for (int k = 0; k < 8; k++) {
+        onnx_builder b;
+        const char *path = network(&b, k & 1);
+        check(path, k & 1, k & 2 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT, k & 4 ? 2 : 1);
+        onnx_end(&b);
+    }
+    twin->close(twin);
+}
+
+/* An operand of one call may be at the address of another call's result, but may not overlap it otherwise. */
+TEST(addresses_decide_about_a_chain)
+{
+    static const struct {
+        int64_t from, result, workspace;
+        bool is_safe;
+    } cases[] = {{0, 256, 512, true}, {0, 0, 512, true}, {0, 64, 512, false}, {0, 256, 64, false}, {0, 256, 0, false}};
+    static char memory[1024];
+    const int64_t n = 32;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_array first[2], second[2];
+        for (int i = 0; i < 2; i++) first[i] = second[i] = mp_array_plain(MP_DTYPE_FLOAT, 1, &n);
+        first[0].data = memory + cases[k].from;
+        first[1].data = second[0].data = memory + 768;
+        second[1].data = memory + cases[k].result;
+        const mp_call call = {.workspace_bytes = 128}, without = {0};
+        mp_operands a = {.n_in = 1, .n_out = 1, .in = &first[0], .out = &first[1]},
+                    c = {.n_in = 1, .n_out = 1, .in = &second[0], .out = &second[1], .workspace = memory + cases[k].workspace};
+        const mp_chain chain = {2, {{&without, &a, true, true}, {&call, &c, true, true}}};
+        assert_int_equal(mp_chain_is_safe(&chain), cases[k].is_safe);
+    }
+}
+
+int main(void)
+{
+    return test_run(NULL, NULL);
+}
