@@ -8,4 +8,4 @@ holds json_is_as_its_schema_says sh -c "
     python=python3; \$python -c 'import jsonschema' 2> /dev/null || python=/usr/bin/python3
     \$python -c 'import jsonschema, sys; sys.exit(hasattr(jsonschema, \"Draft202012Validator\"))' && exit 0
     \$python -B '$root/tests/cli/schemas.py' '$root/docs/reference' . plan.json graph.json offload_graph.json state_graph.json packed.json modules.json branch_graph.json gcn.json \\
-        measured.json costs.json algorithms.json partial.json train.json second.out tested.json copying_slowly.json copying_host.json links.json profile.json profiled_train.json network.json"
+        measured.json costs.json algorithms.json partial.json train.json tested.json copying_slowly.json copying_host.json links.json profile.json profiled_train.json network.json"
