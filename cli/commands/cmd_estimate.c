@@ -163,6 +163,8 @@ static json_t *estimate_json(const estimate *e, const options *o)
     if (e->workload.model) mp_json_set(&json, "inputs", roles_json(e->workload.model, &o->model));
     if (e->workload.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->workload.model));
     if (e->workload.model) mp_json_set(&json, "attention_form", attention_form_json(&e->workload.details->attention));
+    const char *accuracy = mp_noted_accuracy(&e->workload);
+    if (accuracy) mp_json_set(&json, "accuracy", json_string(accuracy));
     mp_json_set(&json, "device", device_json(e));
     mp_json_set(&json, "static_bytes", json_integer(mp_graph_static_bytes(graph)));
     mp_json_set(&json, "peak_tensors", peak_tensors_json(e));

@@ -35,7 +35,7 @@ static void print_new_notes(const options *o, const mp_workload *w)
 {
     size_t n = 0;
     while (n < w->n_notes && !(o->model.adopted && w->notes[n].kind == MP_NOTE_GUESSES)) n++;
-    /* no note follows the note about guessed settings */
+    /* only the note about the accuracy of seconds follows the note about guessed settings */
     const mp_workload shown = {.path = w->path, .notes = w->notes, .n_notes = n};
     if (!o->talk.hides_notes) print_notes(&shown, 0);
 }

@@ -178,6 +178,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "feasible", out->answer.plan || is_refused(out) ? json_boolean(out->answer.plan) : json_null());
     mp_json_set(&json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0));
     mp_json_set(&json, "smallest_feasible_bytes", json_integer(mp_plan_need(out->answer.smallest)));
+    const char *accuracy = mp_noted_accuracy(out->workload);
+    if (accuracy) mp_json_set(&json, "accuracy", json_string(accuracy));
     mp_json_set(&json, "effort", json_string(mp_effort_name(out->answer.effort)));
     mp_json_set(&json, "planning_seconds", json_real(out->planning_seconds));
     mp_json_set(&json, "segments_peak_bytes", mp_json_integer_if(segments, peak));

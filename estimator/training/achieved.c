@@ -27,20 +27,20 @@ typedef struct shares {
     double product, memory;
 } shares;
 static const shares rates[] = {
-#define RATE(ID, name, product, memory) [MP_RATE_##ID] = {name, product, memory},
+#define RATE(ID, name, product, memory) [MP_TIMED_##ID] = {name, product, memory},
 #include "estimator/training/rates.def"
 };
 
-const char *mp_rate_name(mp_rate rate)
+const char *mp_timed_family_name(mp_timed_family family)
 {
-    return rates[rate].name;
+    return rates[family].name;
 }
 
-mp_rate mp_rate_find(const char *name)
+mp_timed_family mp_timed_family_find(const char *name)
 {
     int k = 0;
-    while (k < MP_N_RATES && strcmp(rates[k].name, name) != 0) k++;
-    return (mp_rate)k;
+    while (k < MP_N_TIMED && strcmp(rates[k].name, name) != 0) k++;
+    return (mp_timed_family)k;
 }
 
 static double rounded_up(double size, double step)
@@ -51,9 +51,9 @@ static double rounded_up(double size, double step)
 mp_rate_kernel mp_kernel_of_product(mp_dtype dtype, double batch, double rows, double columns, double depth, double moved_bytes)
 {
     const bool is_aligned = fmod(columns, ALIGNED_ELEMENTS) == 0 && fmod(depth, ALIGNED_ELEMENTS) == 0;
-    mp_rate rate = batch > 1 ? MP_RATE_BATCHED_PRODUCT : MP_RATE_PRODUCT;
-    if (!is_aligned && mp_dtype_bits(dtype) == 16) rate = batch > 1 ? MP_RATE_BATCHED_UNALIGNED : MP_RATE_UNALIGNED;
-    return (mp_rate_kernel){.rate = rate,
+    mp_timed_family family = batch > 1 ? MP_TIMED_BATCHED_PRODUCT : MP_TIMED_PRODUCT;
+    if (!is_aligned && mp_dtype_bits(dtype) == 16) family = batch > 1 ? MP_TIMED_BATCHED_UNALIGNED : MP_TIMED_UNALIGNED;
+    return (mp_rate_kernel){.family = family,
                             .dtype = dtype,
                             .moved_bytes = moved_bytes,
                             .batch = batch,
@@ -74,23 +74,23 @@ static bool is_depthwise(const mp_rate_convolution *c)
     return c->groups > 1 && c->in_channels <= 1 && c->out_channels <= 2;
 }
 
-static mp_rate rate_of_convolution(const mp_rate_convolution *c, mp_convolution_part part)
+static mp_timed_family rate_of_convolution(const mp_rate_convolution *c, mp_convolution_part part)
 {
-#define PARTS(ID)                                                          \
-    {                                                                      \
-        MP_RATE_##ID##_FORWARD, MP_RATE_##ID##_DATA, MP_RATE_##ID##_WEIGHT \
+#define PARTS(ID)                                                             \
+    {                                                                         \
+        MP_TIMED_##ID##_FORWARD, MP_TIMED_##ID##_DATA, MP_TIMED_##ID##_WEIGHT \
     }
     enum { DEPTHWISE, DEPTHWISE_LAST, LARGE_LAST, NARROW, NARROW_LAST, WIDE, WIDE_LAST, STEM, POINT, WINDOW, N_KINDS };
-    static const mp_rate of[N_KINDS][MP_N_CONVOLUTION_PARTS] = {[DEPTHWISE] = PARTS(DEPTHWISE),
-                                                                [DEPTHWISE_LAST] = PARTS(DEPTHWISE_LAST),
-                                                                [LARGE_LAST] = PARTS(LARGE_LAST),
-                                                                [NARROW] = PARTS(NARROW),
-                                                                [NARROW_LAST] = PARTS(NARROW_LAST),
-                                                                [WIDE] = PARTS(WIDE),
-                                                                [WIDE_LAST] = PARTS(WIDE_LAST),
-                                                                [STEM] = PARTS(STEM),
-                                                                [POINT] = PARTS(POINT),
-                                                                [WINDOW] = PARTS(WINDOW)};
+    static const mp_timed_family of[N_KINDS][MP_N_CONVOLUTION_PARTS] = {[DEPTHWISE] = PARTS(DEPTHWISE),
+                                                                        [DEPTHWISE_LAST] = PARTS(DEPTHWISE_LAST),
+                                                                        [LARGE_LAST] = PARTS(LARGE_LAST),
+                                                                        [NARROW] = PARTS(NARROW),
+                                                                        [NARROW_LAST] = PARTS(NARROW_LAST),
+                                                                        [WIDE] = PARTS(WIDE),
+                                                                        [WIDE_LAST] = PARTS(WIDE_LAST),
+                                                                        [STEM] = PARTS(STEM),
+                                                                        [POINT] = PARTS(POINT),
+                                                                        [WINDOW] = PARTS(WINDOW)};
 #undef PARTS
     int kind = c->in_channels <= STEM_CHANNELS ? STEM : c->window <= 1 ? POINT : WINDOW;
     if (is_depthwise(c))
@@ -105,7 +105,7 @@ mp_rate_kernel mp_kernel_of_convolution(mp_dtype dtype, const mp_rate_convolutio
 {
     const double activations = c->groups * (c->in_channels * c->in_positions + c->out_channels * c->out_positions);
     double in = c->in_channels, out = c->out_channels, groups = c->groups;
-    mp_rate_kernel k = {.rate = rate_of_convolution(c, part), .dtype = dtype, .moved_bytes = moved_bytes};
+    mp_rate_kernel k = {.family = rate_of_convolution(c, part), .dtype = dtype, .moved_bytes = moved_bytes};
     if (is_depthwise(c)) {
         k.flops = 2 * groups * in * out * c->window * c->out_positions;
         /* the gradient of the weight is a sum per channel; few channels occupy a part of the device */
@@ -167,14 +167,14 @@ mp_kernel_parts mp_kernel_at_peak(const mp_device *device, const mp_rate_kernel 
     if (kernel->rows > 0)
         parts.product = product_seconds(kernel, device->multiprocessors) / peak;
     else if (kernel->flops > 0) /* depthwise convolutions do not use the matrix units */
-        parts.product = kernel->flops / (kernel->rate <= MP_RATE_LARGE_LAST_WEIGHT ? device->fp32_flops : peak);
+        parts.product = kernel->flops / (kernel->family <= MP_TIMED_LARGE_LAST_WEIGHT ? device->fp32_flops : peak);
     return parts;
 }
 
 double mp_kernel_seconds(const mp_device *device, const mp_rate_kernel *kernel)
 {
     const mp_kernel_parts parts = mp_kernel_at_peak(device, kernel);
-    const shares *share = &rates[kernel->rate];
+    const shares *share = &rates[kernel->family];
     return fmax(parts.product / share->product, parts.memory / share->memory) +
-           parts.reordering / rates[MP_RATE_REORDERING].memory + device->launch_seconds;
+           parts.reordering / rates[MP_TIMED_REORDERING].memory + device->launch_seconds;
 }

@@ -6,15 +6,15 @@
 #include "estimator/training/target.h"
 
 /* A row of rates.def. */
-typedef enum mp_rate {
-#define RATE(ID, name, product, memory) MP_RATE_##ID,
+typedef enum mp_timed_family {
+#define RATE(ID, name, product, memory) MP_TIMED_##ID,
 #include "estimator/training/rates.def"
-    MP_N_RATES
-} mp_rate;
+    MP_N_TIMED
+} mp_timed_family;
 
 /* One kernel: its family, the bytes that it moves, and its arithmetic. */
 typedef struct mp_rate_kernel {
-    mp_rate rate;
+    mp_timed_family family;
     mp_dtype dtype;
     double moved_bytes;                 /* bytes read from memory plus bytes written to memory */
     double reordered_bytes;             /* bytes of tensors that a convolution converts between NCHW and NHWC */
@@ -43,9 +43,9 @@ typedef struct mp_kernel_parts {
     double product, memory, reordering;
 } mp_kernel_parts;
 
-/* Returns the name of a row of rates.def, and the row with a name. MP_N_RATES: no row has the name. */
-const char *mp_rate_name(mp_rate rate);
-mp_rate mp_rate_find(const char *name);
+/* Returns the name of a row of rates.def, and the row with a name. MP_N_TIMED: no row has the name. */
+const char *mp_timed_family_name(mp_timed_family family);
+mp_timed_family mp_timed_family_find(const char *name);
 
 /* Returns the kernel of a matrix product of `batch` pairs of matrices (rows x depth and depth x columns). */
 mp_rate_kernel mp_kernel_of_product(mp_dtype dtype, double batch, double rows, double columns, double depth,

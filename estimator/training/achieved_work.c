@@ -8,10 +8,10 @@
 
 typedef struct kind_rates {
     const char *kind;
-    mp_rate forward, backward;
+    mp_timed_family forward, backward;
 } kind_rates;
 static const kind_rates kinds[] = {
-#define KIND(operator, forward, backward) {operator, MP_RATE_##forward, MP_RATE_##backward},
+#define KIND(operator, forward, backward) {operator, MP_TIMED_##forward, MP_TIMED_##backward},
 #include "estimator/training/rates.def"
 };
 
@@ -67,22 +67,22 @@ static mp_rate_kernel kernel_of_convolution(const mp_work *work)
     return mp_kernel_of_convolution(work->dtype, &c, part, (double)work->moved_bytes);
 }
 
-static mp_rate rate_of_kind(const mp_work *work)
+static mp_timed_family rate_of_kind(const mp_work *work)
 {
-    if (work->binding && work->binding->task == MP_TASK_UPDATE) return MP_RATE_UPDATE;
+    if (work->binding && work->binding->task == MP_TASK_UPDATE) return MP_TIMED_UPDATE;
     for (size_t k = 0; work->op && k < sizeof kinds / sizeof *kinds; k++)
         if (!strcmp(kinds[k].kind, work->op->kind)) return is_backward(work) ? kinds[k].backward : kinds[k].forward;
-    return MP_RATE_POINTWISE;
+    return MP_TIMED_POINTWISE;
 }
 
 /* Returns the kernel of a product whose sizes have no tiles: attention, recurrent layers and Einsum. */
 static mp_rate_kernel kernel_of_flops(const mp_work *work)
 {
     const bool is_attention = work->op->op->traits & MP_TRAIT_TILED, is_recurrent = work->op->op->flops == mp_flops_recurrent;
-    return (mp_rate_kernel){.rate = is_recurrent        ? MP_RATE_RECURRENT
-                                    : !is_attention     ? MP_RATE_BATCHED_PRODUCT
-                                    : is_backward(work) ? MP_RATE_ATTENTION_BACKWARD
-                                                        : MP_RATE_ATTENTION_FORWARD,
+    return (mp_rate_kernel){.family = is_recurrent        ? MP_TIMED_RECURRENT
+                                      : !is_attention     ? MP_TIMED_BATCHED_PRODUCT
+                                      : is_backward(work) ? MP_TIMED_ATTENTION_BACKWARD
+                                                          : MP_TIMED_ATTENTION_FORWARD,
                             .dtype = work->dtype,
                             .moved_bytes = (double)work->moved_bytes,
                             .flops = work->flops};
@@ -91,7 +91,7 @@ static mp_rate_kernel kernel_of_flops(const mp_work *work)
 mp_rate_kernel mp_kernel_of_work(const mp_work *work)
 {
     if (!work->op || work->flops <= 0)
-        return (mp_rate_kernel){.rate = rate_of_kind(work), .dtype = work->dtype, .moved_bytes = (double)work->moved_bytes};
+        return (mp_rate_kernel){.family = rate_of_kind(work), .dtype = work->dtype, .moved_bytes = (double)work->moved_bytes};
     if (work->op->op->traits & MP_TRAIT_CONVOLVES) return kernel_of_convolution(work);
     return work->op->op->flops == mp_flops_matmul ? kernel_of_matmul(work) : kernel_of_flops(work);
 }

@@ -188,9 +188,14 @@ double mp_roofline_seconds(const mp_device *device, const mp_work *work)
     return (compute > memory ? compute : memory) + device->launch_seconds;
 }
 
+bool mp_has_achieved_rates(const mp_device *device)
+{
+    return device->rates == MP_RATES_ACHIEVED && device->multiprocessors;
+}
+
 double mp_node_seconds(const mp_device *device, const mp_work *work)
 {
-    if (device->rates == MP_RATES_PEAK || !device->multiprocessors) return mp_roofline_seconds(device, work);
+    if (!mp_has_achieved_rates(device)) return mp_roofline_seconds(device, work);
     const mp_rate_kernel kernel = mp_kernel_of_work(work);
     return mp_kernel_seconds(device, &kernel);
 }

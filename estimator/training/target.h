@@ -28,5 +28,7 @@ struct mp_cost {
 
 /* Returns the seconds of one node on a device by the roofline model. */
 double mp_roofline_seconds(const mp_device *device, const mp_work *work);
+/* True if the seconds of the device's nodes are computed from achieved rates. */
+bool mp_has_achieved_rates(const mp_device *device);
 /* Returns the seconds of one node at the rates of the device: peak or achieved. A CPU has peak rates only. */
 double mp_node_seconds(const mp_device *device, const mp_work *work);

@@ -47,6 +47,10 @@ void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...
 void mp_note_version(mp_workload *w);
 void mp_note_weights(mp_workload *w);
 void mp_note_inference_form(mp_workload *w, bool keeps_inference_norms);
+/* Notes the accuracy of seconds at achieved rates, and returns the sentence of this note; NULL: seconds have other sources. */
+struct mp_spending;
+void mp_note_accuracy(mp_workload *w, const struct mp_spending *spending);
+const char *mp_noted_accuracy(const mp_workload *w);
 /* Under PyTorch's rules: notes the names of operators that PyTorch may run differently than the file describes. MP_NOMEM. */
 mp_status mp_note_guesses(mp_workload *w, mp_error *err);
 

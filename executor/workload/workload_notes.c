@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/training/accuracy.h"
 #include "formats/base/text.h"
 
 void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...)
@@ -23,6 +24,20 @@ void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...
         return;
     }
     w->notes[w->n_notes++] = (mp_note){.kind = kind, .text = kept};
+}
+
+void mp_note_accuracy(mp_workload *w, const struct mp_spending *spending)
+{
+    char text[MP_ACCURACY_TEXT];
+    const char *kind = mp_accuracy_tell(spending, text) ? "" : "warning: ";
+    mp_workload_note(w, MP_NOTE_ACCURACY, "%s: %s%s", w->path, kind, text);
+}
+
+const char *mp_noted_accuracy(const mp_workload *w)
+{
+    for (size_t k = 0; k < w->n_notes; k++)
+        if (w->notes[k].kind == MP_NOTE_ACCURACY) return w->notes[k].text + strlen(w->path) + strlen(": ");
+    return NULL;
 }
 
 void mp_note_version(mp_workload *w)

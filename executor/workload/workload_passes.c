@@ -6,6 +6,7 @@
 
 #include "estimator/parallel/experts.h"
 #include "estimator/parallel/statistics.h"
+#include "estimator/training/accuracy.h"
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
@@ -250,10 +251,13 @@ static mp_status build_graph(building *b, mp_error *err)
         return MP_OK;
     }
     const mp_device rounding = mp_device_at_tf32(&b->device.profile);
-    const mp_target own = mp_roofline(b->o->tf32 ? &rounding : &b->device.profile);
+    mp_counted_device counted = {.device = b->o->tf32 ? &rounding : &b->device.profile};
+    const mp_target own = mp_counted_target(&counted);
     mp_split_target split = {.own = &own, .ranks = &w->ranks};
     const mp_target target = mp_target_of_split(&split);
-    return mp_training_graph(w->model, &b->wanted, b->loss, &target, &w->graph, err);
+    MP_CHECK(mp_training_graph(w->model, &b->wanted, b->loss, &target, &w->graph, err));
+    if (mp_has_achieved_rates(counted.device) && !b->o->costs) mp_note_accuracy(w, &counted.spending);
+    return MP_OK;
 }
 
 static bool has_costs(const building *b)

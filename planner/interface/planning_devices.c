@@ -2,6 +2,7 @@
  * by name, and budgets and links as users write them. */
 #include <string.h>
 
+#include "estimator/training/accuracy.h"
 #include "estimator/training/achieved.h"
 #include "memplan/budget.h"
 #include "memplan/planning.h"
@@ -53,8 +54,9 @@ static bool read_kernel(const char *name, mp_dtype dtype, const double *s, size_
         *out = mp_kernel_of_convolution(dtype, &c, (mp_convolution_part)k, moved_bytes);
         return true;
     }
-    *out = (mp_rate_kernel){.rate = mp_rate_find(name), .dtype = dtype, .moved_bytes = moved_bytes, .flops = n ? s[0] : 0};
-    return out->rate < MP_N_RATES && n <= 1;
+    *out = (mp_rate_kernel){
+        .family = mp_timed_family_find(name), .dtype = dtype, .moved_bytes = moved_bytes, .flops = n ? s[0] : 0};
+    return out->family < MP_N_TIMED && n <= 1;
 }
 
 double mp_planning_achieved(const char *device, const char *dtype, const char *kernel, const double *sizes, size_t n_sizes,
@@ -67,8 +69,18 @@ double mp_planning_achieved(const char *device, const char *dtype, const char *k
     const mp_device at_tf32 = mp_device_at_tf32(row), *own = strcmp(dtype, "tfloat32") ? row : &at_tf32;
     const mp_kernel_parts parts = mp_kernel_at_peak(own, &k);
     if (at_peak) at_peak[0] = parts.product, at_peak[1] = parts.memory, at_peak[2] = parts.reordering;
-    if (family) *family = mp_rate_name(k.rate);
+    if (family) *family = mp_timed_family_name(k.family);
     return mp_kernel_seconds(own, &k);
+}
+
+bool mp_planning_accuracy(const char *const *families, const double *seconds, size_t n, char *text)
+{
+    mp_spending spending = {{0}};
+    for (size_t k = 0; k < n; k++) {
+        const mp_timed_family family = mp_timed_family_find(families[k]);
+        if (family < MP_N_TIMED) spending.seconds[family] += seconds[k];
+    }
+    return mp_accuracy_tell(&spending, text);
 }
 
 int64_t mp_planning_capacity(const char *device)

@@ -43,6 +43,8 @@ ORIGINS = ("tf_", "tv_", "ssl_", "swsl_", "ig_", "gluon_", "legacy_")
 # and numbers of four bytes that they move per element
 UPDATE_KERNELS, UPDATE_NUMBERS = 6, 15
 RIDGE, HUBER = 0.15, 0.1  # weight of the start values, width of the quadratic part of the loss
+# start values with a weight of 1: products on all devices use these shares, so they must stay below the rates of the hardware
+FIRM = {"matrix product": 1.0, "product memory": 0.8}
 STEP = 1e-3  # difference of a parameter from which slopes are computed
 PARTS = ("forward", "input gradient", "weight gradient")
 Array = Any
@@ -138,14 +140,16 @@ def ties(family: str) -> tuple[list[str], str]:
     if "convolution" in head:
         factor = [] if part == PARTS[0] else [("grouped " if "grouped" in head else "") + part]
         return [head, *factor], "convolution memory"
-    like = "pointwise" if family == "optimizer step" else family.removeprefix("unaligned ")
+    like = "pointwise" if family == "optimizer step" else "product" if "product" in family else family
     return [family] if "product" in family else [], like + " memory"
 
 
 def started(parameter: str) -> float:
     """Return the start value of a parameter, towards which the fit is drawn if the rows do not determine it."""
+    if parameter in FIRM:
+        return FIRM[parameter]
     starts = {"depthwise": 0.2, "unaligned": 0.4, "pointwise memory": 0.85, "cast memory": 0.85, "convolution memory": 0.8,
-              "NCHW": 0.8, "matrix product memory": 0.85, "batched product memory": 0.85}  # fmt: skip
+              "NCHW": 0.8, "grouped convolution, other channels, channels last": 0.1}  # fmt: skip
     for name, value in starts.items():
         if parameter.startswith(name) and ("memory" not in parameter or "memory" in name or name == "NCHW"):
             return value
@@ -196,6 +200,7 @@ class Times:
         self.product = [[self._parameter(p) for p in product] for product, _ in tied]
         self.memory = np.array([self._parameter(memory) for _, memory in tied])
         self.start = np.log([started(p) for p in self.parameters])
+        self.weights = np.array([1.0 if p in FIRM else RIDGE for p in self.parameters])
 
     def _kernels(self, network: dict[str, Any], layout: str) -> Iterator[tuple[Kernel, int]]:
         for name, dtype, moved, sizes, n in network["kernels"]:
@@ -232,15 +237,16 @@ def fitted(times: Times) -> Array:
         return np.log(times.seconds(x) / times.measured)[times.is_fitted]
 
     def loss(x: Array, r: Array) -> float:
-        return float(2 * HUBER**2 * np.sum(np.sqrt(1 + (r / HUBER) ** 2) - 1) + RIDGE**2 * np.sum((x - times.start) ** 2))
+        drawn = np.sum((times.weights * (x - times.start)) ** 2)
+        return float(2 * HUBER**2 * np.sum(np.sqrt(1 + (r / HUBER) ** 2) - 1) + drawn)
 
     x, damping = times.start.copy(), 1e-2
     r = errors(x)
     for _ in range(60):
         slopes = np.stack([(errors(x + STEP * unit) - r) / STEP for unit in np.eye(len(x))], 1)
         weights = 1 / np.sqrt(1 + (r / HUBER) ** 2)
-        matrix = slopes.T @ (weights[:, None] * slopes) + RIDGE**2 * np.eye(len(x))
-        gradient = slopes.T @ (weights * r) + RIDGE**2 * (x - times.start)
+        matrix = slopes.T @ (weights[:, None] * slopes) + np.diag(times.weights**2)
+        gradient = slopes.T @ (weights * r) + times.weights**2 * (x - times.start)
         while damping < 1e6:
             ahead = x - np.clip(np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), gradient), -0.7, 0.7)
             if loss(ahead, errors(ahead)) < loss(x, r):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """bench_times.py MEMPLAN DATA [CALCULON] - seconds of a step on many devices, predicted beside measured
 (DATA/bench/published/published.csv): GPTs on A100 by vTrain (rows VT, 1F1B, everything recomputed) and by Korthikanti et al. 2022,
-table 5 (rows K22, of which half recompute all and half the core of attention).
+table 5 (rows K22, of which half recompute all and half the core of attention), and by Narayanan et al. 2021, table 1 (rows SC21).
 
-Each row is asked of `memplan parallel` with its mesh and micro-batch. It is predicted with the rate of the data sheet, with the rate
-that large products have been measured at elsewhere, and with one (--device a100,fp16=TFLOPS) that is fitted on the rows K22 and
-tested on the rows VT, of which it has seen none. Scores of attention are kept, operator by operator. The recomputation is a stage's
+Each row is asked of `memplan parallel` with its mesh and micro-batch. It is predicted at achieved rates, with the rate of the data
+sheet, with the rate that large products have been measured at elsewhere, and with one (--device a100,fp16=TFLOPS) that is fitted on
+the rows K22 and tested on the others, of which it has seen none. Scores of attention are kept, operator by operator. The recomputation is a stage's
 whole forward, or its attention cores. Of the rows VT gradients are summed in one bucket, when backward has ended, as DeepSpeed
 has it where it does not share state out.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import re
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from typing import Any
 from measured import is_there
 
 SHEET = 312.0  # TFLOP/s of an A100's products in 16 bits
+ACHIEVED = 0.0  # stands for --rates achieved, which needs no rate
 REACHED = 271.2  # by the best of many shapes: github.com/stas00/ml-engineering, compute/accelerator, "Maximum Achievable Matmul FLOPS"
 LAYERS = {"megatron-22b": (48, 6144, 64), "megatron-175b": (96, 12288, 96), "megatron-1t": (128, 25600, 160)}  # width, heads
 CORE = ("MatMul", "Mul", "Where", "Softmax", "Dropout", "MatMul_2")  # of attention
@@ -67,10 +69,23 @@ def shape_of(row: dict[str, str]) -> tuple[str, ...]:
     return ("gpt2", *(word for name, size in sizes.items() for word in ("--dim", f"{name}={size}")))
 
 
+def of_narayanan(row: dict[str, str]) -> Row:
+    """A row that states FLOP/s, with the FLOPs of an iteration in its note."""
+    layers, width, length, words, batch, devices = (int(row[key]) for key in ("layers", "hidden", "seq", "vocab", "global_batch", "devices"))
+    flops = 96 * batch * length * layers * width**2 * (1 + length / (6 * width) + words / (16 * layers * width))
+    interleaved = re.search(r"interleaved, (\d+) layers", row["note"])
+    chunks = layers // int(row["pp"]) // int(interleaved[1]) if interleaved else 1
+    mesh = ",".join(f"{dim}={row[dim]}" for dim in ("dp", "tp", "pp"))
+    return Row(row["id"], shape_of(row), mesh + ",sp=0", devices, batch, int(row["micro_batch"]), True, chunks, "nvlink3+ib200",
+               flops / devices / float(row["value"]) / 1e12)
+
+
 def read(path: Path) -> list[Row]:
     rows = []
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
+            if row["id"].startswith("SC21-T1-"):
+                rows.append(of_narayanan(row))
             if not row["id"].startswith(("VT-", "K22-T5-")):
                 continue
             is_vtrain = row["id"].startswith("VT-")
@@ -84,7 +99,8 @@ def read(path: Path) -> list[Row]:
 
 
 def run(memplan: str, command: str, row: Row, rate: float, *more: str) -> str:
-    known = ("--no-fused-attention", "--device", f"a100,fp16={rate:.3f}", "--rules", "executor", "--dtype", "fp16")
+    speed = ("a100", "--rates", "achieved") if rate == ACHIEVED else (f"a100,fp16={rate:.3f}",)
+    known = ("--no-fused-attention", "--device", *speed, "--rules", "executor", "--dtype", "fp16")
     return subprocess.run([memplan, command, *row.shape, *known, *more], capture_output=True, text=True, check=True).stdout
 
 
@@ -185,10 +201,10 @@ def of_errors(found: list[float]) -> str:
 
 def judged(name: str, rows: list[Row], predicted: list[float]) -> None:
     """Prints errors, and how well the meshes of each model are ordered."""
-    for prefix in ("K22-", "VT-"):
+    for prefix in ("K22-", "VT-", "SC21-", ""):
         found = [seconds / row.measured - 1 for row, seconds in zip(rows, predicted, strict=True) if row.name.startswith(prefix)]
-        print(f"{prefix[:-1]}, {name}: {of_errors(found)}")
-    for model in ("VT-3.6B", "VT-39.1B", "VT-175B", "VT"):
+        print(f"{prefix[:-1] or 'all'}, {name}: {of_errors(found)}")
+    for model in ("VT-3.6B", "VT-39.1B", "VT-175B", "VT", "K22", "SC21"):
         some = [(row, seconds) for row, seconds in zip(rows, predicted, strict=True) if row.name.startswith(model + "-")]
         print(f"rank correlation of {len(some)} meshes of {model}, {name}: {spearman([s for _, s in some], [r for r, _ in some]):.2f}")
 
@@ -198,8 +214,8 @@ def main(memplan: str, data: str, calculon: str = "") -> int:
     if not is_there(path):
         return 0
     rows = read(path)
-    rates = (SHEET, REACHED, fit(memplan, [row for row in rows if row.name.startswith("K22-")]))
-    columns = [(f"{rate:.0f} TFLOP/s", [predict(memplan, row, rate) for row in rows]) for rate in rates]
+    rates = (ACHIEVED, SHEET, REACHED, fit(memplan, [row for row in rows if row.name.startswith("K22-")]))
+    columns = [(f"{rate:.0f} TFLOP/s" if rate else "achieved", [predict(memplan, row, rate) for row in rows]) for rate in rates]
     if calculon:
         columns.append(("Calculon", of_calculon(Path(calculon).resolve(), rows)))
     print(f"{'row':<18} {'mesh':<22} {'micro-batch':>11} {'measured':>9}" + "".join(f"{name:>12} {'error':>7}" for name, _ in columns))

@@ -143,6 +143,7 @@
     X(mp_planning_device(0))                                                                             \
     X(mp_planning_roofline("h100", "float16", 1, 1))                                                     \
     X(mp_planning_achieved("h100", "float16", "pointwise", NULL, 0, 1, NULL, NULL))                      \
+    X(mp_planning_accuracy(NULL, NULL, 0, (char[256]){0}))                                               \
     X(mp_planning_capacity("h100"))                                                                      \
     X(mp_planning_reserve("h100"))                                                                       \
     X(mp_planning_budget("60%", 2, 1, &between[0]))                                                      \

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/training/achieved.h"
+#include "estimator/training/accuracy.h"
 #include "memplan/planning.h"
 #include "tests/cases/hand_model.h"
 #include "tests/cases/test.h"
@@ -58,10 +58,10 @@ TEST(a_deep_product_of_one_tile_is_split_over_the_multiprocessors)
 
 TEST(rows_of_an_odd_length_have_a_lower_share)
 {
-    assert_int_equal(mp_kernel_of_product(MP_DTYPE_FLOAT16, 1, 7, 64, 64, 0).rate, MP_RATE_PRODUCT);
-    assert_int_equal(mp_kernel_of_product(MP_DTYPE_FLOAT16, 1, 64, 65, 64, 0).rate, MP_RATE_UNALIGNED);
-    assert_int_equal(mp_kernel_of_product(MP_DTYPE_BFLOAT16, 2, 64, 64, 65, 0).rate, MP_RATE_BATCHED_UNALIGNED);
-    assert_int_equal(mp_kernel_of_product(MP_DTYPE_FLOAT, 1, 64, 65, 64, 0).rate, MP_RATE_PRODUCT);
+    assert_int_equal(mp_kernel_of_product(MP_DTYPE_FLOAT16, 1, 7, 64, 64, 0).family, MP_TIMED_PRODUCT);
+    assert_int_equal(mp_kernel_of_product(MP_DTYPE_FLOAT16, 1, 64, 65, 64, 0).family, MP_TIMED_UNALIGNED);
+    assert_int_equal(mp_kernel_of_product(MP_DTYPE_BFLOAT16, 2, 64, 64, 65, 0).family, MP_TIMED_BATCHED_UNALIGNED);
+    assert_int_equal(mp_kernel_of_product(MP_DTYPE_FLOAT, 1, 64, 65, 64, 0).family, MP_TIMED_PRODUCT);
 }
 
 TEST(a_convolution_is_a_product_with_a_row_per_position)
@@ -70,11 +70,11 @@ TEST(a_convolution_is_a_product_with_a_row_per_position)
     /* 3x3 from 64 to 128 channels with stride 2, 8 images of 32 x 32 */
     mp_rate_convolution c = {1, 64, 128, 9, 8 * 32 * 32, 8 * 16 * 16, true};
     mp_rate_kernel k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_FORWARD, 1e6);
-    assert_true(k.rate == MP_RATE_WINDOW_FORWARD && k.rows == 2048 && k.columns == 128 && k.depth == 64 * 9);
+    assert_true(k.family == MP_TIMED_WINDOW_FORWARD && k.rows == 2048 && k.columns == 128 && k.depth == 64 * 9);
     k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_DATA, 1e6);
-    assert_true(k.rate == MP_RATE_WINDOW_DATA && k.rows == 8192 && k.columns == 64 && k.depth == 128 * 9 / 4.0);
+    assert_true(k.family == MP_TIMED_WINDOW_DATA && k.rows == 8192 && k.columns == 64 && k.depth == 128 * 9 / 4.0);
     k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_WEIGHT, 1e6);
-    assert_true(k.rate == MP_RATE_WINDOW_WEIGHT && k.rows == 128 && k.columns == 64 * 9 && k.depth == 2048);
+    assert_true(k.family == MP_TIMED_WINDOW_WEIGHT && k.rows == 128 && k.columns == 64 * 9 && k.depth == 2048);
     assert_true(k.reordered_bytes == 0);
     /* NCHW: cuDNN reads and writes each activation once more to reorder it */
     c.is_channels_last = false;
@@ -83,25 +83,25 @@ TEST(a_convolution_is_a_product_with_a_row_per_position)
     /* an image of 3 channels has the depth of 8 */
     c = (mp_rate_convolution){1, 3, 64, 49, 1000, 1000, true};
     k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_FORWARD, 1e6);
-    assert_true(k.rate == MP_RATE_STEM_FORWARD && k.depth == 8 * 49);
+    assert_true(k.family == MP_TIMED_STEM_FORWARD && k.depth == 8 * 49);
     /* depthwise: 2 x 9 FLOPs per element of the result, without matrix units */
     c = (mp_rate_convolution){32, 1, 1, 9, 1000, 1000, true};
     k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_DATA, 1e6);
-    assert_true(k.rate == MP_RATE_DEPTHWISE_LAST_DATA && k.flops == 2 * 9 * 32 * 1000 && k.rows == 0);
+    assert_true(k.family == MP_TIMED_DEPTHWISE_LAST_DATA && k.flops == 2 * 9 * 32 * 1000 && k.rows == 0);
     assert_true(is_near(mp_kernel_at_peak(&d, &k).product, 2 * 9 * 32 * 1000 / 10e12));
     /* 32 of the 256 channels that occupy the device */
     k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_WEIGHT, 1e6);
     assert_true(k.flops == 8 * 2 * 9 * 32 * 1000);
     c.window = 81;
-    assert_int_equal(mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_FORWARD, 0).rate,
-                     MP_RATE_LARGE_LAST_FORWARD);
+    assert_int_equal(mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_FORWARD, 0).family,
+                     MP_TIMED_LARGE_LAST_FORWARD);
     /* 32 groups of 8 channels: 8 products with 32 channels, of which three quarters are zeros */
     c = (mp_rate_convolution){32, 8, 8, 9, 1000, 1000, true};
     k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_FORWARD, 1e6);
-    assert_true(k.rate == MP_RATE_NARROW_LAST_FORWARD && k.batch == 8 && k.columns == 32 && k.depth == 32 * 9);
+    assert_true(k.family == MP_TIMED_NARROW_LAST_FORWARD && k.batch == 8 && k.columns == 32 && k.depth == 32 * 9);
     c = (mp_rate_convolution){4, 48, 48, 9, 1000, 1000, false};
     k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_WEIGHT, 1e6);
-    assert_true(k.rate == MP_RATE_WIDE_WEIGHT && k.batch == 4 && k.rows == 48 && k.columns == 48 * 9 && k.depth == 1000);
+    assert_true(k.family == MP_TIMED_WIDE_WEIGHT && k.batch == 4 && k.rows == 48 && k.columns == 48 * 9 && k.depth == 1000);
 }
 
 TEST(the_seconds_are_the_larger_part_by_its_share_and_the_launch)
@@ -139,7 +139,7 @@ TEST(nodes_of_a_graph_have_the_sizes_of_their_products)
                      right = {.task = MP_TASK_BACKWARD, .from = 1, .to = 2};
     mp_work work = {.model = m, .op = &m->operators[0], .flops = 2.0 * 96 * 64 * 32, .dtype = MP_DTYPE_FLOAT16};
     mp_rate_kernel k = mp_kernel_of_work(&work);
-    assert_true(k.rate == MP_RATE_PRODUCT && k.rows == 96 && k.columns == 32 && k.depth == 64 && k.batch == 1);
+    assert_true(k.family == MP_TIMED_PRODUCT && k.rows == 96 && k.columns == 32 && k.depth == 64 && k.batch == 1);
     work.binding = &left;
     k = mp_kernel_of_work(&work);
     assert_true(k.rows == 96 && k.columns == 64 && k.depth == 32);
@@ -147,4 +147,22 @@ TEST(nodes_of_a_graph_have_the_sizes_of_their_products)
     k = mp_kernel_of_work(&work);
     assert_true(k.rows == 64 && k.columns == 32 && k.depth == 96);
     mp_model_free(m);
+}
+
+TEST(the_accuracy_is_that_of_the_arithmetic_that_takes_most_time)
+{
+    char text[MP_ACCURACY_TEXT];
+    mp_spending s = {
+        .seconds = {[MP_TIMED_WINDOW_DATA] = 2, [MP_TIMED_POINT_FORWARD] = 2, [MP_TIMED_PRODUCT] = 3, [MP_TIMED_COPY] = 9}};
+    assert_true(mp_accuracy_tell(&s, text) && strstr(text, "mostly convolutions"));
+    s.seconds[MP_TIMED_DEPTHWISE_WEIGHT] = 5;
+    assert_true(mp_accuracy_tell(&s, text) && strstr(text, "mostly depthwise convolutions"));
+    s.seconds[MP_TIMED_BATCHED_PRODUCT] = 3;
+    assert_true(mp_accuracy_tell(&s, text) && strstr(text, "mostly matrix products"));
+    /* 16 of 40 seconds have no published time */
+    s.seconds[MP_TIMED_RECURRENT] = 16;
+    assert_false(mp_accuracy_tell(&s, text));
+    assert_non_null(strstr(text, "40 % are in kernels without a published time"));
+    s = (mp_spending){{0}};
+    assert_false(mp_accuracy_tell(&s, text));
 }

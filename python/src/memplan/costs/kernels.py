@@ -6,8 +6,8 @@ The families are rows of the library's table estimator/training/rates.def.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from ctypes import c_double
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import byref, c_char_p, c_double, create_string_buffer
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,7 @@ FAMILIES = {
 FAMILY = {name: family for family, names in FAMILIES.items() for name in names.split()}
 TWO_WAYS = {"batch normalization", "layer normalization", "softmax", "pooling"}  # families with rows for forward and backward
 BY_LAYOUT = {"batch normalization", "pooling"}  # families with rows for NCHW and NHWC
+TEXT_BYTES = 256  # bytes that mp_planning_accuracy writes at most
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # index of the left operand among the arguments
 
 
@@ -53,14 +54,25 @@ class Kernel:
     sizes: tuple[float, ...] = ()
 
 
-def achieved_seconds(device: str, kernel: Kernel, dtype: str) -> float:
-    """Return the seconds of a kernel whose products have this type. Raises MemplanError for a device without achieved rates."""
-    sizes = (c_double * len(kernel.sizes))(*kernel.sizes)
+def achieved_seconds(device: str, kernel: Kernel, dtype: str) -> tuple[float, str]:
+    """Return the seconds of a kernel whose products have this type, and its family.
+
+    Raises MemplanError for a device without achieved rates.
+    """
+    sizes, family = (c_double * len(kernel.sizes))(*kernel.sizes), c_char_p()
     call = library().mp_planning_achieved
-    seconds = call(text(device), text(dtype), text(kernel.name), sizes, len(sizes), kernel.moved_bytes, None, None)
+    seconds = call(text(device), text(dtype), text(kernel.name), sizes, len(sizes), kernel.moved_bytes, None, byref(family))
     if seconds < 0:
         raise MemplanError(f"{device} has no achieved rates of {kernel.name}; use rates='peak'")
-    return float(seconds)
+    return float(seconds), (family.value or b"").decode()
+
+
+def accuracy(spent: Mapping[str, float]) -> str:
+    """Return a sentence about the accuracy of a step's seconds, given its seconds per family."""
+    told = create_string_buffer(TEXT_BYTES)
+    names = (c_char_p * len(spent))(*map(text, spent))
+    is_known = library().mp_planning_accuracy(names, (c_double * len(spent))(*spent.values()), len(spent), told)
+    return ("" if is_known else "warning: ") + told.value.decode()
 
 
 def dtype_of(tensor: torch.Tensor) -> str:

@@ -6,13 +6,15 @@ rates that training runs reach.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
-from memplan.costs.kernels import achieved_seconds, kernels_of
+from memplan.costs.kernels import accuracy, achieved_seconds, kernels_of
 from memplan.costs.measure import Cost, moved_bytes
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
@@ -50,29 +52,38 @@ class Device:
     def __str__(self) -> str:
         return self.name
 
-    def note(self) -> str:
-        return (
+    def notes(self, nodes: Iterable[fx.Node]) -> list[str]:
+        """Return the source of the seconds of these operators, and the accuracy of achieved rates."""
+        source = (
             f"the seconds are computed from {self.rates} rates of {self}; workspaces of operators, attention kernels"
             " excepted, are not in the plan (count them with reserve=)"
         )
+        if self.rates == "peak":
+            return [source]
+        spent: defaultdict[str, float] = defaultdict(float)
+        for node in nodes:
+            if not is_collective(node):
+                for seconds, family in self.achieved(node):
+                    spent[family] += seconds
+        return [source, accuracy(spent)]
 
     def cost(self, node: fx.Node) -> Cost:
         """Return the cost of an operator on the device. Workspaces are unknown, except for collectives."""
         if is_collective(node):
             return Cost(self.collective_seconds(node), workspace_bytes(node))
         if self.rates == "achieved":
-            return Cost(self.achieved_seconds(node), 0)
+            return Cost(sum(seconds for seconds, _ in self.achieved(node)), 0)
         first = next(iter(tensors_of([a.meta.get("val") for a in (*node.all_input_nodes, node)])), None)
         dtype = str(first.dtype).removeprefix("torch.") if first is not None else "float32"
         if dtype == "float32" and self.is_gpu and rounds_factors(node):
             dtype = "tfloat32"
         return Cost(roofline_seconds(self.name, dtype, flops_of(node), moved_bytes(node)), 0)
 
-    def achieved_seconds(self, node: fx.Node) -> float:
-        """Return the seconds of an operator's kernels at achieved rates."""
+    def achieved(self, node: fx.Node) -> list[tuple[float, str]]:
+        """Return the seconds and the family of each kernel of an operator, at achieved rates."""
         kernels = kernels_of(node, flops_of)
         is_tf32 = any(k.dtype == "float32" for k in kernels) and rounds_factors(node)
-        return sum(achieved_seconds(self.name, k, "tfloat32" if is_tf32 else k.dtype) for k in kernels)
+        return [achieved_seconds(self.name, k, "tfloat32" if is_tf32 else k.dtype) for k in kernels]
 
     def collective_seconds(self, node: fx.Node) -> float:
         """Return the seconds of a collective: network time, plus copies in device memory before and after the transfer."""

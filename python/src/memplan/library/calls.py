@@ -58,6 +58,7 @@ CALLS: dict[str, tuple[object, ...]] = {
         POINTER(c_double),
         POINTER(c_char_p),
     ),
+    "mp_planning_accuracy": (c_bool, POINTER(c_char_p), POINTER(c_double), c_size_t, c_char_p),
     "mp_planning_capacity": (c_int64, c_char_p),
     "mp_planning_reserve": (c_int64, c_char_p),
     "mp_planning_budget": (c_char_p, c_char_p, c_int64, c_int64, POINTER(c_int64)),

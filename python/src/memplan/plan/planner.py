@@ -372,7 +372,7 @@ class GraphPlanner:
             pool=self.host.pool if self.host is not None else None,
             device_type=self.device().type,
             context_bytes=context_bytes(self.device()),
-            notes=[*notes_of(self), *([options.device.note()] if options.device else [])],
+            notes=[*notes_of(self), *(options.device.notes(self.costs) if options.device else [])],
             peak_at=peak_at,
             holders=holders,
             planning=p,

@@ -1,0 +1,28 @@
+/* accuracy.h - the accuracy of seconds at achieved rates, for the group of networks to which a training step belongs. Private
+ * to the library. */
+#pragma once
+
+#include <stddef.h>
+
+#include "estimator/training/achieved.h"
+
+/* The seconds of the kernels of a step, per row of rates.def. */
+typedef struct mp_spending {
+    double seconds[MP_N_TIMED];
+} mp_spending;
+
+/* A device whose target also adds up the seconds of each family. */
+typedef struct mp_counted_device {
+    const mp_device *device;
+    mp_spending spending;
+} mp_counted_device;
+
+/* Returns a target like mp_roofline(device). *counted must outlive the target. */
+mp_target mp_counted_target(mp_counted_device *counted);
+
+/* The text needs this number of bytes. */
+enum { MP_ACCURACY_TEXT = 256 };
+/* Writes a sentence about the accuracy of a step's seconds, without a full stop. The group of networks is the kind of
+ * arithmetic that takes most of the time. Returns false if no published step resembles the network; the sentence then states
+ * the reason. */
+bool mp_accuracy_tell(const mp_spending *spending, char text[MP_ACCURACY_TEXT]);
