@@ -51,6 +51,8 @@ static int check_plan_options(options *o, mp_budget *b)
     if (o->search.budget && !mp_budget_parse(o->search.budget, b, &why))
         return usage_error("--budget: '%s' %s", o->search.budget, why);
     if (o->search.budget && b->kind == MP_BUDGET_DEVICE) options_take_card(o);
+    if (mp_row_chunks_are_open(&o->model) && (!o->search.budget || o->search.checkpoints))
+        return usage_error("--row-chunks auto needs --budget, and does not account for --checkpoints; write head=N");
     return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
@@ -92,6 +94,8 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
     const double start = mp_clock_now();
     const mp_status st = outcome_search(out, request, err);
     if (st != MP_OK) mp_error_locate(err, out->workload->path, 0, 0);
+    if (out->row_chunks.n && out->answer.bound.ticks > out->row_chunks.other_ticks)
+        out->answer.bound.ticks = out->row_chunks.other_ticks;
     if (st == MP_OK && request->graph->n_tiers > 1) {
         MP_CHECK(find_plan_offload(out, request, err));
         out->planning_seconds = mp_clock_now() - start;
@@ -99,15 +103,37 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
     return st;
 }
 
-static mp_status prepare(const mp_budget *b, const mp_request *off, outcome *out, int **checkpoints, mp_request *request,
-                         mp_error *err)
+/* For --row-chunks auto: chooses the number of chunks, and loads the workload with it. The budget stays that of whole logits.
+ */
+static mp_status choose_row_chunks(options *o, outcome *out, const mp_request *request, mp_error *err)
 {
-    const options *o = out->asked;
+    mp_request tried = *request;
+    const int64_t budget_bytes = out->budget_bytes;
+    tried.budget_bytes = budget_bytes;
+    MP_CHECK(mp_row_chunks_choose(out->workload, &o->model, &tried, &out->row_chunks, err));
+    o->model.row_chunks = out->row_chunks.setting;
+    if (out->row_chunks.n == 1) return MP_OK;
+    mp_budget_ends_free(&out->ends);
+    out->ends = (mp_budget_ends){0};
+    mp_workload_free(out->workload);
+    MP_CHECK(load_workload(o->operands[0], o, out->workload, err));
+    MP_CHECK(outcome_start(out, err));
+    out->budget_bytes = budget_bytes;
+    return MP_OK;
+}
+
+static mp_status prepare(options *o, const mp_budget *b, const mp_request *off, outcome *out, int **checkpoints,
+                         mp_request *request, mp_error *err)
+{
     MP_CHECK(load_workload(o->operands[0], o, out->workload, err));
     if (!o->talk.quiet || o->talk.json) MP_CHECK(mp_other_rules_of(&o->model, out->workload, &out->other, err));
     MP_CHECK(outcome_start(out, err));
     MP_CHECK(request_of(out, off, checkpoints, request, err));
-    return o->search.budget ? outcome_find_budget(out, b, request, err) : MP_OK;
+    if (!o->search.budget) return MP_OK;
+    MP_CHECK(outcome_find_budget(out, b, request, err));
+    if (!mp_row_chunks_are_open(&o->model)) return MP_OK;
+    MP_CHECK(choose_row_chunks(o, out, request, err));
+    return request_of(out, off, checkpoints, request, err);
 }
 
 static bool prints_text(const options *o)
@@ -170,7 +196,7 @@ int cmd_plan(options *o)
     if (pipeline_asked(o, &is_pipeline, &err) != MP_OK) return input_failed(&err);
     if (is_pipeline) return pipeline_plan(o, &b, off.stages_off, off.solvers_off);
     out.stages_off = off.stages_off;
-    if (prepare(&b, &off, &out, &checkpoints, &request, &err) != MP_OK) return input_failed(&err);
+    if (prepare(o, &b, &off, &out, &checkpoints, &request, &err) != MP_OK) return input_failed(&err);
     refuse_at_once(o, &out);
     if (out.has_refusal && o->talk.quiet) return EXIT_NO;
     return search(&out, &request, &err) == MP_OK ? answer(o, &out, &err) : search_failed(&err);

@@ -31,6 +31,7 @@
 #include "memplan/budget.h"
 #include "memplan/pictures/loss_picture.h"
 #include "memplan/solver.h"
+#include "memplan/workloads/row_chunks.h"
 
 /* STEPS: default of --steps. SILENT_SECONDS: default of --timeout for the ranks that collect a trace */
 enum { STEPS = 10, SILENT_SECONDS = 600 };
@@ -106,6 +107,8 @@ static int check_train_options(options *o, mp_budget *b, picture_file *picture)
         return usage_error("train needs --plan PLAN or --budget BYTES (100%% keeps everything)");
     if (o->output.plan && o->search.budget)
         return usage_error("--plan has a budget of its own, which contradicts --budget; omit --budget");
+    if (mp_row_chunks_are_open(&o->model) && !o->output.plan)
+        return usage_error("--row-chunks auto: 'memplan plan' chooses the number of chunks; pass its plan with --plan");
     if (o->output.plan && option_given(o, OPT_SOLVER))
         return usage_error("--plan needs no search, so --solver has no effect; omit --solver");
     mp_error err = {0};

@@ -13,6 +13,7 @@
 #include "memplan/studies/checkpoints.h"
 #include "memplan/studies/worth.h"
 #include "memplan/workloads/other_rules.h"
+#include "memplan/workloads/row_chunks.h"
 
 typedef struct outcome {
     mp_workload *workload;
@@ -28,7 +29,8 @@ typedef struct outcome {
     int64_t floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;
-    mp_tier_study tiers; /* for a graph that copies to other tiers (find_plan_offload) */
+    mp_row_chunks_choice row_chunks; /* the choice of --row-chunks auto; n 0: memplan did not choose */
+    mp_tier_study tiers;             /* for a graph that copies to other tiers (find_plan_offload) */
     double planning_seconds;
     unsigned stages_off;  /* the stages of the bound that the user switched off, as in mp_bound_options.off */
     const options *asked; /* the options of the command */

@@ -105,6 +105,17 @@ static void print_verdict(const outcome *out)
         screen_verdict(color, SCREEN_GOOD, "%s: fits %s, %s time.", title, plan_budget_text(out), extra);
 }
 
+/* Prints the number of chunks of rows in which the logits are computed. */
+static void print_row_chunks(const outcome *out)
+{
+    const mp_loss_chunks *chunks = &out->workload->details->loss_chunks;
+    if (chunks->n)
+        screen_text(2, "  logits in %d chunks of %lld rows: forward and backward of %s run chunk by chunk", chunks->n,
+                    (long long)((chunks->n_rows + chunks->n - 1) / chunks->n), chunks->product);
+    else if (out->row_chunks.n == 1)
+        screen_row("  logits whole: no number of chunks gives a faster plan");
+}
+
 static mp_status print_fitting(const outcome *out, mp_error *err)
 {
     const mp_graph *graph = out->workload->graph;
@@ -129,6 +140,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     if (out->fills_device && out->room.reserve_bytes)
         screen_row("  %-10s %11s  for context, libraries and allocator (--reserve)", "reserve",
                    mp_bytes_text(out->room.reserve_bytes));
+    print_row_chunks(out);
     print_bound(out);
     if (out->budget_bytes < MP_NO_LIMIT && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
     MP_CHECK(print_plan_arena(out, plan, err));
@@ -184,6 +196,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "planning_seconds", json_real(out->planning_seconds));
     mp_json_set(&json, "segments_peak_bytes", mp_json_integer_if(segments, peak));
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
+    if (out->workload->details->loss_chunks.n)
+        mp_json_set(&json, "row_chunks", json_integer(out->workload->details->loss_chunks.n));
     MP_CHECK(offload_json(out, plan, &json, err));
     MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
     if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload, &sent, 0));

@@ -198,6 +198,8 @@ typedef enum mp_saves {
     MP_SAVES_INDICES    /* the gradient reads only the indices that the call also returns */
 } mp_saves;
 
+enum { MP_CHUNK_SUM = -1 }; /* value of mp_operator.chunk */
+
 struct mp_op; /* a row of the operator registry (ops.h) */
 
 typedef struct mp_operator {
@@ -213,6 +215,8 @@ typedef struct mp_operator {
     int number;       /* 1 + the operator's index before the model was split or adapted to a backend; 0: not recorded */
     const char *call; /* the function call in the source program that produced the operator, as recorded by the exporter; NULL:
                          not recorded */
+    int chunk;        /* number of the chunk of the loss, from 1 (loss_chunks.h). MP_CHUNK_SUM: the sum of the chunks' losses.
+                         0: the operator belongs to no chunk */
     bool removed;     /* true if folding or simplification has removed the operator */
     mp_saves saves;   /* under PyTorch's rules: which values gradients read */
     mp_guess guess;   /* reason why the source program may have executed this operator in another way */

@@ -84,8 +84,17 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
  * be passed as a kernel argument. */
 int mp_builder_operand(const mp_builder *b, int op, int k);
 
-/* Adds the storages of tensors, the forward nodes and the loss nodes. MP_NOMEM. Other errors as mp_target.cost. */
+/* Makes each view share the gradient of its base tensor (`key`), and counts the contributions to each gradient. Call it before
+ * the nodes are built. O(operands). */
+void mp_builder_count_contributions(mp_builder *b);
+
+/* Adds the storages of tensors, the forward nodes and the loss nodes. If the loss is cut into chunks, the backward nodes of a
+ * chunk follow its loss node. MP_NOMEM. Other errors as mp_target.cost. */
 mp_status mp_build_forward(mp_builder *b);
+
+/* Adds the backward nodes of the chunk whose loss is operator `loss` (loss_chunks.h). MP_NOMEM. Other errors as
+ * mp_target.cost. */
+mp_status mp_build_chunk_backward(mp_builder *b, int loss);
 
 /* Adds gradient storages and backward nodes, in reverse order of the forward nodes. MP_NOMEM. Other errors as
  * mp_target.cost. */

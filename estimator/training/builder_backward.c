@@ -63,9 +63,14 @@ static mp_gradient_buffer *gradient_of(mp_builder *b, int tensor)
     return &b->gradient[b->key[tensor]];
 }
 
-/* Counts the contributions to each gradient, by nodes and by aliases. */
-static void count_contributions(mp_builder *b)
+void mp_builder_count_contributions(mp_builder *b)
 {
+    for (int k = 0; k < (int)b->model->n_operators; k++) {
+        const mp_operator *op = &b->model->operators[k];
+        if (!b->relevant[k] || op->op->gradient != MP_GRADIENT_VIEW) continue;
+        for (int o = 0; o < op->n_out; o++)
+            if (op->out[o] >= 0) b->key[op->out[o]] = b->key[op->in[0]];
+    }
     for (int k = 0; k < (int)b->model->n_operators; k++) {
         const mp_operator *op = &b->model->operators[k];
         if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) continue;
@@ -327,22 +332,32 @@ static mp_status complete_parameters(mp_builder *b)
     return MP_OK;
 }
 
+/* Builds the backward nodes of operator k. */
+static mp_status build_operator(mp_builder *b, int k)
+{
+    const mp_operator *op = &b->model->operators[k];
+    mp_group groups[2];
+    if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) return MP_OK;
+    for (int o = 0; o < op->n_out; o++)
+        if (op->out[o] >= 0 && b->has_gradient[op->out[o]]) MP_CHECK(complete(b, op->out[o]));
+    if (op->op->gradient == MP_GRADIENT_ALIAS) return build_alias(b, k);
+    const int n = groups_of(b, op, groups);
+    for (int g = 0; g < n; g++) MP_CHECK(build_group(b, k, &groups[g]));
+    return MP_OK;
+}
+
+/* The gradient of a chunk's loss is 1, like the gradient of the whole loss, so it has no storage. */
+mp_status mp_build_chunk_backward(mp_builder *b, int loss)
+{
+    const int chunk = b->model->operators[loss].chunk;
+    for (int k = loss; k >= 0 && b->model->operators[k].chunk == chunk; k--) MP_CHECK(build_operator(b, k));
+    return MP_OK;
+}
+
 mp_status mp_build_backward(mp_builder *b)
 {
-    count_contributions(b);
     MP_CHECK(build_given_gradients(b));
-    for (int k = (int)b->model->n_operators - 1; k >= 0; k--) {
-        const mp_operator *op = &b->model->operators[k];
-        mp_group groups[2];
-        if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) continue;
-        for (int o = 0; o < op->n_out; o++)
-            if (op->out[o] >= 0 && b->has_gradient[op->out[o]]) MP_CHECK(complete(b, op->out[o]));
-        if (op->op->gradient == MP_GRADIENT_ALIAS) {
-            MP_CHECK(build_alias(b, k));
-            continue;
-        }
-        int n = groups_of(b, op, groups);
-        for (int g = 0; g < n; g++) MP_CHECK(build_group(b, k, &groups[g]));
-    }
+    for (int k = (int)b->model->n_operators - 1; k >= 0; k--)
+        if (!b->model->operators[k].chunk) MP_CHECK(build_operator(b, k));
     return complete_parameters(b);
 }

@@ -107,7 +107,6 @@ static mp_status build_view(mp_builder *b, int k)
         if (t < 0) continue;
         b->storage[t] = b->storage[from];
         MP_CHECK(mp_builder_lay_out(b, op, t));
-        if (op->op->gradient == MP_GRADIENT_VIEW) b->key[t] = b->key[from];
     }
     return MP_OK;
 }
@@ -145,7 +144,6 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase)
         MP_CHECK(mp_build_mask(b, k));
         MP_CHECK(mp_builder_copies(b, k));
         MP_CHECK(write_statistics(b, op));
-        if (op->op->gradient == MP_GRADIENT_VIEW) b->key[op->out[0]] = b->key[op->in[0]];
     }
     int table = b->storage[op->n_in ? op->in[0] : op->out[0]], out = op->out[0] >= 0 ? b->storage[op->out[0]] : -1;
     if ((op->op->traits & MP_TRAIT_GATHER) && table >= 0 && out >= 0) {
@@ -175,7 +173,8 @@ mp_status mp_build_forward(mp_builder *b)
         if (!b->relevant[k]) continue;
         for (int i = 0; i < op->n_in; i++)
             if (op->in[i] >= 0) MP_CHECK(give_storage(b, op->in[i]));
-        MP_CHECK(build_node(b, k, k == loss ? MP_PHASE_LOSS : MP_PHASE_FORWARD));
+        MP_CHECK(build_node(b, k, k == loss || op->chunk ? MP_PHASE_LOSS : MP_PHASE_FORWARD));
+        if (op->chunk > 0 && op->op->traits & MP_TRAIT_LOSS) MP_CHECK(mp_build_chunk_backward(b, k));
     }
     return MP_OK;
 }

@@ -323,6 +323,7 @@ mp_status mp_training_graph_bound(const mp_model *model, const mp_training_optio
     MP_CHECK(mark(&b));
     MP_CHECK(build_parameter_gradients(&b));
     if (options->fuse == MP_FUSE_FORWARD) MP_CHECK(build_updates(&b));
+    mp_builder_count_contributions(&b);
     MP_CHECK(mp_build_forward(&b));
     MP_CHECK(mp_build_backward(&b));
     if (options->fuse != MP_FUSE_FORWARD) MP_CHECK(build_updates(&b));

@@ -38,10 +38,12 @@ typedef struct examiner {
     mp_array *values; /* per tensor of the model: its array, in the execution's memory or in `rooms` */
     room *rooms;      /* per tensor of the model: memory allocated for the evaluation, if the tensor is a gathered parameter, a
                          message between stages, or a result */
-    int results[3];   /* tensors to read after each batch: the loss, and for losses over classes the scores and labels */
-    size_t n_results; /* number of entries in `results`; 0 on all pipeline stages except the last */
+    /* tensors to read after each batch: the loss; for losses over classes then the scores and labels, of each chunk of rows if
+     * the loss is cut into chunks */
+    int *results;
+    size_t n_results;        /* number of entries in `results`; 0 on all pipeline stages except the last */
     const mp_tensor *scores; /* the tensor of class scores (logits); NULL: the loss is not over classes */
-    mp_array host[3];        /* for each result: its row-major copy on the host */
+    mp_array *host;          /* for each result: its row-major copy on the host */
     mp_relay relay;
     int *wanted; /* tensors that this pipeline stage must compute, for the next stage or as results */
     size_t n_wanted;
@@ -191,24 +193,41 @@ static mp_status find_wanted(examiner *e, const int *results, size_t n, mp_error
     return MP_OK;
 }
 
+/* Lists the loss, and the scores and labels of operator `classes`. If it belongs to a chunk, those of all chunks are listed. */
+static size_t list_results(const examiner *e, int classes, int *results)
+{
+    const mp_model *model = e->program->model;
+    const int chunk = classes < 0 ? 0 : model->operators[classes].chunk;
+    size_t n = 0;
+    results[n++] = e->program->bindings->loss;
+    for (int k = classes; k >= 0 && k < (int)model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        if (k != classes && !(chunk && op->chunk > 0 && (op->op->traits & MP_TRAIT_CLASSES))) continue;
+        results[n++] = op->in[0];
+        results[n++] = op->in[1];
+    }
+    return n;
+}
+
 static mp_status prepare(examiner *e, mp_error *err)
 {
     const mp_model *model = e->program->model;
     const int classes = find_classes(model);
-    int results[3] = {e->program->bindings->loss};
     MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    int *results = mp_pool_alloc(e->pool, 2 * model->n_operators + 1, sizeof *results);
+    MP_ENSURE(results, err, MP_NOMEM, "out of memory");
+    const size_t n_results = list_results(e, classes, results);
+    e->results = mp_pool_alloc(e->pool, n_results, sizeof *e->results);
+    e->host = mp_pool_alloc(e->pool, n_results, sizeof *e->host);
     e->values = mp_pool_alloc(e->pool, model->n_tensors, sizeof *e->values);
     e->rooms = mp_pool_alloc(e->pool, model->n_tensors, sizeof *e->rooms);
     bool *adds_zeros = mp_pool_alloc(e->pool, model->n_operators, sizeof *adds_zeros);
-    MP_ENSURE(e->values && e->rooms && adds_zeros, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(e->results && e->host && e->values && e->rooms && adds_zeros, err, MP_NOMEM, "out of memory");
     if (mp_execution_position(e->execution)->part_index) mp_split_list_added_once(e->program, adds_zeros);
     e->how.adds_zeros = adds_zeros;
     MP_CHECK(find_values(e, err));
-    if (classes < 0) return find_wanted(e, results, 1, err);
-    results[1] = model->operators[classes].in[0];
-    results[2] = model->operators[classes].in[1];
-    e->scores = &model->tensors[results[1]];
-    return find_wanted(e, results, 3, err);
+    if (classes >= 0) e->scores = &model->tensors[results[1]];
+    return find_wanted(e, results, n_results, err);
 }
 
 /* Adds the loss and the number of correct labels of a batch to *sum. */
@@ -218,8 +237,10 @@ static mp_status count(examiner *e, int64_t n_batches, tally *sum, mp_error *err
     const bool has_own_classes = e->scores && e->scores->part && e->scores->part->dim == 1;
     for (size_t r = 0; r < e->n_results; r++) MP_CHECK(b->download(b, &e->values[e->results[r]], &e->host[r], err));
     sum->loss += (double)*(const float *)e->host[0].data / (double)n_batches;
-    if (!e->scores) return MP_OK;
-    return count_right(&e->host[1], &e->host[2], has_own_classes ? e->how.run.group : NULL, &sum->labels, err);
+    const mp_kernel_group *group = has_own_classes ? e->how.run.group : NULL;
+    for (size_t r = 1; r + 1 < e->n_results; r += 2)
+        MP_CHECK(count_right(&e->host[r], &e->host[r + 1], group, &sum->labels, err));
+    return MP_OK;
 }
 
 static mp_status run_batches(examiner *e, mp_feed *feed, int64_t n, tally *out, mp_error *err)

@@ -12,6 +12,7 @@
 #include "estimator/training/training.h"
 #include "executor/program/program_split.h"
 #include "executor/workload/options_json.h"
+#include "executor/workload/row_chunks.h"
 #include "executor/workload/workload_mesh.h"
 #include "executor/workload/workload_offload.h"
 #include "formats/base/nearest.h"
@@ -211,6 +212,27 @@ static mp_status add_loss(building *b, mp_error *err)
     return mp_model_add_loss(b->w->model, &b->wanted, &b->loss, err);
 }
 
+static bool chunks_rows(const building *b)
+{
+    return b->o->row_chunks;
+}
+
+/* Cuts the head of the network and its loss into chunks of rows. */
+static mp_status chunk_rows(building *b, mp_error *err)
+{
+    mp_loss_chunks *found = &b->w->details->loss_chunks;
+    int n;
+    MP_CHECK(mp_row_chunks_read(b->o->row_chunks, &n, err));
+    if (n == 1) return MP_OK;
+    MP_ENSURE(b->wanted.rules == MP_RULES_EXECUTOR, err, MP_INVALID,
+              "--row-chunks needs --rules executor, because PyTorch computes the logits as a whole");
+    MP_ENSURE(b->w->ranks.mesh.size[MP_DIM_TP] <= 1 && !b->pipeline->n_ranks, err, MP_INVALID,
+              "--row-chunks cannot be combined with tp or pp yet; use dp or shard");
+    MP_CHECK(mp_model_chunk_loss(b->w->model, b->loss, n, found, err));
+    MP_ENSURE(!found->reason, err, MP_INVALID, "--row-chunks: %s", found->reason);
+    return MP_OK;
+}
+
 static bool has_experts(const building *b)
 {
     return b->w->ranks.mesh.size[MP_DIM_EP] > 1;
@@ -336,6 +358,7 @@ static const struct pass {
               {"output", names_output, find_output},
               {"mesh", NULL, read_mesh},
               {"loss", NULL, add_loss},
+              {"chunk rows", chunks_rows, chunk_rows},
               {"spread experts", has_experts, spread_experts},
               {"split operators", is_split, split},
               {"share statistics", shares_statistics, share_statistics},

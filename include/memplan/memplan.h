@@ -132,6 +132,7 @@ extern "C" {
 #include "memplan/workloads/other_rules.h"
 #include "memplan/workloads/own_device.h"
 #include "memplan/workloads/process_memory.h"
+#include "memplan/workloads/row_chunks.h"
 #include "memplan/workloads/savings.h"
 #include "memplan/workloads/sharing.h"
 #include "memplan/workloads/sharing_run.h"

@@ -4,6 +4,7 @@
 
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"
+#include "estimator/training/loss_chunks.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -18,8 +19,9 @@
 /* Changes made to a model in addition to simplification. */
 typedef struct adaptions {
     bool fused, fixed;
-    bool by_rule;  /* fuses attention and cuts sequences where possible, like the command line */
-    int64_t steps; /* length of a sequence's chunks; 0: sequences stay whole */
+    bool by_rule;   /* fuses attention and cuts sequences where possible, like the command line */
+    int64_t steps;  /* length of a sequence's chunks; 0: sequences stay whole */
+    int row_chunks; /* number of chunks of the logits' rows; 0: the logits are computed as a whole */
     const mp_adapters *adapters;
 } adaptions;
 
@@ -46,6 +48,11 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
     }
     if (how.adapters) OK(mp_model_add_adapters(t.model, how.adapters, &err));
     OK(mp_model_add_loss(t.model, options, &loss, &err));
+    if (how.row_chunks) {
+        mp_loss_chunks chunks;
+        OK(mp_model_chunk_loss(t.model, loss, how.row_chunks, &chunks, &err));
+        assert_int_equal(chunks.n, how.row_chunks);
+    }
     OK(mp_program_build(backend, t.model, options, loss, &t.program, &err));
     OK(mp_parameter_source_open(t.program, path, 1, false, &t.source, &err));
     OK(mp_inputs_open_feed(t.program, NULL, 0, 1, &t.feed, &err));
@@ -87,6 +94,11 @@ training_case training_begin_adapted(const char *path, int64_t batch, const mp_t
 training_case training_begin_cut(const char *path, int64_t batch, const mp_training_options *options)
 {
     return begin(backend_of_tests(), path, batch, options, (adaptions){.steps = 4});
+}
+
+training_case training_begin_chunked(const char *path, int64_t batch, const mp_training_options *options)
+{
+    return begin(backend_of_tests(), path, batch, options, (adaptions){.row_chunks = 3});
 }
 
 training_case training_begin_as_users_do(const char *path, const mp_training_options *options)

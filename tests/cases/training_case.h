@@ -24,6 +24,9 @@ training_case training_begin_as_users_do(const char *path, const mp_training_opt
 training_case training_begin_fixed(const char *path, int64_t batch, const mp_training_options *options);
 /* The same with sequences cut into chunks of 4 steps; the model must have some. Attention is not fused. */
 training_case training_begin_cut(const char *path, int64_t batch, const mp_training_options *options);
+/* The same with the logits and their loss in 3 chunks of rows; the model must have a head that can be cut. Attention is not
+ * fused. */
+training_case training_begin_chunked(const char *path, int64_t batch, const mp_training_options *options);
 /* The same with adapters; attention is not fused. */
 training_case training_begin_adapted(const char *path, int64_t batch, const mp_training_options *options,
                                      const mp_adapters *adapters);

@@ -50,11 +50,12 @@ static int parameter(const training_case *t, const char *name)
 }
 
 /* Sets the last layer's weights to zero and its bias to `bias`, if given. Then measures the accuracy on all samples. */
-static mp_accuracy measure(int64_t batch, const float *bias, uint64_t seed)
+static mp_accuracy measure_as(training_case (*begin)(const char *, int64_t, const mp_training_options *), int64_t batch,
+                              const float *bias, uint64_t seed)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
-    training_case t = training_begin("examples/fashion_cnn.onnx", batch, &options);
+    training_case t = begin("examples/fashion_cnn.onnx", batch, &options);
     mp_plan *plan = training_keep_all(&t);
     mp_execution *e = training_execution(&t, plan, &hyper);
     const char *sources[] = {image_source, target_source};
@@ -82,6 +83,11 @@ static mp_accuracy measure(int64_t batch, const float *bias, uint64_t seed)
     return found;
 }
 
+static mp_accuracy measure(int64_t batch, const float *bias, uint64_t seed)
+{
+    return measure_as(training_begin, batch, bias, seed);
+}
+
 TEST(a_constant_answer_is_right_as_often_as_it_is_the_label)
 {
     static const float bias[CLASSES] = {0.5F, -1, 0, 2, 1, 0, 0, 0.25F, 0, -2};
@@ -96,6 +102,16 @@ TEST(a_constant_answer_is_right_as_often_as_it_is_the_label)
     assert_int_equal(found.n_samples, SAMPLES);
     assert_true(fabs(found.accuracy - (double)n_right / SAMPLES) < 1e-12);
     assert_true(fabs(found.loss - loss / SAMPLES) < 1e-6);
+}
+
+/* The correct labels of all chunks are counted. */
+TEST(chunks_of_rows_have_the_accuracy_of_the_whole)
+{
+    for (int64_t batch = 4; batch <= 6; batch += 2) {
+        const mp_accuracy whole = measure(batch, NULL, 0), chunked = measure_as(training_begin_chunked, batch, NULL, 0);
+        assert_true(chunked.accuracy == whole.accuracy && whole.accuracy > 0);
+        assert_true(fabs(chunked.loss - whole.loss) < 1e-6);
+    }
 }
 
 /* Normalization uses the running statistics and dropout is inactive. So a sample's loss depends only on the sample. */

@@ -163,6 +163,14 @@ TEST(of_recurrent_layers_whose_sequences_are_cut)
     check_as("recurrent", training_begin_cut);
 }
 
+TEST(of_networks_whose_logits_are_chunked)
+{
+    check_as("mlp", training_begin_chunked);
+    check_as("cnn", training_begin_chunked);
+    check_as("bert", training_begin_chunked);
+    check_as("gpt", training_begin_chunked);
+}
+
 /* Loops and branches, replaced by inference, in both exporters' forms. */
 TEST(of_bags_and_neighbours)
 {

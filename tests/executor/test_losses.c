@@ -1,5 +1,6 @@
 /* test_losses.c - each appendable loss compared with PyTorch's value and gradient (tests/executor/losses.def), run as a program
  * with keep-all and with the smallest plan. The arena is never used beyond the planned bytes. */
+#include "estimator/training/loss_chunks.h"
 #include "memplan/summary.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/model_text.h"
@@ -55,6 +56,15 @@ static void put(training_case *t, mp_execution *e, const char *name, const doubl
     free(host.data);
 }
 
+static void put_unit(training_case *t, mp_execution *e)
+{
+    const int64_t n = t->model->tensors[mp_model_find(t->model, "unit")].dims[0];
+    double *unit = calloc((size_t)(n * n), sizeof *unit);
+    for (int64_t k = 0; k < n; k++) unit[k * n + k] = 1;
+    put(t, e, "unit", unit);
+    free(unit);
+}
+
 static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error *err)
 {
     const step_data *s = data;
@@ -62,6 +72,7 @@ static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error
     put(s->t, e, "p", s->k->prediction);
     put(s->t, e, "zero", NULL);
     put(s->t, e, "target", s->k->target);
+    if (mp_model_find(s->t->model, "unit") >= 0) put_unit(s->t, e);
     return MP_OK;
 }
 
@@ -72,16 +83,31 @@ static mp_model *output_of(const char *shape)
     return model_text(text);
 }
 
-/* The output is p + 0, so its gradient equals p's. */
-static training_case begin(const known_loss *k)
+/* Returns p times the unit matrix, so that the loss has a product before it. Adding 0 makes the rows of p an activation. */
+static mp_model *product_of(const known_loss *k)
 {
-    training_case t = {.model = output_of(k->shape)};
+    char text[256];
+    const char *classes = strrchr(k->shape, ' ') + 1;
+    snprintf(text, sizeof text, "param p %s; data zero %s; data unit %s %s; Add p zero -> x; MatMul x unit -> y; out y",
+             k->shape, k->shape, classes, classes);
+    return model_text(text);
+}
+
+/* Without chunks, the output is p + 0, so its gradient equals p's. */
+static training_case begin(const known_loss *k, int n_chunks)
+{
+    training_case t = {.model = n_chunks ? product_of(k) : output_of(k->shape)};
+    mp_loss_chunks chunks;
     const mp_training_options options = {
         .loss = k->loss, .loss_options = k->options, .optimizer = MP_OPTIMIZER_NONE, .dtype = MP_DTYPE_FLOAT};
     mp_error err = {0};
     int loss;
     if (mp_model_add_loss(t.model, &options, &loss, &err) != MP_OK) fail_msg("%s: %s", k->name, err.message);
     assert_true(t.model->tensors[mp_model_find(t.model, "target")].is_target);
+    if (n_chunks) {
+        assert_int_equal(mp_model_chunk_loss(t.model, loss, n_chunks, &chunks, &err), MP_OK);
+        assert_int_equal(chunks.n, n_chunks < chunks.n_rows ? n_chunks : chunks.n_rows);
+    }
     if (mp_program_build(backend_of_tests(), t.model, &options, loss, &t.program, &err) != MP_OK)
         fail_msg("%s: %s", k->name, err.message);
     return t;
@@ -107,33 +133,51 @@ static void check_gradient(const known_loss *k, training_case *t, mp_execution *
     free(host.data);
 }
 
-TEST(losses_are_those_of_pytorch)
+static void check(const known_loss *k, int n_chunks)
 {
     const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
+    training_case t = begin(k, n_chunks);
+    step_data all = {k, &t};
+    for (int part = 0; part < 2; part++) {
+        mp_plan *plan = part ? training_plan(&t, 0) : training_keep_all(&t);
+        const mp_execution_options options = {.hyper = hyper, .poison = true};
+        mp_execution *e;
+        mp_error err = {0};
+        double loss;
+        if (mp_execution_new(t.program, plan, &options, &e, &err) != MP_OK) fail_msg("%s: %s", k->name, err.message);
+        if (mp_execution_step(e, 0, fill, &all, &loss, &err) != MP_OK) fail_msg("%s: %s", k->name, err.message);
+        if (!(fabs(loss - k->value) <= 1e-6 * fabs(k->value)))
+            fail_msg("%s: the loss is %.9g, and PyTorch's %.9g", k->name, loss, k->value);
+        check_gradient(k, &t, e);
+        assert_true(mp_execution_touched_bytes(e) <= mp_execution_arena_bytes(e));
+        mp_execution_free(e);
+        mp_plan_free(plan);
+    }
+    training_end(&t);
+}
+
+TEST(losses_are_those_of_pytorch)
+{
     bool seen[MP_N_LOSSES] = {false};
     for (int c = 0; c < N_KNOWN; c++) {
-        const known_loss *k = &known[c];
-        training_case t = begin(k);
-        step_data all = {k, &t};
-        seen[k->loss] = true;
-        for (int part = 0; part < 2; part++) {
-            mp_plan *plan = part ? training_plan(&t, 0) : training_keep_all(&t);
-            const mp_execution_options options = {.hyper = hyper, .poison = true};
-            mp_execution *e;
-            mp_error err = {0};
-            double loss;
-            if (mp_execution_new(t.program, plan, &options, &e, &err) != MP_OK) fail_msg("%s: %s", k->name, err.message);
-            if (mp_execution_step(e, 0, fill, &all, &loss, &err) != MP_OK) fail_msg("%s: %s", k->name, err.message);
-            if (!(fabs(loss - k->value) <= 1e-6 * fabs(k->value)))
-                fail_msg("%s: the loss is %.9g, and PyTorch's %.9g", k->name, loss, k->value);
-            check_gradient(k, &t, e);
-            assert_true(mp_execution_touched_bytes(e) <= mp_execution_arena_bytes(e));
-            mp_execution_free(e);
-            mp_plan_free(plan);
-        }
-        training_end(&t);
+        seen[known[c].loss] = true;
+        check(&known[c], 0);
     }
     for (int l = 0; l < MP_N_LOSSES; l++) assert_true(seen[l] || l == MP_LOSS_AUTO || l == MP_LOSS_NONE);
+}
+
+/* Ignored labels, class weights and label smoothing: each chunk divides by the weights of all labels. More chunks than rows
+ * give one row per chunk. */
+TEST(cross_entropy_in_chunks_of_rows_is_pytorchs)
+{
+    int n_checked = 0;
+    for (int c = 0; c < N_KNOWN; c++) {
+        const bool has_rows = strlen(known[c].shape) < strlen("2 3 4 5"); /* classes are the last dimension */
+        if (known[c].loss != MP_LOSS_CROSS_ENTROPY || !has_rows) continue;
+        for (int n_chunks = 2; n_chunks < 8; n_chunks++) check(&known[c], n_chunks);
+        n_checked++;
+    }
+    assert_true(n_checked >= 6);
 }
 
 /* 64 rows of 32 numbers under PyTorch's rules, compared with make_losses.py --saved, which prints autograd's saved bytes. The

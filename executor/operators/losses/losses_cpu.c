@@ -28,6 +28,12 @@ static int64_t target_at(const mp_array *t, int64_t k)
     return t->dtype == MP_DTYPE_INT32 ? ((const int32_t *)t->data)[at] : ((const int64_t *)t->data)[at];
 }
 
+/* Returns the labels whose weights divide a mean: of all rows, also if the operator computes a part of the rows. */
+static const mp_array *all_labels(const mp_operands *x)
+{
+    return x->n_in > 3 && x->in[3].dtype ? &x->in[3] : &x->in[1];
+}
+
 static double class_weight(const job *j, int64_t class)
 {
     const mp_array *w = j->x->n_in > 2 ? &j->x->in[2] : NULL;
@@ -189,13 +195,23 @@ static mp_status run_lines(job *j, mp_error *err)
 static mp_status check_targets(const job *j, mp_error *err)
 {
     const int64_t classes = j->loss->ranks * j->loss->lines.length;
-    for (int64_t k = 0; k < j->loss->lines.n; k++) {
-        int64_t t = target_at(&j->x->in[1], k);
+    const mp_array *labels = all_labels(j->x);
+    for (int64_t k = 0; k < mp_array_elements(labels); k++) {
+        int64_t t = target_at(labels, k);
         if ((t < 0 || t >= classes) && !(j->loss->ignores && t == j->loss->ignored))
             return MP_FAIL(err, MP_INVALID, "%s ('%s'): target %lld is not one of %lld classes", j->x->op->kind, j->x->op->name,
                            (long long)t, (long long)classes);
     }
     return MP_OK;
+}
+
+/* Returns the sum of the weights of all labels. */
+static double sum_of_weights(const job *j)
+{
+    const mp_array *labels = all_labels(j->x);
+    double sum = 0;
+    for (int64_t k = 0; k < mp_array_elements(labels); k++) sum += weight_of(j, target_at(labels, k));
+    return sum;
 }
 
 /* Replaces the sum of weights of this rank's positions (targets) by the sum over all ranks that share the positions; `room` has
@@ -227,8 +243,8 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     for (int64_t k = 0; k < s->lines.n; k++) {
         if (s->reduction == MP_CLASS_LOSS_NONE) mp_store_float(to->data, to->dtype, k, (float)losses[k]);
         loss += losses[k];
-        weight += weights[k];
     }
+    if (s->reduction == MP_CLASS_LOSS_MEAN) weight = sum_of_weights(&j);
     if (s->reduction == MP_CLASS_LOSS_MEAN) MP_CHECK(add_weights(&j, weights + s->lines.n, &weight, err));
     if (s->reduction != MP_CLASS_LOSS_NONE)
         mp_store_float(to->data, to->dtype, 0, (float)(s->reduction == MP_CLASS_LOSS_MEAN ? loss / weight : loss));
@@ -305,8 +321,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     job j = job_of(s, x, dy->dtype ? 1 : 0);
     double weight = 0;
     MP_CHECK(check_targets(&j, err));
-    for (int64_t k = 0; s->reduction == MP_CLASS_LOSS_MEAN && k < s->lines.n; k++)
-        weight += weight_of(&j, target_at(&x->in[1], k));
+    if (s->reduction == MP_CLASS_LOSS_MEAN) weight = sum_of_weights(&j);
     if (s->reduction != MP_CLASS_LOSS_NONE && dy->dtype) j.factor = (double)mp_load_float(dy->data, dy->dtype, 0);
     if (s->reduction == MP_CLASS_LOSS_MEAN) {
         MP_CHECK(add_weights(&j, x->workspace, &weight, err));
@@ -386,5 +401,6 @@ static mp_status prepare_mean(const mp_operands *x, mp_call *call, mp_error *err
 
 #define ROW(kind, is) {kind, "memplan", prepare_mean, prepare_mean},
 const mp_kernel mp_cpu_losses[] = {{"SoftmaxCrossEntropyLoss", "", prepare_cross_entropy, prepare_cross_entropy},
+                                   {"SoftmaxCrossEntropyPart", "memplan", prepare_cross_entropy, prepare_cross_entropy},
                                    {"NegativeLogLikelihoodLoss", "", prepare_cross_entropy, prepare_cross_entropy},
                                    MP_ELEMENT_LOSSES(ROW){0}};

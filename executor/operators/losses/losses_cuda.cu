@@ -41,15 +41,24 @@ struct state {
     mp_class_loss form;
     /* Offsets in the workspace. A position is one target. Offset 0, forward: two floats per position. factors_at: the result of
      * mean_factor and the weight of all classes, for backward or a chain. sums_at: a float per position, with label smoothing
-     * (forward) or if log-probabilities have gradients (backward). stretches_at: the partial sums of reductions */
-    int64_t factors_at, sums_at, stretches_at;
+     * (forward) or if log-probabilities have gradients (backward). weight_at: a float, the weights of all labels (forward of a
+     * part of the rows). stretches_at: the partial sums of reductions */
+    int64_t factors_at, sums_at, weight_at, stretches_at;
 };
 
-static targets targets_of(const state *s, const mp_operands *x)
+/* Returns the operand with the labels whose weights divide a mean: of all rows, also if the operator computes a part of them.
+ */
+static int all_labels(const mp_operands *x)
 {
-    const mp_array *t = &x->in[1];
+    return x->n_in > 3 && x->in[3].dtype ? 3 : 1;
+}
+
+/* Returns the labels that are operand `from`. */
+static targets targets_of(const state *s, const mp_operands *x, int from)
+{
+    const mp_array *t = &x->in[from];
     targets all = {};
-    all.target = mp_input(x, 1);
+    all.target = mp_input(x, from);
     all.weight = mp_input(x, 2);
     all.n_classes = s->form.lines.length;
     all.ignored = s->form.ignored;
@@ -133,11 +142,23 @@ template <mp_dtype T> struct smoothed_rows : mp_sums {
 };
 
 struct total_loss : mp_float_sums {
-    const float *losses;
+    const float *losses,
+        *weight; /* weight: address of the result of the kernel label_weights; NULL: the positions' own weights */
     mp_operand to;
     bool mean;
     MP_BODY part at(const int64_t *at, int64_t) const { return part{losses[2 * at[0]], losses[2 * at[0] + 1]}; }
-    MP_BODY void end(const int64_t *, value total) const { to.store(0, (float)(mean ? total.a / total.b : total.a)); }
+    MP_BODY void end(const int64_t *, value total) const
+    {
+        to.store(0, (float)(mean ? total.a / (weight ? (double)*weight : total.b) : total.a));
+    }
+};
+
+/* Computes the sum of the weights of labels. */
+struct label_weights : mp_float_sum {
+    targets all;
+    float *to;
+    MP_BODY part at(const int64_t *at, int64_t) const { return part{all.weight_of(all.of(at[0]))}; }
+    MP_BODY void end(const int64_t *, value total) const { *to = (float)total.x; }
 };
 
 struct each_loss {
@@ -160,7 +181,7 @@ template <mp_dtype T> static entropy_rows<T> rows_of(const state *s, const mp_op
 {
     entropy_rows<T> f;
     f.lines = mp_line_places_of(&s->form.lines);
-    f.all = targets_of(s, x);
+    f.all = targets_of(s, x, 1);
     f.scores = mp_input(x, 0);
     f.given = mp_output(x, 1);
     f.log_sums = mp_operand_of(&x->extra[0]);
@@ -178,7 +199,12 @@ static void add_up(const state *s, const mp_operands *x)
     if (s->form.reduction == MP_CLASS_LOSS_NONE) {
         mp_each(n, each_loss{losses, mp_output(x, 0)});
     } else {
-        const total_loss sum = {{}, losses, mp_output(x, 0), s->form.reduction == MP_CLASS_LOSS_MEAN};
+        const bool is_mean = s->form.reduction == MP_CLASS_LOSS_MEAN;
+        const int labels = all_labels(x);
+        float *weight = is_mean && labels != 1 ? (float *)mp_workspace_at(x, s->weight_at) : NULL;
+        const label_weights weights = {{}, targets_of(s, x, labels), weight};
+        if (weight) mp_reduce(all_of(mp_array_elements(&x->in[labels])), weights, mp_workspace_at(x, s->stretches_at));
+        const total_loss sum = {{}, losses, weight, mp_output(x, 0), is_mean};
         mp_reduce(all_of(n), sum, mp_workspace_at(x, s->stretches_at));
     }
 }
@@ -333,7 +359,7 @@ template <mp_dtype T> static entropy_gradient<T> gradient_of(const state *s, con
     const mp_lines *lines = &s->form.lines;
     float *factors = (float *)(room + s->factors_at);
     entropy_gradient<T> f;
-    f.all = targets_of(s, x);
+    f.all = targets_of(s, x, 1);
     f.dy = mp_operand_of(&x->d_out[0]);
     f.dx = mp_input_gradient(x, 0);
     f.scores = mp_input(x, 0);
@@ -344,9 +370,10 @@ template <mp_dtype T> static entropy_gradient<T> gradient_of(const state *s, con
     f.mean = f.sums = f.all_weights = NULL;
     f.smoothing = (float)s->form.smoothing;
     if (s->form.reduction == MP_CLASS_LOSS_MEAN && f.dy.data) {
-        const mean_factor sum = {{}, f.all, f.dy, factors};
+        const int labels = all_labels(x);
+        const mean_factor sum = {{}, targets_of(s, x, labels), f.dy, factors};
         f.mean = sum.to;
-        mp_reduce(all_of(lines->n), sum, room + s->stretches_at);
+        mp_reduce(all_of(mp_array_elements(&x->in[labels])), sum, room + s->stretches_at);
     }
     if (f.smoothing != 0) {
         const weight_total total = {{}, f.all, factors + 1};
@@ -428,11 +455,13 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     s->form = form;
     s->factors_at = x->is_backward ? 0 : mp_aligned(2 * form.lines.n * (int64_t)sizeof(float));
     s->sums_at = s->factors_at + mp_aligned(2 * (int64_t)sizeof(float));
-    s->stretches_at = s->sums_at + mp_aligned(sums ? form.lines.n * (int64_t)sizeof(float) : 0);
+    s->weight_at = s->sums_at + mp_aligned(sums ? form.lines.n * (int64_t)sizeof(float) : 0);
+    s->stretches_at = s->weight_at + (all_labels(x) != 1 && !x->is_backward ? mp_aligned((int64_t)sizeof(float)) : 0);
     call->run = x->is_backward ? halves ? run_backward<MP_DTYPE_BFLOAT16> : run_backward<MP_DTYPE_FLOAT>
                 : halves ? run_forward<MP_DTYPE_BFLOAT16>
                                : run_forward<MP_DTYPE_FLOAT>;
-    call->workspace_bytes = s->stretches_at + mp_reduce_workspace_bytes<1, total_loss>(all_of(form.lines.n));
+    call->workspace_bytes =
+        s->stretches_at + mp_reduce_workspace_bytes<1, total_loss>(all_of(mp_array_elements(&x->in[all_labels(x)])));
     return MP_OK;
 }
 
@@ -458,5 +487,6 @@ extern "C" mp_chain_run mp_cuda_chain_loss(mp_chain *chain)
 }
 
 extern "C" const mp_kernel mp_cuda_losses[] = {{"SoftmaxCrossEntropyLoss", "", prepare_entropy, prepare_entropy},
+                                               {"SoftmaxCrossEntropyPart", "memplan", prepare_entropy, prepare_entropy},
                                                {"NegativeLogLikelihoodLoss", "", prepare_entropy, prepare_entropy},
                                                {}};

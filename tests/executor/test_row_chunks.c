@@ -1,0 +1,186 @@
+/* test_row_chunks.c - the logits in chunks of rows: the choice of their number against exhaustive search over number and
+ * recomputation, broken plans, other settings beside it, and training with the bits of keep-all. */
+#include <stdlib.h>
+
+#include "memplan/memplan.h"
+#include "tests/cases/onnx_text.h"
+#include "tests/cases/test.h"
+#include "tests/cases/training_case.h"
+#include "tests/oracles/corruptions.h"
+#include "tests/oracles/oracle_exact.h"
+
+enum { NUMBERS = 3 }; /* 1, 2 and 4 chunks */
+
+static mp_workload_options options_with(const char *chunks)
+{
+    mp_workload_options o = mp_workload_defaults();
+    o.optimizer = "none";
+    o.device = "a100,fp32=0.01,bandwidth=1,alignment=4"; /* so slow that the launches of small operators cost little */
+    o.row_chunks = chunks;
+    return o;
+}
+
+static mp_workload load(const char *path, const mp_workload_options *o)
+{
+    mp_workload w;
+    mp_error err = {0};
+    if (mp_workload_load(path, o, &w, &err) != MP_OK) fail_msg("%s: %s", o->row_chunks, err.message);
+    return w;
+}
+
+static uint64_t next(uint64_t *state, uint64_t below)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (*state >> 33) % below;
+}
+
+/* Saves a perceptron of two or three layers of random sizes, which ends in many classes. */
+static const char *save_perceptron(onnx_builder *b, uint64_t seed)
+{
+    char text[512];
+    const uint64_t rows = 4 + 4 * next(&seed, 8), in = 8 << next(&seed, 4), wide = 8 << next(&seed, 5),
+                   classes = 64 << next(&seed, 4);
+    const bool is_deep = next(&seed, 2);
+    snprintf(
+        text, sizeof text,
+        "input x float %d,%d; weight u %d,%d; weight v %d,%d; weight w %d,%d; MatMul x u -> a; %s a -> b; %s MatMul %s w -> y; "
+        "out y",
+        (int)rows, (int)in, (int)in, (int)wide, (int)wide, (int)wide, (int)wide, (int)classes,
+        next(&seed, 2) ? "Relu" : "Sigmoid", is_deep ? "MatMul b v -> c; Tanh c -> d;" : "", is_deep ? "d" : "b");
+    onnx_text_start(b, 17, text);
+    return onnx_save(b);
+}
+
+/* Returns the least ticks of any plan with any number of chunks within the budget; -1: none fits, -2: too many states. */
+static int64_t optimum(const char *path, int64_t budget_bytes)
+{
+    static const char *const settings[NUMBERS] = {"off", "head=2", "head=4"};
+    int64_t best = -1;
+    for (int k = 0; k < NUMBERS; k++) {
+        const mp_workload_options o = options_with(settings[k]);
+        mp_workload w = load(path, &o);
+        int64_t ticks;
+        const bool is_known = oracle_exact(w.graph, budget_bytes, true, &ticks);
+        mp_workload_free(&w);
+        if (!is_known) return -2;
+        if (ticks >= 0 && (best < 0 || ticks < best)) best = ticks;
+    }
+    return best;
+}
+
+/* Returns the ticks of the plan with the chosen number of chunks; -1: none fits. */
+static int64_t planned(const char *path, const mp_workload *whole, int64_t budget_bytes, int64_t *bound_ticks)
+{
+    mp_workload_options o = options_with("auto");
+    const mp_request request = {.budget_bytes = budget_bytes, .wants_bound = true};
+    mp_request wanted = request;
+    mp_row_chunks_choice choice;
+    mp_answer answer;
+    mp_error err = {0};
+    if (mp_row_chunks_choose(whole, &o, &request, &choice, &err) != MP_OK) fail_msg("%s", err.message);
+    o.row_chunks = choice.setting;
+    mp_workload chosen = load(path, &o);
+    wanted.graph = chosen.graph;
+    assert_int_equal(mp_solve(&wanted, &answer, &err), MP_OK);
+    const int64_t ticks = answer.plan ? answer.plan->ticks : -1;
+    *bound_ticks = answer.bound.ticks < choice.other_ticks ? answer.bound.ticks : choice.other_ticks;
+    mp_answer_free(&answer);
+    mp_workload_free(&chosen);
+    return ticks;
+}
+
+/* MEMPLAN_ORACLE_GRAPHS: the number of graphs; 40 take 50 processor seconds. */
+TEST(the_chosen_number_is_nearly_always_the_best)
+{
+    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS");
+    const int n_graphs = asked ? atoi(asked) : 12;
+    int n = 0, n_optimal = 0, n_chunked = 0;
+    for (int seed = 1; seed <= n_graphs; seed++) {
+        onnx_builder b;
+        const char *path = save_perceptron(&b, (uint64_t)seed);
+        const mp_workload_options o = options_with("auto");
+        mp_workload whole = load(path, &o);
+        const mp_step *steps;
+        const mp_timeline *keep_all;
+        assert_int_equal(mp_problem_keep_all(whole.problem, &steps, &keep_all, NULL), MP_OK);
+        for (int percent = 40; percent <= 90; percent += 25) {
+            const int64_t static_bytes = keep_all->static_bytes, live = keep_all->peak_bytes - static_bytes;
+            const int64_t budget = static_bytes + live * percent / 100, best = optimum(path, budget);
+            int64_t bound;
+            if (best < -1) continue;
+            const int64_t found = planned(path, &whole, budget, &bound);
+            n++;
+            if (best < 0) {
+                assert_int_equal(found, -1);
+                n_optimal++;
+                continue;
+            }
+            if (bound > best)
+                fail_msg("seed %d, %d %%: the bound %lld is above %lld", seed, percent, (long long)bound, (long long)best);
+            if (found < 0 || (double)found > 1.05 * (double)best)
+                fail_msg("seed %d, %d %%: %lld ticks, and the best %lld", seed, percent, (long long)found, (long long)best);
+            n_optimal += found == best;
+            n_chunked += best < keep_all->ticks || found != keep_all->ticks;
+        }
+        mp_workload_free(&whole);
+        onnx_end(&b);
+    }
+    print_message("%d of %d plans are optimal, %d differ from keep-all\n", n_optimal, n, n_chunked);
+    assert_true(n > 2 * n_graphs && n_chunked > n / 2);
+    assert_true((double)n_optimal >= 0.95 * n);
+}
+
+/* Each fault that can occur in a plan of a chunked network is found by the checker. */
+static int n_found(const corruption *rows, size_t n)
+{
+    const mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
+    training_case t = training_begin_chunked("tests/gradients/gpt.onnx", 0, &options);
+    int n_kinds = 0;
+    for (size_t k = 0; k < n; k++) {
+        bool is_found = false;
+        for (uint64_t seed = 1; seed <= 20 && !is_found; seed++) {
+            random_source random = {seed * 31 + k};
+            mp_error err = {0};
+            mp_plan *plan = training_plan(&t, seed % 2 ? 0.5 : 0.9);
+            if (rows[k].spoil(t.program->graph, plan, &random)) {
+                is_found = mp_plan_check(t.program->graph, plan, &err) != MP_OK;
+                if (!is_found && !rows[k].own_claim) fail_msg("%s is not found", rows[k].name);
+                if (is_found && !strstr(err.message, rows[k].fault)) fail_msg("%s: %s", rows[k].name, err.message);
+            }
+            mp_plan_free(plan);
+        }
+        n_kinds += is_found;
+    }
+    training_end(&t);
+    return n_kinds;
+}
+
+TEST(wrong_plans_of_chunked_networks_are_refused)
+{
+    assert_true(n_found(corruptions, n_corruptions) >= 20);
+    assert_true(n_found(corruptions_of_places, n_corruptions_of_places) > 0);
+}
+
+/* Refusals, and settings that have no effect on the graph. */
+TEST(settings_that_do_not_fit_are_refused)
+{
+    static const struct {
+        const char *path, *chunks, *mesh, *rules, *why;
+    } of[] = {{"tests/gradients/gpt.onnx", "head=0", NULL, NULL, "write auto, off, or head=N"},
+              {"tests/gradients/gpt.onnx", "head=3x", NULL, NULL, "write auto, off, or head=N"},
+              {"tests/gradients/gpt.onnx", "tail=3", NULL, NULL, "write auto, off, or head=N"},
+              {"tests/gradients/gpt.onnx", "head=3", "tp=2", NULL, "cannot be combined with tp or pp"},
+              {"tests/gradients/gpt.onnx", "head=3", NULL, "pytorch", "needs --rules executor"},
+              {"tests/gradients/unet.onnx", "head=3", NULL, NULL, "the model's loss is not a cross-entropy"}};
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        mp_workload_options o = mp_workload_defaults();
+        mp_workload w = {0};
+        mp_error err = {0};
+        o.row_chunks = of[k].chunks;
+        if (of[k].rules) o.rules = of[k].rules;
+        if (of[k].mesh) assert_int_equal(mp_mesh_read(of[k].mesh, &o.mesh, &err), MP_OK);
+        assert_int_equal(mp_workload_load(of[k].path, &o, &w, &err), MP_INVALID);
+        if (!strstr(err.message, of[k].why)) fail_msg("\"%s\" does not say \"%s\"", err.message, of[k].why);
+        mp_workload_free(&w);
+    }
+}
