@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/model/ops_rules.h"
 #include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
 #include "estimator/simplify/rewrite.h"
@@ -46,11 +47,10 @@ static const mp_operator *only_reader_of(const head *h, int tensor)
     return producer >= 0 && is_single ? &h->model->operators[producer] : NULL;
 }
 
-/* True for a rank-2 operand without transposition of a product whose rows are the rows of operand 0. */
+/* True for a product with a matrix whose rows are the rows of operand 0. */
 static bool is_row_product(const head *h, const mp_operator *op)
 {
-    const bool is_fused = !strcmp(op->kind, "FusedMatMul");
-    if (!mp_is_kind(op, "MatMul") && !mp_is_kind(op, "Gemm") && !is_fused) return false;
+    if (!op->op || op->op->flops != mp_flops_matmul) return false;
     if (mp_operator_int(op, "transA", 0) || mp_operator_int(op, "transBatchA", 0) || mp_operator_int(op, "transBatchB", 0))
         return false;
     const mp_tensor *x = mp_operator_in(h->model, op, 0), *w = mp_operator_in(h->model, op, 1),

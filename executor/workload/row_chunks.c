@@ -1,27 +1,13 @@
-/* row_chunks.c - reads the setting row_chunks, and chooses the number of chunks by plans. */
-#include "executor/workload/row_chunks.h"
+/* row_chunks.c - chooses the number of chunks of rows by the plans that they permit. */
+#include "memplan/workloads/row_chunks.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/integers.h"
 #include "estimator/training/loss_chunks.h"
 #include "executor/workload/workload.h"
-#include "memplan/arena_solve.h"
-#include "memplan/workloads/row_chunks.h"
-
-mp_status mp_row_chunks_read(const char *text, int *n, mp_error *err)
-{
-    char *end = NULL;
-    *n = 1;
-    if (!strcmp(text, "off") || !strcmp(text, "auto")) return MP_OK;
-    const long value = strncmp(text, "head=", 5) ? 0 : strtol(text + 5, &end, 10);
-    MP_ENSURE(value >= 1 && value <= MP_ROW_CHUNKS_MAX && !*end, err, MP_INVALID,
-              "--row-chunks %s: write auto, off, or head=N with N from 1 to %d", text, MP_ROW_CHUNKS_MAX);
-    *n = (int)value;
-    return MP_OK;
-}
+#include "memplan/solver.h"
 
 bool mp_row_chunks_are_open(const mp_workload_options *options)
 {
@@ -53,10 +39,10 @@ static mp_status solve(const mp_workload *w, const mp_request *wanted, trial *ou
     request.graph = w->graph;
     request.problem = w->problem;
     request.effort = MP_EFFORT_QUICK;
-    request.wants_bound = request.first_fit = true;
+    request.wants_bound = true;
     request.start = NULL;
     memcpy(request.tier_bytes, w->tier_bytes, sizeof request.tier_bytes);
-    MP_CHECK(mp_solve_with_arena(&request, &answer, err));
+    MP_CHECK(mp_solve(&request, &answer, err));
     out->fits = answer.plan;
     out->ticks = answer.plan ? answer.plan->ticks : INT64_MAX;
     out->bound_ticks = request.budget_bytes < answer.floor_bytes ? INT64_MAX : answer.bound.ticks;

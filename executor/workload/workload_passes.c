@@ -2,6 +2,7 @@
  * condition. */
 #include "executor/workload/workload.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/parallel/experts.h"
@@ -12,7 +13,6 @@
 #include "estimator/training/training.h"
 #include "executor/program/program_split.h"
 #include "executor/workload/options_json.h"
-#include "executor/workload/row_chunks.h"
 #include "executor/workload/workload_mesh.h"
 #include "executor/workload/workload_offload.h"
 #include "formats/base/nearest.h"
@@ -217,12 +217,25 @@ static bool chunks_rows(const building *b)
     return b->o->row_chunks;
 }
 
+/* Reads "off" or "auto" (*n is 1) or "head=N". MP_INVALID: other texts. */
+static mp_status read_row_chunks(const char *text, int *n, mp_error *err)
+{
+    char *end = NULL;
+    *n = 1;
+    if (!strcmp(text, "off") || !strcmp(text, "auto")) return MP_OK;
+    const long value = strncmp(text, "head=", 5) ? 0 : strtol(text + 5, &end, 10);
+    MP_ENSURE(value >= 1 && value <= MP_ROW_CHUNKS_MAX && !*end, err, MP_INVALID,
+              "--row-chunks %s: write auto, off, or head=N with N from 1 to %d", text, MP_ROW_CHUNKS_MAX);
+    *n = (int)value;
+    return MP_OK;
+}
+
 /* Cuts the head of the network and its loss into chunks of rows. */
 static mp_status chunk_rows(building *b, mp_error *err)
 {
     mp_loss_chunks *found = &b->w->details->loss_chunks;
     int n;
-    MP_CHECK(mp_row_chunks_read(b->o->row_chunks, &n, err));
+    MP_CHECK(read_row_chunks(b->o->row_chunks, &n, err));
     if (n == 1) return MP_OK;
     MP_ENSURE(b->wanted.rules == MP_RULES_EXECUTOR, err, MP_INVALID,
               "--row-chunks needs --rules executor, because PyTorch computes the logits as a whole");

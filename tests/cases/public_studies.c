@@ -256,6 +256,20 @@ static mp_status savings_find(public_world *w, mp_error *err)
     return st;
 }
 
+static mp_status row_chunks_choose(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    mp_workload_options o = public_sgd();
+    const mp_request request = {.budget_bytes = 1 << 20, .solver = "segments", .moves = 5};
+    mp_row_chunks_choice choice;
+    mp_status st;
+    o.row_chunks = "auto";
+    assert_true(mp_row_chunks_are_open(&o));
+    MUST(mp_workload_load(MLP, &o, &workload, NULL));
+    PUBLIC_LIMITED(w, st, mp_row_chunks_choose(&workload, &o, &request, &choice, err));
+    return st;
+}
+
 /* ---- jobs that share a card ---- */
 
 static mp_status shared(public_world *w, int how, mp_error *err)
@@ -320,6 +334,7 @@ const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_other_rules_of", other_rules_of},
                                       {"mp_other_rules_at", other_rules_at},
                                       {"mp_savings_find", savings_find},
+                                      {"mp_row_chunks_choose", row_chunks_choose},
                                       {"mp_sharing_load", sharing_load},
                                       {"mp_sharing_search", sharing_search},
                                       {"mp_sharing_run_all", sharing_run_all},

@@ -82,8 +82,14 @@ static void assert_same(const training_case *t, const outcome *a, const outcome 
 }
 
 /* A training with updates at one place and accumulated gradients. */
+/* A network, and the function that makes its program. */
+typedef struct network {
+    const char *path;
+    training_case (*begin)(const char *path, int64_t batch, const mp_training_options *options);
+} network;
+
 typedef struct setting {
-    const char *network;
+    network network;
     mp_optimizer optimizer;
     int fuse, accumulate;
 } setting;
@@ -95,19 +101,22 @@ static training_case begin(const setting *s)
                                    .dtype = MP_DTYPE_FLOAT,
                                    .accumulate = s->accumulate,
                                    .options_json = "{}"};
-    return training_begin(s->network, 0, &options);
+    return s->network.begin(s->network.path, 0, &options);
 }
 
 static const char *describe(const setting *s, const char *change)
 {
     static char text[200];
-    snprintf(text, sizeof text, "%s, %s, --fuse %s, --accumulate %d, %s", s->network, mp_optimizer_name(s->optimizer),
+    snprintf(text, sizeof text, "%s%s, %s, --fuse %s, --accumulate %d, %s", s->network.path,
+             s->network.begin == training_begin ? "" : " with chunks of rows", mp_optimizer_name(s->optimizer),
              mp_fuse_name((mp_fuse)s->fuse), s->accumulate, change);
     return text;
 }
 
-static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/unet.onnx",
-                                       "tests/gradients/bert.onnx", "tests/gradients/gpt.onnx"};
+static const network networks[] = {
+    {"tests/gradients/mlp.onnx", training_begin},  {"tests/gradients/cnn.onnx", training_begin},
+    {"tests/gradients/unet.onnx", training_begin}, {"tests/gradients/bert.onnx", training_begin},
+    {"tests/gradients/gpt.onnx", training_begin},  {"tests/gradients/gpt.onnx", training_begin_chunked}};
 
 /* Keep-all and plans with updates at all places give the same bits, also with gradients that are accumulated over two or three
  * micro-batches. */
@@ -220,7 +229,7 @@ TEST(accumulated_gradients_are_those_of_the_whole_batch)
         mp_training_options options = {
             .optimizer = MP_OPTIMIZER_MOMENTUM, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT, .accumulate = 2};
         mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_MOMENTUM);
-        training_case t = training_begin(networks[0], 0, &options);
+        training_case t = training_begin(networks[0].path, 0, &options);
         outcome a = run(&t, training_keep_all(&t), &hyper, 3), b = run(&t, training_plan(&t, 0.3), &hyper, 3);
         assert_same(&t, &a, &b, "a plan with momentum and accumulation");
         if (!fuse) first = a;
@@ -228,7 +237,7 @@ TEST(accumulated_gradients_are_those_of_the_whole_batch)
         /* the mean of the losses of micro-batches 0 and 1 before the first update */
         mp_training_options single = options;
         single.accumulate = 0;
-        training_case s = training_begin(networks[0], 0, &single);
+        training_case s = training_begin(networks[0].path, 0, &single);
         hyper.learning_rate = 0;
         outcome c = run(&s, training_keep_all(&s), &hyper, 2);
         assert_true(fabs(a.losses[0] - (c.losses[0] + c.losses[1]) / 2) < 1e-6);
@@ -261,11 +270,11 @@ TEST(two_micro_batches_give_the_mean_of_their_gradients)
     enum { N = 24 * 12 };
     float both[N], first[N], second[N];
     mp_training_options options = {.optimizer = MP_OPTIMIZER_NONE, .dtype = MP_DTYPE_FLOAT, .accumulate = 2};
-    training_case t = training_begin(networks[0], 0, &options);
+    training_case t = training_begin(networks[0].path, 0, &options);
     gradient_of(&t, 0, "layers.0.weight", both, N);
     training_end(&t);
     options.accumulate = 1;
-    t = training_begin(networks[0], 0, &options);
+    t = training_begin(networks[0].path, 0, &options);
     gradient_of(&t, 0, "layers.0.weight", first, N);
     gradient_of(&t, 1, "layers.0.weight", second, N);
     training_end(&t);
@@ -281,7 +290,7 @@ TEST(clipping_is_exact_wherever_updates_run)
             .optimizer = MP_OPTIMIZER_SGD, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT, .clip_norm = 0.05};
         if (fuse == MP_FUSE_BACKWARD) options.clip_norm = 0; /* refused; see test_training */
         mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
-        training_case t = training_begin(networks[1], 0, &options);
+        training_case t = training_begin(networks[1].path, 0, &options);
         outcome o = run(&t, training_plan(&t, 0.5), &hyper, STEPS);
         if (fuse == MP_FUSE_NONE) first = o;
         if (fuse == MP_FUSE_BACKWARD) free_run = o;
@@ -297,7 +306,7 @@ TEST(clipping_within_backward_is_refused)
         .optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT, .clip_norm = 1};
     mp_training_options plain = options;
     plain.clip_norm = 0;
-    training_case t = training_begin(networks[0], 0, &plain);
+    training_case t = training_begin(networks[0].path, 0, &plain);
     mp_error err = {0};
     mp_program *program;
     assert_int_equal(mp_program_build(mp_backend_find("cpu"), t.model, &options, t.program->bindings->loss, &program, &err),
@@ -337,7 +346,7 @@ TEST(a_resumed_training_is_the_uninterrupted_one)
             mp_error err = {0};
             int64_t step = 0;
             double losses[STEPS];
-            training_case t = training_begin(networks[1], 0, &options);
+            training_case t = training_begin(networks[1].path, 0, &options);
             outcome whole = run(&t, training_plan(&t, 0.5), &hyper, 4), parts = {.hash = ""};
             mp_plan *plan = training_plan(&t, 0.5);
             mp_execution *e = training_execution(&t, plan, &hyper);
@@ -365,7 +374,7 @@ TEST(alternatives_run_where_a_step_asks_for_them)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT, .inexact = true};
     mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
-    training_case t = training_begin(networks[3], 0, &options);
+    training_case t = training_begin(networks[3].path, 0, &options);
     const mp_graph *g = t.program->graph;
     outcome base = run(&t, training_keep_all(&t), &hyper, STEPS);
     mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);

@@ -93,7 +93,7 @@ static int64_t planned(const char *path, const mp_workload *whole, int64_t budge
 TEST(the_chosen_number_is_nearly_always_the_best)
 {
     const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS");
-    const int n_graphs = asked ? atoi(asked) : 12;
+    const int n_graphs = asked ? (int)strtol(asked, NULL, 10) : 12;
     int n = 0, n_optimal = 0, n_chunked = 0;
     for (int seed = 1; seed <= n_graphs; seed++) {
         onnx_builder b;

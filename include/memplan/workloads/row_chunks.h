@@ -31,6 +31,6 @@ bool mp_row_chunks_are_open(const mp_workload_options *options);
  * searcher, and a lower bound is proved. A number is skipped if all its plans take more ticks than the best plan so far. If no
  * number gives a plan that fits, the number with the smallest plan wins. `whole` is the workload with whole logits; `options`
  * are its settings. The graph and problem of the request are ignored. MP_INVALID: the logits cannot be cut. Other errors as
- * mp_workload_load and mp_solve_with_arena. */
+ * mp_workload_load and mp_solve. */
 mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                mp_row_chunks_choice *out, mp_error *err);
