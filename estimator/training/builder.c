@@ -4,11 +4,19 @@
 #include <math.h>
 #include <string.h>
 
+/* True for the loss, and for the parts of the loss of chunks. Both stay in float32. */
+static bool is_loss(const mp_builder *b, int tensor)
+{
+    const int producer = b->model->tensors[tensor].producer;
+    const mp_operator *op = producer < 0 ? NULL : &b->model->operators[producer];
+    return tensor == b->loss || (op && op->chunk > 0 && op->op->traits & MP_TRAIT_LOSS);
+}
+
 mp_dtype mp_builder_dtype(const mp_builder *b, int tensor)
 {
     const mp_tensor *t = &b->model->tensors[tensor];
-    bool half =
-        t->dtype == MP_DTYPE_FLOAT && mp_dtype_bits(b->options->dtype) == 16 && t->role != MP_ROLE_BUFFER && tensor != b->loss;
+    const bool half = t->dtype == MP_DTYPE_FLOAT && mp_dtype_bits(b->options->dtype) == 16 && t->role != MP_ROLE_BUFFER &&
+                      !is_loss(b, tensor);
     if (mp_builder_is_lowered(b, tensor)) return b->options->amp;
     return half ? b->options->dtype : t->dtype;
 }

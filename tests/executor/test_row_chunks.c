@@ -161,6 +161,24 @@ TEST(wrong_plans_of_chunked_networks_are_refused)
     assert_true(n_found(corruptions_of_places, n_corruptions_of_places) > 0);
 }
 
+/* In bfloat16 the parts of the loss stay in float32, like the whole loss. The loss equals the whole loss up to rounding. */
+TEST(a_training_in_bfloat16_has_the_loss_of_whole_logits)
+{
+    const mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_BFLOAT16};
+    const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
+    double losses[2][3];
+    for (int k = 0; k < 2; k++) {
+        training_case t = (k ? training_begin_chunked : training_begin)("tests/gradients/gpt.onnx", 0, &options);
+        mp_plan *plan = training_plan(&t, 0.5);
+        mp_execution *e = training_execution(&t, plan, &hyper);
+        training_run(&t, e, 0, 3, losses[k]);
+        mp_execution_free(e);
+        mp_plan_free(plan);
+        training_end(&t);
+    }
+    for (int step = 0; step < 3; step++) assert_true(fabs(losses[1][step] / losses[0][step] - 1) < 2e-3);
+}
+
 /* Refusals, and settings that have no effect on the graph. */
 TEST(settings_that_do_not_fit_are_refused)
 {
