@@ -238,7 +238,7 @@ static mp_status chunk_rows(building *b, mp_error *err)
     MP_CHECK(read_row_chunks(b->o->row_chunks, &n, err));
     if (n == 1) return MP_OK;
     MP_ENSURE(b->wanted.rules == MP_RULES_EXECUTOR, err, MP_INVALID,
-              "--row-chunks needs --rules executor, because PyTorch computes the logits as a whole");
+              "--row-chunks applies to memplan's executor, and this plan is for PyTorch; add --rules executor");
     MP_ENSURE(b->w->ranks.mesh.size[MP_DIM_TP] <= 1 && !b->pipeline->n_ranks, err, MP_INVALID,
               "--row-chunks cannot be combined with tp or pp yet; use dp or shard");
     MP_CHECK(mp_model_chunk_loss(b->w->model, b->loss, n, found, err));

@@ -32,6 +32,14 @@ sed 's#name: "/blocks/blocks.5/Relu"#name: "/up/Relu_1"#' "$root/tests/cli/files
 FILTER="grep -v found.by" try plan_modules_split plan split.onnx --batch 4096 --budget 99.8% --granularity module
 try plan_modules_none plan chain.json --budget 350 --granularity module
 try plan_modules_contradict plan mlp.onnx --budget 50% --granularity module --solver chen
+# Logits in chunks of rows.
+small="--dim layers=1 --dim width=64 --dim heads=2 --dim vocabulary=4096 --dim sequence=32 --batch 8"
+FILTER="grep -v found.by" try chunks_auto plan gpt2 $small --device a100 --rules executor --row-chunks auto --budget 85%
+FILTER='grep row_chunks' try chunks_json plan gpt2 $small --device a100 --rules executor --row-chunks head=4 --budget 100% --json
+try chunks_none plan mlp.onnx --batch 64 --loss mse --row-chunks head=4 --budget 100%
+try chunks_bare plan mlp.onnx --batch 64 --row-chunks 4 --budget 100%
+FILTER='head -1' try chunks_pytorch plan gpt2 $small --device a100 --row-chunks head=4 --budget 100%
+try chunks_train train mlp.onnx --row-chunks auto --budget 100%
 FILTER="grep -E this.plan|proved" try plan_quick plan resnet50.onnx --batch 4 --budget floor+50% --effort quick --no-offsets
 FILTER="grep -E this.plan|proved" try plan_gap plan resnet50.onnx --batch 4 --budget floor+50% --gap 10% --no-offsets
 try plan_explain plan chain.json --budget 350 --explain-bound

@@ -188,7 +188,7 @@ TEST(settings_that_do_not_fit_are_refused)
               {"tests/gradients/gpt.onnx", "head=3x", NULL, NULL, "write auto, off, or head=N"},
               {"tests/gradients/gpt.onnx", "tail=3", NULL, NULL, "write auto, off, or head=N"},
               {"tests/gradients/gpt.onnx", "head=3", "tp=2", NULL, "cannot be combined with tp or pp"},
-              {"tests/gradients/gpt.onnx", "head=3", NULL, "pytorch", "needs --rules executor"},
+              {"tests/gradients/gpt.onnx", "head=3", NULL, "pytorch", "add --rules executor"},
               {"tests/gradients/unet.onnx", "head=3", NULL, NULL, "the model's loss is not a cross-entropy"}};
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         mp_workload_options o = mp_workload_defaults();
