@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "executor/operators/aligned_rows.h"
+#include "executor/train/accuracy.h"
 #include "executor/train/state.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
@@ -179,6 +180,20 @@ TEST(nothing_is_written_beside_its_place)
             }
 }
 
+/* Measures the accuracy on one synthetic batch, with the initial weights. */
+static mp_accuracy accuracy_of(training_case *t)
+{
+    const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
+    mp_plan *plan = training_keep_all(t);
+    mp_execution *e = training_execution(t, plan, &hyper);
+    mp_accuracy found;
+    mp_error err = {0};
+    if (mp_accuracy_measure(e, t->program, t->feed, 0, &found, &err) != MP_OK) fail_msg("%s", err.message);
+    mp_execution_free(e);
+    mp_plan_free(plan);
+    return found;
+}
+
 /* A GPU aligns rows of 515 logits. Losses are those of the CPU, which does not, and neither plan, gaps between storages nor
  * accumulation changes a bit. */
 TEST(aligned_rows_change_no_value)
@@ -215,6 +230,9 @@ TEST(aligned_rows_change_no_value)
                 if (!(fabs(planned.losses[k] - expected.losses[k]) <= (half ? 5e-3 : 1e-5)))
                     fail_msg("%s, step %d: the loss is %.9g, not %.9g", half ? "bf16" : "fp32", k, planned.losses[k],
                              expected.losses[k]);
+            const mp_accuracy here = accuracy_of(&t), there = accuracy_of(&u);
+            assert_true(fabs(here.loss - there.loss) <= (half ? 5e-3 : 1e-5));
+            assert_true(half || here.accuracy == there.accuracy);
             training_end(&u);
             training_end(&t);
         }
