@@ -81,6 +81,10 @@ def estimate_step(
         except OutOfMemory:
             report.notes.append(f"the step does not fit {device}, whose programs see {in_units(card_bytes)}")
     report.needs = Needs.of(
-        device, family_of(requests.operators), allocator.peak_allocated_bytes, allocator.peak_reserved_bytes, card_bytes
+        device,
+        family_of(requests.operators, requests.has_halves),
+        allocator.peak_allocated_bytes,
+        allocator.peak_reserved_bytes,
+        card_bytes,
     )
     return report

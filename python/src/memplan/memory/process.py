@@ -68,8 +68,13 @@ class Needs:
         return f"{parts} ({self.n_jobs} measured {self.family} jobs, median error {self.median_error:.1%})"
 
 
-def family_of(operators: Iterable[str]) -> str:
-    """Return the family of a network from the names of its operators, such as "aten.convolution.default"."""
+def family_of(operators: Iterable[str], has_halves: bool = False) -> str:
+    """Return the family of a network from the names of its operators, such as "aten.convolution.default".
+
+    `has_halves`: whether tensors are in half precision. All measured jobs are in fp32.
+    """
+    if has_halves:
+        return "other"
     names = [name.removeprefix("aten.").lstrip("_") for name in operators]
     has_attention = any(name.startswith(("softmax", "scaled_dot_product")) for name in names)
     has_convolution = any(name.startswith("convolution") for name in names)

@@ -16,7 +16,7 @@ import torch
 from torch import fx, nn
 
 from memplan.errors import MemplanError
-from memplan.graph.attention import attention_on
+from memplan.graph.attention import HALVES, attention_on
 from memplan.memory.allocator import UNLIMITED, Block, CachingAllocator, Settings
 from memplan.torch_internals.dispatch import watching
 from memplan.torch_internals.tensors import tree_iter
@@ -47,7 +47,7 @@ class Requests:
         self.numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # by storage
         self.same: dict[int, int] = {}  # numbers of sums of gradients that use the memory of another number
         self.n = 0
-        self.reads_values = self.has_products = self.is_over = False
+        self.reads_values = self.has_products = self.has_halves = self.is_over = False
         self._sum: tuple[int, int, int] | None = None  # number, addend's number and bytes of a sum whose memory is unknown
         self._freed: list[int] = []  # numbers that were freed after this sum
 
@@ -117,6 +117,7 @@ class Requests:
         for value in tree_iter(result):
             if self._is_new(value):
                 self._allocate(value.untyped_storage(), addend)
+                self.has_halves = self.has_halves or value.dtype in HALVES
         return result
 
     def _addend(self, name: str, args: Any, kwargs: Any, result: Any) -> int:
