@@ -1,7 +1,7 @@
 /* launches_backend.c - the module: the GPU's calls, with replacements for the device and its kernels.
  *
- * Counting restarts at the first pass of a step, so the last step is counted. The environment selects the file for the list
- * (MEMPLAN_LAUNCHES). MEMPLAN_LAUNCHES_ONLY skips own kernels' bodies and counts only launches. */
+ * Counting restarts at the first pass of a step. The environment selects the file for the list (MEMPLAN_LAUNCHES).
+ * MEMPLAN_LAUNCHES_ONLY skips own kernels' bodies and counts only launches. */
 #include <stdlib.h>
 
 #include "estimator/base/memory.h"
@@ -258,12 +258,16 @@ static mp_status upload(const mp_backend *self, const mp_array *host, const mp_a
     return getenv("MEMPLAN_LAUNCHES_ONLY") ? MP_OK : c->host->upload(c->host, host, there, err);
 }
 
-/* Downloads the loss at the end of a step, and prints the counts. */
+/* The download of the loss ends the first step. With a file for the list, prints the counts and ends the process: libraries do
+ * not run, so values may be infinite, and `train` would then run the step once more, operator by operator. */
 static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
 {
     const mp_cuda_context *c = mp_cuda_use(self);
     const char *path = getenv("MEMPLAN_LAUNCHES");
-    if (path) launches_print(path);
+    if (path) {
+        launches_print(path);
+        _Exit(0);
+    }
     return c->host->download(c->host, there, host, err);
 }
 
