@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from memplan.budget import Budget
@@ -12,6 +13,29 @@ from memplan.estimation import estimate
 from memplan.plan.other_sizes import MOST_SLOWER, REPLAYED, OtherSizes
 from memplan.report import Report
 from memplan.run.fallback import CANNOT_CAPTURE
+
+GROWTH_OF_ESTIMATES = 128  # a batch is at most this many times the largest batch that fits, as far as known
+GROWTH_OF_MEASUREMENTS = 2  # the same, if operators are measured: large batches take long
+FIRST_FACTOR = 8  # the second batch, as a multiple of the first
+MOST_SLOW = 2  # number of predictions in sequence that do not halve the range of batches, after which memplan bisects
+
+
+@dataclass
+class Curve:
+    """A quantity that grows with the batch, and its limit. `points`: its known values by batch."""
+
+    limit: float
+    points: dict[int, float] = field(default_factory=dict)
+
+    def crossing(self) -> float | None:
+        """Return the batch at which a line through the two points next to the limit reaches the limit; None if unknown."""
+        batches = sorted(self.points)
+        n_below = sum(self.points[b] <= self.limit for b in batches)
+        pair = batches[: n_below + 1][-2:]
+        if len(pair) < 2 or self.points[pair[1]] <= self.points[pair[0]]:
+            return None
+        (a, low), (b, high) = ((b, self.points[b]) for b in pair)
+        return a + (self.limit - low) * (b - a) / (high - low)
 
 
 def fit(
@@ -27,9 +51,9 @@ def fit(
 ) -> tuple[int, Report | None]:
     """Find the largest batch whose step fits the budget with at most this extra time.
 
-    Batches are tried by doubling, then by bisection. Between two measured batches, memplan interpolates operator seconds and
-    replays the plan of another batch. If such a plan takes slightly more
-    than `overhead`, memplan searches a new one.
+    memplan predicts the largest batch from the batches that it has tried, and tries the batches next to it. If a prediction is
+    bad, memplan bisects. Between two measured batches, memplan interpolates operator seconds and replays the plan of another
+    batch. If such a plan takes slightly more than `overhead`, memplan searches a new one.
 
     Args:
         model: a module or a function.
@@ -54,6 +78,7 @@ def fit(
         raise MemplanError(f"least={least} is larger than most={most}, so there is no batch to try")
 
     options["other_sizes"] = OtherSizes()
+    curves = Curve(0), Curve(overhead)
 
     def tried(batch: int) -> Report | None:
         inputs = make_inputs(batch)
@@ -63,7 +88,9 @@ def fit(
             is_replayed = any(REPLAYED in g.notes for g in report.graphs)
             if is_replayed and overhead < report.overhead <= overhead + MOST_SLOWER:  # a search may find a quicker plan
                 report = estimate(model, args, budget=budget, kwargs=kwargs, **{**options, "other_sizes": OtherSizes()})
-        except BudgetError:
+        except BudgetError as error:
+            if error.floor_bytes >= 0:
+                curves[0].points[batch] = error.floor_bytes - error.budget_bytes
             return None
         except MemplanError as error:
             if batch > least or not str(error).startswith(CANNOT_CAPTURE):
@@ -71,14 +98,25 @@ def fit(
             raise MemplanError(f"fit starts with a batch of {least}, but BatchNorm needs a larger least=: {error}") from None
         if math.isnan(report.overhead):
             raise MemplanError("extra time is unknown on the meta device; name a device (device='h100')")
+        curves[0].points[batch] = report.floor_bytes - report.budget_bytes
+        curves[1].points[batch] = report.overhead
         return report if report.overhead <= overhead else None
 
-    n, best, next_one = 0, None, 1  # n: number of the largest batch size that fits (1 is `least`); best: its report
-    above = (most - least) // step + 1  # number of batch sizes from `least` to `most` that the search may try
-    while next_one <= above and (found := tried(least + (next_one - 1) * step)) is not None:
-        n, best, next_one = next_one, found, 2 * next_one
-    above = min(next_one - 1, above)
-    while above > n:
-        found = tried(least + ((middle := (n + above + 1) // 2) - 1) * step)
-        n, best, above = (middle, found, above) if found is not None else (n, best, middle - 1)
-    return (least + (n - 1) * step, best) if n else (0, None)
+    if (best := tried(least)) is None:
+        return 0, None
+    # n: the largest batch that fits; end: the smallest batch that does not fit, or the first one that may not be tried
+    n, end, is_bounded, n_slow = least, least + ((most - least) // step + 1) * step, False, 0
+    growth = GROWTH_OF_ESTIMATES if options.get("device") is not None else GROWTH_OF_MEASUREMENTS
+    while end - n > step:
+        width, guesses = end - n, [guess for curve in curves if (guess := curve.crossing()) is not None]
+        middle = (n + end) // 2 if end <= FIRST_FACTOR * n else math.isqrt(n * end)
+        batch = int(min(guesses, default=n * FIRST_FACTOR)) if n_slow < MOST_SLOW else middle
+        farthest = end - step if is_bounded else min(end - step, max(n * growth, n + step))
+        batch = max(n + step, min(batch, farthest))
+        batch -= (batch - least) % step
+        if (found := tried(batch)) is not None:
+            n, best = batch, found
+        else:
+            end, is_bounded = batch, True
+        n_slow = n_slow + 1 if is_bounded and 2 * (end - n) > width else 0
+    return n, best

@@ -12,6 +12,7 @@ import threading
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import networks
@@ -103,6 +104,31 @@ def test_batches_that_are_tried(least: int, step: int) -> None:
                 fits.append(n)
     assert batch == max(fits) < 40 - step and report is not None
     assert len(tried) == len(set(tried)) and all((n - least) % step == 0 and n <= 40 for n in tried)
+
+
+BYTES = [lambda n: 100 + 7 * n, lambda n: max(5000, 50 * n), lambda n: n * n, lambda n: 10, lambda n: 640 * (n // 64)]
+SECONDS = [lambda n: 0.0, lambda n: n / 1000, lambda n: (n / 300) ** 3, lambda n: float(n > 333)]
+
+
+@pytest.mark.parametrize("n_bytes", BYTES)
+@pytest.mark.parametrize("overhead", SECONDS)
+@pytest.mark.parametrize("device", ["a100", None])
+def test_batches_are_predicted(n_bytes: Any, overhead: Any, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def estimate(_: Any, inputs: Any, **__: Any) -> Any:
+        tried.append(inputs[0])
+        if n_bytes(inputs[0]) > 10_000:
+            raise memplan.BudgetError("", budget_bytes=10_000, floor_bytes=n_bytes(inputs[0]))
+        floor = n_bytes(inputs[0])
+        return SimpleNamespace(graphs=[], floor_bytes=floor, budget_bytes=10_000, overhead=overhead(inputs[0]))
+
+    monkeypatch.setattr("memplan.largest_batch.estimate", estimate)
+    answer = max(n for n in range(1, 2000) if n_bytes(n) <= 10_000 and overhead(n) <= 0.2)
+    assert memplan.fit(None, lambda n: (n,), device=device, most=1999)[0] == answer
+    assert len(tried) <= 2 * answer.bit_length() + 3 and len(set(tried)) == len(tried)  # as with doubling and bisection
+    if device is not None and n_bytes in BYTES[:2] and overhead in SECONDS[:1]:
+        assert len(tried) <= 8
 
 
 def test_a_batch_of_one_that_cannot_be_trained_is_told() -> None:
