@@ -374,6 +374,7 @@ const mp_backend *recording_backend(recorder *r, const mp_backend *of)
     b->use = use;
     b->close = NULL;
     b->kernel = kernel;
+    b->chain = NULL; /* chains read the states of the inner calls, which this backend wraps */
     b->begin = begin;
     b->record_begin = record;
     b->record_end = recorded;

@@ -160,6 +160,7 @@ static const mp_backend *watch(watcher *w)
     w->backend.use = use;
     w->backend.kernel = find_kernel;
     w->backend.add = add;
+    w->backend.chain = NULL; /* every call is hashed */
     w->backend.close = NULL;
     return &w->backend;
 }

@@ -31,6 +31,10 @@ to=$work/memplan-gpu
 mkdir -p "$to/build/tests" "$to/build/package" "$to/python/bench" "$to/build/lib/spare" "$to/tests/bench" "$to/models" "$to/examples/bert" || exit 2
 
 [ -e "$build/memplan_cuda.so" ] || { echo "pack: $build has no GPU module (make gpu-pack)" >&2; exit 2; }
+# The package refuses a library that lacks one of its functions.
+nm -D --defined-only "$build/package/libmemplan.so" | awk '{ print $3 }' > "$work/functions"
+sed -n 's/^    "\(mp_[a-z_]*\)": (.*/\1/p' python/src/memplan/library/calls.py | grep -vxFf "$work/functions" &&
+    { echo "pack: $build/package/libmemplan.so lacks these functions of the PyTorch package (make gpu-pack)" >&2; exit 2; }
 for program in $(programs "$build"); do
     strip --strip-unneeded -o "$to/build/${program#"$build"/}" "$program" || exit 2
 done
