@@ -1,8 +1,8 @@
 /* bench_choices.c - times of a training step with one choice of kernels changed. Usage: bench_choices MODEL BATCH TYPE [STEPS
  * [DEVICE [SECONDS]]]; TYPE is fp32, tf32 or bf16.
  *
- * Every kind of node with several algorithms gives a row for each of them. More rows run consecutive calls one by one
- * instead of as one launch, store rows of odd length without alignment, and sum bias gradients outside of products. All other
+ * Every kind of node with several algorithms gives a row for each of them. More rows store rows of odd length without
+ * alignment, run every call in a launch of its own, and sum bias gradients outside of products. All other
  * nodes keep the backend's default. Everything is kept. On a GPU a step is a captured graph. Times are medians; rows are
  * printed as they are measured, until SECONDS have passed. */
 #include <stddef.h>
@@ -21,10 +21,13 @@
 #include "planner/search/algorithms.h"
 
 enum { WARM_UP = 3, MOST_STEPS = 1000 };
+/* Changes of the backend. */
+enum { WITHOUT_ALIGNED_ROWS = 1, WITHOUT_CHAINS };
+static const char *const change_names[] = {"defaults", "rows without alignment", "every call in a launch of its own"};
 
 typedef struct bench {
     const mp_backend *backend, *inner;
-    mp_backend unaligned; /* the inner backend without aligned rows */
+    mp_backend changed; /* the inner backend without aligned rows, or without chains */
     mp_model *model;
     mp_program *program;
     mp_parameter_source *source;
@@ -40,7 +43,6 @@ typedef struct choice {
     const char *op, *text; /* both NULL: all nodes use their default */
     mp_phase phase;
     size_t alternative;
-    bool one_by_one;
 } choice;
 
 /* Returns the alternative that a node uses; 0: its default. */
@@ -84,9 +86,9 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static mp_status run(bench *b, const choice *c, const mp_plan *plan, double *seconds, char hash[33], mp_error *err)
+static mp_status run(bench *b, const mp_plan *plan, double *seconds, char hash[33], mp_error *err)
 {
-    const mp_execution_options how = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 1, .one_by_one = c->one_by_one};
+    const mp_execution_options how = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 1};
     double times[MOST_STEPS], loss;
     MP_OWNED_BY(mp_execution_free) mp_execution *e = NULL;
     MP_CLEARED_BY(mp_input_filler_free) mp_input_filler filler = {0};
@@ -113,7 +115,7 @@ static void measure(bench *b, const choice *c, const char *what)
     char hash[33];
     int n_changed;
     mp_status st = plan_of(b, c, &plan, &n_changed, &err);
-    if (st == MP_OK) st = run(b, c, plan, &seconds, hash, &err);
+    if (st == MP_OK) st = run(b, plan, &seconds, hash, &err);
     if (st != MP_OK) {
         printf("%-44s %s\n", what, err.message);
     } else {
@@ -162,14 +164,14 @@ static void measure_algorithms(bench *b)
 
 static mp_status adapt_without_aligned_rows(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
 {
-    const bench *b = (const bench *)((const char *)self - offsetof(bench, unaligned));
+    const bench *b = (const bench *)((const char *)self - offsetof(bench, changed));
     MP_CHECK(b->inner->adapt(b->inner, model, dtype, err));
     for (size_t t = 0; t < model->n_tensors; t++)
         if (model->tensors[t].stored.layout == MP_LAYOUT_ALIGNED_ROWS) model->tensors[t].stored.layout = MP_LAYOUT_PLAIN;
     return MP_OK;
 }
 
-static mp_status begin(bench *b, const char *path, int64_t batch, const char *type, const char *device, bool aligned,
+static mp_status begin(bench *b, const char *path, int64_t batch, const char *type, const char *device, int change,
                        mp_error *err)
 {
     const bool is_half = !strcmp(type, "bf16");
@@ -185,10 +187,11 @@ static mp_status begin(bench *b, const char *path, int64_t batch, const char *ty
     MP_CHECK(b->backend->open(b->backend, err));
     if (b->backend->settle) b->backend->settle(b->backend, &settings);
     b->inner = b->backend;
-    b->unaligned = *b->inner;
-    b->unaligned.adapt = adapt_without_aligned_rows;
-    b->unaligned.close = NULL;
-    if (!aligned) b->backend = &b->unaligned;
+    b->changed = *b->inner;
+    b->changed.close = NULL;
+    if (change == WITHOUT_ALIGNED_ROWS) b->changed.adapt = adapt_without_aligned_rows;
+    if (change == WITHOUT_CHAINS) b->changed.chain = NULL;
+    if (change) b->backend = &b->changed;
     MP_CHECK(mp_onnx_read(path, &file, &b->model, err));
     MP_CHECK(mp_model_simplify(b->model, MP_RULES_EXECUTOR, true, NULL, err));
     MP_CHECK(mp_model_fuse_attention(b->model, MP_RULES_EXECUTOR, b->backend->gives_mask_gradients, &report, err));
@@ -219,16 +222,14 @@ int main(int argc, char **argv)
     }
     b.end = mp_clock_now() + seconds;
     const char *device = argc > 5 ? argv[5] : "cpu";
-    mp_status st = begin(&b, argv[1], batch, argv[3], device, true, &err);
-    if (st == MP_OK) {
-        measure(&b, &(choice){.op = NULL}, "defaults");
-        measure(&b, &(choice){.one_by_one = true}, "consecutive calls one by one");
-    }
-    if (st == MP_OK && mp_aligned_rows_of(b.model).n_tensors) {
+    mp_status st = begin(&b, argv[1], batch, argv[3], device, 0, &err);
+    if (st == MP_OK) measure(&b, &(choice){.op = NULL}, "defaults");
+    for (int change = 1; st == MP_OK && change <= WITHOUT_CHAINS; change++) {
         bench other = {.n_steps = b.n_steps, .base_seconds = b.base_seconds};
+        if (change == WITHOUT_ALIGNED_ROWS ? !mp_aligned_rows_of(b.model).n_tensors : !b.inner->chain) continue;
         memcpy(other.base_hash, b.base_hash, sizeof b.base_hash);
-        st = begin(&other, argv[1], batch, argv[3], device, false, &err);
-        if (st == MP_OK) measure(&other, &(choice){.op = NULL}, "rows without alignment");
+        st = begin(&other, argv[1], batch, argv[3], device, change, &err);
+        if (st == MP_OK) measure(&other, &(choice){.op = NULL}, change_names[change]);
         end(&other);
     }
     const choice apart = {.text = "bias apart"};
