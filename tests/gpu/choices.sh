@@ -1,9 +1,12 @@
 # shellcheck shell=sh disable=SC2034,SC2154
 # choices.sh - read by second.sh: steps with one choice of algorithms or kernels changed, beside the same steps without the change.
-# First the choices inside of memplan, which have no option: a line is NETWORK SECONDS of bench_choices.
-inner='bert_base 30
-gpt2_small 20
-resnet50 15'
+# First the choices inside of memplan, which have no option: a line is NETWORK SECONDS TYPE of bench_choices. The lines of one second
+# give the defaults: attention in fp32 and in TF32.
+inner='bert_base 30 bf16
+gpt2_small 20 bf16
+resnet50 12 bf16
+bert_base 1 tf32
+bert_base 1 fp32'
 # Then choices of options. A line: LABEL|NETWORK|variables of the environment as NAME=VALUE|arguments of `memplan train`; the most
 # informative come first. COSTS among the arguments stands for costs that `memplan profile` has measured before.
 choices='algorithms that are not deterministic|bert_base||--fast
@@ -13,27 +16,27 @@ kernels without a captured graph|bert_base||--no-graph
 algorithms that are not deterministic|gpt2_small||--fast
 small workspaces|bert_base||--workspace-limit 32MiB'
 if [ -n "$rehearsed" ]; then
-    inner='fashion_cnn 20'
+    inner='fashion_cnn 20 fp32'
     choices='measured algorithms|mobilenet_v2||--costs COSTS
 one thread|mobilenet_v2|OMP_NUM_THREADS=1|'
 fi
 
-# Rows of bench_choices: inner_choices NET SECONDS.
+# Rows of bench_choices: inner_choices NET SECONDS TYPE.
 inner_choices() {
-    title="$1: choices inside of memplan"
+    title="$1 $3: choices inside of memplan" log=$work/logs/choices_$1_$3.txt
     if [ ! -x "$build/tests/bench_choices" ]; then note "$title" "left out" "not built"; return; fi
     enough 10 "$title" || return
     path=$(model "$1") || { note "$title" "left out" "the model is not here"; return; }
     inner_batch=$(echo "$nets" | sed -n "s/^$1 //p")
-    { ours $(($2 + 15)) "$build/tests/bench_choices" "$path" "${inner_batch:-8}" "$first" $((bench_steps - 1)) "$device" "$2" 2>&1; } |
+    { ours $(($2 + 15)) "$build/tests/bench_choices" "$path" "${inner_batch:-8}" "$3" $((bench_steps - 1)) "$device" "$2" 2>&1; } |
         while IFS= read -r line; do
-            say "$1: $line"
-            record net "$1" choice "$line"
-            echo "$line" >> "$work/logs/choices_$1.txt"
+            say "$1 $3: $line"
+            record net "$1" precision "$3" choice "$line"
+            echo "$line" >> "$log"
         done
-    rows=$(grep -c ' ms ' "$work/logs/choices_$1.txt")
+    rows=$(grep -c ' ms ' "$log" 2> /dev/null)
     if [ "${rows:-0}" -gt 0 ]; then note "$title" ok "$rows rows"; else
-        note "$title" FAILED "$(tail -n 1 "$work/logs/choices_$1.txt" | grep . || echo "not done in time")"
+        note "$title" FAILED "$(tail -n 1 "$log" 2> /dev/null | grep . || echo "not done in time")"
     fi
 }
 # Measures operators and algorithms of a network once; sets $costs, or fails after a row: costs_of NET BATCH.
@@ -76,7 +79,7 @@ a_choice() { # LABEL NET SWITCHES ARGUMENT...
     switches=''
 }
 choice_rows() {
-    while read -r inner_net inner_seconds; do inner_choices "$inner_net" "$inner_seconds"; done << END
+    while read -r inner_net inner_seconds inner_type; do inner_choices "$inner_net" "$inner_seconds" "$inner_type"; done << END
 $inner
 END
     : > "$work/bases"

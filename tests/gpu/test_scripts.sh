@@ -84,11 +84,11 @@ a_choice_is_a_row() {
     chmod +x "$work/build/tests/bench_choices"
     # shellcheck disable=SC2016
     exits 0 rows 'rehearsed= stretch=1 bench_steps=3 device=cuda nets="net 8" first=bf16 switches=; . tests/gpu/choices.sh
-        inner="net 1"; build=$OUT/../build; ours() { shift; "$@"; }; model() { echo "$1"; }
+        inner="net 1 bf16"; build=$OUT/../build; ours() { shift; "$@"; }; model() { echo "$1"; }
         ours_row() { seconds_a_step=0.02; case "$switches $*" in "A=1 "*--fast*) seconds_a_step=0.03 ;; esac; row "$1" "$2" "$3" "$4" $seconds_a_step 0 0; }
         choices="one|net|A=1|--fast
 two|net||"; choice_rows; echo "stretch $stretch"' && grep -qx 'stretch 1' "$work/said" && grep -q 'net, one: +50.0 % time' "$work/said" && grep -q 'net, two: +0.0 % time' "$work/said" &&
-        grep -q 'net: defaults 20.00 ms 8 bf16' "$work/said" && grep -q '"choice": "Conv forward: algorithm 2 19.00 ms"' "$work/out/own.jsonl" &&
+        grep -q 'net bf16: defaults 20.00 ms 8 bf16' "$work/said" && grep -q '"choice": "Conv forward: algorithm 2 19.00 ms"' "$work/out/own.jsonl" &&
         [ "$(grep -c '"who": "memplan"' "$work/out/own.jsonl")" = 1 ] && grep -q '"choice": "one", "percent_more_time": "+50.0"' "$work/out/own.jsonl"
 }
 no_pytorch_leaves_the_package_out() {
