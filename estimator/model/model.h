@@ -108,6 +108,7 @@ typedef enum mp_mask_given {
 typedef enum mp_layout {
     MP_LAYOUT_PLAIN,         /* row-major: the last dimension is innermost */
     MP_LAYOUT_CHANNELS_LAST, /* the second dimension is innermost: (N, C, H, W) is stored as N, H, W, C */
+    MP_LAYOUT_COLUMN_MAJOR,  /* the first dimension is innermost; the rank is 2 */
     MP_LAYOUT_ALIGNED_ROWS   /* row-major, but each row of the last dimension begins at a multiple of MP_ROW_ALIGNMENT elements.
                                 The elements between two rows are unused. The rank is >= 1 */
 } mp_layout;

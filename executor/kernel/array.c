@@ -39,6 +39,14 @@ mp_array mp_array_padded_rows(mp_dtype dtype, int rank, const int64_t *dims, int
     return a;
 }
 
+static mp_array column_major(mp_dtype dtype, const int64_t *dims)
+{
+    mp_array a = mp_array_plain(dtype, 2, dims);
+    a.strides[0] = 1;
+    a.strides[1] = dims[0];
+    return a;
+}
+
 mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp_error *err)
 {
     if (tensor->rank > MP_ARRAY_RANK)
@@ -48,6 +56,7 @@ mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp
     *out = tensor->stored.layout == MP_LAYOUT_CHANNELS_LAST ? mp_array_channels_last(dtype, tensor->rank, tensor->dims)
            : padding                                        ? mp_array_padded_rows(dtype, tensor->rank, tensor->dims, padding)
                                                             : mp_array_plain(dtype, tensor->rank, tensor->dims);
+    if (tensor->stored.layout == MP_LAYOUT_COLUMN_MAJOR) *out = column_major(dtype, tensor->dims);
     out->packed = tensor->stored.packed;
     return MP_OK;
 }

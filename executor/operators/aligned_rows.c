@@ -1,4 +1,4 @@
-/* aligned_rows.c - finds the results of matrix products whose rows can be aligned. */
+/* aligned_rows.c - finds the results and weights of matrix products whose rows can be aligned. */
 #include "executor/operators/aligned_rows.h"
 
 #include <string.h>
@@ -63,17 +63,37 @@ static void align(mp_model *model, const mp_consumers *consumers, int t)
     }
 }
 
+static bool is_odd(const mp_tensor *t)
+{
+    return mp_dtype_is_float(t->dtype) && row_of(t) >= MP_ALIGNED_ROWS_MIN && row_of(t) % MP_ROW_ALIGNMENT;
+}
+
+/* True for a weight that products alone read, and whose columns are aligned, but not its rows. */
+static bool is_turned_weight(const mp_model *model, const mp_consumers *consumers, int t)
+{
+    const mp_tensor *w = &model->tensors[t];
+    const int start = consumers->start[t], end = consumers->start[t + 1];
+    if (w->role != MP_ROLE_PARAMETER || w->rank != 2 || w->stored.layout != MP_LAYOUT_PLAIN || w->stored.packed) return false;
+    if (start == end || !is_odd(w) || w->dims[0] % MP_ROW_ALIGNMENT || w->is_output) return false;
+    for (int k = start; k < end; k++) {
+        const mp_operator *op = &model->operators[consumers->list[k]];
+        if (!is_product(op) || !accepts(model, consumers, op, t)) return false;
+    }
+    return true;
+}
+
 static bool is_worth_it(const mp_model *model, const mp_tensor *y, const mp_operator *op)
 {
     const mp_tensor *a = mp_operator_in(model, op, 0), *b = mp_operator_in(model, op, 1);
-    if (y->rank < 2 || !a || !b || a->rank < 2 || b->rank < 2 || !mp_dtype_is_float(y->dtype)) return false;
-    return row_of(y) >= MP_ALIGNED_ROWS_MIN && row_of(y) % MP_ROW_ALIGNMENT && mp_tensor_elements(y) > row_of(y);
+    return y->rank >= 2 && a && b && a->rank >= 2 && b->rank >= 2 && is_odd(y) && mp_tensor_elements(y) > row_of(y);
 }
 
 mp_status mp_align_rows(mp_model *model, mp_error *err)
 {
     MP_CLEARED_BY(mp_consumers_free) mp_consumers consumers = {0};
     MP_CHECK(mp_model_consumers(model, &consumers, err));
+    for (size_t t = 0; t < model->n_tensors; t++)
+        if (is_turned_weight(model, &consumers, (int)t)) model->tensors[t].stored.layout = MP_LAYOUT_COLUMN_MAJOR;
     for (size_t k = 0; k < model->n_operators; k++) {
         const mp_operator *op = &model->operators[k];
         const mp_tensor *y = op->removed || !is_product(op) ? NULL : mp_operator_out(model, op, 0);

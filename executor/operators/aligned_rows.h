@@ -10,6 +10,10 @@ enum { MP_ALIGNED_ROWS_MIN = 512 }; /* minimum row length in elements. Padding t
  * - Every reader is a matrix product, a loss over classes, or a view with the same row length.
  * Gradients have the layout of their tensor, so the products of backward read aligned rows, too. Example: the logits of GPT-2
  * have 50,257 columns. Libraries run products with such rows on slow kernels, because no row but the first is aligned.
+ *
+ * A weight of such a product may also have odd rows, as 768 x 50,257. If only products read it, and its columns are aligned, it
+ * is stored column by column (MP_LAYOUT_COLUMN_MAJOR), which needs no padding.
+ *
  * Values, parameters and results of a training do not change. Must be called after the layouts are chosen. MP_NOMEM. */
 mp_status mp_align_rows(mp_model *model, mp_error *err);
 

@@ -109,6 +109,33 @@ TEST(only_rows_that_all_readers_accept_are_aligned)
     }
 }
 
+/* Products read the columns of a weight side by side if its rows are odd and its columns are not. */
+TEST(weights_with_odd_rows_are_stored_by_columns)
+{
+    static const struct {
+        const char *text;
+        bool turned;
+    } cases[] = {{"param w 16 515; MatMul x w -> y; out y", true},
+                 {"param w 16 520; MatMul x w -> y; out y", false},
+                 {"param w 515 16; Transpose w -> t perm=[1,0]; MatMul x t -> y; out y", false},
+                 {"param w 16 515; MatMul x w -> y; Relu w -> z; out y z", false},
+                 {"param w 16 515; MatMul x w -> y; out y w", false}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char all[300];
+        mp_error err = {0};
+        mp_array a;
+        snprintf(all, sizeof all, "data x 2 3 16; %s", cases[k].text);
+        mp_model *model = model_text(all);
+        assert_int_equal(mp_align_rows(model, &err), MP_OK);
+        const mp_tensor *w = &model->tensors[mp_model_find(model, "w")];
+        assert_int_equal(mp_array_of(w, MP_DTYPE_FLOAT, &a, &err), MP_OK);
+        assert_int_equal(mp_array_bytes(&a), mp_tensor_elements(w) * 4);
+        if ((a.strides[0] == 1) != cases[k].turned || a.strides[cases[k].turned] != w->dims[!cases[k].turned])
+            fail_msg("%s: strides %lld, %lld", cases[k].text, (long long)a.strides[0], (long long)a.strides[1]);
+        mp_model_free(model);
+    }
+}
+
 TEST(a_failed_allocation_is_said)
 {
     mp_model *model = model_text("data x 2 3 4 5; param s 3; BatchNormalization x s s s s -> n; Relu n -> y; out y");
