@@ -232,16 +232,17 @@ def test_families_are_told_by_operators() -> None:
     assert Needs.of("an unknown card", "other", 1, 2) is None
 
 
-def test_the_workspace_of_cublas_is_allocated_once() -> None:
+def test_each_thread_allocates_a_workspace_of_cublas() -> None:
+    """Forward and backward have a thread each: peaks of Liger's benchmark for SwiGLU contain two times 8.125 MiB."""
     layer = nn.Linear(64, 64, device="meta")
 
     def step(x: torch.Tensor) -> None:
         layer(x).sum().backward()
 
     requests = recorded_step(step, (torch.empty(8, 64),), {}, True)
-    assert [e for e in requests.events if e == (0, 0)] == [(0, 0)]
+    assert [e for e in requests.events if e == (0, 0)] == [(0, 0)] * 2
     sizes = [requests.allocator(Settings(), n).peak_allocated_bytes for n in (8 * MIB, 32 * MIB)]
-    assert sizes[1] - sizes[0] == 24 * MIB
+    assert sizes[1] - sizes[0] == 2 * 24 * MIB
 
 
 class Watch(TorchDispatchMode):

@@ -37,7 +37,7 @@ class Requests:
 
     Attributes:
         events: pairs (number, bytes). The first pair of a number allocates; a pair with 0 bytes frees. The pair (0, 0) is the
-            first matrix product, which allocates the workspace of cuBLAS.
+            first matrix product of a thread, which allocates the workspace of its cuBLAS handle. Backward has its own thread.
         operators: names of the operators of the run.
     """
 
@@ -47,7 +47,8 @@ class Requests:
         self.numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # by storage
         self.same: dict[int, int] = {}  # numbers of sums of gradients that use the memory of another number
         self.n = 0
-        self.reads_values = self.has_products = self.has_halves = self.is_over = False
+        self.reads_values = self.has_halves = self.is_over = False
+        self.products_in: set[bool] = set()  # whether a product ran in forward (False) and in backward (True)
         self._sum: tuple[int, int, int] | None = None  # number, addend's number and bytes of a sum whose memory is unknown
         self._freed: list[int] = []  # numbers that were freed after this sum
 
@@ -107,8 +108,8 @@ class Requests:
             return zero(args[0].dtype)
         for value in tree_iter((args, kwargs)):
             self.exists(value)
-        if name.startswith(PRODUCTS) and not self.has_products:
-            self.has_products = True
+        if name.startswith(PRODUCTS) and is_in_backward() not in self.products_in:
+            self.products_in.add(is_in_backward())
             self.settle()
             self.events.append((0, 0))
         self.operators.add(name)
