@@ -183,7 +183,7 @@ static mp_status download(const mp_backend *self, const mp_array *there, const m
 }
 
 /* Returns the kernel that uses cuDNN or cublasLt for the operator, if there is one, else memplan's own kernel. */
-static mp_chain_run chain(const mp_backend *self, mp_chain *links)
+static mp_call_chain_run chain(const mp_backend *self, mp_call_chain *links)
 {
     mp_cuda_use(self);
     return mp_cuda_chain(links);

@@ -33,8 +33,8 @@ typedef struct mp_backend_memory {
 } mp_backend_memory;
 
 /* Runs a chain (chain.h). */
-struct mp_chain;
-typedef mp_status (*mp_chain_run)(const struct mp_chain *chain, mp_error *err);
+struct mp_call_chain;
+typedef mp_status (*mp_call_chain_run)(const struct mp_call_chain *chain, mp_error *err);
 
 struct mp_backend {
     const char *name;          /* "cpu", "cuda" */
@@ -77,7 +77,7 @@ struct mp_backend {
     mp_status (*algorithms)(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);
     /* Returns the function that runs a chain as one launch, with the bits of the separate calls; NULL: the calls run one by
      * one. The operands have addresses. `chain` NULL: the backend has no such launches. */
-    mp_chain_run (*chain)(const mp_backend *self, struct mp_chain *chain);
+    mp_call_chain_run (*chain)(const mp_backend *self, struct mp_call_chain *chain);
     /* The thread that runs training steps calls `enter` before the steps and `leave` after them. On the CPU, `enter` makes the
      * processor flush denormal numbers to zero, because arithmetic with denormals is a hundred times slower; `leave` ends this
      * mode. */

@@ -21,7 +21,7 @@ static bool put(area *list, int *n, const mp_array *arrays, int n_arrays, bool w
     return true;
 }
 
-static bool areas_of(const mp_chain_link *link, area *list, int *n)
+static bool areas_of(const mp_call_chain_link *link, area *list, int *n)
 {
     const mp_operands *x = link->x;
     const char *room = x->workspace;
@@ -41,7 +41,7 @@ static bool are_compatible(const area *a, const area *b)
     return is_same && !a->is_workspace && !b->is_workspace;
 }
 
-bool mp_chain_is_safe(const mp_chain *chain)
+bool mp_call_chain_is_safe(const mp_call_chain *chain)
 {
     area areas[MP_CHAIN_LINKS][AREAS];
     int n[MP_CHAIN_LINKS];

@@ -9,19 +9,19 @@
 enum { MP_CHAIN_LINKS = 3 };
 
 /* One call of a chain, with its operands. The operands have addresses when a backend chooses the launch and when it runs. */
-typedef struct mp_chain_link {
+typedef struct mp_call_chain_link {
     const mp_call *call;
     mp_operands *x;
     bool is_read; /* true: a step after the chain reads the first result of the call; false: the launch need not write it */
     bool uses_workspace; /* set by the backend: the launch uses the workspace of this call */
-} mp_chain_link;
+} mp_call_chain_link;
 
-typedef struct mp_chain mp_chain;
-struct mp_chain {
+typedef struct mp_call_chain mp_call_chain;
+struct mp_call_chain {
     size_t n;
-    mp_chain_link links[MP_CHAIN_LINKS];
+    mp_call_chain_link links[MP_CHAIN_LINKS];
 };
 
 /* True if the addresses permit one launch: what one call writes and another call reads or writes is either disjoint or the same
  * array. A launch of a chain reads all of a row of its operands before it writes that row of its results. */
-bool mp_chain_is_safe(const mp_chain *chain);
+bool mp_call_chain_is_safe(const mp_call_chain *chain);

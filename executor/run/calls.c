@@ -36,9 +36,9 @@ static mp_status find_chain(const mp_addresses *a, size_t t, const int *n_awaite
 {
     size_t most = 1;
     while (most < MP_CHAIN_LINKS && t + most < a->plan->n_steps && !n_awaited[t + most]) most++;
-    const mp_chain_launch found = mp_chain_at(a, t, most);
+    const mp_call_chain_launch found = mp_call_chain_at(a, t, most);
     if (!found.run) return MP_OK;
-    mp_chain_launch *chain = mp_pool_alloc(pool, 1, sizeof *chain);
+    mp_call_chain_launch *chain = mp_pool_alloc(pool, 1, sizeof *chain);
     MP_ENSURE(chain, err, MP_NOMEM, "out of memory");
     *chain = found;
     call->chain = chain;

@@ -7,7 +7,7 @@
 typedef struct mp_pass_call {
     size_t step,
         n_steps; /* the call runs the steps [step, step + n_steps) of the plan; n_steps > 1 only for updates and chains */
-    const mp_chain_launch *chain; /* NULL: the call is not a chain */
+    const mp_call_chain_launch *chain; /* NULL: the call is not a chain */
     bool is_update;
     bool is_transfer; /* true: a copy between tiers or a collective; the channel runs it, not the backend's kernels */
     bool

@@ -84,9 +84,9 @@ static mp_status run_clip(mp_execution *e, const mp_ready_step *r, mp_error *err
 }
 
 /* Gives the operands of a step their addresses and the parameters of the pass. */
-static mp_chain_link bind(mp_execution *e, const mp_ready_step *r, int64_t pass, bool added)
+static mp_call_chain_link bind(mp_execution *e, const mp_ready_step *r, int64_t pass, bool added)
 {
-    const mp_chain_link link = mp_ready_step_bind(e->program, r);
+    const mp_call_chain_link link = mp_ready_step_bind(e->program, r);
     link.x->run = (mp_run){.seed = e->options.seed,
                            .step = (uint32_t)pass,
                            .first_run = r->first_run,
@@ -100,7 +100,7 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
 {
     mp_operands *x = &mp_program_node_at(e->program, r->node)->operands;
     const uint64_t all = x->adds;
-    const mp_chain_link link = bind(e, r, pass, added);
+    const mp_call_chain_link link = bind(e, r, pass, added);
     const mp_status st = mp_call_run(e->program->backend, link.call, x, err);
     x->adds = all;
     return st;
@@ -109,7 +109,7 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
 static mp_status run_chain(mp_execution *e, const mp_pass_call *call, int64_t pass, bool added, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
-    const mp_chain *chain = &call->chain->chain;
+    const mp_call_chain *chain = &call->chain->chain;
     uint64_t all[MP_CHAIN_LINKS];
     for (size_t k = 0; k < chain->n; k++) {
         all[k] = chain->links[k].x->adds;

@@ -14,9 +14,9 @@ enum { STEPS = 3, DEPTH = 16, CLASSES = 521 };
 static mp_backend *twin, counted;
 static int n_chains[MP_CHAIN_LINKS + 1][2]; /* per number of links: forward, backward */
 
-static mp_chain_run count_chain(const mp_backend *self, mp_chain *chain)
+static mp_call_chain_run count_chain(const mp_backend *self, mp_call_chain *chain)
 {
-    const mp_chain_run run = twin->chain(self, chain);
+    const mp_call_chain_run run = twin->chain(self, chain);
     if (run) n_chains[chain->n][chain->links[0].x->is_backward]++;
     return run;
 }
@@ -149,8 +149,8 @@ TEST(addresses_decide_about_a_chain)
         const mp_call call = {.workspace_bytes = 128}, without = {0};
         mp_operands a = {.n_in = 1, .n_out = 1, .in = &first[0], .out = &first[1]},
                     c = {.n_in = 1, .n_out = 1, .in = &second[0], .out = &second[1], .workspace = memory + cases[k].workspace};
-        const mp_chain chain = {2, {{&without, &a, true, true}, {&call, &c, true, true}}};
-        assert_int_equal(mp_chain_is_safe(&chain), cases[k].is_safe);
+        const mp_call_chain chain = {2, {{&without, &a, true, true}, {&call, &c, true, true}}};
+        assert_int_equal(mp_call_chain_is_safe(&chain), cases[k].is_safe);
     }
 }
 

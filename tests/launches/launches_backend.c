@@ -165,17 +165,17 @@ static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 }
 
 /* Returns the chain with the calls of the kernels in place of those that are recorded. */
-static mp_chain inner_chain(const mp_chain *chain)
+static mp_call_chain inner_chain(const mp_call_chain *chain)
 {
-    mp_chain inner = *chain;
+    mp_call_chain inner = *chain;
     for (size_t k = 0; k < chain->n; k++) inner.links[k].call = chain->links[k].call->state;
     return inner;
 }
 
-static mp_status run_chain(const mp_chain *chain, mp_error *err)
+static mp_status run_chain(const mp_call_chain *chain, mp_error *err)
 {
-    mp_chain inner = inner_chain(chain);
-    const mp_chain_link *link = &chain->links[0];
+    mp_call_chain inner = inner_chain(chain);
+    const mp_call_chain_link *link = &chain->links[0];
     for (size_t k = 1; k < chain->n && !link->uses_workspace; k++) link = &chain->links[k];
     launches_call(link->x->workspace, link->uses_workspace ? link->call->workspace_bytes : 0);
     is_running = true;
@@ -184,9 +184,9 @@ static mp_status run_chain(const mp_chain *chain, mp_error *err)
     return st;
 }
 
-static mp_chain_run chain_of(const mp_backend *self, mp_chain *chain)
+static mp_call_chain_run chain_of(const mp_backend *self, mp_call_chain *chain)
 {
-    mp_chain inner = inner_chain(chain);
+    mp_call_chain inner = inner_chain(chain);
     mp_cuda_use(self);
     if (!mp_cuda_chain(&inner)) return NULL;
     for (size_t k = 0; k < chain->n; k++) chain->links[k].uses_workspace = inner.links[k].uses_workspace;

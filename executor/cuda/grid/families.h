@@ -42,14 +42,14 @@ MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
     X(normalization) /* dropout, addition, normalization; backward of normalization and dropout */ \
     X(loss)          /* a loss over classes and its backward */
 
-#define MP_CUDA_CHAIN(name) mp_chain_run mp_cuda_chain_##name(mp_chain *chain);
+#define MP_CUDA_CHAIN(name) mp_call_chain_run mp_cuda_chain_##name(mp_call_chain *chain);
 MP_CUDA_CHAINS(MP_CUDA_CHAIN)
 #undef MP_CUDA_CHAIN
 
 /* Returns the launch of a chain; NULL: there is none. */
-static inline mp_chain_run mp_cuda_chain(mp_chain *chain)
+static inline mp_call_chain_run mp_cuda_chain(mp_call_chain *chain)
 {
-    mp_chain_run found = NULL;
+    mp_call_chain_run found = NULL;
 #define MP_CUDA_CHAIN(name) \
     if (!found) found = mp_cuda_chain_##name(chain);
     MP_CUDA_CHAINS(MP_CUDA_CHAIN)

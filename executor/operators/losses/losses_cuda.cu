@@ -433,7 +433,7 @@ template <mp_dtype T> struct entropy_chain {
     }
 };
 
-template <mp_dtype T> static mp_status run_chain(const mp_chain *chain, mp_error *err)
+template <mp_dtype T> static mp_status run_chain(const mp_call_chain *chain, mp_error *err)
 {
     const mp_operands *loss = chain->links[0].x, *slope = chain->links[1].x;
     const state *s = (const state *)chain->links[0].call->state;
@@ -465,13 +465,13 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     return MP_OK;
 }
 
-static bool takes(mp_chain *chain)
+static bool takes(mp_call_chain *chain)
 {
     const mp_operands *loss = chain->links[0].x, *slope = chain->links[1].x;
     if (chain->n != 2 || loss->op != slope->op || loss->is_backward || !slope->is_backward || slope->adds) return false;
-    if (strcmp(loss->op->op->name, "SoftmaxCrossEntropyLoss") || *loss->op->op->domain) return false;
     const mp_class_loss *form = &((const state *)chain->links[0].call->state)->form;
-    if (form->smoothing != 0 || form->reduction == MP_CLASS_LOSS_NONE || !loss->extra[0].data || !slope->d_in[0].dtype)
+    if (!form->softmax || form->smoothing != 0 || form->reduction == MP_CLASS_LOSS_NONE || !loss->extra[0].data ||
+        !slope->d_in[0].dtype)
         return false;
     if (loss->n_out > 1 && (loss->out[1].data || slope->d_out[1].dtype)) return false;
     chain->links[1].uses_workspace = false;
@@ -480,7 +480,7 @@ static bool takes(mp_chain *chain)
 
 } // namespace
 
-extern "C" mp_chain_run mp_cuda_chain_loss(mp_chain *chain)
+extern "C" mp_call_chain_run mp_cuda_chain_loss(mp_call_chain *chain)
 {
     if (!takes(chain)) return NULL;
     return chain->links[0].x->in[0].dtype == MP_DTYPE_BFLOAT16 ? run_chain<MP_DTYPE_BFLOAT16> : run_chain<MP_DTYPE_FLOAT>;

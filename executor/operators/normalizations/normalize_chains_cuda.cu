@@ -9,12 +9,12 @@ extern "C" {
 namespace
 {
 
-static bool is_kind(const mp_chain_link *link, const char *kind)
+static bool is_kind(const mp_call_chain_link *link, const char *kind)
 {
     return !strcmp(link->x->op->op->name, kind) && !*link->x->op->op->domain;
 }
 
-static bool is_normalization(const mp_chain_link *link)
+static bool is_normalization(const mp_call_chain_link *link)
 {
     const mp_operator *op = link->x->op;
 #define IS(kind, domain_, rows, centered, epsilon) \
@@ -25,13 +25,13 @@ static bool is_normalization(const mp_chain_link *link)
 }
 
 /* True for a dropout that draws its numbers again in backward and gives no mask to other operators. */
-static bool is_dropout(const mp_chain_link *link)
+static bool is_dropout(const mp_call_chain_link *link)
 {
     const mp_operands *x = link->x;
     return is_kind(link, "Dropout") && x->alternative == 0 && !x->adds && (x->n_out < 2 || !x->out[1].data);
 }
 
-static void put_dropout(const mp_chain_link *link, mp_normal_chain *chain)
+static void put_dropout(const mp_call_chain_link *link, mp_normal_chain *chain)
 {
     const mp_dropout *s = (const mp_dropout *)link->call->state;
     chain->pass = s->drops ? mp_cuda_pass_of(&link->x->run) : NULL;
@@ -43,11 +43,11 @@ static void put_dropout(const mp_chain_link *link, mp_normal_chain *chain)
 
 /* The links of a chain of forward calls: [dropout,] addition, normalization. */
 struct forward_links {
-    const mp_chain_link *dropout, *add, *normal; /* dropout NULL: there is none */
-    int branch;                                  /* the operand of the addition that comes from the dropout */
+    const mp_call_chain_link *dropout, *add, *normal; /* dropout NULL: there is none */
+    int branch;                                       /* the operand of the addition that comes from the dropout */
 };
 
-static bool find_forward(const mp_chain *chain, forward_links *out)
+static bool find_forward(const mp_call_chain *chain, forward_links *out)
 {
     const size_t n = chain->n;
     *out = {n == 3 ? &chain->links[0] : NULL, &chain->links[n - 2], &chain->links[n - 1], 0};
@@ -77,7 +77,7 @@ static mp_normal_chain forward_chain(const forward_links *links)
     return c;
 }
 
-static mp_status run_forward(const mp_chain *chain, mp_error *err)
+static mp_status run_forward(const mp_call_chain *chain, mp_error *err)
 {
     forward_links links;
     find_forward(chain, &links);
@@ -89,7 +89,7 @@ static mp_status run_forward(const mp_chain *chain, mp_error *err)
     return mp_launched(err);
 }
 
-static bool takes_forward(mp_chain *chain)
+static bool takes_forward(mp_call_chain *chain)
 {
     forward_links links;
     if (!find_forward(chain, &links)) return false;
@@ -109,16 +109,16 @@ static bool takes_forward(mp_chain *chain)
 
 /* ---- backward. */
 
-static mp_normal_chain backward_chain(const mp_chain *chain)
+static mp_normal_chain backward_chain(const mp_call_chain *chain)
 {
     mp_normal_chain c = {};
     c.dropped = mp_input_gradient(chain->links[1].x, 0);
     return c;
 }
 
-static mp_status run_backward(const mp_chain *chain, mp_error *err)
+static mp_status run_backward(const mp_call_chain *chain, mp_error *err)
 {
-    const mp_chain_link *normal = &chain->links[0];
+    const mp_call_chain_link *normal = &chain->links[0];
     mp_normal_chain c = backward_chain(chain);
     put_dropout(&chain->links[1], &c);
     const mp_normal_data d = mp_normal_operands(normal->call, normal->x);
@@ -126,9 +126,9 @@ static mp_status run_backward(const mp_chain *chain, mp_error *err)
     return mp_launched(err);
 }
 
-static bool takes_backward(mp_chain *chain)
+static bool takes_backward(mp_call_chain *chain)
 {
-    const mp_chain_link *normal = &chain->links[0], *dropout = &chain->links[1];
+    const mp_call_chain_link *normal = &chain->links[0], *dropout = &chain->links[1];
     if (chain->n != 2 || !normal->x->is_backward || !dropout->x->is_backward) return false;
     if (!is_normalization(normal) || !is_dropout(dropout)) return false;
     const mp_array *dx = &normal->x->d_in[0], *from = &dropout->x->d_out[0];
@@ -141,7 +141,7 @@ static bool takes_backward(mp_chain *chain)
 
 } // namespace
 
-extern "C" mp_chain_run mp_cuda_chain_normalization(mp_chain *chain)
+extern "C" mp_call_chain_run mp_cuda_chain_normalization(mp_call_chain *chain)
 {
     return takes_forward(chain) ? run_forward : takes_backward(chain) ? run_backward : NULL;
 }

@@ -79,7 +79,7 @@ static mp_status algorithms(const mp_backend *self, const mp_operands *x, mp_alg
     return host->algorithms(host, x, out, err);
 }
 
-static mp_chain_run chain(const mp_backend *self, mp_chain *links)
+static mp_call_chain_run chain(const mp_backend *self, mp_call_chain *links)
 {
     mp_cuda_use(self);
     return mp_cuda_chain(links);

@@ -22,7 +22,7 @@ from memplan.library.planning import text
 
 # families of operators that only move bytes, by their names in ATen; all other operators are pointwise
 FAMILIES = {
-    "cast": "_to_copy",
+    "cast": "to_copy",
     "copy": "clone constant_pad_nd contiguous",
     "part or join": "cat stack slice_backward select_backward roll index gather embedding im2col col2im repeat select_scatter"
     " slice_scatter as_strided_scatter flip unfold_backward diagonal_backward tril triu",
@@ -116,7 +116,7 @@ def kernels_of(node: fx.Node, flops: Callable[[fx.Node], float]) -> list[Kernel]
 
 
 def family_of(name: str, node: fx.Node) -> str:
-    family = FAMILY.get(name, "pointwise")
+    family = FAMILY.get(name) or FAMILY.get(name.removeprefix("_"), "pointwise")
     if family in BY_LAYOUT and any(is_channels_last(t) for t in tensors_of([a.meta.get("val") for a in node.all_input_nodes])):
         family += ", channels last"
     if family.split(",")[0] in TWO_WAYS:
