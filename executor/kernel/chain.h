@@ -22,6 +22,6 @@ struct mp_call_chain {
     mp_call_chain_link links[MP_CHAIN_LINKS];
 };
 
-/* True if the addresses permit one launch: what one call writes and another call reads or writes is either disjoint or the same
- * array. A launch of a chain reads all of a row of its operands before it writes that row of its results. */
+/* True if the addresses permit one launch: a result of one call and an operand or result of another call are disjoint or the
+ * same array. A launch of a chain reads all of a row of its operands before it writes that row of its results. */
 bool mp_call_chain_is_safe(const mp_call_chain *chain);

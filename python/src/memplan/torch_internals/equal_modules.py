@@ -2,14 +2,14 @@
 
 A network of 24 equal blocks calls each block at the same instruction. Dynamo traces the first two calls. If the second trace
 is the first one with other sources (layers.1.weight instead of layers.0.weight), the second is the template. For each further
-block memplan
+block, memplan does three things:
 
-- evaluates the template's guards on that block, and gives the block the same guards,
-- makes an input of the graph for each tensor of the block,
-- copies the nodes.
+- It evaluates the template's guards on that block, and gives the block the same guards.
+- It makes an input of the graph for each tensor of the block.
+- It copies the nodes.
 
-The graph and the guards are then those of a full trace. A block is traced in full if a guard differs (a flag, a dropout rate, a
-hook, a type, a shape), if its arguments differ, or if the template has effects besides its nodes.
+The graph and the guards are then those of a full trace. A block is traced in full in three cases: a guard
+differs (a flag, a dropout rate, a hook, a type, a shape), its arguments differ, or the template has other effects than nodes.
 """
 
 from __future__ import annotations
