@@ -219,7 +219,7 @@ TEST(every_copy_is_waited_for_where_the_plan_says)
         mp_plan *plan = random_offload(t.program->graph, seed, plain->steps, plain->n_steps, bytes);
         mp_pool *pool = mp_pool_new();
         if (mp_addresses_of(t.program, plan, &none, pool, &at, &err) != MP_OK) fail_msg("%s", err.message);
-        assert_int_equal(mp_calls_of(&at, false, false, seed % 4 == 0, pool, &calls, &err), MP_OK);
+        assert_int_equal(mp_calls_of(&at, false, false, seed % 4 == 0, false, pool, &calls, &err), MP_OK);
         check_calls(plan, &at, &calls, seed % 4 == 0, &n_within);
         mp_addresses_free(&at);
         mp_pool_free(pool);
@@ -249,7 +249,7 @@ TEST(what_is_not_copied_as_planned_is_an_error)
         int n = 0;
         if (mp_addresses_of(t.program, plan, &none, pool, &at, &err) != MP_OK) fail_msg("%s", err.message);
         assert_int_equal(mp_channels_open(&at, &none, pool, &channels, &err), MP_OK);
-        assert_int_equal(mp_calls_of(&at, false, false, true, pool, &calls, &err), MP_OK);
+        assert_int_equal(mp_calls_of(&at, false, false, true, false, pool, &calls, &err), MP_OK);
         for (size_t c = 0; c < calls.n; c++) {
             if (!calls.list[c].is_transfer) continue;
             for (int k = n++ ? 1 : times; k > 0; k--) {
