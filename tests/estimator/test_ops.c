@@ -158,6 +158,7 @@ TEST(extras_have_a_type)
         {"GRU", 14, "float64[5,2,3] float64[1,21,3] float64[1,21,7]", "hidden_size=7", ""},
         {"RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "hidden_size=7", ""},
         {"SoftmaxCrossEntropyLoss", 13, "float16[4,10] int64[4]", "", ""},
+        {"memplan:SoftmaxCrossEntropyPart", 1, "float16[4,10] int64[4]", "", ""},
         {"ReduceMax", 13, "float16[4,10]", "axes=1", ""},
         {"ReduceMin", 13, "float16[4,10]", "axes=1", ""},
     };
