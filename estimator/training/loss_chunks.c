@@ -40,11 +40,17 @@ static mp_tensor *tensor_of(const head *h, int tensor)
 }
 
 /* Returns the producer of a tensor that only one operator reads; NULL: none. */
-static const mp_operator *only_reader_of(const head *h, int tensor)
+static const mp_operator *producer_for_one_reader(const head *h, int tensor)
 {
     const int producer = tensor_of(h, tensor)->producer;
     const bool is_single = h->readers.start[tensor + 1] - h->readers.start[tensor] == 1;
     return producer >= 0 && is_single ? &h->model->operators[producer] : NULL;
+}
+
+/* True if a tensor has the same values for each row of a matrix: a number, or one row. */
+static bool is_alike_for_rows(const mp_tensor *t)
+{
+    return t->rank < 2 || (t->rank == 2 && t->dims[0] == 1);
 }
 
 /* True for a product with a matrix whose rows are the rows of operand 0. */
@@ -55,23 +61,21 @@ static bool is_row_product(const head *h, const mp_operator *op)
         return false;
     const mp_tensor *x = mp_operator_in(h->model, op, 0), *w = mp_operator_in(h->model, op, 1),
                     *bias = op->n_in > 2 ? mp_operator_in(h->model, op, 2) : NULL;
-    return x->rank >= 2 && w->rank == 2 && (!bias || mp_tensor_elements(bias) <= h->n_columns);
+    return x->rank >= 2 && w->rank == 2 && (!bias || is_alike_for_rows(bias));
 }
 
-/* Returns the operand of an elementwise operator that has a row per row of the result. All other operands must have at most one
- * row. -1: the operator is another one. */
+/* Returns the operand of an elementwise operator that has a row per row of the result. All other operands must be alike for all
+ * rows. -1: the operator is another one. */
 static int row_operand(const head *h, const mp_operator *op)
 {
     int found = -1;
-    if (!op->op || op->n_out != 1 || !(op->op->traits & MP_TRAIT_IN_PLACE) ||
-        op->op->traits & (MP_TRAIT_RANDOM | MP_TRAIT_LOSS))
-        return -1;
+    if (!op->op || op->n_out != 1 || op->op->factors != mp_factors_broadcast || op->op->traits & MP_TRAIT_RANDOM) return -1;
     for (int i = 0; i < op->n_in; i++) {
         const mp_tensor *t = mp_operator_in(h->model, op, i);
         if (!t) return -1;
         if (mp_same_shape(t, mp_operator_out(h->model, op, 0)) && found < 0)
             found = i;
-        else if (mp_tensor_elements(t) > h->n_columns)
+        else if (!is_alike_for_rows(t))
             return -1;
     }
     return found;
@@ -95,7 +99,7 @@ static bool follow(head *h)
 {
     int tensor = h->model->operators[h->loss].in[0];
     while (h->n_path < CHAIN_MAX) {
-        const mp_operator *op = only_reader_of(h, tensor);
+        const mp_operator *op = producer_for_one_reader(h, tensor);
         if (!op || op->removed) break;
         const int index = (int)(op - h->model->operators);
         int operand = 0;
@@ -106,7 +110,9 @@ static bool follow(head *h)
         }
         if (selects_rows(h, op)) {
             h->selected[h->n_selected++] = index;
-        } else if (!keeps_columns(h, op)) {
+        } else if (keeps_columns(h, op)) {
+            if (h->n_selected) break; /* the dimensions of the slice are not those of the product */
+        } else {
             operand = row_operand(h, op);
             if (operand < 0) break;
             h->chain[h->n_chain++] = (link){index, operand};

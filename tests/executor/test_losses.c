@@ -180,6 +180,41 @@ TEST(cross_entropy_in_chunks_of_rows_is_pytorchs)
     assert_true(n_checked >= 6);
 }
 
+/* Rows that depend on each other, or on a value of their own, stay whole. Functions of single rows do not hinder chunks. */
+TEST(only_heads_whose_rows_are_independent_are_cut)
+{
+    static const struct {
+        const char *text;
+        bool is_cut;
+    } heads[] = {{"MatMul x w -> h; Tanh h -> y", true},
+                 {"MatMul x w -> h; Add h bias -> y", true},
+                 {"MatMul x w -> h; BatchNormalization h scale bias mean variance -> y", false},
+                 {"MatMul x w -> h; Softmax h -> y axis=0", false},
+                 {"MatMul x w -> h; Mul h temperature -> y", false},
+                 {"MatMul x w -> h; Dropout h -> y", false},
+                 {"MatMul x w -> h; Tanh h -> y; Relu h -> other", false},
+                 {"MatMul sequences w -> h; Slice h start end axis -> y", true},
+                 {"MatMul x w -> h; Reshape h shape -> r; Slice r start end axis -> y", false},
+                 {"Tanh logits -> y", false}};
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) {
+        char text[512];
+        mp_loss_chunks chunks;
+        mp_error err = {0};
+        int loss;
+        snprintf(
+            text, sizeof text,
+            "data x 6 4; param w 4 8; param logits 6 8; param scale 8; param bias 8; param mean 8; param variance 8;"
+            "data temperature 6 1; data sequences 2 3 4; ints shape 2 3 8; ints start 0; ints end 2; ints axis 1; %s; out y",
+            heads[k].text);
+        mp_model *m = model_text(text);
+        const mp_training_options options = {.loss = MP_LOSS_CROSS_ENTROPY, .dtype = MP_DTYPE_FLOAT};
+        assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_OK);
+        if (mp_model_chunk_loss(m, loss, 2, &chunks, &err) != MP_OK) fail_msg("%s: %s", heads[k].text, err.message);
+        if ((chunks.n == 2) != heads[k].is_cut || !chunks.reason != heads[k].is_cut) fail_msg("%s", heads[k].text);
+        mp_model_free(m);
+    }
+}
+
 /* 64 rows of 32 numbers under PyTorch's rules, compared with make_losses.py --saved, which prints autograd's saved bytes. The
  * loss computes cross-entropy's log-probabilities itself, so they are not saved at the end of forward. */
 TEST(backward_keeps_what_pytorch_keeps)
