@@ -235,6 +235,22 @@ mp_status mp_operator_put(mp_model *model, mp_operator_draft draft, const char *
     return mp_operator_infer(model, index, err);
 }
 
+mp_status mp_operator_split(mp_model *model, int tensor, int axis, const int64_t *sizes, int n, int *parts, mp_error *err)
+{
+    const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_ints("split", sizes, (size_t)n)};
+    mp_operator_draft draft = mp_draft("Split", "", 11, &tensor, 1, attributes, 2);
+    int index;
+    for (int k = 0; k < n; k++) {
+        const char *name = mp_pool_format(model->pool, "%s:%d", model->tensors[tensor].name, k);
+        MP_ENSURE(name, err, MP_NOMEM, "out of memory");
+        MP_CHECK(mp_model_fresh_tensor(model, name, &parts[k], err));
+    }
+    draft.out = parts;
+    draft.n_out = n;
+    MP_CHECK(mp_model_operator(model, &draft, &index, err));
+    return mp_operator_infer(model, index, err);
+}
+
 mp_status mp_model_infer(mp_model *model, mp_error *err)
 {
     const size_t n = model->n_operators;

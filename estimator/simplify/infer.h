@@ -20,6 +20,10 @@ mp_status mp_operator_infer(mp_model *model, int op, mp_error *err);
  * MP_NOMEM. Other errors as mp_model_operator and mp_model_infer. */
 mp_status mp_operator_put(mp_model *model, mp_operator_draft draft, const char *stem, int *out, mp_error *err);
 
+/* Adds an operator that splits a tensor along an axis into n new tensors parts[0..n) of these sizes, named "TENSOR:0" and so
+ * on. MP_NOMEM. Other errors as mp_operator_put. */
+mp_status mp_operator_split(mp_model *model, int tensor, int axis, const int64_t *sizes, int n, int *parts, mp_error *err);
+
 /* Evaluates an operator on scalars. Input k has the value in[k], converted to the type of the operator's input tensor. If
  * output 0 is a scalar, sets *known and *out. If the operator requires an axis or a matrix, *known is false. Omitted inputs
  * stay omitted. MP_NOMEM. O(operands). */

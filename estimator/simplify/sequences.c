@@ -41,13 +41,6 @@ static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *
     return add_writing(c, draft, out, n);
 }
 
-/* Adds a Split operator with n outputs; output k has the size sizes[k] along the axis. */
-static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts)
-{
-    const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_ints("split", sizes, (size_t)n)};
-    return add(c, mp_draft("Split", "", 11, &tensor, 1, attributes, 2), c->model->tensors[tensor].name, parts, n);
-}
-
 /* True if the tensor is still needed: a declared output, or read by an operator that is not removed. O(operands). */
 static bool is_read(const mp_model *model, int tensor)
 {
@@ -135,14 +128,15 @@ static mp_status cut_input(chunks *c, int tensor, int axis, int *parts)
     const mp_model *model = c->model;
     const mp_tensor *t = &model->tensors[tensor];
     if (t->producer < 0 && t->role == MP_ROLE_DATA) return slice(c, tensor, axis, parts);
-    if (t->producer < 0) return cut_split(c, tensor, axis, c->n, c->sizes, parts);
+    if (t->producer < 0) return mp_operator_split(c->model, tensor, axis, c->sizes, c->n, parts, c->err);
     const mp_operator op =
         model->operators[t->producer]; /* a copy of the operator, because adding operators may move the array */
     if (is_joined_of_chunks(c, &op, axis)) {
         memcpy(parts, op.in, (size_t)c->n * sizeof *parts);
         return MP_OK;
     }
-    if (is_read(model, tensor) || op.n_out != 1) return cut_split(c, tensor, axis, c->n, c->sizes, parts);
+    if (is_read(model, tensor) || op.n_out != 1)
+        return mp_operator_split(c->model, tensor, axis, c->sizes, c->n, parts, c->err);
     if (mp_is_kind(&op, "Transpose")) {
         size_t n;
         const int64_t *perm = mp_operator_ints(&op, "perm", &n);
@@ -161,7 +155,7 @@ static mp_status cut_input(chunks *c, int tensor, int axis, int *parts)
             return cut_view(c, tensor, op.in[0], before, axis, parts);
         }
     }
-    return cut_split(c, tensor, axis, c->n, c->sizes, parts);
+    return mp_operator_split(c->model, tensor, axis, c->sizes, c->n, parts, c->err);
 }
 
 /* Indices of the inputs and outputs of a recurrent layer. */
@@ -262,7 +256,7 @@ static mp_status take_attributes(layer *l, int d, bool both)
 static mp_status halve(chunks *c, int tensor, int half[2])
 {
     half[0] = half[1] = tensor;
-    if (tensor >= 0) MP_CHECK(cut_split(c, tensor, 0, 2, (const int64_t[]){1, 1}, half));
+    if (tensor >= 0) MP_CHECK(mp_operator_split(c->model, tensor, 0, (const int64_t[]){1, 1}, 2, half, c->err));
     return MP_OK;
 }
 

@@ -169,23 +169,6 @@ static mp_status rows_of_input(head *h, int *x)
     return add(h, mp_draft("Reshape", "memplan", 1, &from, 1, &sizes, 1), tensor_of(h, from)->name, x);
 }
 
-/* Splits a tensor along dimension 0 into n tensors with sizes[k] rows. */
-static mp_status split(head *h, int tensor, const int64_t *sizes, int n, int *parts)
-{
-    const mp_attribute attributes[] = {mp_attribute_int("axis", 0), mp_attribute_ints("split", sizes, (size_t)n)};
-    mp_operator_draft draft = mp_draft("Split", "", 11, &tensor, 1, attributes, 2);
-    int index;
-    for (int k = 0; k < n; k++) {
-        const char *name = mp_pool_format(h->model->pool, "%s:%d", tensor_of(h, tensor)->name, k);
-        MP_ENSURE(name, h->err, MP_NOMEM, "out of memory");
-        MP_CHECK(mp_model_fresh_tensor(h->model, name, &parts[k], h->err));
-    }
-    draft.out = parts;
-    draft.n_out = n;
-    MP_CHECK(mp_model_operator(h->model, &draft, &index, h->err));
-    return mp_operator_infer(h->model, index, h->err);
-}
-
 /* Adds a copy of an operator for chunk k. */
 static mp_status add_copy(head *h, const mp_operator *op, mp_operator_draft draft, int k, int *out)
 {
@@ -238,8 +221,8 @@ static mp_status build(head *h, int n)
     int *labels = rows + n, *losses = labels + n;
     for (int k = 0; k < n; k++) sizes[k] = h->n_rows / n + (k < h->n_rows % n);
     MP_CHECK(rows_of_input(h, &x));
-    MP_CHECK(split(h, x, sizes, n, rows));
-    MP_CHECK(split(h, op.in[1], sizes, n, labels));
+    MP_CHECK(mp_operator_split(h->model, x, 0, sizes, n, rows, h->err));
+    MP_CHECK(mp_operator_split(h->model, op.in[1], 0, sizes, n, labels, h->err));
     for (int k = 0; k < n; k++) MP_CHECK(add_chunk(h, k, rows[k], labels[k], &losses[k]));
     for (int k = 0; k < h->n_path; k++) take_out(h, h->path[k]);
     h->model->operators[h->loss].removed = true;
