@@ -159,6 +159,24 @@ def test_a_region_for_the_device_of_the_tensors_is_one_of_the_gpu() -> None:
     assert recorded_step(step, (torch.empty(2, 4),), {}, True).events
 
 
+def test_inference_mode_runs_the_parts_of_composite_operators() -> None:
+    """The requests of an evaluation in inference mode equal those without gradients, and `item` returns 0."""
+
+    def requests_in(region: Any) -> Requests:
+        layer = nn.Linear(64, 64, device="meta")
+
+        def step(x: torch.Tensor) -> None:
+            with region():
+                assert layer(x.view(2, 4, 64)).sum().item() == 0
+            layer(x).sum().backward()
+
+        return recorded_step(step, (torch.empty(8, 64),), {}, True, 1)
+
+    first, second = requests_in(torch.inference_mode), requests_in(torch.no_grad)
+    assert first.events == second.events and first.reads_values
+    assert first.events.index((0, 0)) < 6  # the workspace of the evaluation's product
+
+
 def test_a_full_card_frees_cached_blocks_or_the_step_does_not_fit() -> None:
     layer = nn.Linear(1024, 1024, bias=False, device="meta")
 
@@ -243,6 +261,19 @@ def test_each_thread_allocates_a_workspace_of_cublas() -> None:
     assert [e for e in requests.events if e == (0, 0)] == [(0, 0)] * 2
     sizes = [requests.allocator(Settings(), n).peak_allocated_bytes for n in (8 * MIB, 32 * MIB)]
     assert sizes[1] - sizes[0] == 2 * 24 * MIB
+
+
+@pytest.mark.parametrize("width, published_mib", [(128, 0.0029296875), (4096, 0.09375)])
+def test_backward_of_softmax_allocates_the_product_of_gradient_and_result(width: int, published_mib: float) -> None:
+    """Peaks of Liger's benchmark for PyTorch's softmax: six tensors of the input's size."""
+    x = torch.empty(width, device="meta", requires_grad=True)
+
+    def step() -> None:
+        y = x.softmax(-1)
+        y.backward(torch.ones_like(y), retain_graph=True)
+
+    report = memplan.estimate(step, (), device="rtx4090")
+    assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
 
 
 class Gated(torch.autograd.Function):

@@ -29,6 +29,7 @@ NOT_META = (
     "the estimate of a whole step runs it on the meta device; build the model and the optimizer within"
     " `with torch.device('meta'):`"
 )
+SOFTMAX_BACKWARD = "aten._softmax_backward_data."  # its kernel for GPUs first multiplies gradient and result in a new tensor
 READS_VALUES = "the step reads values of tensors, such as loss.item(); memplan assumes 0 and False"
 
 
@@ -119,7 +120,15 @@ class Requests:
             if self._is_new(value):
                 self._allocate(value.untyped_storage(), addend)
                 self.has_halves = self.has_halves or value.dtype in HALVES
+        if name.startswith(SOFTMAX_BACKWARD) and args[0].device.type == "meta":
+            self._temporary(args[0].nbytes)
         return result
+
+    def _temporary(self, n_bytes: int) -> None:
+        """Record a tensor that an operator allocates beside its results, and frees at its end."""
+        self.settle()
+        self.n += 1
+        self.events += [(self.n, n_bytes), (self.n, 0)] if n_bytes else []
 
     def _addend(self, name: str, args: Any, kwargs: Any, result: Any) -> int:
         """Return the number of the first addend if backward adds two gradients, else 0."""

@@ -194,11 +194,19 @@ CALLERS = ("torch._compile", "torch._dynamo.eval_frame", __name__)  # modules wh
 
 
 def watching(run: Callable[[Any, Any, Any], Any]) -> contextlib.AbstractContextManager[Any]:
-    """Run operators through `run` within the context, which receives each operator with its arguments. Raises MemplanError."""
+    """Run operators through `run` within the context, which receives each operator with its arguments. Raises MemplanError.
+
+    In inference mode PyTorch passes composite operators, such as `linear` and `item`, as a whole. `run` receives their parts.
+    """
     WATCHING.need()
 
     class Operators(WATCHING.get()):  # type: ignore[misc]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if torch.is_inference_mode_enabled():
+                with self:
+                    result = func.decompose(*args, **(kwargs or {}))
+                if result is not NotImplemented:
+                    return result
             return run(func, args, kwargs or {})
 
     return cast(contextlib.AbstractContextManager[Any], Operators())
