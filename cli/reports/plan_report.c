@@ -7,6 +7,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/report.h"
+#include "executor/workload/chunk_numbers.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
@@ -105,15 +106,33 @@ static void print_verdict(const outcome *out)
         screen_verdict(color, SCREEN_GOOD, "%s: fits %s, %s time.", title, plan_budget_text(out), extra);
 }
 
-/* Prints the number of chunks of rows in which the logits are computed. */
+/* Prints the number of chunks of rows of each kind of region. */
 static void print_row_chunks(const outcome *out)
 {
-    const mp_loss_chunks *chunks = &out->workload->details->loss_chunks;
-    if (chunks->n)
-        screen_text(2, "  logits in %d chunks of %lld rows: forward and backward of %s run chunk by chunk", chunks->n,
-                    (long long)((chunks->n_rows + chunks->n - 1) / chunks->n), chunks->product);
-    else if (out->row_chunks.n == 1)
-        screen_row("  logits whole: no number of chunks gives a faster plan");
+    const mp_loss_chunks *head = &out->workload->details->loss_chunks;
+    if (head->n)
+        screen_text(2, "  logits in %d chunks of %lld rows: forward and backward of %s run chunk by chunk", head->n,
+                    (long long)((head->n_rows + head->n - 1) / head->n), head->product);
+    for (int k = MP_CHUNK_HEAD + 1; k < MP_N_CHUNK_KINDS; k++) {
+        const mp_chunked_kind *kind = &out->workload->details->row_regions.kinds[k];
+        if (kind->n)
+            screen_text(2, "  %s in %d chunks of %lld rows: %d region%s, the first from %s on",
+                        mp_chunk_kind_name((mp_chunk_kind)k), kind->n, (long long)((kind->n_rows + kind->n - 1) / kind->n),
+                        kind->n_regions, kind->n_regions == 1 ? "" : "s", kind->first);
+    }
+    if (out->row_chunks.n == 1) screen_row("  no chunks of rows: no number of chunks gives a faster plan");
+}
+
+/* The number of chunks per kind of region; NULL: all regions are whole. */
+static json_t *row_chunks_json(const mp_workload *w)
+{
+    json_t *json = NULL;
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
+        const int n = mp_chunk_numbers_of(w, (mp_chunk_kind)k);
+        if (n > 1 && !json) json = json_object();
+        if (n > 1) mp_json_set(&json, mp_chunk_kind_name((mp_chunk_kind)k), json_integer(n));
+    }
+    return json;
 }
 
 static mp_status print_fitting(const outcome *out, mp_error *err)
@@ -196,8 +215,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "planning_seconds", json_real(out->planning_seconds));
     mp_json_set(&json, "segments_peak_bytes", mp_json_integer_if(segments, peak));
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
-    if (out->workload->details->loss_chunks.n)
-        mp_json_set(&json, "row_chunks", json_integer(out->workload->details->loss_chunks.n));
+    json_t *chunks = row_chunks_json(out->workload);
+    if (chunks) mp_json_set(&json, "row_chunks", chunks);
     MP_CHECK(offload_json(out, plan, &json, err));
     MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
     if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload, &sent, 0));

@@ -218,10 +218,13 @@ typedef struct mp_operator {
                          not recorded */
     int chunk;        /* number of the chunk of the loss, from 1 (loss_chunks.h). MP_CHUNK_SUM: the sum of the chunks' losses.
                          0: the operator belongs to no chunk */
-    bool removed;     /* true if folding or simplification has removed the operator */
-    mp_saves saves;   /* under PyTorch's rules: which values gradients read */
-    mp_guess guess;   /* reason why the source program may have executed this operator in another way */
-    int region;       /* index of the region that contains this operator; 0: the main graph */
+    /* true for a Split and a Concat of a chunked region (row_regions.h). The parts are blocks of rows, one after the other in
+     * memory. The parts of the Split are views. The gradients of the parts of the Concat are views */
+    bool shares_rows;
+    bool removed;       /* true if folding or simplification has removed the operator */
+    mp_saves saves;     /* under PyTorch's rules: which values gradients read */
+    mp_guess guess;     /* reason why the source program may have executed this operator in another way */
+    int region;         /* index of the region that contains this operator; 0: the main graph */
     mp_control control; /* type of control operator. Valid as long as regions[] exist */
     int regions[2];     /* indices in mp_model.regions of the operator's subgraphs; 0: none */
 } mp_operator;

@@ -70,19 +70,18 @@ static mp_status place(const mp_model *model, struct search *s, int root, mp_err
     return MP_OK;
 }
 
-/* Moves the operators to their new positions, and updates the producers of tensors. */
-static mp_status apply_order(mp_model *model, const struct search *s, mp_error *err)
+mp_status mp_model_reorder(mp_model *model, const int *order, size_t n, mp_error *err)
 {
-    MP_OWNED mp_operator *moved = mp_alloc(s->n_placed, sizeof *moved);
-    if (!moved) return MP_FAIL(err, MP_NOMEM, "no memory to order %zu operators", s->n_placed);
+    MP_OWNED mp_operator *moved = mp_alloc(n, sizeof *moved);
+    if (!moved) return MP_FAIL(err, MP_NOMEM, "no memory to order %zu operators", n);
     for (size_t k = 0; k < model->n_tensors; k++) model->tensors[k].producer = -1;
-    for (size_t k = 0; k < s->n_placed; k++) {
-        moved[k] = model->operators[s->order[k]];
+    for (size_t k = 0; k < n; k++) {
+        moved[k] = model->operators[order[k]];
         for (int j = 0; j < moved[k].n_out; j++)
             if (moved[k].out[j] >= 0) model->tensors[moved[k].out[j]].producer = (int)k;
     }
-    if (s->n_placed) memcpy(model->operators, moved, s->n_placed * sizeof *moved);
-    model->n_operators = s->n_placed;
+    if (n) memcpy(model->operators, moved, n * sizeof *moved);
+    model->n_operators = n;
     return MP_OK;
 }
 
@@ -102,7 +101,7 @@ mp_status mp_model_sort(mp_model *model, mp_error *err)
         int producer;
         MP_CHECK(producer_of(model, &s, NULL, model->outputs[k], &producer, err));
     }
-    return apply_order(model, &s, err);
+    return mp_model_reorder(model, s.order, s.n_placed, err);
 }
 
 mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error *err)

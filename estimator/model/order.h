@@ -8,6 +8,10 @@
  * nor an initializer. The message names the operator or tensor. O(n log n). Operator indices change. */
 mp_status mp_model_sort(mp_model *model, mp_error *err);
 
+/* Puts the operators order[0..n) in this order, and drops all others. The order must be an execution order. MP_NOMEM.
+ * Operator indices change. */
+mp_status mp_model_reorder(mp_model *model, const int *order, size_t n, mp_error *err);
+
 /* For each tensor, the operators that read it. The consumers of tensor t are list[start[t] .. start[t+1]), in operator
  * order. A consumer that reads t with several operands occurs several times. Removed operators are omitted. Release with
  * mp_consumers_free. MP_NOMEM. O(operands). */

@@ -62,10 +62,28 @@ mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage)
     return MP_OK;
 }
 
+/* Returns the block of rows of a storage that the current node uses; NULL: the node uses the whole storage. */
+static const mp_rows_used *rows_used(const mp_builder *b, int storage)
+{
+    for (size_t k = 0; k < b->n_used; k++)
+        if (b->used[k].storage == storage) return &b->used[k];
+    return NULL;
+}
+
+mp_status mp_builder_use_rows(mp_builder *b, int storage, int tensor)
+{
+    const int64_t bytes = mp_builder_bytes(b, tensor);
+    if (storage < 0 || b->graph->storages[storage].payload_bytes == bytes || rows_used(b, storage)) return MP_OK;
+    MP_ENSURE(mp_grow(&b->used, &b->used_capacity, b->n_used + 1, sizeof *b->used), b->err, MP_NOMEM, "out of memory");
+    b->used[b->n_used++] = (mp_rows_used){storage, bytes};
+    return MP_OK;
+}
+
 mp_status mp_builder_pair(mp_builder *b, int from, int to)
 {
     if (from < 0 || to < 0 || from == to || b->options->rules == MP_RULES_PYTORCH) return MP_OK;
     const mp_storage *a = &b->graph->storages[from], *z = &b->graph->storages[to];
+    if (rows_used(b, from) || rows_used(b, to)) return MP_OK;
     if (mp_kind_is_static(a->kind) || mp_kind_is_static(z->kind) || a->payload_bytes != z->payload_bytes) return MP_OK;
     MP_ENSURE(mp_grow(&b->pairs.items, &b->pairs.capacity, b->pairs.n + 2, sizeof *b->pairs.items), b->err, MP_NOMEM,
               "out of memory");
@@ -86,14 +104,21 @@ static int64_t unfused_bytes(const mp_builder *b, const mp_operator *op, mp_phas
     return widened * mp_builder_bytes(b, op->in[0]);
 }
 
+/* Returns the bytes of the storages of a list that the current node uses. */
+static int64_t used_bytes(const mp_builder *b, const mp_list *list)
+{
+    int64_t sum = 0;
+    for (size_t k = 0; k < list->n; k++) {
+        const mp_rows_used *rows = rows_used(b, list->items[k]);
+        sum += rows ? rows->bytes : b->graph->storages[list->items[k]].payload_bytes;
+    }
+    return sum;
+}
+
 /* Returns the bytes that the current node moves: storages in reads and writes count once, storages in adds twice. */
 static int64_t moved_bytes(const mp_builder *b)
 {
-    int64_t moved = 0;
-    for (size_t k = 0; k < b->reads.n; k++) moved += b->graph->storages[b->reads.items[k]].payload_bytes;
-    for (size_t k = 0; k < b->writes.n; k++) moved += b->graph->storages[b->writes.items[k]].payload_bytes;
-    for (size_t k = 0; k < b->adds.n; k++) moved += 2 * b->graph->storages[b->adds.items[k]].payload_bytes;
-    return moved;
+    return used_bytes(b, &b->reads) + used_bytes(b, &b->writes) + 2 * used_bytes(b, &b->adds);
 }
 
 void mp_builder_task(mp_builder *b, mp_task task, int op)
@@ -157,7 +182,7 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
               b->err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < alternative->n_in_place; k++)
         alternative->in_place[k] = (mp_in_place){b->pairs.items[2 * k], b->pairs.items[2 * k + 1]};
-    b->reads.n = b->writes.n = b->adds.n = b->pairs.n = 0;
+    b->reads.n = b->writes.n = b->adds.n = b->pairs.n = b->n_used = 0;
     if (cost.collective.n_legs) {
         node->collective = mp_graph_collective(g, &cost.collective);
         MP_ENSURE(node->collective, b->err, MP_NOMEM, "out of memory");

@@ -5,6 +5,9 @@
 #include "estimator/model/order.h"
 #include "estimator/training/target.h"
 
+/* Constants with at most this number of elements are kernel arguments (axes, scalars) and have no storage. */
+enum { MP_ARGUMENT_ELEMENTS = 64 };
+
 /* A list of storages without duplicates. */
 typedef struct mp_list {
     int *items;
@@ -14,14 +17,21 @@ typedef struct mp_list {
 /* A contribution to a gradient that no node computes: the unchanged gradient of an output, or a gradient that exists
  * already. */
 typedef struct mp_pending {
+    int tensor; /* the tensor whose gradient receives the contribution */
     int storage;
-    int forward; /* index of the forward node whose backward gives this contribution */
+    int64_t offset; /* first byte of the contribution in `storage` */
+    int forward;    /* index of the forward node whose backward gives this contribution */
     struct mp_pending *next;
 } mp_pending;
 
 /* The gradient buffer of a tensor and of all views of it. */
 typedef struct mp_gradient_buffer {
-    int storage;         /* storage of the gradient; -1: it has no storage so far */
+    int storage;    /* storage of the gradient; -1: it has no storage so far */
+    int64_t offset; /* first byte of the gradient in `storage` */
+    /* for a gradient with contributions to blocks of rows. `split`: the Split of the latest of them, plus 1. `is_started`: all
+     * rows had a contribution before the first contribution of this Split */
+    int split;
+    bool is_started;
     int n_contributions; /* number of contributions in the whole graph. The first contribution writes the storage, the others
                             add to it */
     int n_started;       /* number of contributions for which a node exists already */
@@ -30,6 +40,12 @@ typedef struct mp_gradient_buffer {
     mp_pending *pending; /* list of the contributions without a node, oldest first */
     mp_pending *latest;  /* last element of the list `pending` of gradients without a node; NULL: the list is empty */
 } mp_gradient_buffer;
+
+/* A block of rows of a storage that the current node uses. */
+typedef struct mp_rows_used {
+    int storage;
+    int64_t bytes;
+} mp_rows_used;
 
 typedef struct mp_builder {
     mp_pool *pool; /* memory pool that owns all arrays except those of `bindings` */
@@ -46,14 +62,18 @@ typedef struct mp_builder {
     int *storage;       /* per tensor: index of its storage; -1: the tensor has no storage */
     int *key; /* per tensor: the tensor of which it is a view, or the tensor itself. All views of a tensor share one gradient */
     mp_gradient_buffer *gradient; /* gradient buffers, indexed by `key` of a tensor */
-    int *forward;                 /* per operator: index of its forward node; -1: no node */
+    int *rows; /* per tensor: the part of a Split (mp_operator.shares_rows) of which it is a view; -1: it is not of a Split */
+    bool *has_rows_gradient; /* per tensor: true if a contribution to the gradient of this part of a Split was built */
+    int *forward;            /* per operator: index of its forward node; -1: no node */
     /* per operator: storages of its saved outputs (tensors that forward saves only for backward); -1: none */
     int (*extras)[MP_EXTRAS_MAX];
     int (*copies)[2];  /* per operator, only PyTorch's rules: storages of dense copies of inputs 0 and 1; -1: no copy */
     int64_t **strides; /* per tensor, only PyTorch's rules: strides of a tensor within its storage; NULL: the tensor is dense */
     mp_list reads, writes, adds, pairs; /* storage lists of the current node. `pairs` contains from, to, from, to, ... */
-    mp_binding binding;                 /* binding (training.h) of the node that is being built */
-    mp_bindings *bindings;              /* bindings of all nodes that are built already */
+    mp_rows_used *used;                 /* blocks of rows that the current node uses */
+    size_t n_used, used_capacity;
+    mp_binding binding;    /* binding (training.h) of the node that is being built */
+    mp_bindings *bindings; /* bindings of all nodes that are built already */
 } mp_builder;
 
 /* Return the element type in which a tensor is computed, and its bytes in that type. Mixed precision halves the bytes of
@@ -70,8 +90,10 @@ uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k);
 mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index);
 /* Adds a storage to a list. A storage of -1, or one that is in the list already, is ignored. */
 mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage);
-/* Adds an in-place pair to the current node if neither storage is persistent, both have the same size, and the graph's rules
- * permit it. */
+/* States that the current node uses only `tensor`, a block of rows of a storage. Does nothing for other tensors. */
+mp_status mp_builder_use_rows(mp_builder *b, int storage, int tensor);
+/* Adds an in-place pair to the current node if neither storage is persistent, both have the same size, the node uses the whole
+ * of both, and the graph's rules permit it. */
 mp_status mp_builder_pair(mp_builder *b, int from, int to);
 /* Starts the binding of the current node, with its task and operator. */
 void mp_builder_task(mp_builder *b, mp_task task, int op);
@@ -100,6 +122,10 @@ mp_status mp_build_chunk_backward(mp_builder *b, int loss);
  * mp_target.cost. */
 mp_status mp_build_backward(mp_builder *b);
 
+/* True if the outputs are views of input 0 and no node runs, so that the gradient of input 0 has views, too. */
+bool mp_builder_is_free_view(const mp_operator *op);
+/* True if the gradients of the inputs are views of the gradient of the output, although the inputs are not. */
+bool mp_builder_joins_rows(const mp_operator *op);
 /* True if the outputs of the operator share the storage of its first input. */
 bool mp_builder_is_view(const mp_builder *b, const mp_operator *op);
 /* Records the strides of output t of a view operator, only under PyTorch's rules. MP_NOMEM. O(rank). */

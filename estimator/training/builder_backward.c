@@ -36,6 +36,11 @@ static int groups_of(const mp_builder *b, const mp_operator *op, mp_group groups
     return 2;
 }
 
+static bool is_torch(const mp_builder *b)
+{
+    return b->options->rules == MP_RULES_PYTORCH;
+}
+
 static bool wants(const mp_builder *b, const mp_operator *op, int i)
 {
     return op->in[i] >= 0 && b->has_gradient[op->in[i]];
@@ -63,17 +68,62 @@ static mp_gradient_buffer *gradient_of(mp_builder *b, int tensor)
     return &b->gradient[b->key[tensor]];
 }
 
+bool mp_builder_joins_rows(const mp_operator *op)
+{
+    return op->shares_rows && op->n_in > 1;
+}
+
+bool mp_builder_is_free_view(const mp_operator *op)
+{
+    return op->op->gradient == MP_GRADIENT_VIEW || (op->shares_rows && op->n_in == 1);
+}
+
+/* True if the gradients of the operator's inputs and outputs share one buffer. */
+static bool shares_gradient(const mp_operator *op)
+{
+    return op->op->gradient == MP_GRADIENT_VIEW || op->shares_rows;
+}
+
+/* Makes the gradients of all outputs views of the gradient of input 0. */
+static void share_with_input(mp_builder *b, const mp_operator *op)
+{
+    int64_t offset = b->bindings->gradient_offset[op->in[0]];
+    for (int o = 0; o < op->n_out; o++) {
+        const int t = op->out[o];
+        if (t < 0) continue;
+        b->key[t] = b->key[op->in[0]];
+        b->rows[t] = op->shares_rows ? t : b->rows[op->in[0]];
+        b->bindings->gradient_offset[t] = offset;
+        if (op->shares_rows) offset += mp_builder_bytes(b, t);
+    }
+}
+
+/* Makes the gradients of all inputs views of the gradient of the output. The inputs are neither views nor read by other
+ * operators, so no other tensor shares their gradients. */
+static void share_with_output(mp_builder *b, const mp_operator *op)
+{
+    int64_t offset = 0;
+    for (int i = 0; i < op->n_in; i++) {
+        b->key[op->in[i]] = b->key[op->out[0]];
+        b->rows[op->in[i]] = op->in[i];
+        b->bindings->gradient_offset[op->in[i]] = offset;
+        offset += mp_builder_bytes(b, op->in[i]);
+    }
+}
+
 void mp_builder_count_contributions(mp_builder *b)
 {
     for (int k = 0; k < (int)b->model->n_operators; k++) {
         const mp_operator *op = &b->model->operators[k];
-        if (!b->relevant[k] || op->op->gradient != MP_GRADIENT_VIEW) continue;
-        for (int o = 0; o < op->n_out; o++)
-            if (op->out[o] >= 0) b->key[op->out[o]] = b->key[op->in[0]];
+        if (!b->relevant[k] || !shares_gradient(op)) continue;
+        if (mp_builder_joins_rows(op))
+            share_with_output(b, op);
+        else
+            share_with_input(b, op);
     }
     for (int k = 0; k < (int)b->model->n_operators; k++) {
         const mp_operator *op = &b->model->operators[k];
-        if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) continue;
+        if (!gives_gradient(b, k) || shares_gradient(op)) continue;
         mp_group groups[2];
         int n = groups_of(b, op, groups);
         for (int g = 0; g < n; g++) {
@@ -96,6 +146,20 @@ static mp_status ensure_storage(mp_builder *b, int tensor)
     return mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage);
 }
 
+/* True if an earlier contribution has written the gradient of a tensor. All operators that read the parts of one Split follow
+ * each other, so all parts have contributions before another operator contributes. */
+static bool has_contribution(mp_builder *b, mp_gradient_buffer *g, int tensor)
+{
+    const int rows = b->rows[tensor];
+    if (rows < 0) return g->n_started > 0;
+    const int split = b->model->tensors[rows].producer + 1;
+    if (g->split != split) g->is_started = g->n_started > 0;
+    g->split = split;
+    const bool has_one = g->is_started || b->has_rows_gradient[rows];
+    b->has_rows_gradient[rows] = true;
+    return has_one;
+}
+
 /* Adds the gradient buffer of input `i` to the storages that the current node writes or adds to. i is 0 for nodes without an
  * operator. */
 static mp_status put_buffer(mp_builder *b, int tensor, int i)
@@ -104,11 +168,13 @@ static mp_status put_buffer(mp_builder *b, int tensor, int i)
     mp_gradient_buffer *g = gradient_of(b, tensor);
     mp_list *list = g->n_contributions > 1 ? &b->adds : &b->writes;
     size_t n = list->n;
+    const bool has_one = g->n_contributions > 1 && has_contribution(b, g, tensor);
     MP_CHECK(mp_builder_put(b, list, g->storage));
+    if (b->rows[tensor] >= 0) MP_CHECK(mp_builder_use_rows(b, g->storage, tensor));
     /* an operand that occurs twice, as in Mul(x, x): the same node adds the second gradient to the first */
     bool again = list->n == n;
     if (i < 64) b->binding.targets |= UINT64_C(1) << i;
-    if (i < 64 && (again || (g->n_contributions > 1 && g->n_started > 0))) b->binding.adds |= UINT64_C(1) << i;
+    if (i < 64 && (again || has_one)) b->binding.adds |= UINT64_C(1) << i;
     if (!again) g->n_started++;
     return MP_OK;
 }
@@ -119,6 +185,19 @@ static const char *node_name(const mp_builder *b, const char *name, const char *
     return text ? text : "";
 }
 
+/* Sets the bytes that the current node copies or adds, if they are blocks of rows. */
+static mp_status put_source(mp_builder *b, const mp_pending *p)
+{
+    const int64_t bytes = mp_builder_bytes(b, p->tensor);
+    const mp_gradient_buffer *g = gradient_of(b, p->tensor);
+    const bool has_all = b->graph->storages[p->storage].payload_bytes == bytes;
+    if (b->rows[p->tensor] < 0 && has_all) return MP_OK;
+    b->binding.bytes = bytes;
+    b->binding.source_offset = p->offset;
+    b->binding.target_offset = g->offset + b->bindings->gradient_offset[p->tensor];
+    return mp_builder_use_rows(b, p->storage, p->tensor);
+}
+
 /* Builds a node for each pending contribution, which copies it to the buffer or adds it. */
 static mp_status flush(mp_builder *b, int tensor)
 {
@@ -126,7 +205,8 @@ static mp_status flush(mp_builder *b, int tensor)
     for (mp_pending *p = g->pending; p; p = p->next) {
         mp_builder_task(b, MP_TASK_ACCUMULATE, -1);
         MP_CHECK(mp_builder_put(b, &b->reads, p->storage));
-        MP_CHECK(put_buffer(b, tensor, 0));
+        MP_CHECK(put_buffer(b, p->tensor, 0));
+        MP_CHECK(put_source(b, p));
         b->binding.source = p->storage;
         b->binding.target = g->storage;
         MP_CHECK(mp_builder_pair(b, p->storage, g->storage));
@@ -140,12 +220,12 @@ static mp_status flush(mp_builder *b, int tensor)
     return MP_OK;
 }
 
-static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward)
+static mp_status add_pending(mp_builder *b, int tensor, int storage, int64_t offset, int forward)
 {
     mp_gradient_buffer *g = gradient_of(b, tensor);
     mp_pending *p;
     MP_ENSURE(p = mp_pool_alloc(b->graph->pool, 1, sizeof *p), b->err, MP_NOMEM, "out of memory");
-    *p = (mp_pending){storage, forward, NULL};
+    *p = (mp_pending){tensor, storage, offset, forward, NULL};
     *(g->pending ? &g->latest->next : &g->pending) = p;
     g->latest = p;
     return MP_OK;
@@ -164,16 +244,15 @@ static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
     int part;
     const int tensor = op->in[i];
     mp_gradient_buffer *g = gradient_of(b, tensor);
-    const bool is_torch = b->options->rules == MP_RULES_PYTORCH;
-    if (!is_torch || g->n_contributions == 1 || !g->n_started) {
-        g->starts_as_view = is_torch && is_turned(b, op, i);
+    if (!is_torch(b) || g->n_contributions == 1 || !g->n_started) {
+        g->starts_as_view = is_torch(b) && is_turned(b, op, i);
         MP_CHECK(put_buffer(b, tensor, i));
         return MP_OK;
     }
     const char *name = mp_pool_format(b->graph->pool, "gradient of %s, part", b->model->tensors[b->key[tensor]].name);
     MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, b->key[tensor]), MP_KIND_ACTIVATION_GRADIENT, &part));
     MP_CHECK(mp_builder_put(b, &b->writes, part));
-    return add_pending(b, tensor, part, forward_node(b, (int)(op - b->model->operators)));
+    return add_pending(b, tensor, part, 0, forward_node(b, (int)(op - b->model->operators)));
 }
 
 /* Completes a gradient. If it has a single pending contribution, this becomes the gradient. Several pending contributions
@@ -183,6 +262,7 @@ static mp_status complete(mp_builder *b, int tensor)
     mp_gradient_buffer *g = gradient_of(b, tensor);
     if (g->pending && g->n_contributions == 1) {
         g->storage = g->pending->storage;
+        g->offset = g->pending->offset;
         g->pending = NULL;
     }
     return flush(b, tensor);
@@ -191,9 +271,12 @@ static mp_status complete(mp_builder *b, int tensor)
 /* Adds the gradients of the operator's outputs to the storages that the current node reads. */
 static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
 {
-    for (int o = 0; o < op->n_out; o++)
-        if (op->out[o] >= 0 && b->has_gradient[op->out[o]])
-            MP_CHECK(mp_builder_put(b, &b->reads, gradient_of(b, op->out[o])->storage));
+    for (int o = 0; o < op->n_out; o++) {
+        if (op->out[o] < 0 || !b->has_gradient[op->out[o]]) continue;
+        const int storage = gradient_of(b, op->out[o])->storage;
+        MP_CHECK(mp_builder_put(b, &b->reads, storage));
+        if (storage >= 0 && !is_torch(b)) MP_CHECK(mp_builder_use_rows(b, storage, op->out[o]));
+    }
     return MP_OK;
 }
 
@@ -202,6 +285,15 @@ static bool is_within_call(const mp_builder *b, const mp_operator *op, int k)
 {
     const int producer = k < op->n_in && op->in[k] >= 0 ? b->model->tensors[op->in[k]].producer : -1;
     return producer >= 0 && b->model->operators[producer].saves == MP_SAVES_NO_OUTPUT;
+}
+
+/* Adds operand j to the storages that the current node reads. */
+static mp_status put_operand(mp_builder *b, int k, int j)
+{
+    const mp_operator *op = &b->model->operators[k];
+    const int storage = mp_builder_operand(b, k, j);
+    MP_CHECK(mp_builder_put(b, &b->reads, storage));
+    return storage >= 0 && b->rows[op->in[j]] >= 0 ? mp_builder_use_rows(b, storage, op->in[j]) : MP_OK;
 }
 
 /* Adds the values that the gradient of input i needs to the storages that the current node reads. */
@@ -213,14 +305,12 @@ static mp_status put_needs(mp_builder *b, int k, int i)
     if (op->saves == MP_SAVES_NO_OUTPUT) needs &= ~MP_OUT(0);
     if (op->saves == MP_SAVES_INDICES) needs &= MP_EXTRA(0);
     for (int bit = 0; bit < 8; bit++) {
-        if (needs & MP_IN(bit) && !is_within_call(b, op, bit))
-            MP_CHECK(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, bit)));
+        if (needs & MP_IN(bit) && !is_within_call(b, op, bit)) MP_CHECK(put_operand(b, k, bit));
         if ((needs & MP_OUT(bit)) && bit < op->n_out && op->out[bit] >= 0)
             MP_CHECK(mp_builder_put(b, &b->reads, b->storage[op->out[bit]]));
         if ((needs & MP_EXTRA(bit)) && bit < MP_EXTRAS_MAX) MP_CHECK(mp_builder_put(b, &b->reads, b->extras[k][bit]));
     }
-    for (int j = 0; (needs & MP_INPUTS) && j < op->n_in; j++)
-        MP_CHECK(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, j)));
+    for (int j = 0; (needs & MP_INPUTS) && j < op->n_in; j++) MP_CHECK(put_operand(b, k, j));
     return MP_OK;
 }
 
@@ -255,7 +345,7 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
     bool any = false, product = false;
     for (int i = group->from; i < group->to; i++) {
         if (!wants(b, op, i)) continue;
-        if (b->options->rules != MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
+        if (!is_torch(b)) MP_CHECK(flush(b, op->in[i]));
         any = true;
         product |= i < 2;
     }
@@ -276,7 +366,7 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
                              flops, 0, NULL));
     MP_CHECK(mp_build_alternative(b, k, (int)b->graph->n_nodes - 1));
     for (int i = group->from; i < group->to; i++)
-        if (wants(b, op, i) && b->options->rules == MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
+        if (wants(b, op, i) && is_torch(b)) MP_CHECK(flush(b, op->in[i]));
     return MP_OK;
 }
 
@@ -286,25 +376,26 @@ static mp_status build_alias(mp_builder *b, int k)
 {
     const mp_operator *op = &b->model->operators[k];
     int from = gradient_of(b, op->out[0])->storage;
+    const int64_t offset = gradient_of(b, op->out[0])->offset + b->bindings->gradient_offset[op->out[0]];
     for (int i = 0; i < op->n_in; i++) {
         bool negated = i == 1 && (op->op->traits & MP_TRAIT_NEGATES), same;
         if (!wants(b, op, i)) continue;
         bool parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
         same = mp_same_shape(&b->model->tensors[op->in[i]], &b->model->tensors[op->out[0]]);
         if (same && !negated && !parameter && from >= 0) {
-            MP_CHECK(add_pending(b, op->in[i], from, forward_node(b, k)));
+            MP_CHECK(add_pending(b, op->in[i], from, offset, forward_node(b, k)));
             continue;
         }
-        if (b->options->rules != MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
+        if (!is_torch(b)) MP_CHECK(flush(b, op->in[i]));
         mp_builder_task(b, MP_TASK_BACKWARD, k);
         b->binding.from = i;
         b->binding.to = i + 1;
-        MP_CHECK(mp_builder_put(b, &b->reads, from));
+        MP_CHECK(put_output_gradients(b, op));
         MP_CHECK(put_target(b, op, i));
         if (same) MP_CHECK(mp_builder_pair(b, from, gradient_of(b, op->in[i])->storage));
         MP_CHECK(mp_builder_node(b, node_name(b, op->name, same ? "backward" : "backward of broadcast operand"), op->kind,
                                  MP_PHASE_BACKWARD, op, forward_node(b, k), 0, 0, NULL));
-        if (b->options->rules == MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
+        if (is_torch(b)) MP_CHECK(flush(b, op->in[i]));
     }
     return MP_OK;
 }
@@ -317,7 +408,7 @@ static mp_status build_given_gradients(mp_builder *b)
         if (!b->has_gradient[t]) continue;
         const char *name = mp_pool_format(b->graph->pool, "gradient of %s, given", b->model->tensors[t].name);
         MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_INPUT, &storage));
-        MP_CHECK(add_pending(b, t, storage, -1));
+        MP_CHECK(add_pending(b, t, storage, 0, -1));
         gradient_of(b, t)->n_contributions++;
     }
     return MP_OK;
@@ -337,7 +428,7 @@ static mp_status build_operator(mp_builder *b, int k)
 {
     const mp_operator *op = &b->model->operators[k];
     mp_group groups[2];
-    if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) return MP_OK;
+    if (!gives_gradient(b, k) || shares_gradient(op)) return MP_OK;
     for (int o = 0; o < op->n_out; o++)
         if (op->out[o] >= 0 && b->has_gradient[op->out[o]]) MP_CHECK(complete(b, op->out[o]));
     if (op->op->gradient == MP_GRADIENT_ALIAS) return build_alias(b, k);

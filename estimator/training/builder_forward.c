@@ -5,9 +5,6 @@
 #include "estimator/training/autocast.h"
 #include "estimator/training/builder.h"
 
-/* Constants with at most this number of elements are kernel arguments (axes, scalars) and have no storage. */
-enum { ARGUMENT_ELEMENTS = 64 };
-
 static mp_kind kind_of_role(mp_role role)
 {
     static const mp_kind kinds[] = {[MP_ROLE_ACTIVATION] = MP_KIND_ACTIVATION,
@@ -30,7 +27,7 @@ static mp_status give_storage(mp_builder *b, int tensor)
 {
     const mp_tensor *t = &b->model->tensors[tensor];
     if (b->storage[tensor] >= 0 || t->producer >= 0) return MP_OK;
-    if (t->value && mp_tensor_elements(t) <= ARGUMENT_ELEMENTS && t->role != MP_ROLE_PARAMETER) return MP_OK;
+    if (t->value && mp_tensor_elements(t) <= MP_ARGUMENT_ELEMENTS && t->role != MP_ROLE_PARAMETER) return MP_OK;
     MP_CHECK(mp_builder_storage(b, t->name, mp_builder_bytes(b, tensor), kind_of_role(t->role), &b->storage[tensor]));
     b->graph->storages[b->storage[tensor]].is_spread = t->is_spread;
     b->graph->storages[b->storage[tensor]].is_lowered = mp_builder_is_lowered(b, tensor);
@@ -102,10 +99,13 @@ static mp_status build_view(mp_builder *b, int k)
 {
     const mp_operator *op = &b->model->operators[k];
     int from = op->in[0];
+    int64_t offset = b->bindings->offset[from];
     for (int o = 0; o < op->n_out; o++) {
         int t = op->out[o];
         if (t < 0) continue;
         b->storage[t] = b->storage[from];
+        b->bindings->offset[t] = offset;
+        if (op->shares_rows) offset += mp_builder_bytes(b, t);
         MP_CHECK(mp_builder_lay_out(b, op, t));
     }
     return MP_OK;
@@ -130,12 +130,15 @@ static mp_status build_node(mp_builder *b, int k, mp_phase phase)
     mp_extra extras[MP_EXTRAS_MAX];
     const mp_operator *op = &b->model->operators[k];
     int64_t unmoved = 0;
-    for (int i = 0; i < op->n_in; i++)
-        if (op->in[i] >= 0) MP_CHECK(mp_builder_put(b, &b->reads, b->storage[op->in[i]]));
+    for (int i = 0; i < op->n_in; i++) {
+        if (op->in[i] < 0) continue;
+        MP_CHECK(mp_builder_put(b, &b->reads, b->storage[op->in[i]]));
+        if (b->rows[op->in[i]] >= 0) MP_CHECK(mp_builder_use_rows(b, b->storage[op->in[i]], op->in[i]));
+    }
     if (mp_builder_is_view(b, op)) {
         MP_CHECK(build_view(b, k));
-        if (op->op->gradient == MP_GRADIENT_VIEW) {
-            b->reads.n = 0;
+        if (mp_builder_is_free_view(op)) {
+            b->reads.n = b->n_used = 0;
             return MP_OK;
         }
     } else {

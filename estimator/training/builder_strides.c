@@ -251,7 +251,7 @@ bool mp_builder_is_view(const mp_builder *b, const mp_operator *op)
     const unsigned strided = MP_TRAIT_PERMUTES | MP_TRAIT_EXPANDS | MP_TRAIT_PARTS;
     layout unused;
     if (op->op->traits & MP_TRAIT_REPLICATES) return true;
-    if (b->options->rules != MP_RULES_PYTORCH) return op->op->gradient == MP_GRADIENT_VIEW;
+    if (b->options->rules != MP_RULES_PYTORCH) return mp_builder_is_free_view(op);
     if (op->op->gradient == MP_GRADIENT_VIEW) return lay_out(b, op, op->out[0], &unused);
     if (unpacks_contiguously(b, op)) return false;
     return op->op->traits & strided || selects(b->model, op) || pads_for_pooling(b, op);

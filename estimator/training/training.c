@@ -247,10 +247,11 @@ static mp_status prepare_bindings(mp_builder *b)
     bound->dtype = mp_pool_alloc(bound->pool, n, sizeof *bound->dtype);
     bound->storage = mp_pool_alloc(bound->pool, n, sizeof *bound->storage);
     bound->gradient = mp_pool_alloc(bound->pool, n, sizeof *bound->gradient);
+    bound->offset = mp_pool_alloc(bound->pool, n, sizeof *bound->offset);
+    bound->gradient_offset = mp_pool_alloc(bound->pool, n, sizeof *bound->gradient_offset);
     bound->has_gradient = mp_pool_alloc(bound->pool, n, sizeof *bound->has_gradient);
     bound->extras = mp_pool_alloc(bound->pool, m, sizeof *bound->extras);
-    MP_ENSURE(bound->dtype && bound->storage && bound->gradient && bound->has_gradient && bound->extras, b->err, MP_NOMEM,
-              "out of memory");
+    MP_ENSURE(!mp_pool_failed(bound->pool), b->err, MP_NOMEM, "out of memory");
     bound->loss = b->loss;
     bound->clip = -1;
     for (size_t t = 0; t < n; t++) bound->dtype[t] = mp_builder_dtype(b, (int)t);
@@ -277,11 +278,13 @@ static mp_status prepare(mp_builder *b)
     b->copies = mp_pool_alloc(b->pool, m, sizeof *b->copies);
     b->key = mp_pool_alloc(b->pool, n, sizeof *b->key);
     b->gradient = mp_pool_alloc(b->pool, n, sizeof *b->gradient);
+    b->rows = mp_pool_alloc(b->pool, n, sizeof *b->rows);
+    b->has_rows_gradient = mp_pool_alloc(b->pool, n, sizeof *b->has_rows_gradient);
     b->strides = mp_pool_alloc(b->pool, n, sizeof *b->strides);
     MP_ENSURE(!mp_pool_failed(b->graph->pool) && !mp_pool_failed(b->pool), b->err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_model_consumers(b->model, &b->consumers, b->err));
     for (size_t t = 0; t < n; t++) {
-        b->storage[t] = b->gradient[t].storage = -1;
+        b->storage[t] = b->gradient[t].storage = b->rows[t] = -1;
         b->key[t] = (int)t;
     }
     memset(b->forward, -1, m * sizeof *b->forward);
@@ -305,6 +308,7 @@ static void clear(mp_builder *b)
     mp_free(b->writes.items);
     mp_free(b->adds.items);
     mp_free(b->pairs.items);
+    mp_free(b->used);
     mp_graph_free(b->graph);
     mp_bindings_free(b->bindings);
 }
@@ -329,7 +333,10 @@ mp_status mp_training_graph_bound(const mp_model *model, const mp_training_optio
     if (options->fuse != MP_FUSE_FORWARD) MP_CHECK(build_updates(&b));
     MP_CHECK(list_tensors(&b));
     MP_CHECK(mp_graph_finish(b.graph, err));
-    for (size_t t = 0; t < model->n_tensors; t++) b.bindings->gradient[t] = b.gradient[b.key[t]].storage;
+    for (size_t t = 0; t < model->n_tensors; t++) {
+        b.bindings->gradient[t] = b.gradient[b.key[t]].storage;
+        b.bindings->gradient_offset[t] += b.gradient[b.key[t]].offset;
+    }
     *out = b.graph;
     *bindings = b.bindings;
     b.graph = NULL;

@@ -195,15 +195,15 @@ static bool touches(const mp_node *node, int storage)
     return false;
 }
 
-static void put_slot(mp_program_node *node, const mp_node *of, mp_array *array, int storage)
+static void put_slot(mp_program_node *node, const mp_node *of, mp_array *array, int storage, int64_t offset)
 {
     if (array->dtype != MP_DTYPE_UNDEFINED && storage >= 0 && touches(of, storage))
-        node->slots[node->n_slots++] = (mp_slot){array, storage, 0};
+        node->slots[node->n_slots++] = (mp_slot){array, storage, offset, 0};
 }
 
 static mp_slot constant_slot(mp_array *array, int k)
 {
-    return (mp_slot){array, MP_SLOT_CONSTANT(k), 0};
+    return (mp_slot){array, MP_SLOT_CONSTANT(k), 0, 0};
 }
 
 /* Finds the storage of each operand of a node. */
@@ -214,25 +214,26 @@ static mp_status find_slots(mp_program *p, int k, mp_error *err)
     mp_program_node *node = &p->nodes[k];
     mp_operands *x = &node->operands;
     const int *storage = p->bindings->storage, *gradient = p->bindings->gradient;
+    const int64_t *offset = p->bindings->offset, *gradient_offset = p->bindings->gradient_offset;
     if (b->op < 0) return MP_OK;
     const mp_operator *op = x->op;
     node->slots = mp_pool_alloc(p->pool, 2 * (size_t)(op->n_in + op->n_out) + MP_EXTRAS_MAX, sizeof *node->slots);
     MP_ENSURE(node->slots, err, MP_NOMEM, "out of memory");
     for (int i = 0; i < op->n_in; i++) {
         if (op->in[i] < 0) continue;
-        put_slot(node, of, &x->in[i], storage[op->in[i]]);
+        put_slot(node, of, &x->in[i], storage[op->in[i]], offset[op->in[i]]);
         if (p->constant_of[op->in[i]]) node->slots[node->n_slots++] = constant_slot(&x->in[i], p->constant_of[op->in[i]]);
     }
     for (int o = 0; o < op->n_out; o++)
-        if (op->out[o] >= 0) put_slot(node, of, &x->out[o], storage[op->out[o]]);
-    for (int e = 0; e < MP_EXTRAS_MAX; e++) put_slot(node, of, &x->extra[e], p->bindings->extras[b->op][e]);
+        if (op->out[o] >= 0) put_slot(node, of, &x->out[o], storage[op->out[o]], offset[op->out[o]]);
+    for (int e = 0; e < MP_EXTRAS_MAX; e++) put_slot(node, of, &x->extra[e], p->bindings->extras[b->op][e], 0);
     if (!x->is_backward) return MP_OK;
     for (int i = b->from; i < b->to; i++)
-        if (op->in[i] >= 0) put_slot(node, of, &x->d_in[i], gradient[op->in[i]]);
+        if (op->in[i] >= 0) put_slot(node, of, &x->d_in[i], gradient[op->in[i]], gradient_offset[op->in[i]]);
     for (int o = 0; o < op->n_out; o++) {
         if (op->out[o] < 0 || !x->d_out[o].dtype) continue;
         if (gradient[op->out[o]] >= 0)
-            put_slot(node, of, &x->d_out[o], gradient[op->out[o]]);
+            put_slot(node, of, &x->d_out[o], gradient[op->out[o]], gradient_offset[op->out[o]]);
         else if (p->bindings->dtype[op->out[o]] == MP_DTYPE_FLOAT)
             node->slots[node->n_slots++] = constant_slot(&x->d_out[o], 0);
     }

@@ -15,6 +15,7 @@
 typedef struct mp_slot {
     mp_array *array;
     int storage;
+    int64_t offset; /* first byte of the operand in the storage */
     /* index of a constant of zeros, which all ranks of tp except the first read instead of the operand; 0: all ranks read
      * the operand */
     int zeros;

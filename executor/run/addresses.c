@@ -339,10 +339,14 @@ static mp_status ready_operands(const walker *w, const mp_step *step, int worksp
     MP_ENSURE(r->slots = mp_pool_alloc(w->pool, node->n_slots + 1, sizeof *r->slots), err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < node->n_slots; k++) {
         const mp_slot *slot = &node->slots[k];
-        r->slots[k] = address_of(w, slot->zeros && a->place.part_index ? MP_SLOT_CONSTANT(slot->zeros) : slot->storage);
+        const bool is_zero = slot->zeros && a->place.part_index;
+        char *begin = address_of(w, is_zero ? MP_SLOT_CONSTANT(slot->zeros) : slot->storage);
+        r->slots[k] = begin && !is_zero ? begin + slot->offset : begin;
     }
     r->source = address_of(w, b->source);
     r->target = address_of(w, b->target);
+    if (b->bytes) r->source += b->source_offset;
+    if (b->bytes) r->target += b->target_offset;
     r->state = address_of(w, b->state);
     if (b->task == MP_TASK_UPDATE) r->old_state = address_of(w, state_before(a->program->graph, step->node, b->state));
     r->clip = address_of(w, a->program->bindings->clip);

@@ -125,12 +125,12 @@ static void run_accumulate(mp_execution *e, const mp_ready_step *r)
 {
     const mp_program *p = e->program;
     const mp_binding *b = mp_program_binding(p, r->node);
-    const mp_storage *s = &p->graph->storages[b->target];
+    const int64_t bytes = b->bytes ? b->bytes : p->graph->storages[b->target].payload_bytes;
     mp_dtype dtype = p->options.dtype;
     if (b->adds)
-        p->backend->add(p->backend, dtype, s->payload_bytes / (mp_dtype_bits(dtype) / 8), r->source, r->target);
+        p->backend->add(p->backend, dtype, bytes / (mp_dtype_bits(dtype) / 8), r->source, r->target);
     else if (r->source != r->target)
-        p->backend->copy(p->backend, r->target, r->source, s->payload_bytes);
+        p->backend->copy(p->backend, r->target, r->source, bytes);
 }
 
 /* Adds the seconds of a call to its nodes. The updates of one call share the seconds in proportion to their sizes. */

@@ -10,7 +10,7 @@ mp_status mp_execution_tensor(mp_execution *e, int tensor, mp_array *out, mp_err
     MP_ENSURE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID,
               "'%s' is not static, so its memory has no fixed address", e->program->model->tensors[tensor].name);
     MP_CHECK(mp_program_array(e->program, tensor, out, err));
-    out->data = e->at.fixed + e->at.fixed_at[storage];
+    out->data = e->at.fixed + e->at.fixed_at[storage] + e->program->bindings->offset[tensor];
     return MP_OK;
 }
 

@@ -116,7 +116,9 @@ static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_bind
     mp_array a;
     int tensor = b->parameter;
     for (size_t t = 0; b->task == MP_TASK_ACCUMULATE && t < p->model->n_tensors; t++)
-        if (p->bindings->gradient[t] == b->target) tensor = (int)t;
+        if (p->bindings->gradient[t] == b->target && p->bindings->gradient_offset[t] == b->target_offset &&
+            (!b->bytes || mp_tensor_elements(&p->model->tensors[t]) * (mp_dtype_bits(p->bindings->dtype[t]) / 8) == b->bytes))
+            tensor = (int)t;
     if (tensor < 0) return MP_OK;
     MP_CHECK(mp_program_array(p, tensor, &a, err));
     a.data = r->target;

@@ -1,22 +1,16 @@
 /* row_chunks.c - chooses the number of chunks of rows by the plans that they permit. */
 #include "memplan/workloads/row_chunks.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "estimator/base/integers.h"
 #include "estimator/training/loss_chunks.h"
-#include "executor/workload/workload.h"
+#include "executor/workload/chunk_numbers.h"
 #include "memplan/solver.h"
 
 bool mp_row_chunks_are_open(const mp_workload_options *options)
 {
     return options->row_chunks && !strcmp(options->row_chunks, "auto");
-}
-
-static void write_setting(int n, char setting[16])
-{
-    snprintf(setting, 16, n > 1 ? "head=%d" : "off", n);
 }
 
 /* The best number so far. */
@@ -80,8 +74,9 @@ static mp_status load(const mp_workload *whole, const mp_workload_options *optio
                       mp_error *err)
 {
     mp_workload_options wanted = *options;
-    char setting[16];
-    write_setting(n, setting);
+    char setting[MP_ROW_CHUNKS_TEXT];
+    const int numbers[MP_N_CHUNK_KINDS] = {[MP_CHUNK_HEAD] = n};
+    mp_chunk_numbers_write(numbers, setting);
     wanted.row_chunks = setting;
     wanted.adopted = NULL;
     MP_CHECK(mp_workload_load(whole->path, &wanted, out, err));
@@ -114,6 +109,7 @@ mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_optio
     for (int k = 0; k < n_bounds; k++)
         if (1 << k != found.n) out->other_ticks = mp_smaller(out->other_ticks, bounds[k]);
     out->n = found.n;
-    write_setting(found.n, out->setting);
+    const int numbers[MP_N_CHUNK_KINDS] = {[MP_CHUNK_HEAD] = found.n};
+    mp_chunk_numbers_write(numbers, out->setting);
     return MP_OK;
 }

@@ -9,6 +9,7 @@
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"
 #include "estimator/training/loss_chunks.h"
+#include "estimator/training/row_regions.h"
 #include "executor/program/program.h"
 #include "memplan/simplify.h"
 #include "memplan/training.h"
@@ -22,6 +23,7 @@ typedef struct mp_workload_details {
     mp_simplify_report simplified;
     mp_attention_report attention;
     mp_loss_chunks loss_chunks;
+    mp_row_regions row_regions;
     mp_sequence_report sequences;
     mp_inference_form inference; /* numbers of signs that the model was exported for inference, counted before simplification */
     json_t *options;             /* the `options` object of the graph; NULL: not loaded */

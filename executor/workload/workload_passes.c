@@ -2,7 +2,6 @@
  * condition. */
 #include "executor/workload/workload.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/parallel/experts.h"
@@ -12,6 +11,7 @@
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/program/program_split.h"
+#include "executor/workload/chunk_numbers.h"
 #include "executor/workload/options_json.h"
 #include "executor/workload/workload_mesh.h"
 #include "executor/workload/workload_offload.h"
@@ -217,32 +217,35 @@ static bool chunks_rows(const building *b)
     return b->o->row_chunks;
 }
 
-/* Reads "off" or "auto" (*n is 1) or "head=N". MP_INVALID: other texts. */
-static mp_status read_row_chunks(const char *text, int *n, mp_error *err)
+/* Cuts the head of the network and its loss into chunks of rows. */
+static mp_status chunk_head(building *b, int n, mp_error *err)
 {
-    char *end = NULL;
-    *n = 1;
-    if (!strcmp(text, "off") || !strcmp(text, "auto")) return MP_OK;
-    const long value = strncmp(text, "head=", 5) ? 0 : strtol(text + 5, &end, 10);
-    MP_ENSURE(value >= 1 && value <= MP_ROW_CHUNKS_MAX && !*end, err, MP_INVALID,
-              "--row-chunks %s: write auto, off, or head=N with N from 1 to %d", text, MP_ROW_CHUNKS_MAX);
-    *n = (int)value;
+    mp_loss_chunks *found = &b->w->details->loss_chunks;
+    if (n < 2) return MP_OK;
+    MP_CHECK(mp_model_chunk_loss(b->w->model, b->loss, n, found, err));
+    MP_ENSURE(!found->reason, err, MP_INVALID, "--row-chunks: %s", found->reason);
     return MP_OK;
 }
 
-/* Cuts the head of the network and its loss into chunks of rows. */
+/* Cuts the head, and the regions of all other kinds, into chunks of rows. */
 static mp_status chunk_rows(building *b, mp_error *err)
 {
-    mp_loss_chunks *found = &b->w->details->loss_chunks;
-    int n;
-    MP_CHECK(read_row_chunks(b->o->row_chunks, &n, err));
-    if (n == 1) return MP_OK;
+    enum { ADDRESS_OF_GPU = 256, ADDRESS_OF_HOST = 4 }; /* alignment of a kernel's operands, in bytes */
+    mp_row_regions *regions = &b->w->details->row_regions;
+    int n[MP_N_CHUNK_KINDS], most = 1;
+    MP_CHECK(mp_chunk_numbers_read(b->o->row_chunks, n, err));
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) most = n[k] > most ? n[k] : most;
+    if (most < 2) return MP_OK;
     MP_ENSURE(b->wanted.rules == MP_RULES_EXECUTOR, err, MP_INVALID,
               "--row-chunks applies to memplan's executor, and this plan is for PyTorch; add --rules executor");
     MP_ENSURE(b->w->ranks.mesh.size[MP_DIM_TP] <= 1 && !b->pipeline->n_ranks, err, MP_INVALID,
               "--row-chunks cannot be combined with tp or pp yet; use dp or shard");
-    MP_CHECK(mp_model_chunk_loss(b->w->model, b->loss, n, found, err));
-    MP_ENSURE(!found->reason, err, MP_INVALID, "--row-chunks: %s", found->reason);
+    MP_CHECK(chunk_head(b, n[MP_CHUNK_HEAD], err));
+    MP_CHECK(mp_model_chunk_rows(b->w->model, n, b->wanted.for_gpu ? ADDRESS_OF_GPU : ADDRESS_OF_HOST, regions, err));
+    for (int k = MP_CHUNK_HEAD + 1; k < MP_N_CHUNK_KINDS; k++)
+        MP_ENSURE(n[k] < 2 || regions->kinds[k].n, err, MP_INVALID,
+                  "--row-chunks: the model has no region '%s' with two rows or more; omit %s=%d",
+                  mp_chunk_kind_name((mp_chunk_kind)k), mp_chunk_kind_name((mp_chunk_kind)k), n[k]);
     return MP_OK;
 }
 

@@ -42,8 +42,9 @@ typedef struct mp_workload_options {
     const char *external_folder, *output, *loss, *optimizer, *fuse, *dtype, *amp, *device, *rules;
     double label_smoothing, beta;
     const char *ignore_index, *class_weights, *pos_weight;
-    const char *row_chunks; /* "head=8": the logits and their loss are computed in 8 chunks of rows; "off" or NULL: whole;
-                               "auto": whole, until a number is chosen (workloads/row_chunks.h) */
+    const char *row_chunks; /* "head=8,mlp=4": the logits and their loss are computed in 8 chunks of rows, MLPs in 4. Other
+                               kinds are attention and rows. "off" or NULL: whole; "auto": whole, until numbers are chosen
+                               (workloads/row_chunks.h) */
     bool simplify, fused_attention, keep_inference_norms, inexact, tf32, fast;
     /* chunk_steps: steps of a sequence per chunk. accumulate: micro-batches per update. workspace_limit: bytes */
     int64_t chunk_steps, accumulate, workspace_limit;

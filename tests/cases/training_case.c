@@ -5,6 +5,7 @@
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"
 #include "estimator/training/loss_chunks.h"
+#include "estimator/training/row_regions.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -22,6 +23,7 @@ typedef struct adaptions {
     bool by_rule;   /* fuses attention and cuts sequences where possible, like the command line */
     int64_t steps;  /* length of a sequence's chunks; 0: sequences stay whole */
     int row_chunks; /* number of chunks of the logits' rows; 0: the logits are computed as a whole */
+    int regions;    /* number of chunks of all other regions of rows; 0: they are whole */
     const mp_adapters *adapters;
 } adaptions;
 
@@ -52,6 +54,13 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
         mp_loss_chunks chunks;
         OK(mp_model_chunk_loss(t.model, loss, how.row_chunks, &chunks, &err));
         assert_int_equal(chunks.n, how.row_chunks);
+    }
+    if (how.regions) {
+        const int n[] = {0, how.regions, how.regions, how.regions};
+        mp_row_regions regions;
+        OK(mp_model_chunk_rows(t.model, n, 4, &regions, &err));
+        assert_true(regions.kinds[MP_CHUNK_MLP].n || regions.kinds[MP_CHUNK_ROWS].n);
+        if (regions.kinds[MP_CHUNK_ATTENTION].n_regions) assert_true(regions.kinds[MP_CHUNK_ATTENTION].n > 1);
     }
     OK(mp_program_build(backend, t.model, options, loss, &t.program, &err));
     OK(mp_parameter_source_open(t.program, path, 1, false, &t.source, &err));
@@ -99,6 +108,11 @@ training_case training_begin_cut(const char *path, int64_t batch, const mp_train
 training_case training_begin_chunked(const char *path, int64_t batch, const mp_training_options *options)
 {
     return begin(backend_of_tests(), path, batch, options, (adaptions){.row_chunks = 3});
+}
+
+training_case training_begin_in_regions(const char *path, int64_t batch, const mp_training_options *options)
+{
+    return begin(backend_of_tests(), path, batch, options, (adaptions){.regions = 3});
 }
 
 training_case training_begin_as_users_do(const char *path, const mp_training_options *options)

@@ -170,6 +170,12 @@ TEST(of_networks_whose_logits_are_chunked)
     check_as("bert", training_begin_chunked);
     check_as("gpt", training_begin_chunked);
 }
+TEST(of_networks_with_regions_in_chunks_of_rows)
+{
+    check_as("mlp", training_begin_in_regions);
+    check_as("bert", training_begin_in_regions);
+    check_as("gpt", training_begin_in_regions);
+}
 
 /* Loops and branches, replaced by inference, in both exporters' forms. */
 TEST(of_bags_and_neighbours)

@@ -2,7 +2,9 @@
  * recomputation, broken plans, other settings beside it, and training with the bits of keep-all. */
 #include <stdlib.h>
 
+#include "estimator/training/row_regions.h"
 #include "memplan/memplan.h"
+#include "tests/cases/backend_case.h"
 #include "tests/cases/onnx_text.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
@@ -179,14 +181,114 @@ TEST(a_training_in_bfloat16_has_the_loss_of_whole_logits)
     for (int step = 0; step < 3; step++) assert_true(fabs(losses[1][step] / losses[0][step] - 1) < 2e-3);
 }
 
+/* Blocks of sequences of 24 positions, 8 numbers each, and the regions of rows that they have. */
+static const struct {
+    const char *text;
+    int n[MP_N_CHUNK_KINDS]; /* regions per kind */
+} blocks[] = {
+    {"LayerNormalization x s b -> n axis=-1; MatMul n u -> a; Gelu a -> g; MatMul g v -> m; Add x m -> y", {0, 1, 0, 0}},
+    {"LayerNormalization x s b -> n axis=2; MatMul n u -> a; Sigmoid a -> g; MatMul n w -> c; Mul g c -> e; MatMul e v -> m; "
+     "Add x m -> y",
+     {0, 1, 0, 0}},
+    {"MatMul x u -> a; Relu a -> g; Split g -> h i axis=2; Mul h i -> j; MatMul j p -> m; Add x m -> y", {0, 1, 0, 0}},
+    {"MatMul x u -> a; Tanh a -> g; MatMul g v -> m; Add x m -> c; MatMul c w -> d; Tanh d -> e; MatMul e v -> y",
+     {0, 2, 0, 0}},
+    {"MatMul x u -> a; Tanh a -> g; Mul g g -> h; ReduceSum h last -> y keepdims=1", {0, 0, 1, 0}},
+    {"MatMul x q -> a; MatMul x k -> c; Transpose c -> t perm=[0,2,1]; MatMul a t -> d; Tanh d -> e; Softmax e -> f "
+     "axis=2; "
+     "MatMul f x -> y",
+     {0, 0, 0, 1}},
+    {"MatMul x q -> a; MatMul x k -> c; Transpose c -> t perm=[0,2,1]; MatMul a t -> d; Add d mask -> e; Softmax e -> f "
+     "axis=-1; "
+     "MatMul f x -> y",
+     {0, 0, 0, 1}},
+    /* rows that depend on each other, or on their position */
+    {"MatMul x u -> a; Softmax a -> g axis=1; MatMul g v -> y", {0, 0, 0, 0}},
+    {"MatMul x u -> a; Mul a position -> g; MatMul g v -> y", {0, 0, 0, 0}},
+    {"MatMul x u -> a; ReduceSum a middle -> g keepdims=1; Sub a g -> h; MatMul h v -> y", {0, 0, 0, 0}},
+    {"MatMul x q -> a; MatMul x k -> c; Transpose c -> t perm=[0,2,1]; MatMul a t -> d; Softmax d -> f axis=1; MatMul f x -> y",
+     {0, 0, 0, 0}},
+};
+
+static training_case begin_block(size_t k, int n_chunks, const char *path, mp_row_regions *regions)
+{
+    training_case t = {0};
+    mp_onnx_options file = {.batch = 0};
+    const mp_training_options options = {.loss = MP_LOSS_MSE, .optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT};
+    const int n[MP_N_CHUNK_KINDS] = {0, n_chunks, n_chunks, n_chunks};
+    mp_error err = {0};
+    int loss;
+    if (mp_onnx_read(path, &file, &t.model, &err) != MP_OK) fail_msg("%s: %s", blocks[k].text, err.message);
+    assert_int_equal(mp_model_simplify(t.model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+    assert_int_equal(mp_model_add_loss(t.model, &options, &loss, &err), MP_OK);
+    if (mp_model_chunk_rows(t.model, n, 4, regions, &err) != MP_OK) fail_msg("%s: %s", blocks[k].text, err.message);
+    if (mp_program_build(backend_of_tests(), t.model, &options, loss, &t.program, &err) != MP_OK)
+        fail_msg("%s: %s", blocks[k].text, err.message);
+    assert_int_equal(mp_parameter_source_open(t.program, path, 1, false, &t.source, &err), MP_OK);
+    assert_int_equal(mp_inputs_open_feed(t.program, NULL, 0, 1, &t.feed, &err), MP_OK);
+    return t;
+}
+
+/* Trains a block for three steps with keep-all and with the most recomputation. Both give the same bits. */
+static void train_block(size_t k, int n_chunks, const char *path, double losses[3])
+{
+    const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
+    mp_row_regions regions;
+    training_case t = begin_block(k, n_chunks, path, &regions);
+    for (int kind = MP_CHUNK_MLP; kind < MP_N_CHUNK_KINDS; kind++)
+        if (regions.kinds[kind].n_regions != blocks[k].n[kind] ||
+            regions.kinds[kind].n != (n_chunks > 1 && blocks[k].n[kind] ? n_chunks : 0))
+            fail_msg("%s: %d regions '%s' in %d chunks", blocks[k].text, regions.kinds[kind].n_regions,
+                     mp_chunk_kind_name((mp_chunk_kind)kind), regions.kinds[kind].n);
+    for (int part = 0; part < 2; part++) {
+        double found[3];
+        mp_plan *plan = part ? training_plan(&t, 0) : training_keep_all(&t);
+        mp_execution *e = training_execution(&t, plan, &hyper);
+        training_run(&t, e, 0, 3, part ? found : losses);
+        if (part) assert_memory_equal(found, losses, sizeof found);
+        mp_execution_free(e);
+        mp_plan_free(plan);
+    }
+    training_end(&t);
+}
+
+TEST(regions_of_independent_rows_are_found_and_give_the_same_training)
+{
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) {
+        onnx_builder b;
+        char text[1024];
+        double whole[3], chunked[3];
+        snprintf(text, sizeof text,
+                 "input x0 float 2,24,8; input mask float 24,24; weight first 8,8; weight s 8; weight b 8; weight u 8,64; "
+                 "weight w 8,64; weight v 64,8; "
+                 "weight p 32,8; weight q 8,8; weight k 8,8; weight position 24,64; "
+                 "ints last 2; ints middle 1; MatMul x0 first -> z; Softmax z -> x axis=1; %s; out y",
+                 blocks[k].text);
+        onnx_text_start(&b, 20, text);
+        const char *path = onnx_save(&b);
+        train_block(k, 1, path, whole);
+        for (int n_chunks = 2; n_chunks < 5; n_chunks++) {
+            train_block(k, n_chunks, path, chunked);
+            for (int step = 0; step < 3; step++)
+                if (!(fabs(chunked[step] - whole[step]) <= 1e-5 * fabs(whole[step])))
+                    fail_msg("%s in %d chunks: the loss is %.9g, not %.9g", blocks[k].text, n_chunks, chunked[step],
+                             whole[step]);
+        }
+        onnx_end(&b);
+    }
+}
+
 /* Refusals, and settings that have no effect on the graph. */
 TEST(settings_that_do_not_fit_are_refused)
 {
     static const struct {
         const char *path, *chunks, *mesh, *rules, *why;
-    } of[] = {{"tests/gradients/gpt.onnx", "head=0", NULL, NULL, "write auto, off, or head=N"},
-              {"tests/gradients/gpt.onnx", "head=3x", NULL, NULL, "write auto, off, or head=N"},
-              {"tests/gradients/gpt.onnx", "tail=3", NULL, NULL, "write auto, off, or head=N"},
+    } of[] = {{"tests/gradients/gpt.onnx", "head=0", NULL, NULL, "write auto, off, or a list"},
+              {"tests/gradients/gpt.onnx", "head=3x", NULL, NULL, "write auto, off, or a list"},
+              {"tests/gradients/gpt.onnx", "head=3,", NULL, NULL, "write auto, off, or a list"},
+              {"tests/gradients/gpt.onnx", "head=3,mlp", NULL, NULL, "write auto, off, or a list"},
+              {"tests/gradients/gpt.onnx", "tail=3", NULL, NULL, "write auto, off, or a list"},
+              {"tests/gradients/gpt.onnx", "rows=3", NULL, NULL, "no region 'rows'"},
               {"tests/gradients/gpt.onnx", "head=3", "tp=2", NULL, "cannot be combined with tp or pp"},
               {"tests/gradients/gpt.onnx", "head=3", NULL, "pytorch", "add --rules executor"},
               {"tests/gradients/unet.onnx", "head=3", NULL, NULL, "the model's loss is not a cross-entropy"}};

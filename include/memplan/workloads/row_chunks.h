@@ -16,10 +16,12 @@
 #include "memplan/search.h"
 #include "memplan/workload.h"
 
+enum { MP_ROW_CHUNKS_TEXT = 64 }; /* bytes of a setting that names all kinds of regions */
+
 typedef struct mp_row_chunks_choice {
-    int n;            /* the chosen number of chunks; 1: the logits stay whole */
-    char setting[16]; /* the value of mp_workload_options.row_chunks: "head=8", or "off" */
-    /* no plan within the budget with another number of chunks takes fewer ticks; INT64_MAX: with no other number a plan fits */
+    int n; /* the largest chosen number of chunks; 1: all regions stay whole; 0: no choice was made */
+    char setting[MP_ROW_CHUNKS_TEXT]; /* the value of mp_workload_options.row_chunks: "head=8,mlp=4", or "off" */
+    /* no plan within the budget with other numbers of chunks takes fewer ticks; INT64_MAX: with no others a plan fits */
     int64_t other_ticks;
 } mp_row_chunks_choice;
 
