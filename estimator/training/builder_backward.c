@@ -191,7 +191,7 @@ static mp_status put_source(mp_builder *b, const mp_pending *p)
     const int64_t bytes = mp_builder_bytes(b, p->tensor);
     const mp_gradient_buffer *g = gradient_of(b, p->tensor);
     const bool has_all = b->graph->storages[p->storage].payload_bytes == bytes;
-    if (b->rows[p->tensor] < 0 && has_all) return MP_OK;
+    if (is_torch(b) || (b->rows[p->tensor] < 0 && has_all)) return MP_OK;
     b->binding.bytes = bytes;
     b->binding.source_offset = p->offset;
     b->binding.target_offset = g->offset + b->bindings->gradient_offset[p->tensor];
