@@ -1,10 +1,12 @@
-/* makespan.c - simulates the steps in order with one clock per channel, and computes the time of copies. */
+/* makespan.c - simulates the steps in order with one clock per channel. Computes the time of copies and of recomputation. */
 #include "memplan/makespan.h"
 
 #include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
 
-mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err)
+/* As mp_makespan. The steps for which is_free is true take no time; NULL: all steps take their ticks. */
+static mp_status simulate(const mp_graph *graph, const mp_step *steps, size_t n, const bool *is_free, int64_t *ends,
+                          int64_t *makespan, mp_error *err)
 {
     int64_t free_at[MP_MAX_CHANNELS] = {0}, waited = 0, last = 0;
     bool alone = true; /* true: all steps are on compute or the second stream, whose steps use the clock of compute */
@@ -19,7 +21,7 @@ mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int
         if (awaited) waited = mp_larger(waited, awaited[t]);
         const int64_t begin = mp_larger(waited, mp_larger(free_at[channel], free_at[MP_CHANNEL_COMPUTE]));
         int64_t *end = &free_at[channel];
-        MP_ENSURE(!__builtin_add_overflow(begin, alternative->ticks, end), err, MP_INVALID,
+        MP_ENSURE(!__builtin_add_overflow(begin, is_free && is_free[t] ? 0 : alternative->ticks, end), err, MP_INVALID,
                   "step %zu: the steps take more ticks than can be counted", t);
         if (awaited) awaited[mp_step_end(steps, (int)t)] = mp_larger(awaited[mp_step_end(steps, (int)t)], *end);
         if (ends) ends[t] = *end;
@@ -27,6 +29,11 @@ mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int
     }
     *makespan = last;
     return MP_OK;
+}
+
+mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err)
+{
+    return simulate(graph, steps, n, NULL, ends, makespan, err);
 }
 
 /* The steps of the compute channel in order. `sums` measures compute time without the waits of compute. */
@@ -88,6 +95,31 @@ mp_status mp_makespan_copying(const mp_graph *graph, const mp_step *steps, size_
         if (alternative->channel > MP_CHANNEL_SECOND_STREAM)
             found.hidden_ticks += ran_by(&b, ends[t]) - ran_by(&b, ends[t] - alternative->ticks);
     }
+    *out = found;
+    return MP_OK;
+}
+
+mp_status mp_makespan_recomputation(const mp_graph *graph, const mp_step *steps, size_t n, mp_recomputation *out, mp_error *err)
+{
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    bool *has_run = mp_pool_alloc(pool, graph->n_nodes, sizeof *has_run), *is_again = mp_pool_alloc(pool, n, sizeof *is_again);
+    mp_recomputation found = {0};
+    int64_t makespan, without;
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the time of %zu steps", n);
+    for (size_t t = 0; t < n; t++) {
+        const mp_node *node = &graph->nodes[steps[t].node];
+        const mp_alternative *alternative = &node->alternatives[steps[t].alternative];
+        is_again[t] = has_run[steps[t].node] && node->phase == MP_PHASE_FORWARD && !alternative->returns &&
+                      alternative->channel <= MP_CHANNEL_SECOND_STREAM;
+        has_run[steps[t].node] = true;
+        if (!is_again[t]) continue;
+        found.n_runs++;
+        MP_ENSURE(mp_add(found.ticks, alternative->ticks, &found.ticks), err, MP_INVALID,
+                  "step %zu: the steps take more ticks than can be counted", t);
+    }
+    MP_CHECK(simulate(graph, steps, n, NULL, NULL, &makespan, err));
+    MP_CHECK(simulate(graph, steps, n, is_again, NULL, &without, err));
+    found.hidden_ticks = found.ticks - (makespan - without);
     *out = found;
     return MP_OK;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "formats/canvas/canvas.h"
+#include "memplan/makespan.h"
 #include "memplan/memory.h"
 #include "memplan/plan.h"
 
@@ -62,6 +63,7 @@ typedef struct mp_timeline_columns {
     int64_t keep_all_ticks; /* ticks of the training step as the user wrote it, without recomputation and copies
                                (mp_keep_all_ticks) */
     int64_t *ends;          /* per step: its end in ticks since the start of the training step (makespan.h) */
+    mp_recomputation again; /* the plan's recomputation, and the part of it that costs no time */
     size_t n_activity[MP_N_ACTIVITIES];
     size_t n;
     mp_tier_columns *tiers;      /* per tier of the graph: its columns. All tiers have the same ranges of steps */

@@ -10,7 +10,6 @@
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "estimator/graph/without_state_copies.h"
-#include "memplan/makespan.h"
 #include "planner/order/updates.h"
 
 static const struct {
@@ -209,6 +208,7 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
         c->tiers[m].columns = mp_pool_alloc(c->pool, c->n, sizeof *c->tiers->columns);
     MP_ENSURE(!mp_pool_failed(work) && !mp_pool_failed(c->pool), err, MP_NOMEM, "no memory for a picture of %zu steps", n);
     MP_CHECK(mp_makespan(graph, steps, n, c->ends, &ticks, err));
+    MP_CHECK(mp_makespan_recomputation(graph, steps, n, &c->again, err));
     name_activities(c, ran);
     choose_layers(c, span);
     for (size_t m = 0; m < graph->n_tiers; m++) fill_tier(c, (int)m, per_column, live);

@@ -68,6 +68,9 @@ static void draw_headline(const picture *p, double top)
     }
     if (p->saves && c->keep_all_ticks > 0)
         about = mp_text("%s" DOT "time %+.1f %%", about, 100 * ((double)c->timeline->ticks / (double)c->keep_all_ticks - 1));
+    if (c->again.hidden_ticks)
+        about = mp_text("%s" DOT "%.0f %% of the recomputation hidden", about,
+                        100 * (double)c->again.hidden_ticks / (double)c->again.ticks);
     if (p->plan && p->plan->budget_bytes < MP_NO_LIMIT)
         about = mp_text("%s" DOT "budget %s", about, mp_bytes_text(p->plan->budget_bytes));
     if (p->plan && p->plan->solver && *p->plan->solver) about = mp_text("%s" DOT "found by %.64s", about, p->plan->solver);

@@ -32,3 +32,17 @@ typedef struct mp_copying {
 
 /* Computes *out from the steps and their ends (mp_makespan). Errors as mp_makespan. O(n log n). */
 mp_status mp_makespan_copying(const mp_graph *graph, const mp_step *steps, size_t n, mp_copying *out, mp_error *err);
+
+/* The recomputation in an order of steps: the runs of a forward node after its first run, on the compute channel, without
+ * copies back. */
+typedef struct mp_recomputation {
+    int64_t n_runs;
+    int64_t ticks; /* ticks of all these runs ... */
+    /* part of these ticks that costs no time, because compute would otherwise wait for another channel: `ticks` minus the ticks
+     * by which the makespan falls if the runs take no time */
+    int64_t hidden_ticks;
+} mp_recomputation;
+
+/* Computes *out from the steps. Errors as mp_makespan. O(n). */
+mp_status mp_makespan_recomputation(const mp_graph *graph, const mp_step *steps, size_t n, mp_recomputation *out,
+                                    mp_error *err);

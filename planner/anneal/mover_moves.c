@@ -340,8 +340,8 @@ static bool looks_at_cheap(mp_mover *m)
 
 static bool change_recomputation(mp_mover *m)
 {
-    if (m->ways.n && !mp_mover_below(m, MOVE_COPY_INSTEAD_ONE_IN))
-        return mp_mover_below(m, MOVE_WAIT_ONE_IN) ? mp_move_copy_instead(m) : mp_move_wait(m);
+    if ((m->ways.n || m->runs->queue.n) && !mp_mover_below(m, MOVE_COPY_INSTEAD_ONE_IN))
+        return m->ways.n && mp_mover_below(m, MOVE_WAIT_ONE_IN) ? mp_move_copy_instead(m) : mp_move_wait(m);
     int draw = mp_mover_below(m, 100);
     if ((draw -= MOVE_EVICT) < 0) return mp_move_evict(m);
     if ((draw -= MOVE_EVICT_MANY) < 0) return looks_at_cheap(m) ? mp_move_evict_cheap(m) : mp_move_evict_window(m);

@@ -15,7 +15,9 @@
 
 #include "estimator/base/list.h"
 #include "estimator/graph/liveness.h"
+#include "memplan/makespan.h"
 #include "planner/math/tuning.h"
+#include "planner/order/order.h"
 
 typedef struct search {
     const mp_request *request;
@@ -33,6 +35,7 @@ typedef struct search {
      * same begin; -1: none */
     int *first, *next;
     int *position; /* per step: its index in the order after the copies were moved */
+    int64_t *ends; /* scratch, per step */
 } search;
 
 /* Values of `lead`: the compute time between a copy's begin and its wait, as a multiple of the copy's seconds. Values above 1
@@ -51,11 +54,14 @@ static mp_status judge(search *x)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     mp_error refused = {0};
+    bool is_kept = true;
     if (x->n_trials-- <= 0) return MP_OK;
     const mp_status st = mp_timeline_build(x->request->graph, x->trial, (size_t)x->n, &timeline, &refused);
     if (st == MP_INVALID) return MP_OK;
     MP_ENSURE(st == MP_OK, x->err, st, "%s", refused.message);
     if (!mp_request_fits(x->request, timeline)) return MP_OK;
+    if (x->request->keep_order) MP_CHECK(mp_order_is_kept(x->request->graph, x->trial, (size_t)x->n, &is_kept, x->err));
+    if (!is_kept) return MP_OK;
     if (timeline->ticks > x->ticks || (timeline->ticks == x->ticks && timeline->peak_bytes >= x->peak_bytes)) return MP_OK;
     x->ticks = timeline->ticks;
     x->peak_bytes = timeline->peak_bytes;
@@ -207,6 +213,54 @@ static mp_status improve(search *x, int t)
     return MP_OK;
 }
 
+/* Writes to x->trial the order in which step t runs before step `to`, an earlier step. A step that waited for an issued step
+ * still waits for it. */
+static void move_ahead(search *x, int t, int to)
+{
+    memcpy(x->trial, x->steps, (size_t)x->n * sizeof *x->trial);
+    memmove(x->trial + to + 1, x->steps + to, (size_t)(t - to) * sizeof *x->trial);
+    x->trial[to] = x->steps[t];
+    for (int k = 0; k < t; k++) {
+        const int end = mp_step_end(x->steps, k), place = k < to ? k : k + 1;
+        if (!mp_step_is_issued(x->steps[k]) || end < to || end > t) continue;
+        mp_steps_issue(x->trial, place, place + 1, end == t && k < to ? to : end + 1);
+    }
+}
+
+/* Returns the ticks for which compute is idle before step t. `ends`: scratch, one entry per step. */
+static mp_status idle_before(const search *x, int t, int64_t *ends, int64_t *idle)
+{
+    int64_t ticks, before = 0;
+    MP_CHECK(mp_makespan(x->request->graph, x->steps, (size_t)x->n, ends, &ticks, x->err));
+    for (int k = 0; k < t; k++)
+        if (!is_copy(x, x->steps[k])) before = ends[k];
+    *idle = t == x->n ? 0 : ends[t] - alternative_of(x, t)->ticks - before;
+    return MP_OK;
+}
+
+/* If compute waits for the copy in step t, moves later steps of compute into the wait. They are mostly recomputations, which
+ * then cost no time. Steps after the next update stay in place. */
+static mp_status fill_wait(search *x, int t)
+{
+    int64_t idle;
+    int end = mp_step_end(x->steps, t);
+    MP_CHECK(idle_before(x, end, x->ends, &idle));
+    for (int k = end + 1; k < x->n && k - end <= MP_COPY_TRIALS && idle > 0 && x->n_trials > 0; k++) {
+        const int64_t before = x->ticks;
+        if (x->request->graph->nodes[x->steps[k].node].phase == MP_PHASE_UPDATE) break;
+        if (is_copy(x, x->steps[k])) continue;
+        move_ahead(x, k, end);
+        /* the copy is now awaited one step later */
+        mp_steps_issue(x->trial, t, t + 1, end + 1);
+        MP_CHECK(judge(x));
+        if (x->ticks == before) continue;
+        idle -= alternative_of(x, k)->ticks;
+        end++;
+        memcpy(x->steps, x->best, (size_t)x->n * sizeof *x->steps);
+    }
+    return MP_OK;
+}
+
 mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_step *steps, bool *is_faster, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
@@ -220,6 +274,7 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
                 .first = mp_pool_alloc(pool, plan->n_steps, sizeof *x.first),
                 .next = mp_pool_alloc(pool, plan->n_steps, sizeof *x.next),
                 .position = mp_pool_alloc(pool, plan->n_steps, sizeof *x.position),
+                .ends = mp_pool_alloc(pool, plan->n_steps, sizeof *x.ends),
                 .n = (int)plan->n_steps,
                 .n_trials = MP_COPY_WORK / (int64_t)(plan->n_steps + 1),
                 .ticks = plan->ticks,
@@ -233,7 +288,10 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
     for (int64_t last = INT64_MAX; x.ticks < last && x.n_trials > 0;) {
         last = x.ticks;
         for (int t = 0; t < x.n && x.n_trials > 0; t++)
-            if (is_copy(&x, steps[t])) MP_CHECK(improve(&x, t));
+            if (is_copy(&x, steps[t])) {
+                MP_CHECK(improve(&x, t));
+                MP_CHECK(fill_wait(&x, t));
+            }
     }
     *is_faster = x.ticks < plan->ticks;
     return MP_OK;

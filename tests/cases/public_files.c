@@ -207,6 +207,13 @@ static mp_status makespan_copying(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, copying, mp_makespan_copying(w->graph, steps, 2, &copying, err), PUBLIC_NOTHING);
 }
 
+static mp_status makespan_recomputation(public_world *w, mp_error *err)
+{
+    const mp_step steps[] = {{0, 0, 0}, {1, 0, 0}};
+    mp_recomputation again;
+    PUBLIC_OUTPUT(w, again, mp_makespan_recomputation(w->graph, steps, 2, &again, err), PUBLIC_NOTHING);
+}
+
 /* After an error the graph can only be released. */
 static mp_status graph_offload(public_world *w, mp_error *err)
 {
@@ -291,6 +298,7 @@ const public_call public_files[] = {{"mp_costs_write", costs_write},
                                     {"mp_graph_tier", graph_tier},
                                     {"mp_makespan", makespan},
                                     {"mp_makespan_copying", makespan_copying},
+                                    {"mp_makespan_recomputation", makespan_recomputation},
                                     {"mp_graph_offload", graph_offload},
                                     {NULL, NULL}};
 

@@ -120,6 +120,39 @@ TEST(copies_beside_other_nodes_cost_no_time_and_a_slow_drive_is_waited_for)
     mp_graph_free(g);
 }
 
+/* The backward node of C is a collective of 7 ms that begins at 12 ms. Each further run takes 3 ms. */
+TEST(recomputation_beside_a_collective_costs_no_time)
+{
+    static const struct {
+        int n_again; /* A, then B, then C run again after the collective was issued ... */
+        int until;   /* ... and this step waits for it; 0: the next step */
+        int64_t ticks, hidden_ticks;
+    } cases[] = {{0, 5, 25 * MS, 0}, {1, 6, 25 * MS, 3 * MS}, {2, 7, 25 * MS, 6 * MS}, {3, 8, 27 * MS, 7 * MS},
+                 {3, 0, 34 * MS, 0}, {3, 6, 31 * MS, 3 * MS}, {3, 7, 28 * MS, 6 * MS}, {1, 0, 28 * MS, 0}};
+    mp_graph *g = seven_nodes();
+    int channel;
+    assert_int_equal(mp_graph_channel(g, "network", &channel, NULL), MP_OK);
+    g->nodes[C_BACK].alternatives->channel = channel;
+    g->nodes[C_BACK].alternatives->ticks = 7 * MS;
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_step steps[10] = {{A, 0, 0}, {B, 0, 0}, {C, 0, 0}, {LOSS, 0, 0}, {C_BACK, 0, cases[k].until}};
+        mp_recomputation again;
+        int64_t ticks;
+        size_t n = 5;
+        for (int v = A; v < A + cases[k].n_again; v++) steps[n++] = (mp_step){v, 0, 0};
+        steps[n++] = (mp_step){B_BACK, 0, 0};
+        steps[n++] = (mp_step){A_BACK, 0, 0};
+        assert_int_equal(mp_makespan(g, steps, n, NULL, &ticks, NULL), MP_OK);
+        assert_int_equal(mp_makespan_recomputation(g, steps, n, &again, NULL), MP_OK);
+        assert_int_equal(ticks, cases[k].ticks);
+        assert_int_equal(again.n_runs, cases[k].n_again);
+        assert_int_equal(again.ticks, 3 * MS * cases[k].n_again);
+        assert_int_equal(again.hidden_ticks, cases[k].hidden_ticks);
+    }
+    mp_graph_free(g);
+}
+
 /* Returns whether a is copied after a change to the graph. */
 static bool is_copied(void (*change)(mp_graph *graph))
 {

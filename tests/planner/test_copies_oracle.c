@@ -9,6 +9,7 @@
 #include "estimator/graph/without_copies.h"
 #include "memplan/bound.h"
 #include "memplan/floor.h"
+#include "memplan/makespan.h"
 #include "memplan/solver.h"
 #include "memplan/training.h"
 #include "planner/offload/copies.h"
@@ -169,6 +170,91 @@ TEST(auto_is_nearly_always_optimal_and_nothing_proves_more)
     if (x.n_optimal * 100 < x.n_plans * 95 || x.n_near * 100 < x.n_plans * 99)
         fail_msg("of %d plans %d are optimal, %d within a twentieth", x.n_plans, x.n_optimal, x.n_near);
     assert_true(x.n_plans > x.n / 2 && x.n_returns > x.n / 10 && x.n_proved > x.n);
+}
+
+/* ---- collectives ---- */
+
+/* True if a step of the node may be issued in the oracle: it has one alternative, adds to nothing, writes something, uses no
+ * static storage, and reads no result of another node of `channel`. */
+static bool may_communicate(const mp_graph *graph, const mp_node *node, int channel)
+{
+    const mp_alternative *a = node->alternatives;
+    bool may = node->n_alternatives == 1 && !a->n_adds && a->n_writes &&
+               (node->phase == MP_PHASE_FORWARD || node->phase == MP_PHASE_BACKWARD);
+    for (size_t k = 0; k < a->n_reads; k++) {
+        const int producer = graph->producer[a->reads[k]];
+        may &= !mp_storage_is_static(&graph->storages[a->reads[k]]);
+        may &= producer < 0 || graph->nodes[producer].alternatives->channel != channel;
+    }
+    for (size_t k = 0; k < a->n_writes; k++) may &= !mp_storage_is_static(&graph->storages[a->writes[k]]);
+    return may;
+}
+
+/* A graph of at most 10 nodes in which up to three nodes run on the channel "network". Like collectives, they may only run
+ * once. Each takes up to 24 ticks. NULL: the graph has more nodes, or none that may communicate. */
+static mp_graph *collective_graph(uint64_t seed, int64_t *budgets)
+{
+    random_source random = {seed};
+    mp_graph *graph =
+        random_graph(seed, 3 + random_below(&random, 2), random_below(&random, 2) ? MP_FUSE_BACKWARD : MP_FUSE_NONE, false);
+    int64_t floor_bytes, ticks;
+    int node, channel, n = 0;
+    assert_int_equal(mp_graph_channel(graph, "network", &channel, NULL), MP_OK);
+    for (size_t v = 0; v < graph->n_nodes && graph->n_nodes <= MOST_NODES + 1; v++) {
+        mp_node *of = &graph->nodes[v];
+        for (size_t f = 0; f < of->n_alternatives; f++) of->alternatives[f].ticks = (of->alternatives[f].ticks + 7) / 8;
+        if (n == 3 || !may_communicate(graph, of, channel) || !random_chance(&random, 60)) continue;
+        of->alternatives->channel = channel;
+        of->alternatives->n_in_place = 0;
+        of->alternatives->ticks = 1 + random_below(&random, 24);
+        of->flags |= MP_NODE_ONCE;
+        n++;
+    }
+    if (!n) {
+        mp_graph_free(graph);
+        return NULL;
+    }
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    const int64_t peak = keep_all_peak(graph, &ticks);
+    assert_int_equal(mp_floor(graph, &floor_bytes, &node, NULL), MP_OK);
+    for (int m = 0; m < MP_MAX_TIERS; m++) budgets[m] = INT64_MAX / 2;
+    budgets[0] = floor_bytes + (peak - floor_bytes) * random_below(&random, 8) / 16;
+    return graph;
+}
+
+TEST(auto_hides_recomputation_behind_collectives)
+{
+    int n = 0, n_plans = 0, n_optimal = 0, n_near = 0, n_hidden = 0;
+    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS");
+    const int n_graphs = asked ? (int)strtol(asked, NULL, 10) : GRAPHS;
+    for (uint64_t seed = 1; n < n_graphs; seed++) {
+        int64_t budgets[MP_MAX_TIERS];
+        mp_graph *graph = collective_graph(seed, budgets);
+        const int64_t least = graph ? least_ticks(graph, budgets, true, seed) : TOO_MANY;
+        if (least != TOO_MANY) {
+            mp_answer answer;
+            mp_error err = {0};
+            mp_recomputation again;
+            const mp_request request = {.graph = graph, .budget_bytes = budgets[0], .wants_bound = true};
+            n++;
+            if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
+            if (!answer.plan != (least < 0)) fail_msg("seed %d: auto finds %s plan", (int)seed, answer.plan ? "a" : "no");
+            if (answer.plan) {
+                const mp_plan *plan = answer.plan;
+                if (answer.bound.ticks > least) fail_msg("seed %d: the bound is too high", (int)seed);
+                assert_int_equal(mp_makespan_recomputation(graph, plan->steps, plan->n_steps, &again, NULL), MP_OK);
+                n_plans++;
+                n_optimal += plan->ticks == least;
+                n_near += plan->ticks * 20 <= least * 21;
+                n_hidden += again.hidden_ticks > 0;
+            }
+            mp_answer_free(&answer);
+        }
+        mp_graph_free(graph);
+    }
+    if (n_optimal * 100 < n_plans * 95 || n_near * 100 < n_plans * 97 || n_hidden * 20 < n_plans)
+        fail_msg("of %d plans %d are optimal, %d within a twentieth, %d hide recomputation", n_plans, n_optimal, n_near,
+                 n_hidden);
 }
 
 int main(void)
