@@ -45,7 +45,7 @@ gpu-rehearsal: ## as root: run the archive of gpu-pack in a clean Debian without
 
 launches: needs-data $B/memplan $B/tests/launches/memplan_cuda.so ## count the launches of a step on a GPU, without one (needs CUDA; DATA=FOLDER)
 	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B $(DATA)/models --launches
-	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B $(DATA)/models resnet50:128
+	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B $(DATA)/models
 
 resources: $(MODULES) ## registers, stack and spills of the GPU's kernels, as ptxas says
 	@python3 -B tests/cuda/resources.py $B --table

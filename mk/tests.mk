@@ -84,7 +84,7 @@ $B/tests/fuzz_readers: $(filter-out $B/cli/main.o,$(CLI_OBJ)) # it reads files o
 $B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries choices randoms optimizer pools gradients backends execution recording streams moves gathers samplings sources)
 $B/tests/test_cuda_pools $B/tests/test_cuda_channels: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention attention_masks)
-$B/tests/test_cuda_contexts $B/tests/test_cuda_chains: | $B/memplan_cuda_twin.so
+$B/tests/test_cuda_contexts $B/tests/test_cuda_chains $B/tests/test_cuda_packed_attention: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,products recurrents)
 # It calls kernels that no operator's own kernel is made of.
 $B/tests/test_cuda_attention_operands: $B/executor/operators/attention/attention_operands_cuda.twin.o

@@ -11,6 +11,7 @@
 #include "estimator/model/order.h"
 #include "executor/cuda/device/context.h"
 #include "executor/operators/aligned_rows.h"
+#include "executor/operators/attention/packed_operands.h"
 #include "executor/operators/fusions.h"
 #include "executor/operators/layouts.h"
 
@@ -46,5 +47,6 @@ mp_status mp_cuda_adapt(const mp_backend *self, mp_model *model, mp_dtype dtype,
         MP_CHECK(lay_channels_last(model, err));
         MP_CHECK(mp_align_rows(model, err));
     }
+    MP_CHECK(mp_pack_attention(model, err));
     return mp_fuse_batch_normalizations(model, err);
 }

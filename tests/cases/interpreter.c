@@ -37,7 +37,7 @@ static double unary(const mp_operator *op, double x)
     if (!strcmp(kind, "Abs")) return fabs(x);
     if (!strcmp(kind, "Exp")) return exp(x);
     if (!strcmp(kind, "IsNaN")) return isnan(x);
-    if (!strcmp(kind, "Identity") || !strcmp(kind, "Cast") || !strcmp(kind, "Reshape")) return x;
+    if (!strcmp(kind, "Identity") || !strcmp(kind, "Cast") || !strcmp(kind, "Reshape") || !strcmp(kind, "Squeeze")) return x;
     if (!strcmp(kind, "Sqrt")) return sqrt(x);
     if (!strcmp(kind, "Reciprocal")) return 1 / x;
     if (!strcmp(kind, "Erf")) return erf(x);
@@ -53,8 +53,9 @@ static double unary(const mp_operator *op, double x)
 
 static bool is_unary(const char *kind)
 {
-    static const char *const kinds[] = {"Abs", "Exp",  "IsNaN",   "Identity",    "Cast",      "Reshape", "Sqrt", "Reciprocal",
-                                        "Erf", "Tanh", "Sigmoid", "HardSigmoid", "HardSwish", "Swish",   "Gelu"};
+    static const char *const kinds[] = {"Abs",         "Exp",       "IsNaN",      "Identity", "Cast", "Reshape",
+                                        "Squeeze",     "Sqrt",      "Reciprocal", "Erf",      "Tanh", "Sigmoid",
+                                        "HardSigmoid", "HardSwish", "Swish",      "Gelu"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (!strcmp(kind, kinds[k])) return true;
     return false;
@@ -168,6 +169,12 @@ static int64_t attention_index(const struct run *r, const mp_operator *op, int k
     const mp_tensor *t = k == MP_ATTENTION_Y ? mp_operator_out(r->model, op, 0) : mp_operator_in(r->model, op, k);
     const int64_t *perm = mp_attention_perm(op, k);
     int64_t dims[MP_RANK_MAX] = {0}, strides[MP_RANK_MAX] = {0}, step = 1;
+    mp_attention_view v;
+    if (mp_attention_view_read(op, k, &v)) {
+        int64_t at = v.offset + i * v.strides[v.rank - 2] + j * v.strides[v.rank - 1];
+        for (int d = v.rank - 3; d >= 0; b /= v.dims[d--]) at += b % v.dims[d] * v.strides[d];
+        return at;
+    }
     for (int d = t->rank - 1; d >= 0; step *= t->dims[d--]) {
         int meant = d; /* logical dimension stored as dimension d */
         for (int e = 0; perm && k != MP_ATTENTION_Y && e < t->rank; e++)
@@ -181,6 +188,13 @@ static int64_t attention_index(const struct run *r, const mp_operator *op, int k
     return at;
 }
 
+/* The input that holds operand k; packed operands are in input 0. */
+static int own_input(const mp_operator *op, int k)
+{
+    mp_attention_view v;
+    return op->in[mp_attention_view_read(op, k, &v) ? 0 : k];
+}
+
 /* Computes attention row by row, as defined in estimator/rules/operands/attention.h, without dropout. */
 static void run_attention(const struct run *r, const mp_operator *op, double *y)
 {
@@ -188,7 +202,7 @@ static void run_attention(const struct run *r, const mp_operator *op, double *y)
     const mp_tensor *added = mp_operator_in(r->model, op, MP_ATTENTION_ADDED);
     const mp_tensor *positions = mp_operator_in(r->model, op, MP_ATTENTION_POSITIONS);
     const bool turned = mp_operator_int(op, "transK", 0), causal = mp_operator_int(op, "causal", 0);
-    mp_tensor all = *mp_operator_in(r->model, op, 0); /* the shape of the scores */
+    mp_tensor all = {.rank = mp_attention_rank(r->model, op)}; /* the shape of the scores */
     int64_t dims[MP_RANK_MAX];
     mp_attention_dims(r->model, op, 0, dims);
     dims[all.rank - 1] = a.columns;
@@ -202,7 +216,7 @@ static void run_attention(const struct run *r, const mp_operator *op, double *y)
             p[c] = 0;
             for (int64_t d = 0; d < a.depth; d++)
                 p[c] += r->at[op->in[0]][attention_index(r, op, 0, b, i, d)] *
-                        r->at[op->in[1]][attention_index(r, op, 1, b, turned ? d : c, turned ? c : d)];
+                        r->at[own_input(op, 1)][attention_index(r, op, 1, b, turned ? d : c, turned ? c : d)];
             p[c] *= mp_operator_float(op, "scale", 1);
             if (positions && (r->at[op->in[MP_ATTENTION_POSITIONS]][broadcast_index(&all, positions, e)] != 0) !=
                                  (mp_operator_int(op, "keeps", 1) != 0))
@@ -215,7 +229,7 @@ static void run_attention(const struct run *r, const mp_operator *op, double *y)
         for (int64_t c = 0; c < a.columns; c++)
             for (int64_t d = 0; d < a.value_depth; d++)
                 y[attention_index(r, op, MP_ATTENTION_Y, b, i, d)] +=
-                    p[c] / sum * r->at[op->in[2]][attention_index(r, op, 2, b, c, d)];
+                    p[c] / sum * r->at[own_input(op, 2)][attention_index(r, op, 2, b, c, d)];
     }
     free(p);
 }
@@ -248,6 +262,23 @@ static void run_expand(const struct run *r, const mp_operator *op, double *y)
     for (int64_t k = 0; k < count(out); k++) y[k] = r->at[op->in[0]][broadcast_index(out, mp_operator_in(r->model, op, 0), k)];
 }
 
+/* Split writes all its outputs; Gather with one index writes that range of the axis. */
+static void run_parts(const struct run *r, const mp_operator *op)
+{
+    const mp_tensor *x = mp_operator_in(r->model, op, 0);
+    const bool is_split = !strcmp(op->kind, "Split");
+    const int64_t axis = (mp_operator_int(op, "axis", 0) + x->rank) % x->rank,
+                  inner = mp_product(x->dims, (int)axis + 1, x->rank);
+    int64_t from = is_split ? 0 : (int64_t)r->at[op->in[1]][0];
+    if (from < 0) from += x->dims[axis];
+    for (int o = 0; o < op->n_out; o++) {
+        const int64_t n = is_split ? mp_operator_out(r->model, op, o)->dims[axis] : 1;
+        for (int64_t k = 0; k < count(mp_operator_out(r->model, op, o)); k++)
+            r->at[op->out[o]][k] = r->at[op->in[0]][(k / inner / n * x->dims[axis] + from + k / inner % n) * inner + k % inner];
+        from += n;
+    }
+}
+
 static bool run_operator(const struct run *r, const mp_operator *op, double *y)
 {
     const char *kind = op->kind;
@@ -267,6 +298,8 @@ static bool run_operator(const struct run *r, const mp_operator *op, double *y)
         run_where(r, op, y);
     } else if (!strcmp(kind, "Transpose")) {
         run_transpose(r, op, y);
+    } else if (!strcmp(kind, "Split") || !strcmp(kind, "Gather")) {
+        run_parts(r, op);
     } else if (!strcmp(kind, "ReduceMean")) {
         run_mean(r, op, y);
     } else if (strstr(kind, "Normalization")) {

@@ -32,7 +32,8 @@ static void add_outside(mp_model *model, mp_role role, int dtype, char **words, 
     if (role == MP_ROLE_DATA) must(mp_model_declare_input(model, t, &err), &err, words[1]);
 }
 
-/* Parses const: a name and a number, or a name and several numbers (a vector). ints is similar, but always a vector. */
+/* Parses const: a name and a number, or a name and several numbers (a vector). `int` is similar with integers, `ints` is always
+ * a vector. */
 static void add_known(mp_model *model, bool is_real, int dtype, char **words, int n)
 {
     mp_error err = {0};
@@ -40,7 +41,7 @@ static void add_known(mp_model *model, bool is_real, int dtype, char **words, in
     int t = tensor(model, words[1]);
     mp_value *value = mp_value_new(model, n - 2, is_real);
     assert_non_null(value);
-    must(mp_tensor_set(model, t, (mp_dtype)dtype, !is_real || n > 3, dims, &err), &err, words[1]);
+    must(mp_tensor_set(model, t, (mp_dtype)dtype, !strcmp(words[0], "ints") || n > 3, dims, &err), &err, words[1]);
     for (int k = 2; k < n; k++) {
         if (is_real)
             value->f[k - 2] = strtod(words[k], NULL);
@@ -104,7 +105,7 @@ static void add_statement(mp_model *model, char **words, int n)
         add_outside(model, MP_ROLE_PARAMETER, dtype ? dtype : MP_DTYPE_FLOAT, words, n);
     } else if (!strcmp(words[0], "const")) {
         add_known(model, true, dtype ? dtype : MP_DTYPE_FLOAT, words, n);
-    } else if (!strcmp(words[0], "ints")) {
+    } else if (!strcmp(words[0], "ints") || !strcmp(words[0], "int")) {
         add_known(model, false, dtype ? dtype : MP_DTYPE_INT64, words, n);
     } else if (!strcmp(words[0], "out")) {
         for (int k = 1; k < n; k++) must(mp_model_declare_output(model, tensor(model, words[k]), &err), &err, words[k]);

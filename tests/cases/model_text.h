@@ -1,6 +1,6 @@
 /* model_text.h - small models written as text, for tests. Each failure fails the test.
  *
- *     "data x 2 3; param w 3; const half 0.5; ints shape 3 2;"   source tensors: float32, a scalar, an int64 vector
+ *     "data x 2 3; param w 3; const half 0.5; ints shape 3 2; int i 1;"   float32, scalars, an int64 vector
  *     "data:10 h 2 3;"                                           of another type (ONNX's number)
  *     "Mul x half -> y; LayerNormalization y w -> z axis=-1;"     operators, each inferred immediately; - omits an operand
  *     "ReduceMean@13 z -> m axes=[0,1] keepdims=1; Gelu@20 z -> g approximate=tanh; out m g"

@@ -202,3 +202,21 @@ void training_run(training_case *t, mp_execution *e, int64_t from, int64_t to, d
     OK(mp_execution_flush(e, &err));
     mp_input_filler_free(&filler);
 }
+
+training_outcome training_outcome_of(training_case *t, const mp_plan *plan, const mp_execution_options *options, int64_t n)
+{
+    training_outcome o = {{0}, ""};
+    mp_error err = {0};
+    mp_execution *e;
+    OK(mp_execution_new(t->program, plan, options, &e, &err));
+    OK(mp_parameters_load(t->source, t->program, e, &err));
+    training_run(t, e, 0, n, o.losses);
+    mp_execution_hash(e, o.hash);
+    mp_execution_free(e);
+    return o;
+}
+
+bool training_outcomes_are_same(const training_outcome *a, const training_outcome *b)
+{
+    return !memcmp(a->losses, b->losses, sizeof a->losses) && !strcmp(a->hash, b->hash);
+}

@@ -50,3 +50,13 @@ mp_train_request training_request(const training_case *t, const mp_plan *plan, i
 mp_execution *training_execution(training_case *t, const mp_plan *plan, const mp_hyper *hyper);
 /* Runs steps [from, to) and flushes; losses[k] is the loss of step from + k. */
 void training_run(training_case *t, mp_execution *e, int64_t from, int64_t to, double *losses);
+
+/* The result of a training: bit-identical trainings have equal losses and hashes. */
+enum { TRAINING_STEPS = 8 };
+typedef struct training_outcome {
+    double losses[TRAINING_STEPS];
+    char hash[33]; /* of the parameters and the state of the optimizer */
+} training_outcome;
+/* Trains n <= TRAINING_STEPS steps from the initial values. */
+training_outcome training_outcome_of(training_case *t, const mp_plan *plan, const mp_execution_options *options, int64_t n);
+bool training_outcomes_are_same(const training_outcome *a, const training_outcome *b);

@@ -153,6 +153,8 @@ TEST(calls_say_who_computes_them)
         {"bfloat16[2,4,100,64] bfloat16[2,4,96,64] bfloat16[2,4,96,32] - bool[1,1,100,96]", "ratio=0.5 fill=-2e9", NULL},
         {"bfloat16[2,4,100,64] bfloat16[2,4,96,64] bfloat16[2,4,96,32] - bool[1,1,100,96]", "fill=-2.0", "does not hide"},
         {"bfloat16[2,4,100,64] bfloat16[2,4,64,96] bfloat16[2,4,96,32]", "transK=1", NULL},
+        {"bfloat16[2,128,768]",
+         "viewQ=[0,2,4,128,64,98304,64,768,1] viewK=[256,2,4,128,64,98304,64,768,1] viewV=[512,2,4,128,64,98304,64,768,1]", NULL},
         {"bfloat16[64,16,512,64] bfloat16[64,16,512,64] bfloat16[64,16,512,64]", "", "bytes of workspace"},
     };
     const bool on_gpu = has_gpu();

@@ -66,28 +66,10 @@ static const char *network(onnx_builder *b, bool classes)
     return onnx_save(b);
 }
 
-typedef struct outcome {
-    double losses[STEPS];
-    char hash[33];
-} outcome;
-
-static outcome run(training_case *t, const mp_plan *plan, const mp_execution_options *options)
+static training_outcome run(training_case *t, const mp_plan *plan, const mp_execution_options *options)
 {
-    outcome o = {{0}, ""};
-    mp_error err = {0};
-    mp_execution *e;
     memset(n_chains, 0, sizeof n_chains);
-    if (mp_execution_new(t->program, plan, options, &e, &err) != MP_OK) fail_msg("%s", err.message);
-    if (mp_parameters_load(t->source, t->program, e, &err) != MP_OK) fail_msg("%s", err.message);
-    training_run(t, e, 0, STEPS, o.losses);
-    mp_execution_hash(e, o.hash);
-    mp_execution_free(e);
-    return o;
-}
-
-static bool are_same(const outcome *a, const outcome *b)
-{
-    return !memcmp(a->losses, b->losses, sizeof a->losses) && !strcmp(a->hash, b->hash);
+    return training_outcome_of(t, plan, options, STEPS);
 }
 
 static void check(const char *path, bool classes, mp_dtype dtype, int accumulate)
@@ -103,10 +85,10 @@ static void check(const char *path, bool classes, mp_dtype dtype, int accumulate
     training_case t = training_begin_on(&counted, path, 0, &options);
     for (int part = 10; part >= 2; part -= 4) {
         mp_plan *plan = part == 10 ? training_keep_all(&t) : training_plan(&t, part / 10.0);
-        const outcome alone = run(&t, plan, &single);
+        const training_outcome alone = run(&t, plan, &single);
         assert_int_equal(n_chains[2][0] + n_chains[2][1] + n_chains[3][0], 0);
-        const outcome packed = run(&t, plan, &chained), spread = run(&t, plan, &guarded);
-        if (!are_same(&alone, &packed) || !are_same(&alone, &spread))
+        const training_outcome packed = run(&t, plan, &chained), spread = run(&t, plan, &guarded);
+        if (!training_outcomes_are_same(&alone, &packed) || !training_outcomes_are_same(&alone, &spread))
             fail_msg("chains change the result: %s, accumulate %d, budget %d0 %%: losses %.9g, %.9g, %.9g",
                      mp_dtype_name(dtype), accumulate, part, alone.losses[0], packed.losses[0], spread.losses[0]);
         /* with guards all addresses are disjoint, so that every chain is found */

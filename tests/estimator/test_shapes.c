@@ -303,6 +303,7 @@ TEST(losses_reduce_over_the_labels)
 TEST(attention_takes_stacks_of_matrices_over_one_batch)
 {
 #define ATTENTION "memplan:ScaledDotProductAttention"
+#define PACKED "viewQ=[0,2,2,5,8,240,8,48,1] viewK=[16,2,2,5,8,240,8,48,1] "
     CHECK(
         {ATTENTION, 1, "float32[2,3,7,4] float32[2,3,5,4] float32[2,3,5,6]", "", "float32[2,3,7,6]"},
         {ATTENTION, 1, "bfloat16[7,4] bfloat16[4,5] bfloat16[5,6]", "transK=1", "bfloat16[7,6]"},
@@ -311,6 +312,14 @@ TEST(attention_takes_stacks_of_matrices_over_one_batch)
         {ATTENTION, 1, "float32[2,7,4] float32[2,5,4] float32[2,5,6] float32[7,1] bool[7,5]", "", "float32[2,7,6]"},
         {ATTENTION, 1, "float32[2,7,3,4] float32[5,4,2,3] float32[3,2,5,6] float32[2,1,1,5]",
          "permQ=[0,2,1,3] permK=[2,3,1,0] permV=[1,0,2,3] transK=1 permY=[2,0,1,3]", "float32[7,2,3,6]"},
+        {ATTENTION, 1, "float32[2,5,48]", PACKED "viewV=[32,2,2,5,8,240,8,48,1]", "float32[2,2,5,8]"},
+        {ATTENTION, 1, "float32[2,5,48] - - bool[5,5]", PACKED "viewV=[32,2,2,5,8,240,8,48,1] permY=[0,2,1,3]",
+         "float32[2,5,2,8]"},
+        {ATTENTION, 1, "float32[2,5,48]", PACKED "viewV=[33,2,2,5,8,240,8,48,1]", "!viewV is not a part of"},
+        {ATTENTION, 1, "float32[2,5,48]", PACKED "viewV=[32,2,2,5,4,240,8,48,1]", "!the views have 400 elements"},
+        {ATTENTION, 1, "float32[2,5,48]", PACKED "viewV=[32,2,10,8,240,48,1]", "!viewV has 3 dimensions"},
+        {ATTENTION, 1, "float32[2,5,48]", PACKED, "!viewV is missing"},
+        {ATTENTION, 1, "float32[7,4] - float32[5,6]", "", "!input 1 is missing"},
         {ATTENTION, 1, "float32[2,7,3,4] float32[2,3,5,4] float32[2,3,5,6]", "", "!batch dimensions"},
         {ATTENTION, 1, "float32[7,4] float32[5,4] float32[5,6]", "permV=[0,1,2]", "!permV has 3 dimensions instead of 2"},
         {ATTENTION, 1, "float32[7,4] float32[5,4] float32[5,6]", "permY=[1,1]", "!permY is not a permutation of 2 dimensions"},
@@ -345,6 +354,7 @@ TEST(products_cost_two_flops_per_multiply_add)
     SAME(rule_flops("Einsum", 12, "float32[7,2,3,4] float32[2,4,5]", "equation=...Bj,...jk->...Bk"), 2.0 * 7 * 2 * 3 * 4 * 5);
     SAME(rule_flops("Einsum", 12, "float32[3,4]", "equation=ij->ji"), 0.0);
     SAME(rule_flops(ATTENTION, 1, "float32[2,3,7,4] float32[2,3,4,5] float32[2,3,5,6]", "transK=1"), 2.0 * 6 * 7 * 5 * (4 + 6));
+    SAME(rule_flops(ATTENTION, 1, "float32[2,5,48]", PACKED "viewV=[32,2,2,5,8,240,8,48,1]"), 2.0 * 4 * 5 * 5 * (8 + 8));
     SAME(rule_flops("LSTM", 14, "float32[5,2,3] float32[2,28,3] float32[2,28,7]", "direction=bidirectional"),
          2.0 * 5 * 2 * 2 * 28 * (3 + 7));
 }

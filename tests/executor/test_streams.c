@@ -17,28 +17,14 @@ enum { STEPS = 3 };
 static deferrer deferred_by;
 static recorder recorded_by;
 
-typedef struct outcome {
-    double losses[STEPS];
-    char hash[33];
-} outcome;
-
-static outcome run(training_case *t, const mp_plan *plan, const mp_execution_options *options)
+static training_outcome run(training_case *t, const mp_plan *plan, const mp_execution_options *options)
 {
-    outcome o = {{0}, ""};
-    mp_error err = {0};
-    mp_execution *e;
-    if (mp_execution_new(t->program, plan, options, &e, &err) != MP_OK) fail_msg("%s", err.message);
-    if (mp_parameters_load(t->source, t->program, e, &err) != MP_OK) fail_msg("%s", err.message);
-    training_run(t, e, 0, STEPS, o.losses);
-    mp_execution_hash(e, o.hash);
-    mp_execution_free(e);
-    return o;
+    return training_outcome_of(t, plan, options, STEPS);
 }
 
-static void assert_same(const outcome *a, const outcome *b, const char *what)
+static void assert_same(const training_outcome *a, const training_outcome *b, const char *what)
 {
-    if (memcmp(a->losses, b->losses, sizeof a->losses) != 0 || strcmp(a->hash, b->hash) != 0)
-        fail_msg("%s changes the result", what);
+    if (!training_outcomes_are_same(a, b)) fail_msg("%s changes the result", what);
 }
 
 /* Returns the plan's steps with random waits and new offsets, checked. */
@@ -72,13 +58,13 @@ TEST(what_runs_beside_changes_nothing)
             guarded.guards = true;
             single.one_by_one = true;
             mp_plan *plan = training_plan(&t, 0.5);
-            const outcome in_order = run(&t, plan, &poisoned);
+            const training_outcome in_order = run(&t, plan, &poisoned);
             assert_int_equal(deferred_by.counted.n_issued, 0);
             for (uint64_t seed = 1; seed <= 3; seed++) {
                 int n_beside;
                 mp_plan *beside = with_waits(t.program->graph, plan, seed, &n_beside);
                 deferred_by.counted = (deferring_counts){0};
-                const outcome o = run(&t, beside, seed == 2 ? &guarded : seed == 3 ? &single : &poisoned);
+                const training_outcome o = run(&t, beside, seed == 2 ? &guarded : seed == 3 ? &single : &poisoned);
                 assert_same(&in_order, &o, networks[k]);
                 /* forward-fused: the flush runs the last step's updates */
                 const int passes = fuse == MP_FUSE_FORWARD ? STEPS - 1 : STEPS;
@@ -101,7 +87,7 @@ TEST(recorded_passes_keep_both_streams)
     int n_beside;
     by_call.by_call = true;
     mp_plan *plan = training_keep_all(&t), *beside = with_waits(t.program->graph, plan, 5, &n_beside);
-    const outcome in_order = run(&t, plan, &by_call), o = run(&t, beside, &recorded);
+    const training_outcome in_order = run(&t, plan, &by_call), o = run(&t, beside, &recorded);
     assert_same(&in_order, &o, "a recording with two streams");
     assert_true(n_beside > 0 && recorded_by.counted.n_replayed == STEPS - 1);
     assert_true(deferred_by.counted.n_updates >= STEPS * n_beside);
@@ -120,11 +106,11 @@ TEST(without_a_second_stream_it_runs_in_order)
     training_case t = training_begin(networks[0], 0, &options);
     int n_beside;
     mp_plan *plan = training_keep_all(&t), *beside = with_waits(t.program->graph, plan, 1, &n_beside);
-    const outcome in_order = run(&t, plan, &plain), o = run(&t, beside, &plain);
+    const training_outcome in_order = run(&t, plan, &plain), o = run(&t, beside, &plain);
     assert_same(&in_order, &o, "a plan with waits on one stream");
     training_end(&t);
     t = training_begin_on(deferring_backend(&deferred_by, backend_of_tests()), networks[0], 0, &options);
-    const outcome p = run(&t, beside, &profiled);
+    const training_outcome p = run(&t, beside, &profiled);
     assert_same(&in_order, &p, "a profile");
     assert_int_equal(deferred_by.counted.n_issued, 0);
     mp_plan_free(beside);

@@ -3,8 +3,9 @@
 Each model is trained for one step in bf16 with the module of tests/launches in the GPU's place (launches.h lists the counted events).
 Column `unaligned` counts matrix products with rows that do not begin at multiples of 16 bytes; the command fails if there are any.
 At the batch of the table nothing but the launches is counted, and no kernel's body runs. Bytes come from runs of all bodies at
-batch 1 and 2, extrapolated linearly: traffic of parameters does not depend on the batch, all other traffic grows with it. --launches
-leaves them out: they take minutes, transformers' tens of minutes. --kernels lists, kernel by kernel, the traffic beyond one read or write of each
+two smaller batches, extrapolated linearly: traffic of parameters does not depend on the batch, all other traffic grows with it. The
+batches are so large that launches have all their blocks. The command fails if a transformer moves more bytes than LIMITS permits.
+--launches leaves them out: they take minutes. --kernels lists, kernel by kernel, the traffic beyond one read or write of each
 operand.
 """
 
@@ -21,6 +22,9 @@ from pathlib import Path
 # gradient is made of, must be there before the first element can be written.
 SECOND_PASSES = ("mp_channel_apply", "mp_channel_gradient")
 MODELS = ("resnet50:128", "bert_base:32", "gpt2_small:8")
+# The smaller of the two batches whose bytes are counted; the other one is twice as large.
+COUNTED = {"bert_base": 4, "gpt2_small": 2}
+LIMITS = {"bert_base:32": 17.3, "gpt2_small:8": 12.3}  # GB
 
 
 def run(build: Path, model: Path, batch: int, bodies: bool) -> dict[str, list[int]]:
@@ -43,12 +47,13 @@ def run(build: Path, model: Path, batch: int, bodies: bool) -> dict[str, list[in
 
 
 def traffic(build: Path, model: Path, batch: int) -> dict[str, tuple[float, float]]:
-    """Per name GB moved, and GB of operands once: the line through batch 1 and 2."""
-    one, two = (run(build, model, b, bodies=True) for b in (1, 2))
+    """Per name GB moved, and GB of operands once: the line through two batches."""
+    small = COUNTED.get(model.stem, 1)
+    few, many = (run(build, model, b, bodies=True) for b in (small, 2 * small))
     nothing = [0, 0, 0]
+    weight = batch / small - 1
     return {
-        name: tuple((one.get(name, nothing)[k] * (2 - batch) + two[name][k] * (batch - 1)) / 1e9 for k in (1, 2))
-        for name in two
+        name: tuple((few.get(name, nothing)[k] * (1 - weight) + many[name][k] * weight) / 1e9 for k in (1, 2)) for name in many
     }
 
 
@@ -65,7 +70,7 @@ def main(build: Path, models: Path, option: str, wanted: list[str]) -> int:
     if option != "--kernels":
         print("| model, batch | launches | own kernels | libraries | unaligned | own kernels' GB | operands once | ratio |", end="")
         print(" second passes | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
-    unaligned = 0
+    unaligned, too_many = 0, False
     for name, batch in ((name, int(batch)) for name, batch in (w.split(":") for w in wanted)):
         path = models / f"{name}.onnx"
         if option == "--kernels":
@@ -84,9 +89,13 @@ def main(build: Path, models: Path, option: str, wanted: list[str]) -> int:
         again = sum(m - l for kernel, (m, l) in gigabytes.items() if kernel.startswith(SECOND_PASSES))
         ratios = f"{moved / least:.2f} | {again:.2f} | {moved / (least + again):.2f} |"
         print(f"{line} {moved:.2f} | {least:.2f} | {ratios}", flush=True)
+        limit = LIMITS.get(f"{name}:{batch}", moved)
+        too_many |= moved > limit
+        if moved > limit:
+            print(f"launches: {name} moves {moved:.2f} GB, more than {limit} GB", file=sys.stderr)
     if unaligned:
         print(f"launches: {unaligned} matrix products have rows that do not begin at multiples of 16 bytes", file=sys.stderr)
-    return 1 if unaligned else 0
+    return 1 if unaligned or too_many else 0
 
 
 if __name__ == "__main__":

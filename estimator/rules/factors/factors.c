@@ -133,8 +133,10 @@ bool mp_factors_conv(const mp_model *model, const mp_operator *op, mp_operand_fa
  * they are split together. */
 bool mp_factors_attention(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
-    const int r = mp_operator_in(model, op, 0)->rank;
+    mp_attention_view view;
+    const int r = mp_attention_rank(model, op);
     *f = (mp_operand_factors){0};
+    if (mp_attention_view_read(op, 0, &view)) return false; /* ranks split a model before a backend packs operands */
     for (int k = 0; k <= MP_ATTENTION_Y; k++) {
         const int64_t *perm = mp_attention_perm(op, k);
         int *to = k == MP_ATTENTION_Y ? f->out[0] : f->in[k];

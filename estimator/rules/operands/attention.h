@@ -12,6 +12,11 @@
  * Layout: permQ, permK and permV (like a Transpose's perm) convert the stored tensors to Q, K and V. permY converts Y to its
  * stored layout. Attention can therefore read and write heads in the projections' layout.
  *
+ * Packed operands: with viewQ, viewK and viewV, input 0 holds Q, K and V, and inputs 1 and 2 are omitted. Each of these
+ * attributes lists the offset of the operand's first element, its sizes and its strides, all in elements. permQ, permK, permV
+ * and transK are then absent. The three views hold every element of input 0 once, so the kernel writes the whole gradient of
+ * input 0. Backends create this form (executor/operators/attention/packed_operands.h).
+ *
  * Optional inputs: a tensor that is added to the scores, and a boolean tensor that selects the scores to replace by `fill`
  * before the addition. Both are broadcast to [.., rows, columns]. The added tensor may have a gradient on backends that support
  * it (mp_backend.gives_mask_gradients).
@@ -48,7 +53,19 @@ const char *mp_attention_perm_name(int k);
 /* Returns the dimension order of a tensor from the attribute that mp_attention_perm_name names. NULL: the attribute is
  * absent, and the tensor is stored in the operator's dimension order. */
 const int64_t *mp_attention_perm(const mp_operator *op, int k);
-/* Computes the sizes of input k in the operator's dimension order from the stored sizes: dims[d] = sizes[perm[d]]. */
+/* Q, K or V as a part of a packed tensor. Sizes and strides are in the operator's dimension order. */
+typedef struct mp_attention_view {
+    int rank;
+    int64_t offset;
+    const int64_t *dims, *strides;
+} mp_attention_view;
+/* Returns the name of the attribute that contains the view of operand k: viewQ, viewK or viewV. */
+const char *mp_attention_view_name(int k);
+/* Reads the view of operand k from its attribute. Returns false if the operand is a tensor of its own. */
+bool mp_attention_view_read(const mp_operator *op, int k, mp_attention_view *out);
+/* Returns the number of dimensions of Q, K and V. */
+int mp_attention_rank(const mp_model *model, const mp_operator *op);
+/* Computes the sizes of operand k in the operator's dimension order from the stored sizes: dims[d] = sizes[perm[d]]. */
 void mp_attention_dims(const mp_model *model, const mp_operator *op, int k, int64_t dims[MP_RANK_MAX]);
 /* Returns the sizes of an attention operator whose shapes have been checked. */
 mp_attention mp_attention_read(const mp_model *model, const mp_operator *op);

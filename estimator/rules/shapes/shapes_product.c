@@ -85,16 +85,47 @@ static mp_status check_transpositions(mp_infer *c, int rank)
     return MP_OK;
 }
 
+/* Checks that the views of Q, K and V lie in the packed tensor, and have its number of elements. */
+static mp_status check_views(mp_infer *c, const mp_tensor *packed)
+{
+    int64_t all = 0;
+    mp_attention_view first, view;
+    for (int k = 0; k < MP_ATTENTION_Y; k++) {
+        MP_FIT(mp_attention_view_read(c->op, k, &view), "%s is missing", mp_attention_view_name(k));
+        if (!k) first = view;
+        MP_FIT(view.rank >= 2 && view.rank <= MP_RANK_MAX && view.rank == first.rank, "%s has %d dimensions",
+               mp_attention_view_name(k), view.rank);
+        int64_t last = view.offset, elements = 1;
+        bool inside = view.offset >= 0;
+        for (int d = 0; inside && d < view.rank; d++) {
+            int64_t step = 0;
+            inside = view.dims[d] >= 1 && view.strides[d] >= 0 && mp_multiply(view.dims[d] - 1, view.strides[d], &step) &&
+                     mp_add(last, step, &last) && mp_multiply(elements, view.dims[d], &elements);
+        }
+        MP_FIT(inside && last < mp_tensor_elements(packed) && mp_add(all, elements, &all), "%s is not a part of '%s'",
+               mp_attention_view_name(k), packed->name);
+    }
+    MP_FIT(all == mp_tensor_elements(packed), "the views have %" PRId64 " elements, but '%s' has %" PRId64, all, packed->name,
+           mp_tensor_elements(packed));
+    return MP_OK;
+}
+
 mp_status mp_shape_attention(mp_infer *c)
 {
     const mp_tensor *q, *k, *v, *mask;
     char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
     int64_t dims[MP_RANK_MAX], together[MP_RANK_MAX], keys[MP_RANK_MAX], values[MP_RANK_MAX];
     int rank;
-    MP_CHECK(mp_rule_input(c, 0, 2, MP_RANK_MAX, &q));
-    MP_CHECK(mp_rule_input(c, 1, q->rank, q->rank, &k));
-    MP_CHECK(mp_rule_input(c, 2, q->rank, q->rank, &v));
-    const int r = q->rank, turned = mp_operator_int(c->op, "transK", 0) != 0;
+    mp_attention_view view;
+    if (mp_attention_view_read(c->op, 0, &view)) {
+        MP_CHECK(mp_rule_input(c, 0, 1, MP_RANK_MAX, &q));
+        MP_CHECK(check_views(c, k = v = q));
+    } else {
+        MP_CHECK(mp_rule_input(c, 0, 2, MP_RANK_MAX, &q));
+        MP_CHECK(mp_rule_input(c, 1, q->rank, q->rank, &k));
+        MP_CHECK(mp_rule_input(c, 2, q->rank, q->rank, &v));
+    }
+    const int r = mp_attention_rank(c->model, c->op), turned = mp_operator_int(c->op, "transK", 0) != 0;
     MP_CHECK(check_transpositions(c, r));
     mp_attention_dims(c->model, c->op, 0, dims);
     mp_attention_dims(c->model, c->op, 1, keys);

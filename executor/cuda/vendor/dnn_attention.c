@@ -18,6 +18,7 @@
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/operators/attention/attention_operands_cuda.h"
+#include "executor/operators/attention/packed_operands.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
 
 enum { ALIGNMENT = 64 };
@@ -240,7 +241,12 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
+static mp_status prepare_any(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return mp_packed_attention_prepare(prepare, x, call, err);
+}
+
 const mp_kernel mp_cuda_dnn_attentions[] = {
-    {"ScaledDotProductAttention", "memplan", prepare, prepare},
+    {"ScaledDotProductAttention", "memplan", prepare_any, prepare_any},
     {0},
 };

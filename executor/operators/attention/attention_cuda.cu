@@ -5,6 +5,9 @@
 #include "executor/operators/attention/attention_cuda.cuh"
 
 #include "executor/kernel/vector_math.h"
+extern "C" {
+#include "executor/operators/attention/packed_operands.h"
+}
 
 MP_INLINE int64_t tiles_of(int64_t n)
 {
@@ -310,9 +313,14 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
+static mp_status prepare_any(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return mp_packed_attention_prepare(prepare, x, call, err);
+}
+
 } // namespace
 
 extern "C" const mp_kernel mp_cuda_attentions[] = {
-    {"ScaledDotProductAttention", "memplan", prepare, prepare},
+    {"ScaledDotProductAttention", "memplan", prepare_any, prepare_any},
     {},
 };

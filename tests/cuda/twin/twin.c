@@ -7,6 +7,7 @@
 #include "executor/cuda/vendor/blas_products.h"
 #include "executor/kernel/backend.h"
 #include "executor/operators/aligned_rows.h"
+#include "executor/operators/attention/packed_operands.h"
 #include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/fusions.h"
 #include "executor/operators/updates/updates_cuda.h"
@@ -90,6 +91,7 @@ static mp_status adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, 
     const mp_backend *host = mp_cuda_use(self)->host;
     MP_CHECK(host->adapt(host, model, dtype, err));
     MP_CHECK(mp_align_rows(model, err));
+    MP_CHECK(mp_pack_attention(model, err));
     return mp_fuse_batch_normalizations(model, err);
 }
 
