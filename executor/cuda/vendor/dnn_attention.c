@@ -5,9 +5,10 @@
  * graphs; an engine is then assumed, with the workspace stated in the graph. Attention by cuDNN has not yet been run on a GPU.
  *
  * Engines require K with its depth innermost. A K in another layout (transK) is copied to the workspace, and its gradient is
- * copied back. Gradients that are not bfloat16 are copied too. Boolean or float masks, and masks that are equal for all rows,
- * are converted to an additive mask in the workspace. Dropout uses cuDNN's own generator, seeded from the step's seed in every
- * run. Forward, its recomputation and backward therefore drop the same elements. memplan's own kernel drops other elements. */
+ * copied back. Gradients that are not bfloat16 are copied too. Boolean or float masks are converted to an additive mask in the
+ * workspace. A mask that is equal for all rows is read in place if cuDNN has engines for it, else it is converted too. Dropout
+ * uses cuDNN's own generator, seeded from the step's seed in every run. Forward, its recomputation and backward therefore drop
+ * the same elements. memplan's own kernel drops other elements. */
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 
 #include <math.h>
@@ -76,13 +77,20 @@ static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
     return a;
 }
 
-/* If cuDNN does not support the node's mask, reserves workspace for an additive mask, and replaces the mask in *form by it.
- * Returns false if the mask is too large. */
-static bool make_mask(mp_attention_spec *form, state *s, int64_t *bytes)
+/* True if the mask is one row per matrix, in the form that cuDNN reads. */
+static bool is_one_row(const mp_attention_spec *form)
 {
     const mp_matrices *added = &form->added;
-    const bool suits =
-        added->dtype == MP_DTYPE_BFLOAT16 && added->column_stride == 1 && added->row_stride >= form->size.columns;
+    return added->dtype == MP_DTYPE_BFLOAT16 && added->column_stride == 1 && !added->row_stride && !form->positions.dtype;
+}
+
+/* If cuDNN does not support the node's mask, reserves workspace for an additive mask, and replaces the mask in *form by it.
+ * in_place: masks of one row are supported. Returns false if the mask is too large. */
+static bool make_mask(mp_attention_spec *form, bool in_place, state *s, int64_t *bytes)
+{
+    const mp_matrices *added = &form->added;
+    const bool suits = (in_place && is_one_row(form)) || (added->dtype == MP_DTYPE_BFLOAT16 && added->column_stride == 1 &&
+                                                          added->row_stride >= form->size.columns);
     *bytes = 0;
     s->makes_mask = form->positions.dtype || (added->dtype && !suits);
     if (!s->makes_mask) return true;
@@ -212,8 +220,14 @@ static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *er
     *s = (state){.scale = form.scale, .hidden = -INFINITY, .kept = 1 - form.ratio, .growth = 1 / (1 - form.ratio)};
     align_k(&form, s);
     const char *why = mp_dnn_attention_refusal(&form, cudnnGetVersion());
-    if (!why && !make_mask(&form, s, &mask_bytes)) why = "its mask is too large";
-    if (!why && (!forward_plan(&form, &forward, &refusal) || !backward_plan(&form, &backward, &refusal))) why = refusal.message;
+    const mp_attention_spec given = form;
+    bool found = false;
+    for (int in_place = is_one_row(&given); !why && !found && in_place >= 0; in_place--) {
+        form = given;
+        if (!make_mask(&form, in_place, s, &mask_bytes)) why = "its mask is too large";
+        found = !why && forward_plan(&form, &forward, &refusal) && backward_plan(&form, &backward, &refusal);
+    }
+    if (!why && !found) why = refusal.message;
     if (!why) s->pass = x->is_backward ? backward : forward;
     if (why) {
         snprintf(call->reason, sizeof call->reason, "%.*s", MP_CALL_REASON - 1, why);
