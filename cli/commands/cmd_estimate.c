@@ -54,7 +54,8 @@ static mp_summary_column column_of(const options *o)
 static size_t module_rows(const estimate *e)
 {
     const int device = *e->room.name ? 2 : 0; /* number of additional lines if --device was given */
-    const int more = e->other.is_known + (e->summary.workspace_bytes > 0) + (e->room.reserve_bytes > 0) + device;
+    const int accuracy = *mp_workload_accuracy(&e->workload) != 0;
+    const int more = accuracy + e->other.is_known + (e->summary.workspace_bytes > 0) + (e->room.reserve_bytes > 0) + device;
     return (size_t)(more < 1 ? MODULE_ROWS : more < MODULE_ROWS - 1 ? MODULE_ROWS + 1 - more : 2);
 }
 
@@ -163,8 +164,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
     if (e->workload.model) mp_json_set(&json, "inputs", roles_json(e->workload.model, &o->model));
     if (e->workload.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->workload.model));
     if (e->workload.model) mp_json_set(&json, "attention_form", attention_form_json(&e->workload.details->attention));
-    const char *accuracy = mp_noted_accuracy(&e->workload);
-    if (accuracy) mp_json_set(&json, "accuracy", json_string(accuracy));
+    accuracy_json(mp_workload_accuracy(&e->workload), &json);
     mp_json_set(&json, "device", device_json(e));
     mp_json_set(&json, "static_bytes", json_integer(mp_graph_static_bytes(graph)));
     mp_json_set(&json, "peak_tensors", peak_tensors_json(e));
@@ -286,6 +286,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
                 seconds_text((double)sum->forward_ticks * graph->tick_seconds),
                 seconds_text((double)sum->backward_ticks * graph->tick_seconds), device ? " (" : "",
                 device ? device->title : "", device ? ")" : "");
+    report_accuracy(mp_workload_accuracy(&e->workload));
     print_rank_traffic(&e->workload, &e->workload.traffic, e->step_seconds);
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->talk.verbose);
     const size_t rows = o->output.top ? (size_t)o->output.top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);

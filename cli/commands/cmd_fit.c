@@ -76,8 +76,9 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 
 typedef struct builder {
     const options *asked;
-    char name[128];       /* name of the model, taken from the last graph that was built */
-    const char *program;  /* the name of the program that can run the last graph, as returned by mp_workload_program */
+    char name[128];      /* name of the model, taken from the last graph that was built */
+    const char *program; /* the name of the program that can run the last graph, as returned by mp_workload_program */
+    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph */
     mp_other_rules other; /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
 } builder;
 
@@ -90,6 +91,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     MP_CHECK(load_workload(o.operands[0], &o, &s, err));
     snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     b->program = workload_program(&s);
+    snprintf(b->accuracy, sizeof b->accuracy, "%s", mp_workload_accuracy(&s));
     *out = mp_workload_take_graph(&s);
     return MP_OK;
 }
@@ -128,12 +130,14 @@ static json_t *answer_json(const mp_fit_answer *a)
 static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const builder *b, const options *o)
 {
     const mp_fit_answer *a = found->answers;
-    return json_pack("{s:o, s:s, s:o, s:I, s:f, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "model", mp_json_text(b->name), "rules",
-                     o->model.rules, "other_rules", other_rules_json(&b->other), "memory_bytes", (json_int_t)r->memory_bytes,
-                     "overhead", r->overhead, "batch_keep_all", (json_int_t)a[MP_FIT_KEEP_ALL].batch, "batch_recompute",
-                     (json_int_t)a[MP_FIT_RECOMPUTE].batch, "batch_any", (json_int_t)a[MP_FIT_ANY].batch, "complete",
-                     !found->stopped, "keep_all", answer_json(&a[MP_FIT_KEEP_ALL]), "recompute",
-                     answer_json(&a[MP_FIT_RECOMPUTE]), "any", answer_json(&a[MP_FIT_ANY]));
+    json_t *json = json_pack(
+        "{s:o, s:s, s:o, s:I, s:f, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "model", mp_json_text(b->name), "rules", o->model.rules,
+        "other_rules", other_rules_json(&b->other), "memory_bytes", (json_int_t)r->memory_bytes, "overhead", r->overhead,
+        "batch_keep_all", (json_int_t)a[MP_FIT_KEEP_ALL].batch, "batch_recompute", (json_int_t)a[MP_FIT_RECOMPUTE].batch,
+        "batch_any", (json_int_t)a[MP_FIT_ANY].batch, "complete", !found->stopped, "keep_all", answer_json(&a[MP_FIT_KEEP_ALL]),
+        "recompute", answer_json(&a[MP_FIT_RECOMPUTE]), "any", answer_json(&a[MP_FIT_ANY]));
+    accuracy_json(b->accuracy, &json);
+    return json;
 }
 
 static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbose)
@@ -223,6 +227,7 @@ static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *f
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->talk.verbose);
     if (found->answers[MP_FIT_ANY].batch) puts("  (each of these plans was replayed and holds)");
     print_other(&b->other, kept_batch(found));
+    report_accuracy(b->accuracy);
     puts("\nThe next batch:");
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_next((mp_fit_means)k, &found->answers[k], r);
     putchar('\n');

@@ -38,6 +38,7 @@ typedef struct question {
     mp_meshes_request request;
     mp_link link; /* to the host's memory */
     char name[128], within[MP_TEXT_MAX];
+    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph */
     mesh_rate rate;
     mp_exact_mesh exact;
 } question;
@@ -62,6 +63,7 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     o.model.chunks = 0;
     MP_CHECK(load_workload(o.operands[0], &o, &s, err));
     mesh_rate_of_model(&s, &q->rate);
+    snprintf(q->accuracy, sizeof q->accuracy, "%s", mp_workload_accuracy(&s));
     snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     MP_ENSURE(!mesh->data || s.details->split.part_bytes < s.details->split.whole_bytes, err, MP_UNSUPPORTED,
               "this network has no weight that is worth splitting beside a split batch");
@@ -269,12 +271,14 @@ static json_t *parallel_json(const question *q, const mp_meshes *found, const no
     for (size_t k = 0; k < found->n; k++)
         mp_json_append(k < found->n_best ? &best : &others, mesh_choice_json(&found->choices[k], &q->request, &q->rate));
     for (size_t k = 0; k < notes->n; k++) mp_json_append(&said, json_string(notes->items[k]));
-    return json_pack("{s:o, s:s, s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o}", "model", mp_json_text(q->name), "type",
-                     q->rate.type, "tokens_per_sample", mp_json_integer_if(q->rate.tokens, q->rate.tokens), "devices",
-                     (json_int_t)q->request.devices, "memory_bytes", (json_int_t)q->request.memory_bytes, "global_batch",
-                     (json_int_t)q->request.global_batch, "network",
-                     mp_text("%s+%s", q->request.ranks.network.inside.name, q->request.ranks.network.across.name), "notes",
-                     said, "best", best, "set_aside", others, "remedies", remedies_json(remedies));
+    json_t *json = json_pack("{s:o, s:s, s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o}", "model", mp_json_text(q->name), "type",
+                             q->rate.type, "tokens_per_sample", mp_json_integer_if(q->rate.tokens, q->rate.tokens), "devices",
+                             (json_int_t)q->request.devices, "memory_bytes", (json_int_t)q->request.memory_bytes,
+                             "global_batch", (json_int_t)q->request.global_batch, "network",
+                             mp_text("%s+%s", q->request.ranks.network.inside.name, q->request.ranks.network.across.name),
+                             "notes", said, "best", best, "set_aside", others, "remedies", remedies_json(remedies));
+    accuracy_json(q->accuracy, &json);
+    return json;
 }
 
 /* ---- the answer as text ---- */
@@ -331,6 +335,7 @@ static int print_meshes(const question *q, const mp_meshes *found, const note_li
     print_verdict(q, found);
     if (q->asked->talk.quiet) return EXIT_DONE;
     if (found->n_best) mesh_rate_print(&q->rate, q->request.devices, q->request.global_batch, found->choices->seconds);
+    if (found->n_best) report_accuracy(q->accuracy);
     for (size_t k = 0; k < notes->n; k++) screen_text(2, "%s", notes->items[k]);
     putchar('\n');
     if (q->request.explained) return explain(q, found);

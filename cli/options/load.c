@@ -29,13 +29,15 @@ void print_notes(const mp_workload *w, size_t first)
     }
 }
 
-/* Prints the notes of a load. If the settings come from a plan, the note about guessed settings (MP_NOTE_GUESSES) is omitted:
- * the command that made the plan has printed it. */
+/* Prints the notes of a load. If the settings come from a plan, the notes about guessed settings and about the accuracy of
+ * seconds are omitted: the command that made the plan has printed them. */
 static void print_new_notes(const options *o, const mp_workload *w)
 {
     size_t n = 0;
-    while (n < w->n_notes && !(o->model.adopted && w->notes[n].kind == MP_NOTE_GUESSES)) n++;
-    /* only the note about the accuracy of seconds follows the note about guessed settings */
+    while (n < w->n_notes &&
+           !(o->model.adopted && (w->notes[n].kind == MP_NOTE_GUESSES || w->notes[n].kind == MP_NOTE_ACCURACY)))
+        n++;
+    /* no other note follows these two */
     const mp_workload shown = {.path = w->path, .notes = w->notes, .n_notes = n};
     if (!o->talk.hides_notes) print_notes(&shown, 0);
 }

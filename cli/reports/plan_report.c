@@ -180,6 +180,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     print_row_chunks(out);
     MP_CHECK(print_recomputation(out, err));
     print_bound(out);
+    report_accuracy(mp_workload_accuracy(out->workload));
     if (out->budget_bytes < MP_NO_LIMIT && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
     MP_CHECK(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
@@ -190,7 +191,9 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     report_aligned_rows(out->workload->program);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
                out->written ? ", written to " : "", out->written ? out->written : "");
-    MP_CHECK(by_modules ? print_modules(out, plan, err) : report_checkpoints(out, plan, LINES - out->other.is_known, err));
+    MP_CHECK(by_modules ? print_modules(out, plan, err)
+                        : report_checkpoints(out, plan,
+                                             LINES - out->other.is_known - (*mp_workload_accuracy(out->workload) != 0), err));
     putchar('\n');
     MP_CHECK(print_plan_peak(out, plan, err));
     if (out->asked->search.explain_bound) print_bound_explanation(out);
@@ -228,8 +231,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "feasible", out->answer.plan || is_refused(out) ? json_boolean(out->answer.plan) : json_null());
     mp_json_set(&json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0));
     mp_json_set(&json, "smallest_feasible_bytes", json_integer(mp_plan_need(out->answer.smallest)));
-    const char *accuracy = mp_noted_accuracy(out->workload);
-    if (accuracy) mp_json_set(&json, "accuracy", json_string(accuracy));
+    accuracy_json(mp_workload_accuracy(out->workload), &json);
     mp_json_set(&json, "effort", json_string(mp_effort_name(out->answer.effort)));
     mp_json_set(&json, "planning_seconds", json_real(out->planning_seconds));
     mp_json_set(&json, "segments_peak_bytes", mp_json_integer_if(segments, peak));

@@ -238,6 +238,16 @@ json_t *rank_traffic_json(const mp_workload *s, const mp_rank_traffic *sent, dou
                      "seconds", mp_json_real_if(step_seconds > 0, step_seconds));
 }
 
+void report_accuracy(const char *accuracy)
+{
+    if (*accuracy && strncmp(accuracy, "warning: ", strlen("warning: ")) != 0) screen_text(4, "  %s", accuracy);
+}
+
+void accuracy_json(const char *accuracy, json_t **json)
+{
+    if (*accuracy) mp_json_set(json, "accuracy", json_string(accuracy));
+}
+
 /* ---- the other rules ---- */
 
 const char *other_rules_name(const mp_other_rules *other)

@@ -46,6 +46,11 @@ void report_attention_form(const mp_attention_report *form);
 /* Returns the counts that report_attention_form prints as a new JSON reference; NULL if out of memory. */
 json_t *attention_form_json(const mp_attention_report *form);
 
+/* Prints the sentence of mp_workload_accuracy. Prints nothing for "" and for a warning, which load_workload has printed. */
+void report_accuracy(const char *accuracy);
+/* Adds the sentence to an answer as "accuracy", unless it is "". */
+void accuracy_json(const char *accuracy, json_t **json);
+
 /* Prints the number of ranks and the bytes that the workload's rank sends in a training step.
  * step_seconds: the seconds of a training step; 0: they are not printed. Prints nothing for a single rank. */
 void print_rank_traffic(const mp_workload *s, const mp_rank_traffic *sent, double step_seconds);

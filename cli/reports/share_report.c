@@ -151,6 +151,17 @@ static void print_others(const mp_sharing *s)
     if (*name) screen_text(2, "  %s keep all takes %s (%s)", name, list, option);
 }
 
+/* Prints the accuracy of the seconds of each job whose sentence differs from the previous job's. */
+static void print_accuracies(const mp_sharing *s)
+{
+    const char *last = "";
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        const char *accuracy = mp_workload_accuracy(&mp_sharing_job_of(s, i)->workload);
+        if (strcmp(accuracy, last) != 0) report_accuracy(accuracy);
+        last = accuracy;
+    }
+}
+
 static void print_jobs(const mp_sharing *s, const options *o)
 {
     screen_row("  %2s  %11s  %11s  %11s  %9s  %9s", "", s->ways[s->way].split.fits ? "budget" : "smallest", "static",
@@ -159,6 +170,7 @@ static void print_jobs(const mp_sharing *s, const options *o)
     if (s->room.reserve_bytes)
         screen_text(2, "  and %s for context and libraries of each process (--reserve)", mp_bytes_text(s->room.reserve_bytes));
     print_others(s);
+    print_accuracies(s);
 }
 
 /* Prints the price of memory in seconds per GiB. Also prints how much more memory the next faster split requires. */
@@ -239,14 +251,15 @@ static json_t *jobs_json(const mp_sharing *s)
         const int64_t batch = mp_workload_batch(&j->workload);
         const char *name = j->workload.graph->name;
         const char *rules = *workload_program(&j->workload) ? mp_rules_name(mp_workload_rules(&j->workload)) : NULL;
-        mp_json_append(&list,
-                       json_pack("{s:o, s:s?, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:s?}", "model",
-                                 mp_json_text(name ? name : ""), "rules", rules, "other_rules", other_rules_json(&j->other),
-                                 "batch", mp_json_integer_if(batch > 0, batch), "steps", (json_int_t)j->n_steps, "static_bytes",
-                                 (json_int_t)p->static_bytes, "floor_bytes", (json_int_t)p->floor_bytes, "baseline_peak_bytes",
-                                 (json_int_t)p->keep_all_bytes, "baseline_seconds", (double)p->keep_all_ticks * TICK, "options",
-                                 options_json(p->options, p->n), "bounds", options_json(p->bounds, p->n_bounds), "bound_covers",
-                                 p->bound_orders ? mp_bound_orders_text(p->bound_orders) : NULL));
+        json_t *job = json_pack("{s:o, s:s?, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:s?}", "model",
+                                mp_json_text(name ? name : ""), "rules", rules, "other_rules", other_rules_json(&j->other),
+                                "batch", mp_json_integer_if(batch > 0, batch), "steps", (json_int_t)j->n_steps, "static_bytes",
+                                (json_int_t)p->static_bytes, "floor_bytes", (json_int_t)p->floor_bytes, "baseline_peak_bytes",
+                                (json_int_t)p->keep_all_bytes, "baseline_seconds", (double)p->keep_all_ticks * TICK, "options",
+                                options_json(p->options, p->n), "bounds", options_json(p->bounds, p->n_bounds), "bound_covers",
+                                p->bound_orders ? mp_bound_orders_text(p->bound_orders) : NULL);
+        accuracy_json(mp_workload_accuracy(&j->workload), &job);
+        mp_json_append(&list, job);
     }
     return list;
 }

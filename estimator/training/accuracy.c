@@ -7,13 +7,11 @@
 typedef struct group {
     const char *name;
     mp_timed_family first, last;
-    int n_steps;
     double median, low, high;
 } group;
-static const group groups[] = {
-    {"depthwise convolutions", MP_TIMED_DEPTHWISE_FORWARD, MP_TIMED_LARGE_LAST_WEIGHT, 8, 5.0, -29, 5},
-    {"convolutions", MP_TIMED_NARROW_FORWARD, MP_TIMED_WINDOW_WEIGHT, 24, 7.1, -61, 10},
-    {"matrix products", MP_TIMED_PRODUCT, MP_TIMED_BATCHED_UNALIGNED, 14, 3.9, -27, 5}};
+static const group groups[] = {{"depthwise", MP_TIMED_DEPTHWISE_FORWARD, MP_TIMED_LARGE_LAST_WEIGHT, 6.1, -26, 7},
+                               {"convolutions", MP_TIMED_NARROW_FORWARD, MP_TIMED_WINDOW_WEIGHT, 4.6, -21, 6},
+                               {"products", MP_TIMED_PRODUCT, MP_TIMED_BATCHED_UNALIGNED, 4.4, -18, 9}};
 /* families without a published time */
 static const group unknown = {.first = MP_TIMED_ATTENTION_FORWARD, .last = MP_TIMED_RECURRENT};
 static const double MOST_UNKNOWN = 0.3; /* largest share of the seconds in families without a published time */
@@ -31,19 +29,18 @@ bool mp_accuracy_tell(const mp_spending *spending, char text[MP_ACCURACY_TEXT])
     const double sum = seconds_of(spending, &all), unpublished = seconds_of(spending, &unknown);
     for (size_t k = 1; k < sizeof groups / sizeof *groups; k++)
         if (seconds_of(spending, &groups[k]) > seconds_of(spending, most)) most = &groups[k];
-    if (unpublished > MOST_UNKNOWN * sum || seconds_of(spending, most) <= 0) {
-        snprintf(
-            text, MP_ACCURACY_TEXT,
-            "no published step resembles this network, so its seconds at achieved rates may be wrong: %.0f %% are in kernels "
-            "without a published time",
-            sum > 0 ? 100 * unpublished / sum : 0.0);
+    const bool is_published = unpublished <= MOST_UNKNOWN * sum, has_products = seconds_of(spending, most) > 0;
+    if (!is_published || !has_products) {
+        static const char doubt[] = "warning: no published step resembles this network, so its seconds may be wrong";
+        if (is_published)
+            snprintf(text, MP_ACCURACY_TEXT, "%s: it has neither convolutions nor products", doubt);
+        else
+            snprintf(text, MP_ACCURACY_TEXT, "%s: %.0f %% are in kernels without a published time", doubt,
+                     100 * unpublished / sum);
         return false;
     }
-    snprintf(
-        text, MP_ACCURACY_TEXT,
-        "seconds at achieved rates: on %d published steps with mostly %s (RTX 3090), the median error is %.1f %%, and 19 of 20 "
-        "are within %+.0f to %+.0f %%",
-        most->n_steps, most->name, most->median, most->low, most->high);
+    snprintf(text, MP_ACCURACY_TEXT, "seconds, mostly %s: median error %.1f %%, 19 of 20 within %+.0f to %+.0f %%", most->name,
+             most->median, most->low, most->high);
     return true;
 }
 

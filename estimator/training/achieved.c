@@ -12,15 +12,18 @@ enum {
     SPLIT_OVERHEAD = 64,  /* cost of adding the parts of a split product, in elements of depth */
     MAX_SPLIT = 128,
     PACKED_CHANNELS = 32,
+    MANY_GROUPS = 12,    /* cuDNN's grouped kernels in channels-last layout need this number of groups */
+    NARROW_WINDOW = 9,   /* and a window of at most this number of elements */
     BUSY_CHANNELS = 256, /* channels of a depthwise weight gradient that occupy the whole device */
-    LARGE_WINDOW = 49    /* largest window for which cuDNN has channels-last depthwise kernels */
+    LARGE_WINDOW = 49    /* largest window for which there are fast depthwise kernels */
 };
 
 /* A tile of the result that one multiprocessor computes, and the share of the peak that tiles of this size reach. */
 typedef struct tile {
     double rows, columns, share;
 } tile;
-static const tile tiles[] = {{256, 128, 1}, {128, 128, 0.95}, {128, 64, 0.8}, {64, 64, 0.6}, {128, 32, 0.5}};
+static const tile tiles[] = {{256, 128, 1},  {128, 128, 0.95}, {128, 64, 0.8}, {64, 64, 0.6},
+                             {128, 32, 0.5}, {64, 32, 0.45},   {32, 32, 0.35}};
 
 typedef struct shares {
     const char *name;
@@ -66,6 +69,7 @@ mp_rate_kernel mp_kernel_of_product(mp_dtype dtype, double batch, double rows, d
 static bool is_narrow(const mp_rate_convolution *c)
 {
     const double n = c->in_channels;
+    if (c->is_channels_last && (c->groups < MANY_GROUPS || c->window > NARROW_WINDOW)) return false;
     return c->groups > 1 && n == c->out_channels && (n == 4 || n == 8 || n == 16 || n == 32);
 }
 
@@ -80,8 +84,9 @@ static mp_timed_family rate_of_convolution(const mp_rate_convolution *c, mp_conv
     {                                                                         \
         MP_TIMED_##ID##_FORWARD, MP_TIMED_##ID##_DATA, MP_TIMED_##ID##_WEIGHT \
     }
-    enum { DEPTHWISE, DEPTHWISE_LAST, LARGE_LAST, NARROW, NARROW_LAST, WIDE, WIDE_LAST, STEM, POINT, WINDOW, N_KINDS };
+    enum { DEPTHWISE, DEPTHWISE_LAST, LARGE, LARGE_LAST, NARROW, NARROW_LAST, WIDE, WIDE_LAST, STEM, POINT, WINDOW, N_KINDS };
     static const mp_timed_family of[N_KINDS][MP_N_CONVOLUTION_PARTS] = {[DEPTHWISE] = PARTS(DEPTHWISE),
+                                                                        [LARGE] = PARTS(LARGE),
                                                                         [DEPTHWISE_LAST] = PARTS(DEPTHWISE_LAST),
                                                                         [LARGE_LAST] = PARTS(LARGE_LAST),
                                                                         [NARROW] = PARTS(NARROW),
@@ -94,7 +99,7 @@ static mp_timed_family rate_of_convolution(const mp_rate_convolution *c, mp_conv
 #undef PARTS
     int kind = c->in_channels <= STEM_CHANNELS ? STEM : c->window <= 1 ? POINT : WINDOW;
     if (is_depthwise(c))
-        kind = !c->is_channels_last ? DEPTHWISE : c->window > LARGE_WINDOW ? LARGE_LAST : DEPTHWISE_LAST;
+        kind = (c->window > LARGE_WINDOW ? LARGE : DEPTHWISE) + c->is_channels_last;
     else if (c->groups > 1)
         kind = (is_narrow(c) ? NARROW : WIDE) + c->is_channels_last;
     return of[kind][part];
@@ -103,7 +108,12 @@ static mp_timed_family rate_of_convolution(const mp_rate_convolution *c, mp_conv
 mp_rate_kernel mp_kernel_of_convolution(mp_dtype dtype, const mp_rate_convolution *c, mp_convolution_part part,
                                         double moved_bytes)
 {
-    const double activations = c->groups * (c->in_channels * c->in_positions + c->out_channels * c->out_positions);
+    /* a channels-last tensor whose number of channels is odd is copied to one with padded channels */
+    const double step = mp_dtype_bits(dtype) == 16 && c->in_channels > STEM_CHANNELS ? ALIGNED_ELEMENTS : 1;
+    const double padded_in = rounded_up(c->groups * c->in_channels, step),
+                 padded_out = rounded_up(c->groups * c->out_channels, step);
+    const bool is_padded = padded_in + padded_out > c->groups * (c->in_channels + c->out_channels);
+    const double activations = padded_in * c->in_positions + padded_out * c->out_positions;
     double in = c->in_channels, out = c->out_channels, groups = c->groups;
     mp_rate_kernel k = {.family = rate_of_convolution(c, part), .dtype = dtype, .moved_bytes = moved_bytes};
     if (is_depthwise(c)) {
@@ -117,7 +127,7 @@ mp_rate_kernel mp_kernel_of_convolution(mp_dtype dtype, const mp_rate_convolutio
         in = out = PACKED_CHANNELS;
     }
     k.batch = groups;
-    if (!c->is_channels_last) k.reordered_bytes = activations * mp_dtype_bits(dtype) / 8;
+    if (!c->is_channels_last || is_padded) k.reordered_bytes = activations * mp_dtype_bits(dtype) / 8;
     if (part == MP_CONVOLUTION_FORWARD)
         k.rows = c->out_positions, k.columns = out, k.depth = rounded_up(in, ALIGNED_ELEMENTS) * c->window;
     else if (part == MP_CONVOLUTION_DATA) { /* with a stride, only some elements of the window reach a position of the input */

@@ -8,6 +8,7 @@
 #include "estimator/parallel/split.h"
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"
+#include "estimator/training/accuracy.h"
 #include "estimator/training/loss_chunks.h"
 #include "estimator/training/row_regions.h"
 #include "executor/program/program.h"
@@ -34,6 +35,7 @@ typedef struct mp_workload_details {
     size_t n_passes, notes_capacity;
     bool lacks_notes; /* true: memory for a note could not be allocated, so the note is missing */
     mp_pool *pool;    /* owns the texts of the notes */
+    char accuracy[MP_ACCURACY_TEXT];
 } mp_workload_details;
 
 /* Returns the rule that decided the role of a tensor of the model, such as "frozen with --freeze"; "" if there is none. */
@@ -51,10 +53,11 @@ void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...
 void mp_note_version(mp_workload *w);
 void mp_note_weights(mp_workload *w);
 void mp_note_inference_form(mp_workload *w, bool keeps_inference_norms);
-/* Notes the accuracy of seconds at achieved rates, and returns the sentence of this note; NULL: seconds have other sources. */
-struct mp_spending;
-void mp_note_accuracy(mp_workload *w, const struct mp_spending *spending);
-const char *mp_noted_accuracy(const mp_workload *w);
+/* Keeps the sentence about the accuracy of the workload's seconds. If the accuracy is unknown, adds a note. */
+void mp_note_accuracy(mp_workload *w, const mp_spending *spending);
+/* Returns this sentence, which begins with "warning: " if the accuracy is unknown; "": seconds have other sources than achieved
+ * rates. */
+const char *mp_workload_accuracy(const mp_workload *w);
 /* Under PyTorch's rules: notes the names of operators that PyTorch may run differently than the file describes. MP_NOMEM. */
 mp_status mp_note_guesses(mp_workload *w, mp_error *err);
 

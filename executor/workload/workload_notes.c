@@ -26,18 +26,15 @@ void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...
     w->notes[w->n_notes++] = (mp_note){.kind = kind, .text = kept};
 }
 
-void mp_note_accuracy(mp_workload *w, const struct mp_spending *spending)
+void mp_note_accuracy(mp_workload *w, const mp_spending *spending)
 {
-    char text[MP_ACCURACY_TEXT];
-    const char *kind = mp_accuracy_tell(spending, text) ? "" : "warning: ";
-    mp_workload_note(w, MP_NOTE_ACCURACY, "%s: %s%s", w->path, kind, text);
+    if (!mp_accuracy_tell(spending, w->details->accuracy))
+        mp_workload_note(w, MP_NOTE_ACCURACY, "%s: %s", w->path, w->details->accuracy);
 }
 
-const char *mp_noted_accuracy(const mp_workload *w)
+const char *mp_workload_accuracy(const mp_workload *w)
 {
-    for (size_t k = 0; k < w->n_notes; k++)
-        if (w->notes[k].kind == MP_NOTE_ACCURACY) return w->notes[k].text + strlen(w->path) + strlen(": ");
-    return NULL;
+    return w->details->accuracy;
 }
 
 void mp_note_version(mp_workload *w)

@@ -25,7 +25,7 @@ typedef struct mp_cost mp_cost;
 
 /* The rates from which the roofline target computes seconds: the peaks of the data sheet, or the rates that kernels reach in
  * training runs (rates.def). */
-typedef enum mp_rates { MP_RATES_PEAK, MP_RATES_ACHIEVED, MP_N_RATES_KINDS } mp_rates;
+typedef enum mp_rates { MP_RATES_ACHIEVED, MP_RATES_PEAK, MP_N_RATES_KINDS } mp_rates;
 
 /* Returns "peak" or "achieved". */
 const char *mp_rates_name(mp_rates rates);
@@ -48,7 +48,7 @@ typedef struct mp_device {
     const char *link;      /* name of the link to host memory, a row of links in devices.def; NULL: unknown */
     int multiprocessors;   /* number of multiprocessors of a GPU; 0: the device has no achieved rates */
     double reach;          /* share of the peak of products that large products reach */
-    mp_rates rates;        /* peak in the table */
+    mp_rates rates;        /* peak in the table; mp_workload_device sets it to --rates */
 } mp_device;
 
 /* One row of links in devices.def: the connection from a device's memory to another memory. The time of a copy is

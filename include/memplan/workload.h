@@ -87,7 +87,7 @@ typedef enum mp_note_kind {
     MP_NOTE_WEIGHTS,    /* warning: weights may be missing, counted twice or not trained */
     MP_NOTE_INFERENCE,  /* warning: the file was exported for inference */
     MP_NOTE_GUESSES,    /* warning: PyTorch may run the network in another way than the file describes */
-    MP_NOTE_ACCURACY,   /* the accuracy of seconds at achieved rates; a warning if it is unknown */
+    MP_NOTE_ACCURACY,   /* the accuracy of seconds at achieved rates is unknown */
     MP_NOTE_CHECKPOINT, /* note: simplification replaced a tensor that the caller named */
     MP_N_NOTE_KINDS
 } mp_note_kind;

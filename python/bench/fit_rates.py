@@ -43,8 +43,9 @@ ORIGINS = ("tf_", "tv_", "ssl_", "swsl_", "ig_", "gluon_", "legacy_")
 # and numbers of four bytes that they move per element
 UPDATE_KERNELS, UPDATE_NUMBERS = 6, 15
 RIDGE, HUBER = 0.15, 0.1  # weight of the start values, width of the quadratic part of the loss
-# start values with a weight of 1: products on all devices use these shares, so they must stay below the rates of the hardware
-FIRM = {"matrix product": 1.0, "product memory": 0.8}
+# start values with a large weight: products on all devices use these shares, so they must stay below the rates of the hardware
+FIRM, FIRM_WEIGHT = {"matrix product": 1.0, "product memory": 0.8}, 3.0
+OTHER_SOFTWARE = "tresnet"  # these networks ran with the kernels of inplace_abn, which timm does not use any more
 STEP = 1e-3  # difference of a parameter from which slopes are computed
 PARTS = ("forward", "input gradient", "weight gradient")
 Array = Any
@@ -93,21 +94,25 @@ def captured(name: str, batch: int, image: int) -> dict[str, Any]:
     return {"name": name, "elements": sum(sizes), "tensors": len(sizes), "kernels": kernels}
 
 
+def stored(cache: Path, row: dict[str, str]) -> Path:
+    """Return the file of the kernels of a row. The layouts share it if their batches are equal."""
+    return cache / f"{row['model']}-{row['batch']}.json"
+
+
 def capture(data: str, cache: Path, seconds: int) -> None:
     def late(*_: Any) -> None:
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, late)
-    first = {row["model"]: row for row in reversed(rows(data))}
-    for name in sorted(first, key=lambda name: hashlib.sha256(name.encode()).hexdigest()):
-        path = cache / f"{name}.json"
+    for row in sorted(rows(data), key=lambda row: hashlib.sha256(row["model"].encode()).hexdigest()):
+        path = stored(cache, row)
         if path.exists():
             continue
         signal.alarm(seconds)
         try:
-            path.write_text(json.dumps(captured(name, int(first[name]["batch"]), int(first[name]["image"]))))
+            path.write_text(json.dumps(captured(row["model"], int(row["batch"]), int(row["image"]))))
         except (Exception, TimeoutError) as error:
-            say(f"{name}: {type(error).__name__}: {str(error)[:100]!r}")
+            say(f"{row['model']}: {type(error).__name__}: {str(error)[:100]!r}")
         signal.alarm(0)
         gc.collect()
 
@@ -167,6 +172,7 @@ class Step:
     name: str
     layout: str
     seconds: float
+    batch: int
 
 
 class Times:
@@ -180,10 +186,10 @@ class Times:
         columns: dict[str, list[Any]] = {name: [] for name in ("row", "n", "family", "product", "memory", "reordering")}
         known: dict[str, Any] = {}
         for row in rows(data):
-            path = cache / f"{row['model']}.json"
-            if not path.exists():
+            path = stored(cache, row)
+            if not path.exists() or row["model"].startswith(OTHER_SOFTWARE):
                 continue
-            network = known.setdefault(row["model"], json.loads(path.read_text()))
+            network = known.setdefault(path.name, json.loads(path.read_text()))
             launches = UPDATE_KERNELS * network["tensors"]
             for kernel, n in self._kernels(network, row["layout"]):
                 family, parts = at_peak(kernel)
@@ -191,16 +197,17 @@ class Times:
                 for name, value in zip(columns, (len(self.steps), n, self._family(family), *parts)):
                     columns[name].append(value)
             self.fixed.append(LAUNCH * launches)
-            self.steps.append(Step(row["model"], row["layout"], float(row["step_ms"]) / 1e3))
+            self.steps.append(Step(row["model"], row["layout"], float(row["step_ms"]) / 1e3, int(row["batch"])))
         self.table = {name: np.array(values) for name, values in columns.items()}
         self.measured = np.array([s.seconds for s in self.steps])
+        self.batches = np.array([s.batch for s in self.steps])
         self.is_fitted = np.array([is_fitted(s.name) for s in self.steps])
         self.reordering = self._parameter("NCHW to NHWC")
         tied = [ties(f) for f in self.families]
         self.product = [[self._parameter(p) for p in product] for product, _ in tied]
         self.memory = np.array([self._parameter(memory) for _, memory in tied])
         self.start = np.log([started(p) for p in self.parameters])
-        self.weights = np.array([1.0 if p in FIRM else RIDGE for p in self.parameters])
+        self.weights = np.array([FIRM_WEIGHT if p in FIRM else RIDGE for p in self.parameters])
 
     def _kernels(self, network: dict[str, Any], layout: str) -> Iterator[tuple[Kernel, int]]:
         for name, dtype, moved, sizes, n in network["kernels"]:
@@ -282,13 +289,19 @@ def ranks(values: Array) -> Array:
     return np.argsort(np.argsort(values))
 
 
-def told(name: str, measured: Array, found: Array) -> None:
+def correlation(measured: Array, found: Array) -> float:
+    """Return the rank correlation."""
+    return float(np.corrcoef(ranks(measured), ranks(found))[0, 1]) if len(measured) > 2 else float("nan")
+
+
+def told(name: str, times: Times, seconds: Array, chosen: Array) -> None:
+    """Print the errors of the chosen rows, and the rank correlation of steps and of seconds per sample."""
+    measured, found, batches = times.measured[chosen], seconds[chosen], times.batches[chosen]
     errors = found / measured - 1
     low, high = np.quantile(errors, [0.025, 0.975])
-    correlation = np.corrcoef(ranks(measured), ranks(found))[0, 1] if len(measured) > 2 else float("nan")
     say(f"{name}: {len(measured)} rows, median error {100 * np.median(abs(errors)):.1f} %, in the median "
           f"{100 * np.median(errors):+.1f} %, 19 of 20 within {100 * low:+.0f} to {100 * high:+.0f} %, rank correlation "
-          f"{correlation:.3f}")  # fmt: skip
+          f"{correlation(measured, found):.3f}, per sample {correlation(measured / batches, found / batches):.3f}")  # fmt: skip
 
 
 GROUPS: dict[str, Callable[[str], bool]] = {
@@ -312,13 +325,13 @@ def unseen(times: Times) -> None:
     shares = np.array([known[f] for f in times.families])
     parts = times.parts(shares[:, 0], shares[:, 1], known["NCHW to NHWC"][1])
     seconds = np.bincount(times.table["row"], parts, len(times.steps)) + times.fixed
-    told("fitted", times.measured[times.is_fitted], seconds[times.is_fitted])
-    told("unseen", times.measured[~times.is_fitted], seconds[~times.is_fitted])
+    told("fitted", times, seconds, times.is_fitted)
+    told("unseen", times, seconds, ~times.is_fitted)
     groups = np.array(groups_of(times, parts))
     for group in GROUPS:
         chosen = ~times.is_fitted & (groups == group)
         if chosen.any():
-            told(f"unseen, mostly {group}", times.measured[chosen], seconds[chosen])
+            told(f"unseen, mostly {group}", times, seconds, chosen)
 
 
 def main(data: str, cache: str, task: str = "fit", seconds: str = "240") -> None:
@@ -333,7 +346,7 @@ def main(data: str, cache: str, task: str = "fit", seconds: str = "240") -> None
     x = fitted(times)
     for name, k in times.parameters.items():
         say(f"{name}: {np.exp(x[k]):.3f} (start {np.exp(times.start[k]):.2f})")
-    told("fitted", times.measured[times.is_fitted], times.seconds(x)[times.is_fitted])
+    told("fitted", times, times.seconds(x), times.is_fitted)
     errors = times.seconds(x) / times.measured - 1
     for k in sorted(np.flatnonzero(times.is_fitted), key=lambda k: -abs(np.log1p(errors[k])))[:20]:
         say(f"{times.steps[k].name} {times.steps[k].layout}: {1e3 * times.measured[k]:.0f} ms, {100 * errors[k]:+.0f} %")

@@ -24,8 +24,9 @@ try estimate_updates_clipped estimate mlp.onnx --batch 64 --fuse forward --clip-
 try estimate_updates_json estimate mlp.onnx --batch 64 --fuse backward --json
 try estimate_bf16 estimate mlp.onnx --batch 64 --dtype bf16 --fuse backward
 try estimate_freeze estimate mlp.onnx --batch 64 --freeze 'up.*'
-FILTER='sed -n /accuracy/p' try rates_json estimate mlp.onnx --batch 64 --device rtx3090 --rates achieved --json
-FILTER='sed -n /Forward/p' try rates_achieved estimate mlp.onnx --batch 64 --device rtx3090 --rates achieved --amp fp16
+FILTER='sed -n /accuracy/p' try rates_json estimate mlp.onnx --batch 64 --device rtx3090 --json
+FILTER='sed -n /Forward/p' try rates_achieved estimate mlp.onnx --batch 64 --device rtx3090 --amp fp16
+FILTER='sed -n /Forward/p' try rates_peak estimate mlp.onnx --batch 64 --device rtx3090 --rates peak --amp fp16
 try estimate_graph estimate chain.json
 try estimate_graph_json estimate chain.json --json
 # Tensors that the exporter computed are no parameters: sums that start at zero, a count of ones.

@@ -43,4 +43,4 @@ try models_file estimate gpt2 --batch 4 -q
 rm gpt2
 # The next batch takes +18.54 %: both numbers are printed with the digits that tell them apart.
 holds models_fit_digits sh -c "'$memplan' fit gpt2 --dim layers=2 --dim width=16 --dim heads=2 --dim feed-forward=32 --dim vocabulary=11 \\
-    --dim sequence=64 --memory 2MiB --effort quick --overhead 18.53% | grep -qF 'takes +18.54 % where +18.53 % is allowed'"
+    --dim sequence=64 --memory 2MiB --rates peak --effort quick --overhead 18.53% | grep -qF 'takes +18.54 % where +18.53 % is allowed'"

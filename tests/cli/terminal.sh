@@ -44,5 +44,5 @@ for columns in 60 80 200; do
 done
 holds terminal_says_what_it_wrote screen --says 'wrote said.json (' 80 1 "$memplan" graph mlp.onnx --batch 64 -o said.json
 holds terminal_sweep screen --says 'all of them: --list' --says '30.91 MiB 30.03 MiB 79.0 % +7.2 % +7.2 % segments, optimal' --not 'smallest found' --not '...' \
-    80 24 "$memplan" sweep mlp.onnx --batch 4096
+    80 24 "$memplan" sweep mlp.onnx --batch 4096 --rates peak
 holds terminal_sweep_list screen --says 'smallest found' --says 'More and more checkpoints' 80 0 "$memplan" sweep mlp.onnx --batch 4096 --list

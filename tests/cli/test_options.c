@@ -40,7 +40,7 @@ static const struct {
     [OPT_FUSE] = {CNN, "--batch 3", "--fuse backward"},
     [OPT_DTYPE] = {CNN, "--batch 3", "--dtype bf16"},
     [OPT_DEVICE] = {CNN, "--batch 3", "--device h100,memory=40GiB,bandwidth=2000"},
-    [OPT_RATES] = {CNN, "--batch 300 --device h100", "--rates achieved"},
+    [OPT_RATES] = {CNN, "--batch 300 --device h100", "--rates peak"},
     [OPT_RULES] = {CNN, "--batch 3", "--rules pytorch"},
     [OPT_KEEP_INFERENCE_NORMS] = {"tests/gradients/fixed.onnx", "", "--keep-inference-norms"},
     [OPT_NO_SIMPLIFY] = {BERT, "", "--no-simplify"},

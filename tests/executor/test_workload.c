@@ -72,8 +72,9 @@ static mp_model *model_of(const setting *s, mp_error *err)
 /* Builds the graph of a setting without a workload, and copies its hash. */
 static mp_status build(const setting *s, char hash[33], mp_error *err)
 {
-    const mp_device *device = mp_device_find("a100");
-    const mp_target own = mp_roofline(device);
+    mp_device device = *mp_device_find("a100");
+    device.rates = MP_RATES_ACHIEVED;
+    const mp_target own = mp_roofline(&device);
     mp_ranks ranks = {.mesh = mp_mesh_of_one()};
     if (s->mesh) MP_CHECK(mp_mesh_read(s->mesh, &ranks.mesh, err));
     MP_CHECK(mp_network_read(mp_network_of_device("a100"), &ranks.network, err));
@@ -102,7 +103,7 @@ static mp_status build(const setting *s, char hash[33], mp_error *err)
         const mp_pipeline_request request = {.graph = graph,
                                              .ranks = &ranks,
                                              .shape = {MP_SCHEDULE_1F1B, 2, 1, BATCH},
-                                             .memory_bytes = device->memory_bytes - device->reserve_bytes};
+                                             .memory_bytes = device.memory_bytes - device.reserve_bytes};
         MP_CHECK(mp_pipeline_new(&request, &pipeline, err));
         MP_CHECK(mp_pipeline_rank_graph(pipeline, *s->rank - '0', &rank, err));
         made = rank.graph;
@@ -116,7 +117,7 @@ static mp_status build(const setting *s, char hash[33], mp_error *err)
         MP_CHECK(mp_rank_hold(&rank, &held, err));
     }
     if (s->offload) {
-        const mp_offload offload = {.host = mp_link_find(device->link), .moves_state = true};
+        const mp_offload offload = {.host = mp_link_find(device.link), .moves_state = true};
         MP_CHECK(mp_graph_offload(made, &offload, NULL, err));
     }
     memcpy(hash, made->hash, 33);
@@ -248,6 +249,24 @@ TEST(every_option_survives_a_plan)
     }
     check_round_trip(&all, "all options");
     json_decref(usual);
+}
+
+TEST(a_plan_without_rates_is_at_peak_rates)
+{
+    static const char *const plans[] = {"{}", "{\"rates\": null}", "{\"rates\": \"achieved\"}", "{\"rates\": \"peak\"}"};
+    static const mp_rates expected[] = {MP_RATES_PEAK, MP_RATES_PEAK, MP_RATES_ACHIEVED, MP_RATES_PEAK};
+    for (size_t k = 0; k < sizeof plans / sizeof *plans; k++) {
+        mp_workload_options o = mp_workload_defaults();
+        const mp_backend *backend;
+        mp_own_device device;
+        json_t *plan = json_loads(plans[k], 0, NULL);
+        assert_string_equal(o.rates, "achieved");
+        assert_int_equal(mp_workload_options_adopt(&o, NULL, plan, NULL), MP_OK);
+        assert_int_equal(mp_workload_device(&o, &backend, &device, NULL), MP_OK);
+        assert_int_equal(device.profile.rates, expected[k]);
+        mp_workload_options_free(&o);
+        json_decref(plan);
+    }
 }
 
 TEST(a_given_option_that_contradicts_the_plan_is_refused)

@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     )
     shared.add_argument(
         "--rates",
-        default="peak",
+        default="achieved",
         choices=RATES,
         help="speed of --device: of the data sheet, or as training runs reach it (%(default)s)",
     )

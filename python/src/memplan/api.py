@@ -239,7 +239,7 @@ def compile(
     cache: str | None = None,
     verify: bool = False,
     device: str | None = None,
-    rates: str = "peak",
+    rates: str = "achieved",
     autocast: Region = None,
     offload: Budget | None = None,
     link: str | float | None = None,
@@ -269,7 +269,7 @@ def compile(
         verify: before the first step of each graph, memplan runs the graph on copies, as planned and eagerly. The report gives
             both peaks and says whether all bits are equal. Otherwise it gives the largest difference, and memplan warns.
         device: for models on the meta device: a name of `memplan devices`, whose speed, memory and kernels the plan assumes.
-        rates: with `device`, "peak" for seconds from the data sheet, or "achieved" for the rates that training runs reach.
+        rates: with `device`, "achieved" for the rates that training runs reach, or "peak" for the data sheet's.
         autocast: with `device`, the type of a torch.autocast region around the model: torch.bfloat16, torch.float16, True
             (PyTorch's default type for the device) or False (none). The default is the region around the call.
         offload: host memory, such as "32GiB", for activations whose copy is faster than their recomputation.

@@ -71,8 +71,8 @@ def accuracy(spent: Mapping[str, float]) -> str:
     """Return a sentence about the accuracy of a step's seconds, given its seconds per family."""
     told = create_string_buffer(TEXT_BYTES)
     names = (c_char_p * len(spent))(*map(text, spent))
-    is_known = library().mp_planning_accuracy(names, (c_double * len(spent))(*spent.values()), len(spent), told)
-    return ("" if is_known else "warning: ") + told.value.decode()
+    library().mp_planning_accuracy(names, (c_double * len(spent))(*spent.values()), len(spent), told)
+    return told.value.decode()
 
 
 def dtype_of(tensor: torch.Tensor) -> str:

@@ -30,13 +30,13 @@ from memplan.torch_internals.collectives import stride_of
 
 BEFORE_AMPERE = ("v100", "t4")
 CONVOLUTIONS = "aten.convolution"
-RATES = ("peak", "achieved")
+RATES = ("achieved", "peak")
 
 
 class Device:
     """A row of the table of devices. `rates`: "peak" or "achieved". Raises MemplanError for an unknown name."""
 
-    def __init__(self, name: str, rates: str = "peak") -> None:
+    def __init__(self, name: str, rates: str = "achieved") -> None:
         if rates not in RATES:
             raise MemplanError(f"rates is {rates!r}, but it must be one of {', '.join(RATES)}")
         self.name = name

@@ -285,6 +285,6 @@ def cost(report: Report) -> str:
     graph = report.graph
     extra = "not known" if math.isnan(graph.overhead) else f"about {graph.overhead:+.1%}"
     return (
-        f"{in_units(graph.most_bytes)} at its peak instead of {in_units(graph.keep_all_bytes)}, extra time {extra} by a data"
-        f" sheet's rates\n{len(graph.recomputed)} of {graph.n_operators} operators run again; the same loss and gradients"
+        f"{in_units(graph.most_bytes)} at its peak instead of {in_units(graph.keep_all_bytes)}, extra time {extra} at"
+        f" achieved rates\n{len(graph.recomputed)} of {graph.n_operators} operators run again; the same loss and gradients"
     )

@@ -39,8 +39,8 @@ class Options:
     verify: bool = field(default=False, metadata=accepted_by("compile"))
     # the device named by `device=`; None: the tensors' own device
     device: Device | None = field(default=None, metadata=accepted_by("compile", "command"))
-    # "peak" or "achieved" rates of the device
-    rates: str = field(default="peak", metadata=accepted_by("compile", "command"))
+    # "achieved" or "peak" rates of the device
+    rates: str = field(default="achieved", metadata=accepted_by("compile", "command"))
     # type of the autocast region around the model, with `device` only
     autocast: Region = field(default=None, metadata=accepted_by("compile"))
     offload: Budget | None = field(default=None, metadata=accepted_by("compile", "step", "command"))
