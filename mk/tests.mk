@@ -82,7 +82,7 @@ $B/tests/fuzz_readers: $(filter-out $B/cli/main.o,$(CLI_OBJ)) # it reads files o
 
 # They run others with the twin as their backend.
 $B/tests/test_cuda_twin: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,unaries binaries choices randoms optimizer pools gradients backends execution recording streams moves gathers samplings sources)
-$B/tests/test_cuda_pools $B/tests/test_cuda_channels: | $B/memplan_cuda_twin.so
+$B/tests/test_cuda_pools $B/tests/test_cuda_channels $B/tests/test_cuda_attention_own: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,normalizations softmaxes reductions attention attention_masks)
 $B/tests/test_cuda_contexts $B/tests/test_cuda_chains $B/tests/test_cuda_packed_attention: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,products recurrents)

@@ -1,5 +1,5 @@
-"""resources.py BUILD [--table] - ptxas's report on the GPU's kernels: fails if an elementwise, normalization or reduction kernel
-has a stack frame or spills registers on compute capability 9.0, because its arrays are then in memory. Reports for
+"""resources.py BUILD [--table] - ptxas's report on the GPU's kernels: fails if an attention, elementwise, normalization or reduction
+kernel has a stack frame or spills registers on compute capability 9.0, because its arrays are then in memory. Reports for
 other architectures are listed and not judged.
 
 The rule for .cu files keeps ptxas's words beside each object (BUILD/executor/operators/FOLDER/FILE.cu.ptxas). --table prints a line
@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDERS = ("elementwise", "randoms", "updates", "products", "normalizations", "batch_normalization", "losses", "reductions")
+FOLDERS = (
+    "attention", "elementwise", "randoms", "updates", "products", "normalizations", "batch_normalization", "losses", "reductions",
+)
 JUDGED = "sm_90"
 
 # Exempt kernels: file, a part of their name, the reason.

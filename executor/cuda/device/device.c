@@ -113,11 +113,6 @@ const mp_device *mp_cuda_profile(const mp_backend *self)
     return &c->profile;
 }
 
-const mp_cuda_settings *mp_cuda_settings_get(void)
-{
-    return &mp_cuda_current()->settings;
-}
-
 /* ---- device memory, from CUDA and NVML. */
 
 /* NVML's functions and types, from its documentation (API version 3 of the process list); 0 is success. */

@@ -1,4 +1,4 @@
-/* device.h - opens the GPU of a backend, and provides its profile and the settings of its arithmetic.
+/* device.h - opens the GPU of a backend, and provides its profile.
  *
  * A device is opened once, at the first call that needs it, and stays open until its backend is closed. An open device has a
  * CUDA context, the streams for all enqueued work, and the handles of cuDNN and cublasLt. Functions without a backend argument
@@ -11,6 +11,7 @@
 #include <cudnn.h>
 
 #include "estimator/training/target.h"
+#include "executor/cuda/device/settings.h"
 #include "executor/kernel/backend.h"
 #include "memplan/backend.h"
 
@@ -35,19 +36,6 @@ void mp_cuda_close(void);
 /* Implements mp_backend.device: returns the profile of the GPU, with its name and memory. Without a GPU, returns the profile
  * of an H200. Does not open the device. */
 const mp_device *mp_cuda_profile(const mp_backend *self);
-
-/* The user's settings of the GPU's arithmetic. Set once, before a program is built. A prepared call keeps the settings that
- * were in force when it was prepared. */
-typedef struct mp_cuda_settings {
-    /* true: float32 products and convolutions may use tensor cores, which round operands to TF32 (10 bits of mantissa) */
-    bool tf32;
-    /* true: permits algorithms whose results may differ in the last bits from run to run, and algorithms with larger
-     * rounding errors (large Winograd tiles, FFT) */
-    bool fast;
-    int64_t workspace_limit; /* limit in bytes for the workspace of one library call */
-} mp_cuda_settings;
-
-const mp_cuda_settings *mp_cuda_settings_get(void);
 
 /* Implements mp_backend.memory. The bytes of this process are read with NVML (libnvidia-ml.so.1), if NVML is installed. */
 mp_status mp_cuda_memory(const mp_backend *self, mp_backend_memory *now, mp_error *err);

@@ -8,12 +8,14 @@
  *         {
  *             b.phase([&](int t, shared &s, own &o) { ... });  // all threads, then a barrier
  *             b.threads([&](int t, own &o) { ... });           // all threads, without a barrier and shared memory
+ *             b.shares([&](int t, shared &s, own &o) { ... }); // all threads, with shared memory and without a barrier
+ *             b.barrier();                                     // ends a phase of several calls of `shares`
  *             b.warp_sum(&own::sum);                           // every thread gets the sum over its warp, in a fixed order
  *         }
  *     };
  *
  * All threads must execute the same code in `run` between phases. Within a phase, no thread may read data that another thread
- * writes. */
+ * writes. Shared memory of more than 48 KB is requested at the launch. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -41,6 +43,8 @@ template <class F> struct mp_block {
     {
         for (int t = 0; t < F::THREADS; t++) p(t, own[t]);
     }
+    template <class P> MP_BODY void shares(const P &p) { phase(p); }
+    MP_BODY void barrier() {}
     MP_BODY void warp_sum(float F::own::*x)
     {
         for (int t = 0; t < F::THREADS; t += MP_WARP) mp_sum_of_lanes(own + t, x);
@@ -73,6 +77,8 @@ template <class F> struct mp_block {
         __syncthreads();
     }
     template <class P> MP_BODY void threads(const P &p) { p((int)threadIdx.x, own); }
+    template <class P> MP_BODY void shares(const P &p) { p((int)threadIdx.x, all, own); }
+    MP_BODY void barrier() { __syncthreads(); }
     MP_BODY void warp_sum(float F::own::*x) { own.*x = mp_sum_of_lanes(own.*x); }
 };
 
@@ -83,9 +89,24 @@ template <class F> __global__ void __launch_bounds__(F::THREADS) mp_blocks_kerne
     for (int64_t k = blockIdx.x; k < n; k += gridDim.x) f.run(k, b);
 }
 
+template <class F> __global__ void __launch_bounds__(F::THREADS) mp_large_blocks_kernel(int64_t n, F f)
+{
+    extern __shared__ float4 room[];
+    mp_block<F> b = {*(typename F::shared *)room, {}};
+    for (int64_t k = blockIdx.x; k < n; k += gridDim.x) f.run(k, b);
+}
+
 template <class F> static void mp_blocks(int64_t n, const F &f)
 {
-    if (n > 0) mp_blocks_kernel<F><<<mp_grid_blocks(n, 1), F::THREADS, 0, mp_cuda_stream()>>>(n, f);
+    constexpr int bytes = (int)sizeof(typename F::shared);
+    const unsigned blocks = n > 0 ? mp_grid_blocks(n, 1) : 0;
+    if (!blocks) return;
+    if constexpr (bytes > 48 << 10) {
+        cudaFuncSetAttribute(mp_large_blocks_kernel<F>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+        mp_large_blocks_kernel<F><<<blocks, F::THREADS, bytes, mp_cuda_stream()>>>(n, f);
+    } else {
+        mp_blocks_kernel<F><<<blocks, F::THREADS, 0, mp_cuda_stream()>>>(n, f);
+    }
 }
 
 #endif

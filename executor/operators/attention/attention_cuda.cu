@@ -1,112 +1,152 @@
 /* attention_cuda.cu - attention on the GPU, in tiles that are never stored. Forward uses a running maximum and sum of each row
  * (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). Backward uses the
- * logarithm of each row's sum. A thread block computes a tile of one result and processes its operands from left to right, or
- * from top to bottom, so sums have a fixed order. Neighbouring blocks recompute the same scores. */
+ * logarithm of each row's sum.
+ *
+ * Products run on tensor cores: in bfloat16 if Q, K and V are bfloat16; else in TF32 with --tf32; else in float, as three TF32
+ * products. Sums are float. A thread block computes rows of one result and processes its operands from left to right, or from
+ * top to bottom, so sums have a fixed order. Scores are computed once in forward and twice in backward: once for the gradients
+ * of K and V, and once for the gradient of Q. Backward's workspace is one float per row. */
 #include "executor/operators/attention/attention_cuda.cuh"
 
-#include "executor/kernel/vector_math.h"
 extern "C" {
+#include "executor/cuda/device/settings.h"
 #include "executor/operators/attention/packed_operands.h"
-}
-
-MP_INLINE int64_t tiles_of(int64_t n)
-{
-    return (n + MP_SIDE - 1) / MP_SIDE;
 }
 
 namespace
 {
 
+MP_INLINE int64_t parts_of(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
 /* ---- forward. */
 
-struct forward_tile {
-    enum { THREADS = MP_TILE_THREADS, PARTS = MP_TILE_THREADS / MP_SIDE };
+template <mp_numbers N, int COLUMNS> struct forward_rows {
+    typedef mp_attention_tiles<N, COLUMNS, 64> tiles;
+    enum { THREADS = tiles::THREADS, KEYS = tiles::THEIRS };
     struct shared {
-        mp_shared_slices slices;
-        mp_shared_tile p;
-        float part[MP_SIDE][PARTS], best[MP_SIDE], factor[MP_SIDE], total[MP_SIDE];
+        typename tiles::mine q;
+        typename tiles::theirs k, v;
     };
     struct own {
-        mp_own_tile scores, sums;
+        float scores[KEYS / 8][4], sums[COLUMNS / 8][4];
+        mp_part<N, 4> a;
+        mp_part<N, 2> b;
+        float best[2], factor[2], part[2], total[2]; /* of the two rows that a lane holds */
+        mp_score_bits bits;
     };
     mp_attend a;
-    int64_t chunks; /* number of column blocks of V, of MP_SIDE columns each */
+    int64_t chunks; /* number of column blocks of V, of COLUMNS columns each */
 
     static MP_BODY float shift_of(float best) { return best == -INFINITY ? 0 : best; }
 
-    template <class BLOCK> MP_BODY void scores_at(BLOCK &b, int64_t m, int64_t row, int64_t column) const
+    /* Computes the scores of a tile, and reads the first slice of V. q, k, v: the rows of the tile. */
+    template <class BLOCK>
+    MP_BODY void scores_at(BLOCK &b, bool is_first, const mp_matrix_view &q, const mp_matrix_view &k,
+                           const mp_matrix_view &v) const
     {
-        const mp_matrix_view add = a.added.matrix(m), place = a.positions.matrix(m);
-        b.phase([&](int, shared &, own &o) { mp_tile_clear(&o.scores); });
-        mp_block_product(b, a.q.matrix(m).from(row, 0), a.k.matrix(m).turned().from(0, column),
-                         [](own &o) { return &o.scores; });
-        b.phase([&](int t, shared &s, own &o) {
-            mp_each_own(t, [&](int i, int j, int r, int c) {
-                s.p.at[r][c] = a.masked(add, place, row + r, column + c, o.scores.x[i][j]);
-            });
+        const bool is_single = a.size.depth <= tiles::SLICE;
+        b.threads([&](int, own &o) {
+            MP_UNROLL
+            for (int j = 0; j < KEYS / 8; j++) o.scores[j][0] = o.scores[j][1] = o.scores[j][2] = o.scores[j][3] = 0;
         });
+        for (int64_t first = 0; first < a.size.depth; first += tiles::SLICE) {
+            b.shares([&](int t, shared &s, own &) {
+                if (!is_single || is_first) mp_tile_fill<N, THREADS>(t, s.q, q.from(0, first));
+                mp_tile_fill<N, THREADS>(t, s.k, k.from(0, first));
+                if (first == 0) mp_tile_fill<N, THREADS>(t, s.v, v);
+            });
+            b.barrier();
+            const int64_t left = a.size.depth - first;
+            mp_product_across<N, KEYS>(
+                b, [](shared & s) -> auto & { return s.q; }, [](shared & s) -> auto & { return s.k; },
+                left < tiles::SLICE ? left : (int64_t)tiles::SLICE, [](own &o) { return o.scores; });
+            if (!is_single) b.barrier();
+        }
     }
 
     /* Replaces scores by exponentials relative to the row's current maximum. If a tile raises the maximum, the earlier sums are
      * rescaled. */
-    template <class BLOCK> MP_BODY void take_in(BLOCK &b, int64_t m, int64_t row, int64_t column) const
+    template <class BLOCK>
+    MP_BODY void take_in(BLOCK &b, const mp_matrix_view &added, const mp_matrix_view &place, int64_t m, int64_t row,
+                         int64_t column) const
     {
-        b.phase([&](int t, shared &s, own &) {
-            const int r = t / PARTS;
-            float best = -INFINITY;
-            for (int c = t % PARTS; c < MP_SIDE; c += PARTS) best = s.p.at[r][c] > best ? s.p.at[r][c] : best;
-            s.part[r][t % PARTS] = best;
+        const mp_score_masks masks(a, added, row, column);
+        b.threads([&](int t, own &o) {
+            o.bits = mp_score_bits_of<KEYS>(a, place, t, m, row, column, false);
+            o.part[0] = o.part[1] = -INFINITY;
+            mp_each_sum<KEYS>(t, [&](int j, int e, int r, int c) {
+                const float score = masks.apply(r, c, o.bits.replaced >> (4 * j + e) & 1, o.scores[j][e]);
+                o.scores[j][e] = score;
+                o.part[e / 2] = score > o.part[e / 2] ? score : o.part[e / 2];
+            });
         });
-        b.phase([&](int t, shared &s, own &) {
-            if (t >= MP_SIDE) return;
-            float best = s.best[t];
-            for (int k = 0; k < PARTS; k++) best = s.part[t][k] > best ? s.part[t][k] : best;
-            s.factor[t] = expf(s.best[t] - shift_of(best));
-            s.best[t] = best;
-        });
-        b.phase([&](int t, shared &s, own &o) {
-            const int r = t / PARTS;
-            const float shift = shift_of(s.best[r]);
-            float sum = 0;
-            for (int c = t % PARTS; c < MP_SIDE; c += PARTS) {
-                const float p = mp_exp_to_zero(s.p.at[r][c] - shift);
-                sum += p;
-                s.p.at[r][c] = a.pass ? p * a.kept(m, row + r, column + c) : p;
+        mp_join_columns<false>(b, [](own &o) { return o.part; });
+        b.threads([&](int t, own &o) {
+            const float growth = 1 / (1 - a.ratio);
+            MP_UNROLL
+            for (int k = 0; k < 2; k++) {
+                const float best = o.part[k] > o.best[k] ? o.part[k] : o.best[k];
+                o.factor[k] = expf(o.best[k] - shift_of(best));
+                o.best[k] = best;
+                o.part[k] = 0;
             }
-            s.part[r][t % PARTS] = sum;
-            mp_each_own(t, [&](int i, int j, int own_row, int) { o.sums.x[i][j] *= s.factor[own_row]; });
+            mp_each_sum<KEYS>(t, [&](int j, int e, int, int) {
+                const float p = mp_exp_of_score<N>(o.scores[j][e] - shift_of(o.best[e / 2]));
+                o.part[e / 2] += p;
+                o.scores[j][e] = p * (o.bits.kept >> (4 * j + e) & 1 ? growth : 0);
+            });
+            mp_each_sum<COLUMNS>(t, [&](int j, int e, int, int) { o.sums[j][e] *= o.factor[e / 2]; });
         });
-        b.phase([&](int t, shared &s, own &) {
-            if (t >= MP_SIDE) return;
-            float sum = 0;
-            for (int k = 0; k < PARTS; k++) sum += s.part[t][k];
-            s.total[t] = s.total[t] * s.factor[t] + sum;
+        mp_join_columns<true>(b, [](own &o) { return o.part; });
+        b.threads([&](int, own &o) {
+            MP_UNROLL
+            for (int k = 0; k < 2; k++) o.total[k] = o.total[k] * o.factor[k] + o.part[k];
         });
     }
 
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
-        const int64_t chunk = k % chunks * MP_SIDE, n_tiles = tiles_of(a.size.rows);
-        const int64_t row = k / chunks % n_tiles * MP_SIDE, m = k / chunks / n_tiles;
-        b.phase([&](int t, shared &s, own &o) {
-            mp_tile_clear(&o.sums);
-            if (t < MP_SIDE) s.best[t] = -INFINITY, s.total[t] = 0;
+        const int64_t n_tiles = parts_of(a.size.rows, MP_ATTENTION_ROWS), chunk = k % chunks * COLUMNS;
+        /* with a causal mask, the last rows take longest and come first */
+        const int64_t row = (n_tiles - 1 - k / chunks % n_tiles) * MP_ATTENTION_ROWS, m = k / chunks / n_tiles;
+        const mp_matrix_view q = a.q.matrix(m).from(row, 0), keys = a.k.matrix(m), values = a.v.matrix(m).from(0, chunk),
+                             added = a.added.matrix(m), place = a.positions.matrix(m);
+        b.threads([&](int t, own &o) {
+            mp_each_sum<COLUMNS>(t, [&](int j, int e, int, int) { o.sums[j][e] = 0; });
+            o.best[0] = o.best[1] = -INFINITY;
+            o.total[0] = o.total[1] = 0;
         });
-        for (int64_t column = 0; column < a.size.columns && !a.is_hidden(row, column); column += MP_SIDE) {
-            scores_at(b, m, row, column);
-            take_in(b, m, row, column);
-            mp_tile_product_shared<false>(
-                b, [](shared &s) { return &s.p; }, a.size.columns - column, a.v.matrix(m).from(column, chunk),
-                [](own &o) { return &o.sums; });
+        for (int64_t column = 0; column < a.size.columns && !(a.causal && column >= row + MP_ATTENTION_ROWS); column += KEYS) {
+            const mp_matrix_view v = values.from(column, 0);
+            scores_at(b, column == 0, q, keys.from(column, 0), v);
+            take_in(b, added, place, m, row, column);
+            MP_UNROLL
+            for (int c = 0; c < tiles::SLICES; c++) {
+                if (c * tiles::SLICE >= v.columns) continue;
+                if (c) {
+                    b.barrier();
+                    b.shares([&](int t, shared &s, own &) { mp_tile_fill<N, THREADS>(t, s.v, v.from(0, c * tiles::SLICE)); });
+                    b.barrier();
+                }
+                mp_product_down<N, tiles>(
+                    b, [](own &o) { return o.scores; }, [](shared & s) -> auto & { return s.v; }, v.rows,
+                    v.columns - c * tiles::SLICE, c * tiles::SLICE / 8, [](own &o) { return o.sums; });
+            }
+            b.barrier();
         }
-        b.phase([&](int t, shared &s, own &o) {
-            const mp_matrix_view y = a.y.matrix(m).from(row, chunk);
+        b.threads([&](int t, own &o) {
             /* a row whose scores are all masked gives 0 times infinity, that is NaN, unless the operator requires zeros */
-            mp_each_own(t, [&](int i, int j, int r, int c) {
-                y.store(r, c, o.sums.x[i][j] * (a.safe && s.best[r] == -INFINITY ? 0 : 1 / s.total[r]));
-            });
-            if (a.lse && chunk == 0 && t < MP_SIDE && row + t < a.size.rows)
-                a.lse[m * a.size.rows + row + t] = a.safe && s.best[t] == -INFINITY ? INFINITY : s.best[t] + logf(s.total[t]);
+            mp_sums_write<COLUMNS>(t, a.y.matrix(m).from(row, chunk), o.sums,
+                                   [&](int e) { return a.safe && o.best[e / 2] == -INFINITY ? 0 : 1 / o.total[e / 2]; });
+            for (int half = 0; half < 2; half++) {
+                const int64_t r = row + t / MP_WARP * 16 + t % MP_WARP / 4 + half * 8;
+                const float best = o.best[half];
+                if (a.lse && chunk == 0 && t % 4 == 0 && r < a.size.rows)
+                    a.lse[m * a.size.rows + r] = a.safe && best == -INFINITY ? INFINITY : best + logf(o.total[half]);
+            }
         });
     }
 };
@@ -130,118 +170,214 @@ struct sums_of_rows : mp_sums {
     MP_BODY void end(int64_t row, const value *totals) const { d[row] = totals[0].x; }
 };
 
-struct backward_shared {
-    mp_shared_slices slices;
-    mp_shared_tile p, ds;
-};
-struct backward_own {
-    mp_own_tile scores, dp, first, second;
-};
-
-/* Computes the probabilities p (after dropout) and the gradients dS of the scores, for the tile that begins at (row, column).
- */
-template <class BLOCK>
-static MP_BODY void gradients_at(BLOCK &b, const mp_attend &a, const float *d, int64_t m, int64_t row, int64_t column)
-{
-    const mp_matrix_view add = a.added.matrix(m), place = a.positions.matrix(m);
-    b.phase([&](int, backward_shared &, backward_own &o) {
-        mp_tile_clear(&o.scores);
-        mp_tile_clear(&o.dp);
-    });
-    mp_block_product(b, a.q.matrix(m).from(row, 0), a.k.matrix(m).turned().from(0, column),
-                     [](backward_own &o) { return &o.scores; });
-    mp_block_product(b, a.dy.matrix(m).from(row, 0), a.v.matrix(m).turned().from(0, column),
-                     [](backward_own &o) { return &o.dp; });
-    b.phase([&](int t, backward_shared &s, backward_own &o) {
-        mp_each_own(t, [&](int i, int j, int r, int c) {
-            const int64_t at = m * a.size.rows + row + r;
-            float p = 0, ds = 0;
-            if (row + r < a.size.rows && column + c < a.size.columns) {
-                const float w = a.kept(m, row + r, column + c);
-                p = mp_exp_to_zero(a.masked(add, place, row + r, column + c, o.scores.x[i][j]) - a.lse[at]);
-                /* a score that a mask has replaced has no gradient */
-                if (!a.is_replaced(place, row + r, column + c)) ds = p * (o.dp.x[i][j] * w - d[at]);
-                p *= w;
-            }
-            s.p.at[r][c] = p;
-            s.ds.at[r][c] = ds;
-        });
-    });
-}
-
-static MP_BODY void put_tile(int t, const mp_matrix_view &to, const mp_own_tile &from, float scale)
-{
-    mp_each_own(t, [&](int i, int j, int r, int c) { to.store(r, c, scale * from.x[i][j]); });
-}
-
-/* Computes a tile of the gradients of K and V in one thread block. */
-struct backward_columns {
-    enum { THREADS = MP_TILE_THREADS };
-    typedef backward_shared shared;
-    typedef backward_own own;
+/* The part that both kernels of backward share: the products of a block's two operands (`first`, `second`) with two operands
+ * that are read in blocks of rows (`third`, `fourth`). For dQ these are Q, dY, K and V. For dK and dV they are K, V, Q and dY,
+ * so scores have one row per key. */
+template <mp_numbers N, int C> struct backward_products {
+    typedef mp_attention_tiles<N, C, N == MP_HALVES && C == 64 ? 64 : 32> tiles;
+    enum { THREADS = tiles::THREADS, COLUMNS = C, THEIRS = tiles::THEIRS, SLICE = tiles::SLICE };
+    struct shared {
+        typename tiles::mine first, second;
+        typename tiles::theirs third, fourth;
+        float lse[THEIRS], d[THEIRS]; /* only for dK and dV: the numbers of the rows of Q */
+    };
+    struct own {
+        float scores[THEIRS / 8][4], dp[THEIRS / 8][4], sums[C / 8][4];
+        mp_part<N, 4> a;
+        mp_part<N, 2> b;
+        float lse[2], d[2]; /* only for dQ */
+    };
     mp_attend a;
-    mp_matrix_stack dk, dv;
     const float *d;
-    int64_t chunks; /* number of blocks of MP_SIDE columns for dK and dV: enough for the larger depth of the two */
+    int64_t chunks; /* number of column blocks of the results, of COLUMNS columns each */
 
-    template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
+    MP_BODY bool is_single() const { return a.size.depth <= SLICE && a.size.value_depth <= SLICE; }
+
+    /* Reads columns [from, from + SLICE) of the blocks of rows of `third` and `fourth`. */
+    template <class S>
+    static MP_BODY void read(int t, S &s, const mp_matrix_view &third, const mp_matrix_view &fourth, int64_t from)
     {
-        const int64_t chunk = k % chunks * MP_SIDE, n_tiles = tiles_of(a.size.columns);
-        const int64_t column = k / chunks % n_tiles * MP_SIDE, m = k / chunks / n_tiles;
-        const bool wants_k = dk.of.data && chunk < a.size.depth, wants_v = dv.of.data && chunk < a.size.value_depth;
-        b.phase([&](int, shared &, own &o) {
-            mp_tile_clear(&o.first);
-            mp_tile_clear(&o.second);
-        });
-        for (int64_t row = 0; row < a.size.rows; row += MP_SIDE) {
-            if (a.is_hidden(row, column)) continue;
-            gradients_at(b, a, d, m, row, column);
-            if (wants_k)
-                mp_tile_product_shared<true>(
-                    b, [](shared &s) { return &s.ds; }, a.size.rows - row, a.q.matrix(m).from(row, chunk),
-                    [](own &o) { return &o.first; });
-            if (wants_v)
-                mp_tile_product_shared<true>(
-                    b, [](shared &s) { return &s.p; }, a.size.rows - row, a.dy.matrix(m).from(row, chunk),
-                    [](own &o) { return &o.second; });
+        mp_tile_fill<N, THREADS>(t, s.third, third.from(0, from));
+        mp_tile_fill<N, THREADS>(t, s.fourth, fourth.from(0, from));
+    }
+
+    /* Computes scores = first third^T and dP = second fourth^T. is_new: `first` and `second` are not in shared memory yet. */
+    template <class BLOCK>
+    MP_BODY void products(BLOCK &b, bool is_new, const mp_matrix_view &first, const mp_matrix_view &second,
+                          const mp_matrix_view &third, const mp_matrix_view &fourth) const
+    {
+        const int64_t depth = a.size.depth, value_depth = a.size.value_depth;
+        b.threads(
+            [&](int t, auto &o) { mp_each_sum<THEIRS>(t, [&](int j, int e, int, int) { o.scores[j][e] = o.dp[j][e] = 0; }); });
+        for (int64_t from = 0; from < depth || from < value_depth; from += SLICE) {
+            b.shares([&](int t, auto &s, auto &) {
+                if (is_new || !is_single()) {
+                    mp_tile_fill<N, THREADS>(t, s.first, first.from(0, from));
+                    mp_tile_fill<N, THREADS>(t, s.second, second.from(0, from));
+                }
+                read(t, s, third, fourth, from);
+            });
+            b.barrier();
+            mp_product_across<N, THEIRS>(
+                b, [](auto &s) -> auto & { return s.first; }, [](auto &s) -> auto & { return s.third; },
+                depth - from < SLICE ? depth - from : (int64_t)SLICE, [](auto &o) { return o.scores; });
+            mp_product_across<N, THEIRS>(
+                b, [](auto &s) -> auto & { return s.second; }, [](auto &s) -> auto & { return s.fourth; },
+                value_depth - from < SLICE ? value_depth - from : (int64_t)SLICE, [](auto &o) { return o.dp; });
+            if (!is_single()) b.barrier();
         }
-        b.phase([&](int t, shared &, own &o) {
-            if (wants_k) put_tile(t, dk.matrix(m).from(column, chunk), o.first, a.scale);
-            if (wants_v) put_tile(t, dv.matrix(m).from(column, chunk), o.second, 1);
+    }
+
+    /* Replaces the scores that a thread holds by probabilities (after dropout), and the gradients of the probabilities by
+     * gradients of the scores. is_turned: scores have one row per key. lse(e, c), d(e, c): the numbers of the row of Q. */
+    template <class OWN, class L, class D>
+    MP_BODY void differentiate(int t, OWN &o, const mp_matrix_view &added, const mp_matrix_view &place, int64_t m, int64_t row,
+                               int64_t column, bool is_turned, const L &lse, const D &sum) const
+    {
+        const mp_score_masks masks(a, added, row, column);
+        const mp_score_bits bits = mp_score_bits_of<THEIRS>(a, place, t, m, row, column, is_turned);
+        const float growth = 1 / (1 - a.ratio);
+        mp_each_sum<THEIRS>(t, [&](int j, int e, int mine, int theirs) {
+            const int r = is_turned ? theirs : mine, c = is_turned ? mine : theirs, k = 4 * j + e;
+            const bool is_replaced = bits.replaced >> k & 1, is_inside = masks.is_inside(r, c);
+            const float w = bits.kept >> k & 1 ? growth : 0;
+            const float p = is_inside ? mp_exp_of_score<N>(masks.apply(r, c, is_replaced, o.scores[j][e]) - lse(e, theirs)) : 0;
+            /* a score that a mask has replaced has no gradient, and neither has the only score of a row */
+            o.dp[j][e] = is_inside && !is_replaced && a.size.columns > 1 ? p * (o.dp[j][e] * w - sum(e, theirs)) : 0;
+            o.scores[j][e] = is_inside ? p * w : 0;
         });
     }
 };
 
-/* Computes a tile of the gradient of Q in one thread block. */
-struct backward_rows {
-    enum { THREADS = MP_TILE_THREADS };
-    typedef backward_shared shared;
-    typedef backward_own own;
-    mp_attend a;
-    mp_matrix_stack dq;
-    const float *d;
-    int64_t chunks; /* number of column blocks of dQ, of MP_SIDE columns each */
+/* Computes rows of the gradients of K and V in one thread block. */
+template <mp_numbers N, int C> struct backward_keys : backward_products<N, C> {
+    typedef backward_products<N, C> base;
+    typedef typename base::tiles tiles;
+    typedef typename base::shared shared;
+    struct own : base::own {
+        float values[C / 8][4];
+    };
+    enum { THREADS = base::THREADS, QUERIES = base::THEIRS, SLICE = base::SLICE };
+    mp_matrix_stack dk, dv;
 
-    template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
+    template <class BLOCK> MP_BODY void run(int64_t work, BLOCK &b) const
     {
-        const int64_t chunk = k % chunks * MP_SIDE, n_tiles = tiles_of(a.size.rows);
-        const int64_t row = k / chunks % n_tiles * MP_SIDE, m = k / chunks / n_tiles;
-        b.phase([&](int, shared &, own &o) { mp_tile_clear(&o.first); });
-        for (int64_t column = 0; column < a.size.columns && !a.is_hidden(row, column); column += MP_SIDE) {
-            gradients_at(b, a, d, m, row, column);
-            mp_tile_product_shared<false>(
-                b, [](shared &s) { return &s.ds; }, a.size.columns - column, a.k.matrix(m).from(column, chunk),
-                [](own &o) { return &o.first; });
+        const mp_attend &a = this->a;
+        const int64_t chunk = work % this->chunks * C, n_tiles = parts_of(a.size.columns, MP_ATTENTION_ROWS);
+        const int64_t column = work / this->chunks % n_tiles * MP_ATTENTION_ROWS, m = work / this->chunks / n_tiles;
+        const bool wants_k = dk.of.data && chunk < a.size.depth, wants_v = dv.of.data && chunk < a.size.value_depth;
+        const mp_matrix_view k = a.k.matrix(m).from(column, 0), v = a.v.matrix(m).from(column, 0), queries = a.q.matrix(m),
+                             dys = a.dy.matrix(m), added = a.added.matrix(m), place = a.positions.matrix(m);
+        bool is_new = true;
+        b.threads(
+            [&](int t, own &o) { mp_each_sum<C>(t, [&](int j, int e, int, int) { o.sums[j][e] = o.values[j][e] = 0; }); });
+        for (int64_t row = 0; row < a.size.rows; row += QUERIES) {
+            const mp_matrix_view q = queries.from(row, 0), dy = dys.from(row, 0);
+            if (a.causal && column >= row + QUERIES) continue;
+            b.shares([&](int t, shared &s, own &) {
+                const int64_t at = m * a.size.rows + row + t;
+                if (t < QUERIES && row + t < a.size.rows) s.lse[t] = a.lse[at], s.d[t] = this->d[at];
+            });
+            this->products(b, is_new, k, v, q, dy);
+            is_new = false;
+            b.shares([&](int t, shared &s, own &o) {
+                this->differentiate(
+                    t, o, added, place, m, row, column, true, [&](int, int r) { return s.lse[r]; },
+                    [&](int, int r) { return s.d[r]; });
+            });
+            MP_UNROLL
+            for (int slice = 0; slice < tiles::SLICES; slice++) {
+                const int64_t from = chunk + slice * SLICE;
+                if (!this->is_single()) {
+                    b.barrier();
+                    b.shares([&](int t, shared &s, own &) { this->read(t, s, q, dy, from); });
+                    b.barrier();
+                }
+                if (wants_k)
+                    mp_product_down<N, tiles>(
+                        b, [](own &o) { return o.dp; }, [](shared & s) -> auto & { return s.third; }, q.rows,
+                        a.size.depth - from, slice * SLICE / 8, [](own &o) { return o.sums; });
+                if (wants_v)
+                    mp_product_down<N, tiles>(
+                        b, [](own &o) { return o.scores; }, [](shared & s) -> auto & { return s.fourth; }, q.rows,
+                        a.size.value_depth - from, slice * SLICE / 8, [](own &o) { return o.values; });
+            }
+            b.barrier();
         }
-        b.phase([&](int t, shared &, own &o) { put_tile(t, dq.matrix(m).from(row, chunk), o.first, a.scale); });
+        b.threads([&](int t, own &o) {
+            if (wants_k) mp_sums_write<C>(t, dk.matrix(m).from(column, chunk), o.sums, [&](int) { return a.scale; });
+            if (wants_v) mp_sums_write<C>(t, dv.matrix(m).from(column, chunk), o.values, [](int) { return 1.0f; });
+        });
+    }
+};
+
+/* Computes rows of the gradient of Q in one thread block. */
+template <mp_numbers N, int C> struct backward_rows : backward_products<N, C> {
+    typedef backward_products<N, C> base;
+    typedef typename base::tiles tiles;
+    typedef typename base::shared shared;
+    typedef typename base::own own;
+    enum { THREADS = base::THREADS, KEYS = base::THEIRS, SLICE = base::SLICE };
+    mp_matrix_stack dq;
+
+    template <class BLOCK> MP_BODY void run(int64_t work, BLOCK &b) const
+    {
+        const mp_attend &a = this->a;
+        const int64_t chunk = work % this->chunks * C, n_tiles = parts_of(a.size.rows, MP_ATTENTION_ROWS);
+        const int64_t row = (n_tiles - 1 - work / this->chunks % n_tiles) * MP_ATTENTION_ROWS,
+                      m = work / this->chunks / n_tiles;
+        const mp_matrix_view q = a.q.matrix(m).from(row, 0), dy = a.dy.matrix(m).from(row, 0), keys = a.k.matrix(m),
+                             values = a.v.matrix(m), added = a.added.matrix(m), place = a.positions.matrix(m);
+        b.threads([&](int t, own &o) {
+            mp_each_sum<C>(t, [&](int j, int e, int, int) { o.sums[j][e] = 0; });
+            for (int half = 0; half < 2; half++) {
+                const int64_t r = row + t / MP_WARP * 16 + t % MP_WARP / 4 + half * 8, at = m * a.size.rows + r;
+                o.lse[half] = r < a.size.rows ? a.lse[at] : 0;
+                o.d[half] = r < a.size.rows ? this->d[at] : 0;
+            }
+        });
+        for (int64_t column = 0; column < a.size.columns && !(a.causal && column >= row + MP_ATTENTION_ROWS); column += KEYS) {
+            const mp_matrix_view k = keys.from(column, 0), v = values.from(column, 0);
+            this->products(b, column == 0, q, dy, k, v);
+            b.threads([&](int t, own &o) {
+                this->differentiate(
+                    t, o, added, place, m, row, column, false, [&](int e, int) { return o.lse[e / 2]; },
+                    [&](int e, int) { return o.d[e / 2]; });
+            });
+            MP_UNROLL
+            for (int slice = 0; slice < tiles::SLICES; slice++) {
+                const int64_t from = chunk + slice * SLICE;
+                if (from >= a.size.depth) continue;
+                if (!this->is_single()) {
+                    b.barrier();
+                    b.shares([&](int t, shared &s, own &) { mp_tile_fill<N, THREADS>(t, s.third, k.from(0, from)); });
+                    b.barrier();
+                }
+                mp_product_down<N, tiles>(
+                    b, [](own &o) { return o.dp; }, [](shared & s) -> auto & { return s.third; }, k.rows, a.size.depth - from,
+                    slice * SLICE / 8, [](own &o) { return o.sums; });
+            }
+            b.barrier();
+        }
+        b.threads(
+            [&](int t, own &o) { mp_sums_write<C>(t, dq.matrix(m).from(row, chunk), o.sums, [&](int) { return a.scale; }); });
     }
 };
 
 /* ---- the calls. */
 
+struct attention_state {
+    mp_attention_spec form;
+    bool is_half, tf32; /* is_half: products are in bfloat16; tf32: products of floats are in TF32 */
+};
+
 static mp_matrix_stack stack_of(mp_operand of, const mp_matrices *form, int64_t rows, int64_t columns)
 {
-    return mp_matrix_stack{of, *form, rows, columns};
+    const int64_t width = of.dtype == MP_DTYPE_BFLOAT16 ? 8 : 4;
+    bool has_vectors = mp_takes_vectors(of.data, of.dtype) && form->column_stride == 1 && form->row_stride % width == 0 &&
+                       columns % width == 0;
+    for (int d = 0; d < form->n_batch; d++) has_vectors = has_vectors && form->batch_stride[d] % width == 0;
+    return mp_matrix_stack{of, *form, rows, columns, has_vectors};
 }
 
 static mp_attend attend(const mp_attention_spec *f, const mp_operands *x)
@@ -268,35 +404,65 @@ static mp_attend attend(const mp_attention_spec *f, const mp_operands *x)
     return a;
 }
 
+/* The kernels for one kind of numbers and one number of columns of results. */
+template <mp_numbers N, int C> struct kernels {
+    static_assert(sizeof(typename forward_rows<N, C>::shared) <= 64 << 10 &&
+                      sizeof(typename backward_keys<N, C>::shared) <= 64 << 10,
+                  "every GPU from compute capability 7.5 on has this shared memory");
+
+    static void forward(const mp_attend &a)
+    {
+        const forward_rows<N, C> f = {a, parts_of(a.size.value_depth, C)};
+        mp_blocks(a.size.n_batch * parts_of(a.size.rows, MP_ATTENTION_ROWS) * f.chunks, f);
+    }
+    static void backward(const mp_attend &a, const float *d, const mp_matrix_stack *gradients)
+    {
+        const mp_matrix_stack &dq = gradients[0], &dk = gradients[1], &dv = gradients[2];
+        const mp_attention *size = &a.size;
+        if (dk.of.data || dv.of.data) {
+            int64_t deepest = dk.of.data ? size->depth : 0;
+            if (dv.of.data && size->value_depth > deepest) deepest = size->value_depth;
+            const backward_keys<N, C> f = {{a, d, parts_of(deepest, C)}, dk, dv};
+            mp_blocks(size->n_batch * parts_of(size->columns, MP_ATTENTION_ROWS) * f.chunks, f);
+        }
+        if (dq.of.data) {
+            const backward_rows<N, C> f = {{a, d, parts_of(size->depth, C)}, dq};
+            mp_blocks(size->n_batch * parts_of(size->rows, MP_ATTENTION_ROWS) * f.chunks, f);
+        }
+    }
+};
+
+/* Runs run(kernels<N, C>()) for the numbers and depths of a call. */
+template <class R> static void choose(const attention_state *s, const R &run)
+{
+    const bool is_shallow = s->form.size.depth <= 64 && s->form.size.value_depth <= 64;
+    if (s->is_half)
+        is_shallow ? run(kernels<MP_HALVES, 64>()) : run(kernels<MP_HALVES, 128>());
+    else if (s->tf32)
+        is_shallow ? run(kernels<MP_TF32, 64>()) : run(kernels<MP_TF32, 128>());
+    else
+        is_shallow ? run(kernels<MP_FLOATS, 64>()) : run(kernels<MP_FLOATS, 128>());
+}
+
 static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
-    const mp_attention_spec *form = (const mp_attention_spec *)call->state;
-    const mp_attention *size = &form->size;
-    const int64_t chunks = tiles_of(size->value_depth);
-    const forward_tile f = {attend(form, x), chunks};
-    mp_blocks(size->n_batch * tiles_of(size->rows) * chunks, f);
+    const attention_state *s = (const attention_state *)call->state;
+    const mp_attend a = attend(&s->form, x);
+    choose(s, [&](auto of) { of.forward(a); });
     return mp_launched(err);
 }
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
-    const mp_attention_spec *form = (const mp_attention_spec *)call->state;
-    const mp_attention *size = &form->size;
+    const attention_state *s = (const attention_state *)call->state;
+    const mp_attention *size = &s->form.size;
     float *d = (float *)x->workspace;
-    const sums_of_rows sums = {{}, attend(form, x), d};
+    const sums_of_rows sums = {{}, attend(&s->form, x), d};
     mp_rows(size->n_batch * size->rows, size->value_depth, sums);
-    const mp_operand dq = mp_input_gradient(x, 0), dk = mp_input_gradient(x, 1), dv = mp_input_gradient(x, 2);
-    if (dk.data || dv.data) {
-        int64_t deepest = dk.data ? size->depth : 0;
-        if (dv.data && size->value_depth > deepest) deepest = size->value_depth;
-        const backward_columns f = {sums.a, stack_of(dk, &form->k, size->columns, size->depth),
-                                    stack_of(dv, &form->v, size->columns, size->value_depth), d, tiles_of(deepest)};
-        mp_blocks(size->n_batch * tiles_of(size->columns) * f.chunks, f);
-    }
-    if (dq.data) {
-        const backward_rows f = {sums.a, stack_of(dq, &form->q, size->rows, size->depth), d, tiles_of(size->depth)};
-        mp_blocks(size->n_batch * tiles_of(size->rows) * f.chunks, f);
-    }
+    const mp_matrix_stack gradients[3] = {stack_of(mp_input_gradient(x, 0), &s->form.q, size->rows, size->depth),
+                                          stack_of(mp_input_gradient(x, 1), &s->form.k, size->columns, size->depth),
+                                          stack_of(mp_input_gradient(x, 2), &s->form.v, size->columns, size->value_depth)};
+    choose(s, [&](auto of) { of.backward(sums.a, d, gradients); });
     return mp_launched(err);
 }
 
@@ -306,8 +472,11 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     mp_status st = mp_attention_spec_read(x, &form, err);
     if (st) return st;
     if (form.wants[MP_ATTENTION_ADDED]) return MP_NO_KERNEL(x, err, "the gradient of a mask");
-    MP_STATE(mp_attention_spec, s, call, err);
-    *s = form;
+    MP_STATE(attention_state, s, call, err);
+    s->form = form;
+    s->is_half = true;
+    for (int i = 0; i < 3; i++) s->is_half = s->is_half && x->in[i].dtype == MP_DTYPE_BFLOAT16;
+    s->tf32 = mp_cuda_settings_get()->tf32;
     call->run = x->is_backward ? run_backward : run_forward;
     if (x->is_backward) call->workspace_bytes = form.size.n_batch * form.size.rows * (int64_t)sizeof(float);
     return MP_OK;

@@ -2,6 +2,7 @@
  * host (blas/), if the twin is built with CUDA's headers. Memory and all other kernels are the CPU's. */
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/current.h"
+#include "executor/cuda/device/settings.h"
 #include "executor/cuda/device/step_values.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/vendor/blas_products.h"
@@ -18,6 +19,7 @@ struct mp_cuda_context {
     const mp_backend *host;
     mp_cuda_pass pass;
     mp_update_factors factors;
+    mp_cuda_settings settings;
 };
 
 /* Absent if the twin is built without CUDA's headers. */
@@ -40,6 +42,16 @@ static void close_twin(mp_backend *self)
 {
     if (current == self->context) current = NULL;
     mp_free(self->context);
+}
+
+static void settle(const mp_backend *self, const mp_backend_settings *s)
+{
+    mp_cuda_use(self)->settings = (mp_cuda_settings){.tf32 = s->tf32, .fast = s->fast, .workspace_limit = s->workspace_limit};
+}
+
+const mp_cuda_settings *mp_cuda_settings_get(void)
+{
+    return &current->settings;
 }
 
 void mp_cuda_begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors)
@@ -116,12 +128,14 @@ __attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_ba
     if (!c) return NULL;
     c->host = host;
     c->backend = *host;
+    c->settings.workspace_limit = MP_BACKEND_SETTINGS.workspace_limit;
     c->backend.name = "cuda-twin";
     c->backend.alignment = 256;
     c->backend.gives_mask_gradients = false;
     c->backend.context = c;
     c->backend.use = use;
     c->backend.close = close_twin;
+    c->backend.settle = settle;
     c->backend.adapt = adapt;
     c->backend.kernel = kernel;
     c->backend.algorithms = algorithms;

@@ -42,12 +42,6 @@ mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err)
     return MP_OK;
 }
 
-const mp_cuda_settings *mp_cuda_settings_get(void)
-{
-    static const mp_cuda_settings settings = {.workspace_limit = INT64_C(256) << 20};
-    return &settings;
-}
-
 cudaStream_t mp_cuda_stream(void)
 {
     return NULL;
