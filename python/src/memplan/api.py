@@ -241,6 +241,7 @@ def compile(
     device: str | None = None,
     rates: str = "achieved",
     autocast: Region = None,
+    chunks: str | dict[str, int] = "off",
     offload: Budget | None = None,
     link: str | float | None = None,
 ) -> Any:
@@ -272,6 +273,10 @@ def compile(
         rates: with `device`, "achieved" for the rates that training runs reach, or "peak" for the data sheet's.
         autocast: with `device`, the type of a torch.autocast region around the model: torch.bfloat16, torch.float16, True
             (PyTorch's default type for the device) or False (none). The default is the region around the call.
+        chunks: {"head": 8} computes the logits and their loss in 8 chunks of rows, forward and backward of one chunk together,
+            so that the logits are never stored as a whole. "auto" chooses the fastest number within the budget, among powers of
+            two up to 64. "off" keeps the logits whole. The weight gradient of the head is added in the order of the chunks, so
+            some results may differ from eager's in rounding; the report names these results.
         offload: host memory, such as "32GiB", for activations whose copy is faster than their recomputation.
         link: bandwidth of these copies: a name of `memplan devices`, "24GB/s", or bytes per second. Default: the device's link.
 

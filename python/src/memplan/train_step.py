@@ -22,7 +22,6 @@ from memplan.plan.planner import GraphPlanner
 from memplan.report import Report
 from memplan.run.backend import Backend
 from memplan.run.budget_feedback import BudgetFeedback
-from memplan.run.captured_graph import frame_of_graph
 from memplan.run.ledger import Beside
 from memplan.run.output_use import LEAST_SHARE
 from memplan.run.results import Result, ReturnedKeys, makers_of, sum_of
@@ -67,14 +66,14 @@ class StepBackend(Backend):
         self.updates, self.fuse, self.feedback = updates, fuse, StepFeedback()
 
     def planner_for(
-        self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
+        self, joint: fx.GraphModule, name: str, frame: Any, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> GraphPlanner:
         step = StepGraph(joint, n_forward_outputs, self.updates)
         capture = StepCapture(step, static_indices, self.fuse, self.updates.name)
         if self.updates.states is not None and not capture.moved:
             self.say(f"offload_state=True has no effect: no tensor of {self.updates.name}'s state has {in_units(LEAST_BYTES)}")
         costs = {**self.costs_of(capture, step.updates), **step.costs()}
-        return StepPlanner(capture, costs, self.outside_bytes(capture, frame_of_graph()), name)
+        return StepPlanner(capture, costs, self.outside_bytes(capture, frame), name)
 
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
         assert isinstance(capture, StepCapture)
@@ -118,6 +117,7 @@ class TrainStep:
         on_infeasible: str = "raise",
         progress: Watcher | None = None,
         cache: str | None = None,
+        chunks: str | dict[str, int] = "off",
         offload: Budget | None = None,
         link: str | float | None = None,
         offload_state: bool = False,

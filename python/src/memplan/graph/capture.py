@@ -23,7 +23,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from memplan.errors import NotPlannable
 from memplan.graph.joint import as_eager_runs, flat_outputs, halves, in_formula, reaching, refuse, written_inputs
 from memplan.graph.layouts import is_dense, obeys, same_layout
-from memplan.graph.operators import CHECKPOINT, draws, may_run_again, read_again
+from memplan.graph.operators import CHECKPOINT, IN_FORWARD, draws, may_run_again, read_again
 from memplan.graph.overwriting import APART, may_write_into_first
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
 from memplan.torch_internals.tensors import tree_iter
@@ -291,11 +291,11 @@ class Capture:
         self.operations.append(operation)
 
     def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
-        """Run an operation before backward if forward overwrites an operand of it.
+        """Run an operation before backward if it is marked, or if forward overwrites an operand of it.
 
         If a rerun would read that operand, the operation also runs once only.
         """
-        if any(a in self.mutated for a in node.all_input_nodes):
+        if IN_FORWARD in node.meta or any(a in self.mutated for a in node.all_input_nodes):
             self._before_boundary.append(self._add_storage(f"{node.name} done", "saved", 0))
             operation.writes.append(self._before_boundary[-1])
             operation.once = any(a in self.mutated for a in read_again(node))

@@ -13,6 +13,7 @@ from memplan.torch_internals.dispatch import BATCH_NORM, BATCH_NORM_AGAIN, OPERA
 aten = torch.ops.aten
 
 CHECKPOINT = "ac_graph_id"  # meta key of nodes that torch.utils.checkpoint covers; the value identifies the checkpoint
+IN_FORWARD = "memplan_in_forward"  # meta key of nodes that run before forward ends
 BATCH_NORM_BACKWARD = aten.native_batch_norm_backward.default
 
 

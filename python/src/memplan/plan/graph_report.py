@@ -76,6 +76,7 @@ class GraphReport:
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
     costs: dict[fx.Node, Cost] = field(repr=False)
+    n_chunks: int = 1  # number of chunks of rows in which the head and its loss are computed
     card: str = ""  # the card named by `device=`
     others_bytes: int = 0  # part of static_bytes: tensors that other calls keep for their backward
     frame: Any = None  # identifier of the captured user code; equal for all graphs of this code

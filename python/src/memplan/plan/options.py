@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -17,6 +18,7 @@ from memplan.plan.other_sizes import OtherSizes
 from memplan.progress import Line
 
 ON_INFEASIBLE = ("raise", "smallest")
+MOST_CHUNKS = 4096  # largest number of chunks of a head
 
 
 def accepted_by(*places: str, may_differ: bool = False) -> dict[str, Any]:
@@ -43,6 +45,8 @@ class Options:
     rates: str = field(default="achieved", metadata=accepted_by("compile", "command"))
     # type of the autocast region around the model, with `device` only
     autocast: Region = field(default=None, metadata=accepted_by("compile"))
+    # chunks of rows in which the head and its loss are computed
+    chunks: str | dict[str, int] = field(default="off", metadata=accepted_by("compile", "step"))
     offload: Budget | None = field(default=None, metadata=accepted_by("compile", "step", "command"))
     # link between device and host; None: the usual link of the device
     link: str | float | None = field(default=None, metadata=accepted_by("compile", "step", "command"))
@@ -68,6 +72,7 @@ class Options:
             raise MemplanError("offload=0 provides no host memory; omit it")
         if self.link is not None:
             read_link(self.link)
+        self.n_chunks = read_chunks(self.chunks)  # None: "auto"
         try:
             self.kept = Cache(self.cache)
         except (TypeError, RuntimeError) as error:
@@ -86,6 +91,23 @@ class Options:
         """Return the options that must be equal on all ranks, by their names in messages."""
         names = [f.name for f in fields(self) if not f.metadata.get("may_differ", True)]
         return {f"the option {name}": str(getattr(self, name)) for name in names}
+
+
+def read_chunks(value: Any) -> int | None:
+    """Return the number of chunks of the head that the option `chunks` names, or None for "auto". Raises MemplanError."""
+    if value == "auto":
+        return None
+    if value == "off":
+        return 1
+    if not isinstance(value, dict) or set(value) != {"head"}:
+        raise MemplanError(f'chunks is {value!r}, but it must be "auto", "off" or {{\'head\': N}}')
+    try:
+        n = operator.index(value["head"])
+    except TypeError:
+        n = 0
+    if isinstance(value["head"], bool) or not 1 <= n <= MOST_CHUNKS:
+        raise MemplanError(f"chunks={value!r}: the number of chunks must be between 1 and {MOST_CHUNKS}")
+    return n
 
 
 def names_of(place: str) -> list[str]:

@@ -19,6 +19,7 @@ from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
 from memplan.graph.capture import DYNAMIC, MOVED, Capture
+from memplan.graph.heads import n_chunks
 from memplan.library.calls import INTERFACE
 from memplan.library.planning import NO_BUDGET, Copy, Planning, Step
 from memplan.memory.host import Pool
@@ -86,12 +87,14 @@ class GraphPlanner:
         self.host_bytes = 0  # bytes of host memory that copies may use
         self.was_cut_short = False  # whether a search ended early, including searches without a plan
         self.is_replayed = False  # whether the plan has been found for another input size
+        self.choice: Any = None  # the Choice among numbers of chunks (memplan.plan.chunk_choice); None: there is no choice
 
     def again(self, outside_bytes: int) -> GraphPlanner:
         """Return a planner of the same graph for another budget and outside memory. Reports of earlier plans remain valid."""
         made = type(self)(self.capture, self.costs, outside_bytes, self.name, self.rank_group)
         if (made.room_bytes, made.results_bytes) == (self.room_bytes, self.results_bytes):
             made.smallest_bytes = self.smallest_bytes
+        made.choice = self.choice
         return made
 
     def offload(self, pool: Pool, taken_bytes: int, options: Options) -> None:
@@ -204,7 +207,7 @@ class GraphPlanner:
         self.was_cut_short = False
         keep_all = self.planning.number("keep_all_bytes")
         budget = resolve(
-            options.budget, keep_all, lambda: self._least_bytes(options), lambda whole: self.auto_bytes(options.device, whole)
+            options.budget, keep_all, lambda: self.least_bytes(options), lambda whole: self.auto_bytes(options.device, whole)
         )
         # the budget "min" needs no search within a budget, because only the smallest plan fits
         found = None if is_smallest(options.budget) else self.within(budget, options)
@@ -268,7 +271,7 @@ class GraphPlanner:
     def _kind(self, options: Options) -> tuple[Any, ...]:
         return options.effort, self.host_bytes, options.link
 
-    def _least_bytes(self, options: Options) -> int:
+    def least_bytes(self, options: Options) -> int:
         """Return the peak of the smallest plan."""
         if (kind := self._kind(options)) not in self.smallest_bytes:
             self.known_smallest = kind, self._search_smallest(options), saved(self.planning.save_plan)
@@ -379,6 +382,7 @@ class GraphPlanner:
             trace=self.trace(emitted),
             capture=self.capture,
             costs=self.costs,
+            n_chunks=n_chunks(self.capture.joint.graph),
             card=options.device.name if options.device is not None else "",
         )
 

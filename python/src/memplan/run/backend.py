@@ -25,9 +25,10 @@ from memplan.graph.named_device import NO_REGION, has_region, put_away
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture, sorts
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.overwriting import write_straight
+from memplan.graph.row_chunks import in_chunks
 from memplan.graph.shards import put_in_place, shards_in
-from memplan.graph.sizes import deciding_symbols, hold_sizes, is_last_size
 from memplan.memory.host import pool_for
+from memplan.plan.chunk_choice import Choice, again_with
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
 from memplan.ranks.rank_group import ALONE, RankGroup, agreed, agreed_again
@@ -35,7 +36,7 @@ from memplan.report import Fallback, Report
 from memplan.run.blocks import compiled_by_blocks
 from memplan.run.budget_feedback import BudgetFeedback
 from memplan.run.call_guard import heard
-from memplan.run.captured_graph import Captured, Run, cut_of, frame_of_graph, graph_name, of_model
+from memplan.run.captured_graph import NO_FURTHER, Captured, cut_of, forward_run, frame_of_graph, graph_name, hold, of_model
 from memplan.run.compiled_callables import NAME, raising, weakly
 from memplan.run.execute import compile_graph
 from memplan.run.ledger import MeasuredCall
@@ -52,9 +53,6 @@ COSTS = Costs()
 WRITTEN_ONCE = (
     "buffers that change under torch.utils.checkpoint (running statistics) are written once per step. Eager PyTorch"
     " writes them again when it recomputes, so its buffers differ"
-)
-NO_FURTHER = (
-    "PyTorch captures this code for no further sizes (torch._dynamo.config.recompile_limit, cache_size_limit in old versions)"
 )
 NOTHING_RUNS = (
     "nothing runs on the meta device, and no device is named (device='h100'). memplan chooses recomputations by the bytes that"
@@ -142,10 +140,8 @@ class Backend:
             "inference_compiler": lambda graph, _: boxed(compile_graph(graph)),
             "partition_fn": weakly(self.partition),
         }
-        self.is_fallback_graph = False
         self.regions = regions()
-        if torch.is_grad_enabled():
-            self.hold(module, inputs)
+        self.is_fallback_graph = torch.is_grad_enabled() and hold(module, inputs)
         try:
             self.tell_of_device(module.graph, inputs)
             refuse_cut()
@@ -200,12 +196,8 @@ class Backend:
             return
         start = time.perf_counter()
         with torch.no_grad(), self.rank_group.planning(captured.name, self.options.wait_seconds()):
-            capture = captured.planner.capture
-            hold_earlier(capture)
-            outside = self.outside_bytes(capture, captured.frame)
-            self.feedback.leave_room(capture, captured.frame, self.options.budget, outside)
-            outside = agreed_again(self.rank_group, capture, self.options.same_everywhere(), outside)
-            self.planners[captured] = captured.planner.again(outside)
+            again = functools.partial(self.planner_again, captured.frame)
+            self.planners[captured] = again_with(captured.planner, self.options.n_chunks, again)
             forward, backward = self.graphs_of_plan(captured, start)
             captured.watch_saved(forward.graph, backward.graph, captured.n_forward_outputs)
             captured.tell_saved(forward.graph)
@@ -241,20 +233,6 @@ class Backend:
         self.report.graphs.clear()
         self.saved.clear()
         self.generation += 1
-
-    def hold(self, module: fx.GraphModule, inputs: list[Any]) -> None:
-        """Fix the input sizes of the graph as long as PyTorch captures more sizes. The last graph serves all further sizes."""
-        if not is_last_size():
-            hold_sizes(module, inputs)
-        elif deciding_symbols(module):
-            self.is_fallback_graph = True
-        else:
-            sentence = (
-                f"memplan plans {graph_name()}, and {NO_FURTHER}: further sizes run without a plan. If the code is"
-                " compiled by name with fullgraph=True, PyTorch raises FailOnRecompileLimitHit; memplan.compile"
-                " runs it eagerly instead"
-            )
-            warnings.warn(sentence, FallbackWarning, stacklevel=3)
 
     def partition(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **known: Any
@@ -300,8 +278,10 @@ class Backend:
         start = time.perf_counter()
         captured = self.current
         assert captured is not None
-        self.planners[captured] = self.planner_for(joint, name, n_forward_outputs, static_indices)
         captured.n_forward_outputs = n_forward_outputs
+        known = name, captured.frame, n_forward_outputs, list(static_indices)
+        choice = Choice(self.options.n_chunks, functools.partial(weakly(self.planner_with), joint, *known))
+        self.planners[captured] = choice.first()
         for sentence in (*not_measured(joint.graph.nodes), *COSTS.not_run(joint.graph.nodes), *sorts(captured.module.graph)):
             self.say(sentence)
         if captured.planner is not None and captured.planner.capture.writes_under_checkpoint:
@@ -333,8 +313,6 @@ class Backend:
         planner = captured.planner
         assert planner is not None
         captured.graph = captured.ddp_buckets = None
-        if self.pool is not None:
-            planner.offload(self.pool, sum(n for of, (_, n) in self.saved.items() if of != captured.frame), self.options)
         try:
             planner, emitted, budget = self.feedback.plan(planner, self.options)
         except BudgetError as error:
@@ -360,12 +338,34 @@ class Backend:
             raise Estimated
         return emitted.forward, emitted.backward
 
+    def planner_with(
+        self, joint: fx.GraphModule, name: str, frame: Any, n_forward_outputs: int, static_indices: list[int], n: int
+    ) -> GraphPlanner:
+        """Return the planner of a joint graph whose head is computed in n chunks. Raises Refused."""
+        if n > 1:
+            joint = in_chunks(joint, n, bool(self.rank_group))
+        return self.with_host(self.planner_for(joint, name, frame, n_forward_outputs, static_indices), frame)
+
+    def planner_again(self, frame: Any, planner: GraphPlanner) -> GraphPlanner:
+        """Return a planner of the same graph for the present options."""
+        capture = planner.capture
+        hold_earlier(capture)
+        outside = self.outside_bytes(capture, frame)
+        self.feedback.leave_room(capture, frame, self.options.budget, outside)
+        outside = agreed_again(self.rank_group, capture, self.options.same_everywhere(), outside)
+        return self.with_host(planner.again(outside), frame)
+
+    def with_host(self, planner: GraphPlanner, frame: Any) -> GraphPlanner:
+        """Permit copies to the host memory that other graphs do not use."""
+        if self.pool is not None:
+            planner.offload(self.pool, sum(n for of, (_, n) in self.saved.items() if of != frame), self.options)
+        return planner
+
     def planner_for(
-        self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
+        self, joint: fx.GraphModule, name: str, frame: Any, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> GraphPlanner:
         capture = Capture(joint, n_forward_outputs, sorted({*static_indices, *shards_in(joint.graph)}))
         hold_earlier(capture)
-        frame = frame_of_graph()
         outside = self.outside_bytes(capture, frame)
         self.feedback.leave_room(capture, frame, self.options.budget, outside)
         costs, outside = agreed(self.rank_group, capture, self.options.same_everywhere(), self.costs_of(capture), outside)
@@ -391,8 +391,3 @@ class Backend:
         parameters = max(0, model_bytes(model) - here["parameter"])
         buckets = gradient_bytes(active_replica())  # DDP's buckets: copies of all gradients for communication
         return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + buckets
-
-
-def forward_run(captured: Captured | None, graph: fx.GraphModule) -> Run:
-    run = compile_graph(graph)
-    return captured.saved_tensors.forward(run) if captured is not None and captured.saved_tensors is not None else run

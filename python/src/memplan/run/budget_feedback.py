@@ -94,6 +94,9 @@ class BudgetFeedback:
 
     def plan(self, planner: GraphPlanner, options: Options) -> tuple[GraphPlanner, Emitted, int]:
         """Plan a graph. Return the planner, the graphs of the plan, and the budget. Raises BudgetError."""
+        if planner.choice is not None:
+            found: tuple[GraphPlanner, Emitted, int] = planner.choice.solve(options, self.n_times == 0)
+            return found
         return planner, *planner.solve(options, is_first=self.n_times == 0)
 
     def changed(self, options: Options, report: Report, is_shared: bool) -> Options | None:

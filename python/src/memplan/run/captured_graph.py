@@ -8,6 +8,7 @@ plan.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx, nn
 
+from memplan.errors import FallbackWarning
 from memplan.graph.distributed import NO_OVERLAP
 from memplan.graph.joint import flat_outputs, index_of_input
-from memplan.graph.sizes import is_number
+from memplan.graph.sizes import deciding_symbols, hold_sizes, is_last_size, is_number
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.holders import line_of, module_of
 from memplan.plan.planner import GraphPlanner
 from memplan.run.ddp_buckets import DdpBuckets, buckets_of
+from memplan.run.execute import compile_graph
 from memplan.run.saved_tensors import Backward, SavedTensors
 from memplan.torch_internals.capture import compile_id
 
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from memplan.run.backend import Backend
 
 Run = Callable[[list[Any]], Any]
+NO_FURTHER = (
+    "PyTorch captures this code for no further sizes (torch._dynamo.config.recompile_limit, cache_size_limit in old versions)"
+)
 # key in the meta of tensors that an autograd.Function saves without a version check
 UNCHECKED = "saved_tensor_with_no_vc_check"
 
@@ -174,3 +180,24 @@ def cut_of(module: fx.GraphModule) -> str:
 def graph_name() -> str:
     current = compile_id()
     return f"graph {current}" if current is not None else "graph"
+
+
+def hold(module: fx.GraphModule, inputs: list[Any]) -> bool:
+    """Fix the input sizes of the graph as long as PyTorch captures more sizes. Return whether it serves all further sizes."""
+    if not is_last_size():
+        hold_sizes(module, inputs)
+        return False
+    if deciding_symbols(module):
+        return True
+    sentence = (
+        f"memplan plans {graph_name()}, and {NO_FURTHER}: further sizes run without a plan. If the code is"
+        " compiled by name with fullgraph=True, PyTorch raises FailOnRecompileLimitHit; memplan.compile"
+        " runs it eagerly instead"
+    )
+    warnings.warn(sentence, FallbackWarning, stacklevel=3)
+    return False
+
+
+def forward_run(captured: Captured | None, graph: fx.GraphModule) -> Run:
+    run = compile_graph(graph)
+    return captured.saved_tensors.forward(run) if captured is not None and captured.saved_tensors is not None else run

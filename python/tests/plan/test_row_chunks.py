@@ -1,0 +1,320 @@
+"""The head and its loss in chunks of rows. Oracles: eager PyTorch, in float64 where other orders of additions are compared."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import networks
+import pytest
+import torch
+import torch.nn.functional as F
+from against_eager import assert_like_eager, eager_copy, train
+from torch import nn
+
+import memplan
+from memplan.graph.heads import NO_HEAD, RETURNED
+
+ROWS, WIDTH, WORDS = (2, 6), 8, 31
+Loss = Callable[[torch.Tensor, torch.Tensor], Any]
+WEIGHTS = torch.linspace(0.5, 1.5, WORDS, dtype=torch.float64)
+EMPTY = torch.full(ROWS, -100)
+
+
+def flat(logits: torch.Tensor) -> torch.Tensor:
+    return logits.view(-1, WORDS)
+
+
+def capped(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(flat(3 * torch.tanh(logits / 3)), labels.flatten())
+
+
+def with_z_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(flat(logits), labels.flatten()) + 1e-2 * torch.logsumexp(flat(logits), -1).square().mean()
+
+
+def of_tokens(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    chosen = logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    return -chosen.mean()
+
+
+def of_classes(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(flat(logits), F.one_hot(labels.flatten(), WORDS).double() * 0.9 + 0.1 / WORDS)
+
+
+def focal(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    losses = F.cross_entropy(flat(logits), labels.flatten(), reduction="none")
+    return ((1 - torch.exp(-losses)) ** 2 * losses).mean()
+
+
+def with_accuracy(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    right = (flat(logits).argmax(-1) == labels.flatten()).double().mean()
+    return F.cross_entropy(flat(logits), labels.flatten()), right
+
+
+def usual(**options: Any) -> Loss:
+    return lambda logits, labels: F.cross_entropy(flat(logits), labels.flatten(), **options)
+
+
+LOSSES: dict[str, Loss] = {
+    "mean": usual(),
+    "sum": usual(reduction="sum"),
+    "rows": lambda logits, labels: usual(reduction="none")(logits, labels).mean(),
+    "ignored": usual(ignore_index=3),
+    "ignored 0": usual(ignore_index=0, reduction="sum"),
+    "weights": usual(weight=WEIGHTS, ignore_index=5),
+    "smooth": usual(label_smoothing=0.1),
+    "smooth, weights": usual(label_smoothing=0.1, weight=WEIGHTS, ignore_index=0),
+    "scaled": lambda logits, labels: usual()(logits, labels) / 7,
+    "cast": lambda logits, labels: usual()(logits.float(), labels).double(),
+    "capped": capped,
+    "z": with_z_loss,
+    "tokens": of_tokens,
+    "classes": of_classes,
+    "focal": focal,
+    "accuracy": with_accuracy,
+}
+
+
+class Head(nn.Module):
+    def __init__(self, loss: Loss, bias: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.body, self.head, self.loss = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WORDS, bias=bias), loss
+        self.double()
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> Any:
+        return self.loss(self.head(torch.tanh(self.body(x))), labels)
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(2)
+    return torch.randn(*ROWS, WIDTH, dtype=torch.float64), torch.randint(0, WORDS, ROWS)
+
+
+def results(model: Any, given: tuple[Any, ...], factor: float) -> list[torch.Tensor]:
+    """Return the outputs and gradients of one step whose loss has this incoming gradient."""
+    model.zero_grad()
+    made = model(*given)
+    loss, *others = made if isinstance(made, tuple) else (made,)
+    (factor * loss).backward()
+    return [loss.detach(), *others, *(p.grad.clone() for p in model.parameters())]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_in_chunks_is_the_loss(name: str) -> None:
+    given = inputs()
+    tolerance = 1e-6 if name == "cast" else 1e-12
+    for n, factor in ((2, 1.0), (5, 0.37), (99, 1.0)):
+        torch._dynamo.reset()
+        model = Head(LOSSES[name], bias=n != 5)
+        expected = results(eager_copy(model), given, factor)
+        compiled = memplan.compile(model, "100%", chunks={"head": n})
+        for a, b in zip(results(compiled, given, factor), expected, strict=True):
+            assert torch.allclose(a, b, rtol=tolerance, atol=tolerance), (name, n)
+        assert compiled.memplan.graph.n_chunks == min(n, ROWS[0] * ROWS[1])
+
+
+def test_rows_without_labels_have_no_gradient() -> None:
+    model = Head(usual(reduction="sum"))
+    compiled = memplan.compile(model, "100%", chunks={"head": 3})
+    assert all(not g.any() for g in results(compiled, (inputs()[0], EMPTY), 1.0))
+
+
+def returned(logits: torch.Tensor, labels: torch.Tensor) -> Any:
+    return usual()(logits, labels), logits
+
+
+REFUSED: dict[str, tuple[Loss, str]] = {
+    "no loss over classes": (lambda logits, labels: logits.square().mean(), NO_HEAD),
+    "logits returned": (returned, RETURNED),
+    "a function of the mean loss": (lambda logits, labels: usual()(logits, labels) ** 2, "pow"),
+    "statistics over the rows": (lambda logits, labels: usual()(logits - logits.mean((0, 1)), labels), "mean"),
+    "dropout of the logits": (lambda logits, labels: usual()(F.dropout(logits), labels), "bernoulli"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_head_that_cannot_be_cut_stays_whole(name: str) -> None:
+    loss, reason = REFUSED[name]
+    model, given = Head(loss), inputs()
+    with pytest.raises(memplan.MemplanError, match="chunks=") as raised:
+        memplan.compile(model, "100%", chunks={"head": 2})(*given)
+    assert reason in str(raised.value)
+    torch._dynamo.reset()
+    compiled = memplan.compile(Head(loss), "min", chunks="auto", time_limit=2)
+    torch.manual_seed(3)
+    results(compiled, given, 1.0)
+    assert compiled.memplan.graph.n_chunks == 1
+    assert reason in str(compiled.memplan)
+
+
+@pytest.mark.parametrize("value", ["many", {"head": 0}, {"head": 2.5}, {"mlp": 2}, {"head": True}, 8])
+def test_a_setting_that_names_no_number_is_an_error(value: Any) -> None:
+    with pytest.raises(memplan.MemplanError, match="chunks"):
+        memplan.compile(Head(usual()), chunks=value)
+
+
+def in_bits(model: Any, given: tuple[Any, ...], budget: str, n: int) -> list[torch.Tensor]:
+    """Return losses and gradients of some steps. The measured peak of a step is the planned one."""
+    compiled = memplan.compile(model, budget, chunks={"head": n}, effort="quick")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = train(compiled, given, 2)
+    found += [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    for p in model.parameters():
+        p.grad = None
+    report = compiled.memplan
+    assert report.measure(lambda: compiled(*given).backward()) == report.planned_bytes
+    assert report.graph.n_chunks == n and not report.fallbacks
+    return found
+
+
+BUDGETS = ("100%", "floor+50%", "floor+15%")
+
+
+def test_a_plan_has_the_bits_of_the_same_chunks_kept() -> None:
+    found = []
+    for budget in BUDGETS:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model, given = networks.Transformer(words=200, layers=2), networks.sequences(2, 12, 200)
+        found.append(in_bits(model, given, budget, 4))
+    for others in found[1:]:
+        assert all(map(torch.equal, others, found[0]))
+
+
+VOCABULARY = 97
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+
+
+class Published(nn.Module):
+    """A network of transformers that returns its loss only."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        made = pytest.importorskip("transformers")
+        small = {"vocab_size": VOCABULARY, "num_hidden_layers": 1}
+        configs: dict[str, Callable[[], Any]] = {
+            "GPT2LMHeadModel": lambda: made.GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=1, n_head=2, n_positions=16),
+            "LlamaForCausalLM": lambda: made.LlamaConfig(**SIZES, num_key_value_heads=1),
+            "Qwen3ForCausalLM": lambda: made.Qwen3Config(**SIZES, num_key_value_heads=1, head_dim=8, tie_word_embeddings=True),
+            "BertForMaskedLM": lambda: made.BertConfig(**SIZES, max_position_embeddings=16),
+            "OPTForCausalLM": lambda: made.OPTConfig(
+                **small, hidden_size=16, word_embed_proj_dim=16, ffn_dim=32, num_attention_heads=2, max_position_embeddings=16
+            ),
+            "T5ForConditionalGeneration": lambda: made.T5Config(
+                vocab_size=VOCABULARY, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, decoder_start_token_id=0
+            ),
+        }
+        self.inner = getattr(made, name)(configs[name]())
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = self.inner(input_ids=x, labels=labels).loss
+        return loss
+
+
+PUBLISHED = ("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen3ForCausalLM", "BertForMaskedLM", "OPTForCausalLM")
+
+
+@pytest.mark.parametrize("name", [*PUBLISHED, "T5ForConditionalGeneration"])
+def test_published_networks(name: str) -> None:
+    found = []
+    for budget in BUDGETS:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = Published(name)
+        x = torch.randint(1, VOCABULARY, (2, 8))
+        given = x, x.where(torch.rand(x.shape) < 0.7, -100)
+        eager = eager_copy(model)
+        found.append(in_bits(model, given, budget, 4))
+        expected = train(eager, given, 2)
+        expected += [p.grad for p in eager.parameters() if p.grad is not None]
+        largest = max(float(g.abs().max()) for g in expected)
+        assert all(float((a - b).abs().max()) < 1e-5 * largest for a, b in zip(found[-1], expected, strict=True))
+        assert all(map(torch.equal, found[-1], found[0]))
+
+
+def test_without_a_small_budget_the_logits_stay_whole() -> None:
+    torch.manual_seed(0)
+    model, given = networks.Transformer(words=200, layers=1), networks.sequences(2, 8, 200)
+    compiled = memplan.compile(model, "100%", chunks="auto")
+    assert_like_eager(model, compiled, given)
+
+
+def test_auto_is_no_slower_than_any_number() -> None:
+    given = inputs()
+    known = {"effort": "quick", "time_limit": 4.0}
+
+    def planned(budget: Any, chunks: Any) -> memplan.Report:
+        return memplan.estimate(Head(usual()), given, budget=budget, chunks=chunks, **known)
+
+    least = {n: planned("min", {"head": n}).planned_bytes for n in (1, 2, 4)}
+    assert least[1] > least[2] > least[4]
+    for budget in (least[1], least[2], (least[2] + least[4]) // 2):
+        auto = planned(budget, "auto")
+        assert auto.planned_bytes <= budget
+        others = [planned(budget, {"head": n}).seconds for n, least_bytes in least.items() if least_bytes <= budget]
+        assert auto.seconds <= min(others)
+    with pytest.raises(memplan.BudgetError):
+        planned(least[4] // 2, "auto")
+
+
+def test_other_options_give_other_chunks() -> None:
+    model, given = Head(usual()), inputs()
+    expected = results(eager_copy(model), given, 1.0)
+    for chunks, n in (({"head": 3}, 3), ("off", 1), ({"head": 2}, 2), ("auto", 1)):
+        compiled = memplan.compile(model, "100%", chunks=chunks)
+        found = results(compiled, given, 1.0)
+        assert compiled.memplan.graph.n_chunks == n
+        assert all(torch.allclose(a, b, rtol=1e-12, atol=1e-14) for a, b in zip(found, expected, strict=True))
+
+
+def test_backward_may_run_twice() -> None:
+    model = Head(usual())
+    compiled = memplan.compile(model, "100%", chunks={"head": 3})
+    loss = compiled(*inputs())
+    loss.backward(retain_graph=True)
+    first = [p.grad.clone() for p in model.parameters()]
+    loss.backward()
+    assert all(torch.equal(2 * a, p.grad) for a, p in zip(first, model.parameters()))
+
+
+def test_the_report_names_the_tensors_with_eagers_bits() -> None:
+    model = Head(usual())
+    compiled = memplan.compile(model, "100%", chunks={"head": 3}, verify=True)
+    compiled(*inputs())
+    (note,) = (n for n in compiled.memplan.graph.notes if n.startswith("verified"))
+    assert "with 3 chunks of rows" in note and "output 0" in note
+
+
+def test_a_whole_step_in_chunks() -> None:
+    given = inputs()
+    models = [Head(usual()) for _ in range(2)]
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=1e-2) for m in models]
+    step = memplan.TrainStep(models[0], None, optimizers[0], "floor+30%", chunks={"head": 4})
+    for _ in range(3):
+        loss = step(*given)
+        expected = models[1](*given)
+        expected.backward()
+        optimizers[1].step()
+        optimizers[1].zero_grad()
+        assert torch.allclose(loss, expected.detach(), rtol=1e-12)
+    assert step.memplan.graph.n_chunks == 4
+    for a, b in zip(models[0].parameters(), models[1].parameters()):
+        assert torch.allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_half_precision_is_added_in_full() -> None:
+    """Under autocast, the parts of the weight gradient are cast before they are added."""
+    torch.manual_seed(0)
+    model, given = networks.Transformer(dropout=0.0, words=200, layers=1), networks.sequences(2, 16, 200)
+    exact = eager_copy(model)
+    exact(*given).backward()
+    compiled = memplan.compile(model, "100%", chunks={"head": 16})
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = compiled(*given)
+    loss.backward()
+    error = (model.head.weight.grad - exact.head.weight.grad).abs().max() / exact.head.weight.grad.abs().max()
+    assert float(error) < 0.02
