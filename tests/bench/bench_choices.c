@@ -2,8 +2,8 @@
  * [DEVICE [SECONDS]]]; TYPE is fp32, tf32 or bf16.
  *
  * Every kind of node with several algorithms gives a row for each of them. More rows store rows of odd length without
- * alignment, run every call in a launch of its own, and sum bias gradients outside of products. All other
- * nodes keep the backend's default. Everything is kept. On a GPU a step is a captured graph. Times are medians; rows are
+ * alignment, run every call in a launch of its own, copy packed Q, K and V, and sum bias gradients outside of products. All
+ * other nodes keep the backend's default. Everything is kept. On a GPU a step is a captured graph. Times are medians; rows are
  * printed as they are measured, until SECONDS have passed. */
 #include <stddef.h>
 #include <stdio.h>
@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "estimator/base/memory.h"
+#include "estimator/rules/operands/attention.h"
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
 #include "executor/operators/aligned_rows.h"
@@ -22,12 +24,13 @@
 
 enum { WARM_UP = 3, MOST_STEPS = 1000 };
 /* Changes of the backend. */
-enum { WITHOUT_ALIGNED_ROWS = 1, WITHOUT_CHAINS };
-static const char *const change_names[] = {"defaults", "rows without alignment", "every call in a launch of its own"};
+enum { WITHOUT_ALIGNED_ROWS = 1, WITHOUT_CHAINS, WITHOUT_PACKED_ATTENTION, CHANGES };
+static const char *const change_names[] = {"defaults", "rows without alignment", "every call in a launch of its own",
+                                           "attention with separate Q, K and V"};
 
 typedef struct bench {
     const mp_backend *backend, *inner;
-    mp_backend changed; /* the inner backend without aligned rows, or without chains */
+    mp_backend changed; /* the inner backend with one change */
     mp_model *model;
     mp_program *program;
     mp_parameter_source *source;
@@ -171,6 +174,38 @@ static mp_status adapt_without_aligned_rows(const mp_backend *self, mp_model *mo
     return MP_OK;
 }
 
+/* Operands of attention are declared as outputs meanwhile, because others may read them then. */
+static mp_status adapt_without_packed_attention(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
+{
+    const bench *b = (const bench *)((const char *)self - offsetof(bench, changed));
+    const size_t n = model->n_tensors;
+    MP_OWNED bool *was = mp_alloc(n, sizeof *was);
+    MP_ENSURE(was, err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < n; t++) was[t] = model->tensors[t].is_output;
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        if (!op->removed && op->op->traits & MP_TRAIT_TILED) model->tensors[op->in[0]].is_output = true;
+    }
+    const mp_status st = b->inner->adapt(b->inner, model, dtype, err);
+    for (size_t t = 0; t < n; t++) model->tensors[t].is_output = was[t];
+    return st;
+}
+
+static bool has_packed_attention(const mp_model *model)
+{
+    mp_attention_view view;
+    for (size_t k = 0; k < model->n_operators; k++)
+        if (mp_attention_view_read(&model->operators[k], 0, &view)) return true;
+    return false;
+}
+
+/* True if a change of the backend changes the step. */
+static bool is_change(const bench *b, int change)
+{
+    if (change == WITHOUT_ALIGNED_ROWS) return mp_aligned_rows_of(b->model).n_tensors;
+    return change == WITHOUT_CHAINS ? b->inner->chain != NULL : has_packed_attention(b->model);
+}
+
 static mp_status begin(bench *b, const char *path, int64_t batch, const char *type, const char *device, int change,
                        mp_error *err)
 {
@@ -191,6 +226,7 @@ static mp_status begin(bench *b, const char *path, int64_t batch, const char *ty
     b->changed.close = NULL;
     if (change == WITHOUT_ALIGNED_ROWS) b->changed.adapt = adapt_without_aligned_rows;
     if (change == WITHOUT_CHAINS) b->changed.chain = NULL;
+    if (change == WITHOUT_PACKED_ATTENTION) b->changed.adapt = adapt_without_packed_attention;
     if (change) b->backend = &b->changed;
     MP_CHECK(mp_onnx_read(path, &file, &b->model, err));
     MP_CHECK(mp_model_simplify(b->model, MP_RULES_EXECUTOR, true, NULL, err));
@@ -224,9 +260,9 @@ int main(int argc, char **argv)
     const char *device = argc > 5 ? argv[5] : "cpu";
     mp_status st = begin(&b, argv[1], batch, argv[3], device, 0, &err);
     if (st == MP_OK) measure(&b, &(choice){.op = NULL}, "defaults");
-    for (int change = 1; st == MP_OK && change <= WITHOUT_CHAINS; change++) {
+    for (int change = 1; st == MP_OK && change < CHANGES; change++) {
         bench other = {.n_steps = b.n_steps, .base_seconds = b.base_seconds};
-        if (change == WITHOUT_ALIGNED_ROWS ? !mp_aligned_rows_of(b.model).n_tensors : !b.inner->chain) continue;
+        if (!is_change(&b, change)) continue;
         memcpy(other.base_hash, b.base_hash, sizeof b.base_hash);
         st = begin(&other, argv[1], batch, argv[3], device, change, &err);
         if (st == MP_OK) measure(&other, &(choice){.op = NULL}, change_names[change]);

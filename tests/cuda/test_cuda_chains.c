@@ -33,21 +33,32 @@ static void normalize(onnx_builder *b, const char *node, const char *inputs, con
     onnx_int(b, onnx_node(b, "LayerNormalization", node, inputs, output), "axis", -1);
 }
 
-/* Three blocks with a residual connection: with dropout, normalized after and before the connection is read again; without
- * dropout. With `classes`, the output has scores of classes. */
+/* Embeddings of tokens, types and positions, normalized before a dropout. Then three blocks with a residual connection: with
+ * dropout, normalized after and before the connection is read again; without dropout. With `classes`, the output has scores of
+ * classes. */
 static const char *network(onnx_builder *b, bool classes)
 {
     static const bool yes = true;
     static const char *const w[] = {"w0", "w1", "w2", "w3"};
     onnx_start(b);
-    onnx_input(b, "input", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, "2,40,16");
+    onnx_input(b, "tokens", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, "2,40");
+    onnx_input(b, "types", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, "2,40");
+    put(b, "table", "30,16", 30 * DEPTH, 0.5f, 0);
+    put(b, "kinds", "2,16", 2 * DEPTH, 0.5f, 0);
+    put(b, "places", "40,16", 40 * DEPTH, 0.5f, 0);
     for (int k = 0; k < 4; k++) put(b, w[k], "16,16", DEPTH * DEPTH, 0.25f, 0);
     put(b, "g", "16", DEPTH, 0.1f, 1);
     put(b, "h", "16", DEPTH, 0.1f, 1);
     put(b, "b", "16", DEPTH, 0.1f, 0);
     put(b, "ratio", "", 1, 0, 0.3f);
     onnx_raw(onnx_initializer(b, "training", ONNX__TENSOR_PROTO__DATA_TYPE__BOOL, ""), &yes, 1);
-    onnx_node(b, "MatMul", "embed", "input,w0", "x0");
+    onnx_node(b, "Gather", "find", "table,tokens", "e1");
+    onnx_node(b, "Gather", "type", "kinds,types", "e2");
+    onnx_node(b, "Add", "add", "e1,e2", "e3");
+    onnx_node(b, "Add", "place", "places,e3", "e4");
+    normalize(b, "norm", "e4,g,b", "e5");
+    onnx_node(b, "Dropout", "drop", "e5,ratio,training", "e6");
+    onnx_node(b, "MatMul", "embed", "e6,w0", "x0");
     onnx_node(b, "MatMul", "first", "x0,w1", "a1");
     onnx_node(b, "Dropout", "drop1", "a1,ratio,training", "d1");
     onnx_node(b, "Add", "add1", "x0,d1", "s1");
@@ -92,7 +103,7 @@ static void check(const char *path, bool classes, mp_dtype dtype, int accumulate
             fail_msg("chains change the result: %s, accumulate %d, budget %d0 %%: losses %.9g, %.9g, %.9g",
                      mp_dtype_name(dtype), accumulate, part, alone.losses[0], packed.losses[0], spread.losses[0]);
         /* with guards all addresses are disjoint, so that every chain is found */
-        if (part == 10) assert_true(n_chains[3][0] == 2 && n_chains[2][0] == 1 + classes && n_chains[2][1] == 2);
+        if (part == 10) assert_true(n_chains[3][0] == 4 && n_chains[2][0] == 1 + classes && n_chains[2][1] == 3);
         mp_plan_free(plan);
     }
     training_end(&t);

@@ -38,8 +38,9 @@ MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
 #undef MP_CUDA_FAMILY
 
 /* The chains of memplan's own kernels. mp_cuda_chain_NAME returns the launch of a chain; NULL: the chain is of another kind. */
-#define MP_CUDA_CHAINS(X)                                                                          \
-    X(normalization) /* dropout, addition, normalization; backward of normalization and dropout */ \
+#define MP_CUDA_CHAINS(X)                                                                                    \
+    X(normalization) /* dropout, addition, normalization, dropout; backward of normalization and dropouts */ \
+    X(gather)        /* gathers of rows and their sum */                                                     \
     X(loss)          /* a loss over classes and its backward */
 
 #define MP_CUDA_CHAIN(name) mp_call_chain_run mp_cuda_chain_##name(mp_call_chain *chain);

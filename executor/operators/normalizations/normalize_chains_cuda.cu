@@ -1,5 +1,5 @@
-/* normalize_chains_cuda.cu - runs a normalization with its neighbours as one launch: Dropout, Add and the normalization,
- * without a dropout too; backward, the normalization and the Dropout before it. */
+/* normalize_chains_cuda.cu - runs a normalization with its neighbours as one launch. Forward: a Dropout and an Add before it,
+ * an Add alone, a Dropout after it. Backward: the Dropout after it, and the Dropout before it. */
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
 
 extern "C" {
@@ -31,112 +31,173 @@ static bool is_dropout(const mp_call_chain_link *link)
     return is_kind(link, "Dropout") && x->alternative == 0 && !x->adds && (x->n_out < 2 || !x->out[1].data);
 }
 
-static void put_dropout(const mp_call_chain_link *link, mp_normal_chain *chain)
+static mp_normal_dropout dropout_of(const mp_call_chain_link *link)
 {
-    const mp_dropout *s = (const mp_dropout *)link->call->state;
-    chain->pass = s->drops ? mp_cuda_pass_of(&link->x->run) : NULL;
-    chain->op = (uint32_t)link->x->op_index;
-    chain->ratio = s->ratio;
+    const mp_dropout *s = link ? (const mp_dropout *)link->call->state : NULL;
+    if (!s || !s->drops) return {};
+    return {mp_cuda_pass_of(&link->x->run), (uint32_t)link->x->op_index, s->ratio};
 }
 
-/* ---- forward. */
-
-/* The links of a chain of forward calls: [dropout,] addition, normalization. */
-struct forward_links {
-    const mp_call_chain_link *dropout, *add, *normal; /* dropout NULL: there is none */
-    int branch;                                       /* the operand of the addition that comes from the dropout */
-};
-
-static bool find_forward(const mp_call_chain *chain, forward_links *out)
-{
-    const size_t n = chain->n;
-    *out = {n == 3 ? &chain->links[0] : NULL, &chain->links[n - 2], &chain->links[n - 1], 0};
-    if (n < 2 || n > 3 || out->normal->x->is_backward || !is_normalization(out->normal) || !is_kind(out->add, "Add"))
-        return false;
-    const mp_operator *add = out->add->x->op;
-    if (out->add->x->is_backward || add->in[0] == add->in[1] || out->normal->x->op->in[0] != add->out[0]) return false;
-    if (!out->dropout) return true;
-    if (!is_dropout(out->dropout) || out->dropout->x->is_backward || out->dropout->is_read) return false;
-    out->branch = add->in[1] == out->dropout->x->op->out[0];
-    return add->in[out->branch] == out->dropout->x->op->out[0];
-}
-
-/* True if the arrays have the rows of the normalization. */
 static bool are_rows(const mp_array *a, const mp_array *b)
 {
     return a->dtype == b->dtype && mp_array_same_layout(a, b);
 }
 
-static mp_normal_chain forward_chain(const forward_links *links)
+/* True if array b has whole rows of array a, and is repeated for the leading dimensions of a. */
+static bool repeats(const mp_array *a, const mp_array *b)
 {
-    const mp_operands *add = links->add->x;
+    if (a->dtype != b->dtype || b->rank > a->rank || b->rank < 1 || !mp_array_is_plain(a) || !mp_array_is_plain(b))
+        return false;
+    int d = 1;
+    while (d <= b->rank && b->dims[b->rank - d] == a->dims[a->rank - d]) d++;
+    for (int e = d; e <= b->rank; e++)
+        if (b->dims[b->rank - e] != 1) return false;
+    return d > 1;
+}
+
+/* The links around a normalization; NULL: there is none. Forward: [before, add,] normal [, after]. Backward: [after,] normal
+ * [, before]. */
+struct links {
+    const mp_call_chain_link *before, *add, *normal, *after;
+    int branch; /* forward: the operand of the addition that has all rows, and comes from `before` if there is one */
+};
+
+/* ---- forward. */
+
+static bool find_forward(const mp_call_chain *chain, links *out)
+{
+    const mp_call_chain_link *link = chain->links, *end = link + chain->n;
+    *out = {};
+    for (const mp_call_chain_link *k = link; k < end; k++)
+        if (k->x->is_backward) return false;
+    if (is_dropout(link)) out->before = link++;
+    if (link < end && is_kind(link, "Add")) out->add = link++;
+    if (link == end || !is_normalization(link)) return false;
+    out->normal = link++;
+    if (link < end && is_dropout(link)) out->after = link++;
+    if (link < end || (out->before && !out->add) || (!out->add && !out->after)) return false;
+    if (out->after && out->after->x->op->in[0] != out->normal->x->op->out[0]) return false;
+    if (!out->add) return true;
+    const mp_operator *add = out->add->x->op;
+    if (add->in[0] == add->in[1] || out->normal->x->op->in[0] != add->out[0]) return false;
+    out->branch = !are_rows(&out->add->x->in[0], &out->normal->x->in[0]);
+    if (!out->before) return true;
+    out->branch = add->in[1] == out->before->x->op->out[0];
+    return !out->before->is_read && add->in[out->branch] == out->before->x->op->out[0];
+}
+
+static mp_normal_data data_of(const links *l)
+{
+    mp_normal_data d = mp_normal_operands(l->normal->call, l->normal->x);
+    if (l->after && !l->normal->x->is_backward && !l->normal->is_read) d.y.data = NULL;
+    if (l->after && l->normal->x->is_backward) d.dy = mp_operand_of(&l->after->x->d_out[0]);
+    return d;
+}
+
+static mp_normal_chain forward_chain(const links *l)
+{
     mp_normal_chain c = {};
-    c.branch = links->dropout ? mp_input(links->dropout->x, 0) : mp_input(add, 0);
-    c.residual = mp_input(add, 1 - links->branch);
-    if (links->add->is_read) c.sum = mp_output(add, 0);
+    if (l->after) c.out = mp_output(l->after->x, 0);
+    if (!l->add) return c;
+    const mp_operands *add = l->add->x;
+    const mp_array *residual = &add->in[1 - l->branch];
+    c.branch = l->before ? mp_input(l->before->x, 0) : mp_input(add, l->branch);
+    c.residual = mp_input(add, 1 - l->branch);
+    if (l->add->is_read) c.sum = mp_output(add, 0);
+    if (!are_rows(residual, &add->out[0]))
+        c.residual_rows = mp_array_elements(residual) / mp_normal_of_call(l->normal->call)->form.length;
     return c;
 }
 
 static mp_status run_forward(const mp_call_chain *chain, mp_error *err)
 {
-    forward_links links;
-    find_forward(chain, &links);
-    const mp_operands *x = links.normal->x;
-    mp_normal_chain c = forward_chain(&links);
-    if (links.dropout) put_dropout(links.dropout, &c);
-    const mp_normal_data d = mp_normal_operands(links.normal->call, x);
-    mp_normal_by_warps(mp_normal_of_call(links.normal->call), &d, false, &c, x->workspace);
+    links l;
+    find_forward(chain, &l);
+    mp_normal_chain c = forward_chain(&l);
+    c.before = dropout_of(l.before);
+    c.after = dropout_of(l.after);
+    const mp_normal_data d = data_of(&l);
+    mp_normal_by_warps(mp_normal_of_call(l.normal->call), &d, false, &c, l.normal->x->workspace);
     return mp_launched(err);
 }
 
 static bool takes_forward(mp_call_chain *chain)
 {
-    forward_links links;
-    if (!find_forward(chain, &links)) return false;
-    const mp_operands *add = links.add->x, *x = links.normal->x;
+    links l;
+    if (!find_forward(chain, &l)) return false;
+    const mp_operands *x = l.normal->x;
     const mp_array *rows = &x->in[0];
-    if (links.dropout && (!are_rows(&links.dropout->x->in[0], rows) || !are_rows(&links.dropout->x->out[0], rows)))
-        return false;
-    if (!are_rows(&add->in[0], rows) || !are_rows(&add->in[1], rows) || !are_rows(&add->out[0], rows)) return false;
+    const mp_call_chain_link *const dropouts[] = {l.before, l.after};
+    for (const mp_call_chain_link *k : dropouts)
+        if (k && (!are_rows(&k->x->in[0], rows) || !are_rows(&k->x->out[0], rows))) return false;
+    if (l.add) {
+        const mp_operands *add = l.add->x;
+        const mp_array *residual = &add->in[1 - l.branch];
+        if (!are_rows(&add->in[l.branch], rows) || !are_rows(&add->out[0], rows)) return false;
+        if (!are_rows(residual, rows) && !repeats(rows, residual)) return false;
+        if (mp_array_elements(residual) % mp_normal_of_call(l.normal->call)->form.length) return false;
+    }
     for (int o = 1; o < x->n_out; o++)
         if (x->out[o].data) return false;
     if (!x->extra[0].data) return false; /* the statistics would be in the workspace */
     for (size_t k = 0; k < chain->n; k++) chain->links[k].uses_workspace = false;
-    const mp_normal_chain c = forward_chain(&links);
-    const mp_normal_data d = mp_normal_operands(links.normal->call, x);
-    return mp_normal_fits_warps(mp_normal_of_call(links.normal->call), &d, false, &c);
+    const mp_normal_chain c = forward_chain(&l);
+    const mp_normal_data d = data_of(&l);
+    return mp_normal_fits_warps(mp_normal_of_call(l.normal->call), &d, false, &c);
 }
 
 /* ---- backward. */
 
-static mp_normal_chain backward_chain(const mp_call_chain *chain)
+static bool find_backward(const mp_call_chain *chain, links *out)
+{
+    const mp_call_chain_link *link = chain->links, *end = link + chain->n;
+    *out = {};
+    for (const mp_call_chain_link *k = link; k < end; k++)
+        if (!k->x->is_backward) return false;
+    if (is_dropout(link)) out->after = link++;
+    if (link == end || !is_normalization(link)) return false;
+    out->normal = link++;
+    if (link < end && is_dropout(link)) out->before = link++;
+    return link == end && chain->n > 1;
+}
+
+static mp_normal_chain backward_chain(const links *l)
 {
     mp_normal_chain c = {};
-    c.dropped = mp_input_gradient(chain->links[1].x, 0);
+    if (l->before) c.out = mp_input_gradient(l->before->x, 0);
     return c;
 }
 
 static mp_status run_backward(const mp_call_chain *chain, mp_error *err)
 {
-    const mp_call_chain_link *normal = &chain->links[0];
-    mp_normal_chain c = backward_chain(chain);
-    put_dropout(&chain->links[1], &c);
-    const mp_normal_data d = mp_normal_operands(normal->call, normal->x);
-    mp_normal_by_warps(mp_normal_of_call(normal->call), &d, true, &c, normal->x->workspace);
+    links l;
+    find_backward(chain, &l);
+    mp_normal_chain c = backward_chain(&l);
+    c.before = dropout_of(l.before);
+    c.after = dropout_of(l.after);
+    const mp_normal_data d = data_of(&l);
+    mp_normal_by_warps(mp_normal_of_call(l.normal->call), &d, true, &c, l.normal->x->workspace);
     return mp_launched(err);
 }
 
 static bool takes_backward(mp_call_chain *chain)
 {
-    const mp_call_chain_link *normal = &chain->links[0], *dropout = &chain->links[1];
-    if (chain->n != 2 || !normal->x->is_backward || !dropout->x->is_backward) return false;
-    if (!is_normalization(normal) || !is_dropout(dropout)) return false;
-    const mp_array *dx = &normal->x->d_in[0], *from = &dropout->x->d_out[0];
-    if (!dx->dtype || dx->data != from->data || !normal->x->extra[0].data) return false;
-    if (!are_rows(dx, from) || !are_rows(dx, &dropout->x->d_in[0]) || !are_rows(dx, &normal->x->in[0])) return false;
-    const mp_normal_chain c = backward_chain(chain);
-    const mp_normal_data d = mp_normal_operands(normal->call, normal->x);
-    return c.dropped.data && mp_normal_fits_warps(mp_normal_of_call(normal->call), &d, true, &c);
+    links l;
+    if (!find_backward(chain, &l)) return false;
+    const mp_array *dx = &l.normal->x->d_in[0], *dy = &l.normal->x->d_out[0], *rows = &l.normal->x->in[0];
+    if (!dx->dtype || !l.normal->x->extra[0].data || !are_rows(dx, rows)) return false;
+    if (l.before) {
+        const mp_array *from = &l.before->x->d_out[0];
+        if (dx->data != from->data || !are_rows(dx, from) || !are_rows(dx, &l.before->x->d_in[0])) return false;
+    }
+    if (l.after) {
+        const mp_array *to = &l.after->x->d_in[0];
+        if (l.after->is_read || dy->data != to->data || !are_rows(dy, to) || !are_rows(dy, &l.after->x->d_out[0])) return false;
+    }
+    for (size_t k = 0; k < chain->n; k++) chain->links[k].uses_workspace = &chain->links[k] == l.normal;
+    const mp_normal_chain c = backward_chain(&l);
+    const mp_normal_data d = data_of(&l);
+    return (!l.before || c.out.data) && mp_normal_fits_warps(mp_normal_of_call(l.normal->call), &d, true, &c);
 }
 
 } // namespace

@@ -25,15 +25,21 @@ struct mp_normal {
     bool by_rows;
 };
 
-/* The neighbours of a normalization that run in its launch. Forward, the input is x = residual + dropout(branch). Backward, the
- * gradient of x goes through the backward of a dropout. */
-struct mp_normal_chain {
-    mp_operand branch, residual; /* branch.data NULL: forward reads x from memory */
-    mp_operand sum;              /* where forward writes x; data NULL: nowhere */
-    mp_operand dropped;          /* where backward writes the gradient behind the dropout; data NULL: there is no dropout */
-    const mp_cuda_pass *pass;    /* NULL: the dropout keeps all elements */
+/* A dropout in the launch of a normalization. */
+struct mp_normal_dropout {
+    const mp_cuda_pass *pass; /* NULL: there is no dropout, or it keeps all elements */
     uint32_t op;
     float ratio;
+};
+
+/* The neighbours of a normalization that run in its launch. Forward, the input is x = residual + before(branch), and `out` is
+ * after(y). Backward, the gradient of y is after(dy), and `out` is before(dx). */
+struct mp_normal_chain {
+    mp_operand branch, residual; /* branch.data NULL: forward reads x from memory */
+    int64_t residual_rows;       /* rows of the residual, which repeats after them; 0: it has all rows of x */
+    mp_operand sum;              /* where forward writes x; data NULL: nowhere */
+    mp_operand out;              /* the result behind the last dropout; data NULL: no dropout follows */
+    mp_normal_dropout before, after;
 };
 
 mp_normal mp_normal_of(const mp_normalization *form);

@@ -52,26 +52,37 @@ template <mp_dtype T, int M, bool CHAINED> struct row_of {
     }
     /* The value that memory of type T would hold. */
     static MP_BODY float rounded(float x) { return T == MP_DTYPE_BFLOAT16 ? mp_from_bfloat16(mp_to_bfloat16(x)) : x; }
-    MP_BODY void drop(int64_t v, float (&x)[W]) const
+    /* Rounds vector v to type T, and drops elements of it. */
+    static MP_BODY void drop(const mp_normal_dropout &dropout, int64_t v, float (&x)[W])
     {
         uint8_t kept[W];
-        if (!chain.pass) return;
-        mp_draw_kept(chain.pass, chain.op, chain.ratio, v, kept);
-        mp_drop_vector(kept, mp_dropout_factor(chain.ratio), x);
+        MP_UNROLL
+        for (int e = 0; e < W; e++) x[e] = rounded(x[e]);
+        if (!dropout.pass) return;
+        mp_draw_kept(dropout.pass, dropout.op, dropout.ratio, v, kept);
+        mp_drop_vector(kept, mp_dropout_factor(dropout.ratio), x);
+    }
+    /* The gradient behind the dropout that follows the normalization, as memory of type T would hold it. */
+    MP_BODY void drop_gradient(int64_t v, float (&g)[W]) const
+    {
+        drop(chain.after, v, g);
+        MP_UNROLL
+        for (int e = 0; e < W; e++) g[e] = rounded(g[e]);
     }
     /* Reads a row of the input, or computes it from the operands of the chain. */
     MP_BODY void load_input(int64_t row, int lane, float (&x)[M][W]) const
     {
-        if (!CHAINED) {
+        if (!CHAINED || !chain.branch.data) {
             load(d.x, row, lane, x);
             return;
         }
+        const int64_t other = chain.residual_rows ? row % chain.residual_rows : row;
         load(chain.branch, row, lane, x);
         each(lane, [&](int m, int64_t v) {
             const int64_t at = row * vectors + v;
             float residual[W];
-            mp_load_vector(chain.residual.data, T, at, W, residual);
-            drop(at, x[m]);
+            mp_load_vector(chain.residual.data, T, other * vectors + v, W, residual);
+            drop(chain.before, at, x[m]);
             MP_UNROLL
             for (int e = 0; e < W; e++) x[m][e] = rounded(residual[e] + rounded(x[m][e]));
             if (chain.sum.data) mp_store_vector(chain.sum.data, T, at, W, x[m]);
@@ -100,6 +111,7 @@ template <mp_dtype T, int M, bool CHAINED> struct row_of {
         load(d.dy, row, lane, g);
         each(lane, [&](int m, int64_t v) {
             float scale[W], shift[W];
+            if (CHAINED && chain.after.pass) drop_gradient(row * vectors + v, g[m]);
             parameter(d.scale, v, 1, scale);
             parameter(d.x.data ? mp_operand{} : d.shift, v, 0, shift);
             MP_UNROLL
@@ -123,12 +135,9 @@ template <mp_dtype T, int M, bool CHAINED> struct row_of {
             MP_UNROLL
             for (int e = 0; e < W; e++) g[m][e] = before[e] + rstd * (g[m][e] - mean_g - xhat[m][e] * mean_product);
             mp_store_vector(d.dx.data, T, row * vectors + v, W, g[m]);
-            if constexpr (CHAINED) {
-                MP_UNROLL
-                for (int e = 0; e < W; e++) g[m][e] = rounded(g[m][e]);
-                drop(row * vectors + v, g[m]);
-                mp_store_vector(chain.dropped.data, T, row * vectors + v, W, g[m]);
-            }
+            if (!CHAINED || !chain.out.data) return;
+            drop(chain.before, row * vectors + v, g[m]);
+            mp_store_vector(chain.out.data, T, row * vectors + v, W, g[m]);
         });
     }
 };
@@ -174,7 +183,10 @@ template <mp_dtype T, int M, bool CHAINED> struct forward_of : row_of<T, M, CHAI
                 this->parameter(d.shift, v, 0, shift);
                 MP_UNROLL
                 for (int e = 0; e < W; e++) o.x[m][e] = o.x[m][e] * rstd * scale[e] + shift[e];
-                mp_store_vector(d.y.data, T, row * this->vectors + v, W, o.x[m]);
+                if (!CHAINED || d.y.data) mp_store_vector(d.y.data, T, row * this->vectors + v, W, o.x[m]);
+                if (!CHAINED || !this->chain.out.data) return;
+                this->drop(this->chain.after, row * this->vectors + v, o.x[m]);
+                mp_store_vector(this->chain.out.data, T, row * this->vectors + v, W, o.x[m]);
             });
         });
     }
@@ -357,7 +369,7 @@ bool mp_normal_fits_warps(const mp_normal *n, const mp_normal_data *d, bool back
     if (!lies(d->x, dtype) || !lies(d->y, dtype) || !lies(d->scale, dtype) || !lies(d->shift, dtype)) return false;
     if (backward && (!lies(d->dy, dtype) || !lies(d->dx, dtype))) return false;
     if (!chain) return true;
-    return lies(chain->branch, dtype) && lies(chain->residual, dtype) && lies(chain->sum, dtype) && lies(chain->dropped, dtype);
+    return lies(chain->branch, dtype) && lies(chain->residual, dtype) && lies(chain->sum, dtype) && lies(chain->out, dtype);
 }
 
 bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward, const mp_normal_chain *chain,
