@@ -263,49 +263,6 @@ def test_each_thread_allocates_a_workspace_of_cublas() -> None:
     assert sizes[1] - sizes[0] == 2 * 24 * MIB
 
 
-@pytest.mark.parametrize("width, published_mib", [(128, 0.0029296875), (4096, 0.09375)])
-def test_backward_of_softmax_allocates_the_product_of_gradient_and_result(width: int, published_mib: float) -> None:
-    """Peaks of Liger's benchmark for PyTorch's softmax: six tensors of the input's size."""
-    x = torch.empty(width, device="meta", requires_grad=True)
-
-    def step() -> None:
-        y = x.softmax(-1)
-        y.backward(torch.ones_like(y), retain_graph=True)
-
-    report = memplan.estimate(step, (), device="rtx4090")
-    assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
-
-
-class Gated(torch.autograd.Function):
-    """The gate of Liger's benchmark for SwiGLU: it saves its operands, and its backward overwrites them with gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(a.flatten(0, -2), b.flatten(0, -2))
-        return torch.empty_like(a)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        a, b = ctx.saved_tensors
-        return a.view(grads[0].shape), b.view(grads[0].shape)
-
-
-@pytest.mark.parametrize("tokens, published_mib", [(4096, 4474.25), (8192, 8330.25)])
-def test_a_gradient_that_is_a_view_is_not_added_in_place(tokens: int, published_mib: float) -> None:
-    """A view refers to its base, so that PyTorch's engine does not hold the only reference. Peaks: Liger's GEGLU on an A100."""
-    with torch.device("meta"):
-        gate, up = (nn.Linear(4096, 11008, bias=False, dtype=torch.bfloat16) for _ in range(2))
-        down = nn.Linear(11008, 4096, bias=False, dtype=torch.bfloat16)
-        x = torch.empty(8, tokens, 4096, dtype=torch.bfloat16, requires_grad=True)
-
-    def step() -> None:
-        y = down(Gated.apply(gate(x), up(x)))
-        y.backward(torch.randn_like(y), retain_graph=True)
-
-    report = memplan.estimate(step, (), device="a100")
-    assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
-
-
 class Watch(TorchDispatchMode):
     """Records operators with the types of their tensors."""
 

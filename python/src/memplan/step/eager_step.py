@@ -30,6 +30,8 @@ NOT_META = (
     " `with torch.device('meta'):`"
 )
 SOFTMAX_BACKWARD = "aten._softmax_backward_data."  # its kernel for GPUs first multiplies gradient and result in a new tensor
+GROUP_NORM_BACKWARD = "aten.native_group_norm_backward."
+SUMS = ("aten.sum.", "aten.nansum.", "aten.prod.", "aten.mean.")  # they first cast their operand to the type of the result
 READS_VALUES = "the step reads values of tensors, such as loss.item(); memplan assumes 0 and False"
 
 
@@ -120,15 +122,16 @@ class Requests:
             if self._is_new(value):
                 self._allocate(value.untyped_storage(), addend)
                 self.has_halves = self.has_halves or value.dtype in HALVES
-        if name.startswith(SOFTMAX_BACKWARD) and args[0].device.type == "meta":
-            self._temporary(args[0].nbytes)
+        self._allocate_for_a_while([n for n in temporaries(name, args, result) if n])
         return result
 
-    def _temporary(self, n_bytes: int) -> None:
-        """Record a tensor that an operator allocates beside its results, and frees at its end."""
-        self.settle()
-        self.n += 1
-        self.events += [(self.n, n_bytes), (self.n, 0)] if n_bytes else []
+    def _allocate_for_a_while(self, sizes: Sequence[int]) -> None:
+        """Record tensors that an operator allocates beside its results, and frees at its end."""
+        if sizes:
+            self.settle()
+            numbers = range(self.n + 1, self.n + 1 + len(sizes))
+            self.events += [*zip(numbers, sizes), *((number, 0) for number in numbers)]
+            self.n += len(sizes)
 
     def _addend(self, name: str, args: Any, kwargs: Any, result: Any) -> int:
         """Return the number of the first addend if backward adds two gradients, else 0."""
@@ -154,6 +157,21 @@ class Requests:
             else:
                 allocator.free(held.pop(number))
         return allocator
+
+
+def temporaries(name: str, args: Any, result: Any) -> list[int]:
+    """Return the bytes of the tensors that PyTorch's kernel for GPUs allocates beside the results of an operator."""
+    if not args or not isinstance(args[0], torch.Tensor) or args[0].device.type != "meta":
+        return []
+    first = args[0]
+    if name.startswith(SOFTMAX_BACKWARD):
+        return [first.nbytes]
+    if name.startswith(SUMS) and result.dtype != first.dtype and not (first.dtype in HALVES and result.dtype == torch.float32):
+        return [first.numel() * result.element_size()]
+    if name.startswith(GROUP_NORM_BACKWARD):  # sums in fp32: two or three per channel, two per group
+        n, channels, groups = args[5], args[6], args[8]
+        return [4 * n * channels] * (2 if args[4] is None else 3) + [4 * n * groups] * 2
+    return []
 
 
 def zero(dtype: torch.dtype) -> Any:

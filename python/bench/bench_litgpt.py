@@ -1,0 +1,214 @@
+"""The memory of fine-tuning with LitGPT against LitGPT's published tables.
+
+    PYTHONPATH=python/src python python/bench/bench_litgpt.py ROWS.csv LITGPT [--cache CACHE.json] [--check]
+
+LITGPT is a git checkout of github.com/Lightning-AI/litgpt with its history. Rows `litgpt-rt` come from a table of October 2023
+and run the model of the named commit with the longest example of Alpaca. Rows `litgpt-hub` run the checkout's model with the
+configuration files in config_hub. Both are max_memory_allocated in units of 10^9 bytes.
+
+Rows with 4-bit weights have no estimate: they need the kernels of bitsandbytes. Rows that ran out of memory are right if the
+estimate does not fit the card.
+
+`--check`: exit with 1 if the median error of the table's rows is above 5 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gc
+import importlib
+import io
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import memplan
+
+TABLE = "8641822"  # the commit that the table of October 2023 names
+CHUNK = 128  # rows of the head, and of the loss, that are computed at once
+STEPS = 2
+TARGET = 0.05
+CARDS = {"A100-40GB": ("a100", "39.39GiB"), "A10G-24GB": ("a10", "22.06GiB")}
+NAMES = {
+    "phi-1.5 1.3 B": "phi-1_5",
+    "StableLM Alpha 3 B": "stablelm-base-alpha-3b",
+    "Llama 2 7 B": "Llama-2-7b-hf",
+    "Llama 2 13 B": "Llama-2-13b-hf",
+}
+LORA = re.compile(r"^lora_(\w+): *(\S+)", re.MULTILINE)
+TABLE_LORA = {"r": 8, "alpha": 16, "dropout": 0.05, "query": True, "value": True}
+WHERE = ("query", "key", "value", "projection", "mlp", "head")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A fine-tuning. `method`: "lora", "full", "adapter" or "adapter_v2". `lora`: the options of LoRA."""
+
+    id: str
+    network: str
+    method: str
+    lora: dict[str, Any]
+    batch: int
+    tokens: int
+    gpu: str
+    measured_bytes: float | None  # None: out of memory
+    reason: str = ""
+
+    @property
+    def is_of_table(self) -> bool:
+        return self.id.startswith("litgpt-rt-")
+
+
+def jobs(path: str, checkout: Path) -> list[Job]:
+    found, files = [], list(checkout.glob("config_hub/finetune/*/*.yaml"))
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["id"].startswith(("litgpt-rt-", "litgpt-hub-"))]
+    for row in rows:
+        is_hub = row["id"].startswith("litgpt-hub-")
+        method, lora, network = row["note"].partition(",")[0].partition(";")[0], TABLE_LORA, NAMES.get(row["model"], "")
+        reason = "4-bit weights" if "nf4" in row["dtype"] else ""
+        if is_hub and not reason:
+            named = re.search(r"config file (\S+)", row["note"])
+            assert named is not None
+            text = next(p for p in files if str(p.relative_to(checkout)).lower() == named[1].lower()).read_text()
+            numbers = {name: json.loads(value) for name, value in LORA.findall(text)}
+            lora, network = numbers, re.findall(r"^checkpoint_dir: *(\S+)", text, re.MULTILINE)[0].rpartition("/")[2]
+        measured = None if row["quantity"] == "OOM" else float(row["value"]) * 1e9
+        found.append(Job(row["id"], network, method, lora, int(row["batch"]), int(row["seq"]), row["gpu"], measured, reason))
+    return found
+
+
+def chunked_loss(logits: list[torch.Tensor] | torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Compute the loss in chunks. `logits`: chunks of tokens, or all of them."""
+    if isinstance(logits, list):
+        parts = list(
+            zip((part.flatten(0, 1) for part in logits), (t.flatten() for t in targets.split(CHUNK, dim=1)), strict=True)
+        )
+    else:
+        parts = list(zip(logits.flatten(0, 1).split(CHUNK), targets.flatten().split(CHUNK), strict=True))
+    return torch.cat([F.cross_entropy(part, target, reduction="none") for part, target in parts]).mean()
+
+
+def new_model(job: Job, package: str) -> tuple[nn.Module, bool]:
+    """Return the model, and whether its head can be computed in chunks."""
+    module = importlib.import_module(f"{package}.{'model' if job.method == 'full' else job.method}")
+    options = {}
+    if job.method == "lora":
+        prefix = "" if job.is_of_table else "lora_"
+        fields = {name: f"to_{name}" if job.is_of_table else f"lora_{name}" for name in WHERE}
+        options = {fields.get(name, f"{prefix}{name}"): value for name, value in job.lora.items()}
+    config = module.Config.from_name(job.network, **options)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.device("meta"):
+            model = module.GPT(config)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    if job.method != "full":
+        freeze = next(getattr(module, name) for name in dir(module) if name.startswith("mark_only"))
+        freeze(model)
+    return model, job.method != "full"
+
+
+def loop(model: Any, has_chunks: bool, job: Job) -> Callable[[], None]:
+    """Return LitGPT's loop. Fabric converts the outputs of the model to fp32."""
+    model.max_seq_length = job.tokens
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=3e-4, weight_decay=0.01)
+
+    def train() -> None:
+        for _ in range(STEPS):
+            ids, targets = (torch.empty(job.batch, job.tokens, dtype=torch.long, device="meta") for _ in range(2))
+            if has_chunks:
+                logits = [part.float() for part in model(ids, lm_head_chunk_size=CHUNK)]
+                logits[-1] = logits[-1][..., :-1, :]
+                loss = chunked_loss(logits, targets[..., 1:])
+            else:
+                loss = chunked_loss(model(ids).float()[..., :-1, :], targets[..., 1:])
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return train
+
+
+def estimated(job: Job, package: str) -> tuple[int, bool] | str:
+    """Return the bytes of tensors and whether the job fits, or the reason why there is no estimate."""
+    card, memory = CARDS[job.gpu]
+    try:
+        train = loop(*new_model(job, package), job)
+        needs = memplan.estimate(train, (), device=card, calls=1, memory=memory).needs
+        assert needs is not None
+        return needs.tensors_bytes, bool(needs.fits)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:120]}"
+
+
+def unpack(checkout: str, commit: str, folder: Path) -> None:
+    archive = subprocess.run(["git", "-C", checkout, "archive", commit], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(folder, filter="data")
+    sys.path.insert(0, str(folder))
+
+
+def summary(part: str, errors: list[float]) -> str:
+    if not errors:
+        return f"| {part} | 0 | | | |\n"
+    size, bias = statistics.median(map(abs, errors)), statistics.median(errors)
+    return f"| {part} | {len(errors)} | {size:.1%} | {bias:+.1%} | {min(errors):+.1%} to {max(errors):+.1%} |\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("rows")
+    parser.add_argument("checkout")
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    cache: dict[str, Any] = json.loads(given.cache.read_text()) if given.cache and given.cache.exists() else {}
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    with tempfile.TemporaryDirectory() as old, tempfile.TemporaryDirectory() as new:
+        unpack(given.checkout, TABLE, Path(old))
+        unpack(given.checkout, "HEAD", Path(new))
+        for job in jobs(given.rows, Path(new)):
+            if job.reason:
+                sys.stdout.write(f"{job.id}: {job.reason}\n")
+                continue
+            if job.id not in cache:
+                cache[job.id] = estimated(job, "lit_gpt" if job.is_of_table else "litgpt")
+                gc.collect()
+                if given.cache:
+                    given.cache.write_text(json.dumps(cache))
+            found = cache[job.id]
+            if isinstance(found, str):
+                sys.stdout.write(f"{job.id}: {found}\n")
+            elif job.measured_bytes is None:
+                sys.stdout.write(f"{job.id}: out of memory, estimate {'fits, wrong' if found[1] else 'does not fit, right'}\n")
+            else:
+                error = found[0] / job.measured_bytes - 1
+                errors[job.is_of_table].append(error)
+                text = f"measured {job.measured_bytes / 1e9:.2f} GB, estimate {found[0] / 1e9:.2f} ({error:+.1%})"
+                sys.stdout.write(f"{job.id}: {text}\n")
+            sys.stdout.flush()
+    sys.stdout.write("| jobs | n | median error | bias | range |\n|---|---:|---:|---:|---:|\n")
+    sys.stdout.write(summary("table of 2023", errors[True]) + summary("configuration files", errors[False]))
+    return int(given.check and statistics.median(map(abs, errors[True])) > TARGET)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

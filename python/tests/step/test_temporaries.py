@@ -1,0 +1,93 @@
+"""Memory that PyTorch's kernels for GPUs allocate beside their results: published peaks of single modules, exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import memplan
+from memplan.memory.allocator import Settings
+from memplan.step.eager_step import recorded_step
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("width, published_mib", [(128, 0.0029296875), (4096, 0.09375)])
+def test_backward_of_softmax_allocates_the_product_of_gradient_and_result(width: int, published_mib: float) -> None:
+    """Peaks of Liger's benchmark for PyTorch's softmax: six tensors of the input's size."""
+    x = torch.empty(width, device="meta", requires_grad=True)
+
+    def step() -> None:
+        y = x.softmax(-1)
+        y.backward(torch.ones_like(y), retain_graph=True)
+
+    report = memplan.estimate(step, (), device="rtx4090")
+    assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
+
+
+@pytest.mark.parametrize(
+    "given, wanted, bytes_per_element",
+    [
+        (torch.bool, None, 1 + 8),  # cast to int64: Liger's cross entropy counts tokens of 16384 and needs 131072 bytes
+        (torch.float32, None, 4),
+        (torch.bfloat16, torch.float32, 2),  # the kernel reads half precision and adds in fp32
+        (torch.float32, torch.float64, 4 + 8),
+    ],
+)
+def test_a_sum_casts_its_operand(given: torch.dtype, wanted: torch.dtype | None, bytes_per_element: int) -> None:
+    layer = nn.Linear(2, 2, bias=False, device="meta")
+
+    def step(x: torch.Tensor) -> None:
+        x.sum(dtype=wanted)
+        layer(torch.empty(2, device="meta")).sum().backward()
+
+    requests = recorded_step(step, (torch.empty(16384, dtype=given),), {}, True, 1)
+    assert 0 <= requests.allocator(Settings(), 0).peak_allocated_bytes - 16384 * bytes_per_element < 4096
+
+
+@pytest.mark.parametrize("channels, published_mib", [(32, 40.06640625), (1024, 1282.03125)])
+def test_backward_of_group_norm_allocates_sums(channels: int, published_mib: float) -> None:
+    """Peaks of Liger's benchmark for PyTorch's group normalization on a B200."""
+    layer, other = (nn.GroupNorm(channels // 4, channels, device="meta") for _ in range(2))  # the script has Liger's layer, too
+    x = torch.empty(128, channels, 512, device="meta", requires_grad=True)
+    dy = torch.empty_like(x, requires_grad=False)
+
+    def step() -> None:
+        assert other.weight is not None
+        layer(x).backward(dy, retain_graph=True)
+
+    report = memplan.estimate(step, (), device="b200")
+    assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
+
+
+class Gated(torch.autograd.Function):
+    """The gate of Liger's benchmark for SwiGLU: it saves its operands, and its backward overwrites them with gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(a.flatten(0, -2), b.flatten(0, -2))
+        return torch.empty_like(a)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        a, b = ctx.saved_tensors
+        return a.view(grads[0].shape), b.view(grads[0].shape)
+
+
+@pytest.mark.parametrize("tokens, published_mib", [(4096, 4474.25), (8192, 8330.25)])
+def test_a_gradient_that_is_a_view_is_not_added_in_place(tokens: int, published_mib: float) -> None:
+    """A view refers to its base, so that PyTorch's engine does not hold the only reference. Peaks: Liger's GEGLU on an A100."""
+    with torch.device("meta"):
+        gate, up = (nn.Linear(4096, 11008, bias=False, dtype=torch.bfloat16) for _ in range(2))
+        down = nn.Linear(11008, 4096, bias=False, dtype=torch.bfloat16)
+        x = torch.empty(8, tokens, 4096, dtype=torch.bfloat16, requires_grad=True)
+
+    def step() -> None:
+        y = down(Gated.apply(gate(x), up(x)))
+        y.backward(torch.randn_like(y), retain_graph=True)
+
+    report = memplan.estimate(step, (), device="a100")
+    assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
