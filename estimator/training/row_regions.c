@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
@@ -185,10 +186,12 @@ static int64_t rows_per_unit(const cutter *c, int64_t alignment)
     return unit;
 }
 
-/* Sets the number of chunks and their sizes. Chunks of equal size come last, because an earlier one may be a unit longer. */
-static mp_status set_sizes(cutter *c, int n_wanted, int64_t alignment)
+/* Sets the number of chunks and their sizes. *n_most becomes the number of chunks that the region permits, if it is larger.
+ * Chunks of equal size come last, because an earlier one may be a unit longer. */
+static mp_status set_sizes(cutter *c, int n_wanted, int64_t alignment, int64_t *n_most)
 {
     const int64_t unit = rows_per_unit(c, alignment), units = c->region->n_rows / unit;
+    *n_most = mp_larger(*n_most, units);
     c->n = (int)(n_wanted < units ? n_wanted : units);
     if (c->n < 2) return MP_OK;
     MP_ENSURE(c->sizes = mp_pool_alloc(c->pool, (size_t)c->n, sizeof *c->sizes), c->err, MP_NOMEM, "out of memory");
@@ -250,12 +253,11 @@ static mp_status cut_all(mp_model *model, const mp_row_region *regions, size_t n
         mp_chunked_kind *kind = &out->kinds[regions[r].kind];
         begin[r] = begin[r + 1] = (int)model->n_operators;
         note(model, &regions[r], kind);
-        if (n[regions[r].kind] < 2) continue;
         mp_pool_free(c.pool);
         MP_ENSURE(c.pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
         memset(c.parts, 0, c.n_tensors * sizeof *c.parts);
         c.region = &regions[r];
-        MP_CHECK(set_sizes(&c, n[regions[r].kind], alignment));
+        MP_CHECK(set_sizes(&c, n[regions[r].kind], alignment, &kind->n_most));
         if (c.n < 2) continue;
         if (c.n > kind->n) kind->n = c.n;
         MP_CHECK(cut(&c));

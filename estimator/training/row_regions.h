@@ -20,6 +20,7 @@ typedef struct mp_chunked_kind {
     int n;             /* number of chunks; 0: the regions of this kind are whole, or there are none */
     int n_regions;     /* number of regions of this kind in the model, whole or not */
     int64_t n_rows;    /* number of rows of the first region */
+    int64_t n_most;    /* number of chunks that some region permits; less than 2: all regions stay whole */
     const char *first; /* name of the first operator of the first region; NULL: there is none */
 } mp_chunked_kind;
 

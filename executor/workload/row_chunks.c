@@ -1,47 +1,69 @@
-/* row_chunks.c - chooses the number of chunks of rows by the plans that they permit. */
+/* row_chunks.c - chooses the numbers of chunks of rows by the plans that they permit.
+ *
+ * A candidate is a number of chunks for each kind of region. Its floor and a quick lower bound of its plans are computed in a
+ * fraction of the time of a search, and the bound is usually within a percent of the best plan. So the choice changes one kind
+ * after the other to the number with the smallest bound, until no change helps. Then a quick search solves the candidates in
+ * the order of their bounds, until the next bound is no better than the best plan. */
 #include "memplan/workloads/row_chunks.h"
 
 #include <string.h>
 
 #include "estimator/base/integers.h"
-#include "estimator/training/loss_chunks.h"
 #include "executor/workload/chunk_numbers.h"
 #include "memplan/solver.h"
+
+enum {
+    N_NUMBERS = 7,      /* 1, 2, 4, ... 64 chunks */
+    N_CANDIDATES = 2401 /* N_NUMBERS to the power of MP_N_CHUNK_KINDS */
+};
 
 bool mp_row_chunks_are_open(const mp_workload_options *options)
 {
     return options->row_chunks && !strcmp(options->row_chunks, "auto");
 }
 
-/* The best number so far. */
-typedef struct best {
-    int n;
-    bool fits;
-    int64_t ticks, smallest_bytes;
-} best;
+typedef enum state {
+    NEW,
+    BUILT,   /* least_ticks is known */
+    SCORED,  /* floor and bound are known, too */
+    SOLVED,  /* a plan was searched */
+    EXCLUDED /* a region has fewer rows, or the graph is too large */
+} state;
 
-/* The result of one number of chunks. */
-typedef struct trial {
-    bool fits;
-    int64_t ticks, bound_ticks, smallest_bytes;
-} trial;
+typedef struct candidate {
+    state state;
+    int64_t least_ticks; /* no plan takes fewer ticks, whatever its memory */
+    int64_t bound_ticks; /* no plan within the budget takes fewer ticks; INT64_MAX: none fits */
+    int64_t ticks;       /* of the best plan found; INT64_MAX: none fits */
+    int64_t floor_bytes, smallest_bytes;
+    size_t n_nodes;
+} candidate;
 
-static mp_status solve(const mp_workload *w, const mp_request *wanted, trial *out, mp_error *err)
+typedef struct choice {
+    const mp_workload *whole;
+    const mp_workload_options *options;
+    const mp_request *request;
+    int64_t most[MP_N_CHUNK_KINDS]; /* per kind: the number of chunks that the workload permits */
+    candidate *all;                 /* index: sum of exponents[kind] * N_NUMBERS^kind */
+    int64_t best_ticks;             /* of all plans found; INT64_MAX: none fits */
+    mp_error *err;
+} choice;
+
+static int step_of(int kind)
 {
-    mp_request request = *wanted;
-    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
-    request.graph = w->graph;
-    request.problem = w->problem;
-    request.effort = MP_EFFORT_QUICK;
-    request.wants_bound = true;
-    request.start = NULL;
-    memcpy(request.tier_bytes, w->tier_bytes, sizeof request.tier_bytes);
-    MP_CHECK(mp_solve(&request, &answer, err));
-    out->fits = answer.plan;
-    out->ticks = answer.plan ? answer.plan->ticks : INT64_MAX;
-    out->bound_ticks = request.budget_bytes < answer.floor_bytes ? INT64_MAX : answer.bound.ticks;
-    out->smallest_bytes = answer.smallest->peak_bytes;
-    return MP_OK;
+    int step = 1;
+    while (kind--) step *= N_NUMBERS;
+    return step;
+}
+
+static int exponent_of(int index, int kind)
+{
+    return index / step_of(kind) % N_NUMBERS;
+}
+
+static void numbers_of(int index, int n[MP_N_CHUNK_KINDS])
+{
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) n[k] = 1 << exponent_of(index, k);
 }
 
 /* Returns a number of ticks that no plan of the graph goes below: the fastest alternatives of all nodes that a plan must run on
@@ -62,54 +84,241 @@ static int64_t least_ticks(const mp_graph *graph)
     return sum;
 }
 
-static void take_better(int n, const trial *t, best *b)
+/* Returns the workload of a candidate: `whole`, or *own, which the caller frees. A candidate with more chunks than a region
+ * permits is excluded; *out is then `whole`. */
+static mp_status load(const choice *c, int index, mp_workload *own, const mp_workload **out)
 {
-    const bool is_better = b->fits ? t->ticks < b->ticks : t->fits || t->smallest_bytes < b->smallest_bytes;
-    if (b->n && !is_better) return;
-    *b = (best){n, t->fits, t->ticks, t->smallest_bytes};
+    candidate *x = &c->all[index];
+    int n[MP_N_CHUNK_KINDS];
+    char setting[MP_ROW_CHUNKS_TEXT];
+    mp_workload_options wanted = *c->options;
+    *out = c->whole;
+    numbers_of(index, n);
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++)
+        if (n[k] > 1 && n[k] > c->most[k]) x->state = EXCLUDED;
+    if (x->state == EXCLUDED) return MP_OK;
+    if (index) {
+        mp_chunk_numbers_write(n, setting);
+        wanted.row_chunks = setting;
+        wanted.adopted = NULL;
+        mp_error refusal = {0};
+        const mp_status st = mp_workload_load(c->whole->path, &wanted, own, &refusal);
+        /* the head and another region may overlap, so that only one of them can be cut */
+        if (st == MP_INVALID && exponent_of(index, MP_CHUNK_HEAD)) x->state = EXCLUDED;
+        if (x->state == EXCLUDED) return MP_OK;
+        MP_ENSURE(st == MP_OK, c->err, st, "%s", refusal.message);
+        *out = own;
+    }
+    x->n_nodes = (*out)->graph->n_nodes;
+    x->least_ticks = least_ticks((*out)->graph);
+    if (x->state == NEW) x->state = BUILT;
+    return MP_OK;
 }
 
-/* Loads the workload with n chunks. *has_fewer becomes true if the logits have fewer than n rows. */
-static mp_status load(const mp_workload *whole, const mp_workload_options *options, int n, mp_workload *out, bool *has_fewer,
-                      mp_error *err)
+static mp_status solve(choice *c, const mp_workload *w, const char *solver, candidate *x)
 {
-    mp_workload_options wanted = *options;
-    char setting[MP_ROW_CHUNKS_TEXT];
-    const int numbers[MP_N_CHUNK_KINDS] = {[MP_CHUNK_HEAD] = n};
-    mp_chunk_numbers_write(numbers, setting);
-    wanted.row_chunks = setting;
-    wanted.adopted = NULL;
-    MP_CHECK(mp_workload_load(whole->path, &wanted, out, err));
-    *has_fewer = out->details->loss_chunks.n < n;
+    mp_request request = *c->request;
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    request.graph = w->graph;
+    request.problem = w->problem;
+    request.effort = MP_EFFORT_QUICK;
+    request.wants_bound = true;
+    request.start = NULL;
+    if (solver) request.solver = solver;
+    memcpy(request.tier_bytes, w->tier_bytes, sizeof request.tier_bytes);
+    MP_CHECK(mp_solve(&request, &answer, c->err));
+    if (answer.plan) x->ticks = mp_smaller(x->ticks, answer.plan->ticks);
+    const int64_t bound = request.budget_bytes < answer.floor_bytes ? INT64_MAX : answer.bound.ticks;
+    x->bound_ticks = mp_larger(x->bound_ticks, bound);
+    x->floor_bytes = answer.floor_bytes;
+    x->smallest_bytes = mp_smaller(x->smallest_bytes, answer.smallest->peak_bytes);
+    c->best_ticks = mp_smaller(c->best_ticks, x->ticks);
+    return MP_OK;
+}
+
+/* True if the workload is so small that several searches take little time. */
+static bool is_small(const choice *c)
+{
+    enum { SMALL = 200 }; /* nodes */
+    return c->whole->graph->n_nodes <= SMALL;
+}
+
+/* Returns the searcher for the trial of a candidate; NULL: the searcher of the request. */
+static const char *trial_solver(const choice *c, const mp_graph *graph)
+{
+    enum { MOST_FOR_ALL = 1000 }; /* nodes of a graph for which all searchers run */
+    const char *given = c->request->solver;
+    const bool is_given = (given && strcmp(given, "auto")) || c->request->own || graph->n_tiers > 1;
+    return is_given || (is_small(c) && graph->n_nodes <= MOST_FOR_ALL) ? NULL : "lagrange";
+}
+
+/* Computes floor and bound of a candidate, unless it cannot be better than the best plan found. */
+static mp_status score(choice *c, int index)
+{
+    enum { MOST_NODES = 20000 }; /* larger graphs take seconds per bound */
+    MP_CLEARED_BY(mp_workload_free) mp_workload own = {0};
+    const mp_workload *w;
+    candidate *x = &c->all[index];
+    if (x->state != NEW) return MP_OK;
+    MP_CHECK(load(c, index, &own, &w));
+    x->bound_ticks = x->least_ticks;
+    x->ticks = x->smallest_bytes = INT64_MAX;
+    if (x->state == EXCLUDED) return MP_OK;
+    if (index && w->graph->n_nodes > MOST_NODES) x->state = EXCLUDED;
+    if (x->state == EXCLUDED || x->least_ticks >= c->best_ticks) return MP_OK;
+    const bool has_copies = w->graph->n_tiers > 1;
+    MP_CHECK(solve(c, w, c->request->own || has_copies ? NULL : "chen", x));
+    x->state = SCORED;
+    return MP_OK;
+}
+
+/* True if candidate a promises a better plan than candidate b: a plan that fits, then fewer ticks, then fewer bytes. */
+static bool is_better(const candidate *a, const candidate *b)
+{
+    if (a->state != SCORED && a->state != SOLVED) return false;
+    if ((a->bound_ticks < INT64_MAX) != (b->bound_ticks < INT64_MAX)) return a->bound_ticks < INT64_MAX;
+    if (a->bound_ticks < INT64_MAX) return a->bound_ticks < b->bound_ticks;
+    return a->floor_bytes < b->floor_bytes;
+}
+
+/* Changes the number of chunks of one kind to the best one. Larger numbers take more time, so the first that cannot be better
+ * ends the loop. If no plan fits, a number that does not lower the floor ends it. */
+static mp_status improve_kind(choice *c, int kind, int *best)
+{
+    const int step = step_of(kind), base = *best - exponent_of(*best, kind) * step;
+    int64_t floor_before = INT64_MAX;
+    for (int e = 0; e < N_NUMBERS; e++) {
+        const int index = base + e * step;
+        const candidate *x = &c->all[index];
+        MP_CHECK(score(c, index));
+        if (x->state == EXCLUDED) break;
+        if (c->best_ticks < INT64_MAX && x->least_ticks >= c->best_ticks) break;
+        if (is_better(x, &c->all[*best])) *best = index;
+        if (x->bound_ticks == INT64_MAX && c->all[*best].bound_ticks == INT64_MAX && x->floor_bytes >= floor_before) break;
+        floor_before = x->floor_bytes;
+    }
+    return MP_OK;
+}
+
+static mp_status descend(choice *c, int *best)
+{
+    for (int before = -1, round = 0; before != *best && round < 4; round++) {
+        before = *best;
+        for (int k = 0; k < MP_N_CHUNK_KINDS; k++)
+            if (c->most[k] > 1) MP_CHECK(improve_kind(c, k, best));
+    }
+    return MP_OK;
+}
+
+/* Returns the scored candidate with the smallest bound that no search has solved; -1: none. */
+static int most_promising(const choice *c)
+{
+    int found = -1;
+    for (int k = 0; k < N_CANDIDATES; k++)
+        if (c->all[k].state == SCORED && (found < 0 || is_better(&c->all[k], &c->all[found]))) found = k;
+    return found;
+}
+
+/* Solves candidates in the order of their bounds, until the next bound is no better than the best plan. On a large graph it
+ * solves two, because bounds of equal candidates differ by about the gap at which the search for the final plan ends. */
+static mp_status solve_promising(choice *c)
+{
+    enum { MOST_PLANS = 2, MOST_SEARCHES = 4 };
+    int n_plans = 0;
+    for (int n = 0;; n++) {
+        const int index = most_promising(c);
+        if (index < 0) return MP_OK;
+        candidate *x = &c->all[index];
+        MP_CLEARED_BY(mp_workload_free) mp_workload own = {0};
+        const mp_workload *w;
+        if (x->bound_ticks >= c->best_ticks) return MP_OK;
+        if (!is_small(c) && (n_plans >= MOST_PLANS || n >= MOST_SEARCHES)) return MP_OK;
+        MP_CHECK(load(c, index, &own, &w));
+        MP_CHECK(solve(c, w, trial_solver(c, w->graph), x));
+        x->state = SOLVED;
+        n_plans += x->ticks < INT64_MAX;
+    }
+}
+
+/* Returns the candidate with the fastest plan; if none fits, the one with the smallest plan. Among equal ones, the one with the
+ * fewest chunks wins. */
+static int fastest(const choice *c)
+{
+    int found = 0;
+    for (int k = 1; k < N_CANDIDATES; k++) {
+        const candidate *x = &c->all[k], *b = &c->all[found];
+        if (x->state != SCORED && x->state != SOLVED) continue;
+        const bool is_faster = x->ticks < b->ticks, is_smaller = x->smallest_bytes < b->smallest_bytes;
+        if (is_faster || (x->ticks == b->ticks && x->ticks == INT64_MAX && is_smaller)) found = k;
+    }
+    return found;
+}
+
+/* Returns a number of ticks that no plan of a candidate goes below. The least ticks of one kind in chunks add to those of other
+ * kinds, because their regions have no common nodes. If a number was not built, a smaller number was found too slow. */
+static int64_t bound_of(const choice *c, int index)
+{
+    const candidate *x = &c->all[index];
+    if (x->state != NEW) return x->bound_ticks;
+    int64_t sum = c->all[0].least_ticks;
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
+        int e = exponent_of(index, k);
+        while (e && c->all[e * step_of(k)].state == NEW) e--;
+        sum += c->all[e * step_of(k)].least_ticks - c->all[0].least_ticks;
+    }
+    return sum;
+}
+
+/* True if the candidate has chunks only for kinds that the workload has, and is not excluded. */
+static bool is_candidate(const choice *c, int index)
+{
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
+        const int e = exponent_of(index, k);
+        if (e && 1 << e > c->most[k]) return false;
+        for (int f = 1; f <= e; f++)
+            if (c->all[f * step_of(k)].state == EXCLUDED) return false;
+    }
+    return c->all[index].state != EXCLUDED;
+}
+
+/* Scores further candidates whose plans could be faster than the chosen one, so that the bound holds for them. The ones with
+ * the fewest least ticks come first, as long as their nodes are few. */
+static mp_status prove_others(choice *c, int chosen)
+{
+    enum {
+        ALLOWANCE = 20
+    }; /* nodes of all further graphs, as a multiple of the nodes of the whole graph and of the chosen one */
+    const size_t most = ALLOWANCE * (c->all[0].n_nodes + c->all[chosen].n_nodes);
+    for (size_t n_nodes = 0; n_nodes < most;) {
+        int found = -1;
+        for (int k = 0; k < N_CANDIDATES; k++)
+            if (c->all[k].state == NEW && is_candidate(c, k) && (found < 0 || bound_of(c, k) < bound_of(c, found))) found = k;
+        if (found < 0 || bound_of(c, found) >= c->all[chosen].bound_ticks) return MP_OK;
+        MP_CHECK(score(c, found));
+        n_nodes += c->all[found].n_nodes;
+    }
     return MP_OK;
 }
 
 mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                mp_row_chunks_choice *out, mp_error *err)
 {
-    enum { NUMBERS = 7 }; /* 1, 2, 4, ... 64 */
-    best found = {0};
-    int64_t bounds[NUMBERS];
-    int n_bounds = 0;
-    *out = (mp_row_chunks_choice){.other_ticks = INT64_MAX};
-    for (int n = 1; n_bounds < NUMBERS; n *= 2) {
-        MP_CLEARED_BY(mp_workload_free) mp_workload own = {0};
-        const mp_workload *w = n > 1 ? &own : whole;
-        bool has_fewer = false;
-        trial t = {0};
-        if (n > 1) MP_CHECK(load(whole, options, n, &own, &has_fewer, err));
-        if (has_fewer) break;
-        int64_t *bound = &bounds[n_bounds++];
-        *bound = least_ticks(w->graph);
-        if (found.fits && *bound >= found.ticks) continue;
-        MP_CHECK(solve(w, request, &t, err));
-        *bound = mp_larger(*bound, t.bound_ticks);
-        take_better(n, &t, &found);
-    }
-    for (int k = 0; k < n_bounds; k++)
-        if (1 << k != found.n) out->other_ticks = mp_smaller(out->other_ticks, bounds[k]);
-    out->n = found.n;
-    const int numbers[MP_N_CHUNK_KINDS] = {[MP_CHUNK_HEAD] = found.n};
+    MP_OWNED candidate *all = mp_alloc(N_CANDIDATES, sizeof *all);
+    choice c = {whole, options, request, {0}, all, INT64_MAX, err};
+    int best = 0, numbers[MP_N_CHUNK_KINDS];
+    if (!all) return MP_NO_MEMORY(err);
+    *out = (mp_row_chunks_choice){.n = 1, .other_ticks = INT64_MAX};
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++)
+        c.most[k] = k == MP_CHUNK_HEAD ? whole->details->loss_chunks.n_rows : whole->details->row_regions.kinds[k].n_most;
+    MP_CHECK(score(&c, 0));
+    MP_CHECK(descend(&c, &best));
+    MP_CHECK(solve_promising(&c));
+    best = fastest(&c);
+    MP_CHECK(prove_others(&c, best));
+    for (int k = 0; k < N_CANDIDATES; k++)
+        if (k != best && is_candidate(&c, k)) out->other_ticks = mp_smaller(out->other_ticks, bound_of(&c, k));
+    numbers_of(best, numbers);
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) out->n = numbers[k] > out->n ? numbers[k] : out->n;
     mp_chunk_numbers_write(numbers, out->setting);
     return MP_OK;
 }

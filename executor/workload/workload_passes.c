@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/parallel/experts.h"
 #include "estimator/parallel/statistics.h"
 #include "estimator/training/accuracy.h"
@@ -221,27 +222,27 @@ static bool chunks_rows(const building *b)
 static mp_status chunk_head(building *b, int n, mp_error *err)
 {
     mp_loss_chunks *found = &b->w->details->loss_chunks;
-    if (n < 2) return MP_OK;
+    if (b->loss < 0 && n < 2) return MP_OK;
     MP_CHECK(mp_model_chunk_loss(b->w->model, b->loss, n, found, err));
-    MP_ENSURE(!found->reason, err, MP_INVALID, "--row-chunks: %s", found->reason);
+    MP_ENSURE(n < 2 || !found->reason, err, MP_INVALID, "--row-chunks: %s", found->reason);
     return MP_OK;
 }
 
 /* Cuts the head, and the regions of all other kinds, into chunks of rows. */
 static mp_status chunk_rows(building *b, mp_error *err)
 {
-    enum { ADDRESS_OF_GPU = 256, ADDRESS_OF_HOST = 4 }; /* alignment of a kernel's operands, in bytes */
+    const int64_t of_kernels = b->wanted.for_gpu ? 256 : 4, of_device = b->device.profile.alignment;
     mp_row_regions *regions = &b->w->details->row_regions;
     int n[MP_N_CHUNK_KINDS], most = 1;
     MP_CHECK(mp_chunk_numbers_read(b->o->row_chunks, n, err));
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) most = n[k] > most ? n[k] : most;
-    if (most < 2) return MP_OK;
+    if (most < 2 && !mp_row_chunks_are_open(b->o)) return MP_OK; /* if the choice is open, the regions are counted */
     MP_ENSURE(b->wanted.rules == MP_RULES_EXECUTOR, err, MP_INVALID,
               "--row-chunks applies to memplan's executor, and this plan is for PyTorch; add --rules executor");
     MP_ENSURE(b->w->ranks.mesh.size[MP_DIM_TP] <= 1 && !b->pipeline->n_ranks, err, MP_INVALID,
               "--row-chunks cannot be combined with tp or pp yet; use dp or shard");
     MP_CHECK(chunk_head(b, n[MP_CHUNK_HEAD], err));
-    MP_CHECK(mp_model_chunk_rows(b->w->model, n, b->wanted.for_gpu ? ADDRESS_OF_GPU : ADDRESS_OF_HOST, regions, err));
+    MP_CHECK(mp_model_chunk_rows(b->w->model, n, mp_smaller(of_kernels, of_device), regions, err));
     for (int k = MP_CHUNK_HEAD + 1; k < MP_N_CHUNK_KINDS; k++)
         MP_ENSURE(n[k] < 2 || regions->kinds[k].n, err, MP_INVALID,
                   "--row-chunks: the model has no region '%s' with two rows or more; omit %s=%d",

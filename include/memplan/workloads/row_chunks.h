@@ -1,4 +1,4 @@
-/* row_chunks.h - chooses the number of chunks of rows in which the logits and their loss are computed (the setting row_chunks).
+/* row_chunks.h - chooses the numbers of chunks of rows in which regions of a network are computed (the setting row_chunks).
  *
  *     // given: const char *path; mp_workload_options *options; mp_error *err
  *     mp_workload whole = {0}, chosen = {0};
@@ -25,14 +25,14 @@ typedef struct mp_row_chunks_choice {
     int64_t other_ticks;
 } mp_row_chunks_choice;
 
-/* Returns true if the setting leaves the choice to memplan ("auto"). mp_workload_load then keeps the logits whole. */
+/* Returns true if the setting leaves the choice to memplan ("auto"). mp_workload_load then keeps all regions whole. */
 bool mp_row_chunks_are_open(const mp_workload_options *options);
 
-/* Chooses among 1, 2, 4, 8, 16, 32 and 64 chunks the number whose plan within request->budget_bytes takes the fewest
- * ticks. Among equal plans, the smallest number wins. A plan for each number is found by a quick search with the request's
- * searcher, and a lower bound is proved. A number is skipped if all its plans take more ticks than the best plan so far. If no
- * number gives a plan that fits, the number with the smallest plan wins. `whole` is the workload with whole logits; `options`
- * are its settings. The graph and problem of the request are ignored. MP_INVALID: the logits cannot be cut. Other errors as
- * mp_workload_load and mp_solve. */
+/* Chooses for each kind of region among 1, 2, 4, 8, 16, 32 and 64 chunks the numbers whose plan within request->budget_bytes
+ * takes the fewest ticks. Among equal plans, the smallest numbers win. Quick searches compare the most promising numbers, and a
+ * lower bound is proved for the others. Numbers are excluded if a region has fewer rows or the graph has more than 20,000
+ * nodes. If no plan fits, the numbers with the smallest plan win. `whole` is the workload with whole regions, loaded with
+ * `options`, whose row_chunks is "auto". The graph and problem of the request are ignored. Errors as mp_workload_load and
+ * mp_solve. */
 mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                mp_row_chunks_choice *out, mp_error *err);
