@@ -7,8 +7,9 @@
 
 mp_status mp_chunk_numbers_read(const char *text, int n[MP_N_CHUNK_KINDS], mp_error *err)
 {
-    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) n[k] = 1;
-    if (!strcmp(text, "off") || !strcmp(text, "auto")) return MP_OK;
+    const bool is_open = !strcmp(text, "auto");
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) n[k] = !is_open;
+    if (is_open || !strcmp(text, "off")) return MP_OK;
     for (const char *at = text; at;) {
         char name[16] = "";
         char *end = NULL;

@@ -233,10 +233,10 @@ static mp_status chunk_rows(building *b, mp_error *err)
 {
     const int64_t of_kernels = b->wanted.for_gpu ? 256 : 4, of_device = b->device.profile.alignment;
     mp_row_regions *regions = &b->w->details->row_regions;
-    int n[MP_N_CHUNK_KINDS], most = 1;
+    int n[MP_N_CHUNK_KINDS], most = 0;
     MP_CHECK(mp_chunk_numbers_read(b->o->row_chunks, n, err));
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) most = n[k] > most ? n[k] : most;
-    if (most < 2 && !mp_row_chunks_are_open(b->o)) return MP_OK; /* if the choice is open, the regions are counted */
+    if (most < 2 && n[MP_CHUNK_HEAD]) return MP_OK; /* if the choice is open, the regions are counted */
     MP_ENSURE(b->wanted.rules == MP_RULES_EXECUTOR, err, MP_INVALID,
               "--row-chunks applies to memplan's executor, and this plan is for PyTorch; add --rules executor");
     MP_ENSURE(b->w->ranks.mesh.size[MP_DIM_TP] <= 1 && !b->pipeline->n_ranks, err, MP_INVALID,
