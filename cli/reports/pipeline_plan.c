@@ -172,6 +172,7 @@ static int refuse(const options *o)
     const char *what = o->search.checkpoints                     ? "--checkpoints"
                        : o->search.explain_bound                 ? "--explain-bound"
                        : strcmp(o->search.granularity, "tensor") ? "--granularity module"
+                       : mp_row_chunks_are_open(&o->model)       ? "--row-chunks auto"
                                                                  : NULL;
     if (what) return usage_error("%s applies to one graph; choose it with --rank", what);
     if (o->output.out && !strcmp(o->output.out, "-"))

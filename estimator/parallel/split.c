@@ -9,6 +9,7 @@
 #include "estimator/model/order.h"
 #include "estimator/rules/factors/factors.h"
 #include "estimator/simplify/infer.h"
+#include "estimator/training/loss_chunks.h"
 
 static const mp_shard whole = {.dim = -1, .outer = 1};
 
@@ -27,6 +28,7 @@ typedef struct split_state {
     mp_model *model;
     const mp_ranks *ranks;
     int64_t n, batch;
+    int chunk; /* chunk of the loss to which the visited operator belongs; 0: none */
     bool sequence, data;
     mp_consumers readers; /* list of readers of each tensor of the original model */
     size_t n_layouts, capacity;
@@ -85,9 +87,13 @@ static mp_status exchange(split_state *x, const char *kind, int from, mp_shard a
                                 mp_attribute_int("outer", parts->outer)};
     char name[256];
     *out = -1;
+    const int chunk = mp_loss_chunk_of(x->model, x->chunk, from);
+    MP_ENSURE(chunk == x->chunk || !x->layouts[from].trains, x->err, MP_UNSUPPORTED,
+              "--row-chunks: ranks of tp exchange '%s' for several chunks; omit head", x->model->tensors[from].name);
     snprintf(name, sizeof name, "%s:%s", x->model->tensors[from].name, kind);
-    MP_CHECK(
-        mp_operator_put(x->model, mp_draft(kind, "memplan", 1, &from, 1, how, sizeof how / sizeof *how), name, out, x->err));
+    const mp_operator_draft draft = mp_draft(kind, "memplan", 1, &from, 1, how, sizeof how / sizeof *how);
+    MP_CHECK(mp_operator_put(x->model, draft, name, out, x->err));
+    x->model->operators[x->model->n_operators - 1].chunk = chunk;
     MP_CHECK(follow(x));
     const mp_tensor *t = &x->model->tensors[*out];
     MP_CHECK(mp_tensor_set(x->model, *out, t->dtype, t->rank, dims_of(x, from), x->err));
@@ -150,21 +156,16 @@ static mp_status make_part(split_state *x, int tensor, mp_shard at, bool *is_mad
     return cut(x, tensor, at);
 }
 
-/* Records an operator that needs another distribution of its operand's elements over the ranks. Its bytes are estimated
- * correctly, but executing it would give wrong values. */
-static void note_misdealt(split_state *x, const mp_operator *op)
-{
-    if (!x->out->misdealt_for) x->out->misdealt_for = op->name;
-}
-
 /* Replaces *tensor by a tensor with placement `at`. */
 static mp_status take_part(split_state *x, const mp_operator *op, mp_shard at, int *tensor)
 {
     bool is_made = false;
     int made;
     const bool is_so = x->layouts[*tensor].at.dim == at.dim, is_dealt = is_so && x->layouts[*tensor].at.outer == at.outer;
-    /* in an estimate, ranks are assumed to load the tensor in this distribution at the start */
-    if (is_so && !is_dealt && !x->ranks->for_execution) note_misdealt(x, op);
+    /* in an estimate, ranks are assumed to load the tensor in this distribution at the start. Executing it would give wrong
+     * values
+     */
+    if (is_so && !is_dealt && !x->ranks->for_execution && !x->out->misdealt_for) x->out->misdealt_for = op->name;
     if (is_dealt || (is_so && !x->ranks->for_execution)) return MP_OK;
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
     MP_CHECK(make_part(x, *tensor, at, &is_made));
@@ -328,7 +329,7 @@ static mp_status settle_results(split_state *x, int index, const mp_operand_fact
     bool trains = false;
     bool is_dealt;
     const int64_t outer = outer_of_results(x, &x->model->operators[index], f, factor, of, &is_dealt);
-    if (!is_dealt) note_misdealt(x, &x->model->operators[index]);
+    if (!is_dealt && !x->out->misdealt_for) x->out->misdealt_for = x->model->operators[index].name;
     for (int k = 0; k < x->model->operators[index].n_in; k++)
         trains |= x->model->operators[index].in[k] >= 0 && x->layouts[x->model->operators[index].in[k]].trains;
     for (int o = 0; o < x->model->operators[index].n_out; o++) {
@@ -397,6 +398,7 @@ static mp_status visit(split_state *x, int index)
     const mp_operator *op = &x->model->operators[index];
     mp_operand_factors f = {.columns = 0};
     mp_shard of = whole;
+    x->chunk = op->chunk > 0 ? op->chunk : 0;
     if (op->op->gradient == MP_GRADIENT_VIEW && !op->op->factors) return visit_reshape(x, index);
     for (int k = 0; k < op->n_in; k++) { /* reuses the tensors that were gathered or summed for earlier operators */
         if (op->in[k] >= 0 && x->layouts[op->in[k]].sum) op->in[k] = x->layouts[op->in[k]].sum;

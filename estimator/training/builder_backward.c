@@ -437,11 +437,14 @@ static mp_status build_operator(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* The gradient of a chunk's loss is 1, like the gradient of the whole loss, so it has no storage. */
+/* The gradient of a chunk's loss is 1, like the gradient of the whole loss, so it has no storage. Operators of no chunk may be
+ * between those of the chunk. Their backward follows with that of the rest of the model. */
 mp_status mp_build_chunk_backward(mp_builder *b, int loss)
 {
-    const int chunk = b->model->operators[loss].chunk;
-    for (int k = loss; k >= 0 && b->model->operators[k].chunk == chunk; k--) MP_CHECK(build_operator(b, k));
+    const mp_operator *operators = b->model->operators;
+    const int chunk = operators[loss].chunk;
+    for (int k = loss; k >= 0 && (operators[k].chunk == chunk || !operators[k].chunk); k--)
+        if (operators[k].chunk) MP_CHECK(build_operator(b, k));
     return MP_OK;
 }
 

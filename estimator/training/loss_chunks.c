@@ -248,3 +248,15 @@ mp_status mp_model_chunk_loss(mp_model *model, int loss, int n_wanted, mp_loss_c
     out->n = n;
     return mp_model_sort(model, err);
 }
+
+int mp_loss_chunk_of(const mp_model *model, int chunk, int tensor)
+{
+    const int maker = model->tensors[tensor].producer;
+    if (maker >= 0 && model->operators[maker].chunk == chunk) return chunk;
+    for (size_t k = 0; chunk && k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        for (int i = 0; i < op->n_in && !op->removed; i++)
+            if (op->in[i] == tensor && op->chunk != chunk) return 0;
+    }
+    return chunk;
+}

@@ -280,6 +280,17 @@ static mp_status put_in_order(mp_model *model, const mp_row_region *regions, siz
     return mp_model_reorder(model, order, n, err);
 }
 
+/* Gives each new operator a number of its own, from which random operators derive their numbers. So these do not depend on
+ * later changes of the model, such as a split over ranks. */
+static void number_new(mp_model *model)
+{
+    int last = 0;
+    for (size_t k = 0; k < model->n_operators; k++)
+        last = model->operators[k].number > last ? model->operators[k].number : last;
+    for (size_t k = 0; k < model->n_operators; k++)
+        if (!model->operators[k].number) model->operators[k].number = ++last;
+}
+
 mp_status mp_model_chunk_rows(mp_model *model, const int n[MP_N_CHUNK_KINDS], int64_t alignment, mp_row_regions *out,
                               mp_error *err)
 {
@@ -292,5 +303,7 @@ mp_status mp_model_chunk_rows(mp_model *model, const int n[MP_N_CHUNK_KINDS], in
     MP_OWNED int *begin = mp_alloc(n_regions + 1, sizeof *begin);
     MP_ENSURE(begin, err, MP_NOMEM, "out of memory");
     MP_CHECK(cut_all(model, regions, n_regions, n, alignment, begin, out, err));
-    return (int)model->n_operators > n_old ? put_in_order(model, regions, n_regions, begin, n_old, err) : MP_OK;
+    if ((int)model->n_operators > n_old) MP_CHECK(put_in_order(model, regions, n_regions, begin, n_old, err));
+    number_new(model);
+    return MP_OK;
 }

@@ -239,8 +239,6 @@ static mp_status chunk_rows(building *b, mp_error *err)
     if (most < 2 && n[MP_CHUNK_HEAD]) return MP_OK; /* if the choice is open, the regions are counted */
     MP_ENSURE(b->wanted.rules == MP_RULES_EXECUTOR, err, MP_INVALID,
               "--row-chunks applies to memplan's executor, and this plan is for PyTorch; add --rules executor");
-    MP_ENSURE(b->w->ranks.mesh.size[MP_DIM_TP] <= 1 && !b->pipeline->n_ranks, err, MP_INVALID,
-              "--row-chunks cannot be combined with tp or pp yet; use dp or shard");
     MP_CHECK(chunk_head(b, n[MP_CHUNK_HEAD], err));
     MP_CHECK(mp_model_chunk_rows(b->w->model, n, mp_smaller(of_kernels, of_device), regions, err));
     for (int k = MP_CHUNK_HEAD + 1; k < MP_N_CHUNK_KINDS; k++)

@@ -12,6 +12,9 @@ else
     for what in as_one by_name with_data clipped goes_on refused; do
         holds "mpi_split_$what" python3 -B "$root/tests/cli/ranks/split_ranks.py" "$memplan" $what
     done
+    for what in data split stages refused; do
+        holds "mpi_chunks_$what" python3 -B "$root/tests/cli/ranks/chunked_ranks.py" "$memplan" $what
+    done
     for what in as_one_batch beside_stages residual sentences; do
         holds "mpi_statistics_$what" python3 -B "$root/tests/cli/ranks/shared_statistics.py" "$memplan" $what
     done
