@@ -29,11 +29,14 @@ static json_t *apply_json(const options *o, const mp_workload *s, const mp_frame
 /* Prints the lines of code to standard output. With --json, stores them as a text in the JSON answer. */
 static mp_status print_lines(const options *o, const mp_workload *s, mp_framework_code *found, mp_error *err)
 {
+    const mp_loss_chunks *head = &s->details->loss_chunks;
     const mp_framework_request request = {.graph = s->graph,
                                           .plan = s->plan,
                                           .title = s->title,
                                           .architecture = s->model && !s->file ? mp_workload_architecture(s->path) : NULL,
-                                          .has_model = s->model};
+                                          .has_model = s->model,
+                                          .head_chunks = head->n,
+                                          .head_rows = head->n ? (head->n_rows + head->n - 1) / head->n : 0};
     MP_CHECK(mp_framework_code_of(&request, (mp_framework)mp_framework_find(o->output.framework), found, err));
     if (o->talk.json) return answer_in_json("apply", apply_json(o, s, found), err);
     return mp_file_write_parts("-", (const mp_file_part[]){{found->text, strlen(found->text)}}, 1, err);

@@ -272,6 +272,23 @@ static mp_status write_list(mp_framework_writer *x, const char *what, list_write
     return MP_OK;
 }
 
+/* Writes the settings of programs that compute the logits and their loss in chunks. */
+static void write_head_chunks(mp_framework_writer *x, mp_framework framework)
+{
+    const int n = x->request->head_chunks;
+    if (!n || framework == MP_FRAMEWORK_PADDLE || framework == MP_FRAMEWORK_JAX || framework == MP_FRAMEWORK_MEGATRON) return;
+    mp_visible_put(&x->text,
+                   "# The plan computes the logits and their loss in %d chunks of %lld tokens. Settings of other programs:\n",
+                   n, (long long)x->request->head_rows);
+    mp_visible_put(&x->text, "#   torchtitan: loss=ChunkedLossWrapper.Config(num_chunks=%d, ...)\n", n);
+    mp_visible_put(&x->text,
+                   "#   torchtune: in loss, _component_: torchtune.modules.loss.LinearCrossEntropyLoss and "
+                   "num_output_chunks: %d\n",
+                   n);
+    mp_text_put(&x->text, "#   TRL: SFTConfig(loss_type=\"chunked_nll\"); its chunks have 256 tokens\n"
+                          "#   Liger: use_liger_kernel=True in TrainingArguments; it chooses the number of chunks\n");
+}
+
 static mp_status write_code(mp_framework_writer *x, mp_framework framework, mp_error *err)
 {
     /* in Hugging Face's transformers the norms are outside of attention and mlp, so only whole blocks can be wrapped there */
@@ -313,6 +330,7 @@ mp_status mp_framework_code_of(const mp_framework_request *request, mp_framework
     if (!x.chosen) return MP_NO_MEMORY(err);
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;
     MP_CHECK(write_code(&x, framework, err));
+    write_head_chunks(&x, framework);
     if (x.text.failed) return MP_NO_MEMORY(err);
     *out = x.found;
     out->text = x.text.text;

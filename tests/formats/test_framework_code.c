@@ -82,6 +82,29 @@ TEST(the_fewest_blocks_that_fit_are_checkpointed)
     mp_graph_free(graph);
 }
 
+TEST(chunks_of_the_head_are_settings_of_other_programs)
+{
+    static const char *const settings[] = {"8 chunks of 512 tokens", "ChunkedLossWrapper.Config(num_chunks=8, ...)",
+                                           "torchtune.modules.loss.LinearCrossEntropyLoss and num_output_chunks: 8\n",
+                                           "SFTConfig(loss_type=\"chunked_nll\")", "use_liger_kernel=True"};
+    mp_graph *graph = blocks_of_two();
+    mp_plan *plan = keep_all(graph, 9 * BYTES);
+    mp_framework_request request = {.graph = graph, .plan = plan, .title = "chain"};
+    for (int n = 0; n <= 8; n += 8)
+        for (int k = 0; k < MP_N_FRAMEWORKS; k++) {
+            mp_framework_code code;
+            const bool is_torch = k != MP_FRAMEWORK_PADDLE && k != MP_FRAMEWORK_MEGATRON && k != MP_FRAMEWORK_JAX;
+            request.head_chunks = n;
+            request.head_rows = 512;
+            assert_int_equal(mp_framework_code_of(&request, (mp_framework)k, &code, NULL), MP_OK);
+            for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+                assert_int_equal(strstr(code.text, settings[i]) != NULL, n && is_torch);
+            mp_framework_code_free(&code);
+        }
+    mp_plan_free(plan);
+    mp_graph_free(graph);
+}
+
 TEST(every_framework_has_a_name_and_an_answer)
 {
     mp_graph *graph = blocks_of_two();
