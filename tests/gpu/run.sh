@@ -23,7 +23,7 @@ usage: run [-r] [-t SECONDS] SECTION...
   memory         bytes planned and measured; the largest batch in 16 GB; beside PyTorch's recomputation at an equal peak
 
   -r             rehearse: on the CPU with small sizes, where there is no GPU
-  -t SECONDS     what a section may take (480)
+  -t SECONDS     what a section may take (480; a rehearsal 1560)
 
 A section ends with a table on standard output. SECTION.jsonl (a line a row) and SECTION.logs.tar.gz (the table, and
 what every program printed) go to the folder $OUT, else to results/SECTION. Exit status: 0 all passed, 1 something
@@ -32,7 +32,7 @@ program (build), MODELS that of the models (models, else those of $DATA).
 END
 }
 
-rehearsed='' limit=480
+rehearsed='' limit=''
 while getopts rt:h option; do
     case $option in
     r) rehearsed=1 ;;
@@ -42,7 +42,9 @@ while getopts rt:h option; do
     esac
 done
 shift $((OPTIND - 1))
-case $limit in '' | *[!0-9]*) echo "run: -t wants a number of seconds, not '$limit'" >&2 && exit 2 ;; esac
+# The parts of `first` and `second` have more seconds in a rehearsal, on one or two processors.
+[ -n "$limit" ] || limit=$([ -n "$rehearsed" ] && echo 1560 || echo 480)
+case $limit in *[!0-9]*) echo "run: -t wants a number of seconds, not '$limit'" >&2 && exit 2 ;; esac
 [ $# -gt 0 ] || { usage >&2 && exit 2; }
 for section in "$@"; do
     case $section in
