@@ -12,6 +12,7 @@
 #include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
 #include "cli/reports/module_rows.h"
+#include "cli/reports/needs_report.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/report.h"
 #include "cli/reports/tensor_rows.h"
@@ -22,6 +23,7 @@
 #include "memplan/ranks/exact_mesh.h"
 #include "memplan/summary.h"
 #include "memplan/workloads/own_device.h"
+#include "memplan/workloads/workload_needs.h"
 
 enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 
@@ -41,6 +43,7 @@ typedef struct estimate {
     mp_savings savings;
     mp_device_capacity room; /* memory of the device named by --device; its name is "" if --device was not given */
     mp_other_rules other;
+    mp_needs needs;       /* memory of a process that keeps everything; process_bytes is -1 if the card is unknown */
     const options *asked; /* the options of the command */
 } estimate;
 
@@ -50,20 +53,38 @@ static mp_summary_column column_of(const options *o)
     return o->output.sort ? (mp_summary_column)mp_summary_column_find(o->output.sort) : MP_SUMMARY_NETWORK;
 }
 
+/* True if the needs of a process decide whether the device has enough memory. Otherwise the reserve does. */
+static bool needs_decide(const estimate *e)
+{
+    return e->room.visible_bytes > 0;
+}
+
+static bool fits(const estimate *e)
+{
+    if (needs_decide(e)) return e->needs.likely_bytes <= e->needs.card_bytes;
+    return e->timeline->peak_bytes <= mp_capacity_bytes(&e->room);
+}
+
 /* Returns the number of rows of the table of modules with which the whole answer has 24 lines. */
 static size_t module_rows(const estimate *e)
 {
     const int device = *e->room.name ? 2 : 0; /* number of additional lines if --device was given */
     const int accuracy = *mp_workload_accuracy(&e->workload) != 0;
-    const int more = accuracy + e->other.is_known + (e->summary.workspace_bytes > 0) + (e->room.reserve_bytes > 0) + device;
+    const int more = accuracy + e->other.is_known + (e->summary.workspace_bytes > 0) +
+                     (needs_decide(e) ? 0 : e->room.reserve_bytes > 0) + device + needs_lines(&e->needs);
     return (size_t)(more < 1 ? MODULE_ROWS : more < MODULE_ROWS - 1 ? MODULE_ROWS + 1 - more : 2);
 }
 
-/* Finds keep-all's timeline and the node at its peak. */
+/* Finds keep-all's timeline, the node at its peak, and the memory of the process. */
 static mp_status find_peak(estimate *e, mp_error *err)
 {
     const mp_step *steps;
     MP_CHECK(mp_problem_earliest(e->workload.problem, &steps, &e->timeline, err));
+    if (option_given(e->asked, OPT_DEVICE)) {
+        mp_capacity_of_workload(&e->workload, &e->asked->model, &e->room);
+        MP_CHECK(mp_workload_needs(&e->workload, &e->asked->model, steps, e->timeline, -1, &e->needs, err));
+        mp_capacity_take_needs(&e->workload, &e->asked->model, &e->needs, e->timeline->peak_bytes, &e->room);
+    }
     e->peak_node = e->timeline->peak_step < 0 ? -1 : steps[e->timeline->peak_step].node;
     const mp_workload_options *model = &e->asked->model;
     if (!mp_mesh_devices(&model->mesh) || e->workload.rank.shape.n_ranks) return MP_OK;
@@ -76,7 +97,6 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     const mp_graph *graph;
     MP_CHECK(load_workload(o->operands[0], o, &e->workload, err));
     graph = e->workload.graph;
-    if (option_given(o, OPT_DEVICE)) mp_capacity_of_workload(&e->workload, &o->model, &e->room);
     e->rules = mp_workload_rules(&e->workload);
     mp_workload_parameters(&e->workload, &o->model, &e->n_parameters, &e->n_trained);
     MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
@@ -127,8 +147,7 @@ static json_t *device_json(const estimate *e)
     const mp_device_capacity *room = &e->room;
     if (!*room->name) return json_null();
     return json_pack("{s:s, s:I, s:I, s:b}", "name", room->name, "memory_bytes", (json_int_t)room->memory_bytes,
-                     "reserve_bytes", (json_int_t)room->reserve_bytes, "fits",
-                     e->timeline->peak_bytes <= mp_capacity_bytes(room));
+                     "reserve_bytes", (json_int_t)room->reserve_bytes, "fits", fits(e));
 }
 
 static json_t *guesses_json(const mp_model *model)
@@ -166,6 +185,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
     if (e->workload.model) mp_json_set(&json, "attention_form", attention_form_json(&e->workload.details->attention));
     accuracy_json(mp_workload_accuracy(&e->workload), &json);
     mp_json_set(&json, "device", device_json(e));
+    mp_json_set(&json, "needs", needs_json(&e->needs));
     mp_json_set(&json, "static_bytes", json_integer(mp_graph_static_bytes(graph)));
     mp_json_set(&json, "peak_tensors", peak_tensors_json(e));
     mp_json_set(&json, "cut_tensors", cut_tensors_json(e));
@@ -189,11 +209,12 @@ static void print_row(const talk_options *o, const char *name, int64_t bytes, co
 static void print_verdict(const talk_options *o, const estimate *e)
 {
     const char *title = e->workload.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
-    const bool fits = e->timeline->peak_bytes <= mp_capacity_bytes(&e->room);
+    const bool is_enough = fits(e);
+    const char *where = needs_decide(e) ? needs_verdict(&e->needs, e->room.name) : mp_capacity_text(&e->room);
     if (*e->room.name)
-        screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s%s: keeping everything takes %s%s. %s %s.", title,
+        screen_verdict(o->color, is_enough ? SCREEN_GOOD : SCREEN_BAD, "%s%s: keeping everything takes %s%s. %s %s.", title,
                        workload_program(&e->workload), peak, other_rules_text(&e->other, e->timeline->peak_bytes),
-                       fits ? "Fits" : "Does not fit", mp_capacity_text(&e->room));
+                       is_enough ? "Fits" : "Does not fit", where);
     else
         screen_verdict(o->color, SCREEN_PLAIN, "%s: keeping everything takes %s.", title, peak);
 }
@@ -278,8 +299,9 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     print_row(&o->talk, "optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
     print_row(&o->talk, "saved activations", sum->saved_activation_bytes, "(held when forward ends)");
     if (sum->workspace_bytes || all) print_row(&o->talk, "largest workspace", sum->workspace_bytes, "");
-    if (e->room.reserve_bytes)
+    if (e->room.reserve_bytes && !needs_decide(e))
         print_row(&o->talk, "reserve", e->room.reserve_bytes, "(context, libraries, allocator: --reserve)");
+    report_needs(&e->needs, "Needs");
     mp_own_device own;
     const mp_device *device = mp_own_device_read(graph->target, &own) ? &own.profile : NULL;
     screen_text(2, "Forward %s in %s, backward %s%s%s%s.", flops_text(sum->forward_flops),
@@ -306,7 +328,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
 int cmd_estimate(options *o)
 {
     mp_error err = {0};
-    estimate e = {.asked = o};
+    estimate e = {.asked = o, .needs.process_bytes = -1};
     int rc = EXIT_DONE;
     bool is_pipeline;
     if (pipeline_asked(o, &is_pipeline, &err) != MP_OK) return input_failed(&err);

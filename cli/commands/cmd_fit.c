@@ -10,6 +10,7 @@
 #include "cli/options/load.h"
 #include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
+#include "cli/reports/needs_report.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
@@ -30,8 +31,9 @@ static bool is_plain_number(const char *text)
     return strspn(text, "0123456789.") == strlen(text);
 }
 
-/* Reads the options. Writes a text to `within` that names the memory: "2.00 GiB", or "the memory of" a device. */
-static int read_fit_options(options *o, int64_t *memory_bytes, char *within, double *overhead)
+/* Reads the options. Writes a text to `within` that names the memory: "2.00 GiB", or "the memory of" a device. *needs_decide:
+ * the memory limits the process, and not the plan alone. */
+static int read_fit_options(options *o, int64_t *memory_bytes, bool *needs_decide, char *within, double *overhead)
 {
     const char *why;
     mp_budget share;
@@ -41,7 +43,12 @@ static int read_fit_options(options *o, int64_t *memory_bytes, char *within, dou
     if (!mp_budget_parse(o->search.overhead, &share, &why) ||
         (share.kind != MP_BUDGET_OF_PEAK && !is_plain_number(o->search.overhead)))
         return usage_error("--overhead: '%s' is not a percentage like 20%%", o->search.overhead);
-    if (*memory_bytes < 0) {
+    const int64_t visible_bytes = mp_visible_bytes_of_options(&o->model);
+    *needs_decide = *memory_bytes < 0 && visible_bytes;
+    if (*needs_decide) {
+        snprintf(within, MP_TEXT_MAX, "the %s of %s", mp_bytes_text(visible_bytes), o->model.device);
+        *memory_bytes = visible_bytes;
+    } else if (*memory_bytes < 0) {
         mp_error err = {0};
         mp_device_capacity room;
         if (mp_capacity_of_options(&o->model, &room, &err) != MP_OK) return input_failed(&err);
@@ -79,6 +86,7 @@ typedef struct builder {
     char name[128];      /* name of the model, taken from the last graph that was built */
     const char *program; /* the name of the program that can run the last graph, as returned by mp_workload_program */
     char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph */
+    mp_workload_terms terms;         /* the process that trains the last graph */
     mp_other_rules other; /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
 } builder;
 
@@ -92,6 +100,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     b->program = workload_program(&s);
     snprintf(b->accuracy, sizeof b->accuracy, "%s", mp_workload_accuracy(&s));
+    mp_workload_terms_of(&s, &o.model, &b->terms);
     *out = mp_workload_take_graph(&s);
     return MP_OK;
 }
@@ -118,10 +127,12 @@ static json_t *answer_json(const mp_fit_answer *a)
 {
     const bool any = a->batch > 0;
     json_t *solver = any ? json_string(a->solver) : json_null();
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:s, s:o, s:o, s:o}}", "batch", (json_int_t)a->batch, "peak_bytes",
-                     mp_json_integer_if(any, a->peak_bytes), "static_bytes", mp_json_integer_if(any, a->static_bytes),
-                     "overhead", mp_json_real_if(any, a->overhead), "seconds", mp_json_real_if(any, a->seconds), "solver",
-                     solver, "next", "batch", (json_int_t)a->batch + 1, "reason", end_names[a->end], "floor_bytes",
+    json_t *needs = any && a->needs.likely_bytes ? needs_json(&a->needs) : json_null();
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:s, s:o, s:o, s:o}}", "batch", (json_int_t)a->batch,
+                     "peak_bytes", mp_json_integer_if(any, a->peak_bytes), "static_bytes",
+                     mp_json_integer_if(any, a->static_bytes), "overhead", mp_json_real_if(any, a->overhead), "seconds",
+                     mp_json_real_if(any, a->seconds), "solver", solver, "needs", needs, "next", "batch",
+                     (json_int_t)a->batch + 1, "reason", end_names[a->end], "floor_bytes",
                      mp_json_integer_if(a->next_floor_bytes >= 0, a->next_floor_bytes), "smallest_feasible_bytes",
                      mp_json_integer_if(a->next_smallest_bytes >= 0, a->next_smallest_bytes), "overhead",
                      mp_json_real_if(a->next_overhead >= 0, a->next_overhead));
@@ -130,14 +141,23 @@ static json_t *answer_json(const mp_fit_answer *a)
 static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const builder *b, const options *o)
 {
     const mp_fit_answer *a = found->answers;
-    json_t *json = json_pack(
-        "{s:o, s:s, s:o, s:I, s:f, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "model", mp_json_text(b->name), "rules", o->model.rules,
-        "other_rules", other_rules_json(&b->other), "memory_bytes", (json_int_t)r->memory_bytes, "overhead", r->overhead,
-        "batch_keep_all", (json_int_t)a[MP_FIT_KEEP_ALL].batch, "batch_recompute", (json_int_t)a[MP_FIT_RECOMPUTE].batch,
-        "batch_any", (json_int_t)a[MP_FIT_ANY].batch, "complete", !found->stopped, "keep_all", answer_json(&a[MP_FIT_KEEP_ALL]),
-        "recompute", answer_json(&a[MP_FIT_RECOMPUTE]), "any", answer_json(&a[MP_FIT_ANY]));
+    json_t *json =
+        json_pack("{s:o, s:s, s:o, s:I, s:I, s:f, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "model", mp_json_text(b->name), "rules",
+                  o->model.rules, "other_rules", other_rules_json(&b->other), "memory_bytes", (json_int_t)r->memory_bytes,
+                  "plan_bytes", (json_int_t)found->plan_bytes, "overhead", r->overhead, "batch_keep_all",
+                  (json_int_t)a[MP_FIT_KEEP_ALL].batch, "batch_recompute", (json_int_t)a[MP_FIT_RECOMPUTE].batch, "batch_any",
+                  (json_int_t)a[MP_FIT_ANY].batch, "complete", !found->stopped, "keep_all", answer_json(&a[MP_FIT_KEEP_ALL]),
+                  "recompute", answer_json(&a[MP_FIT_RECOMPUTE]), "any", answer_json(&a[MP_FIT_ANY]));
     accuracy_json(b->accuracy, &json);
     return json;
+}
+
+/* Prints the needs of the batch that fits within the allowed time. */
+static void print_needs(const mp_fit *found)
+{
+    const mp_fit_answer *a = &found->answers[MP_FIT_RECOMPUTE];
+    if (a->batch <= 0 || !a->needs.likely_bytes) return;
+    report_needs(&a->needs, mp_text("Batch %lld needs", (long long)a->batch));
 }
 
 static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbose)
@@ -162,9 +182,11 @@ static const char *too_slow_text(double taken, double allowed)
 }
 
 /* Prints why the next larger batch does not fit, or takes too long. */
-static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_request *r)
+static void print_next(mp_fit_means means, const mp_fit *found, const mp_fit_request *r)
 {
-    const int64_t over_bytes = a->next_smallest_bytes - r->memory_bytes;
+    const mp_fit_answer *a = &found->answers[means];
+    const int64_t limit = means == MP_FIT_KEEP_ALL ? r->memory_bytes : found->plan_bytes;
+    const int64_t over_bytes = a->next_smallest_bytes - limit;
     const char *why = "was not tried any more";
     switch (a->end) {
     case MP_FIT_UNKNOWN:
@@ -183,8 +205,10 @@ static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_
             mp_text("does not fit: it takes %s, %s too much", mp_bytes_text(a->next_smallest_bytes), mp_bytes_text(over_bytes));
         break;
     case MP_FIT_NOT_FOUND:
-        why = mp_text("was not found to fit: the smallest plan takes %s, %s too much (floor %s)",
-                      mp_bytes_text(a->next_smallest_bytes), mp_bytes_text(over_bytes), mp_bytes_text(a->next_floor_bytes));
+        why = over_bytes > 0 ? mp_text("was not found to fit: the smallest plan takes %s, %s too much (floor %s)",
+                                       mp_bytes_text(a->next_smallest_bytes), mp_bytes_text(over_bytes),
+                                       mp_bytes_text(a->next_floor_bytes))
+                             : "was not found to fit: PyTorch's allocator reserves too much for the plan";
     }
     screen_text(22, "  %-10s %7lld  %s", titles[means], (long long)a->batch + 1, why);
 }
@@ -227,9 +251,10 @@ static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *f
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->talk.verbose);
     if (found->answers[MP_FIT_ANY].batch) puts("  (each of these plans was replayed and holds)");
     print_other(&b->other, kept_batch(found));
+    print_needs(found);
     report_accuracy(b->accuracy);
     puts("\nThe next batch:");
-    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_next((mp_fit_means)k, &found->answers[k], r);
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_next((mp_fit_means)k, found, r);
     putchar('\n');
     print_verdict(&o->talk, r, found, b, within);
 }
@@ -250,8 +275,10 @@ int cmd_fit(options *o)
                               .progress = show,
                               .progress_data = &shown};
     char within[MP_TEXT_MAX];
-    int rc = read_fit_options(o, &request.memory_bytes, within, &request.overhead);
+    bool needs_decide = false;
+    int rc = read_fit_options(o, &request.memory_bytes, &needs_decide, within, &request.overhead);
     if (rc) return rc;
+    if (needs_decide) request.terms = &b.terms.process;
     if (refuse_fixed(o, &err) != MP_OK) return input_failed(&err);
     progress_start(&shown, o, 0, request.memory_bytes);
     if (request.effort == MP_EFFORT_THOROUGH && !shown.shows && !o->talk.quiet && o->talk.shows_progress)

@@ -50,6 +50,8 @@ static int check_plan_options(options *o, mp_budget *b)
     if (!o->search.budget && !o->search.checkpoints && strcmp(o->search.solver, "none")) o->search.budget = "device";
     if (o->search.budget && !mp_budget_parse(o->search.budget, b, &why))
         return usage_error("--budget: '%s' %s", o->search.budget, why);
+    if (o->search.budget && b->kind == MP_BUDGET_FREE && !option_given(o, OPT_DEVICE))
+        return usage_error("--budget auto needs --device: cuda for the free memory of the GPU, or the name of a card");
     if (o->search.budget && b->kind == MP_BUDGET_DEVICE) options_take_card(o);
     if (mp_row_chunks_are_open(&o->model) && (!o->search.budget || o->search.checkpoints))
         return usage_error("--row-chunks auto needs --budget, and does not account for --checkpoints; write head=N");

@@ -14,6 +14,7 @@
 #include "memplan/studies/worth.h"
 #include "memplan/workloads/other_rules.h"
 #include "memplan/workloads/row_chunks.h"
+#include "memplan/workloads/workload_needs.h"
 
 typedef struct outcome {
     mp_workload *workload;
@@ -26,6 +27,7 @@ typedef struct outcome {
     int64_t budget_bytes;    /* bytes of the budget; MP_NO_LIMIT: no budget */
     bool fills_device;       /* true: the budget is relative to the device: its memory minus the reserve */
     mp_device_capacity room; /* memory of the device for which the graph was built */
+    mp_needs needs;          /* memory of a process that runs the plan; process_bytes is -1 if no card is named */
     int64_t floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;
@@ -45,10 +47,11 @@ mp_status outcome_start(outcome *out, mp_error *err);
 mp_request search_request(const options *o);
 /* Returns a request with the user's options, without a budget. */
 mp_request outcome_request(const outcome *out);
-/* Computes the bytes of the budget, and the smallest plan and keep-all if the budget refers to them. Errors: as
- * mp_capacity_budget. */
+/* Computes the bytes of the budget, and the smallest plan and keep-all if the budget refers to them. If the budget is the
+ * memory of a card, it leaves room for the needs of keep-all. Errors: as mp_capacity_budget. */
 mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request *request, mp_error *err);
-/* Searches for a plan within the request's budget, until --time-limit at the latest, and shows a progress line. The result is
+/* Searches for a plan within the request's budget, until --time-limit at the latest, and shows a progress line. If the budget
+ * is the memory of a card, and the process of the plan needs more, lowers the budget and searches again. The result is
  * out->answer. Errors: as mp_solve_with_arena, or, if the command assigns no offsets, as mp_solve_or_smallest. */
 mp_status outcome_search(outcome *out, mp_request *request, mp_error *err);
 /* Releases out->answer and the data of the budget. The caller keeps out->workload. */

@@ -46,15 +46,47 @@ mp_request outcome_request(const outcome *out)
     return request;
 }
 
+/* Sets the reserve of the device to the needs of keep-all, unless --reserve states it. */
+static mp_status find_room(outcome *out, mp_error *err)
+{
+    const mp_step *steps;
+    const mp_timeline *timeline;
+    mp_needs needs;
+    if (!*out->room.name) return MP_OK;
+    MP_CHECK(mp_problem_keep_all(out->workload->problem, &steps, &timeline, err));
+    MP_CHECK(mp_workload_needs(out->workload, &out->asked->model, steps, timeline, -1, &needs, err));
+    mp_capacity_take_needs(out->workload, &out->asked->model, &needs, timeline->peak_bytes, &out->room);
+    if (!out->fills_device || !out->room.visible_bytes) return MP_OK;
+    out->budget_bytes = mp_capacity_bytes(&out->room);
+    MP_ENSURE(out->budget_bytes, err, MP_INFEASIBLE, "%s leaves nothing for a step; set --reserve",
+              mp_capacity_text(&out->room));
+    return MP_OK;
+}
+
 mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request *request, mp_error *err)
 {
     MP_CHECK(find_budget_ends(b, 1, out->asked, request, &out->ends, err));
     MP_CHECK(mp_capacity_budget(out->workload, &out->asked->model, b, &out->ends, &out->room, &out->budget_bytes, err));
     out->fills_device = mp_budget_is_of_device(b);
-    return MP_OK;
+    return find_room(out, err);
 }
 
-mp_status outcome_search(outcome *out, mp_request *request, mp_error *err)
+/* Computes the needs of the plan. Does nothing if no card is named. */
+static mp_status find_needs(outcome *out, mp_error *err)
+{
+    const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
+    out->needs.process_bytes = out->needs.likely_bytes = -1;
+    if (!plan || !(option_given(out->asked, OPT_DEVICE) || out->fills_device)) return MP_OK;
+    return mp_workload_needs_of_plan(out->workload, &out->asked->model, plan, &out->needs, err);
+}
+
+/* True if the process of the plan needs more than the card that the budget refers to. */
+static bool is_above_card(const outcome *out)
+{
+    return out->fills_device && out->answer.plan && out->room.visible_bytes && out->needs.likely_bytes > out->needs.card_bytes;
+}
+
+static mp_status search_once(outcome *out, mp_request *request, mp_error *err)
 {
     progress shown;
     request->budget_bytes = out->budget_bytes;
@@ -67,8 +99,56 @@ mp_status outcome_search(outcome *out, mp_request *request, mp_error *err)
     const mp_status st = (out->asked->search.offsets ? mp_solve_with_arena : mp_solve_or_smallest)(request, &out->answer, err);
     progress_end(&shown);
     out->interrupted = interrupt_asked();
-    out->planning_seconds = mp_clock_now() - start;
+    out->planning_seconds += mp_clock_now() - start;
     return st;
+}
+
+/* Sets the bytes for tensors. */
+static void set_budget(outcome *out, int64_t bytes)
+{
+    out->budget_bytes = bytes;
+    out->room.reserve_bytes = out->room.memory_bytes - bytes;
+}
+
+/* Searches for a plan whose process fits the card, where the plan of the first budget does not. Fragments grow and shrink with
+ * the plan, so that budgets between one that is too large and one that fits are tried. Keeps the fastest plan that fits. */
+static mp_status search_for_card(outcome *out, mp_request *request, mp_error *err)
+{
+    enum { SEARCHES = 3 };
+    MP_CLEARED_BY(mp_answer_free) mp_answer best = {0};
+    mp_needs needs_of_best = {0};
+    int64_t low = -1, high = out->budget_bytes;
+    for (int k = 0; k < SEARCHES && !out->interrupted; k++) {
+        set_budget(out, low < 0 ? high - (out->needs.likely_bytes - out->needs.card_bytes) : low + (high - low) / 2);
+        mp_answer_free(&out->answer);
+        out->answer = (mp_answer){0};
+        MP_CHECK(search_once(out, request, err));
+        MP_CHECK(find_needs(out, err));
+        if (!out->answer.plan) break;
+        if (is_above_card(out)) {
+            high = out->budget_bytes;
+            continue;
+        }
+        low = out->budget_bytes;
+        mp_answer_free(&best);
+        best = out->answer;
+        needs_of_best = out->needs;
+        out->answer = (mp_answer){0};
+    }
+    if (low < 0) return MP_OK;
+    mp_answer_free(&out->answer);
+    out->answer = best;
+    out->needs = needs_of_best;
+    best = (mp_answer){0};
+    set_budget(out, low);
+    return MP_OK;
+}
+
+mp_status outcome_search(outcome *out, mp_request *request, mp_error *err)
+{
+    MP_CHECK(search_once(out, request, err));
+    MP_CHECK(find_needs(out, err));
+    return is_above_card(out) && !out->interrupted ? search_for_card(out, request, err) : MP_OK;
 }
 
 void outcome_free(outcome *out)

@@ -6,6 +6,7 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/reports/needs_report.h"
 #include "cli/reports/report.h"
 #include "executor/workload/chunk_numbers.h"
 #include "formats/base/text.h"
@@ -174,7 +175,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
         print_plan_line(out, "segments", segments_peak, segments_ticks,
                         over ? "  over: --solver segments" : "  on the same checkpoints");
     print_plan_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
-    if (out->fills_device && out->room.reserve_bytes)
+    if (out->fills_device && out->room.reserve_bytes && !out->room.visible_bytes)
         screen_row("  %-10s %11s  for context, libraries and allocator (--reserve)", "reserve",
                    mp_bytes_text(out->room.reserve_bytes));
     print_row_chunks(out);
@@ -191,9 +192,10 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     report_aligned_rows(out->workload->program);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
                out->written ? ", written to " : "", out->written ? out->written : "");
+    report_needs(&out->needs, "Needs");
+    const int said = out->other.is_known + (*mp_workload_accuracy(out->workload) != 0) + needs_lines(&out->needs);
     MP_CHECK(by_modules ? print_modules(out, plan, err)
-                        : report_checkpoints(out, plan,
-                                             LINES - out->other.is_known - (*mp_workload_accuracy(out->workload) != 0), err));
+                        : report_checkpoints(out, plan, said < LINES ? (size_t)(LINES - said) : 1, err));
     putchar('\n');
     MP_CHECK(print_plan_peak(out, plan, err));
     if (out->asked->search.explain_bound) print_bound_explanation(out);
@@ -226,6 +228,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     json = mp_plan_header_json(plan, graph);
     mp_json_set(&json, "budget_bytes", mp_json_integer_if(out->budget_bytes < MP_NO_LIMIT, out->budget_bytes));
     mp_json_set(&json, "reserve_bytes", mp_json_integer_if(out->fills_device, out->room.reserve_bytes));
+    mp_json_set(&json, "needs", needs_json(&out->needs));
     mp_json_set(&json, "floor_bytes", json_integer(out->floor_bytes));
     mp_json_set(&json, "other_rules", other_rules_json(&out->other));
     mp_json_set(&json, "feasible", out->answer.plan || is_refused(out) ? json_boolean(out->answer.plan) : json_null());

@@ -13,38 +13,23 @@ static const struct {
     int n_processors;
     int64_t workspace_bytes, visible_bytes;
 } cards[] = {
-#define CONTEXT(...)
-#define FAMILY(...)
 #define CARD(name, n, workspace, visible) {name, n, (int64_t)(workspace)*KIB, (int64_t)(visible)*MIB},
 #include "estimator/training/process.def"
-#undef CONTEXT
-#undef FAMILY
-#undef CARD
 };
 
 static const struct {
     const char *name;
     int64_t n_jobs, median_error, margin;
 } families[] = {
-#define CONTEXT(...)
-#define CARD(...)
 #define FAMILY(name, n, median, margin) {name, n, median, margin},
 #include "estimator/training/process.def"
-#undef CONTEXT
-#undef CARD
-#undef FAMILY
 };
 
 static int64_t context_bytes(int n_processors)
 {
     double mib = 0;
-#define CARD(...)
-#define FAMILY(...)
 #define CONTEXT(empty, each, kernels) mib = (empty) + (each)*n_processors + (kernels);
 #include "estimator/training/process.def"
-#undef CARD
-#undef FAMILY
-#undef CONTEXT
     return (int64_t)mib * MIB;
 }
 
@@ -59,6 +44,14 @@ static int position_of_card(const char *card)
     return found;
 }
 
+static int64_t visible_bytes(int card)
+{
+    static const int64_t of_process = INT64_C(3) << 28; /* the part of a device's reserve that the process needs */
+    const mp_device *device = cards[card].visible_bytes ? NULL : mp_device_find(cards[card].name);
+    if (!device) return cards[card].visible_bytes;
+    return device->memory_bytes - (device->reserve_bytes > of_process ? device->reserve_bytes - of_process : 0);
+}
+
 bool mp_process_memory_of(const char *card, const char *family, int64_t reserved_bytes, mp_process_memory *out)
 {
     const int at = position_of_card(card);
@@ -69,11 +62,21 @@ bool mp_process_memory_of(const char *card, const char *family, int64_t reserved
     *out = (mp_process_memory){
         .context_bytes = context,
         .workspace_bytes = cards[at].workspace_bytes,
-        .card_bytes = cards[at].visible_bytes,
+        .card_bytes = visible_bytes(at),
         .process_bytes = reserved_bytes + context,
         .likely_bytes = reserved_bytes + reserved_bytes / 1000 * families[f].margin + context,
         .n_jobs = families[f].n_jobs,
         .median_error = families[f].median_error,
+        .margin = families[f].margin,
     };
     return true;
+}
+
+int64_t mp_process_room(const char *card, const char *family, int64_t card_bytes, int64_t other_bytes)
+{
+    enum { ALL = 1000 };
+    mp_process_memory m;
+    if (!mp_process_memory_of(card, family, 0, &m)) return -1;
+    const int64_t room = (card_bytes ? card_bytes : m.card_bytes) - m.context_bytes - other_bytes;
+    return room > 0 ? room / (ALL + m.margin) * ALL : 0;
 }

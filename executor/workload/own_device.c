@@ -59,6 +59,7 @@ static bool make_change(mp_own_device *d, const char *key, const char *value, co
             *why = "is not a number of bytes; write it like 40GiB";
             if (!mp_budget_parse(value, &b, why) || b.kind != MP_BUDGET_BYTES || b.bytes < c->least) return false;
             memcpy(field, &b.bytes, sizeof b.bytes);
+            d->has_reserve |= !strcmp(key, "reserve");
             return true;
         }
         const double number = strtod(value, &end) * c->unit;

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "executor/workload/workload.h"
 #include "formats/base/text.h"
@@ -73,6 +74,9 @@ int64_t mp_capacity_bytes(const mp_device_capacity *room)
 
 const char *mp_capacity_text(const mp_device_capacity *room)
 {
+    const char *tensors = mp_bytes_text(mp_capacity_bytes(room));
+    if (room->visible_bytes)
+        return mp_text("the %s of %s (%s for tensors)", mp_bytes_text(room->visible_bytes), room->name, tensors);
     const char *less = room->reserve_bytes ? mp_text(" less %s reserve", mp_bytes_text(room->reserve_bytes)) : "";
     return mp_text("the %s %s %s%s", mp_bytes_text(room->memory_bytes), room->is_free ? "free on" : "of", room->name, less);
 }
@@ -83,9 +87,9 @@ mp_status mp_capacity_budget(const mp_workload *s, const mp_workload_options *o,
     const mp_backend *backend = s->program ? s->program->backend : NULL;
     mp_backend_memory now;
     mp_capacity_of_workload(s, o, room);
-    if (b->kind == MP_BUDGET_FREE) {
+    if (b->kind == MP_BUDGET_FREE && (backend || !*room->name || !strcmp(room->name, "cpu"))) {
         MP_ENSURE(backend && backend->memory, err, MP_INVALID,
-                  "--budget auto reads the free memory of the GPU, so it needs --device cuda");
+                  "--budget auto needs a GPU: --device cuda for the free memory of this machine's GPU, or the name of a card");
         MP_CHECK(backend->open(backend, err));
         MP_CHECK(backend->memory(backend, &now, err));
         room->memory_bytes = now.free_bytes;

@@ -129,6 +129,8 @@ extern "C" {
 #include "memplan/train.h"
 #include "memplan/training.h"
 #include "memplan/workload.h"
+#include "memplan/workloads/caching_allocator.h"
+#include "memplan/workloads/needs.h"
 #include "memplan/workloads/other_rules.h"
 #include "memplan/workloads/own_device.h"
 #include "memplan/workloads/process_memory.h"
@@ -137,6 +139,7 @@ extern "C" {
 #include "memplan/workloads/sharing.h"
 #include "memplan/workloads/sharing_run.h"
 #include "memplan/workloads/workload_budget.h"
+#include "memplan/workloads/workload_needs.h"
 #include "memplan/workloads/workload_train.h"
 
 #ifdef __cplusplus

@@ -20,8 +20,9 @@
 #include "memplan/search.h"
 #include "planner/math/tuning.h"
 #include "planner/solve/solver.h"
+#include "planner/studies/fit_needs.h"
 
-/* Settings of this file. Nobody measured their effect one by one. */
+/* Nobody measured the effect of these settings one by one. */
 enum {
     FIT_FIRST_FEWER = 2, /* searches from no plan make 1/N of the normal moves, because later searches refine their plans */
     FIT_OF_BATCH = 4,    /* most searches for one batch */
@@ -34,6 +35,7 @@ static const double FIT_FIRST =
 /* One batch size that was tried, with its results. */
 typedef struct trial {
     int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: memory that keep-all needs */;
+    mp_fit_measure kept, found; /* of keep-all, and of the plan to which peak_bytes refers */
     int64_t baseline_ticks;
     double tick_seconds;
     int n_searches;
@@ -49,8 +51,9 @@ typedef struct trial {
 typedef struct fit {
     const mp_fit_request *request;
     size_t n_trials, capacity, n_searches;
-    trial *trials; /* the batches that were tried, in the order of the trials */
-    int64_t batch; /* the batch size that is being tried */
+    trial *trials;      /* the batches that were tried, in the order of the trials */
+    int64_t batch;      /* the batch size that is being tried */
+    int64_t plan_limit; /* limit of the bytes of plans; memory_bytes is the limit of keep-all */
     bool stopped;
 } fit;
 
@@ -80,13 +83,15 @@ static const char *solver_name(const char *name)
     return solver ? solver->name : "";
 }
 
-static mp_status without_recompute(const mp_graph *graph, trial *t, mp_error *err)
+static mp_status without_recompute(const fit *x, const mp_graph *graph, trial *t, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     const mp_request request = {.graph = graph, .budget_bytes = MP_NO_LIMIT, .solver = "none"};
     MP_CHECK(mp_solve_with_arena(&request, &answer, err));
+    MP_CHECK(mp_fit_measure_of(x->request, graph, answer.smallest, &t->kept, err));
     t->floor_bytes = answer.floor_bytes;
-    t->kept_bytes = mp_plan_need(answer.smallest);
+    t->kept_bytes = t->kept.bytes;
+    t->found = t->kept;
     t->baseline_ticks = answer.smallest->baseline_ticks;
     t->static_bytes = answer.smallest->static_bytes;
     t->tick_seconds = graph->tick_seconds;
@@ -132,7 +137,7 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
 }
 
 /* Records the result of a search, unless a better result is known for the batch. */
-static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
+static mp_status record(const fit *x, trial *t, const mp_answer *answer, const mp_fit_measure *found, mp_error *err)
 {
     const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
     const bool is_first = !t->n_searches++;
@@ -142,9 +147,11 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
         return MP_FAIL(err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
     memcpy(t->steps, plan->steps, plan->n_steps * sizeof *t->steps);
     t->n_steps = plan->n_steps;
-    t->smallest_bytes = mp_plan_need(plan);
-    t->peak_bytes = answer->plan ? t->smallest_bytes : -1;
-    t->ticks = answer->plan ? answer->plan->ticks : -1;
+    t->found = *found;
+    const bool has_plan = answer->plan && mp_fit_has_room(x->request, found);
+    t->smallest_bytes = found->plan_bytes;
+    t->peak_bytes = has_plan ? t->smallest_bytes : -1;
+    t->ticks = has_plan ? plan->ticks : -1;
     t->solver = solver_name(plan->solver);
     return MP_OK;
 }
@@ -160,8 +167,9 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, depth how, mp_e
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
     const mp_fit_request *asked = x->request;
+    mp_fit_measure found;
     mp_request request = {.graph = graph,
-                          .budget_bytes = asked->memory_bytes,
+                          .budget_bytes = x->plan_limit,
                           .solver = asked->solver,
                           .seed = asked->seed + (uint64_t)t->n_searches,
                           .effort = asked->effort,
@@ -175,11 +183,12 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, depth how, mp_e
     const int fewer = start ? MP_FIT_QUICKER : asked->effort == MP_EFFORT_THOROUGH ? 1 : FIT_FIRST_FEWER;
     request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / fewer;
     MP_CHECK(mp_solve_with_arena(&request, &answer, err));
+    MP_CHECK(mp_fit_measure_of(asked, graph, answer.plan ? answer.plan : answer.smallest, &found, err));
     x->n_searches++;
     x->stopped = x->stopped || answer.stopped;
     if (answer.stopped) return MP_OK;
     t->searched_anew = t->searched_anew || !start;
-    return record(t, &answer, err);
+    return record(x, t, &answer, &found, err);
 }
 
 /* In addition to the three means of mp_fit_means: a batch fits if its floor is within the memory. */
@@ -218,18 +227,18 @@ static mp_status try_batch(fit *x, int64_t batch, depth how, const trial **out, 
     if (!t) {
         trial made = {.batch = batch, .peak_bytes = -1, .ticks = -1, .smallest_bytes = -1, .solver = ""};
         MP_CHECK(x->request->graph_at(x->request->graph_data, batch, &graph, err));
-        MP_CHECK(without_recompute(graph, &made, err));
+        MP_CHECK(without_recompute(x, graph, &made, err));
         MP_ENSURE(mp_grow(&x->trials, &x->capacity, x->n_trials + 1, sizeof *x->trials), err, MP_NOMEM,
                   "out of memory for %zu batches", x->n_trials);
         t = &x->trials[x->n_trials++];
         *t = made;
         if (t->kept_bytes <= x->request->memory_bytes) { /* if keep-all fits, no search is needed, because no plan is faster */
-            t->peak_bytes = t->smallest_bytes = t->kept_bytes;
+            t->peak_bytes = t->smallest_bytes = t->kept.plan_bytes;
             t->ticks = t->baseline_ticks;
             t->solver = solver_name("none");
         }
     }
-    const bool unknown = !t->n_searches && t->peak_bytes < 0 && t->floor_bytes <= x->request->memory_bytes;
+    const bool unknown = !t->n_searches && t->peak_bytes < 0 && t->floor_bytes <= x->plan_limit;
     if ((how == SEARCHED && unknown) || how > SEARCHED) {
         if (!graph) MP_CHECK(x->request->graph_at(x->request->graph_data, batch, &graph, err));
         MP_CHECK(search(x, graph, t, how, err));
@@ -241,7 +250,7 @@ static mp_status try_batch(fit *x, int64_t batch, depth how, const trial **out, 
 
 static bool fits(const fit *x, const trial *t, int means)
 {
-    if (means == BY_FLOOR) return t->floor_bytes <= x->request->memory_bytes;
+    if (means == BY_FLOOR) return t->floor_bytes <= x->plan_limit;
     if (means == MP_FIT_KEEP_ALL) return t->kept_bytes <= x->request->memory_bytes;
     if (t->peak_bytes < 0) return false;
     return means == MP_FIT_ANY || is_quick_enough(x, t);
@@ -250,7 +259,7 @@ static bool fits(const fit *x, const trial *t, int means)
 /* True if it is known whether the batch of this trial fits by the given means (mp_fit_means). */
 static bool is_judged(const fit *x, const trial *t, int means)
 {
-    return depth_of(means) == NOT_SEARCHED || t->n_searches || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
+    return depth_of(means) == NOT_SEARCHED || t->n_searches || t->peak_bytes >= 0 || t->floor_bytes > x->plan_limit;
 }
 
 /* Raises *low to the largest batch that is known to fit, and lowers *high to the smallest larger batch that is known not to
@@ -295,7 +304,7 @@ static double excess(const fit *x, const trial *t, int means)
 {
     if (!t) return NAN;
     if (means == MP_FIT_KEEP_ALL) return (double)(t->kept_bytes - x->request->memory_bytes);
-    if (means == BY_FLOOR) return (double)(t->floor_bytes - x->request->memory_bytes);
+    if (means == BY_FLOOR) return (double)(t->floor_bytes - x->plan_limit);
     return t->peak_bytes >= 0 ? overhead_of(t) - x->request->overhead : NAN;
 }
 
@@ -315,7 +324,7 @@ static int64_t predicted(const fit *x, const trial *above)
 {
     const int64_t bytes = above ? above->smallest_bytes - above->static_bytes : 0;
     if (bytes <= 0) return 0;
-    return (int64_t)((double)(x->request->memory_bytes - above->static_bytes) / (double)bytes * (double)above->batch);
+    return (int64_t)((double)(x->plan_limit - above->static_bytes) / (double)bytes * (double)above->batch);
 }
 
 static bool any_searched(const fit *x)
@@ -407,7 +416,8 @@ static mp_status close_in(fit *x, int means, int64_t low, int64_t end, mp_error 
 static int64_t grown(const fit *x, const trial *t, int means, int64_t most)
 {
     const int64_t bytes = (means == BY_FLOOR ? t->floor_bytes : t->kept_bytes) - t->static_bytes;
-    const double at = (double)(x->request->memory_bytes - t->static_bytes) / (double)(bytes > 0 ? bytes : 1) * (double)t->batch;
+    const int64_t limit = means == BY_FLOOR ? x->plan_limit : x->request->memory_bytes;
+    const double at = (double)(limit - t->static_bytes) / (double)(bytes > 0 ? bytes : 1) * (double)t->batch;
     if (t->batch > most / 2 || at >= (double)most) return most;
     return at > 2 * (double)t->batch ? (int64_t)at : 2 * t->batch;
 }
@@ -434,7 +444,9 @@ static mp_fit_answer answer_of(const fit *x, mp_fit_means means, int64_t most)
     const trial *t = known(x, a.batch), *next = known(x, a.batch + 1);
     if (t) {
         const bool keeps = means == MP_FIT_KEEP_ALL;
-        a.peak_bytes = keeps ? t->kept_bytes : t->peak_bytes;
+        const mp_fit_measure *measured = keeps ? &t->kept : &t->found;
+        a.peak_bytes = measured->plan_bytes;
+        a.needs = measured->needs;
         a.static_bytes = t->static_bytes;
         a.overhead = keeps ? 0 : overhead_of(t);
         a.seconds = (double)(keeps ? t->baseline_ticks : t->ticks) * t->tick_seconds;
@@ -445,7 +457,7 @@ static mp_fit_answer answer_of(const fit *x, mp_fit_means means, int64_t most)
     a.next_floor_bytes = next->floor_bytes;
     a.next_smallest_bytes = means == MP_FIT_KEEP_ALL ? next->kept_bytes : next->smallest_bytes;
     if (means != MP_FIT_KEEP_ALL && next->peak_bytes >= 0) a.next_overhead = overhead_of(next);
-    if (next->floor_bytes > x->request->memory_bytes)
+    if (next->floor_bytes > x->plan_limit)
         a.end = MP_FIT_PROVED;
     else if (means == MP_FIT_KEEP_ALL)
         a.end = MP_FIT_OVER;
@@ -463,7 +475,7 @@ static void clear(fit *x)
 mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err)
 {
     const int64_t most = request->most > 0 ? request->most : MP_FIT_MOST;
-    MP_CLEARED_BY(clear) fit x = {.request = request};
+    MP_CLEARED_BY(clear) fit x = {.request = request, .plan_limit = request->memory_bytes};
     int64_t low = 0, high = 0;
     mp_fit found = {0};
     MP_ENSURE(request->memory_bytes >= 0, err, MP_INVALID, "the memory is %lld bytes, but it must be 0 or more",
@@ -473,6 +485,8 @@ mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err
     MP_CHECK(grow(&x, MP_FIT_KEEP_ALL, 1, most, &high, err));
     MP_CHECK(close_in(&x, MP_FIT_KEEP_ALL, 0, high, err));
     bracket(&x, MP_FIT_KEEP_ALL, &low, &high);
+    const trial *largest = known(&x, low > 0 ? low : 1);
+    if (largest) x.plan_limit = mp_fit_plan_limit(request, &largest->kept);
     if (!x.stopped && low < most) {
         MP_CHECK(grow(&x, BY_FLOOR, low + 1, most, &high, err));
         MP_CHECK(close_in(&x, BY_FLOOR, low, high, err));
@@ -480,6 +494,7 @@ mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err
         MP_CHECK(close_in(&x, MP_FIT_RECOMPUTE, low, high, err));
     }
     for (int k = 0; k < MP_N_FIT_MEANS; k++) found.answers[k] = answer_of(&x, (mp_fit_means)k, most);
+    found.plan_bytes = x.plan_limit;
     found.n_tried = x.n_trials;
     found.n_searches = x.n_searches;
     found.stopped = x.stopped;

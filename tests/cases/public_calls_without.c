@@ -213,6 +213,14 @@
     X(mp_workload_parameters(&workload, &settings, &between[0], &between[1]))                            \
     X(mp_own_device_read("a100,memory=40GiB", &device))                                                  \
     X(mp_process_memory_of("a100", "other", 1, &of_process))                                             \
+    X(mp_process_room("a100", "other", 0, 1))                                                            \
+    X(mp_allocator_defaults())                                                                           \
+    X(mp_needs_room(&needs, 1))                                                                          \
+    X(mp_nccl_bytes("nvlink4", 1))                                                                       \
+    X(mp_workload_family(&workload, &settings))                                                          \
+    X(mp_workload_terms_of(&workload, &settings, &terms))                                                \
+    X(mp_visible_bytes_of_options(&settings))                                                            \
+    X(mp_capacity_take_needs(&workload, &settings, &needs, 1, &room))                                    \
     X(mp_own_device_is("a100"))                                                                          \
     X(mp_device_is_file("a.json"))                                                                       \
     X(mp_workload_device(&settings, &backend, &device, &err))                                            \
@@ -344,6 +352,8 @@ void public_call_without(public_world *w)
     mp_workload_inputs inputs = {0};
     mp_own_device device;
     mp_process_memory of_process;
+    mp_needs needs = {.likely_bytes = -1};
+    mp_workload_terms terms;
     mp_budget_ends ends = {.peak_bytes = 1};
     mp_device_capacity room;
     mp_sharing_job job = {.n_steps = 1, .as = 0};

@@ -225,6 +225,52 @@ static mp_status budget_ends(public_world *w, mp_error *err)
     return st;
 }
 
+static mp_status allocator_replay(public_world *w, mp_error *err)
+{
+    const mp_memory_request requests[] = {{0, 1 << 20}, {1, 9 << 20}, {0, 0}, {1, 0}};
+    const mp_allocator_settings settings = mp_allocator_defaults();
+    mp_allocator_use use;
+    PUBLIC_OUTPUT(w, use, mp_allocator_replay(&settings, requests, 4, NULL, &use, err), PUBLIC_NOTHING);
+}
+
+static mp_status needs_of(public_world *w, mp_error *err)
+{
+    const mp_needs_terms terms = {.card = "a100", .family = "other", .arena_bytes = -1, .network = ""};
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    mp_needs needs;
+    MUST(mp_timeline_build(w->graph, w->plan->steps, w->plan->n_steps, &timeline, NULL));
+    PUBLIC_OUTPUT(w, needs, mp_needs_of(w->graph, w->plan->steps, timeline, &terms, &needs, err), PUBLIC_NOTHING);
+}
+
+/* A workload under PyTorch's rules, and its plan with everything kept. */
+static mp_status needs_of_workload(public_world *w, bool of_plan, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    mp_workload_options o = public_sgd();
+    const mp_step *steps;
+    const mp_timeline *timeline;
+    mp_needs needs;
+    o.rules = "pytorch";
+    MUST(mp_workload_load(MLP, &o, &workload, NULL));
+    MUST(mp_problem_keep_all(workload.problem, &steps, &timeline, NULL));
+    MUST(mp_plan_new(workload.graph, "none", steps, timeline->n_steps, &plan, NULL));
+    PUBLIC_OUTPUT(w, needs,
+                  of_plan ? mp_workload_needs_of_plan(&workload, &o, plan, &needs, err)
+                          : mp_workload_needs(&workload, &o, steps, timeline, -1, &needs, err),
+                  PUBLIC_NOTHING);
+}
+
+static mp_status workload_needs(public_world *w, mp_error *err)
+{
+    return needs_of_workload(w, false, err);
+}
+
+static mp_status workload_needs_of_plan(public_world *w, mp_error *err)
+{
+    return needs_of_workload(w, true, err);
+}
+
 static mp_status other_rules_of(public_world *w, mp_error *err)
 {
     MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
@@ -331,6 +377,10 @@ const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_exact_mesh_judge, program of pp", judge_program},
                                       {"mp_device_file_read", device_file_read},
                                       {"mp_budget_ends_of", budget_ends},
+                                      {"mp_allocator_replay", allocator_replay},
+                                      {"mp_needs_of", needs_of},
+                                      {"mp_workload_needs", workload_needs},
+                                      {"mp_workload_needs_of_plan", workload_needs_of_plan},
                                       {"mp_other_rules_of", other_rules_of},
                                       {"mp_other_rules_at", other_rules_at},
                                       {"mp_savings_find", savings_find},

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "memplan/solver.h"
+#include "memplan/workloads/needs.h"
 
 /* The caller's function that builds the training graph for a batch size (>= 1). The caller of the function releases the
  * graph with mp_graph_free. */
@@ -30,8 +31,11 @@ typedef struct mp_fit_request {
     mp_batch_graph graph_at;
     void *graph_data;
     int64_t memory_bytes; /* limit of static bytes plus arena, in bytes */
-    double overhead;      /* the time that recomputation may add, as a fraction of keep-all's time; >= 0 */
-    int64_t most;         /* the largest batch size that is tried; <= 0: MP_FIT_MOST */
+    /* The process that trains. memory_bytes then limits the memory in which 19 of 20 such jobs run (mp_needs.likely_bytes), on
+     * a card of terms->card_bytes. graph_at may fill the terms. NULL: memory_bytes limits the plan alone. */
+    const mp_needs_terms *terms;
+    double overhead; /* the time that recomputation may add, as a fraction of keep-all's time; >= 0 */
+    int64_t most;    /* the largest batch size that is tried; <= 0: MP_FIT_MOST */
     const char *
         solver; /* `solver`, seed, moves, effort and keep_order have the meaning of the same members of mp_request (search.h) */
     uint64_t seed;
@@ -58,13 +62,15 @@ typedef struct mp_fit_answer {
     int64_t batch;      /* the largest batch size that fits. 0: no batch fits, and the members up to `solver` are unset */
     int64_t peak_bytes; /* bytes that the plan of this batch requires, arena included; the plan has passed mp_plan_check */
     int64_t static_bytes;
+    mp_needs needs;     /* memory of the process; only with mp_fit_request.terms */
     double overhead;    /* extra time of the plan, as a fraction of keep-all's time */
     double seconds;     /* seconds of one training step */
     const char *solver; /* name of the searcher that found the plan */
     mp_fit_end end;
     int64_t next_floor_bytes;    /* floor of the next larger batch, in bytes; -1: not known */
     int64_t next_smallest_bytes; /* bytes of the next larger batch: of the fastest plan that fits, otherwise of the smallest
-                                    plan found; for MP_FIT_KEEP_ALL of its keep-all. -1: this batch was not searched */
+                                    plan found; for MP_FIT_KEEP_ALL of its keep-all, or with `terms` of the process. -1: this
+                                    batch was not searched */
     double next_overhead;        /* extra time of the fastest plan found for the next larger batch, as a fraction of keep-all's;
                                     negative: no plan was found, or this batch was not searched */
 } mp_fit_answer;
@@ -72,6 +78,7 @@ typedef struct mp_fit_answer {
 typedef enum mp_fit_means { MP_FIT_KEEP_ALL, MP_FIT_RECOMPUTE, MP_FIT_ANY, MP_N_FIT_MEANS } mp_fit_means;
 
 typedef struct mp_fit {
+    int64_t plan_bytes; /* limit of static bytes plus arena of plans that recompute; memory_bytes without `terms` */
     mp_fit_answer answers[MP_N_FIT_MEANS];
     size_t n_tried, n_searches; /* number of batches for which a graph was built, and number of searches */
     bool stopped;

@@ -22,6 +22,7 @@ typedef struct mp_own_device {
      * `title` */
     mp_device profile;
     char title[MP_DEVICE_TITLE_MAX];
+    bool has_reserve;              /* true: the text states the reserve */
     char name[MP_DEVICE_NAME_MAX]; /* short name: the value of name=, or the name of the device of the table */
 } mp_own_device;
 

@@ -12,14 +12,20 @@
 typedef struct mp_process_memory {
     int64_t context_bytes;   /* the CUDA context with loaded kernels and library handles */
     int64_t workspace_bytes; /* workspace of a cuBLAS handle. It is a part of the allocator's memory. */
-    int64_t card_bytes;      /* memory of the card that is visible to programs; 0: unknown */
+    int64_t card_bytes;      /* memory of the card that is visible to programs; 0: unknown. Without a measurement it is the data
+                                sheet's memory less the part of the reserve (devices.def) that is not for the process */
     int64_t process_bytes;   /* memory of the process: reserved_bytes + context_bytes */
     int64_t likely_bytes;    /* 19 of 20 measured jobs of the family ran in this memory, which includes the context */
     int64_t n_jobs;          /* number of measured jobs of the family; 0: none, so that likely_bytes is an assumption */
     int64_t median_error;    /* median error of the estimate in these jobs, per mille; 0 if n_jobs is 0 */
+    int64_t margin;          /* difference of likely_bytes and process_bytes, per mille of reserved_bytes */
 } mp_process_memory;
 
 /* Computes the memory of a process whose caching allocator reserves reserved_bytes. `card`: a row of process.def, or the card
  * name that the driver reports. `family`: "convolution", "transformer" or "other". Returns false for an unknown card or family,
  * and for negative bytes. O(cards). */
 bool mp_process_memory_of(const char *card, const char *family, int64_t reserved_bytes, mp_process_memory *out);
+
+/* Returns the bytes that the allocator may reserve so that 19 of 20 jobs of the family run on a card of card_bytes (0: the
+ * row's). other_bytes: further memory of the process. 0: nothing is left; -1: an unknown card or family. O(cards). */
+int64_t mp_process_room(const char *card, const char *family, int64_t card_bytes, int64_t other_bytes);

@@ -33,6 +33,7 @@ typedef struct mp_device_capacity {
     int64_t memory_bytes;
     int64_t reserve_bytes; /* bytes that are reserved: the setting `reserve_bytes`, or, if it is not given, the default of the
                               device */
+    int64_t visible_bytes; /* memory that programs see, if the needs of a process set the reserve (workload_needs.h); else 0 */
     bool is_free;          /* true: memory_bytes is the memory that is currently free; false: it is the device's whole memory */
 } mp_device_capacity;
 
@@ -43,11 +44,12 @@ void mp_capacity_of_workload(const mp_workload *w, const mp_workload_options *o,
 mp_status mp_capacity_of_options(const mp_workload_options *o, mp_device_capacity *out, mp_error *err);
 /* Returns the bytes available to a step: memory minus reserve, at least 0. */
 int64_t mp_capacity_bytes(const mp_device_capacity *room);
-/* Returns the text "the 40.00 GiB of a100 less 1.25 GiB reserve", which mp_text allocates. */
+/* Returns the text "the 40.00 GiB of a100 less 1.25 GiB reserve", or if needs set the reserve, "the 39.50 GiB of a100 (37.20
+ * GiB for tensors)". mp_text allocates it. */
 const char *mp_capacity_text(const mp_device_capacity *room);
 
 /* Computes the bytes of a budget, given the two ends of its range. *room becomes the memory of the workload's device
- * (mp_capacity_of_workload); if the budget is `auto`, with the memory that is free now. MP_INVALID: auto without a GPU, or an
- * unknown device. MP_INFEASIBLE: the reserve is as large as the memory. */
+ * (mp_capacity_of_workload); if the budget is `auto` and a GPU runs the workload, with the memory that is free now. MP_INVALID:
+ * auto on a CPU, or an unknown device. MP_INFEASIBLE: the reserve is as large as the memory. */
 mp_status mp_capacity_budget(const mp_workload *w, const mp_workload_options *o, const mp_budget *b, const mp_budget_ends *ends,
                              mp_device_capacity *room, int64_t *bytes, mp_error *err);

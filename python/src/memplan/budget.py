@@ -51,6 +51,11 @@ def read_link(given: str | float) -> tuple[str, float]:
     raise MemplanError(f"{given!r} is not a link; use a name of `memplan devices`, '24GB/s' or bytes per second")
 
 
+def kind_of_budget(budget: Budget) -> str:
+    """Return "bytes", "peak", "min", "auto" or "device"; "" if the text is not a budget."""
+    return parse_budget(budget)[0] if isinstance(budget, str) else "bytes"
+
+
 def is_smallest(budget: Budget) -> bool:
     """Whether the budget is "min" or its synonym "floor". Both mean the peak of the smallest plan that is found."""
     return isinstance(budget, str) and parse_budget(budget, 10**15) == ("min", 0)

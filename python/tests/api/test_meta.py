@@ -152,7 +152,8 @@ def test_a_batch_that_fits_needs_seconds() -> None:
 
 def test_auto_is_what_a_step_may_have_of_the_device() -> None:
     report = away(Attention(), given(), device="H100", budget="auto")
-    assert report.budget_bytes == int((80 - 1.5) * 2**30)
+    # 81,000 MiB are visible, and the context with 132 multiprocessors takes 427; 19 of 20 jobs need 5.5 % more than the estimate
+    assert report.budget_bytes == (81000 - 427) * 2**20 // 1055 * 1000
 
 
 def test_a_device_is_named_in_full_and_for_the_meta_device_alone() -> None:

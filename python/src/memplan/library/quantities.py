@@ -43,6 +43,7 @@ class ProcessMemory(Structure):
             "likely_bytes",
             "n_jobs",
             "median_error",
+            "margin",
         )
     ]
     context_bytes: int
@@ -52,6 +53,7 @@ class ProcessMemory(Structure):
     likely_bytes: int
     n_jobs: int
     median_error: int  # per mille
+    margin: int  # per mille
 
 
 def process_memory(card: str, family: str, reserved_bytes: int) -> ProcessMemory | None:
@@ -59,3 +61,11 @@ def process_memory(card: str, family: str, reserved_bytes: int) -> ProcessMemory
     memory = ProcessMemory()
     known = library().mp_process_memory_of(text(card), text(family), reserved_bytes, byref(memory))
     return memory if known else None
+
+
+def process_room(card: str, family: str, card_bytes: int = 0) -> int:
+    """Return the bytes that the allocator may reserve so that 19 of 20 jobs of the family run; -1 for an unknown card.
+
+    `card_bytes`: memory of the card that programs see; 0: the card's row.
+    """
+    return int(library().mp_process_room(text(card), text(family), card_bytes, 0))

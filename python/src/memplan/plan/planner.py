@@ -13,17 +13,21 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.budget import device_bytes, in_units, is_smallest, read_link, resolve
+from memplan.budget import device_bytes, in_units, is_smallest, kind_of_budget, read_link, resolve
 from memplan.costs.cache import replace_file
 from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
-from memplan.graph.capture import DYNAMIC, MOVED, Capture
+from memplan.graph.attention import HALVES
+from memplan.graph.capture import DYNAMIC, MOVED, Capture, tensors_of
 from memplan.graph.heads import n_chunks
 from memplan.library.calls import INTERFACE
 from memplan.library.planning import NO_BUDGET, Copy, Planning, Step
+from memplan.library.quantities import process_room
+from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
 from memplan.memory.host import Pool
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
+from memplan.memory.process import family_of
 from memplan.memory.trace import Trace, trace_of
 from memplan.plan.copies import Host
 from memplan.plan.draft import drafted
@@ -184,12 +188,44 @@ class GraphPlanner:
         """Return the memory for budget "auto": free memory plus the graph's static storages. The rank with the smallest sum
         decides.
 
-        With `device=`, return the memory of the named device that a step may use. `whole`: the memory for budget "device".
+        With `device=`, return the memory of the named device in which 19 of 20 such jobs run. `whole`: for budget "device".
         """
         if meant is not None:
-            return meant.room_bytes
+            room = self.process_room(meant)
+            return room if room >= 0 else meant.room_bytes
         own = device_bytes(self.device(), whole) + (0 if whole else self.static_bytes)
         return min(self.rank_group.of_all(own))
+
+    def process_room(self, card: Device) -> int:
+        """Return the bytes that the allocator may reserve on a named card; -1: the card has no row in memplan's table."""
+        nodes = [o.source for o in self.capture.operations if o.source is not None]
+        halves = any(t.dtype in HALVES for n in nodes for t in tensors_of([n.meta.get("val")]))
+        return process_room(card.name, family_of((str(n.target) for n in nodes), halves))
+
+    def within_process(self, budget: int, options: Options) -> Emitted | None:
+        """Return graphs within the budget. On a named card, the allocator also serves them in the memory of the process."""
+        found = self.within(budget, options)
+        if options.device is None or kind_of_budget(options.budget) not in ("auto", "device"):
+            return found
+        room = self.process_room(options.device)
+        for _ in range(ROUNDS):
+            if found is None or room < 0 or (more := self.beyond(found, room)) <= 0:
+                break
+            budget -= more
+            found = self.within(budget, options)
+        return found
+
+    def beyond(self, found: Emitted, room: int) -> int:
+        """Return by how many bytes the allocator's reserve exceeds the room; 0: the allocator serves the step in the room."""
+        trace = self.trace(found)
+        try:
+            settings = Settings.from_environment()
+            trace.reserved_bytes(settings, room)
+        except OutOfMemory:
+            return max(1, trace.reserved_bytes(settings) - room)
+        except NotSimulated:
+            return 0
+        return 0
 
     def device(self) -> torch.device:
         for node in self.capture.primals:
@@ -210,7 +246,7 @@ class GraphPlanner:
             options.budget, keep_all, lambda: self.least_bytes(options), lambda whole: self.auto_bytes(options.device, whole)
         )
         # the budget "min" needs no search within a budget, because only the smallest plan fits
-        found = None if is_smallest(options.budget) else self.within(budget, options)
+        found = None if is_smallest(options.budget) else self.within_process(budget, options)
         found = found or self._smallest(budget, options, is_first)
         self.known_smallest = None  # the next call may change the graphs
         return self._overlap_collectives(found, budget), budget

@@ -1,0 +1,138 @@
+/* workload_needs.c - the family of a network, its card, and the memory of the process that trains it. */
+#include "memplan/workloads/workload_needs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/model/ops.h"
+#include "executor/workload/workload.h"
+#include "memplan/workloads/process_memory.h"
+
+/* ---- the network ---- */
+
+/* Kinds of operators that decide the family. */
+typedef struct contents {
+    bool has_convolution, has_attention, has_embedding, has_product;
+} contents;
+
+static bool is_output(const mp_model *m, int tensor)
+{
+    for (size_t k = 0; k < m->n_outputs; k++)
+        if (m->outputs[k] == tensor) return true;
+    return false;
+}
+
+static contents contents_of(const mp_model *m)
+{
+    contents found = {0};
+    for (size_t k = 0; m && k < m->n_operators; k++) {
+        const mp_operator *op = &m->operators[k];
+        if (op->removed || !op->op) continue;
+        const unsigned traits = op->op->traits;
+        const bool is_attention = traits & MP_TRAIT_TILED || (traits & MP_TRAIT_WEIGHTS && !is_output(m, op->out[0]));
+        found.has_attention |= is_attention;
+        found.has_convolution |= (traits & MP_TRAIT_CONVOLVES) != 0;
+        found.has_embedding |= traits & MP_TRAIT_GATHER && m->tensors[op->in[0]].role == MP_ROLE_PARAMETER;
+        found.has_product |= op->op->flops && !(traits & (MP_TRAIT_TILED | MP_TRAIT_CONVOLVES));
+    }
+    return found;
+}
+
+const char *mp_workload_family(const mp_workload *w, const mp_workload_options *o)
+{
+    const contents c = contents_of(w->model);
+    const bool is_amp = o->amp && strcmp(o->amp, "none") != 0;
+    if (!w->model || is_amp || (o->dtype && strcmp(o->dtype, "fp32") != 0)) return "other";
+    if (c.has_attention && c.has_embedding && !c.has_convolution) return "transformer";
+    return c.has_convolution && !c.has_attention && !c.has_embedding ? "convolution" : "other";
+}
+
+/* ---- the card ---- */
+
+/* Finds a card from the text form of a device: its name for mp_process_memory_of, and the bytes that programs see. */
+static void find_card(const char *text, char name[MP_DEVICE_TITLE_MAX], int64_t *bytes)
+{
+    mp_own_device device = {0};
+    *name = 0;
+    *bytes = 0;
+    if (!mp_own_device_read(text, &device)) return;
+    snprintf(name, MP_DEVICE_TITLE_MAX, "%.*s", (int)strcspn(text, ","), text);
+    const mp_device *row = mp_device_find(name);
+    mp_process_memory m = {0};
+    if (!row || !mp_process_memory_of(name, "other", 0, &m)) return;
+    const double visible = (double)m.card_bytes / (double)row->memory_bytes; /* 98 to 99 % on cards with known memory */
+    *bytes = (int64_t)((double)device.profile.memory_bytes * visible);
+}
+
+/* True if the user states the memory that a step cannot use. */
+static bool has_reserve(const mp_workload_options *o, const char *device)
+{
+    mp_own_device own;
+    return o->has_reserve || (mp_own_device_read(device, &own) && own.has_reserve);
+}
+
+int64_t mp_visible_bytes_of_options(const mp_workload_options *o)
+{
+    char name[MP_DEVICE_TITLE_MAX];
+    mp_process_memory m;
+    int64_t bytes;
+    if (mp_backend_is_name(o->device) || has_reserve(o, o->device)) return 0;
+    find_card(o->device, name, &bytes);
+    return mp_process_memory_of(name, "other", 0, &m) ? bytes : 0;
+}
+
+/* ---- the process ---- */
+
+static int n_communicators(const mp_mesh *mesh)
+{
+    int n = 0;
+    for (int k = 0; k < MP_N_DIMS; k++) n += mesh->size[k] > 1;
+    return n;
+}
+
+void mp_workload_terms_of(const mp_workload *w, const mp_workload_options *o, mp_workload_terms *out)
+{
+    const mp_backend *backend = w->program ? w->program->backend : NULL;
+    const char *network = w->ranks.network.inside.name;
+    const bool caches = mp_workload_rules(w) == MP_RULES_PYTORCH;
+    out->process = (mp_needs_terms){.card = out->card,
+                                    .family = caches && !n_communicators(&o->mesh) ? mp_workload_family(w, o) : "other",
+                                    .arena_bytes = caches ? -1 : 0,
+                                    .has_products = contents_of(w->model).has_product,
+                                    .network = out->network,
+                                    .n_communicators = n_communicators(&o->mesh)};
+    snprintf(out->network, sizeof out->network, "%s", network ? network : "");
+    if (backend) {
+        snprintf(out->card, sizeof out->card, "%s", backend->device(backend)->title);
+        out->process.card_bytes = backend->device(backend)->memory_bytes;
+    } else {
+        find_card(w->graph->target, out->card, &out->process.card_bytes);
+    }
+}
+
+mp_status mp_workload_needs(const mp_workload *w, const mp_workload_options *o, const mp_step *steps,
+                            const mp_timeline *timeline, int64_t arena_bytes, mp_needs *out, mp_error *err)
+{
+    mp_workload_terms terms;
+    mp_workload_terms_of(w, o, &terms);
+    if (terms.process.arena_bytes >= 0)
+        terms.process.arena_bytes = arena_bytes >= 0 ? arena_bytes : timeline->peak_bytes - timeline->static_bytes;
+    return mp_needs_of(w->graph, steps, timeline, &terms.process, out, err);
+}
+
+mp_status mp_workload_needs_of_plan(const mp_workload *w, const mp_workload_options *o, const mp_plan *plan, mp_needs *out,
+                                    mp_error *err)
+{
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_CHECK(mp_timeline_build(w->graph, plan->steps, plan->n_steps, &timeline, err));
+    return mp_workload_needs(w, o, plan->steps, timeline, plan->arena_bytes, out, err);
+}
+
+void mp_capacity_take_needs(const mp_workload *w, const mp_workload_options *o, const mp_needs *needs, int64_t tensors_bytes,
+                            mp_device_capacity *room)
+{
+    const bool runs = w->program && w->program->backend;
+    if (has_reserve(o, w->graph->target) || runs || needs->likely_bytes < 0 || !needs->card_bytes || !*room->name) return;
+    room->reserve_bytes = room->memory_bytes - mp_needs_room(needs, tensors_bytes);
+    room->visible_bytes = needs->card_bytes;
+}
