@@ -13,6 +13,7 @@
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/layouts.h"
 #include "executor/cuda/vendor/blas_products.h"
+#include "executor/cuda/vendor/dnn_attention.h"
 #include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_graph.h"
 #include "executor/operators/copies/boxes_cuda.h"
@@ -203,6 +204,7 @@ static mp_status algorithms(const mp_backend *self, const mp_operands *x, mp_alg
 {
     mp_cuda_use(self);
     MP_CHECK(mp_cuda_convolution_algorithms(x, out, err));
+    MP_CHECK(mp_cuda_attention_algorithms(x, out, err));
     return mp_cuda_product_algorithms(x, out, err);
 }
 

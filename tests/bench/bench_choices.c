@@ -1,10 +1,11 @@
 /* bench_choices.c - times of a training step with one choice of kernels changed. Usage: bench_choices MODEL BATCH TYPE [STEPS
  * [DEVICE [SECONDS]]]; TYPE is fp32, tf32 or bf16.
  *
- * Every kind of node with several algorithms gives a row for each of them. More rows store rows of odd length without
- * alignment, run every call in a launch of its own, copy packed Q, K and V, and sum bias gradients outside of products. All
- * other nodes keep the backend's default. Everything is kept. On a GPU a step is a captured graph. Times are medians; rows are
- * printed as they are measured, until SECONDS have passed. */
+ * Every kind of node with several algorithms gives a row for each of them. More rows compute attention by memplan's own kernels
+ * (both passes, so also with dropout), store rows of odd length without alignment, run every call in a launch of its own,
+ * copy packed Q, K and V, and sum bias gradients outside of products. All other nodes keep the backend's default. Everything is
+ * kept. On a GPU a step is a captured graph. Times are medians; rows are printed as they are measured, until SECONDS have
+ * passed; the row of attention is always measured. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +25,9 @@
 
 enum { WARM_UP = 3, MOST_STEPS = 1000 };
 /* Changes of the backend. */
-enum { WITHOUT_ALIGNED_ROWS = 1, WITHOUT_CHAINS, WITHOUT_PACKED_ATTENTION, CHANGES };
-static const char *const change_names[] = {"defaults", "rows without alignment", "every call in a launch of its own",
-                                           "attention with separate Q, K and V"};
+enum { WITH_OWN_ATTENTION = 1, WITHOUT_ALIGNED_ROWS, WITHOUT_CHAINS, WITHOUT_PACKED_ATTENTION, CHANGES };
+static const char *const change_names[] = {"defaults", "attention by own kernels", "rows without alignment",
+                                           "every call in a launch of its own", "attention with separate Q, K and V"};
 
 typedef struct bench {
     const mp_backend *backend, *inner;
@@ -174,6 +175,18 @@ static mp_status adapt_without_aligned_rows(const mp_backend *self, mp_model *mo
     return MP_OK;
 }
 
+/* Makes memplan's own kernels the only algorithm of every attention. */
+static mp_status use_own_attention(mp_program *p, mp_error *err)
+{
+    for (size_t k = 0; k < p->n_nodes; k++) {
+        const mp_operator *op = p->nodes[k].operands.op;
+        if (!op || !(op->op->traits & MP_TRAIT_TILED)) continue;
+        p->graph->nodes[k].n_alternatives = 1;
+        p->graph->nodes[k].alternatives[0].algorithm = "own kernels";
+    }
+    return mp_program_take_algorithms(p, err);
+}
+
 /* Operands of attention are declared as outputs meanwhile, because others may read them then. */
 static mp_status adapt_without_packed_attention(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
 {
@@ -199,9 +212,11 @@ static bool has_packed_attention(const mp_model *model)
     return false;
 }
 
-/* True if a change of the backend changes the step. */
-static bool is_change(const bench *b, int change)
+/* True if a change of the backend changes the step, and there is time for it. */
+static bool is_change(const bench *b, int change, const char *type)
 {
+    if (change == WITH_OWN_ATTENTION) return !b->inner->is_host && !strcmp(type, "bf16");
+    if (mp_clock_now() >= b->end) return false;
     if (change == WITHOUT_ALIGNED_ROWS) return mp_aligned_rows_of(b->model).n_tensors;
     return change == WITHOUT_CHAINS ? b->inner->chain != NULL : has_packed_attention(b->model);
 }
@@ -234,6 +249,7 @@ static mp_status begin(bench *b, const char *path, int64_t batch, const char *ty
     MP_CHECK(mp_model_add_loss(b->model, &options, &loss, err));
     MP_CHECK(mp_program_build(b->backend, b->model, &options, loss, &b->program, err));
     MP_CHECK(mp_program_list_algorithms(b->program, err));
+    if (change == WITH_OWN_ATTENTION) MP_CHECK(use_own_attention(b->program, err));
     MP_CHECK(mp_parameter_source_open(b->program, path, 1, false, &b->source, err));
     return mp_inputs_open_feed(b->program, NULL, 0, 1, &b->feed, err);
 }
@@ -262,7 +278,7 @@ int main(int argc, char **argv)
     if (st == MP_OK) measure(&b, &(choice){.op = NULL}, "defaults");
     for (int change = 1; st == MP_OK && change < CHANGES; change++) {
         bench other = {.n_steps = b.n_steps, .base_seconds = b.base_seconds};
-        if (!is_change(&b, change)) continue;
+        if (!is_change(&b, change, argv[3])) continue;
         memcpy(other.base_hash, b.base_hash, sizeof b.base_hash);
         st = begin(&other, argv[1], batch, argv[3], device, change, &err);
         if (st == MP_OK) measure(&other, &(choice){.op = NULL}, change_names[change]);

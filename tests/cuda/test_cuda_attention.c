@@ -140,6 +140,32 @@ TEST(attention_that_cudnn_lacks_is_not_asked_for)
     }
 }
 
+/* Where cuDNN and memplan's own kernels compute a node, both are its algorithms. With dropout or a converted mask (`is_tied`),
+ * passes cannot choose for themselves. same_with_fast: --fast has the same provider. */
+static void check_algorithms(const mp_operands *given, const char *provider, bool is_tied, bool same_with_fast)
+{
+    static const char *const names[2][3] = {{"cuDNN", "own kernels"}, {"cuDNN, any order", "cuDNN", "own kernels"}};
+    for (int fast = 0; fast <= same_with_fast; fast++) {
+        const int n = is_tied || strcmp(provider, "cuDNN") ? 0 : fast && given->is_backward ? 3 : 2;
+        mp_algorithms found = {0};
+        mp_operands x = *given;
+        mp_error err = {0};
+        gpu->settle(gpu, &(mp_backend_settings){.fast = fast, .workspace_limit = MP_BACKEND_SETTINGS.workspace_limit});
+        if (gpu->algorithms(gpu, &x, &found, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_int_equal(found.n, n);
+        for (int k = 0; k < n; k++) {
+            mp_call call;
+            x.algorithm = found.list[k].name;
+            assert_string_equal(x.algorithm, names[n == 3][k]);
+            assert_int_equal(found.list[k].is_deterministic, !fast || k == n - 1);
+            if (mp_call_prepare(gpu, mp_cuda_dnn_attentions, &x, &call, &err) != MP_OK) fail_msg("%s", err.message);
+            assert_string_equal(call.provider, k == n - 1 ? "own kernels" : "cuDNN");
+            mp_call_release(&call);
+        }
+    }
+    gpu->settle(gpu, &MP_BACKEND_SETTINGS);
+}
+
 /* Without a driver cuDNN returns no engine. Supported forms are then assumed to run on cuDNN, with dS in backward's workspace.
  * Other forms use memplan's own kernel, with its workspace. */
 TEST(calls_say_who_computes_them)
@@ -172,7 +198,7 @@ TEST(calls_say_who_computes_them)
         memcpy(d_in, in, 3 * sizeof *in);
         for (int backward = 0; backward < 2; backward++) {
             mp_error err = {0};
-            mp_call call, own;
+            mp_call call, own, named;
             mp_operands x = {.model = model, .op = op, .is_backward = backward, .to = 3, .n_in = op->n_in, .n_out = 1};
             const int64_t rows = mp_array_elements(&out) / out.dims[out.rank - 1];
             x.in = in;
@@ -198,11 +224,14 @@ TEST(calls_say_who_computes_them)
                 const int64_t own_bytes = (backward ? INT64_C(2) * 8 * 128 * 128 : 0) + rows * 4 * backward + mask + seeds;
                 if (!on_gpu && k < 4) assert_int_equal(call.workspace_bytes, (own_bytes + 63) / 64 * 64);
             }
+            if (!on_gpu && !k && !backward) assert_int_equal(mp_dnn_plan_count(), 2); /* both plans are cached */
+            if (!on_gpu) check_algorithms(&x, call.provider, k == 2 || k == 3, k < 7);
+            x.algorithm = "another";
+            assert_int_equal(mp_call_prepare(gpu, mp_cuda_dnn_attentions, &x, &named, &err), MP_UNSUPPORTED);
             mp_call_release(&call);
             mp_call_release(&own);
         }
         mp_model_free(model);
-        if (!on_gpu && !k) assert_int_equal(mp_dnn_plan_count(), 2); /* both plans are cached */
     }
     mp_dnn_forget();
 }

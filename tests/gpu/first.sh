@@ -3,6 +3,7 @@
 # information that they give per second. Each part has a time limit, and rows are written as they are measured.
 . tests/gpu/bench.sh
 . tests/gpu/package.sh
+. tests/gpu/choices.sh
 [ -n "$rehearsed" ] && stretch=6 speed=240 || stretch=1 speed=160 # a rehearsal has more seconds, for one or two processors
 
 # Programs that failed on a GPU or never ran on one come first. If test_execution fails, test_first_difference names the network,
@@ -23,6 +24,9 @@ part "features that have never run on a GPU" $((60 * stretch))
 package_features $((20 * stretch))
 copies_traced examples/fashion_cnn.onnx --batch 64
 link_rates
+
+part "attention: cuDNN or own kernels" $((20 * stretch))
+[ -n "$rehearsed" ] || for net in bert_base gpt2_small; do inner_choices "$net" 1 bf16; done
 
 part "speed" "$speed"
 each_net ours_row $first memplan --budget 100%

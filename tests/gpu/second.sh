@@ -6,7 +6,7 @@
 . tests/gpu/choices.sh
 [ -n "$rehearsed" ] && stretch=4 package_networks='gpt2 convnext_tiny' || stretch=1 package_networks=''
 
-part "choices one by one" $((120 * stretch))
+part "choices one by one" $((110 * stretch))
 choice_rows
 
 part "PyTorch package" $((230 * stretch))

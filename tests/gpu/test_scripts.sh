@@ -73,7 +73,7 @@ parts() {
 }
 both_halves_fit_thirteen_minutes() {
     parts first > "$work/first" && parts second > "$work/second" && cat "$work/first" "$work/second" &&
-        awk '{ n += $1 } END { exit !(NR == 7 && n + 2 * 20 <= 13 * 60) }' "$work/first" "$work/second" &&
+        awk '{ n += $1 } END { exit !(NR == 8 && n + 2 * 20 <= 13 * 60) }' "$work/first" "$work/second" &&
         awk '{ n += $1 } END { exit n + 20 > 480 }' "$work/first" && awk '{ n += $1 } END { exit n + 20 > 480 }' "$work/second"
 }
 # A line of choices.sh is a row of steps, beside those without the choice.

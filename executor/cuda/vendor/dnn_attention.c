@@ -1,6 +1,7 @@
 /* dnn_attention.c - attention in bfloat16 by cuDNN, if cuDNN has engines for the given shapes, else by memplan's own kernel.
+ * Where both are possible, they are algorithms of the node.
  *
- * The choice depends only on the shapes and layouts of Q, K, V, Y and the mask, on the settings and on the GPU. Forward, its
+ * The default depends only on the shapes and layouts of Q, K, V, Y and the mask, on the settings and on the GPU. Forward, its
  * recomputation and backward of a node therefore make the same choice. Without a GPU, cuDNN returns no engine even for known
  * graphs; an engine is then assumed, with the workspace stated in the graph. Attention by cuDNN has not yet been run on a GPU.
  *
@@ -9,15 +10,17 @@
  * workspace. A mask that is equal for all rows is read in place if cuDNN has engines for it, else it is converted too. Dropout
  * uses cuDNN's own generator, seeded from the step's seed in every run. Forward, its recomputation and backward therefore drop
  * the same elements. memplan's own kernel drops other elements. */
-#include "executor/cuda/vendor/dnn_attention_graphs.h"
+#include "executor/cuda/vendor/dnn_attention.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
+#include "executor/cuda/vendor/dnn_attention_graphs.h"
 #include "executor/operators/attention/attention_operands_cuda.h"
 #include "executor/operators/attention/packed_operands.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
@@ -49,11 +52,20 @@ static bool forward_plan(const mp_attention_spec *form, pass *out, mp_error *ref
     return mp_dnn_plan_find(&g, &out->plan, refusal) == MP_OK;
 }
 
-/* Selects a cuDNN engine for backward; false: cuDNN has none. With --fast, parts of dQ may be accumulated in memory in any
- * order. */
-static bool backward_plan(const mp_attention_spec *form, pass *out, mp_error *refusal)
+/* The names of a node's algorithms. `adding`: cuDNN, with parts of dQ accumulated in memory in any order. */
+static const char library[] = "cuDNN", adding[] = "cuDNN, any order", own_kernels[] = "own kernels";
+
+static bool is_named(const mp_operands *x, const char *algorithm)
 {
-    for (int adds_up = mp_cuda_settings_get()->fast; adds_up >= 0; adds_up--) {
+    return x->algorithm && !strcmp(x->algorithm, algorithm);
+}
+
+/* Selects a cuDNN engine for backward; false: cuDNN has none. With --fast, the default is the algorithm `adding`, if cuDNN has
+ * it. */
+static bool backward_plan(const mp_operands *x, const mp_attention_spec *form, pass *out, mp_error *refusal)
+{
+    const int most = mp_cuda_settings_get()->fast && !(x->is_backward && is_named(x, library)), least = is_named(x, adding);
+    for (int adds_up = most; adds_up >= least; adds_up--) {
         mp_dnn_graph g;
         mp_dnn_attention_backward(form, adds_up, &g, &out->at);
         *refusal = (mp_error){0};
@@ -225,7 +237,7 @@ static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *er
     for (int in_place = is_one_row(&given); !why && !found && in_place >= 0; in_place--) {
         form = given;
         if (!make_mask(&form, in_place, s, &mask_bytes)) why = "its mask is too large";
-        found = !why && forward_plan(&form, &forward, &refusal) && backward_plan(&form, &backward, &refusal);
+        found = !why && forward_plan(&form, &forward, &refusal) && backward_plan(x, &form, &backward, &refusal);
     }
     if (!why && !found) why = refusal.message;
     if (!why) s->pass = x->is_backward ? backward : forward;
@@ -238,7 +250,7 @@ static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *er
     if (mp_dnn_plan_is_assumed(s->pass.plan))
         snprintf(call->reason, sizeof call->reason, "assumed: without a GPU cuDNN names no engine");
     call->run = run_pass;
-    call->provider = "cuDNN";
+    call->provider = library;
     call->workspace_bytes = bytes;
     call->state = s;
     s = NULL;
@@ -247,11 +259,52 @@ static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *er
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    MP_CHECK(prepare_fused(x, call, err));
+    const bool is_known = !x->algorithm || is_named(x, own_kernels) || is_named(x, library) || is_named(x, adding);
+    MP_ENSURE(is_known, err, MP_UNSUPPORTED, "%s ('%s'): there is no algorithm '%s'", x->op->kind, x->op->name, x->algorithm);
+    if (is_named(x, own_kernels))
+        snprintf(call->reason, sizeof call->reason, "the plan names them");
+    else
+        MP_CHECK(prepare_fused(x, call, err));
     if (call->run) return MP_OK;
+    MP_ENSURE(!x->algorithm || is_named(x, own_kernels), err, MP_UNSUPPORTED, "%s ('%s'): cuDNN: %s", x->op->kind, x->op->name,
+              call->reason);
     const mp_kernel *own = mp_kernel_find(&(const mp_kernel *){mp_cuda_attentions}, 1, x->op);
     MP_CHECK((x->is_backward ? own->backward : own->forward)(x, call, err));
-    call->provider = "own kernels";
+    call->provider = own_kernels;
+    return MP_OK;
+}
+
+/* Fails if a node that runs on cuDNN does not allow own kernels in its other pass. Dropout would drop other elements. A mask
+ * that is rounded to bfloat16 for cuDNN gives a fully masked row another logarithm of its sum. */
+static mp_status prepare_mixed(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_attention_spec form;
+    MP_CHECK(mp_attention_spec_read(x, &form, err));
+    MP_CHECK(prepare_fused(x, call, err));
+    const state *s = call->state;
+    const bool is_mixed = call->run && !s->makes_mask && !(form.ratio > 0);
+    return is_mixed ? MP_OK : MP_FAIL(err, MP_UNSUPPORTED, "both passes need the same kernels");
+}
+
+mp_status mp_cuda_attention_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err)
+{
+    const mp_kernel *table = mp_cuda_dnn_attentions;
+    const bool fast = mp_cuda_settings_get()->fast;
+    if (!mp_kernel_find(&table, 1, x->op)) return MP_OK;
+    for (int k = fast && x->is_backward ? 0 : 1; k < 2; k++) {
+        MP_CLEARED_BY(mp_call_release) mp_call call = {0};
+        mp_error why = {0};
+        mp_operands named = *x;
+        named.algorithm = k ? library : adding;
+        const mp_status st = mp_packed_attention_prepare(prepare_mixed, &named, &call, &why);
+        if (st == MP_UNSUPPORTED) continue;
+        MP_ENSURE(st == MP_OK, err, st, "%s", why.message);
+        snprintf(out->list[out->n].name, MP_ALGORITHM_NAME, "%s", named.algorithm);
+        out->list[out->n++].is_deterministic = !fast;
+    }
+    if (!out->n) return MP_OK;
+    snprintf(out->list[out->n].name, MP_ALGORITHM_NAME, "%s", own_kernels);
+    out->list[out->n++].is_deterministic = true;
     return MP_OK;
 }
 

@@ -1,0 +1,9 @@
+/* dnn_attention.h - lists the algorithms of attention. Private to executor/cuda/. */
+#pragma once
+
+#include "executor/kernel/kernel.h"
+
+/* Adds the algorithms of a node to *out, the default first: "cuDNN" and "own kernels", with --fast also "cuDNN, any order" for
+ * backward. Each pass of a node chooses for itself. Adds nothing if only one of the two computes the node, or if its passes
+ * need the same kernels: with dropout, and with masks that are converted for cuDNN. */
+mp_status mp_cuda_attention_algorithms(const mp_operands *x, mp_algorithms *out, mp_error *err);
