@@ -13,6 +13,7 @@
 #define DROPOUT(ratio) .dropout = (ratio), .attention_dropout = (ratio)
 #define RESIDUAL_DROPOUT(ratio) .dropout = (ratio)
 #define HEADS_OF(wide) .head_width = (wide)
+#define NORMS_HEADS .norms_heads = true
 #define PATCHES(side) .patch = (side)
 #define EXPERTS(of_a_layer, per_token) .experts = (of_a_layer), .experts_per_token = (per_token)
 #define SHAPE(row, what, kind, n_layers, wide, inner, n_heads, n_pairs, words, length, ...) \

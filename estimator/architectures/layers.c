@@ -129,10 +129,14 @@ void mp_layers_share(mp_sketch *n)
     if (is_rotary(n)) share_angles(n);
 }
 
-/* Moves the dimension of the heads forward: (batch, sequence, heads * depth) -> (batch, heads, sequence, depth). */
-static int by_heads(mp_sketch *n, const char *module, int x, int shape)
+/* Moves the dimension of the heads forward: (batch, sequence, heads * depth) -> (batch, heads, sequence, depth). `norms`: first
+ * normalizes each head. */
+static int by_heads(mp_sketch *n, const char *module, int x, int shape, bool norms)
 {
-    const int split = mp_sketch_of_two(n, module, "Reshape", x, shape);
+    char name[2 * NAME_MAX_BYTES];
+    int split = mp_sketch_of_two(n, module, "Reshape", x, shape);
+    snprintf(name, sizeof name, "%s/norm", module);
+    if (norms) split = mp_sketch_norm_of(n, name, split, n->depth);
     return mp_sketch_transpose(n, module, split, (int64_t[]){0, 2, 1, 3}, 4);
 }
 
@@ -180,7 +184,7 @@ static void project(mp_sketch *n, const char *module, int x, int memory, int out
         part_of(module, names[k], name);
         if (a->family != MP_FAMILY_GPT)
             out[k] = mp_sketch_linear(n, name, k == QUERY ? x : memory, a->width, heads * n->depth, has_biases(n));
-        out[k] = by_heads(n, name, out[k], k == QUERY ? n->split_heads : n->split_pairs);
+        out[k] = by_heads(n, name, out[k], k == QUERY ? n->split_heads : n->split_pairs, n->shape->norms_heads && k != VALUE);
         if (is_rotary(n) && k != VALUE) out[k] = rotated(n, name, out[k]);
         if (k != QUERY) out[k] = for_groups(n, name, out[k]);
     }

@@ -151,16 +151,21 @@ int mp_sketch_linear(mp_sketch *n, const char *module, int x, int64_t in, int64_
 
 int mp_sketch_norm(mp_sketch *n, const char *module, int x)
 {
+    return mp_sketch_norm_of(n, module, x, n->shape->width);
+}
+
+int mp_sketch_norm_of(mp_sketch *n, const char *module, int x, int64_t width)
+{
     static const double epsilons[] = {[MP_FAMILY_GPT] = 1e-5,
                                       [MP_FAMILY_LLAMA] = 1e-5,
                                       [MP_FAMILY_BERT] = 1e-12,
                                       [MP_FAMILY_VIT] = 1e-12,
                                       [MP_FAMILY_T5] = 1e-6};
     const bool is_rms = n->shape->family == MP_FAMILY_LLAMA || n->shape->family == MP_FAMILY_T5;
-    const double epsilon = epsilons[n->shape->family];
+    const double epsilon = n->shape->norms_heads ? 1e-6 : epsilons[n->shape->family];
     const mp_attribute attributes[] = {mp_attribute_int("axis", -1), mp_attribute_float("epsilon", epsilon)};
-    int in[3] = {x, entry(n, module, "weight", 1, &n->shape->width), -1};
-    if (!is_rms) in[2] = entry(n, module, "bias", 1, &n->shape->width);
+    int in[3] = {x, entry(n, module, "weight", 1, &width), -1};
+    if (!is_rms) in[2] = entry(n, module, "bias", 1, &width);
     return mp_sketch_put(n, module, is_rms ? "RMSNormalization" : "LayerNormalization", in, is_rms ? 2 : 3, attributes, 2);
 }
 

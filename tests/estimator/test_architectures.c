@@ -46,6 +46,7 @@ TEST(parameters_are_the_published_ones)
                      {"llama3-8b", 8030261248},
                      {"llama3-70b", 70553706496},
                      {"llama3-405b", 405853388800},
+                     {"qwen3-1.7b", 1720574976},
                      {"mixtral-8x7b", 46702792704},
                      {"bert-base", 109482240},
                      {"bert-large", 335141888},
