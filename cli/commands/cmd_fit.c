@@ -85,7 +85,7 @@ typedef struct builder {
     const options *asked;
     char name[128];      /* name of the model, taken from the last graph that was built */
     const char *program; /* the name of the program that can run the last graph, as returned by mp_workload_program */
-    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph */
+    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph, or a warning of any */
     mp_workload_terms terms;         /* the process that trains the last graph */
     mp_other_rules other; /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
 } builder;
@@ -99,7 +99,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     MP_CHECK(load_workload(o.operands[0], &o, &s, err));
     snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     b->program = workload_program(&s);
-    snprintf(b->accuracy, sizeof b->accuracy, "%s", mp_workload_accuracy(&s));
+    keep_accuracy(b->accuracy, mp_workload_accuracy(&s));
     mp_workload_terms_of(&s, &o.model, &b->terms);
     *out = mp_workload_take_graph(&s);
     return MP_OK;

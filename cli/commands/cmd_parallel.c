@@ -38,7 +38,7 @@ typedef struct question {
     mp_meshes_request request;
     mp_link link; /* to the host's memory */
     char name[128], within[MP_TEXT_MAX];
-    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph */
+    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph, or a warning of any */
     mesh_rate rate;
     mp_exact_mesh exact;
 } question;
@@ -63,7 +63,7 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     o.model.chunks = 0;
     MP_CHECK(load_workload(o.operands[0], &o, &s, err));
     mesh_rate_of_model(&s, &q->rate);
-    snprintf(q->accuracy, sizeof q->accuracy, "%s", mp_workload_accuracy(&s));
+    keep_accuracy(q->accuracy, mp_workload_accuracy(&s));
     snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     MP_ENSURE(!mesh->data || s.details->split.part_bytes < s.details->split.whole_bytes, err, MP_UNSUPPORTED,
               "this network has no weight that is worth splitting beside a split batch");

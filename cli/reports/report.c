@@ -238,9 +238,19 @@ json_t *rank_traffic_json(const mp_workload *s, const mp_rank_traffic *sent, dou
                      "seconds", mp_json_real_if(step_seconds > 0, step_seconds));
 }
 
+static bool is_warning(const char *accuracy)
+{
+    return !strncmp(accuracy, "warning: ", strlen("warning: "));
+}
+
 void report_accuracy(const char *accuracy)
 {
-    if (*accuracy && strncmp(accuracy, "warning: ", strlen("warning: ")) != 0) screen_text(4, "  %s", accuracy);
+    if (*accuracy && !is_warning(accuracy)) screen_text(4, "  %s", accuracy);
+}
+
+void keep_accuracy(char *kept, const char *accuracy)
+{
+    if (!is_warning(kept)) snprintf(kept, MP_ACCURACY_TEXT, "%s", accuracy);
 }
 
 void accuracy_json(const char *accuracy, json_t **json)

@@ -12,6 +12,7 @@ enum {
     SPLIT_OVERHEAD = 64,  /* cost of adding the parts of a split product, in elements of depth */
     MAX_SPLIT = 128,
     PACKED_CHANNELS = 32,
+    LEAST_CHANNELS = 16, /* other grouped kernels compute at least this number of channels in a tile */
     MANY_GROUPS = 12,    /* cuDNN's grouped kernels in channels-last layout need this number of groups */
     NARROW_WINDOW = 9,   /* and a window of at most this number of elements */
     BUSY_CHANNELS = 256, /* channels of a depthwise weight gradient that occupy the whole device */
@@ -122,9 +123,10 @@ mp_rate_kernel mp_kernel_of_convolution(mp_dtype dtype, const mp_rate_convolutio
         if (part == MP_CONVOLUTION_WEIGHT && groups < BUSY_CHANNELS) k.flops *= BUSY_CHANNELS / groups;
         return k;
     }
-    if (is_narrow(c)) {
-        groups = ceil(groups * in / PACKED_CHANNELS);
-        in = out = PACKED_CHANNELS;
+    const double packed = is_narrow(c) ? PACKED_CHANNELS : LEAST_CHANNELS;
+    if (groups > 1 && in < packed && in == out) {
+        groups = ceil(groups * in / packed);
+        in = out = packed;
     }
     k.batch = groups;
     if (!c->is_channels_last || is_padded) k.reordered_bytes = activations * mp_dtype_bits(dtype) / 8;
@@ -186,5 +188,6 @@ double mp_kernel_seconds(const mp_device *device, const mp_rate_kernel *kernel)
     const mp_kernel_parts parts = mp_kernel_at_peak(device, kernel);
     const shares *share = &rates[kernel->family];
     return fmax(parts.product / share->product, parts.memory / share->memory) +
-           parts.reordering / rates[MP_TIMED_REORDERING].memory + device->launch_seconds;
+           parts.reordering / rates[MP_TIMED_REORDERING].memory +
+           device->launch_seconds * (kernel->launch_share > 0 ? kernel->launch_share : 1);
 }

@@ -15,6 +15,18 @@ static const kind_rates kinds[] = {
 #include "estimator/training/rates.def"
 };
 
+/* An optimizer in PyTorch's foreach kernels: numbers that they move per element, numbers that one kernel would move, kernels.
+ */
+typedef struct foreach_rates {
+    const char *optimizer;
+    double moved, least, kernels;
+} foreach_rates;
+static const foreach_rates updates[] = {
+#define FOREACH(optimizer, moved, least, kernels) {optimizer, moved, least, kernels},
+#include "estimator/training/rates.def"
+};
+static const double FOREACH_TENSORS = 48; /* tensors of three lists in one foreach kernel: ATen's MultiTensorApply.cuh */
+
 static bool is_backward(const mp_work *work)
 {
     return work->binding && work->binding->task == MP_TASK_BACKWARD;
@@ -69,7 +81,6 @@ static mp_rate_kernel kernel_of_convolution(const mp_work *work)
 
 static mp_timed_family rate_of_kind(const mp_work *work)
 {
-    if (work->binding && work->binding->task == MP_TASK_UPDATE) return MP_TIMED_UPDATE;
     for (size_t k = 0; work->op && k < sizeof kinds / sizeof *kinds; k++)
         if (!strcmp(kinds[k].kind, work->op->kind)) return is_backward(work) ? kinds[k].backward : kinds[k].forward;
     return MP_TIMED_POINTWISE;
@@ -88,8 +99,20 @@ static mp_rate_kernel kernel_of_flops(const mp_work *work)
                             .flops = work->flops};
 }
 
+static mp_rate_kernel kernel_of_update(const mp_work *work)
+{
+    mp_rate_kernel k = {.family = MP_TIMED_UPDATE, .dtype = work->dtype, .moved_bytes = (double)work->moved_bytes};
+    for (size_t i = 0; work->foreach && i < sizeof updates / sizeof *updates; i++)
+        if (!strcmp(updates[i].optimizer, work->foreach)) {
+            k.moved_bytes *= updates[i].moved / updates[i].least;
+            k.launch_share = updates[i].kernels / FOREACH_TENSORS;
+        }
+    return k;
+}
+
 mp_rate_kernel mp_kernel_of_work(const mp_work *work)
 {
+    if (work->binding && work->binding->task == MP_TASK_UPDATE) return kernel_of_update(work);
     if (!work->op || work->flops <= 0)
         return (mp_rate_kernel){.family = rate_of_kind(work), .dtype = work->dtype, .moved_bytes = (double)work->moved_bytes};
     if (work->op->op->traits & MP_TRAIT_CONVOLVES) return kernel_of_convolution(work);

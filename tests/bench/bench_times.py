@@ -5,8 +5,8 @@ table 5 (rows K22, of which half recompute all and half the core of attention), 
 
 Each row is asked of `memplan parallel` with its mesh and micro-batch. It is predicted at achieved rates, with the rate of the data
 sheet, with the rate that large products have been measured at elsewhere, and with one (--device a100,fp16=TFLOPS) that is fitted on
-the rows K22 and tested on the others, of which it has seen none. Scores of attention are kept, operator by operator. The recomputation is a stage's
-whole forward, or its attention cores. Of the rows VT gradients are summed in one bucket, when backward has ended, as DeepSpeed
+the rows K22 and tested on the others, of which it has seen none. Scores of attention are kept, operator by operator. The recomputation is the
+forward of a stage's layers, or their attention cores. Of the rows VT gradients are summed in one bucket, when backward has ended, as DeepSpeed
 has it where it does not share state out.
 
 CALCULON is a checkout of github.com/calculon-ai/calculon (Isaev et al., SC 2023), which is asked the same; it needs numpy."""
@@ -21,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from typing import Any
 from measured import is_there
 
 SHEET = 312.0  # TFLOP/s of an A100's products in 16 bits
-ACHIEVED = 0.0  # stands for --rates achieved, which needs no rate
+ACHIEVED = 0.0  # stands for the rates that training runs reach
 REACHED = 271.2  # by the best of many shapes: github.com/stas00/ml-engineering, compute/accelerator, "Maximum Achievable Matmul FLOPS"
 LAYERS = {"megatron-22b": (48, 6144, 64), "megatron-175b": (96, 12288, 96), "megatron-1t": (128, 25600, 160)}  # width, heads
 CORE = ("MatMul", "Mul", "Where", "Softmax", "Dropout", "MatMul_2")  # of attention
@@ -99,7 +99,7 @@ def read(path: Path) -> list[Row]:
 
 
 def run(memplan: str, command: str, row: Row, rate: float, *more: str) -> str:
-    speed = ("a100", "--rates", "achieved") if rate == ACHIEVED else (f"a100,fp16={rate:.3f}",)
+    speed = ("a100",) if rate == ACHIEVED else (f"a100,fp16={rate:.3f}", "--rates", "peak")
     known = ("--no-fused-attention", "--device", *speed, "--rules", "executor", "--dtype", "fp16")
     return subprocess.run([memplan, command, *row.shape, *known, *more], capture_output=True, text=True, check=True).stdout
 
@@ -116,23 +116,24 @@ def ask(memplan: str, row: Row, rate: float) -> dict[str, Any]:
 
 
 @cache
-def core_seconds(memplan: str, row: Row, rate: float) -> float:
-    """Seconds of the core of attention in a layer's forward."""
+def again_seconds(memplan: str, row: Row, rate: float) -> float:
+    """Seconds of a layer's forward that are recomputed: all of it, or the core of attention."""
+    shape, tp = tuple("layers=1" if word.startswith("layers=") else word for word in row.shape), row.dim("tp")
+    one = replace(row, shape=shape if shape != row.shape else (*shape, "--dim", "layers=1"))
+    mesh = ("--mesh", f"tp={tp}{',sp=0' if 'sp=0' in row.mesh else ''}") if tp > 1 else ()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "graph.json")
-        run(memplan, "graph", row, rate, "--dim", "layers=1", "--batch", str(row.micro_batch), "--mesh", f"tp={row.dim('tp')}", "-o", str(path))
+        run(memplan, "graph", one, rate, "--batch", str(row.micro_batch), *mesh, "-o", str(path))
         nodes = json.loads(path.read_text())["nodes"]
     core = {f"layers.0/attention/{name}" for name in CORE}
-    return float(sum(node["seconds"] for node in nodes if node["phase"] == "forward" and node["name"] in core))
+    return float(sum(node["seconds"] for node in nodes if node["phase"] == "forward"
+                     and ("layers.0/" in node["name"] if row.is_recomputed else node["name"] in core)))
 
 
 def predict(memplan: str, row: Row, rate: float) -> float:
     step = ask(memplan, row, rate)
     once = float(max(stage["forward_seconds"] + stage["backward_seconds"] for stage in step["stages"]))
-    if row.is_recomputed:
-        again = float(max(stage["forward_seconds"] for stage in step["stages"]))
-    else:
-        again = row.sizes()[0] / row.dim("pp") / row.chunks * core_seconds(memplan, row, rate)
+    again = row.sizes()[0] / row.dim("pp") / row.chunks * again_seconds(memplan, row, rate)
     exposed = float(step["exposed_seconds"])
     return (float(step["seconds"]) - exposed) * (once + again) / once + exposed
 

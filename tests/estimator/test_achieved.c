@@ -165,6 +165,22 @@ TEST(nodes_of_a_graph_have_the_sizes_of_their_products)
     mp_model_free(m);
 }
 
+TEST(foreach_kernels_of_an_update_move_its_numbers_several_times)
+{
+    const mp_device d = round_device();
+    const mp_binding update = {.task = MP_TASK_UPDATE};
+    mp_work work = {.moved_bytes = 28000000, .dtype = MP_DTYPE_FLOAT, .binding = &update};
+    const mp_rate_kernel one = mp_kernel_of_work(&work);
+    assert_true(one.family == MP_TIMED_UPDATE && one.moved_bytes == 28e6);
+    work.foreach = "adamw"; /* 80 bytes per element instead of 28, in 8 kernels for 48 tensors */
+    const mp_rate_kernel eight = mp_kernel_of_work(&work);
+    assert_true(is_near(eight.moved_bytes, 80e6));
+    const double share = mp_kernel_at_peak(&d, &one).memory / (mp_kernel_seconds(&d, &one) - 5e-6);
+    assert_true(is_near(mp_kernel_seconds(&d, &eight), 80e6 / (share * 1e12) + 8 / 48.0 * 5e-6));
+    work.foreach = "adamw8bit"; /* one kernel of bitsandbytes */
+    assert_true(mp_kernel_of_work(&work).moved_bytes == 28e6);
+}
+
 TEST(the_accuracy_is_that_of_the_arithmetic_that_takes_most_time)
 {
     char text[MP_ACCURACY_TEXT];
