@@ -105,12 +105,12 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
     return st;
 }
 
-/* For --row-chunks auto: chooses the number of chunks, and loads the workload with it. The budget stays that of whole logits.
- */
+/* For --row-chunks auto: chooses the numbers of chunks, and loads the workload with them. Budget and keep-all stay those of
+ * whole regions. */
 static mp_status choose_row_chunks(options *o, outcome *out, const mp_request *request, mp_error *err)
 {
     mp_request tried = *request;
-    const int64_t budget_bytes = out->budget_bytes;
+    const int64_t budget_bytes = out->budget_bytes, keep_all_bytes = out->keep_all_bytes, keep_all_ticks = out->keep_all_ticks;
     tried.budget_bytes = budget_bytes;
     MP_CHECK(mp_row_chunks_choose(out->workload, &o->model, &tried, &out->row_chunks, err));
     o->model.row_chunks = out->row_chunks.setting;
@@ -121,6 +121,8 @@ static mp_status choose_row_chunks(options *o, outcome *out, const mp_request *r
     MP_CHECK(load_workload(o->operands[0], o, out->workload, err));
     MP_CHECK(outcome_start(out, err));
     out->budget_bytes = budget_bytes;
+    out->keep_all_bytes = keep_all_bytes;
+    out->keep_all_ticks = keep_all_ticks;
     return MP_OK;
 }
 

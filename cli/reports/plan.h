@@ -18,9 +18,9 @@
 
 typedef struct outcome {
     mp_workload *workload;
-    const mp_timeline *keep_all;
-    /* ticks of the user's step without a plan, from mp_keep_all_ticks; the reported extra time is relative to these */
-    int64_t keep_all_ticks;
+    /* peak and ticks of the user's step without a plan; percentages and extra time are relative to these. With --row-chunks
+     * auto, all regions are whole */
+    int64_t keep_all_bytes, keep_all_ticks;
     /* peak of keep-all under the other rules: PyTorch's if the answer uses memplan's, memplan's if it uses PyTorch's */
     mp_other_rules other;
     mp_budget_ends ends;     /* the two values to which a relative budget refers: the smallest plan and keep-all */

@@ -21,8 +21,10 @@
 mp_status outcome_start(outcome *out, mp_error *err)
 {
     const mp_step *steps;
+    const mp_timeline *keep_all;
     out->budget_bytes = MP_NO_LIMIT;
-    MP_CHECK(mp_problem_keep_all(out->workload->problem, &steps, &out->keep_all, err));
+    MP_CHECK(mp_problem_keep_all(out->workload->problem, &steps, &keep_all, err));
+    out->keep_all_bytes = keep_all->peak_bytes;
     MP_CHECK(mp_keep_all_ticks(out->workload->graph, &out->keep_all_ticks, err));
     return mp_problem_floor(out->workload->problem, &out->floor_bytes, &out->floor_reason, err);
 }
@@ -178,7 +180,7 @@ void print_plan_heading(const outcome *out)
 
 void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t ticks, const char *note)
 {
-    const int64_t base = out->keep_all->peak_bytes;
+    const int64_t base = out->keep_all_bytes;
     screen_row("  %-10s %11s  %s%5.1f %%  %9s  %9s%s", what, mp_bytes_text(peak),
                out->asked->talk.verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
                base > 0 ? 100.0 * (double)peak / (double)base : 100.0,

@@ -146,7 +146,7 @@ mp_status print_smallest(const outcome *out, mp_error *err)
     const mp_plan *smallest = out->answer.smallest;
     putchar('\n');
     print_plan_heading(out);
-    print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all_ticks, "");
+    print_plan_line(out, "keep all", out->keep_all_bytes, out->keep_all_ticks, "");
     print_plan_other(out);
     print_plan_line(out, "smallest", smallest->peak_bytes, smallest->ticks, "  of what was found");
     print_plan_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");

@@ -166,7 +166,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     MP_CHECK(on_segments(graph, plan, &segments, &segments_peak, &segments_ticks, err));
     putchar('\n');
     print_plan_heading(out);
-    print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all_ticks, "");
+    print_plan_line(out, "keep all", out->keep_all_bytes, out->keep_all_ticks, "");
     print_plan_other(out);
     print_plan_line(out, "this plan", plan->peak_bytes, plan->ticks, "");
     const bool over = segments_peak > out->budget_bytes;
