@@ -118,6 +118,8 @@ static void write_heading(mp_workload *w)
         const bool is_named = !strcmp(stated[k], "rank") || !strcmp(stated[k], "amp");
         text = mp_text("%s, %s%s%s", text, is_named ? stated[k] : "", is_named ? " " : "", value);
     }
+    value = json_string_value(json_object_get(options, "row_chunks"));
+    if (value && strchr(value, '=')) text = mp_text("%s, chunks %s", text, value);
     snprintf(w->heading, sizeof w->heading, "%s%s%s", text, *w->graph->target ? ", " : "", w->graph->target);
 }
 

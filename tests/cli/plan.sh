@@ -37,6 +37,8 @@ small="--dim layers=1 --dim width=64 --dim heads=2 --dim vocabulary=4096 --dim s
 FILTER="grep -v found.by" try chunks_auto plan gpt2 $small --device a100 --rules executor --row-chunks auto --budget 85%
 FILTER='grep row_chunks' try chunks_json plan gpt2 $small --device a100 --rules executor --row-chunks head=4 --budget 100% --json
 FILTER='grep -A6 row_chunks' try chunks_kinds plan gpt2 $small --device a100 --rules executor --row-chunks head=4,mlp=2 --budget 100% --json
+try chunks_plan plan gpt2 $small --device a100 --rules executor --row-chunks head=4,mlp=2 --budget 80% -q -o chunks.json
+holds chunks_heading_names_the_numbers sh -c "'$memplan' timeline gpt2 $small --device a100 --rules executor --row-chunks head=4,mlp=2 --plan chunks.json -o chunks.svg && grep -q 'chunks head=4,mlp=2' chunks.svg"
 try chunks_none plan mlp.onnx --batch 64 --loss mse --row-chunks head=4 --budget 100%
 try chunks_bare plan mlp.onnx --batch 64 --row-chunks 4 --budget 100%
 FILTER='head -1' try chunks_pytorch plan gpt2 $small --device a100 --row-chunks head=4 --budget 100%
