@@ -11,6 +11,7 @@
 #include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
 #include "cli/reports/mesh.h"
+#include "cli/reports/needs_report.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/report.h"
 #include "executor/workload/workload.h"
@@ -330,6 +331,17 @@ static void print_remedies(const question *q, const remedy_list *list)
                 q->request.micro_batch ? "" : ", down to micro-batches of one sample,");
 }
 
+/* Prints the needs of a mesh, and whether they exceed the card. */
+static void print_needs(const mp_mesh_choice *c)
+{
+    report_needs(&c->needs, "The fullest rank needs");
+    if (c->needs.likely_bytes > c->needs.card_bytes && c->needs.expandable_bytes < 0)
+        screen_text(2, "This is more than the %s that programs see of a card; --memory lowers the limit.",
+                    mp_bytes_text(c->needs.card_bytes));
+    if (c->judge == MP_JUDGE_BLOCKS)
+        screen_text(2, "Only the ranks' graphs show the memory of the allocator and of the process: plan --mesh.");
+}
+
 static int print_meshes(const question *q, const mp_meshes *found, const note_list *notes, const remedy_list *remedies)
 {
     print_verdict(q, found);
@@ -343,6 +355,7 @@ static int print_meshes(const question *q, const mp_meshes *found, const note_li
         mesh_print_best(found);
         puts("\nStages of the first:");
         mesh_print_stages(found->choices, q->request.host.link);
+        if (option_given(q->asked, OPT_DEVICE)) print_needs(found->choices);
         putchar('\n');
     }
     screen_text(0, "Of %zu meshes, micro-batches and schedules:", found->n);

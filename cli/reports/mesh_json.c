@@ -1,6 +1,7 @@
 /* mesh_json.c - writes meshes, their stages and their rates as JSON. */
 #include "cli/reports/mesh.h"
 
+#include "cli/reports/needs_report.h"
 #include "formats/json/json.h"
 
 static json_t *mesh_json(const mp_mesh *m)
@@ -51,6 +52,7 @@ json_t *mesh_choice_json(const mp_mesh_choice *c, const mp_meshes_request *r, co
     mp_json_set(&json, "bubble_seconds", json_real(c->bubble_seconds));
     mp_json_set(&json, "exposed_seconds", json_real(c->exposed_seconds));
     for (size_t k = 0; k < c->n_stages; k++) mp_json_append(&stages, stage_json(&c->stages[k], r->host.link));
+    mp_json_set(&json, "needs", needs_json(&c->needs));
     mp_json_set(&json, "stages", stages);
     return json;
 }

@@ -1,5 +1,5 @@
 /* needs_report.h - the memory that a process requires on a card, as a sentence and as JSON. All functions do nothing, or return
- * JSON null, if the card is unknown (process_bytes is -1). */
+ * JSON null, if the card is unknown (process_bytes is at most 0). */
 #pragma once
 
 #include <jansson.h>

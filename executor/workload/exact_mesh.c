@@ -7,6 +7,7 @@
 #include "executor/workload/workload_mesh.h"
 #include "memplan/problem.h"
 #include "memplan/ranks/pipeline_cut.h"
+#include "memplan/workloads/workload_needs.h"
 
 /* fraction of a step's seconds: a smaller difference of two sums is a rounding error */
 static const double rounding = 1e-9;
@@ -26,7 +27,9 @@ typedef struct exact_step {
     exact_rank *ranks;
     mp_stage_seconds *seconds; /* per stage */
     bool fits;
-    mp_pool *pool; /* owns all arrays and texts */
+    mp_workload_terms terms; /* the process of a rank */
+    mp_needs needs;          /* of the ranks so far, that with the largest process */
+    mp_pool *pool;           /* owns all arrays and texts */
 } exact_step;
 
 /* Returns a graph that is not cut into stages as the only rank of a pipeline. */
@@ -82,6 +85,17 @@ static double busy_seconds(const exact_step *x, const mp_graph *g, const mp_step
     return ((double)each * (double)x->shape.n_micro_batches + (double)once) * g->tick_seconds;
 }
 
+/* Records the memory of a rank's process, if it is the largest so far. */
+static mp_status take_needs(exact_step *x, const mp_graph *g, const mp_step *steps, const mp_timeline *timeline, mp_error *err)
+{
+    mp_needs_terms terms = x->terms.process;
+    mp_needs needs;
+    if (terms.arena_bytes >= 0) terms.arena_bytes = timeline->peak_bytes - timeline->static_bytes;
+    MP_CHECK(mp_needs_of(g, steps, timeline, &terms, &needs, err));
+    if (needs.process_bytes > x->needs.process_bytes) x->needs = needs;
+    return MP_OK;
+}
+
 /* Records the results of a rank for these steps. */
 static mp_status take_rank(exact_step *x, const mp_rank *rank, const mp_step *steps, const mp_timeline *timeline, mp_error *err)
 {
@@ -96,7 +110,7 @@ static mp_status take_rank(exact_step *x, const mp_rank *rank, const mp_step *st
     if (x->shape.n_ranks > 1) MP_CHECK(mp_rank_add_repeated(g, &rank->shape, rank->rank, steps, n, NULL, &sent, err));
     r->sent_bytes = sent.sent_bytes;
     mp_graph_kind_bytes(g, r->kind_bytes);
-    return MP_OK;
+    return take_needs(x, g, steps, timeline, err);
 }
 
 /* Measures a rank with everything kept. The rank is recorded only if it fits in the memory. */
@@ -168,6 +182,7 @@ static mp_status measure(exact_step *x, mp_error *err)
     const mp_workload_options o = options_of(x, NULL, NULL);
     MP_CHECK(mp_workload_load(x->mesh->path, &o, &whole, err));
     const mp_rank alone = rank_alone(whole.graph, x->shape.n_micro_batches);
+    mp_workload_terms_of(&whole, &o, &x->terms);
     x->fits = true;
     return x->shape.n_ranks > 1 ? measure_pipeline(x, &whole, err) : measure_rank(x, &alone, err);
 }
@@ -221,6 +236,7 @@ static void set_bytes(const exact_step *x, mp_mesh_choice *c, int rank)
 static void replace(const exact_step *x, const mp_played *played, mp_mesh_choice *c)
 {
     c->judge = MP_JUDGE_KEEP_ALL;
+    c->needs = x->needs;
     c->seconds = played->seconds;
     c->bubble_seconds = played->bubble_seconds;
     c->peak_bytes = 0;
