@@ -152,7 +152,7 @@ def test_a_batch_that_fits_needs_seconds() -> None:
 
 def test_auto_is_what_a_step_may_have_of_the_device() -> None:
     report = away(Attention(), given(), device="H100", budget="auto")
-    # 81,000 MiB are visible, and the context with 132 multiprocessors takes 427; 19 of 20 jobs need 5.5 % more than the estimate
+    # 81,000 MiB are visible, and the context takes 427; 19 of 20 jobs need at most 5.5 % more than the estimate
     assert report.budget_bytes == (81000 - 427) * 2**20 // 1055 * 1000
 
 

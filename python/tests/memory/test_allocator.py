@@ -188,6 +188,36 @@ def test_random_sequences_against_a_slow_simulation(settings: Settings, limit: i
             assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:]))
 
 
+@pytest.mark.parametrize("settings", [PLAIN, EXPANDABLE, Settings(max_split=40 * MIB), Settings(divisions=8)])
+@pytest.mark.parametrize("limit", [UNLIMITED, 120 * MIB])
+def test_the_library_serves_requests_alike(settings: Settings, limit: int) -> None:
+    n_refused = 0
+    for seed in range(20):
+        generator = random.Random(seed)
+        allocator, held, events, said = CachingAllocator(settings, limit), dict[int, Block | None](), [], ""
+        for k in range(200):
+            frees = bool(held) and generator.random() < 0.45
+            number = generator.choice(list(held)) if frees else k
+            n_bytes = 0 if frees else int(2 ** generator.uniform(3, 25.5))
+            events.append((number, n_bytes))
+            try:
+                if n_bytes:
+                    held[number] = allocator.allocate(n_bytes)
+                else:
+                    allocator.free(held.pop(number))
+            except OutOfMemory as error:
+                said = str(error)
+                n_refused += 1
+                with pytest.raises(OutOfMemory, match=said):
+                    settings.serve(events, limit)
+                break
+        if not said:
+            use = settings.serve(events, limit)
+            assert use.peak_allocated_bytes == allocator.peak_allocated_bytes
+            assert use.peak_reserved_bytes == allocator.peak_reserved_bytes
+    assert (n_refused > 0) == (limit < UNLIMITED)
+
+
 def test_settings_of_the_environment() -> None:
     def read(text: str) -> Settings:
         return Settings.from_environment({"PYTORCH_CUDA_ALLOC_CONF": text})

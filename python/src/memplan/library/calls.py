@@ -66,6 +66,7 @@ CALLS: dict[str, tuple[object, ...]] = {
     "mp_planning_network": (c_char_p, c_char_p),
     "mp_planning_collective": (c_double, c_char_p, c_char_p, c_int64, c_int64, c_int64),
     "mp_process_memory_of": (c_bool, c_char_p, c_char_p, c_int64, c_void_p),
+    "mp_allocator_replay": (c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p),
     "mp_process_room": (c_int64, c_char_p, c_char_p, c_int64, c_int64),
     "mp_graph_write": (c_int, c_void_p, c_char_p, c_void_p),
     "mp_plan_read": (c_int, c_char_p, c_void_p, POINTER(c_void_p), c_void_p),

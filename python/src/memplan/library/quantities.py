@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ctypes import Structure, byref, c_int64
 
-from memplan.library.calls import library
+from memplan.errors import LibraryError
+from memplan.library.calls import STATUS_OK, library
 from memplan.library.planning import text
 
 
@@ -69,3 +71,35 @@ def process_room(card: str, family: str, card_bytes: int = 0) -> int:
     `card_bytes`: memory of the card that programs see; 0: the card's row.
     """
     return int(library().mp_process_room(text(card), text(family), card_bytes, 0))
+
+
+class AllocatorSettings(Structure):
+    """The struct mp_allocator_settings of the library (memplan/workloads/caching_allocator.h)."""
+
+    _fields_ = [
+        (name, c_int64) for name in ("limit", "max_split", "max_rounding", "large_segment", "divisions", "base", "expandable")
+    ]
+
+
+class AllocatorUse(Structure):
+    """The struct mp_allocator_use of the library. `refused`: index of the first request above the limit; -1: none."""
+
+    _fields_ = [
+        (name, c_int64) for name in ("peak_allocated_bytes", "peak_reserved_bytes", "refused", "refused_bytes", "held_bytes")
+    ]
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    refused: int
+    refused_bytes: int
+    held_bytes: int
+
+
+def replay(settings: AllocatorSettings, requests: Iterable[tuple[int, int]]) -> AllocatorUse:
+    """Serve requests with the simulated caching allocator: (number, bytes) allocates, (number, 0) frees the number's block."""
+    known: dict[int, int] = {}
+    flat = [value for number, n_bytes in requests for value in (known.setdefault(number, len(known)), n_bytes)]
+    use = AllocatorUse()
+    array = (c_int64 * max(1, len(flat)))(*flat)
+    if library().mp_allocator_replay(byref(settings), array, len(flat) // 2, None, byref(use), None) != STATUS_OK:
+        raise LibraryError("the allocator could not be simulated")
+    return use

@@ -1,5 +1,7 @@
 """Simulation of PyTorch's caching allocator for CUDA, for one stream: the memory it reserves for a sequence of requests.
 
+`Settings.serve` calls the library's simulation. CachingAllocator shows the blocks to memory snapshots; tests compare the two.
+
 Requests are rounded to 512 bytes. Requests up to 1 MiB use a pool with segments of 2 MiB; others use a pool of large segments.
 A free block that is larger than needed is split, and free neighbours are merged. Cached memory returns to the device only if
 the device is full. With expandable segments, each pool has one address range, and pages are appended as needed.
@@ -9,10 +11,11 @@ from __future__ import annotations
 
 import bisect
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from memplan.errors import MemplanError
+from memplan.library.quantities import AllocatorSettings, AllocatorUse, replay
 
 KIB, MIB = 1 << 10, 1 << 20
 GRAIN = 512
@@ -26,6 +29,10 @@ UNLIMITED = 1 << 62
 
 class OutOfMemory(MemplanError):
     """Raised if the simulated device has no memory for a request."""
+
+
+def no_memory(size: int, reserved_bytes: int, limit: int) -> OutOfMemory:
+    return OutOfMemory(f"{size} bytes do not fit beside {reserved_bytes} reserved bytes within {limit} bytes")
 
 
 class NotSimulated(MemplanError):
@@ -69,6 +76,17 @@ class Settings:
         if name == "backend" and value != "native":
             raise ValueError
         return self
+
+    def serve(self, requests: Iterable[tuple[int, int]], limit: int = UNLIMITED) -> AllocatorUse:
+        """Serve (number, bytes) pairs, where 0 bytes free the number's block. Return the peaks. Raises OutOfMemory.
+
+        `limit`: device memory for the allocator.
+        """
+        sizes = self.max_split, self.max_rounding, self.large_segment, self.divisions, ADDRESS_SPACE, int(self.expandable)
+        use = replay(AllocatorSettings(limit, *sizes), requests)
+        if use.refused >= 0:
+            raise no_memory(use.refused_bytes, use.held_bytes, limit)
+        return use
 
     def rounded(self, n_bytes: int) -> int:
         if self.divisions > 1 and n_bytes > GRAIN * self.divisions:
@@ -181,7 +199,7 @@ class CachingAllocator:
             self._release_cached()
             block = self._more(pool, size)
         if block is None:
-            raise OutOfMemory(f"{size} bytes do not fit beside {self.reserved_bytes} reserved bytes within {self.limit} bytes")
+            raise no_memory(size, self.reserved_bytes, self.limit)
         if self._splits(block, size):
             pool.add(block.cut(size))
         block.in_use = True

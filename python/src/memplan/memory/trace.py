@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx
 
-from memplan.memory.allocator import UNLIMITED, Block, CachingAllocator, Settings
+from memplan.memory.allocator import UNLIMITED, Settings
 from memplan.memory.liveness import Block as Life
 from memplan.memory.liveness import Event, Liveness, keys_of
 
@@ -33,17 +33,8 @@ class Trace:
 
     def reserved_bytes(self, settings: Settings, limit: int = UNLIMITED) -> int:
         """Return the peak of reserved bytes over several steps. Raises allocator.OutOfMemory above the limit."""
-        allocator = CachingAllocator(settings, limit)
-        for n_bytes in self.before:
-            allocator.allocate(n_bytes)
-        for _ in range(STEPS):
-            held: dict[int, Block | None] = {}
-            for number, n_bytes in self.step:
-                if n_bytes:
-                    held[number] = allocator.allocate(n_bytes)
-                else:
-                    allocator.free(held.pop(number))
-        return allocator.peak_reserved_bytes
+        before = [(-1 - k, n_bytes) for k, n_bytes in enumerate(self.before) if n_bytes]
+        return settings.serve(before + STEPS * self.step, limit).peak_reserved_bytes
 
 
 class Recorder:

@@ -17,7 +17,8 @@ from torch import fx, nn
 
 from memplan.errors import MemplanError
 from memplan.graph.attention import HALVES, attention_on
-from memplan.memory.allocator import UNLIMITED, Block, CachingAllocator, Settings
+from memplan.library.quantities import AllocatorUse
+from memplan.memory.allocator import UNLIMITED, Settings
 from memplan.torch_internals.dispatch import watching
 from memplan.torch_internals.tensors import tree_iter
 from memplan.torch_internals.without_gpu import is_in_backward, meta_as_gpu
@@ -145,18 +146,10 @@ class Requests:
         number = self.numbers.get(first, 0) if is_whole else 0
         return self.same.get(number, number)
 
-    def allocator(self, settings: Settings, workspace_bytes: int, limit: int = UNLIMITED) -> CachingAllocator:
-        """Return an allocator after all requests. Raises allocator.OutOfMemory above the limit."""
-        allocator = CachingAllocator(settings, limit)
-        held: dict[int, Block | None] = {}
-        for number, n_bytes in self.events:
-            if number == 0:
-                allocator.allocate(workspace_bytes)
-            elif n_bytes:
-                held[number] = allocator.allocate(n_bytes)
-            else:
-                allocator.free(held.pop(number))
-        return allocator
+    def allocator(self, settings: Settings, workspace_bytes: int, limit: int = UNLIMITED) -> AllocatorUse:
+        """Return the peaks of an allocator that serves all requests. Raises allocator.OutOfMemory above the limit."""
+        events = [(number, n_bytes) if number else (-1 - k, workspace_bytes) for k, (number, n_bytes) in enumerate(self.events)]
+        return settings.serve(events, limit)
 
 
 def temporaries(name: str, args: Any, result: Any) -> list[int]:
