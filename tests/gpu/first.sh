@@ -10,8 +10,8 @@
 # the operator, and whether the workspace matters.
 part "test programs" $((60 * stretch))
 libraries_row
-run_tests execution first_difference nccl_alone copies_run streams recording cuda_graphs products attention cuda_attention gradients \
-    normalizations
+run_tests execution first_difference nccl_alone copies_run streams recording cuda_graphs products attention cuda_attention \
+    cuda_attention_own gradients normalizations
 
 part "bits of plans, accumulation and copies" $((70 * stretch))
 same_bits tests/gradients/mlp.onnx --accumulate 2

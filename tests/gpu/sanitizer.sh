@@ -3,7 +3,7 @@
 # no API errors: cuDNN and cublasLt call with arguments that fail, and go on.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null)
 # All own kernels are instances of the five in executor/cuda/grid. Old versions have another name for the option and no key 'regex'.
-filter='--kernel-name regex=mp_(each|each_block|rows|blocks|warps)_kernel'
+filter='--kernel-name regex=mp_(each|each_block|rows|blocks|large_blocks|warps)_kernel'
 
 sanitize() { # TOOL MODEL ARGUMENT...
     tool=$1 sanitized=$2
