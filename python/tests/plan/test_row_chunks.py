@@ -23,7 +23,7 @@ EMPTY = torch.full(ROWS, -100)
 
 
 def flat(logits: torch.Tensor) -> torch.Tensor:
-    return logits.view(-1, WORDS)
+    return logits.reshape(-1, WORDS)
 
 
 def capped(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -41,6 +41,20 @@ def of_tokens(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 def of_classes(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(flat(logits), F.one_hot(labels.flatten(), WORDS).double() * 0.9 + 0.1 / WORDS)
+
+
+def shifted(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The logits of a token are those of the next one."""
+    logits = 3 * torch.tanh(logits / 3)
+    return F.cross_entropy(logits[..., :-1, :].reshape(-1, WORDS), labels[..., 1:].reshape(-1), reduction="sum") / 7
+
+
+def shifted_tokens(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return of_tokens(logits[:, :-1], labels[:, 1:])
+
+
+def second_sequence(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return usual(label_smoothing=0.1)(logits[1:], labels[1:])
 
 
 def focal(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -71,6 +85,9 @@ LOSSES: dict[str, Loss] = {
     "capped": capped,
     "z": with_z_loss,
     "tokens": of_tokens,
+    "shifted": shifted,
+    "shifted tokens": shifted_tokens,
+    "second sequence": second_sequence,
     "classes": of_classes,
     "focal": focal,
     "accuracy": with_accuracy,
@@ -113,7 +130,8 @@ def test_a_loss_in_chunks_is_the_loss(name: str) -> None:
         compiled = memplan.compile(model, "100%", chunks={"head": n})
         for a, b in zip(results(compiled, given, factor), expected, strict=True):
             assert torch.allclose(a, b, rtol=tolerance, atol=tolerance), (name, n)
-        assert compiled.memplan.graph.n_chunks == min(n, ROWS[0] * ROWS[1])
+        n_rows = {"shifted": 10, "shifted tokens": 10, "second sequence": 6}.get(name, 12)
+        assert compiled.memplan.graph.n_chunks == min(n, n_rows)
 
 
 def test_rows_without_labels_have_no_gradient() -> None:
@@ -129,6 +147,7 @@ def returned(logits: torch.Tensor, labels: torch.Tensor) -> Any:
 REFUSED: dict[str, tuple[Loss, str]] = {
     "no loss over classes": (lambda logits, labels: logits.square().mean(), NO_HEAD),
     "logits returned": (returned, RETURNED),
+    "two slices": (lambda logits, labels: shifted(logits, labels) + usual()(logits[:, 1:], labels[:, 1:]), "sliced"),
     "a function of the mean loss": (lambda logits, labels: usual()(logits, labels) ** 2, "pow"),
     "statistics over the rows": (lambda logits, labels: usual()(logits - logits.mean((0, 1)), labels), "mean"),
     "dropout of the logits": (lambda logits, labels: usual()(F.dropout(logits), labels), "bernoulli"),

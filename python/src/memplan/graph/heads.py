@@ -12,7 +12,8 @@ import torch
 from torch import fx
 
 from memplan.graph.joint import in_formula, reaching
-from memplan.graph.row_rules import LOSSES, SUM, TOTAL, Facts, Layout, Refused, Rule, rule_of, shape_of
+from memplan.graph.row_rules import COLUMNS, LOSSES, SUM, TOTAL, Facts, Layout, Refused, Rule, rows_in, shape_of
+from memplan.graph.row_table import Selection, rule_of, selection_of
 from memplan.torch_internals.dispatch import OPERATOR, schema_of
 
 aten = torch.ops.aten
@@ -93,6 +94,7 @@ class Head:
         for node in list(self.rules):
             self._add_in_full_precision(node)
         self.nodes = [n for n in seed.graph.nodes if n in self.rules]
+        self.n_all, self.selection = self.n_rows, self._find_selection()
         self.scale, self.scaled = self._find_scale(tangents)
         for node in self.nodes:
             if node in self.scaled:
@@ -155,6 +157,23 @@ class Head:
                     self._take(one)
                 return
 
+    def _find_selection(self) -> Selection | None:
+        """Return the selection of rows that the loss reads, or None if it reads all rows. Count these rows only."""
+        found: set[Selection] = set()
+        for node in self.nodes:
+            if (one := selection_of(node, self.layout(node))) is not None:
+                found.add(one)
+                of: Any = node if node.target is aten.slice.Tensor else node.args[0]
+                self.n_rows = rows_in(of, self.layout(node))
+        if len(found) > 1:
+            raise Refused("the logits are sliced in several ways")
+        return next(iter(found), None)
+
+    def reads_all(self, node: fx.Node, layout: Layout) -> bool:
+        """Whether a tensor has all rows, although the loss reads some of them."""
+        n = shape_of(node)[1] if layout == COLUMNS else rows_in(node, layout)
+        return self.selection is not None and n == self.n_all
+
     def _find_scale(self, tangents: list[fx.Node]) -> tuple[fx.Node | None, set[fx.Node]]:
         reaching_ones = [t for t in tangents if descendants([t]) & self.rules.keys()]
         if not reaching_ones:
@@ -173,7 +192,7 @@ class Head:
         of = [a for a in node.all_input_nodes if (a in self.scaled or a is self.scale) and not is_zero(a)]
         first = node.args[0] if node.args else None
         target: Any = node.target
-        if is_view(node) or is_zero(node) or (target in LINEAR and of == [first]):
+        if is_view(node) or is_zero(node) or target is aten.slice_backward.default or (target in LINEAR and of == [first]):
             return
         given = [a for a in node.args if isinstance(a, fx.Node)]
         if target in (aten.add.Tensor, aten.sub.Tensor) and len(of) == len(given) == 2 and not node.kwargs:
@@ -218,15 +237,16 @@ def head_of(graph: fx.Graph) -> Head:
 
 
 def has_scores(seed: fx.Node) -> bool:
-    """Whether a softmax of the product, of its size, follows."""
+    """Whether a softmax of the product, or of some of its rows, follows."""
     todo, seen = [seed], set[fx.Node]()
+    given: Any = seed.args[-2]
     while todo:
         node = todo.pop()
         if node.target in SCORES:
             return True
         for user in node.users:
-            value = user.meta.get("val")
-            if user not in seen and isinstance(value, torch.Tensor) and n_elements(user) == n_elements(seed):
+            is_tensor = isinstance(user.meta.get("val"), torch.Tensor) and user not in seen
+            if is_tensor and n_elements(user) > n_elements(given) and shape_of(user)[-1] == shape_of(seed)[-1]:
                 seen.add(user)
                 todo.append(user)
     return any(u.op == "output" for n in (seed, *seen) for u in n.users)

@@ -39,6 +39,7 @@ class Writer:
         self.given: dict[
             tuple[fx.Node, Layout | None], fx.Node
         ] = {}  # operands from outside of the head, for the present chunk
+        self.flat: dict[tuple[fx.Node, Layout], fx.Node] = {}  # these operands with one leading dimension
         self.sums: dict[fx.Node, fx.Node] = {}  # by exit: the sum or the rows of the chunks so far
         self.like, self.n_rows, self.first, self.k, self.rule = head.seed, 0, 0, 0, head.rules[head.seed]
         self.has_run = False
@@ -126,15 +127,33 @@ class Writer:
         self.like = like
         if use is not None:
             last = self.first + self.n_rows
-            value = self.call(aten.slice.Tensor, self._flat(value, use), 1 if use == COLUMNS else 0, self.first, last)
+            value = self.call(aten.slice.Tensor, self._flat(node, value, use), 1 if use == COLUMNS else 0, self.first, last)
         self.given[node, use] = value
         return value
 
-    def _flat(self, value: fx.Node, use: Layout) -> fx.Node:
-        """Return a value with one leading dimension for the rows."""
-        if use.kind != "rows" or use.lead == 1:
+    def _flat(self, node: fx.Node, value: fx.Node, use: Layout) -> fx.Node:
+        """Return a value with one leading dimension for the rows that the loss reads."""
+        if (node, use) not in self.flat:
+            self.flat[node, use] = self._flattened(node, value, use)
+        return self.flat[node, use]
+
+    def _flattened(self, node: fx.Node, value: fx.Node, use: Layout) -> fx.Node:
+        if use == COLUMNS and self.head.reads_all(node, use):
+            whole = self._flattened(node, self.write(aten.t.default, (value,), {}), Layout("rows"))
+            return self.write(aten.t.default, (whole,), {})
+        if use.kind != "rows":
             return value
-        shape = [self.head.n_rows, *shape_of(value)[use.lead :]]
+        if self.head.reads_all(node, use):
+            selection = self.head.selection
+            assert selection is not None
+            value = self._viewed(value, [*selection.shape, *shape_of(value)[use.lead :]])
+            value = self.write(aten.slice.Tensor, (value, *selection.arguments), {})
+            return self._viewed(value, [self.head.n_rows, *shape_of(value)[len(selection.shape) :]])
+        return self._viewed(value, [self.head.n_rows, *shape_of(value)[use.lead :]])
+
+    def _viewed(self, value: fx.Node, shape: list[int]) -> fx.Node:
+        if shape_of(value) == tuple(shape):
+            return value
         if not value.meta["val"].is_contiguous():
             value = self.write(aten.clone.default, (value,), {"memory_format": torch.contiguous_format})
         return self.write(aten.view.default, (value, shape), {})
@@ -192,8 +211,15 @@ class Writer:
         if layout == COLUMNS:
             raise Refused(f"{node.name} is read outside of the head")
         value = self._reduced(node) if layout == LOSS else self.sums[node]
-        if layout.kind == "rows" and shape_of(value) != shape_of(node):
-            value = self.write(aten.view.default, (value, list(shape_of(node))), {})
+        if layout.kind == "rows" and self.head.reads_all(node, layout):
+            selection, rest = self.head.selection, shape_of(node)[layout.lead :]
+            assert selection is not None
+            dim, first, last, step = selection.arguments
+            part = list(range(selection.shape[dim])[slice(first, last, step)])
+            value = self._viewed(value, [*selection.shape[:dim], len(part), *selection.shape[dim + 1 :], *rest])
+            value = self.write(aten.slice_backward.default, (value, [*selection.shape, *rest], dim, first, last, step), {})
+        if layout.kind == "rows":
+            value = self._viewed(value, list(shape_of(node)))
         if node in self.head.scaled:
             assert self.head.scale is not None
             value = self.write(aten.mul.Tensor, (value, self.outer(self.head.scale)), {}, name=f"{node.name}_scaled")

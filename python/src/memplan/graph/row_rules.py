@@ -21,9 +21,6 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import fx
 
-from memplan.graph.operators import draws
-from memplan.torch_internals.dispatch import OPERATOR
-
 aten = torch.ops.aten
 
 
@@ -51,6 +48,7 @@ class Chunk(Protocol):
         """Write an operator."""
 
 
+SUMS = frozenset((aten.sum.default, aten.sum.dim_IntList))
 Build = Callable[[Chunk], fx.Node]
 
 
@@ -122,6 +120,11 @@ def lead_of(shape: Sequence[int], n_rows: int) -> int | None:
         if math.prod(shape[:lead]) == n_rows:
             return lead
     return None
+
+
+def rows_in(node: fx.Node, layout: Layout | None) -> int:
+    """Return the number of rows of a tensor with this layout."""
+    return math.prod(shape_of(node)[: layout.lead]) if layout is not None else 0
 
 
 def at(dim: int, rank: int) -> int:
@@ -222,9 +225,10 @@ def reduction(facts: Facts) -> Rule:
 def view(facts: Facts) -> Rule:
     """Changes of the shape."""
     source, shape = facts.source, facts.shape()
-    outer = facts.wanted.lead if facts.wanted is not None else lead_of(shape, facts.n_rows)
     known = facts.known.get(source)
-    inner = known.lead if known is not None and known.kind == "rows" else lead_of(shape_of(source), facts.n_rows)
+    n_rows = rows_in(source, known) if known is not None else rows_in(facts.node, facts.wanted)
+    outer = facts.wanted.lead if facts.wanted is not None else lead_of(shape, n_rows)
+    inner = known.lead if known is not None and known.kind == "rows" else lead_of(shape_of(source), n_rows)
     if outer is None or inner is None or known not in (None, Layout("rows", inner)):
         raise facts.refuse()
 
@@ -358,43 +362,3 @@ def loss_gradient(facts: Facts) -> Rule:
     if isinstance(weight, fx.Node):
         uses[weight] = None
     return Rule(rows, uses, alike(node))
-
-
-SUMS = frozenset((aten.sum.default, aten.sum.dim_IntList))
-RULES: dict[Any, Callable[[Facts], Rule]] = {
-    operator.getitem: item,
-    aten.nll_loss_forward.default: losses,
-    aten.nll_loss_backward.default: loss_gradient,
-    aten.mm.default: product,
-    aten.addmm.default: product,
-    aten.t.default: transposed,
-    aten.transpose.int: transposed,
-    aten.expand.default: expand,
-    aten.unsqueeze.default: inserted,
-    aten.gather.default: along(1, 1),
-    aten._log_softmax.default: along(1, 1),
-    aten._softmax.default: along(1, 1),
-    aten._log_softmax_backward_data.default: along(2, 2),
-    aten._softmax_backward_data.default: along(2, 2),
-    **dict.fromkeys((aten.scatter.value, aten.scatter.src, aten.scatter_add.default), along(1, 1)),
-    **dict.fromkeys((aten.view.default, aten._unsafe_view.default), view),
-    **dict.fromkeys((aten.detach.default, aten.alias.default, aten._to_copy.default), pointwise),
-    **dict.fromkeys((aten.zeros_like.default, aten.ones_like.default, aten.full_like.default), pointwise),
-    **dict.fromkeys((aten.full.default, aten.zeros.default, aten.ones.default, aten.new_zeros.default), created),
-    **dict.fromkeys((aten.squeeze.dim, aten.squeeze.dims, aten.select.int, aten.slice.Tensor), dropped),
-    **dict.fromkeys(SUMS, reduction),
-    **dict.fromkeys((aten.mean.dim, aten.amax.default, aten.logsumexp.default, aten.argmax.default), reduction),
-}
-
-
-def rule_of(facts: Facts) -> Rule:
-    """Return the rule of a node. Raises Refused if the node is not computed for each row alone."""
-    target: Any = facts.node.target
-    is_pointwise = isinstance(target, OPERATOR) and torch.Tag.pointwise in target.tags
-    rule = RULES.get(target, pointwise if is_pointwise else None)
-    if rule is None or draws(facts.node):
-        raise facts.refuse()
-    (source, *others) = tensors_in(facts.node) or [facts.node]
-    if facts.known.get(source) == SUM and not others and target in (aten.t.default, aten._to_copy.default):
-        return Rule(SUM, {source: SUM}, alike(facts.node))
-    return rule(facts)
