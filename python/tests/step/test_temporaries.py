@@ -63,6 +63,21 @@ def test_backward_of_group_norm_allocates_sums(channels: int, published_mib: flo
     assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
 
 
+@pytest.mark.skipif(not hasattr(torch.ops.aten, "_fused_rms_norm"), reason="PyTorch computes it in parts")
+@pytest.mark.parametrize("width, published_mib", [(1024, 40.0224609375), (16384, 640.1103515625)])
+def test_rms_norm_is_one_kernel_on_a_gpu(width: int, published_mib: float) -> None:
+    """Peaks of Liger's benchmark of Megatron's RMSNorm on an H100. The gradient of the sum is made contiguous."""
+    layer = nn.RMSNorm(width, dtype=torch.bfloat16, device="meta")
+    x = torch.empty(4096, 1, width, dtype=torch.bfloat16, device="meta", requires_grad=True)
+
+    def step() -> None:
+        y = layer(x)
+        y.sum().backward()
+
+    report = memplan.estimate(step, (), device="h100")
+    assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
+
+
 class Gated(torch.autograd.Function):
     """The gate of Liger's benchmark for SwiGLU: it saves its operands, and its backward overwrites them with gradients."""
 

@@ -22,6 +22,12 @@ FOREACH = Private(
     use="makes optimizers process all parameters at once on the meta device, as on a GPU",
     lost=OTHER_TEMPORARIES,
 )
+FUSED_RMS_NORM = Private(
+    "torch.ops.aten._fused_rms_norm",
+    use="tells whether RMS normalization is one kernel on GPUs",
+    lost="estimates of a whole step count its parts",
+    since="2.8",
+)
 NODE_NOW = Private(
     "torch._C._current_autograd_node",
     use="tells the sums of gradients in backward from other sums",
@@ -73,6 +79,34 @@ def dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return torch.native_dropout(x, p, True)[0]
 
 
+class FusedRmsNorm(torch.autograd.Function):
+    """The memory of PyTorch's RMS normalization for GPUs, which saves its operands and one number in fp32 per row."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor | None, n_dims: int) -> torch.Tensor:
+        rows = x.shape[: x.dim() - n_dims]
+        ctx.save_for_backward(x, weight, x.new_empty(rows, dtype=torch.float32))
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        x, weight, _ = ctx.saved_tensors
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        _packed = grads[0].contiguous()  # the kernel reads packed gradients
+        return torch.empty_like(x) if needs_x else None, torch.empty_like(weight) if needs_weight else None, None
+
+
+def rms_norm(
+    input: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None = None, eps: float | None = None
+) -> torch.Tensor:
+    """Run the RMS normalization of GPUs: one kernel if input and weight have the same type."""
+    is_same = weight is None or weight.dtype == input.dtype
+    if FUSED_RMS_NORM and input.device.type == "meta" and is_same and not torch.is_autocast_enabled("cuda"):
+        result: torch.Tensor = FusedRmsNorm.apply(input, weight, len(normalized_shape))
+        return result
+    return torch.rms_norm(input, normalized_shape, weight, eps)
+
+
 @contextlib.contextmanager
 def meta_as_gpu(attention: Callable[..., torch.Tensor]) -> Iterator[None]:
     """Within the context, an eager step on the meta device chooses the operators that a GPU would run.
@@ -99,6 +133,7 @@ def meta_as_gpu(attention: Callable[..., torch.Tensor]) -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch.autocast, "__init__", region))
         stack.enter_context(GpuIsMeta())
         stack.enter_context(mock.patch.object(torch.nn.functional, "dropout", dropout))
+        stack.enter_context(mock.patch.object(torch.nn.functional, "rms_norm", rms_norm))
         stack.enter_context(mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", lowered_attention))
         if knows_autocast():
             stack.enter_context(casting())
