@@ -208,7 +208,7 @@ def estimated(commit: str, rows: list[Row], checkout: str) -> dict[str, int | st
     found: dict[str, int | str] = {}
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(
-            ["git", "-C", checkout, "archive", commit, "benchmark/scripts", "src", "test"], capture_output=True, check=True
+            ["git", "-C", checkout, "archive", commit], capture_output=True, check=True
         ).stdout
         subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
         Path(folder, "test/__init__.py").touch()  # else Python imports its own package of this name
