@@ -207,10 +207,12 @@ def estimated(commit: str, rows: list[Row], checkout: str) -> dict[str, int | st
     """Run the scripts of a commit in processes of their own."""
     found: dict[str, int | str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(
-            ["git", "-C", checkout, "archive", commit], capture_output=True, check=True
-        ).stdout
-        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+        for paths in (("benchmark/scripts", "src"), ("test",)):
+            archive = subprocess.run(
+                ["git", "-C", checkout, "archive", commit, *paths], capture_output=True, check=False
+            ).stdout
+            subprocess.run(["tar", "-x", "-C", folder], input=archive, check=False)
+        Path(folder, "test").mkdir(exist_ok=True)
         Path(folder, "test/__init__.py").touch()  # else Python imports its own package of this name
         texts = {path.name: path.read_text() for path in sorted(Path(folder, "benchmark/scripts").glob("benchmark_*.py"))}
         for script in dict.fromkeys(script_of(row, texts) for row in rows):
