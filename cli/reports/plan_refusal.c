@@ -123,7 +123,8 @@ void print_refusal(const outcome *out)
     print_no(out, "");
     if (out->asked->talk.quiet) return;
     if (is_below_floor(out))
-        screen_text(0, "No schedule at all fits below the floor of %s.", floor);
+        screen_text(0, "No schedule %s fits below the floor of %s.", out->row_chunks.n ? "with these chunks of rows" : "at all",
+                    floor);
     else if (print_tier_refusal(out))
         ;
     else if (is_refused(out) && is_one_plan(&out->asked->search))
