@@ -157,7 +157,7 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
                     .flops = flops,
                     .moved_bytes = moved_bytes(b) - unmoved_bytes,
                     .dtype = product_type(b, op),
-                    .foreach = b->options->rules == MP_RULES_PYTORCH ? mp_optimizer_name(b->options->optimizer) : NULL,
+                    .foreach = b->options->rules == MP_RULES_PYTORCH ? b->optimizer_name : NULL,
                     .binding = &b->binding,
                     .bindings = bound};
     MP_ENSURE(mp_grow(&bound->nodes, &bound->capacity, g->n_nodes + 1, sizeof *bound->nodes), b->err, MP_NOMEM,
