@@ -1,4 +1,4 @@
-/* workload_needs.c - the family of a network, its card, and the memory of the process that trains it. */
+/* workload_needs.c - the card of a workload, and the memory of the process that trains it. */
 #include "memplan/workloads/workload_needs.h"
 
 #include <stdio.h>
@@ -8,43 +8,14 @@
 #include "executor/workload/workload.h"
 #include "memplan/workloads/process_memory.h"
 
-/* ---- the network ---- */
-
-/* Kinds of operators that decide the family. */
-typedef struct contents {
-    bool has_convolution, has_attention, has_embedding, has_product;
-} contents;
-
-static bool is_output(const mp_model *m, int tensor)
+/* True if the network has matrix products, for which PyTorch allocates a workspace of cuBLAS. */
+static bool has_products(const mp_model *m)
 {
-    for (size_t k = 0; k < m->n_outputs; k++)
-        if (m->outputs[k] == tensor) return true;
-    return false;
-}
-
-static contents contents_of(const mp_model *m)
-{
-    contents found = {0};
     for (size_t k = 0; m && k < m->n_operators; k++) {
         const mp_operator *op = &m->operators[k];
-        if (op->removed || !op->op) continue;
-        const unsigned traits = op->op->traits;
-        const bool is_attention = traits & MP_TRAIT_TILED || (traits & MP_TRAIT_WEIGHTS && !is_output(m, op->out[0]));
-        found.has_attention |= is_attention;
-        found.has_convolution |= (traits & MP_TRAIT_CONVOLVES) != 0;
-        found.has_embedding |= traits & MP_TRAIT_GATHER && m->tensors[op->in[0]].role == MP_ROLE_PARAMETER;
-        found.has_product |= op->op->flops && !(traits & (MP_TRAIT_TILED | MP_TRAIT_CONVOLVES));
+        if (!op->removed && op->op && op->op->flops && !(op->op->traits & (MP_TRAIT_TILED | MP_TRAIT_CONVOLVES))) return true;
     }
-    return found;
-}
-
-const char *mp_workload_family(const mp_workload *w, const mp_workload_options *o)
-{
-    const contents c = contents_of(w->model);
-    const bool is_amp = o->amp && strcmp(o->amp, "none") != 0;
-    if (!w->model || is_amp || (o->dtype && strcmp(o->dtype, "fp32") != 0)) return "other";
-    if (c.has_attention && c.has_embedding && !c.has_convolution) return "transformer";
-    return c.has_convolution && !c.has_attention && !c.has_embedding ? "convolution" : "other";
+    return false;
 }
 
 /* ---- the card ---- */
@@ -95,12 +66,13 @@ void mp_workload_terms_of(const mp_workload *w, const mp_workload_options *o, mp
     const mp_backend *backend = w->program ? w->program->backend : NULL;
     const char *network = w->ranks.network.inside.name;
     const bool caches = mp_workload_rules(w) == MP_RULES_PYTORCH;
-    out->process = (mp_needs_terms){.card = out->card,
-                                    .family = caches && !n_communicators(&o->mesh) ? mp_workload_family(w, o) : "other",
-                                    .arena_bytes = caches ? -1 : 0,
-                                    .has_products = contents_of(w->model).has_product,
-                                    .network = out->network,
-                                    .n_communicators = n_communicators(&o->mesh)};
+    out->process =
+        (mp_needs_terms){.card = out->card,
+                         .family = "other", /* the measured jobs are scripts, which keep more than the graph of their network */
+                         .arena_bytes = caches ? -1 : 0,
+                         .has_products = has_products(w->model),
+                         .network = out->network,
+                         .n_communicators = n_communicators(&o->mesh)};
     snprintf(out->network, sizeof out->network, "%s", network ? network : "");
     if (backend) {
         snprintf(out->card, sizeof out->card, "%s", backend->device(backend)->title);

@@ -217,7 +217,6 @@
     X(mp_allocator_defaults())                                                                           \
     X(mp_needs_room(&needs, 1))                                                                          \
     X(mp_nccl_bytes("nvlink4", 1))                                                                       \
-    X(mp_workload_family(&workload, &settings))                                                          \
     X(mp_workload_terms_of(&workload, &settings, &terms))                                                \
     X(mp_visible_bytes_of_options(&settings))                                                            \
     X(mp_capacity_take_needs(&workload, &settings, &needs, 1, &room))                                    \

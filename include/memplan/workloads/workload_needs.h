@@ -10,17 +10,13 @@
 #include "memplan/workloads/needs.h"
 #include "memplan/workloads/workload_budget.h"
 
-/* Returns the family of measured jobs that the network resembles: "convolution", "transformer" or "other". All measured jobs
- * are in fp32 on one card, so a network in 16 bits is "other". O(operators). */
-const char *mp_workload_family(const mp_workload *w, const mp_workload_options *o);
-
 /* The process that trains a workload. `process` points into the struct. */
 typedef struct mp_workload_terms {
     mp_needs_terms process;
     char card[MP_DEVICE_TITLE_MAX], network[MP_DEVICE_NAME_MAX];
 } mp_workload_terms;
-/* Fills *out with the workload's card, family and communicators. arena_bytes becomes -1 under PyTorch's rules, else 0. *out
- * must not be copied. O(operators). */
+/* Fills *out with the workload's card and communicators. The family is "other". arena_bytes becomes -1 under PyTorch's rules,
+ * else 0. *out must not be copied. O(operators). */
 void mp_workload_terms_of(const mp_workload *w, const mp_workload_options *o, mp_workload_terms *out);
 /* Returns the bytes that programs see of the card that the settings name; 0: it has no row in process.def, the user
  * states a reserve, or a backend runs on the device. O(cards). */
