@@ -20,8 +20,8 @@ void report_needs(const mp_needs *needs, const char *title)
 
 const char *needs_verdict(const mp_needs *needs, const char *device)
 {
-    return mp_text("%s: 19 of 20 such jobs run in %s of %s", device, mp_bytes_text(needs->likely_bytes),
-                   mp_bytes_text(needs->card_bytes));
+    const char *promise = needs->n_jobs ? ": 19 of 20 such jobs run in" : ", assumed to need at most";
+    return mp_text("%s%s %s of %s", device, promise, mp_bytes_text(needs->likely_bytes), mp_bytes_text(needs->card_bytes));
 }
 
 int needs_lines(const mp_needs *needs)

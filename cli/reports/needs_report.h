@@ -9,7 +9,8 @@
 /* Prints "Needs: tensors 6.81 GiB, reserved 7.12 GiB, process 7.50 GiB; 19 of 20 such jobs run in 7.60 GiB". `title`: "Needs".
  */
 void report_needs(const mp_needs *needs, const char *title);
-/* Returns "a100: 19 of 20 such jobs run in 23.01 GiB of 79.15 GiB", which mp_text allocates. */
+/* Returns "a100: 19 of 20 such jobs run in 23.01 GiB of 79.15 GiB", or without measured jobs "a100, assumed to need at most
+ * ...". mp_text allocates it. */
 const char *needs_verdict(const mp_needs *needs, const char *device);
 /* Returns the number of lines that report_needs prints at 80 columns. */
 int needs_lines(const mp_needs *needs);

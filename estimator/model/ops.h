@@ -138,7 +138,6 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_OF_SHAPE (1u << 20)         /* the value of the output depends only on the shape of the input */
 #define MP_TRAIT_REPLICATES (1u << 22)       /* the output equals the input; the input's gradient is a sum over ranks */
 #define MP_TRAIT_SMOOTH (1u << 21) /* differentiable everywhere: gradients need no convention at ties, borders or zeros */
-#define MP_TRAIT_WEIGHTS (1u << 23) /* the rows of the output are positive and have the sum 1, as the weights of attention */
 /* The following traits describe the operator in PyTorch, for PyTorch's rules: */
 #define MP_TRAIT_PARTS (1u << 14)    /* the output is a strided view of a part of the input (slice, split) */
 #define MP_TRAIT_PERMUTES (1u << 15) /* the output is a strided view with permuted dimensions (transposition) */
