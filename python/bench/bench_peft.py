@@ -44,7 +44,7 @@ LLAMA_3B = {
     "max_position_embeddings": 131072,
 }
 BATCH, LONGEST_TEXT, STEPS = 4, 768, 3
-TOKENS = 660
+TOKENS = 700
 TARGET = 0.05
 OTHER_OPTIMIZERS = ("lora+", "lora-fa", "riemannian")
 
