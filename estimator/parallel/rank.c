@@ -293,19 +293,37 @@ static double send_seconds(const mp_rank *rank, int chunk)
     return 0;
 }
 
+/* Returns the step that waits for the gradient that a chunk receives from the next stage; 0: the chunk receives none. */
+static size_t awaits_gradient(const mp_rank *rank, const mp_step *steps, size_t n, int chunk)
+{
+    for (size_t t = 0; t < n; t++) {
+        const mp_node *node = &rank->graph->nodes[steps[t].node];
+        if (is_transfer(node) && node->phase == MP_PHASE_BACKWARD && node->collective->receives &&
+            chunk_of(rank, node->alternatives) == chunk)
+            return (size_t)mp_step_end(steps, (int)t);
+    }
+    return 0;
+}
+
 mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, mp_stage_seconds *seconds, mp_error *err)
 {
     const double tick = rank->graph->tick_seconds;
     const int n_chunks = rank->shape.n_chunks, n_ranks = rank->shape.n_ranks;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     bool *has_run = mp_pool_alloc(pool, rank->graph->n_nodes, sizeof *has_run);
+    size_t *awaited = mp_pool_alloc(pool, (size_t)n_chunks, sizeof *awaited);
     int64_t *ends = mp_pool_alloc(pool, n, sizeof *ends), makespan, clock = 0;
     mp_graph g;
+    size_t at; /* the first step of backward */
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
     MP_CHECK(without_transfers(rank, pool, &g, err));
     MP_CHECK(mp_makespan(&g, steps, n, ends, &makespan, err));
+    MP_CHECK(mp_rank_turn_around(rank->graph, steps, n, &at, err));
     seconds += rank->rank; /* the first entry of this rank; the entry of the next chunk is n_ranks further */
-    for (int c = 0; c < n_chunks; c++) seconds[c * n_ranks] = (mp_stage_seconds){0};
+    for (int c = 0; c < n_chunks; c++) {
+        seconds[c * n_ranks] = (mp_stage_seconds){0};
+        awaited[c] = awaits_gradient(rank, steps, n, c);
+    }
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &g.nodes[steps[t].node];
         const mp_alternative *a = &node->alternatives[steps[t].alternative];
@@ -324,6 +342,8 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
             s->weights += took;
         else
             s->backward += took;
+        if (node->phase == MP_PHASE_FORWARD && has_run[steps[t].node] && chunk >= 0 && t >= at && t < awaited[chunk])
+            s->ahead += took;
         has_run[steps[t].node] = true;
     }
     seconds[0].tail += (double)(makespan - clock) * tick;

@@ -139,8 +139,9 @@ static bool advance(clockwork *x, int rank)
     const double seconds = turn->pass == MP_PASS_FORWARD    ? s->forward
                            : turn->pass == MP_PASS_BACKWARD ? s->backward + (splits ? 0 : s->weights)
                                                             : s->weights;
-    turn->begin = fmax(ready, x->clock[rank]);
-    x->clock[rank] = turn->end = turn->begin + seconds;
+    const double ahead = turn->pass == MP_PASS_BACKWARD ? s->ahead : 0;
+    turn->begin = ahead > 0 ? x->clock[rank] : fmax(ready, x->clock[rank]);
+    x->clock[rank] = turn->end = fmax(ready, turn->begin + ahead) + seconds - ahead;
     x->busy[rank] += seconds;
     const int64_t at = stage * x->shape->n_micro_batches + turn->micro_batch;
     if (turn->pass != MP_PASS_WEIGHTS) (turn->pass == MP_PASS_FORWARD ? x->forward : x->backward)[at] = turn->end;

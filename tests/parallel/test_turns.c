@@ -90,8 +90,9 @@ static double finish(world *w, int rank)
         const mp_stage_seconds *t = &w->stages[stage];
         const bool has_from = from >= 0 && from < s->n_ranks * s->n_chunks;
         const double arrived = has_from ? w->done[goes_back][from][batch] + w->stages[goes_back ? stage : from].send : 0;
-        clock =
-            fmax(clock, arrived) + (goes_back ? t->backward + (s->schedule == MP_SCHEDULE_ZB_H1 ? 0 : t->weights) : t->forward);
+        if (goes_back) clock += t->ahead; /* recomputation, before the gradient is needed */
+        clock = fmax(clock, arrived) +
+                (goes_back ? t->backward - t->ahead + (s->schedule == MP_SCHEDULE_ZB_H1 ? 0 : t->weights) : t->forward);
         w->done[goes_back][stage][batch] = clock;
         *(goes_back ? &b : &f) += 1;
     }
@@ -106,7 +107,8 @@ TEST(steps_take_as_long_as_rules_of_their_own_say)
         mp_stage_seconds stages[STAGES];
         for (int q = 0; q < s->n_ranks * s->n_chunks; q++)
             stages[q] = (mp_stage_seconds){.forward = 1 + mp_splitmix_below(&random, 9),
-                                           .backward = 1 + mp_splitmix_below(&random, 9),
+                                           .backward = 4 + mp_splitmix_below(&random, 9),
+                                           .ahead = mp_splitmix_below(&random, 4),
                                            .weights = mp_splitmix_below(&random, 9),
                                            .send = mp_splitmix_below(&random, 3)};
         world w = {.s = s, .stages = stages};
