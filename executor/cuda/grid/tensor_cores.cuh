@@ -226,10 +226,12 @@ static __device__ __forceinline__ void mp_tensor_words(float (&c)[4], const uint
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #else
+/* A call: hundreds of copies of these loops in one kernel would take the compiler more than 20 minutes. */
 template <mp_numbers N>
-static __device__ __forceinline__ void mp_tensor_words(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+static __device__ __noinline__ void mp_tensor_words(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
     const int lane = (int)(threadIdx.x % MP_WARP), row = lane / 4 * 4, column = lane % 4 * 8;
+#pragma unroll 1
     for (int from = 0; from < 4; from++) {
 #pragma unroll
         for (int half = 0; half < 2; half++) {
