@@ -143,7 +143,7 @@ def peaks(tree: str, script: str, rows: list[dict[str, Any]]) -> list[int | str]
     with mock.patch.object(torch.cuda, "is_available", lambda: True):
         import utils  # type: ignore[import-not-found]
         from triton.runtime import jit
-    torch.equal = lambda *_: True  # of a loss's gradient and 1
+    torch.equal = lambda *_: True  # scripts compare a loss's gradient with 1
     assign = torch.Tensor.__setitem__  # the loops over the elements of a mask would take minutes
     torch.Tensor.__setitem__ = lambda t, k, v: None if v is True else assign(t, k, v)  # type: ignore[method-assign]
     jit.KernelInterface.__getitem__ = lambda self, grid: lambda *args, **kwargs: None  # type: ignore[method-assign]

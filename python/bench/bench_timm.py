@@ -45,7 +45,7 @@ STEPS = 3  # the first one creates the optimizer's state; later ones fragment th
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a row is right. `border`: the needed share of the room that decided it; at most 1: the batch fits."""
+    """Whether a row is right. `runs`, `larger`: shares of the room for this and the next larger batch; at most 1: it fits."""
 
     layout: str
     model: str
@@ -106,7 +106,7 @@ def room_bytes() -> tuple[int, int]:
 
 
 def share_of(requests: Requests) -> float:
-    """Return the share of the room that the step needs. Near 1 it is the smallest one: a full allocator frees cached blocks."""
+    """Return the needed share of the room. Near 1 it is the smallest one, because a full allocator frees cached blocks."""
     room, workspace_bytes = room_bytes()
     whole = requests.allocator(Settings(), workspace_bytes)
     low, high = whole.peak_allocated_bytes - 1, whole.peak_reserved_bytes

@@ -44,7 +44,7 @@ def of_classes(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def shifted(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The logits of a token are those of the next one."""
+    """The logits of a token predict the next token."""
     logits = 3 * torch.tanh(logits / 3)
     return F.cross_entropy(logits[..., :-1, :].reshape(-1, WORDS), labels[..., 1:].reshape(-1), reduction="sum") / 7
 

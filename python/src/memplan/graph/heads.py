@@ -1,6 +1,6 @@
 """Heads of networks: the product that makes the logits, the loss, and their backward.
 
-A head is found in the joint graph. All its operators compute each row of the logits alone, or a sum over the rows.
+memplan finds the head in the joint graph. Each of its operators computes every row of the logits alone, or a sum over the rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def is_view(node: fx.Node) -> bool:
 
 
 def descendants(nodes: Iterable[fx.Node]) -> set[fx.Node]:
-    """Return all nodes that depend on the given nodes, without these."""
+    """Return all nodes that depend on the given nodes, without the given nodes."""
     found: set[fx.Node] = set()
     todo = list(nodes)
     while todo:
@@ -110,7 +110,7 @@ class Head:
         return isinstance(value, torch.Tensor) and n_elements(node) > self.n_rows * self.width
 
     def _take(self, node: fx.Node, wanted: Layout | None = None) -> None:
-        """Add a node, large operands, and the readers of a large result."""
+        """Add a node, its large operands, and the readers of its result if that is large."""
         if node in self.rules:
             if wanted not in (None, self.layout(node)):
                 raise Refused(f"{node.name} is read in two layouts")
@@ -158,7 +158,7 @@ class Head:
                 return
 
     def _find_selection(self) -> Selection | None:
-        """Return the selection of rows that the loss reads, or None if it reads all rows. Count these rows only."""
+        """Return the selection of rows that the loss reads, or None for all rows. Set `n_rows` to the number of these rows."""
         found: set[Selection] = set()
         for node in self.nodes:
             if (one := selection_of(node, self.layout(node))) is not None:

@@ -33,14 +33,14 @@ class Writer:
         self.graph = fx.Graph()
         self.made: dict[fx.Node, fx.Node] = {}  # by node of the joint graph: the node outside of the chunks
         self.units: dict[fx.Node, fx.Node] = {}  # nodes that depend on the loss's incoming gradient, with 1 in its place
-        self.totals: dict[fx.Node, fx.Node] = {}  # by log-likelihood: its node over all rows, without its scores
+        self.totals: dict[fx.Node, fx.Node] = {}  # by log-likelihood: the sum of the labels' weights of all rows
         self.labels: dict[fx.Node, fx.Node] = {}
         self.now: dict[fx.Node, fx.Node] = {}  # values of the present chunk
         self.given: dict[
             tuple[fx.Node, Layout | None], fx.Node
         ] = {}  # operands from outside of the head, for the present chunk
         self.flat: dict[tuple[fx.Node, Layout], fx.Node] = {}  # these operands with one leading dimension
-        self.sums: dict[fx.Node, fx.Node] = {}  # by exit: the sum or the rows of the chunks so far
+        self.sums: dict[fx.Node, fx.Node] = {}  # by node that is read outside the head: the sum or rows so far
         self.like, self.n_rows, self.first, self.k, self.rule = head.seed, 0, 0, 0, head.rules[head.seed]
         self.has_run = False
         late = self._late()
@@ -52,7 +52,7 @@ class Writer:
         self.module.meta = dict(getattr(joint, "meta", {}))
 
     def _late(self) -> set[fx.Node]:
-        """Return functions of single parameter gradients, such as views. They run when another node reads them."""
+        """Return nodes that read one parameter gradient only, such as views. They are written when another node reads them."""
         late: set[fx.Node] = set()
         for node in self.joint.graph.nodes:
             given = node.all_input_nodes
@@ -65,7 +65,7 @@ class Writer:
     # ---- nodes outside of the chunks
 
     def outer(self, node: fx.Node) -> fx.Node:
-        """Return the copy of a node outside of the head, or an exit of the head."""
+        """Return the copy of a node outside of the head, or for a node of the head its result over all chunks."""
         if node in self.made:
             return self.made[node]
         if node in self.head.rules:
@@ -194,7 +194,7 @@ class Writer:
             self._put(node, made)
 
     def _put(self, node: fx.Node, part: fx.Node) -> None:
-        """Store the rows of a chunk."""
+        """Store the rows of a chunk in the tensor of all rows."""
         whole = self.sums.get(node)
         if whole is None:
             if len(self.sizes) == 1:
@@ -227,7 +227,7 @@ class Writer:
         return value
 
     def _total(self, node: fx.Node) -> None:
-        """Write the sum of the labels' weights, with the labels of `_reduced`."""
+        """Write the sum of the labels' weights, and the labels that `_reduced` reads."""
         self.like = node
         scores, target, weight, reduction, ignored = node.args
         labels = self.unit(target)  # type: ignore[arg-type]
@@ -256,7 +256,7 @@ class Writer:
         return made
 
     def _reduced(self, node: fx.Node) -> fx.Node:
-        """Return the loss of all rows, with the order of additions of the whole loss.
+        """Return the loss of all rows. The additions have the order of a loss that is not cut into chunks.
 
         The kernel reads one score per row. The scores are the negative losses, in a matrix with one column.
         """

@@ -97,7 +97,7 @@ class Facts(NamedTuple):
         raise self.refuse()
 
     def use(self, given: fx.Node, lead: int) -> Layout | None:
-        """Return how an operand is used whose dimensions are aligned with those of the result, the last ones first."""
+        """Return the layout in which an operand is read. The last dimensions of operand and result are aligned."""
         shape, own = self.shape(), shape_of(given)
         if len(own) == len(shape) and own[:lead] == shape[:lead]:
             return Layout("rows", lead)
@@ -169,7 +169,7 @@ def pointwise(facts: Facts) -> Rule:
 
 
 def along(n_tensors: int, position: int) -> Callable[[Facts], Rule]:
-    """Return the rule of an operator along one dimension, the argument at `position`. The first tensors have rows."""
+    """Return the rule of an operator along a dimension: the argument at `position`, behind `n_tensors` operands with rows."""
 
     def rule(facts: Facts) -> Rule:
         node, given = facts.node, [a for a in facts.args[:position] if isinstance(a, fx.Node)]
@@ -309,7 +309,7 @@ def product(facts: Facts) -> Rule:
 
 
 def created(facts: Facts) -> Rule:
-    """Constant tensors of a size."""
+    """Operators that create a constant tensor of a given size."""
     node, lead = facts.node, facts.lead()
     sizes = [a for a in node.args if isinstance(a, (list, tuple))][:1]
 

@@ -73,7 +73,7 @@ def selected(facts: Facts) -> Rule:
 
 
 def spread(facts: Facts) -> Rule:
-    """slice_backward: rows of zeros."""
+    """slice_backward adds rows of zeros. A chunk leaves these rows out."""
     known = facts.known.get(facts.source, facts.wanted)
     if known is None or known.kind != "rows" or facts.args[2] >= known.lead:
         raise facts.refuse()

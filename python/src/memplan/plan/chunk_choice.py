@@ -20,7 +20,7 @@ class Choice:
     """The planners of one captured graph, by number of chunks.
 
     Args:
-        wanted: a number, or None to choose it by the plans that it permits.
+        wanted: the number of chunks; None: the number whose plan is the fastest.
         build: returns the planner for a number of chunks. Raises Refused.
     """
 

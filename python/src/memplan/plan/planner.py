@@ -203,7 +203,7 @@ class GraphPlanner:
         return process_room(card.name, family_of((str(n.target) for n in nodes), halves))
 
     def within_process(self, budget: int, options: Options) -> Emitted | None:
-        """Return graphs within the budget. On a named card, the allocator also serves them in the memory of the process."""
+        """Return graphs within the budget. With "auto" or "device" on a named card, the allocator's reserve fits too."""
         found = self.within(budget, options)
         if options.device is None or kind_of_budget(options.budget) not in ("auto", "device"):
             return found

@@ -183,7 +183,7 @@ def graph_name() -> str:
 
 
 def hold(module: fx.GraphModule, inputs: list[Any]) -> bool:
-    """Fix the input sizes of the graph as long as PyTorch captures more sizes. Return whether it serves all further sizes."""
+    """Fix the input sizes while PyTorch captures more sizes. Return whether the graph serves all further sizes."""
     if not is_last_size():
         hold_sizes(module, inputs)
         return False

@@ -194,7 +194,7 @@ CALLERS = ("torch._compile", "torch._dynamo.eval_frame", __name__)  # modules wh
 
 
 def watching(run: Callable[[Any, Any, Any], Any]) -> contextlib.AbstractContextManager[Any]:
-    """Run operators through `run` within the context, which receives each operator with its arguments. Raises MemplanError.
+    """Within the context, pass each operator with its arguments to `run`. Raises MemplanError.
 
     In inference mode PyTorch passes composite operators, such as `linear` and `item`, as a whole. `run` receives their parts.
     """
