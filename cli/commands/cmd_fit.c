@@ -31,8 +31,8 @@ static bool is_plain_number(const char *text)
     return strspn(text, "0123456789.") == strlen(text);
 }
 
-/* Reads the options. Writes a text to `within` that names the memory: "2.00 GiB", or "the memory of" a device. *needs_decide:
- * the memory limits the process, and not the plan alone. */
+/* Reads the options. Writes a text to `within` that names the memory limit: "2.00 GiB", or "the 39.50 GiB of a100".
+ * *needs_decide becomes true if the limit applies to the memory of the process, false if it applies to the plan alone. */
 static int read_fit_options(options *o, int64_t *memory_bytes, bool *needs_decide, char *within, double *overhead)
 {
     const char *why;
@@ -85,7 +85,7 @@ typedef struct builder {
     const options *asked;
     char name[128];      /* name of the model, taken from the last graph that was built */
     const char *program; /* the name of the program that can run the last graph, as returned by mp_workload_program */
-    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph, or a warning of any */
+    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph, or of a graph for which it is a warning */
     mp_workload_terms terms;         /* the process that trains the last graph */
     mp_other_rules other; /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
 } builder;
@@ -152,7 +152,7 @@ static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const buil
     return json;
 }
 
-/* Prints the needs of the batch that fits within the allowed time. */
+/* Prints the memory that the process requires for the largest batch whose plan stays within the allowed extra time. */
 static void print_needs(const mp_fit *found)
 {
     const mp_fit_answer *a = &found->answers[MP_FIT_RECOMPUTE];

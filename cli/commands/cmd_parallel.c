@@ -39,7 +39,7 @@ typedef struct question {
     mp_meshes_request request;
     mp_link link; /* to the host's memory */
     char name[128], within[MP_TEXT_MAX];
-    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph, or a warning of any */
+    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph, or of a graph for which it is a warning */
     mesh_rate rate;
     mp_exact_mesh exact;
 } question;
@@ -331,7 +331,7 @@ static void print_remedies(const question *q, const remedy_list *list)
                 q->request.micro_batch ? "" : ", down to micro-batches of one sample,");
 }
 
-/* Prints the needs of a mesh, and whether they exceed the card. */
+/* Prints the memory that the fullest rank's process requires, and whether this exceeds the memory of its card. */
 static void print_needs(const mp_mesh_choice *c)
 {
     report_needs(&c->needs, "The fullest rank needs");

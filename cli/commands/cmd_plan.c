@@ -105,8 +105,8 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
     return st;
 }
 
-/* For --row-chunks auto: chooses the numbers of chunks, and loads the workload with them. Budget and keep-all stay those of
- * whole regions. */
+/* For --row-chunks auto: chooses the numbers of chunks, and loads the workload with them. The budget and the figures of
+ * keep-all still refer to the workload with whole regions. */
 static mp_status choose_row_chunks(options *o, outcome *out, const mp_request *request, mp_error *err)
 {
     mp_request tried = *request;

@@ -37,7 +37,7 @@ static void print_new_notes(const options *o, const mp_workload *w)
     while (n < w->n_notes &&
            !(o->model.adopted && (w->notes[n].kind == MP_NOTE_GUESSES || w->notes[n].kind == MP_NOTE_ACCURACY)))
         n++;
-    /* no other note follows these two */
+    /* notes after the first of these two are omitted, too: the command that made the plan has printed them */
     const mp_workload shown = {.path = w->path, .notes = w->notes, .n_notes = n};
     if (!o->talk.hides_notes) print_notes(&shown, 0);
 }

@@ -18,8 +18,8 @@
 
 typedef struct outcome {
     mp_workload *workload;
-    /* peak and ticks of the user's step without a plan; percentages and extra time are relative to these. With --row-chunks
-     * auto, all regions are whole */
+    /* peak and ticks of the user's step without a plan. Percentages and extra time are relative to these two. With --row-chunks
+     * auto, they belong to the workload with whole regions */
     int64_t keep_all_bytes, keep_all_ticks;
     /* peak of keep-all under the other rules: PyTorch's if the answer uses memplan's, memplan's if it uses PyTorch's */
     mp_other_rules other;
@@ -47,11 +47,12 @@ mp_status outcome_start(outcome *out, mp_error *err);
 mp_request search_request(const options *o);
 /* Returns a request with the user's options, without a budget. */
 mp_request outcome_request(const outcome *out);
-/* Computes the bytes of the budget, and the smallest plan and keep-all if the budget refers to them. If the budget is the
- * memory of a card, it leaves room for the needs of keep-all. Errors: as mp_capacity_budget. */
+/* Computes the bytes of the budget. Finds the smallest plan and keep-all if the budget refers to them. If the budget is the
+ * memory of a card, the reserve is the memory that keep-all's process requires besides tensors. Errors: as
+ * mp_capacity_budget. */
 mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request *request, mp_error *err);
 /* Searches for a plan within the request's budget, until --time-limit at the latest, and shows a progress line. If the budget
- * is the memory of a card, and the process of the plan needs more, lowers the budget and searches again. The result is
+ * is the memory of a card and the plan's process exceeds the card, lowers the budget and searches again. The result is
  * out->answer. Errors: as mp_solve_with_arena, or, if the command assigns no offsets, as mp_solve_or_smallest. */
 mp_status outcome_search(outcome *out, mp_request *request, mp_error *err);
 /* Releases out->answer and the data of the budget. The caller keeps out->workload. */

@@ -48,7 +48,7 @@ mp_request outcome_request(const outcome *out)
     return request;
 }
 
-/* Sets the reserve of the device to the needs of keep-all, unless --reserve states it. */
+/* Sets the device's reserve to the memory that keep-all's process requires besides tensors, unless --reserve states it. */
 static mp_status find_room(outcome *out, mp_error *err)
 {
     const mp_step *steps;
@@ -105,15 +105,17 @@ static mp_status search_once(outcome *out, mp_request *request, mp_error *err)
     return st;
 }
 
-/* Sets the bytes for tensors. */
+/* Sets the budget, which is the card's memory for tensors. The rest of the card's memory becomes the reserve. */
 static void set_budget(outcome *out, int64_t bytes)
 {
     out->budget_bytes = bytes;
     out->room.reserve_bytes = out->room.memory_bytes - bytes;
 }
 
-/* Searches for a plan whose process fits the card, where the plan of the first budget does not. Fragments grow and shrink with
- * the plan, so that budgets between one that is too large and one that fits are tried. Keeps the fastest plan that fits. */
+/* Called if the process of the first plan exceeds the card: searches for a plan whose process fits. The allocator's fragments
+ * depend on the plan, so the right budget is unknown. A trial lowers the budget by the excess. After a trial fits, the next
+ * ones bisect between the largest budget that fits and the smallest that does not. Keeps the plan of the largest budget that
+ * fits. */
 static mp_status search_for_card(outcome *out, mp_request *request, mp_error *err)
 {
     enum { SEARCHES = 3 };

@@ -60,7 +60,7 @@ int mp_sketch_transpose(mp_sketch *n, const char *module, int x, const int64_t *
 int mp_sketch_linear(mp_sketch *n, const char *module, int x, int64_t in, int64_t out, bool biased);
 /* Adds a normalization over the last dimension of x. The architecture's family determines its type. */
 int mp_sketch_norm(mp_sketch *n, const char *module, int x);
-/* The same for a last dimension of this width. */
+/* Like mp_sketch_norm, for an input whose last dimension has this width. */
 int mp_sketch_norm_of(mp_sketch *n, const char *module, int x, int64_t width);
 /* Adds a dropout operator that reads x, if the architecture's dropout rate is positive. */
 int mp_sketch_dropout(mp_sketch *n, const char *module, int x);

@@ -218,8 +218,9 @@ typedef struct mp_operator {
                          not recorded */
     int chunk;        /* number of the chunk of the loss, from 1 (loss_chunks.h). MP_CHUNK_SUM: the sum of the chunks' losses.
                          0: the operator belongs to no chunk */
-    /* true for a Split and a Concat of a chunked region (row_regions.h). The parts are blocks of rows, one after the other in
-     * memory. The parts of the Split are views. The gradients of the parts of the Concat are views */
+    /* true for a Split and a Concat of a chunked region (row_regions.h). Their parts are blocks of rows, one after the other in
+     * memory. The parts of the Split are views of its input. The gradients of the Concat's parts are views of its output's
+     * gradient */
     bool shares_rows;
     bool removed;       /* true if folding or simplification has removed the operator */
     mp_saves saves;     /* under PyTorch's rules: which values gradients read */

@@ -162,9 +162,8 @@ static mp_status take_part(split_state *x, const mp_operator *op, mp_shard at, i
     bool is_made = false;
     int made;
     const bool is_so = x->layouts[*tensor].at.dim == at.dim, is_dealt = is_so && x->layouts[*tensor].at.outer == at.outer;
-    /* in an estimate, ranks are assumed to load the tensor in this distribution at the start. Executing it would give wrong
-     * values
-     */
+    /* An estimate assumes that ranks load the tensor in this distribution at the start. Executing this graph would give wrong
+     * values. */
     if (is_so && !is_dealt && !x->ranks->for_execution && !x->out->misdealt_for) x->out->misdealt_for = op->name;
     if (is_dealt || (is_so && !x->ranks->for_execution)) return MP_OK;
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));

@@ -12,10 +12,10 @@ enum {
     SPLIT_OVERHEAD = 64,  /* cost of adding the parts of a split product, in elements of depth */
     MAX_SPLIT = 128,
     PACKED_CHANNELS = 32,
-    LEAST_CHANNELS = 16, /* other grouped kernels compute at least this number of channels in a tile */
-    MANY_GROUPS = 12,    /* cuDNN's grouped kernels in channels-last layout need this number of groups */
-    NARROW_WINDOW = 9,   /* and a window of at most this number of elements */
-    BUSY_CHANNELS = 256, /* channels of a depthwise weight gradient that occupy the whole device */
+    LEAST_CHANNELS = 16, /* minimum number of channels that other grouped kernels compute in a tile */
+    MANY_GROUPS = 12,    /* minimum number of groups for cuDNN's grouped kernels in channels-last layout */
+    NARROW_WINDOW = 9,   /* maximum number of window elements for these kernels */
+    BUSY_CHANNELS = 256, /* a depthwise weight gradient of this number of channels occupies the whole device */
     LARGE_WINDOW = 49    /* largest window for which there are fast depthwise kernels */
 };
 
@@ -109,7 +109,7 @@ static mp_timed_family rate_of_convolution(const mp_rate_convolution *c, mp_conv
 mp_rate_kernel mp_kernel_of_convolution(mp_dtype dtype, const mp_rate_convolution *c, mp_convolution_part part,
                                         double moved_bytes)
 {
-    /* a channels-last tensor whose number of channels is odd is copied to one with padded channels */
+    /* 16-bit activations whose number of channels is no multiple of 8 are copied to tensors with padded channels */
     const double step = mp_dtype_bits(dtype) == 16 && c->in_channels > STEM_CHANNELS ? ALIGNED_ELEMENTS : 1;
     const double padded_in = rounded_up(c->groups * c->in_channels, step),
                  padded_out = rounded_up(c->groups * c->out_channels, step);

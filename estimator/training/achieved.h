@@ -19,7 +19,7 @@ typedef struct mp_rate_kernel {
     double moved_bytes;                 /* bytes read from memory plus bytes written to memory */
     double reordered_bytes;             /* bytes of tensors that a convolution converts between NCHW and NHWC */
     double flops;                       /* arithmetic of attention and of depthwise convolutions */
-    double launch_share;                /* launches per node, if a kernel serves several nodes; 0: one launch */
+    double launch_share;                /* launches per node; less than 1 if one kernel serves several nodes; 0: one launch */
     double batch, rows, columns, depth; /* sizes of a matrix product; rows 0: the kernel computes no matrix product */
 } mp_rate_kernel;
 

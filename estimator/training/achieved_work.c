@@ -15,8 +15,8 @@ static const kind_rates kinds[] = {
 #include "estimator/training/rates.def"
 };
 
-/* An optimizer in PyTorch's foreach kernels: numbers that they move per element, numbers that one kernel would move, kernels.
- */
+/* The cost of an optimizer in PyTorch's foreach kernels. moved: numbers that these kernels move per element of the parameter.
+ * least: numbers that a single fused kernel would move per element. kernels: number of foreach kernels. */
 typedef struct foreach_rates {
     const char *optimizer;
     double moved, least, kernels;
@@ -25,7 +25,7 @@ static const foreach_rates updates[] = {
 #define FOREACH(optimizer, moved, least, kernels) {optimizer, moved, least, kernels},
 #include "estimator/training/rates.def"
 };
-static const double FOREACH_TENSORS = 48; /* tensors of three lists in one foreach kernel: ATen's MultiTensorApply.cuh */
+static const double FOREACH_TENSORS = 48; /* most tensors per foreach kernel over three lists (ATen's MultiTensorApply.cuh) */
 
 static bool is_backward(const mp_work *work)
 {

@@ -28,8 +28,9 @@ typedef struct mp_pending {
 typedef struct mp_gradient_buffer {
     int storage;    /* storage of the gradient; -1: it has no storage so far */
     int64_t offset; /* first byte of the gradient in `storage` */
-    /* for a gradient with contributions to blocks of rows. `split`: the Split of the latest of them, plus 1. `is_started`: all
-     * rows had a contribution before the first contribution of this Split */
+    /* for a gradient to whose blocks of rows nodes contribute. `split`: the Split (index of its operator, plus 1) of the latest
+     * contribution to a block; 0: none. `is_started`: all rows had a contribution before the first contribution of this
+     * Split */
     int split;
     bool is_started;
     int n_contributions; /* number of contributions in the whole graph. The first contribution writes the storage, the others
@@ -62,8 +63,8 @@ typedef struct mp_builder {
     int *storage;       /* per tensor: index of its storage; -1: the tensor has no storage */
     int *key; /* per tensor: the tensor of which it is a view, or the tensor itself. All views of a tensor share one gradient */
     mp_gradient_buffer *gradient; /* gradient buffers, indexed by `key` of a tensor */
-    int *rows; /* per tensor: the part of a Split (mp_operator.shares_rows) of which it is a view; -1: it is not of a Split */
-    bool *has_rows_gradient; /* per tensor: true if a contribution to the gradient of this part of a Split was built */
+    int *rows; /* per tensor: part of a Split or Concat (mp_operator.shares_rows) of which its gradient is a view; -1: none */
+    bool *has_rows_gradient; /* per tensor: true if a contribution to the gradient of this part was built */
     int *forward;            /* per operator: index of its forward node; -1: no node */
     /* per operator: storages of its saved outputs (tensors that forward saves only for backward); -1: none */
     int (*extras)[MP_EXTRAS_MAX];
@@ -92,8 +93,8 @@ mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_by
 mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage);
 /* States that the current node uses only `tensor`, a block of rows of a storage. Does nothing for other tensors. */
 mp_status mp_builder_use_rows(mp_builder *b, int storage, int tensor);
-/* Adds an in-place pair to the current node if neither storage is persistent, both have the same size, the node uses the whole
- * of both, and the graph's rules permit it. */
+/* Adds an in-place pair to the current node. Adds none if a storage is persistent, if the sizes differ, if the node uses only a
+ * block of rows of either storage, or if the graph's rules forbid it. */
 mp_status mp_builder_pair(mp_builder *b, int from, int to);
 /* Starts the binding of the current node, with its task and operator. */
 void mp_builder_task(mp_builder *b, mp_task task, int op);
@@ -122,7 +123,8 @@ mp_status mp_build_chunk_backward(mp_builder *b, int loss);
  * mp_target.cost. */
 mp_status mp_build_backward(mp_builder *b);
 
-/* True if the outputs are views of input 0 and no node runs, so that the gradient of input 0 has views, too. */
+/* True if the outputs are views of input 0 and no node runs. The gradients of the outputs are then views of the gradient of
+ * input 0. */
 bool mp_builder_is_free_view(const mp_operator *op);
 /* True if the gradients of the inputs are views of the gradient of the output, although the inputs are not. */
 bool mp_builder_joins_rows(const mp_operator *op);

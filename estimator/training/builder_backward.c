@@ -146,8 +146,9 @@ static mp_status ensure_storage(mp_builder *b, int tensor)
     return mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage);
 }
 
-/* True if an earlier contribution has written the gradient of a tensor. All operators that read the parts of one Split follow
- * each other, so all parts have contributions before another operator contributes. */
+/* True if an earlier contribution has written the gradient of a tensor. If the tensor is a block of rows, this is decided per
+ * block. In backward, the readers of all parts of one Split follow each other. All blocks therefore have a contribution before
+ * another operator contributes. */
 static bool has_contribution(mp_builder *b, mp_gradient_buffer *g, int tensor)
 {
     const int rows = b->rows[tensor];
@@ -185,7 +186,7 @@ static const char *node_name(const mp_builder *b, const char *name, const char *
     return text ? text : "";
 }
 
-/* Sets the bytes that the current node copies or adds, if they are blocks of rows. */
+/* Sets the offsets and the number of bytes that the current node copies or adds, if source or target is a block of rows. */
 static mp_status put_source(mp_builder *b, const mp_pending *p)
 {
     const int64_t bytes = mp_builder_bytes(b, p->tensor);
@@ -437,8 +438,8 @@ static mp_status build_operator(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* The gradient of a chunk's loss is 1, like the gradient of the whole loss, so it has no storage. Operators of no chunk may be
- * between those of the chunk. Their backward follows with that of the rest of the model. */
+/* Builds the backward of one chunk. The gradient of a chunk's loss is the constant 1, so it has no storage. Operators that
+ * belong to no chunk may be between those of the chunk. mp_build_backward builds their backward later. */
 mp_status mp_build_chunk_backward(mp_builder *b, int loss)
 {
     const mp_operator *operators = b->model->operators;

@@ -6,11 +6,11 @@
 #include "estimator/base/memory.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20, GRAIN = 512 };
-static const int64_t MOST_SMALL = MIB;                 /* size of the largest request that uses the small pool */
-static const int64_t SMALL_SEGMENT = 2 * MIB;          /* segments of the small pool, and its pages */
-static const int64_t LEAST_OWN_SEGMENT = 10 * MIB;     /* requests of at least this size receive a segment of their own size */
-static const int64_t LARGE_STEP = 2 * MIB;             /* sizes of segments for one large request are multiples of it */
-static const int64_t ADDRESS_SPACE = INT64_C(1) << 46; /* addresses that an expandable segment reserves */
+static const int64_t MOST_SMALL = MIB;             /* size of the largest request that uses the small pool */
+static const int64_t SMALL_SEGMENT = 2 * MIB;      /* size of a segment, and of a page, of the small pool */
+static const int64_t LEAST_OWN_SEGMENT = 10 * MIB; /* requests of at least this size receive a segment of their own size */
+static const int64_t LARGE_STEP = 2 * MIB;         /* the size of such a segment is rounded up to a multiple of this number */
+static const int64_t ADDRESS_SPACE = INT64_C(1) << 46; /* bytes of addresses that an expandable segment reserves */
 static const int64_t UNLIMITED = INT64_C(1) << 62;
 
 /* A piece of a segment, linked to its neighbours. An unmapped block has addresses but no memory. */
@@ -20,7 +20,7 @@ typedef struct block {
     struct block *before, *after;
 } block;
 
-/* Free blocks: mapped ones sorted by size and address, unmapped ones by address. */
+/* Free blocks. Mapped blocks are sorted by size, then by address. Unmapped blocks are sorted by address. */
 typedef struct list {
     size_t n, capacity;
     block **items;
@@ -35,8 +35,8 @@ typedef struct allocator {
     mp_allocator_history *history;
     mp_allocator_use use;
     mp_pool *memory;
-    block *spare;  /* merged blocks, linked by `after` */
-    pool pools[2]; /* large requests, small requests */
+    block *spare;  /* unused structs of merged blocks, linked by `after`, for new blocks */
+    pool pools[2]; /* pools[0]: large requests; pools[1]: small requests */
     int64_t allocated, reserved, next_address;
     size_t at; /* index of the request */
     bool failed;
@@ -149,7 +149,7 @@ static bool merges(const block *b, const block *other)
     return other && !other->in_use && other->mapped == b->mapped;
 }
 
-/* Adds a block to its pool, merged with its free neighbours. Returns the block. */
+/* Merges a free block with its free neighbours, and adds the result to its pool. Returns the merged block. */
 static block *add_merged(allocator *a, block *b)
 {
     block *left = b->before, *right = b->after;
@@ -194,7 +194,8 @@ static int64_t page_bytes(const allocator *a, const block *b)
     return b->is_small ? SMALL_SEGMENT : a->settings->large_segment;
 }
 
-/* Maps pages at the beginning of a block. Returns the merged free block; NULL: the device is full. */
+/* Maps pages for `bytes` bytes at the beginning of an unmapped block. Returns the free block that contains them; NULL: the
+ * device is full. */
 static block *map(allocator *a, block *b, int64_t bytes)
 {
     const int64_t size = up_to(bytes, page_bytes(a, b));
@@ -205,7 +206,7 @@ static block *map(allocator *a, block *b, int64_t bytes)
     return add_merged(a, b);
 }
 
-/* Unmaps the pages of a free block that contain no part of another block. */
+/* Unmaps all pages that are completely within a free block. */
 static void unmap(allocator *a, block *b)
 {
     const int64_t page = page_bytes(a, b), offset = b->address % ADDRESS_SPACE;
@@ -225,8 +226,8 @@ static void unmap(allocator *a, block *b)
     add_merged(a, b);
 }
 
-/* Returns the first block from which blocks of at least `size` bytes follow without a used one between them. It is unmapped,
- * or an unmapped block follows it. Creates a new address range if there is none. */
+/* Finds free neighbouring blocks, mapped or unmapped, of `size` bytes together, and returns the first of them. At least one of
+ * them is unmapped. Creates a new address range if there are none. */
 static block *expandable(allocator *a, bool is_small, int64_t size)
 {
     const list *l = &a->pools[is_small].unmapped;
@@ -257,7 +258,7 @@ static block *expanded(allocator *a, bool is_small, int64_t size)
     return b;
 }
 
-/* Returns a block of at least this size with memory from the device, which is in no pool; NULL: the device is full. */
+/* Returns a block of at least this size with new memory from the device. The block is in no pool. NULL: the device is full. */
 static block *more(allocator *a, bool is_small, int64_t size)
 {
     if (a->settings->expandable) return expanded(a, is_small, size);
@@ -268,7 +269,7 @@ static block *more(allocator *a, bool is_small, int64_t size)
     return b;
 }
 
-/* True if a block is its whole segment. */
+/* True if a block is a whole segment. */
 static bool is_whole(const block *b)
 {
     return !b->before && !b->after;
@@ -280,15 +281,15 @@ static void release(allocator *a, block *b)
     a->reserved -= b->size;
 }
 
-/* Returns the position of the first free block of at least this size. */
+/* Returns the position in the pool's mapped blocks of the first one of at least this size. */
 static size_t from_size(const allocator *a, bool is_small, int64_t size)
 {
     const block least = {.size = size, .address = INT64_MIN};
     return position(&a->pools[is_small].mapped, &least, true);
 }
 
-/* Frees cached blocks above max_split: a block of at least `size` bytes, or the largest ones until their sum is `size`. Returns
- * whether that many bytes were freed. */
+/* Frees cached segments of at least max_split bytes: one segment of at least `size` bytes, or the largest ones until their sum
+ * is `size`. Returns true if that many bytes were freed. */
 static bool release_oversize(allocator *a, bool is_small, int64_t size)
 {
     const int64_t split = a->settings->max_split, wanted = size > split ? size : split;
@@ -330,7 +331,7 @@ static void release_cached(allocator *a)
 
 /* ---- requests ---- */
 
-/* Returns the possible size of a free block, including the unmapped block behind it. */
+/* Returns the size that a free block can reach if the unmapped block behind it is mapped. */
 static int64_t growth(const block *b)
 {
     return b->size + (b->after && !b->after->mapped ? b->after->size : 0);

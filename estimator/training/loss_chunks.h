@@ -32,7 +32,7 @@ typedef struct mp_loss_chunks {
  * output. The model stays sorted, so indices of operators change. MP_NOMEM. O(operands). */
 mp_status mp_model_chunk_loss(mp_model *model, int loss, int n_wanted, mp_loss_chunks *out, mp_error *err);
 
-/* Returns `chunk` if an operator of this chunk produces the tensor, or if only such operators read it; else 0. An operator that
- * is inserted between the tensor and the chunk belongs to the returned chunk, since backward of a chunk directly follows its
- * loss. O(operands). */
+/* Returns `chunk` if an operator of this chunk produces the tensor, or if only operators of this chunk read it; else 0. An
+ * operator inserted between the tensor and the chunk belongs to the returned chunk, because the backward of a chunk directly
+ * follows its loss. O(operands). */
 int mp_loss_chunk_of(const mp_model *model, int chunk, int tensor);

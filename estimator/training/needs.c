@@ -9,7 +9,7 @@
 
 enum {
     N_STEPS = 3,       /* number of simulated steps: later steps reuse blocks of earlier ones */
-    LIMIT_STEPS = 256, /* the smallest sufficient memory is found up to this part of the reserved memory */
+    LIMIT_STEPS = 256, /* the search for the smallest sufficient memory is exact to 1/N of the reserved memory */
     MIB = 1 << 20
 };
 static const int64_t WORKSPACE = 8320 << 10; /* workspace of cuBLAS on a card without a row */
@@ -20,13 +20,13 @@ typedef struct requests {
     const mp_timeline *timeline;
     size_t n, capacity;
     mp_memory_request *items;
-    int64_t n_numbers;              /* number of blocks so far, which is the next block's number */
+    int64_t n_numbers;              /* number of blocks so far, and number of the next block */
     int64_t *numbers;               /* per span: its block; -1: none, or another span has taken over the block */
     int *spans;                     /* per storage: its current span; -1: none */
     int *ending, *next_ending;      /* per step: the first span that ends with it; per span: the next one; -1: none */
-    int first_update, last_update;  /* of updates that run together after backward; -1: there are none */
+    int first_update, last_update;  /* steps of the first and last update that run together after backward; -1: none */
     int first_product[MP_N_PHASES]; /* per phase: the first step with a product; -1: none */
-    int64_t workspace_bytes;        /* of a handle of cuBLAS */
+    int64_t workspace_bytes;        /* workspace of a cuBLAS handle */
     bool failed;
 } requests;
 
@@ -87,8 +87,8 @@ static bool is_update(const requests *r, int t)
     return phase_of(r, t) == MP_PHASE_UPDATE && operand(r, t, MP_KIND_PARAMETER) >= 0;
 }
 
-/* Returns the number of tensors in the optimizer's state of an update. Adam has two moments, and a copy of a 16-bit parameter.
- * These tensors have equal sizes. */
+/* Returns the number of equal tensors in the optimizer's state of an update. Adam's state has two moments; with a 16-bit
+ * parameter it also has a copy of the parameter. */
 static int64_t parts_of_state(const requests *r, int t, int64_t state_bytes)
 {
     enum { MOMENTS = 2, WITH_COPY = 3 };
@@ -227,9 +227,9 @@ static mp_status serve_within(const requests *r, int64_t limit, bool expandable,
     return MP_OK;
 }
 
-/* Serves the requests. An allocator whose memory is full frees cached blocks, so a step may run in less than it reserves
- * without a limit. If it reserves more than `limit`, *use becomes the smallest memory in which it runs, but at least `limit`;
- * *expandable_bytes is then the memory that it reserves with expandable segments within `limit`; -1: it does not run there. */
+/* Serves the requests without a limit. If the reserved memory exceeds `limit`, the function also tests limits, because a full
+ * allocator frees cached blocks. *use then describes the smallest sufficient memory, but at least `limit`. *expandable_bytes
+ * becomes the memory reserved with expandable segments, if only expandable segments run within `limit`; else -1. */
 static mp_status serve_all(const requests *r, int64_t limit, mp_allocator_use *use, int64_t *expandable_bytes, mp_error *err)
 {
     const int64_t unlimited = INT64_C(1) << 62;
@@ -251,7 +251,7 @@ static mp_status serve_all(const requests *r, int64_t limit, mp_allocator_use *u
     return MP_OK;
 }
 
-/* Simulates the allocator. `limit`: memory of the card for the allocator with which 19 of 20 jobs run; 0: unknown. */
+/* Simulates the allocator. `limit`: bytes of the card that the allocator may reserve so that 19 of 20 jobs run; 0: unknown. */
 static mp_status simulate(const mp_graph *graph, const mp_step *steps, const mp_timeline *timeline, bool has_products,
                           int64_t workspace_bytes, int64_t limit, mp_needs *out, mp_error *err)
 {

@@ -46,7 +46,7 @@ static int position_of_card(const char *card)
 
 static int64_t visible_bytes(int card)
 {
-    static const int64_t of_process = INT64_C(3) << 28; /* the part of a device's reserve that the process needs */
+    static const int64_t of_process = INT64_C(3) << 28; /* bytes of a device's reserve that the process itself requires */
     const mp_device *device = cards[card].visible_bytes ? NULL : mp_device_find(cards[card].name);
     if (!device) return cards[card].visible_bytes;
     return device->memory_bytes - (device->reserve_bytes > of_process ? device->reserve_bytes - of_process : 0);

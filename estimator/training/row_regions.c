@@ -43,14 +43,15 @@ static mp_status add(cutter *c, mp_operator_draft draft, const char *stem, int *
     return mp_operator_infer(c->model, index, c->err);
 }
 
-/* Adds a view of tensor `from` with other dimensions. *out < 0: a new tensor. */
+/* Adds a view of tensor `from` with other dimensions. If *out < 0, the view is a new tensor; else *out is the view. */
 static mp_status add_view(cutter *c, int from, const int64_t *dims, int rank, int *out)
 {
     const mp_attribute shape = mp_attribute_ints("shape", dims, (size_t)rank);
     return add(c, mp_draft("Reshape", "memplan", 1, &from, 1, &shape, 1), tensor_of(c, from)->name, out, 1);
 }
 
-/* Writes the dimensions of a tensor with n_rows rows: leading dimensions become 1, ..., 1, n_rows. */
+/* Writes to `dims` the dimensions of a tensor with n_rows rows. If the rows are all leading dimensions, these become 1, ..., 1,
+ * n_rows. */
 static void dims_with_rows(const cutter *c, int tensor, int64_t n_rows, int64_t *dims)
 {
     const mp_tensor *t = tensor_of(c, tensor);
@@ -67,7 +68,7 @@ static bool has_flat_rows(const cutter *c, int tensor)
     return !memcmp(dims, tensor_of(c, tensor)->dims, (size_t)tensor_of(c, tensor)->rank * sizeof *dims);
 }
 
-/* True if the tensor has memory, and its blocks of rows are adjacent. */
+/* True if the tensor has a storage, and each block of its rows is contiguous in memory. */
 static bool is_in_blocks(const cutter *c, int tensor)
 {
     const mp_tensor *t = tensor_of(c, tensor);
@@ -150,8 +151,8 @@ static bool is_read_inside(const cutter *c, int tensor)
     return any;
 }
 
-/* Concatenates the parts of a tensor that is read outside of the region. The gradients of the parts can be views of the
- * gradient if no operator of a chunk contributes to them, and no view shares them. */
+/* Concatenates the parts of a tensor that is read outside of the region. The gradients of the parts become views of the
+ * tensor's gradient, unless an operator of the region reads the parts or they are views themselves. */
 static mp_status join(cutter *c, int tensor, bool is_view)
 {
     const bool is_flat = has_flat_rows(c, tensor);
@@ -168,7 +169,8 @@ static mp_status join(cutter *c, int tensor, bool is_view)
     return add_view(c, joined, dims, rank, &tensor);
 }
 
-/* Returns the number of rows at multiples of which a block of each shared tensor of the region is aligned. */
+/* Returns the smallest number of rows, a power of two, whose multiples are aligned positions in all tensors of the region. A
+ * float tensor may be stored in 16 bits, so half of its bytes count. */
 static int64_t rows_per_unit(const cutter *c, int64_t alignment)
 {
     int64_t unit = 1;
@@ -186,8 +188,8 @@ static int64_t rows_per_unit(const cutter *c, int64_t alignment)
     return unit;
 }
 
-/* Sets the number of chunks and their sizes. *n_most becomes the number of chunks that the region permits, if it is larger.
- * Chunks of equal size come last, because an earlier one may be a unit longer. */
+/* Sets the number of chunks of the region and their sizes. Raises *n_most to the number of chunks that the region permits. The
+ * first chunks may be one unit longer than the others. The last chunk also contains the remaining rows. */
 static mp_status set_sizes(cutter *c, int n_wanted, int64_t alignment, int64_t *n_most)
 {
     const int64_t unit = rows_per_unit(c, alignment), units = c->region->n_rows / unit;
@@ -205,7 +207,7 @@ static mp_status cut(cutter *c)
     bool reads_rows[MP_OP_INPUTS];
     const int from = c->region->from, to = c->region->to;
     for (int k = from; k < to; k++) {
-        const mp_operator op = c->model->operators[k]; /* a copy, because adding operators may move the array */
+        const mp_operator op = c->model->operators[k]; /* a copy, because adding operators may reallocate the array */
         if (op.removed || !mp_row_region_permits(c->model, c->region, &op, reads_rows)) continue;
         for (int o = 0; o < op.n_out; o++) MP_CHECK(make_list(c, op.out[o]));
         for (int i = 0; i < op.n_in; i++)
@@ -242,7 +244,8 @@ static void cutter_clear(cutter *c)
     mp_pool_free(c->pool);
 }
 
-/* Cuts all regions. Operators begin[r] .. begin[r + 1] of the model, behind all old operators, then replace region r. */
+/* Cuts all regions. The chunks of region r become the operators [begin[r], begin[r + 1]), appended after all old operators. The
+ * caller moves them to the position of the region. */
 static mp_status cut_all(mp_model *model, const mp_row_region *regions, size_t n_regions, const int n[MP_N_CHUNK_KINDS],
                          int64_t alignment, int *begin, mp_row_regions *out, mp_error *err)
 {
@@ -280,8 +283,8 @@ static mp_status put_in_order(mp_model *model, const mp_row_region *regions, siz
     return mp_model_reorder(model, order, n, err);
 }
 
-/* Gives each new operator a number of its own, from which random operators derive their numbers. So these do not depend on
- * later changes of the model, such as a split over ranks. */
+/* Gives each new operator a number. Random operators derive their streams from this number, so later changes of the model, such
+ * as a split over ranks, do not change the streams. */
 static void number_new(mp_model *model)
 {
     int last = 0;

@@ -3,9 +3,9 @@
  *
  *     u = MatMul(x, A); g = Gelu(u); y = MatMul(g, B); z = Add(x, y)      becomes, for 2 chunks:
  *
- *     x0, x1 = Split(x)
- *     u0 = MatMul(x0, A); g0 = Gelu(u0); y0 = MatMul(g0, B); z0 = Add(x0, y0)
- *     u1 = MatMul(x1, A); g1 = Gelu(u1); y1 = MatMul(g1, B); z1 = Add(x1, y1)
+ *     x0, x1 = Split(x) // views of x.
+ *     u0 = MatMul(x0, A); g0 = Gelu(u0); y0 = MatMul(g0, B); z0 = Add(x0, y0) // chunk 0.
+ *     u1 = MatMul(x1, A); g1 = Gelu(u1); y1 = MatMul(g1, B); z1 = Add(x1, y1) // chunk 1.
  *     z = Concat(z0, z1)
  *
  * All nodes are ordinary: a plan keeps or recomputes each of them. Backward visits the chunks in reverse order, and sums the
@@ -28,8 +28,8 @@ typedef struct mp_row_regions {
     mp_chunked_kind kinds[MP_N_CHUNK_KINDS];
 } mp_row_regions;
 
-/* Computes all regions of kind k in n[k] chunks; 0 or 1: they stay whole. The head is not changed (mp_model_chunk_loss). A
- * region has fewer chunks if it has too few rows. Blocks of rows begin at multiples of `alignment` bytes, a power of two. Call
- * it after mp_model_add_loss. The model stays sorted. Indices of operators change. MP_NOMEM. O(operands). */
+/* Computes all regions of kind k in n[k] chunks; 0 or 1: they stay whole. A region with too few rows has fewer chunks. The head
+ * is not changed (mp_model_chunk_loss). Blocks of rows begin at multiples of `alignment` bytes, a power of two. Call it after
+ * mp_model_add_loss. The model stays sorted. Indices of operators change. MP_NOMEM. O(operands). */
 mp_status mp_model_chunk_rows(mp_model *model, const int n[MP_N_CHUNK_KINDS], int64_t alignment, mp_row_regions *out,
                               mp_error *err);

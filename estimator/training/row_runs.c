@@ -11,9 +11,9 @@
 
 MP_NAMED(chunk_kind, "head", "mlp", "rows", "attention")
 
-/* The live bytes of a tensor and its views within a run, as positions between operators. */
+/* The positions between the operators of a run at which a tensor or one of its views is live: [first, last], both included. */
 typedef struct range {
-    int stamp; /* number of the run, from 1; other numbers: not used in this run */
+    int stamp; /* number of the run to which the range belongs, from 1 */
     int first, last;
 } range;
 
@@ -21,7 +21,7 @@ typedef struct finder {
     const mp_model *model;
     mp_consumers readers;
     int *base;     /* per tensor: the tensor of which it is a view, or itself */
-    range *ranges; /* per tensor: only for the bases */
+    range *ranges; /* indexed by tensor; only bases have a range */
     int *used;     /* bases of the current run */
     int64_t *live; /* per position of the current run: live bytes */
     size_t n_used;
@@ -70,8 +70,8 @@ static bool has_same_rows(const mp_row_region *region, const mp_tensor *a, const
     return !memcmp(&a->dims[x.first], &b->dims[y.first], (size_t)(x.last - x.first) * sizeof *a->dims);
 }
 
-/* Decides whether operand k has the rows of the result (*has_rows) or none of their factors. Returns false if neither is true.
- */
+/* Decides how an operator reads operand k. *has_rows becomes true if the operand has the rows of the result, and false if it is
+ * read as a whole. Returns false if the operand depends on the rows in another way. */
 static bool judge_operand(const mp_model *model, const mp_row_region *region, const mp_operator *op,
                           const mp_operand_factors *f, int k, bool *has_rows)
 {
@@ -121,8 +121,8 @@ bool mp_row_region_permits(const mp_model *model, const mp_row_region *region, c
     return any;
 }
 
-/* True if the operator can be in the run. Parameters stay whole. Operands that are read as a whole must not be computed by the
- * run. */
+/* True if the operator can be in the run. An operator that reads rows of a parameter cannot, because parameters stay whole. An
+ * operand that is read as a whole must be computed before the run. */
 static bool can_join(const finder *f, const mp_row_region *run, const mp_operator *op)
 {
     bool reads_rows[MP_OP_INPUTS];
@@ -160,7 +160,8 @@ static mp_status add_region(finder *f, int from, int to)
     return MP_OK;
 }
 
-/* Extends the live range of a tensor of the run by its readers. Data and constants are live anyway. */
+/* Extends the live range of a tensor of the run to its last reader. Inputs, parameters and constants do not count, because they
+ * are always live. */
 static void note_readers(finder *f, int tensor, int first)
 {
     const int base = f->base[tensor], n = f->run.to - f->run.from;
@@ -196,7 +197,7 @@ static void count_live(finder *f)
     }
 }
 
-/* Adds a region for each rise and fall of the live bytes. */
+/* Adds a region for each rise and fall of the live bytes, as row_runs.h defines it. */
 static mp_status find_hills(finder *f)
 {
     const int n = f->run.to - f->run.from;
@@ -228,7 +229,7 @@ static mp_status close_run(finder *f, int to)
     return MP_OK;
 }
 
-/* Begins a run at an operator, if it computes rows of leading dimensions or of the second last one. */
+/* Begins a run at an operator whose rows are all leading dimensions, or the second last dimension. Otherwise no run begins. */
 static void begin_run(finder *f, int index)
 {
     const mp_operator *op = &f->model->operators[index];

@@ -1,12 +1,12 @@
 /* row_runs.h - finds regions of a model whose operators compute each row independently of the other rows.
  *
- * A run is a sequence of operators that follow each other. Each operator either reads blocks of the same rows, or whole tensors
- * that do not depend on the rows, such as weights. The splitting factors (factors.h) state whether rows are independent. Rows
+ * A run is a sequence of operators that follow each other. Each operand is either read row by row, or it is a whole tensor that
+ * does not depend on the rows, such as a weight. The splitting factors (factors.h) state whether rows are independent. Rows
  * are either the elements of all leading dimensions (batch and position of a transformer) or one dimension (the queries of
  * attention).
  *
  * Within a run, the bytes of the tensors that are live between two operators rise and fall. A region begins at a minimum, and
- * ends at the next minimum after the bytes have risen to twice the first minimum and fallen below half of the maximum. Computed
+ * ends at the next minimum after the bytes have risen to twice the first minimum and fallen to half of the maximum. Computed
  * in chunks of rows, a region never stores its widest tensors as a whole. Example: in a transformer, each MLP is a region, from
  * one residual addition to the next. */
 #pragma once
@@ -39,7 +39,7 @@ typedef struct mp_row_region {
  * mp_free. MP_NOMEM. O(operands). */
 mp_status mp_row_regions_find(const mp_model *model, mp_row_region **regions, size_t *n, mp_error *err);
 
-/* Returns the dimensions of a tensor that are the rows of a region; {0, 0}: the tensor has no such rows. */
+/* Returns the dimensions of a tensor that are the rows of a region; {0, 0}: the tensor does not have these rows. */
 mp_row_axes mp_row_axes_of(const mp_row_region *region, const mp_tensor *t);
 /* True if the operator computes each row of the region independently. Then reads_rows[i] tells for each of its first
  * MP_OP_INPUTS inputs whether it has these rows (true), or is read as a whole. */

@@ -13,10 +13,10 @@ struct mp_work {
     const mp_model *model;
     const mp_operator *op; /* the operator; NULL for updates, and for copies that belong to no operator */
     mp_phase phase;
-    double flops;                /* FLOPs of the matrix products of the node */
-    int64_t moved_bytes;         /* bytes that the node reads from memory and writes to memory */
-    mp_dtype dtype;              /* element type in which matrix products are computed */
-    const char *foreach;         /* optimizer of an update in PyTorch's foreach kernels; NULL: one kernel, or no update */
+    double flops;        /* FLOPs of the matrix products of the node */
+    int64_t moved_bytes; /* bytes that the node reads from memory and writes to memory */
+    mp_dtype dtype;      /* element type in which matrix products are computed */
+    const char *foreach; /* name of the optimizer if PyTorch's foreach kernels run the update; NULL: one kernel, or no update */
     const mp_binding *binding;   /* states the task and the operands of the node */
     const mp_bindings *bindings; /* bindings of the nodes, tensors and operators that are built already */
 };

@@ -31,7 +31,8 @@ typedef struct mp_binding {
     int source, target;
     int state;     /* for UPDATE: storage of the optimizer state; for CLIP: storage of the factor; -1: none */
     int parameter; /* for UPDATE: index of the tensor of the parameter; else -1 */
-    /* for ACCUMULATE: the first bytes in `source` and `target`, and the number of bytes. 0 bytes: the whole target */
+    /* for ACCUMULATE: offsets of the first byte in `source` and in `target`, and the number of bytes. bytes 0: the whole
+     * target */
     int64_t source_offset, target_offset, bytes;
     int message; /* for COLLECTIVE: number of this message between pipeline stages, from 1; 0: the node sends no such message */
 } mp_binding;
@@ -44,7 +45,7 @@ typedef struct mp_bindings {
     mp_dtype *dtype;   /* per tensor: the element type in which it is stored and computed */
     int *storage;      /* per tensor: index of its storage; -1: the tensor is a kernel argument, or unused */
     int *gradient;     /* per tensor: index of the storage of its gradient; -1: none */
-    int64_t *offset;   /* per tensor: its first byte in `storage`. Only a block of rows (mp_operator.shares_rows) has one */
+    int64_t *offset;   /* per tensor: its first byte in `storage`; 0 except for blocks of rows (mp_operator.shares_rows) */
     int64_t *gradient_offset; /* per tensor: the first byte of its gradient in `gradient` */
     bool *has_gradient; /* per tensor: true if it has a gradient. If such a tensor has no storage for its gradient, it is the
                            loss, whose gradient is 1 */

@@ -28,7 +28,7 @@ typedef struct exact_step {
     mp_stage_seconds *seconds; /* per stage */
     bool fits;
     mp_workload_terms terms; /* the process of a rank */
-    mp_needs needs;          /* of the ranks so far, that with the largest process */
+    mp_needs needs;          /* needs of the rank with the largest process so far */
     mp_pool *pool;           /* owns all arrays and texts */
 } exact_step;
 
@@ -85,7 +85,7 @@ static double busy_seconds(const exact_step *x, const mp_graph *g, const mp_step
     return ((double)each * (double)x->shape.n_micro_batches + (double)once) * g->tick_seconds;
 }
 
-/* Records the memory of a rank's process, if it is the largest so far. */
+/* Keeps the needs of a rank's process if it is the largest process so far. */
 static mp_status take_needs(exact_step *x, const mp_graph *g, const mp_step *steps, const mp_timeline *timeline, mp_error *err)
 {
     mp_needs_terms terms = x->terms.process;

@@ -172,7 +172,7 @@ mp_status mp_workload_options_adopt(mp_workload_options *o, const bool *given, j
     MP_OWNED char *text = NULL;
     MP_ENSURE(json_is_object(source), err, MP_PARSE, "its options are not an object");
     if (!o->adopted) o->adopted = json_array();
-    /* a plan that states no rates is older than achieved rates, so its seconds are at peak rates */
+    /* plans without the setting were made by versions without achieved rates, so their seconds are at peak rates */
     const json_t *rates = json_object_get(source, mp_workload_option_rows[MP_OPTION_RATES].key);
     if ((!rates || json_is_null(rates)) && !(given && given[MP_OPTION_RATES])) o->rates = NULL;
     own = mp_workload_options_json(o);

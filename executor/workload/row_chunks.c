@@ -1,9 +1,9 @@
-/* row_chunks.c - chooses the numbers of chunks of rows by the plans that they permit.
+/* row_chunks.c - chooses the numbers of chunks of rows by comparing plans.
  *
- * A candidate is a number of chunks for each kind of region. Its floor and a quick lower bound of its plans are computed in a
- * fraction of the time of a search, and the bound is usually within a percent of the best plan. So the choice changes one kind
- * after the other to the number with the smallest bound, until no change helps. Then a quick search solves the candidates in
- * the order of their bounds, until the next bound is no better than the best plan. */
+ * A candidate is a number of chunks for each kind of region. Its floor and a quick lower bound are computed in a fraction of
+ * the time of a search. The bound is usually within a percent of the best plan. The descent changes one kind after the other to
+ * the number with the smallest bound, until no change helps. Then a quick search solves the candidates in ascending order of
+ * their bounds. It ends if the next bound is not below the ticks of the best plan. */
 #include "memplan/workloads/row_chunks.h"
 
 #include <string.h>
@@ -26,15 +26,15 @@ typedef enum state {
     NEW,
     BUILT,   /* least_ticks is known */
     SCORED,  /* floor and bound are known, too */
-    SOLVED,  /* a plan was searched */
-    EXCLUDED /* a region has fewer rows, or the graph is too large */
+    SOLVED,  /* a quick search has run */
+    EXCLUDED /* a region has fewer rows, the head overlaps a region, or the graph is too large */
 } state;
 
 typedef struct candidate {
     state state;
     int64_t least_ticks; /* no plan takes fewer ticks, whatever its memory */
     int64_t bound_ticks; /* no plan within the budget takes fewer ticks; INT64_MAX: none fits */
-    int64_t ticks;       /* of the best plan found; INT64_MAX: none fits */
+    int64_t ticks;       /* ticks of the best plan found; INT64_MAX: none fits */
     int64_t floor_bytes, smallest_bytes;
     size_t n_nodes;
 } candidate;
@@ -43,9 +43,9 @@ typedef struct choice {
     const mp_workload *whole;
     const mp_workload_options *options;
     const mp_request *request;
-    int64_t most[MP_N_CHUNK_KINDS]; /* per kind: the number of chunks that the workload permits */
+    int64_t most[MP_N_CHUNK_KINDS]; /* per kind: the largest number of chunks that the workload permits */
     candidate *all;                 /* index: sum of exponents[kind] * N_NUMBERS^kind */
-    int64_t best_ticks;             /* of all plans found; INT64_MAX: none fits */
+    int64_t best_ticks;             /* ticks of the best plan of all candidates; INT64_MAX: none fits */
     mp_error *err;
 } choice;
 
@@ -84,8 +84,8 @@ static int64_t least_ticks(const mp_graph *graph)
     return sum;
 }
 
-/* Returns the workload of a candidate: `whole`, or *own, which the caller frees. A candidate with more chunks than a region
- * permits is excluded; *out is then `whole`. */
+/* Sets *out to the workload of a candidate: `whole`, or *own, which the caller frees. If a kind has more chunks than the
+ * workload permits, the candidate becomes EXCLUDED, and *out is `whole`. */
 static mp_status load(const choice *c, int index, mp_workload *own, const mp_workload **out)
 {
     candidate *x = &c->all[index];
@@ -103,7 +103,7 @@ static mp_status load(const choice *c, int index, mp_workload *own, const mp_wor
         wanted.adopted = NULL;
         mp_error refusal = {0};
         const mp_status st = mp_workload_load(c->whole->path, &wanted, own, &refusal);
-        /* the head and another region may overlap, so that only one of them can be cut */
+        /* if the head overlaps another region, only one of the two can be cut */
         if (st == MP_INVALID && exponent_of(index, MP_CHUNK_HEAD)) x->state = EXCLUDED;
         if (x->state == EXCLUDED) return MP_OK;
         MP_ENSURE(st == MP_OK, c->err, st, "%s", refusal.message);
@@ -136,14 +136,14 @@ static mp_status solve(choice *c, const mp_workload *w, const char *solver, cand
     return MP_OK;
 }
 
-/* True if the workload is so small that several searches take little time. */
+/* True if the workload is small enough to search plans for all promising candidates. */
 static bool is_small(const choice *c)
 {
     enum { SMALL = 200 }; /* nodes */
     return c->whole->graph->n_nodes <= SMALL;
 }
 
-/* Returns the searcher for the trial of a candidate; NULL: the searcher of the request. */
+/* Returns the name of the searcher that solves a candidate; NULL: the searcher of the request. */
 static const char *trial_solver(const choice *c, const mp_graph *graph)
 {
     enum { MOST_FOR_ALL = 1000 }; /* nodes of a graph for which all searchers run */
@@ -152,7 +152,7 @@ static const char *trial_solver(const choice *c, const mp_graph *graph)
     return is_given || (is_small(c) && graph->n_nodes <= MOST_FOR_ALL) ? NULL : "lagrange";
 }
 
-/* Computes floor and bound of a candidate, unless it cannot be better than the best plan found. */
+/* Computes floor and bound of a candidate. Computes only its least ticks if these are not below the ticks of the best plan. */
 static mp_status score(choice *c, int index)
 {
     enum { MOST_NODES = 20000 }; /* larger graphs take seconds per bound */
@@ -172,7 +172,8 @@ static mp_status score(choice *c, int index)
     return MP_OK;
 }
 
-/* True if candidate a promises a better plan than candidate b: a plan that fits, then fewer ticks, then fewer bytes. */
+/* True if the bounds of candidate a are better than those of b. A candidate that may fit comes first, then the smaller bound of
+ * ticks. If neither fits, the smaller floor is better. */
 static bool is_better(const candidate *a, const candidate *b)
 {
     if (a->state != SCORED && a->state != SOLVED) return false;
@@ -181,8 +182,8 @@ static bool is_better(const candidate *a, const candidate *b)
     return a->floor_bytes < b->floor_bytes;
 }
 
-/* Changes the number of chunks of one kind to the best one. Larger numbers take more time, so the first that cannot be better
- * ends the loop. If no plan fits, a number that does not lower the floor ends it. */
+/* Changes the number of chunks of one kind to the best one. Least ticks grow with the number of chunks, so the loop ends at the
+ * first number that cannot be better. If no plan fits, it ends at the first number that does not lower the floor. */
 static mp_status improve_kind(choice *c, int kind, int *best)
 {
     const int step = step_of(kind), base = *best - exponent_of(*best, kind) * step;
@@ -210,7 +211,7 @@ static mp_status descend(choice *c, int *best)
     return MP_OK;
 }
 
-/* Returns the scored candidate with the smallest bound that no search has solved; -1: none. */
+/* Returns the scored candidate with the smallest bound that is not solved yet; -1: none. */
 static int most_promising(const choice *c)
 {
     int found = -1;
@@ -219,8 +220,8 @@ static int most_promising(const choice *c)
     return found;
 }
 
-/* Solves candidates in the order of their bounds, until the next bound is no better than the best plan. On a large graph it
- * solves two, because bounds of equal candidates differ by about the gap at which the search for the final plan ends. */
+/* Solves candidates in ascending order of their bounds, until the next bound is not below the best plan. On a large graph it
+ * stops after two plans or four searches: the bounds of equally good candidates differ by about the gap of the final search. */
 static mp_status solve_promising(choice *c)
 {
     enum { MOST_PLANS = 2, MOST_SEARCHES = 4 };
@@ -254,8 +255,8 @@ static int fastest(const choice *c)
     return found;
 }
 
-/* Returns a number of ticks that no plan of a candidate goes below. The least ticks of one kind in chunks add to those of other
- * kinds, because their regions have no common nodes. If a number was not built, a smaller number was found too slow. */
+/* Returns a lower bound on the ticks of a candidate's plans. Regions of different kinds share no nodes, so the least ticks that
+ * chunks of each kind add can be summed. For a number of chunks without a graph, the largest smaller number with one counts. */
 static int64_t bound_of(const choice *c, int index)
 {
     const candidate *x = &c->all[index];
@@ -269,7 +270,8 @@ static int64_t bound_of(const choice *c, int index)
     return sum;
 }
 
-/* True if the candidate has chunks only for kinds that the workload has, and is not excluded. */
+/* True if the workload permits the candidate's numbers of chunks, and neither the candidate nor one of its numbers alone is
+ * excluded. */
 static bool is_candidate(const choice *c, int index)
 {
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
@@ -281,13 +283,13 @@ static bool is_candidate(const choice *c, int index)
     return c->all[index].state != EXCLUDED;
 }
 
-/* Scores further candidates whose plans could be faster than the chosen one, so that the bound holds for them. The ones with
- * the fewest least ticks come first, as long as their nodes are few. */
+/* Scores candidates that could be faster than the chosen one, so that the reported bound covers them. The candidates with the
+ * smallest bounds come first. The total number of nodes is limited. */
 static mp_status prove_others(choice *c, int chosen)
 {
     enum {
         ALLOWANCE = 20
-    }; /* nodes of all further graphs, as a multiple of the nodes of the whole graph and of the chosen one */
+    }; /* limit of the nodes of all further graphs, as a multiple of the nodes of the whole and the chosen graph */
     const size_t most = ALLOWANCE * (c->all[0].n_nodes + c->all[chosen].n_nodes);
     for (size_t n_nodes = 0; n_nodes < most;) {
         int found = -1;

@@ -53,9 +53,10 @@ void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...
 void mp_note_version(mp_workload *w);
 void mp_note_weights(mp_workload *w);
 void mp_note_inference_form(mp_workload *w, bool keeps_inference_norms);
-/* Keeps the sentence about the accuracy of the workload's seconds. If the accuracy is unknown, adds a note. */
+/* Stores the sentence about the accuracy of the workload's seconds. If no published step resembles it, adds the sentence as a
+ * note. */
 void mp_note_accuracy(mp_workload *w, const mp_spending *spending);
-/* Returns this sentence, which begins with "warning: " if the accuracy is unknown; "": seconds have other sources than achieved
+/* Returns the stored sentence. It begins with "warning: " if the accuracy is unknown. "": the seconds are not at achieved
  * rates. */
 const char *mp_workload_accuracy(const mp_workload *w);
 /* Under PyTorch's rules: notes the names of operators that PyTorch may run differently than the file describes. MP_NOMEM. */

@@ -20,7 +20,7 @@ static bool has_products(const mp_model *m)
 
 /* ---- the card ---- */
 
-/* Finds a card from the text form of a device: its name for mp_process_memory_of, and the bytes that programs see. */
+/* Finds the card of a device's text form: its name for mp_process_memory_of, and the bytes that programs see; 0: unknown. */
 static void find_card(const char *text, char name[MP_DEVICE_TITLE_MAX], int64_t *bytes)
 {
     mp_own_device device = {0};
@@ -35,7 +35,7 @@ static void find_card(const char *text, char name[MP_DEVICE_TITLE_MAX], int64_t 
     *bytes = (int64_t)((double)device.profile.memory_bytes * visible);
 }
 
-/* True if the user states the memory that a step cannot use. */
+/* True if the settings or the text of the device state the reserve. */
 static bool has_reserve(const mp_workload_options *o, const char *device)
 {
     mp_own_device own;
@@ -68,7 +68,7 @@ void mp_workload_terms_of(const mp_workload *w, const mp_workload_options *o, mp
     const bool caches = mp_workload_rules(w) == MP_RULES_PYTORCH;
     out->process =
         (mp_needs_terms){.card = out->card,
-                         .family = "other", /* the measured jobs are scripts, which keep more than the graph of their network */
+                         .family = "other", /* measured jobs are scripts: they keep more memory than their network's graph */
                          .arena_bytes = caches ? -1 : 0,
                          .has_products = has_products(w->model),
                          .network = out->network,

@@ -218,7 +218,7 @@ static bool chunks_rows(const building *b)
     return b->o->row_chunks;
 }
 
-/* Cuts the head of the network and its loss into chunks of rows. */
+/* Computes the head of the network and its loss in n chunks of rows; 0 or 1: stays whole. */
 static mp_status chunk_head(building *b, int n, mp_error *err)
 {
     mp_loss_chunks *found = &b->w->details->loss_chunks;
@@ -228,7 +228,7 @@ static mp_status chunk_head(building *b, int n, mp_error *err)
     return MP_OK;
 }
 
-/* Cuts the head, and the regions of all other kinds, into chunks of rows. */
+/* Computes the head, and the regions of all other kinds, in chunks of rows. */
 static mp_status chunk_rows(building *b, mp_error *err)
 {
     const int64_t of_kernels = b->wanted.for_gpu ? 256 : 4, of_device = b->device.profile.alignment;
@@ -236,7 +236,7 @@ static mp_status chunk_rows(building *b, mp_error *err)
     int n[MP_N_CHUNK_KINDS], most = 0;
     MP_CHECK(mp_chunk_numbers_read(b->o->row_chunks, n, err));
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) most = n[k] > most ? n[k] : most;
-    if (most < 2 && n[MP_CHUNK_HEAD]) return MP_OK; /* if the choice is open, the regions are counted */
+    if (most < 2 && n[MP_CHUNK_HEAD]) return MP_OK; /* with "auto" all numbers are 0: regions are counted below */
     MP_ENSURE(b->wanted.rules == MP_RULES_EXECUTOR, err, MP_INVALID,
               "--row-chunks applies to memplan's executor, and this plan is for PyTorch; add --rules executor");
     MP_CHECK(chunk_head(b, n[MP_CHUNK_HEAD], err));

@@ -272,7 +272,7 @@ static mp_status write_list(mp_framework_writer *x, const char *what, list_write
     return MP_OK;
 }
 
-/* Writes the settings of programs that compute the logits and their loss in chunks. */
+/* Writes the settings of a program that computes the logits and their loss in chunks of rows. */
 static void write_head_chunks(mp_framework_writer *x, mp_framework framework)
 {
     const int n = x->request->head_chunks;

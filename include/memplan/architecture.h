@@ -53,9 +53,9 @@ typedef struct mp_architecture {
     int64_t experts, experts_per_token; /* number of experts per layer, and number of experts that process each token; 0 means
                                            one mlp for all tokens */
     bool norms_heads; /* true: RMSNormalization of each head of queries and keys, before rotary positions (Llama family) */
-    bool is_tied;                       /* true: the classifier reuses the weight of the embedding (tied weights) */
-    double dropout; /* dropout rate of embeddings and of the outputs of attention and mlp, before these are added to the
-                       residual stream */
+    bool is_tied;     /* true: the classifier reuses the weight of the embedding (tied weights) */
+    double dropout;   /* dropout rate of embeddings and of the outputs of attention and mlp, before these are added to the
+                         residual stream */
     double attention_dropout; /* dropout rate of attention probabilities */
 } mp_architecture;
 

@@ -38,8 +38,8 @@ typedef struct mp_framework_request {
      * the network is from a file */
     const mp_architecture *architecture;
     bool has_model; /* true: the names of the graph's tensors are those of a model file */
-    /* number of chunks of rows in which the plan computes the logits and their loss, and the rows of the largest chunk; 0: the
-     * logits are whole */
+    /* head_chunks: number of chunks of rows in which the plan computes the logits and their loss; 0: whole. head_rows: rows of
+     * the largest chunk */
     int head_chunks;
     int64_t head_rows;
 } mp_framework_request;

@@ -38,8 +38,8 @@ mp_status mp_makespan_copying(const mp_graph *graph, const mp_step *steps, size_
 typedef struct mp_recomputation {
     int64_t n_runs;
     int64_t ticks; /* ticks of all these runs ... */
-    /* part of these ticks that costs no time, because compute would otherwise wait for another channel: `ticks` minus the ticks
-     * by which the makespan falls if the runs take no time */
+    /* the part of `ticks` that costs no time, because compute would otherwise wait for another channel. It is `ticks` minus the
+     * decrease of the makespan if all these runs took no time */
     int64_t hidden_ticks;
 } mp_recomputation;
 

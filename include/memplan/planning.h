@@ -189,9 +189,9 @@ double mp_planning_roofline(const char *device, const char *dtype, double flops,
 double mp_planning_achieved(const char *device, const char *dtype, const char *kernel, const double *sizes, size_t n_sizes,
                             int64_t moved_bytes, double *at_peak, const char **family);
 
-/* Writes a sentence about the accuracy of seconds at achieved rates into `text`: families are rows of rates.def, and seconds
- * are the seconds of a step in each. Returns false if no published step resembles the step; the sentence then begins with
- * "warning: " and states the reason. `text` needs 256 bytes. Unknown families count nothing. O(n * rows). */
+/* Writes a sentence about the accuracy of seconds at achieved rates into `text`, which needs 256 bytes. families[i] is a row of
+ * rates.def, seconds[i] the seconds of the step in it. Unknown families are ignored. Returns false if no published step
+ * resembles the step; the sentence then begins with "warning: " and states the reason. O(n * rows). */
 bool mp_planning_accuracy(const char *const *families, const double *seconds, size_t n, char *text);
 
 /* Returns the bytes of a device's memory that a training step can use: all memory except the reserve for the card, its

@@ -213,8 +213,8 @@ static mp_status improve(search *x, int t)
     return MP_OK;
 }
 
-/* Writes to x->trial the order in which step t runs before step `to`, an earlier step. A step that waited for an issued step
- * still waits for it. */
+/* Writes to x->trial the order in which step t runs before the earlier step `to`. Each issued step is still awaited by the same
+ * steps. */
 static void move_ahead(search *x, int t, int to)
 {
     memcpy(x->trial, x->steps, (size_t)x->n * sizeof *x->trial);
@@ -227,7 +227,7 @@ static void move_ahead(search *x, int t, int to)
     }
 }
 
-/* Returns the ticks for which compute is idle before step t. `ends`: scratch, one entry per step. */
+/* Sets *idle to the ticks for which compute is idle before step t; 0 if t is the end. `ends`: scratch, one entry per step. */
 static mp_status idle_before(const search *x, int t, int64_t *ends, int64_t *idle)
 {
     int64_t ticks, before = 0;
@@ -238,8 +238,8 @@ static mp_status idle_before(const search *x, int t, int64_t *ends, int64_t *idl
     return MP_OK;
 }
 
-/* If compute waits for the copy in step t, moves later steps of compute into the wait. They are mostly recomputations, which
- * then cost no time. Steps after the next update stay in place. */
+/* If compute waits for the copy that step t issues, moves later compute steps into the wait. Most of them are recomputations,
+ * which then cost no time. Steps from the next update on stay in place. */
 static mp_status fill_wait(search *x, int t)
 {
     int64_t idle;

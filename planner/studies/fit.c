@@ -22,7 +22,7 @@
 #include "planner/solve/solver.h"
 #include "planner/studies/fit_needs.h"
 
-/* Nobody measured the effect of these settings one by one. */
+/* The effect of each of these settings has not been measured. */
 enum {
     FIT_FIRST_FEWER = 2, /* searches from no plan make 1/N of the normal moves, because later searches refine their plans */
     FIT_OF_BATCH = 4,    /* most searches for one batch */
@@ -35,7 +35,7 @@ static const double FIT_FIRST =
 /* One batch size that was tried, with its results. */
 typedef struct trial {
     int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: memory that keep-all needs */;
-    mp_fit_measure kept, found; /* of keep-all, and of the plan to which peak_bytes refers */
+    mp_fit_measure kept, found; /* memory of keep-all, and of the plan to which peak_bytes refers */
     int64_t baseline_ticks;
     double tick_seconds;
     int n_searches;
@@ -53,7 +53,7 @@ typedef struct fit {
     size_t n_trials, capacity, n_searches;
     trial *trials;      /* the batches that were tried, in the order of the trials */
     int64_t batch;      /* the batch size that is being tried */
-    int64_t plan_limit; /* limit of the bytes of plans; memory_bytes is the limit of keep-all */
+    int64_t plan_limit; /* limit of the bytes of plans that recompute; keep-all's limit is memory_bytes */
     bool stopped;
 } fit;
 

@@ -1,11 +1,11 @@
 /* bench_choices.c - times of a training step with one choice of kernels changed. Usage: bench_choices MODEL BATCH TYPE [STEPS
  * [DEVICE [SECONDS]]]; TYPE is fp32, tf32 or bf16.
  *
- * Every kind of node with several algorithms gives a row for each of them. More rows compute attention by memplan's own kernels
- * (both passes, so also with dropout), store rows of odd length without alignment, run every call in a launch of its own,
- * copy packed Q, K and V, and sum bias gradients outside of products. All other nodes keep the backend's default. Everything is
- * kept. On a GPU a step is a captured graph. Times are medians; rows are printed as they are measured, until SECONDS have
- * passed; the row of attention is always measured. */
+ * Every kind of node with several algorithms gives a row for each of them. Each further row changes one other choice: attention
+ * by memplan's own kernels (both passes, so also with dropout), rows of odd length without alignment, a launch of its own for
+ * every call, attention with separate Q, K and V, or bias gradients as separate sums. All other nodes keep the backend's
+ * default. The plan is keep-all. On a GPU a step is a captured graph. Times are medians. Rows are printed as they are measured,
+ * until SECONDS have passed. The row of attention is always measured. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,7 +187,8 @@ static mp_status use_own_attention(mp_program *p, mp_error *err)
     return mp_program_take_algorithms(p, err);
 }
 
-/* Operands of attention are declared as outputs meanwhile, because others may read them then. */
+/* Declares the first operand of each attention as an output while the backend adapts the model. Tensors that others may read
+ * are not packed. */
 static mp_status adapt_without_packed_attention(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
 {
     const bench *b = (const bench *)((const char *)self - offsetof(bench, changed));

@@ -29,7 +29,7 @@ from typing import Any
 from measured import is_there
 
 SHEET = 312.0  # TFLOP/s of an A100's products in 16 bits
-ACHIEVED = 0.0  # stands for the rates that training runs reach
+ACHIEVED = 0.0  # selects the rates that training runs reach
 REACHED = 271.2  # by the best of many shapes: github.com/stas00/ml-engineering, compute/accelerator, "Maximum Achievable Matmul FLOPS"
 LAYERS = {"megatron-22b": (48, 6144, 64), "megatron-175b": (96, 12288, 96), "megatron-1t": (128, 25600, 160)}  # width, heads
 CORE = ("MatMul", "Mul", "Where", "Softmax", "Dropout", "MatMul_2")  # of attention

@@ -188,7 +188,7 @@ static int64_t attention_index(const struct run *r, const mp_operator *op, int k
     return at;
 }
 
-/* The input that holds operand k; packed operands are in input 0. */
+/* Returns the index of the input that holds operand k; packed operands are in input 0. */
 static int own_input(const mp_operator *op, int k)
 {
     mp_attention_view v;
@@ -262,7 +262,7 @@ static void run_expand(const struct run *r, const mp_operator *op, double *y)
     for (int64_t k = 0; k < count(out); k++) y[k] = r->at[op->in[0]][broadcast_index(out, mp_operator_in(r->model, op, 0), k)];
 }
 
-/* Split writes all its outputs; Gather with one index writes that range of the axis. */
+/* Computes a Split, or a Gather with one index as a Split with one part: the output is that range of the axis. */
 static void run_parts(const struct run *r, const mp_operator *op)
 {
     const mp_tensor *x = mp_operator_in(r->model, op, 0);

@@ -27,7 +27,7 @@ training_case training_begin_cut(const char *path, int64_t batch, const mp_train
 /* The same with the logits and their loss in 3 chunks of rows; the model must have a head that can be cut. Attention is not
  * fused. */
 training_case training_begin_chunked(const char *path, int64_t batch, const mp_training_options *options);
-/* The same with all other regions of independent rows in 3 chunks: MLPs, attention, runs of rows. The model must have some. */
+/* The same with all other regions of independent rows in 3 chunks: MLPs, attention, runs of rows. The model must have one. */
 training_case training_begin_in_regions(const char *path, int64_t batch, const mp_training_options *options);
 /* The same with adapters; attention is not fused. */
 training_case training_begin_adapted(const char *path, int64_t batch, const mp_training_options *options,

@@ -140,8 +140,8 @@ TEST(attention_that_cudnn_lacks_is_not_asked_for)
     }
 }
 
-/* Where cuDNN and memplan's own kernels compute a node, both are its algorithms. With dropout or a converted mask (`is_tied`),
- * passes cannot choose for themselves. same_with_fast: --fast has the same provider. */
+/* Checks the algorithms of a node: cuDNN and own kernels, if both compute it. With dropout or a converted mask (`is_tied`),
+ * forward and backward cannot choose independently, so there are none. same_with_fast: --fast gives the same provider. */
 static void check_algorithms(const mp_operands *given, const char *provider, bool is_tied, bool same_with_fast)
 {
     static const char *const names[2][3] = {{"cuDNN", "own kernels"}, {"cuDNN, any order", "cuDNN", "own kernels"}};

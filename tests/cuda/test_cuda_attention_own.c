@@ -1,5 +1,5 @@
-/* test_cuda_attention_own.c - memplan's own attention kernels, run on the host by their twin in float, TF32 and bfloat16. They
- * are compared with the definition of attention in double. */
+/* test_cuda_attention_own.c - runs memplan's own attention kernels on the host (their twin), in float, TF32 and bfloat16, and
+ * compares them with the definition of attention in double. */
 #include "executor/kernel/philox.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
@@ -23,7 +23,7 @@ static const attention_row rows[] = {
     {1, 1, 67, 65, 80, 80, "causal=1", "", 0, true, true, 0},
     {1, 1, 129, 67, 128, 128, "", "", 0, false, true, 0},
     {1, 1, 65, 130, 128, 128, "causal=1", "", 0, true, true, 0},
-    /* depths of several slices and of several blocks of results, and odd ones */
+    /* depths of several slices and of several blocks of results, and odd depths */
     {1, 1, 66, 40, 144, 200, "", "", 0, false, true, 0},
     {1, 1, 40, 66, 200, 36, "", "", 0, false, true, 0},
     {1, 2, 33, 35, 17, 67, "causal=1", "", 0, true, true, 0},
@@ -33,7 +33,7 @@ static const attention_row rows[] = {
     {2, 2, 37, 66, 32, 32, "fill=-3.0", "- bool[2,1,1,66]", 0, false, true, -3},
     {2, 2, 70, 35, 32, 32, "keeps=0 causal=1", "float32[2,2,70,35] bool[70,35]", 0, true, false, -INFINITY},
     {1, 2, 70, 35, 32, 32, "fill=-2.0", "float32[1,2,1,1] bool[70,1]", 0, false, true, -2},
-    /* dropout, with rows that begin inside of a group of four random words */
+    /* dropout, with rows that begin within a group of four random words */
     {1, 2, 70, 131, 64, 64, "", "", 0.25, false, true, 0},
     {2, 2, 66, 66, 80, 32, "causal=1", "", 0.5, true, true, 0},
     {1, 2, 35, 67, 128, 128, "", "float32[1,1,1,67]", 0.125, false, true, 0},
@@ -71,7 +71,8 @@ static void add(double *to, const double *from, double factor, int n)
     for (int k = 0; k < n; k++) to[k] += factor * from[k];
 }
 
-/* Returns the probability of each score of a row, and in `may_move` whether a mask has replaced the score. */
+/* Computes the probability of each score of a row. may_move[c]: false if a mask has replaced the score, so that it has no
+ * gradient. */
 static void probabilities(const attention_row *t, const kernel_run *r, int64_t m, int row, const double *scores, double *p,
                           bool *may_move)
 {
@@ -122,7 +123,7 @@ static void define_matrix(const attention_row *t, const kernel_run *r, int64_t m
     free(q), free(k), free(v), free(dy), free(p), free(dp), free(may_move);
 }
 
-/* Fails if an array differs from its definition by more than `most`, relative to the largest element. */
+/* Fails if an array differs from its defined values by more than `most`, relative to the largest defined value. */
 static void compare(const attention_row *t, int numbers, const char *what, const mp_array *a, const double *defined,
                     double most)
 {
@@ -178,7 +179,7 @@ static void check(const attention_row *t, int numbers)
         d.gradients[i] = realloc(d.gradients[i], (size_t)mp_array_bytes(to));
         memcpy(d.gradients[i], to->data, (size_t)mp_array_bytes(to));
     }
-    kernel_backward(r); /* gives the same bits */
+    kernel_backward(r); /* the second run must give the same bits */
     for (int i = 0; i < 3; i++) {
         assert_memory_equal(d.gradients[i], r->backward.d_in[i].data, (size_t)mp_array_bytes(&r->backward.d_in[i]));
         free(d.gradients[i]);

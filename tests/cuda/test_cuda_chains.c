@@ -33,9 +33,9 @@ static void normalize(onnx_builder *b, const char *node, const char *inputs, con
     onnx_int(b, onnx_node(b, "LayerNormalization", node, inputs, output), "axis", -1);
 }
 
-/* Embeddings of tokens, types and positions, normalized before a dropout. Then three blocks with a residual connection: with
- * dropout, normalized after and before the connection is read again; without dropout. With `classes`, the output has scores of
- * classes. */
+/* A network with the sum of embeddings of tokens, types and positions, its normalization and a dropout. Three blocks with a
+ * residual addition follow. The first has a dropout before the addition and a normalization after it. In the second, the
+ * addition reads the sum before that normalization. The third has no dropout. `classes`: the output is scores of classes. */
 static const char *network(onnx_builder *b, bool classes)
 {
     static const bool yes = true;

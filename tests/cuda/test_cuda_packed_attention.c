@@ -1,5 +1,5 @@
-/* test_cuda_packed_attention.c - attention that reads Q, K and V in one tensor computes the same values as attention with
- * separate operands: by an interpreter, and bit by bit in training on the GPU's twin. */
+/* test_cuda_packed_attention.c - compares attention that reads Q, K and V in one tensor with attention on separate operands. An
+ * interpreter compares values; training on the GPU's twin must give the same bits. */
 #include <math.h>
 
 #include "estimator/base/memory.h"
@@ -39,7 +39,7 @@ TEST(parts_of_one_tensor_are_read_in_place)
         {"Reshape x five -> r; Transpose r -> t perm=[2,0,3,1,4]; Split t ones -> a b c axis=0; Squeeze a front -> d; "
          "Squeeze b front -> e; Squeeze c front -> f; " ATTEND "d e f -> y; out y",
          "ScaledDotProductAttention"},
-        /* somebody else reads a part, or the parts are not all of the tensor, or are not disjoint */
+        /* another operator reads a part; a part is an output; two operands are the same part */
         {SPLIT ATTEND "d e f -> y " PERMS "; Abs a -> u; out y u", NULL},
         {SPLIT ATTEND "d e f -> y " PERMS "; out y a", NULL},
         {SPLIT ATTEND "d e e -> y " PERMS "; out y", NULL},
@@ -88,7 +88,7 @@ TEST(parts_of_one_tensor_are_read_in_place)
 
 static mp_backend *twin;
 
-/* The twin's adaption without packed operands. */
+/* Adapts a model like the twin, but without packing the operands of attention. */
 static mp_status adapt_apart(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
 {
     const mp_backend *host = backend_named("cpu", err);
@@ -106,7 +106,7 @@ static size_t count_packed(const training_case *t)
     return n;
 }
 
-/* Trains with a plan of each kind; writes the outcomes. */
+/* Trains with keep-all (out[0]) and with a plan that recomputes (out[1]). Returns the number of packed attentions. */
 static size_t train(const mp_backend *backend, const char *path, const mp_training_options *options, training_outcome out[2])
 {
     const mp_execution_options how = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true, .guards = true};

@@ -10,7 +10,7 @@ enum { KIB = 1 << 10, MIB = 1 << 20, GIB = 1 << 30, MOST = 6 };
 
 TEST(the_allocator_reserves_segments)
 {
-    /* by the rules in PyTorch's notes on CUDA and in c10/cuda/CUDACachingAllocator.cpp */
+    /* expected values follow from PyTorch's notes on CUDA and c10/cuda/CUDACachingAllocator.cpp */
     static const struct {
         mp_memory_request requests[MOST]; /* ended by bytes and number 0 after the first */
         size_t n;
@@ -177,7 +177,7 @@ TEST(without_a_known_card_only_tensors_and_the_allocator_count)
 
 TEST(a_full_card_frees_cached_blocks)
 {
-    /* 5 W in use and Y cached: the context and 355 MiB are enough, because y is freed before the update */
+    /* 5 W = 350 MiB are in use in the update, and Y is cached. The allocator frees y's memory, so less than 5 W + Y suffices */
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = two_parameters("adamw", 2);
     const int64_t context = INT64_C(359) * MIB;
     mp_needs_terms terms = {.card = "a100", .family = "transformer", .arena_bytes = -1, .network = ""};

@@ -124,8 +124,8 @@ TEST(copies_beside_other_nodes_cost_no_time_and_a_slow_drive_is_waited_for)
 TEST(recomputation_beside_a_collective_costs_no_time)
 {
     static const struct {
-        int n_again; /* A, then B, then C run again after the collective was issued ... */
-        int until;   /* ... and this step waits for it; 0: the next step */
+        int n_again; /* number of nodes, in the order A, B, C, that run again after the collective is issued */
+        int until;   /* the step that waits for the collective; 0: the next step */
         int64_t ticks, hidden_ticks;
     } cases[] = {{0, 5, 25 * MS, 0}, {1, 6, 25 * MS, 3 * MS}, {2, 7, 25 * MS, 6 * MS}, {3, 8, 27 * MS, 7 * MS},
                  {3, 0, 34 * MS, 0}, {3, 6, 31 * MS, 3 * MS}, {3, 7, 28 * MS, 6 * MS}, {1, 0, 28 * MS, 0}};

@@ -1,5 +1,5 @@
-/* test_row_chunks.c - regions in chunks of rows: the choice of their numbers against exhaustive search over numbers and
- * recomputation, broken plans, other settings beside it, and training with the bits of keep-all. */
+/* test_row_chunks.c - regions in chunks of rows. The chosen numbers are compared with exhaustive search over numbers and
+ * recomputation. Other tests cover broken plans, combinations with other settings, and training with the bits of keep-all. */
 #include <stdlib.h>
 
 #include "estimator/training/row_regions.h"
@@ -35,8 +35,8 @@ static uint64_t next(uint64_t *state, uint64_t below)
     return (*state >> 33) % below;
 }
 
-/* Saves a small network of random sizes: a perceptron that ends in many classes, one with a bottleneck, both in one, a run of
- * rows, or attention. */
+/* Saves a small network of random sizes. Its form is a perceptron with many classes, an MLP with a wide hidden layer, both in
+ * one, a run of rows, or attention. */
 static const char *save_network(onnx_builder *b, uint64_t seed)
 {
     enum { HEAD, MLP, BOTH, ROWS, ATTENTION, N_FORMS };
@@ -76,8 +76,8 @@ static const char *save_network(onnx_builder *b, uint64_t seed)
     return onnx_save(b);
 }
 
-/* Returns the least ticks of any plan within the budget with these numbers of chunks; -1: none fits, -2: too many states, -3: a
- * region is missing or has fewer rows. */
+/* Returns the fewest ticks of any plan within the budget with these numbers of chunks. -1: no plan fits; -2: too many states;
+ * -3: a region is missing or has fewer rows. */
 static int64_t optimum_of(const char *path, const int n[MP_N_CHUNK_KINDS], int64_t budget_bytes)
 {
     char setting[MP_ROW_CHUNKS_TEXT];
@@ -92,8 +92,8 @@ static int64_t optimum_of(const char *path, const int n[MP_N_CHUNK_KINDS], int64
     return !is_such ? -3 : !is_known ? -2 : ticks;
 }
 
-/* Returns the least ticks of any plan with any numbers of chunks within the budget; -1: none fits, -2: too many states. No
- * region of a small network has 8 rows. */
+/* Returns the fewest ticks of any plan within the budget with 1, 2 or 4 chunks per kind. More chunks are impossible, because no
+ * region of a small network has 8 rows. -1: no plan fits; -2: too many states. */
 static int64_t optimum(const char *path, int64_t budget_bytes)
 {
     int64_t best = -1;
@@ -223,10 +223,10 @@ TEST(a_training_in_bfloat16_has_the_loss_of_whole_logits)
     for (int step = 0; step < 3; step++) assert_true(fabs(losses[1][step] / losses[0][step] - 1) < 2e-3);
 }
 
-/* Blocks of sequences of 24 positions, 8 numbers each, and the regions of rows that they have. */
+/* Networks on sequences of 24 positions with 8 numbers each, and the regions that they must have. */
 static const struct {
     const char *text;
-    int n[MP_N_CHUNK_KINDS]; /* regions per kind */
+    int n[MP_N_CHUNK_KINDS]; /* number of regions per kind */
 } blocks[] = {
     {"LayerNormalization x s b -> n axis=-1; MatMul n u -> a; Gelu a -> g; MatMul g v -> m; Add x m -> y", {0, 1, 0, 0}},
     {"LayerNormalization x s b -> n axis=2; MatMul n u -> a; Sigmoid a -> g; MatMul n w -> c; Mul g c -> e; MatMul e v -> m; "
@@ -244,7 +244,7 @@ static const struct {
      "axis=-1; "
      "MatMul f x -> y",
      {0, 0, 0, 1}},
-    /* rows that depend on each other, or on their position */
+    /* no regions: rows depend on each other, or on their position */
     {"MatMul x u -> a; Softmax a -> g axis=1; MatMul g v -> y", {0, 0, 0, 0}},
     {"MatMul x u -> a; Mul a position -> g; MatMul g v -> y", {0, 0, 0, 0}},
     {"MatMul x u -> a; ReduceSum a middle -> g keepdims=1; Sub a g -> h; MatMul h v -> y", {0, 0, 0, 0}},

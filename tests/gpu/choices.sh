@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2034,SC2154
-# choices.sh - read by first.sh and second.sh: steps with one choice of algorithms or kernels changed, beside the same steps
-# without the change.
-# First the choices inside of memplan, which have no option: a line is NETWORK SECONDS TYPE of bench_choices. The lines of one second
-# give the defaults, and in bf16 attention by own kernels beside cuDNN's.
+# choices.sh - read by first.sh and second.sh: compares steps that change one choice of algorithms or kernels with the same
+# steps without the change.
+# First come choices inside of memplan that have no option. A line has the arguments NETWORK SECONDS TYPE of bench_choices. In
+# one second bench_choices measures only the defaults, and in bf16 also attention by own kernels.
 inner='bert_base 30 bf16
 gpt2_small 20 bf16
 resnet50 12 bf16

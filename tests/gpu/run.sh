@@ -42,7 +42,7 @@ while getopts rt:h option; do
     esac
 done
 shift $((OPTIND - 1))
-# The parts of `first` and `second` have more seconds in a rehearsal, on one or two processors.
+# Default time limit in seconds. A rehearsal runs on one or two processors, so `first` and `second` need more time.
 [ -n "$limit" ] || limit=$([ -n "$rehearsed" ] && echo 1560 || echo 480)
 case $limit in *[!0-9]*) echo "run: -t wants a number of seconds, not '$limit'" >&2 && exit 2 ;; esac
 [ $# -gt 0 ] || { usage >&2 && exit 2; }

@@ -407,8 +407,8 @@ static int64_t saved_bytes(const training_case *t)
     return bytes;
 }
 
-/* Backward has five products of the sizes of forward's two. Only the extra is saved, and no alternative saves a dropout mask.
- * On a GPU, Q, K and V are parts of one tensor, which has one gradient. */
+/* Forward computes two products and backward five, all of the same size. Forward saves only the extra, and no alternative saves
+ * a dropout mask. On a GPU, Q, K and V are parts of one tensor, which has one gradient. */
 TEST(its_nodes_cost_what_it_computes)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};

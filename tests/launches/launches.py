@@ -22,7 +22,7 @@ from pathlib import Path
 # gradient is made of, must be there before the first element can be written.
 SECOND_PASSES = ("mp_channel_apply", "mp_channel_gradient")
 MODELS = ("resnet50:128", "bert_base:32", "gpt2_small:8")
-# The smaller of the two batches whose bytes are counted; the other one is twice as large.
+# Bytes are counted for two batches. This is the smaller one; the other one is twice as large.
 COUNTED = {"bert_base": 4, "gpt2_small": 2}
 LIMITS = {"bert_base:32": 16.7, "gpt2_small:8": 11.3}  # GB
 

@@ -90,7 +90,7 @@ static double finish(world *w, int rank)
         const mp_stage_seconds *t = &w->stages[stage];
         const bool has_from = from >= 0 && from < s->n_ranks * s->n_chunks;
         const double arrived = has_from ? w->done[goes_back][from][batch] + w->stages[goes_back ? stage : from].send : 0;
-        if (goes_back) clock += t->ahead; /* recomputation, before the gradient is needed */
+        if (goes_back) clock += t->ahead; /* recomputation does not need the gradient */
         clock = fmax(clock, arrived) +
                 (goes_back ? t->backward - t->ahead + (s->schedule == MP_SCHEDULE_ZB_H1 ? 0 : t->weights) : t->forward);
         w->done[goes_back][stage][batch] = clock;

@@ -174,8 +174,8 @@ TEST(auto_is_nearly_always_optimal_and_nothing_proves_more)
 
 /* ---- collectives ---- */
 
-/* True if a step of the node may be issued in the oracle: it has one alternative, adds to nothing, writes something, uses no
- * static storage, and reads no result of another node of `channel`. */
+/* True if the oracle permits the node to run on `channel`. The node must have one alternative, write something and add to
+ * nothing. It must use no static storage, and read no result of another node of this channel. */
 static bool may_communicate(const mp_graph *graph, const mp_node *node, int channel)
 {
     const mp_alternative *a = node->alternatives;
@@ -190,8 +190,9 @@ static bool may_communicate(const mp_graph *graph, const mp_node *node, int chan
     return may;
 }
 
-/* A graph of at most 10 nodes in which up to three nodes run on the channel "network". Like collectives, they may only run
- * once. Each takes up to 24 ticks. NULL: the graph has more nodes, or none that may communicate. */
+/* Returns a random graph of at most 10 nodes, in which up to three nodes run on the channel "network". Like collectives, these
+ * nodes may run only once, and take up to 24 ticks each. budgets[0] is between the floor and keep-all. NULL: the graph has more
+ * nodes, or none may communicate. */
 static mp_graph *collective_graph(uint64_t seed, int64_t *budgets)
 {
     random_source random = {seed};

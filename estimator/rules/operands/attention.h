@@ -53,7 +53,8 @@ const char *mp_attention_perm_name(int k);
 /* Returns the dimension order of a tensor from the attribute that mp_attention_perm_name names. NULL: the attribute is
  * absent, and the tensor is stored in the operator's dimension order. */
 const int64_t *mp_attention_perm(const mp_operator *op, int k);
-/* Q, K or V as a part of a packed tensor. Sizes and strides are in the operator's dimension order. */
+/* The view of Q, K or V in a packed tensor. Offset, sizes and strides count elements. Sizes and strides are in the operator's
+ * dimension order. */
 typedef struct mp_attention_view {
     int rank;
     int64_t offset;

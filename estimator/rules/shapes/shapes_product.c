@@ -85,7 +85,7 @@ static mp_status check_transpositions(mp_infer *c, int rank)
     return MP_OK;
 }
 
-/* Checks that the views of Q, K and V lie in the packed tensor, and have its number of elements. */
+/* Checks that the views of Q, K and V are within the packed tensor, and together have as many elements as this tensor. */
 static mp_status check_views(mp_infer *c, const mp_tensor *packed)
 {
     int64_t all = 0;

@@ -1,11 +1,11 @@
 /* tensor_cores.cuh - products of small matrices on tensor cores, and the tiles in shared memory that they read.
  *
- * A warp multiplies A (16 x DEPTH) and B (DEPTH x 8) and adds the product to C (16 x 8). The matrices are spread over the
- * registers of the warp as PTX defines it for mma.m16n8k16 (bfloat16) and mma.m16n8k8 (TF32). With g = lane / 4 and t = lane %
- * 4, a lane holds C[g][2t], C[g][2t + 1], C[g + 8][2t] and C[g + 8][2t + 1].
+ * A warp multiplies A (16 x DEPTH) and B (DEPTH x 8) and adds the product to C (16 x 8). PTX defines how the registers of the
+ * warp hold the matrices: mma.m16n8k16 for bfloat16, mma.m16n8k8 for TF32. With g = lane / 4 and t = lane % 4, a lane holds
+ * C[g][2t], C[g][2t + 1], C[g + 8][2t] and C[g + 8][2t + 1].
  *
- * The order of a product's terms does not matter. Kernels therefore pass the elements that they hold of a C as parts of the A
- * of the next product (mp_part_of_sums), and read B in the matching order (mp_part_down). No shuffles are needed.
+ * The order of a product's terms does not matter. The elements of C in a lane can therefore be the lane's elements of A in the
+ * next product (mp_part_of_sums). B is then read in the matching order (mp_part_down). No shuffles are needed.
  *
  * On the host, the twin multiplies with the same layout and truncates the sum of a product to float, as tensor cores do. GPUs
  * before compute capability 8.0 multiply with shuffles. */
@@ -14,9 +14,10 @@
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/vectors.cuh"
 
-/* The numbers of a product. HALVES: bfloat16. TF32: floats, rounded to 10 bits of mantissa. FLOATS: floats as sums of two TF32
- * numbers, x = part + rest; a product is the sum of three TF32 products, without rest * rest, and is added to C in float. Its
- * error is that of products in float. An infinite operand gives a NaN. */
+/* The number format of a product. HALVES: bfloat16. TF32: floats, rounded to 10 bits of mantissa. FLOATS: each float x is the
+ * sum of two TF32 numbers, x = part + rest. Three TF32 products give part * part + part * rest + rest * part; rest * rest is
+ * omitted. Their sum is added to C in float. The rounding error is that of products in float. An infinite operand gives a
+ * NaN. */
 enum mp_numbers { MP_HALVES, MP_TF32, MP_FLOATS };
 
 template <mp_numbers N> struct mp_format {
@@ -28,7 +29,7 @@ template <> struct mp_format<MP_HALVES> {
     enum { DEPTH = 16, WIDTH = 8 };
 };
 
-/* The words of A (4) or B (2) that a lane holds. */
+/* The 32-bit words of A (4 words) or of B (2 words) that a lane holds. */
 template <mp_numbers N, int WORDS> struct mp_part {
     uint32_t x[WORDS];
     MP_BODY void set(int k, uint32_t bits) { x[k] = bits; }
@@ -77,8 +78,8 @@ template <mp_numbers N, int R, int C> struct mp_number_tile {
     }
 };
 
-/* Read the part of A whose first row and column are (row, column) of a tile, and the part of B whose columns are rows of a
- * tile, from (row, column) on. */
+/* mp_part_of_rows reads A from the tile; (row, column) is A's first element. mp_part_across reads B; the columns of B are rows
+ * of the tile, from (row, column) on. */
 template <mp_numbers N, class TILE>
 MP_BODY void mp_part_of_rows(const TILE &tile, int row, int column, int lane, mp_part<N, 4> &a)
 {
@@ -97,8 +98,8 @@ MP_BODY void mp_part_across(const TILE &tile, int row, int column, int lane, mp_
     b.set(1, tile.word(row + lane / 4, column + lane % 4 * WORD + HALF));
 }
 
-/* Reads the part of B whose rows are rows of a tile, from (row, column) on. In floats, its rows are in the order of
- * mp_part_of_sums. */
+/* Reads B from the tile; the rows of B are rows of the tile, from (row, column) on. In TF32 and FLOATS, B's rows are in the
+ * order of mp_part_of_sums. */
 template <mp_numbers N, class TILE> MP_BODY void mp_part_down(const TILE &tile, int row, int column, int lane, mp_part<N, 2> &b)
 {
     const int g = lane / 4, t = 2 * (lane % 4);
@@ -117,8 +118,7 @@ template <mp_numbers N, class TILE> MP_BODY void mp_part_down(const TILE &tile, 
     }
 }
 
-/* Makes A from the elements that a lane holds of a C with columns [first, first + DEPTH). c[j]: the elements of columns [8 j, 8
- * j + 8). */
+/* Makes A from the elements of a C that a lane holds. c[j] holds the elements of columns [8 j, 8 j + 8) of C. */
 template <mp_numbers N> MP_BODY void mp_part_of_sums(const float (*c)[4], mp_part<N, 4> &a)
 {
     if constexpr (N == MP_HALVES) {
@@ -133,12 +133,12 @@ template <mp_numbers N> MP_BODY void mp_part_of_sums(const float (*c)[4], mp_par
     }
 }
 
-/* ---- products. mp_tensor_multiply(b, c, a, bs) multiplies in every warp of a block: c(own), a(own) and bs(own) return a
- * lane's elements and parts. */
+/* ---- products. mp_tensor_multiply(b, c, a, bs) multiplies in every warp of a block. c(own), a(own) and bs(own) return the
+ * lane's elements of C and its parts of A and B. */
 
 #ifdef MP_CUDA_TWIN
 
-/* The element of A or B in word `word` of a lane; place: the element's row of A or column of B, and its term of the sum. */
+/* Element e of a lane's word of A or B. `term`: the position of this element along DEPTH. */
 template <mp_numbers N> struct mp_unpacked {
     enum { DEPTH = mp_format<N>::DEPTH, EACH = N == MP_HALVES ? 2 : 1 };
     static float value(uint32_t word, int e)

@@ -3,7 +3,8 @@
  *
  * The default depends only on the shapes and layouts of Q, K, V, Y and the mask, on the settings and on the GPU. Forward, its
  * recomputation and backward of a node therefore make the same choice. Without a GPU, cuDNN returns no engine even for known
- * graphs; an engine is then assumed, with the workspace stated in the graph. Attention by cuDNN has not yet been run on a GPU.
+ * graphs; an engine is then assumed, with the workspace stated in the graph. docs/guides/gpu.md lists the parts that have run
+ * on a GPU.
  *
  * Engines require K with its depth innermost. A K in another layout (transK) is copied to the workspace, and its gradient is
  * copied back. Gradients that are not bfloat16 are copied too. Boolean or float masks are converted to an additive mask in the
@@ -52,7 +53,7 @@ static bool forward_plan(const mp_attention_spec *form, pass *out, mp_error *ref
     return mp_dnn_plan_find(&g, &out->plan, refusal) == MP_OK;
 }
 
-/* The names of a node's algorithms. `adding`: cuDNN, with parts of dQ accumulated in memory in any order. */
+/* The names of a node's algorithms. `adding`: cuDNN accumulates parts of dQ in memory, in no fixed summation order. */
 static const char library[] = "cuDNN", adding[] = "cuDNN, any order", own_kernels[] = "own kernels";
 
 static bool is_named(const mp_operands *x, const char *algorithm)
@@ -89,7 +90,7 @@ static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
     return a;
 }
 
-/* True if the mask is one row per matrix, in the form that cuDNN reads. */
+/* True if the additive mask has one row per matrix, equal for all rows of scores, in the layout that cuDNN reads. */
 static bool is_one_row(const mp_attention_spec *form)
 {
     const mp_matrices *added = &form->added;
@@ -97,7 +98,7 @@ static bool is_one_row(const mp_attention_spec *form)
 }
 
 /* If cuDNN does not support the node's mask, reserves workspace for an additive mask, and replaces the mask in *form by it.
- * in_place: masks of one row are supported. Returns false if the mask is too large. */
+ * in_place: cuDNN can read a mask of one row in place. Returns false if the mask is too large. */
 static bool make_mask(mp_attention_spec *form, bool in_place, state *s, int64_t *bytes)
 {
     const mp_matrices *added = &form->added;
@@ -274,8 +275,9 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-/* Fails if a node that runs on cuDNN does not allow own kernels in its other pass. Dropout would drop other elements. A mask
- * that is rounded to bfloat16 for cuDNN gives a fully masked row another logarithm of its sum. */
+/* Prepares cuDNN for a node whose other pass may run on own kernels. Fails if the passes must use the same kernels. With
+ * dropout, the two would drop different elements. With a converted mask, a fully masked row would have a different logarithm of
+ * its sum, because the mask is rounded to bfloat16. */
 static mp_status prepare_mixed(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_attention_spec form;

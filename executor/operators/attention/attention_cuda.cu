@@ -1,11 +1,11 @@
-/* attention_cuda.cu - attention on the GPU, in tiles that are never stored. Forward uses a running maximum and sum of each row
- * (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). Backward uses the
- * logarithm of each row's sum.
+/* attention_cuda.cu - attention on the GPU. Scores are computed in tiles that are never stored in memory. Forward uses a
+ * running maximum and sum of each row (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022,
+ * "FlashAttention"). Backward uses the logarithm of each row's sum.
  *
  * Products run on tensor cores: in bfloat16 if Q, K and V are bfloat16; else in TF32 with --tf32; else in float, as three TF32
- * products. Sums are float. A thread block computes rows of one result and processes its operands from left to right, or from
- * top to bottom, so sums have a fixed order. Scores are computed once in forward and twice in backward: once for the gradients
- * of K and V, and once for the gradient of Q. Backward's workspace is one float per row. */
+ * products. Sums are float. A thread block computes rows of one result. It processes the blocks of the other operand in
+ * ascending order, so sums have a fixed order. Scores are computed once in forward and twice in backward: once for the
+ * gradients of K and V, and once for the gradient of Q. Backward's workspace is one float per row. */
 #include "executor/operators/attention/attention_cuda.cuh"
 
 extern "C" {
@@ -34,7 +34,7 @@ template <mp_numbers N, int COLUMNS> struct forward_rows {
         float scores[KEYS / 8][4], sums[COLUMNS / 8][4];
         mp_part<N, 4> a;
         mp_part<N, 2> b;
-        float best[2], factor[2], part[2], total[2]; /* of the two rows that a lane holds */
+        float best[2], factor[2], part[2], total[2]; /* for the two rows that a lane holds */
         mp_score_bits bits;
     };
     mp_attend a;
@@ -42,7 +42,8 @@ template <mp_numbers N, int COLUMNS> struct forward_rows {
 
     static MP_BODY float shift_of(float best) { return best == -INFINITY ? 0 : best; }
 
-    /* Computes the scores of a tile, and reads the first slice of V. q, k, v: the rows of the tile. */
+    /* Computes the scores of a tile, and reads the first slice of V into shared memory. q, k, v: views that begin at the tile's
+     * first row. */
     template <class BLOCK>
     MP_BODY void scores_at(BLOCK &b, bool is_first, const mp_matrix_view &q, const mp_matrix_view &k,
                            const mp_matrix_view &v) const
@@ -110,7 +111,7 @@ template <mp_numbers N, int COLUMNS> struct forward_rows {
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
         const int64_t n_tiles = parts_of(a.size.rows, MP_ATTENTION_ROWS), chunk = k % chunks * COLUMNS;
-        /* with a causal mask, the last rows take longest and come first */
+        /* with a causal mask, the last rows take longest, so blocks begin with them */
         const int64_t row = (n_tiles - 1 - k / chunks % n_tiles) * MP_ATTENTION_ROWS, m = k / chunks / n_tiles;
         const mp_matrix_view q = a.q.matrix(m).from(row, 0), keys = a.k.matrix(m), values = a.v.matrix(m).from(0, chunk),
                              added = a.added.matrix(m), place = a.positions.matrix(m);
@@ -170,22 +171,22 @@ struct sums_of_rows : mp_sums {
     MP_BODY void end(int64_t row, const value *totals) const { d[row] = totals[0].x; }
 };
 
-/* The part that both kernels of backward share: the products of a block's two operands (`first`, `second`) with two operands
- * that are read in blocks of rows (`third`, `fourth`). For dQ these are Q, dY, K and V. For dK and dV they are K, V, Q and dY,
- * so scores have one row per key. */
+/* The common part of both kernels of backward. A block owns rows of two operands (`first`, `second`), and reads two other
+ * operands (`third`, `fourth`) in blocks of rows. For dQ these four are Q, dY, K and V. For dK and dV they are K, V, Q and dY;
+ * scores then have one row per key. */
 template <mp_numbers N, int C> struct backward_products {
     typedef mp_attention_tiles<N, C, N == MP_HALVES && C == 64 ? 64 : 32> tiles;
     enum { THREADS = tiles::THREADS, COLUMNS = C, THEIRS = tiles::THEIRS, SLICE = tiles::SLICE };
     struct shared {
         typename tiles::mine first, second;
         typename tiles::theirs third, fourth;
-        float lse[THEIRS], d[THEIRS]; /* only for dK and dV: the numbers of the rows of Q */
+        float lse[THEIRS], d[THEIRS]; /* only for dK and dV: lse and D of the rows of Q in the tile */
     };
     struct own {
         float scores[THEIRS / 8][4], dp[THEIRS / 8][4], sums[C / 8][4];
         mp_part<N, 4> a;
         mp_part<N, 2> b;
-        float lse[2], d[2]; /* only for dQ */
+        float lse[2], d[2]; /* only for dQ: lse and D of the two rows that a lane holds */
     };
     mp_attend a;
     const float *d;
@@ -193,7 +194,7 @@ template <mp_numbers N, int C> struct backward_products {
 
     MP_BODY bool is_single() const { return a.size.depth <= SLICE && a.size.value_depth <= SLICE; }
 
-    /* Reads columns [from, from + SLICE) of the blocks of rows of `third` and `fourth`. */
+    /* Reads columns [from, from + SLICE) of `third` and `fourth` into shared memory. */
     template <class S>
     static MP_BODY void read(int t, S &s, const mp_matrix_view &third, const mp_matrix_view &fourth, int64_t from)
     {
@@ -201,7 +202,8 @@ template <mp_numbers N, int C> struct backward_products {
         mp_tile_fill<N, THREADS>(t, s.fourth, fourth.from(0, from));
     }
 
-    /* Computes scores = first third^T and dP = second fourth^T. is_new: `first` and `second` are not in shared memory yet. */
+    /* Computes scores = first third^T and dP = second fourth^T. is_new: `first` and `second` must still be read into shared
+     * memory. */
     template <class BLOCK>
     MP_BODY void products(BLOCK &b, bool is_new, const mp_matrix_view &first, const mp_matrix_view &second,
                           const mp_matrix_view &third, const mp_matrix_view &fourth) const
@@ -228,8 +230,8 @@ template <mp_numbers N, int C> struct backward_products {
         }
     }
 
-    /* Replaces the scores that a thread holds by probabilities (after dropout), and the gradients of the probabilities by
-     * gradients of the scores. is_turned: scores have one row per key. lse(e, c), d(e, c): the numbers of the row of Q. */
+    /* Replaces o.scores by probabilities after dropout, and o.dp by the gradients of the scores. is_turned: scores have one row
+     * per key. lse(e, c) and sum(e, c) return the row's logarithm of its sum and its D; c is the column of the tile. */
     template <class OWN, class L, class D>
     MP_BODY void differentiate(int t, OWN &o, const mp_matrix_view &added, const mp_matrix_view &place, int64_t m, int64_t row,
                                int64_t column, bool is_turned, const L &lse, const D &sum) const
@@ -242,7 +244,7 @@ template <mp_numbers N, int C> struct backward_products {
             const bool is_replaced = bits.replaced >> k & 1, is_inside = masks.is_inside(r, c);
             const float w = bits.kept >> k & 1 ? growth : 0;
             const float p = is_inside ? mp_exp_of_score<N>(masks.apply(r, c, is_replaced, o.scores[j][e]) - lse(e, theirs)) : 0;
-            /* a score that a mask has replaced has no gradient, and neither has the only score of a row */
+            /* the gradient is 0 if a mask has replaced the score, or if the score is the only one of its row */
             o.dp[j][e] = is_inside && !is_replaced && a.size.columns > 1 ? p * (o.dp[j][e] * w - sum(e, theirs)) : 0;
             o.scores[j][e] = is_inside ? p * w : 0;
         });

@@ -13,12 +13,12 @@ extern "C" {
 #include "executor/operators/attention/attention_spec.h"
 }
 
-/* One matrix of a stack of matrices in FLOAT or BFLOAT16, or the part of the matrix that begins at element `start`. Elements
- * outside of the matrix read as 0. */
+/* One matrix of a stack of matrices in FLOAT or BFLOAT16, or the part of a matrix that begins at element `start`. Elements
+ * outside of the matrix read as 0, and are not written. */
 struct mp_matrix_view {
     mp_operand of;
     int64_t start, rows, columns, row_stride, column_stride;
-    bool has_vectors; /* as in mp_matrix_stack; parts begin at multiples of 16 bytes, too */
+    bool has_vectors; /* as in mp_matrix_stack; a part must begin at a multiple of 16 bytes */
     MP_BODY bool is_inside(int64_t row, int64_t column) const { return row < rows && column < columns; }
     MP_BODY float load(int64_t row, int64_t column) const
     {
@@ -57,7 +57,7 @@ struct mp_matrix_stack {
 
 /* ---- tiles. */
 
-/* Placed before a loop with a large body: the loop is not unrolled, which saves registers and time of compilation. */
+/* Keeps the compiler from unrolling the next loop, which saves registers and compilation time. */
 #ifdef MP_CUDA_TWIN
 #define MP_ROLLED
 #else
@@ -66,18 +66,18 @@ struct mp_matrix_stack {
 
 enum { MP_ATTENTION_ROWS = 64 }; /* number of rows of a result that a thread block computes */
 
-/* The sizes of tiles. COLUMNS: number of columns of a result that a block computes; THEIRS: number of rows of the other operand
- * in a block of rows. */
+/* The sizes of tiles. COLUMNS: number of columns of a result that a block computes. THEIRS: number of rows of the other operand
+ * that the block reads at a time. */
 template <mp_numbers N, int C, int T> struct mp_attention_tiles {
     enum { ROWS = MP_ATTENTION_ROWS, COLUMNS = C, THEIRS = T, THREADS = 2 * ROWS };
-    /* SLICE: number of columns of an operand in shared memory; products over more columns run slice by slice */
+    /* SLICE: number of columns of an operand that shared memory holds at a time; more columns are processed slice by slice */
     enum { SLICE = N == MP_HALVES ? COLUMNS : 64, SLICES = COLUMNS / SLICE };
     typedef mp_number_tile<N, ROWS, SLICE> mine;
     typedef mp_number_tile<N, THEIRS, SLICE> theirs;
 };
 
-/* Copies the elements of a tile from memory. Only whole parts of products are copied: columns up to the next multiple of 16.
- * TF32 numbers are rounded. */
+/* Copies a tile from memory to shared memory. Columns beyond the operand are filled only up to the next multiple of 16, because
+ * products read no others. Numbers of TF32 products are rounded. */
 template <mp_numbers N, int THREADS, class TILE> MP_BODY void mp_tile_fill(int t, TILE &tile, const mp_matrix_view &from)
 {
     enum { W = TILE::WIDTH, VECTORS = TILE::COLUMNS / W };
@@ -114,10 +114,12 @@ template <mp_numbers N, int THREADS, class TILE> MP_BODY void mp_tile_fill(int t
     }
 }
 
-/* Add products to the sums of every warp, which has 16 rows. own.a and own.b hold the parts of a lane.
+/* Both functions add products to the sums of every warp, which has 16 rows. own.a and own.b hold a lane's parts of A and B.
  *
- * across: sums += mine theirs^T, with N_SUMS columns; depth: number of columns of both tiles.
- * down: sums[.., FIRST ..] += p theirs, with p in the form of sums; rows, columns: size of `theirs` in use. */
+ * mp_product_across: sums += mine theirs^T, with N_SUMS columns. depth: number of columns of both tiles.
+ *
+ * mp_product_down: the sums from column 8 * first on += p theirs; p has the layout of sums. rows, columns: the part of `theirs`
+ * in use. */
 template <mp_numbers N, int N_SUMS, class BLOCK, class MINE, class THEIRS, class SUMS>
 MP_BODY void mp_product_across(BLOCK &b, const MINE &mine, const THEIRS &theirs, int64_t depth, const SUMS &sums)
 {
@@ -153,7 +155,7 @@ MP_BODY void mp_product_down(BLOCK &b, const P &p, const THEIRS &theirs, int64_t
     }
 }
 
-/* Row and column of the element sums[j][e] of thread t. */
+/* Return the row and the column of element sums[j][e] of thread t. */
 MP_BODY int mp_sum_row(int t, int e)
 {
     return t / MP_WARP * 16 + t % MP_WARP / 4 + e / 2 * 8;
@@ -163,8 +165,8 @@ MP_BODY int mp_sum_column(int t, int j, int e)
     return 8 * j + t % 4 * 2 + e % 2;
 }
 
-/* Calls f(j, e, row, column) for each element of sums that thread t holds, sums[j][e]. Elements e and e + 1 of an even e are in
- * adjacent columns. */
+/* Calls f(j, e, row, column) for each element sums[j][e] that thread t holds. For even e, elements e and e + 1 are in adjacent
+ * columns. */
 template <int N_SUMS, class F> MP_BODY void mp_each_sum(int t, const F &f)
 {
     MP_UNROLL
@@ -201,14 +203,14 @@ struct mp_attend {
     uint32_t op;
 };
 
-/* The elements of a tile of scores that one thread holds, one bit for each element in the order of mp_each_sum. */
+/* Masks of the scores that one thread holds. Bit 4 * j + e belongs to element sums[j][e] (mp_each_sum). */
 struct mp_score_bits {
-    uint32_t replaced; /* a boolean mask replaces the score */
-    uint32_t kept;     /* dropout keeps the probability */
+    uint32_t replaced; /* 1: a boolean mask replaces the score */
+    uint32_t kept;     /* 1: dropout keeps the probability */
 };
 
-/* Reads the boolean mask of a tile of matrix m in place, and draws the elements that dropout keeps. is_turned: the tile has one
- * row per column of the scores. */
+/* Reads the boolean mask of a tile of matrix m from memory, and draws the elements that dropout keeps. (row, column): the
+ * tile's first score. is_turned: rows of the tile are columns of the scores. */
 template <int N_SUMS>
 MP_BODY mp_score_bits mp_score_bits_of(const mp_attend &a, const mp_matrix_view &place, int t, int64_t m, int64_t row,
                                        int64_t column, bool is_turned)
@@ -233,7 +235,7 @@ MP_BODY mp_score_bits mp_score_bits_of(const mp_attend &a, const mp_matrix_view 
             const int mine = mp_sum_row(t, k % 4), theirs = mp_sum_column(t, k / 4, k % 4);
             const int64_t r = row + (is_turned ? theirs : mine), c = column + (is_turned ? mine : theirs);
             const uint64_t element = (uint64_t)((m * a.size.rows + r) * a.size.columns + c);
-            /* adjacent columns use the same words */
+            /* one draw of four random words serves four consecutive elements */
             if (quad != element / 4) words = mp_random_quad(a.pass->seed, a.pass->step, a.op, quad = element / 4);
             const uint32_t word =
                 element & 2 ? (element & 1 ? words.word[3] : words.word[2]) : (element & 1 ? words.word[1] : words.word[0]);
@@ -243,12 +245,12 @@ MP_BODY mp_score_bits mp_score_bits_of(const mp_attend &a, const mp_matrix_view 
     return bits;
 }
 
-/* The masks of a tile of scores. Masks are read in place; a broadcast dimension has stride 0. */
+/* The additive and causal masks of a tile of scores. Masks are read in place; a broadcast dimension has stride 0. */
 struct mp_score_masks {
     const mp_attend &a;
-    mp_matrix_view added; /* the part of the additive mask for this tile */
-    int rows, columns;    /* size of the part of the tile inside of the scores */
-    int64_t diagonal;     /* causal: row r of the tile uses columns up to r + diagonal */
+    mp_matrix_view added; /* the additive mask, from the tile's first score on */
+    int rows, columns;    /* number of rows and columns of the tile that are within the scores */
+    int64_t diagonal;     /* row r of the tile uses columns up to r + diagonal; not causal: all columns */
 
     MP_BODY mp_score_masks(const mp_attend &all, const mp_matrix_view &add, int64_t row, int64_t column)
         : a(all), added(add.from(row, column)),
@@ -268,7 +270,8 @@ struct mp_score_masks {
     }
 };
 
-/* Returns e^x; 0 if the result would be denormal. Products of bfloat16 and TF32 numbers round more than __expf does. */
+/* Returns e^x, or 0 if the result would be denormal. With bfloat16 and TF32 products __expf suffices: its error is smaller than
+ * theirs. */
 template <mp_numbers N> MP_BODY float mp_exp_of_score(float x)
 {
 #ifdef __CUDA_ARCH__

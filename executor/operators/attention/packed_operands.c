@@ -9,17 +9,17 @@
 #include "estimator/rules/operands/layout.h"
 #include "estimator/simplify/rewrite.h"
 
-enum { OPERANDS = 3, ALIGNED_ELEMENTS = 8 }; /* a part begins at a multiple of 16 bytes, as libraries require */
+enum { OPERANDS = 3, ALIGNED_ELEMENTS = 8 }; /* offsets are multiples of 8 elements: libraries require 16 bytes */
 
 /* ---- the model. */
 
-/* A tensor as a part of the packed tensor. */
+/* The elements of a tensor within the packed tensor: offset, sizes and strides in elements. */
 typedef struct part {
     int rank;
     int64_t offset, dims[MP_RANK_MAX], strides[MP_RANK_MAX];
 } part;
 
-/* The range of a dimension that one operand takes from the tensor that is divided. */
+/* The range [from, from + size) of dimension `axis` that one operand takes from `tensor`, the tensor that is divided. */
 typedef struct range {
     int tensor, axis;
     int64_t from, size;
@@ -45,7 +45,8 @@ static bool permutes(const mp_operator *op)
     return op->op->traits & MP_TRAIT_PERMUTES;
 }
 
-/* Reads the range that an operator selects for its output `tensor`. Returns false if it selects no range of one dimension. */
+/* Reads the range that a Split or a Gather selects for its output `tensor`. Returns false if the operator does not select a
+ * range of one dimension. */
 static bool read_range(const mp_rewriter *r, const mp_operator *op, int tensor, range *out)
 {
     const mp_tensor *x = tensor_of(r, op->in[0]), *index = mp_operator_in(r->model, op, 1);
@@ -65,14 +66,15 @@ static bool read_range(const mp_rewriter *r, const mp_operator *op, int tensor, 
     return true;
 }
 
-/* The operators that make one operand from the packed tensor, the last one first. */
+/* The operators that compute one operand from the packed tensor `base`, the last one first. */
 typedef struct path {
     int ops[MP_PATTERN_MAX], n;
     int base;
     range taken;
 } path;
 
-/* Follows an operand to the tensor that is divided, and from there to the tensor that is packed. */
+/* Follows the producers of an operand through views and transpositions to the divided tensor, and from there to the packed
+ * tensor. Returns false if no operator divides a tensor. */
 static bool find_path(const mp_rewriter *r, int tensor, path *out)
 {
     bool divided = false;
@@ -104,8 +106,8 @@ static part whole(const mp_tensor *t)
     return p;
 }
 
-/* Gives a part the sizes of tensor `to`, with the elements in the same order. Returns false if strides cannot express it.
- * Neighbouring dimensions that are contiguous are one run, and each run becomes whole dimensions of `to`. */
+/* Gives a part the sizes of tensor `to`, with the elements in the same order. Neighbouring dimensions that are contiguous in
+ * memory form a run. Returns false if a dimension of `to` would span two runs, because strides cannot express this. */
 static bool reshape(part *p, const mp_tensor *to)
 {
     part q = {.rank = to->rank, .offset = p->offset};
@@ -147,7 +149,7 @@ static bool apply(const mp_rewriter *r, const mp_operator *op, int to, const ran
     }
     p->offset += taken->from * p->strides[taken->axis];
     p->dims[taken->axis] = taken->size;
-    return y->rank == p->rank || reshape(p, y); /* Gather removes the dimension */
+    return y->rank == p->rank || reshape(p, y); /* a Gather with a scalar index removes the dimension */
 }
 
 /* Computes the part of the packed tensor that is operand k of an attention, in the operator's dimension order. */
@@ -169,7 +171,7 @@ static bool part_of(const mp_rewriter *r, const mp_operator *attention, int k, c
     return p.rank <= MP_ARRAY_RANK && out->strides[p.rank - 1] == 1 && out->offset % ALIGNED_ELEMENTS == 0;
 }
 
-/* True if the ranges are disjoint and contain the whole dimension. */
+/* True if the ranges are disjoint and together contain the whole dimension of one tensor. */
 static bool are_all(const mp_rewriter *r, const path ways[OPERANDS])
 {
     int64_t size = 0;
@@ -252,7 +254,7 @@ mp_status mp_pack_attention(mp_model *model, mp_error *err)
 
 /* ---- calls. */
 
-/* The operands of a call with packed Q, K and V, as if they were separate. */
+/* The operands of a call with packed Q, K and V, described as separate arrays. */
 typedef struct unpacked {
     mp_operands x;
     mp_array in[5], d_in[5];
@@ -282,7 +284,7 @@ static void unpack(const mp_operands *x, unpacked *u)
     }
     if (!x->is_backward) return;
     u->x.d_in = u->d_in;
-    u->x.adds = 0; /* mp_call_run adds the packed gradient */
+    u->x.adds = 0; /* mp_call_run adds the packed gradient as a whole */
     if (x->from == 0 && x->to < OPERANDS) u->x.to = OPERANDS;
 }
 

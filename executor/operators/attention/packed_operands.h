@@ -3,12 +3,12 @@
 
 #include "executor/kernel/kernel.h"
 
-/* Finds attentions whose Q, K and V are disjoint parts of one tensor, and together all of it. Split, or Gather with one index,
- * makes the parts; reshapes and transpositions before and after it may only change strides. If no other operator reads the
- * parts, the attention reads the tensor itself, by strides, and backward writes one gradient. The operators between are
- * removed. Must be called after the layouts are chosen. MP_NOMEM. */
+/* Makes attentions read Q, K and V directly from a packed tensor, by strides. Q, K and V must be disjoint parts of this tensor
+ * and together all of it. A Split, or Gathers with one index, make the parts; the reshapes and transpositions before and after
+ * may only change strides. No other operator may read the parts. These operators are removed, and backward writes one gradient.
+ * Must be called after the layouts are chosen. MP_NOMEM. */
 mp_status mp_pack_attention(mp_model *model, mp_error *err);
 
-/* Prepares a call of an attention. If its operands are packed, `prepare` and the call it prepares see Q, K, V and their
+/* Prepares a call of an attention with `prepare`. If the operands are packed, `prepare` and its call receive Q, K, V and their
  * gradients as arrays with strides in the packed tensor. */
 mp_status mp_packed_attention_prepare(mp_prepare prepare, const mp_operands *x, mp_call *call, mp_error *err);

@@ -1,5 +1,5 @@
-/* gather_chains_cuda.cu - runs an addition with the gathers of its operands as one launch: the sum of two rows of tables, or of
- * a row and a tensor. Embeddings of tokens and of their types are such a sum. */
+/* gather_chains_cuda.cu - runs an addition with the gathers of its operands as one launch. It adds rows of two tables, or rows
+ * of a table and of a tensor. Example: the sum of the embeddings of tokens and of their types. */
 #include "executor/operators/gathers/gather.cuh"
 
 #include "executor/cuda/grid/family.cuh"
@@ -13,17 +13,17 @@ extern "C" {
 namespace
 {
 
-/* An operand of the sum. */
+/* An operand of the addition. */
 struct term {
     bool is_gathered;
     mp_row_reader reader;
-    const void *data; /* the table, or the tensor with all rows */
+    const void *data; /* the table if is_gathered, else the tensor */
 };
 
 template <mp_dtype T> struct row_sum_of {
     enum { W = mp_width<T> };
     term terms[2];
-    mp_divisor vectors; /* per row */
+    mp_divisor vectors; /* number of vectors per row */
     void *to;
     MP_BODY void load(const term &from, int64_t row, int64_t v, int64_t k, float (&x)[W]) const
     {
@@ -54,7 +54,7 @@ static bool is_kind(const mp_call_chain_link *link, const char *kind)
     return !strcmp(op->name, kind) && !*op->domain && !link->x->is_backward;
 }
 
-/* True if a gather reads whole rows of a matrix, one for every row of its result. */
+/* True if each row of the gather's result is a whole row of a matrix. */
 static bool is_row_gather(const mp_call_chain_link *link)
 {
     if (!is_kind(link, "Gather") || link->is_read) return false;
@@ -66,7 +66,7 @@ static bool is_row_gather(const mp_call_chain_link *link)
            mp_array_is_plain(&x->out[0]) && x->out[0].dims[x->out[0].rank - 1] == x->in[0].dims[1];
 }
 
-/* The operand i of the addition: a gather of the chain, or a tensor. */
+/* Returns operand i of the addition: a gather of the chain, or a tensor. */
 static term term_of(const mp_call_chain *chain, int i)
 {
     const mp_call_chain_link *add = &chain->links[chain->n - 1];

@@ -1,5 +1,6 @@
-/* normalize_chains_cuda.cu - runs a normalization with its neighbours as one launch. Forward: a Dropout and an Add before it,
- * an Add alone, a Dropout after it. Backward: the Dropout after it, and the Dropout before it. */
+/* normalize_chains_cuda.cu - runs a normalization and its neighbours as one launch. In forward these are a Dropout and an Add
+ * before it, or an Add alone, and a Dropout after it. In backward they are the gradients of the Dropouts before and after
+ * it. */
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
 
 extern "C" {
@@ -43,7 +44,7 @@ static bool are_rows(const mp_array *a, const mp_array *b)
     return a->dtype == b->dtype && mp_array_same_layout(a, b);
 }
 
-/* True if array b has whole rows of array a, and is repeated for the leading dimensions of a. */
+/* True if b can be broadcast to a by repeating b along the leading dimensions of a. */
 static bool repeats(const mp_array *a, const mp_array *b)
 {
     if (a->dtype != b->dtype || b->rank > a->rank || b->rank < 1 || !mp_array_is_plain(a) || !mp_array_is_plain(b))
@@ -55,11 +56,12 @@ static bool repeats(const mp_array *a, const mp_array *b)
     return d > 1;
 }
 
-/* The links around a normalization; NULL: there is none. Forward: [before, add,] normal [, after]. Backward: [after,] normal
- * [, before]. */
+/* The links of a chain, in order of execution; NULL: the link is missing. Forward: [before, add,] normal [, after]. Backward:
+ * [after,] normal [, before]. */
 struct links {
     const mp_call_chain_link *before, *add, *normal, *after;
-    int branch; /* forward: the operand of the addition that has all rows, and comes from `before` if there is one */
+    int branch; /* forward: index of the addition's operand that is the result of `before`; without `before`, one with all rows
+                 */
 };
 
 /* ---- forward. */

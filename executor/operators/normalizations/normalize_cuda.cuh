@@ -25,20 +25,20 @@ struct mp_normal {
     bool by_rows;
 };
 
-/* A dropout in the launch of a normalization. */
+/* A dropout that runs in the launch of a normalization. */
 struct mp_normal_dropout {
     const mp_cuda_pass *pass; /* NULL: there is no dropout, or it keeps all elements */
     uint32_t op;
     float ratio;
 };
 
-/* The neighbours of a normalization that run in its launch. Forward, the input is x = residual + before(branch), and `out` is
- * after(y). Backward, the gradient of y is after(dy), and `out` is before(dx). */
+/* The neighbours that run in the launch of a normalization. In forward, the normalized input is x = residual + before(branch),
+ * and `out` is after(y). In backward, the gradient of y is after(dy), and `out` is before(dx). */
 struct mp_normal_chain {
     mp_operand branch, residual; /* branch.data NULL: forward reads x from memory */
-    int64_t residual_rows;       /* rows of the residual, which repeats after them; 0: it has all rows of x */
-    mp_operand sum;              /* where forward writes x; data NULL: nowhere */
-    mp_operand out;              /* the result behind the last dropout; data NULL: no dropout follows */
+    int64_t residual_rows; /* number of rows of the residual, which is repeated for further rows of x; 0: it has all rows */
+    mp_operand sum;        /* destination of x in forward; data NULL: x is not written */
+    mp_operand out;        /* result of the last dropout; data NULL: no dropout runs last */
     mp_normal_dropout before, after;
 };
 

@@ -52,7 +52,7 @@ template <mp_dtype T, int M, bool CHAINED> struct row_of {
     }
     /* The value that memory of type T would hold. */
     static MP_BODY float rounded(float x) { return T == MP_DTYPE_BFLOAT16 ? mp_from_bfloat16(mp_to_bfloat16(x)) : x; }
-    /* Rounds vector v to type T, and drops elements of it. */
+    /* Rounds vector v to type T, then applies the dropout to it. */
     static MP_BODY void drop(const mp_normal_dropout &dropout, int64_t v, float (&x)[W])
     {
         uint8_t kept[W];
@@ -62,7 +62,8 @@ template <mp_dtype T, int M, bool CHAINED> struct row_of {
         mp_draw_kept(dropout.pass, dropout.op, dropout.ratio, v, kept);
         mp_drop_vector(kept, mp_dropout_factor(dropout.ratio), x);
     }
-    /* The gradient behind the dropout that follows the normalization, as memory of type T would hold it. */
+    /* Applies the dropout after the normalization to vector v of the gradient. Rounds the result to type T, as a separate
+     * launch would. */
     MP_BODY void drop_gradient(int64_t v, float (&g)[W]) const
     {
         drop(chain.after, v, g);

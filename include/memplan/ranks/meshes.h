@@ -85,8 +85,7 @@ typedef struct mp_mesh_choice {
     double bubble_seconds;  /* seconds per step in which the slowest stage waits for other stages */
     double exposed_seconds; /* seconds per step in which gradients or parameters are sent and no compute overlaps */
     int64_t peak_bytes;     /* peak memory in bytes of the stage with the largest peak */
-    mp_needs needs;         /* of the rank whose process needs the most memory; process_bytes is 0 if it is unknown, as with
-                               MP_JUDGE_BLOCKS */
+    mp_needs needs; /* needs of the rank with the largest process; process_bytes is 0 if unknown, as with MP_JUDGE_BLOCKS */
     size_t n_stages;
     mp_stage *stages; /* results per pipeline stage; NULL: the mesh is not simulated */
 } mp_mesh_choice;

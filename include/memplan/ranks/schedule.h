@@ -85,7 +85,7 @@ int64_t mp_schedule_in_flight(const mp_pipeline_shape *shape, int rank);
 typedef struct mp_stage_seconds {
     double forward,
         backward; /* seconds of the forward and the backward pass; backward excludes delayed parameter gradients (`weights`) */
-    double ahead; /* part of `backward` that runs before the gradient of the next stage has arrived: recomputation */
+    double ahead; /* seconds of recomputation in `backward` that need no gradient from the next stage */
     double weights; /* seconds to compute the delayed parameter gradients of the micro-batch */
     double send; /* seconds to send the activations of a micro-batch to the next stage. Sending the gradient back takes the same
                     time */
@@ -101,10 +101,9 @@ typedef struct mp_played {
     mp_pool *pool;         /* memory pool that owns this struct and all arrays */
 } mp_played;
 
-/* Simulates a training step of a pipeline. Each turn begins when its rank is free and its inputs have arrived. A backward turn
- * first runs its seconds `ahead`, which need no input. `stages` has
- * n_ranks * n_chunks elements. Release *out with mp_schedule_free (NULL is allowed). Errors as mp_schedule_check; MP_NOMEM.
- * O(turns * ranks). */
+/* Simulates a training step of a pipeline. A turn begins when its rank is free and its inputs have arrived. A backward turn
+ * runs its `ahead` seconds first, before the gradient arrives. `stages` has n_ranks * n_chunks elements. Release *out with
+ * mp_schedule_free (NULL is allowed). Errors as mp_schedule_check; MP_NOMEM. O(turns * ranks). */
 mp_status mp_schedule_play(const mp_pipeline_shape *shape, const mp_stage_seconds *stages, mp_played **out, mp_error *err);
 void mp_schedule_free(mp_played *played);
 MP_OWNER(mp_schedule_free, mp_played)

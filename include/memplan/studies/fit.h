@@ -31,8 +31,8 @@ typedef struct mp_fit_request {
     mp_batch_graph graph_at;
     void *graph_data;
     int64_t memory_bytes; /* limit of static bytes plus arena, in bytes */
-    /* The process that trains. memory_bytes then limits the memory in which 19 of 20 such jobs run (mp_needs.likely_bytes), on
-     * a card of terms->card_bytes. graph_at may fill the terms. NULL: memory_bytes limits the plan alone. */
+    /* The process that trains; NULL: memory_bytes limits the plan alone. With terms, memory_bytes limits the memory in which 19
+     * of 20 such jobs run (mp_needs.likely_bytes), on a card of terms->card_bytes. graph_at may set the terms. */
     const mp_needs_terms *terms;
     double overhead; /* the time that recomputation may add, as a fraction of keep-all's time; >= 0 */
     int64_t most;    /* the largest batch size that is tried; <= 0: MP_FIT_MOST */
@@ -78,7 +78,7 @@ typedef struct mp_fit_answer {
 typedef enum mp_fit_means { MP_FIT_KEEP_ALL, MP_FIT_RECOMPUTE, MP_FIT_ANY, MP_N_FIT_MEANS } mp_fit_means;
 
 typedef struct mp_fit {
-    int64_t plan_bytes; /* limit of static bytes plus arena of plans that recompute; memory_bytes without `terms` */
+    int64_t plan_bytes; /* limit of static bytes plus arena for plans that recompute; equals memory_bytes without `terms` */
     mp_fit_answer answers[MP_N_FIT_MEANS];
     size_t n_tried, n_searches; /* number of batches for which a graph was built, and number of searches */
     bool stopped;

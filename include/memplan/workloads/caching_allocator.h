@@ -1,10 +1,9 @@
-/* caching_allocator.h - simulates PyTorch's caching allocator for CUDA, for one stream: the memory that it reserves for a
- * sequence of requests.
+/* caching_allocator.h - simulates PyTorch's caching allocator for CUDA, for one stream. The result is the memory that the
+ * allocator reserves for a sequence of requests.
  *
- * Requests are rounded to 512 bytes. Requests up to 1 MiB use a pool with segments of 2 MiB; others use a pool of large
- * segments. A free block that is larger than needed is split, and free neighbours are merged. Cached memory returns to the
- * device only if the device is full. With expandable segments, each pool has one address range, and pages are appended as
- * needed.
+ * Sizes are rounded up to multiples of 512 bytes. Requests up to 1 MiB use a pool with segments of 2 MiB; others use a pool of
+ * large segments. A free block that is larger than needed is split, and free neighbours are merged. Cached memory returns to
+ * the device only if the device is full. With expandable segments, a pool extends its address range by pages as needed.
  *
  *     // given: mp_error *err
  *     const mp_memory_request requests[] = {{0, 3 << 20}, {1, 5 << 20}, {0, 0}, {1, 0}}; // two blocks, freed afterwards
@@ -20,7 +19,7 @@
 
 #include "memplan/error.h"
 
-/* Settings of PYTORCH_CUDA_ALLOC_CONF, and the device. Sizes are in bytes. */
+/* Settings of PYTORCH_CUDA_ALLOC_CONF, and the memory of the device. Sizes are in bytes. */
 typedef struct mp_allocator_settings {
     int64_t limit; /* device memory for the allocator */
     int64_t max_split;
@@ -34,24 +33,24 @@ typedef struct mp_allocator_settings {
 /* Returns the settings of PyTorch without environment variables, on a device with unlimited memory. */
 mp_allocator_settings mp_allocator_defaults(void);
 
-/* Allocates a block for `number`, which holds none, or frees its block if `bytes` is 0. A number is at least 0 and below the
- * number of requests. Freeing a number without a block has no effect. */
+/* A request. bytes > 0: allocates a block and names it `number`, which must be free. bytes 0: frees the block of this number;
+ * no effect if there is none. Numbers are at least 0 and below the number of requests. */
 typedef struct mp_memory_request {
     int64_t number, bytes;
 } mp_memory_request;
 
-/* Memory that the allocator obtained from the device. */
+/* Memory that the allocator obtains from the device in one step. */
 typedef struct mp_allocator_growth {
     int64_t request; /* index of the request that needed the memory */
     int64_t address, bytes;
     int64_t is_small; /* 1: for the pool of small requests */
 } mp_allocator_growth;
 
-/* Addresses of all blocks, for a picture of the memory. */
+/* The addresses of all blocks, for a picture of the memory. The caller owns all arrays. */
 typedef struct mp_allocator_history {
-    int64_t *addresses, *sizes;     /* per request: the block that was allocated or freed; size 0: none. The caller's arrays */
-    mp_allocator_growth *growths;   /* the caller's array */
-    size_t n_growths, most_growths; /* `most_growths`: elements of `growths`; further growths are counted only */
+    int64_t *addresses, *sizes;     /* per request: the block that was allocated or freed; size 0: none */
+    mp_allocator_growth *growths;   /* memory obtained from the device, in order */
+    size_t n_growths, most_growths; /* `most_growths`: capacity of `growths`. `n_growths` also counts growths beyond it */
 } mp_allocator_history;
 
 typedef struct mp_allocator_use {
@@ -60,7 +59,7 @@ typedef struct mp_allocator_use {
     int64_t refused_bytes, held_bytes; /* size of the refused block, and memory reserved at that moment; 0: none was refused */
 } mp_allocator_use;
 
-/* Serves the requests in order. `history` may be NULL. MP_INVALID: a negative size, a number out of range, or a number that
- * holds a block already. MP_NOMEM. Deterministic. */
+/* Simulates the requests in order. `history` may be NULL. MP_INVALID: a negative size, a number out of range, or an allocation
+ * for a number that has a block. MP_NOMEM. Deterministic. */
 mp_status mp_allocator_replay(const mp_allocator_settings *settings, const mp_memory_request *requests, size_t n,
                               mp_allocator_history *history, mp_allocator_use *out, mp_error *err);

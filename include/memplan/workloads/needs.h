@@ -21,20 +21,20 @@
 typedef struct mp_needs_terms {
     const char *card;    /* as in mp_process_memory_of; "": unknown */
     const char *family;  /* as in mp_process_memory_of */
-    int64_t card_bytes;  /* memory of the card that programs see; 0: the card's row, if that is known */
-    int64_t arena_bytes; /* arena of memplan's executor; -1: PyTorch's caching allocator */
+    int64_t card_bytes;  /* memory of the card that programs see; 0: taken from the card's row in process.def */
+    int64_t arena_bytes; /* bytes of the executor's arena; -1: PyTorch's caching allocator is simulated */
     bool has_products;   /* true: the network has matrix products */
     const char *network; /* the name of the network in a node, such as "nvlink4" */
     int n_communicators; /* number of NCCL communicators of the process */
 } mp_needs_terms;
 
 typedef struct mp_needs {
-    int64_t tensors_bytes;  /* largest number of bytes in tensors and workspaces */
-    int64_t reserved_bytes; /* largest number of bytes that the allocator reserves */
+    int64_t tensors_bytes;  /* peak bytes of tensors and workspaces */
+    int64_t reserved_bytes; /* peak bytes that the allocator reserves */
     int64_t nccl_bytes;     /* buffers of NCCL */
     int64_t process_bytes;  /* reserved memory, buffers of NCCL and the CUDA context; -1: the card is unknown */
     int64_t likely_bytes;   /* 19 of 20 measured jobs of the family ran in this memory; -1: the card is unknown */
-    /* likely_bytes with PYTORCH_ALLOC_CONF=expandable_segments:True, if only this value is within the card; otherwise -1 */
+    /* likely_bytes with PYTORCH_ALLOC_CONF=expandable_segments:True, if only expandable segments fit the card; otherwise -1 */
     int64_t expandable_bytes;
     int64_t card_bytes;   /* memory of the card that programs see; 0: unknown */
     int64_t n_jobs;       /* number of measured jobs of the family; 0: likely_bytes is an assumption */
@@ -45,9 +45,9 @@ typedef struct mp_needs {
 mp_status mp_needs_of(const mp_graph *graph, const mp_step *steps, const mp_timeline *timeline, const mp_needs_terms *terms,
                       mp_needs *out, mp_error *err);
 
-/* Returns the bytes that tensors may occupy so that likely_bytes is within the card. The allocator is assumed to reserve as
- * much besides tensors as in these needs, or if they exceed the card, in the same proportion. tensors_bytes: the tensors of
- * these needs as the caller counts them. O(1). */
+/* Returns the bytes that tensors may occupy so that likely_bytes is within the card. Reserved memory besides tensors is assumed
+ * to be constant. If these needs exceed the card, it is assumed to be proportional to the tensors. tensors_bytes: the bytes of
+ * tensors in these needs, as the caller counts them. O(1). */
 int64_t mp_needs_room(const mp_needs *needs, int64_t tensors_bytes);
 
 /* Returns the buffers of n communicators of NCCL. `network`: the network in a node, such as "nvlink4". O(rows). */

@@ -12,8 +12,8 @@
 typedef struct mp_process_memory {
     int64_t context_bytes;   /* the CUDA context with loaded kernels and library handles */
     int64_t workspace_bytes; /* workspace of a cuBLAS handle. It is a part of the allocator's memory. */
-    int64_t card_bytes;      /* memory of the card that is visible to programs; 0: unknown. Without a measurement it is the data
-                                sheet's memory less the part of the reserve (devices.def) that is not for the process */
+    int64_t card_bytes;      /* memory of the card that programs see; 0: unknown. Without a measurement: the data sheet's memory
+                                less the part of the reserve (devices.def) that the process does not use */
     int64_t process_bytes;   /* memory of the process: reserved_bytes + context_bytes */
     int64_t likely_bytes;    /* 19 of 20 measured jobs of the family ran in this memory, which includes the context */
     int64_t n_jobs;          /* number of measured jobs of the family; 0: none, so that likely_bytes is an assumption */
@@ -26,6 +26,7 @@ typedef struct mp_process_memory {
  * and for negative bytes. O(cards). */
 bool mp_process_memory_of(const char *card, const char *family, int64_t reserved_bytes, mp_process_memory *out);
 
-/* Returns the bytes that the allocator may reserve so that 19 of 20 jobs of the family run on a card of card_bytes (0: the
- * row's). other_bytes: further memory of the process. 0: nothing is left; -1: an unknown card or family. O(cards). */
+/* Returns the bytes that the allocator may reserve so that 19 of 20 jobs of the family run on a card of card_bytes (0: taken
+ * from the card's row). other_bytes: memory of the process besides the allocator and the context. Returns 0 if nothing is left,
+ * -1 for an unknown card or family. O(cards). */
 int64_t mp_process_room(const char *card, const char *family, int64_t card_bytes, int64_t other_bytes);

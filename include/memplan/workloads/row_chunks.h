@@ -21,18 +21,19 @@ enum { MP_ROW_CHUNKS_TEXT = 64 }; /* bytes of a setting that names all kinds of 
 typedef struct mp_row_chunks_choice {
     int n; /* the largest chosen number of chunks; 1: all regions stay whole; 0: no choice was made */
     char setting[MP_ROW_CHUNKS_TEXT]; /* the value of mp_workload_options.row_chunks: "head=8,mlp=4", or "off" */
-    /* no plan within the budget with other numbers of chunks takes fewer ticks; INT64_MAX: with no others a plan fits */
+    /* lower bound on the ticks of plans with other numbers of chunks; INT64_MAX: proved that none of them fits the budget */
     int64_t other_ticks;
 } mp_row_chunks_choice;
 
 /* Returns true if the setting leaves the choice to memplan ("auto"). mp_workload_load then keeps all regions whole. */
 bool mp_row_chunks_are_open(const mp_workload_options *options);
 
-/* Chooses for each kind of region among 1, 2, 4, 8, 16, 32 and 64 chunks the numbers whose plan within request->budget_bytes
- * takes the fewest ticks. Among equal plans, the smallest numbers win. Quick searches compare the most promising numbers, and a
- * lower bound is proved for the others. Numbers are excluded if a region has fewer rows or the graph has more than 20,000
- * nodes. If no plan fits, the numbers with the smallest plan win. `whole` is the workload with whole regions, loaded with
- * `options`, whose row_chunks is "auto". The graph and problem of the request are ignored. Errors as mp_workload_load and
- * mp_solve. */
+/* Chooses the number of chunks of each kind of region: 1, 2, 4, 8, 16, 32 or 64. Chooses the numbers whose plan within
+ * request->budget_bytes takes the fewest ticks; among equal plans, the smallest numbers. If no plan fits, chooses the numbers
+ * with the smallest plan. Quick searches compare the most promising numbers, and a lower bound is proved for the others.
+ * Numbers are excluded if a region has fewer rows or the graph has more than 20,000 nodes.
+ *
+ * `whole` is the workload with whole regions, loaded with `options`, whose row_chunks is "auto". The graph and problem of the
+ * request are ignored. Errors as mp_workload_load and mp_solve. */
 mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                mp_row_chunks_choice *out, mp_error *err);

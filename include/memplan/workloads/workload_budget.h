@@ -49,7 +49,7 @@ int64_t mp_capacity_bytes(const mp_device_capacity *room);
 const char *mp_capacity_text(const mp_device_capacity *room);
 
 /* Computes the bytes of a budget, given the two ends of its range. *room becomes the memory of the workload's device
- * (mp_capacity_of_workload); if the budget is `auto` and a GPU runs the workload, with the memory that is free now. MP_INVALID:
+ * (mp_capacity_of_workload). If the budget is `auto` and a GPU runs the workload, *room is the GPU's free memory. MP_INVALID:
  * auto on a CPU, or an unknown device. MP_INFEASIBLE: the reserve is as large as the memory. */
 mp_status mp_capacity_budget(const mp_workload *w, const mp_workload_options *o, const mp_budget *b, const mp_budget_ends *ends,
                              mp_device_capacity *room, int64_t *bytes, mp_error *err);
