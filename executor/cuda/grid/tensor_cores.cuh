@@ -226,7 +226,7 @@ static __device__ __forceinline__ void mp_tensor_words(float (&c)[4], const uint
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #else
-/* A call: hundreds of copies of these loops in one kernel would take the compiler more than 20 minutes. */
+/* Not inlined: the compiler would need more than 20 minutes for the hundreds of copies of these loops in one kernel. */
 template <mp_numbers N>
 static __device__ __noinline__ void mp_tensor_words(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
