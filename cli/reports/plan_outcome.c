@@ -121,30 +121,31 @@ static mp_status search_for_card(outcome *out, mp_request *request, mp_error *er
     enum { SEARCHES = 3 };
     MP_CLEARED_BY(mp_answer_free) mp_answer best = {0};
     mp_needs needs_of_best = {0};
-    int64_t low = -1, high = out->budget_bytes;
+    int64_t low = -1, high = out->budget_bytes, budget_of_best = -1;
     for (int k = 0; k < SEARCHES && !out->interrupted; k++) {
         set_budget(out, low < 0 ? high - (out->needs.likely_bytes - out->needs.card_bytes) : low + (high - low) / 2);
         mp_answer_free(&out->answer);
         out->answer = (mp_answer){0};
         MP_CHECK(search_once(out, request, err));
         MP_CHECK(find_needs(out, err));
-        if (!out->answer.plan) break;
-        if (is_above_card(out)) {
+        if (out->answer.plan && is_above_card(out)) {
             high = out->budget_bytes;
             continue;
         }
         low = out->budget_bytes;
+        if (!out->answer.plan) continue;
         mp_answer_free(&best);
         best = out->answer;
         needs_of_best = out->needs;
+        budget_of_best = low;
         out->answer = (mp_answer){0};
     }
-    if (low < 0) return MP_OK;
+    if (budget_of_best < 0) return MP_OK;
     mp_answer_free(&out->answer);
     out->answer = best;
     out->needs = needs_of_best;
     best = (mp_answer){0};
-    set_budget(out, low);
+    set_budget(out, budget_of_best);
     return MP_OK;
 }
 

@@ -74,7 +74,8 @@ static void draw_headline(const picture *p, double top)
     if (p->plan && p->plan->budget_bytes < MP_NO_LIMIT)
         about = mp_text("%s" DOT "budget %s", about, mp_bytes_text(p->plan->budget_bytes));
     if (p->plan && p->plan->solver && *p->plan->solver) about = mp_text("%s" DOT "found by %.64s", about, p->plan->solver);
-    mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, about);
+    mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, mp_canvas_fitting_size(about, 14, 8, false, WIDTH - LEFT), false,
+                   MP_COLOR_MUTED, about);
 }
 
 /* Draws an entry of the legend: a swatch or a line, and its name. Advances *x. If the entry does not fit, it starts a new

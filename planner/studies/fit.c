@@ -477,7 +477,6 @@ mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err
     const int64_t most = request->most > 0 ? request->most : MP_FIT_MOST;
     MP_CLEARED_BY(clear) fit x = {.request = request, .plan_limit = request->memory_bytes};
     int64_t low = 0, high = 0;
-    mp_fit found = {0};
     MP_ENSURE(request->memory_bytes >= 0, err, MP_INVALID, "the memory is %lld bytes, but it must be 0 or more",
               (long long)request->memory_bytes);
     MP_ENSURE(request->overhead >= 0, err, MP_INVALID, "the permitted extra time is %g, but it must be 0 or more",
@@ -493,11 +492,7 @@ mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err
         MP_CHECK(close_in(&x, MP_FIT_ANY, low, high, err));
         MP_CHECK(close_in(&x, MP_FIT_RECOMPUTE, low, high, err));
     }
-    for (int k = 0; k < MP_N_FIT_MEANS; k++) found.answers[k] = answer_of(&x, (mp_fit_means)k, most);
-    found.plan_bytes = x.plan_limit;
-    found.n_tried = x.n_trials;
-    found.n_searches = x.n_searches;
-    found.stopped = x.stopped;
-    *out = found;
+    *out = (mp_fit){.plan_bytes = x.plan_limit, .n_tried = x.n_trials, .n_searches = x.n_searches, .stopped = x.stopped};
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) out->answers[k] = answer_of(&x, (mp_fit_means)k, most);
     return MP_OK;
 }

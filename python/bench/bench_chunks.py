@@ -111,7 +111,8 @@ def main(names: list[str]) -> None:
         needs = estimate(kind, sizes)
         tensors = needs.tensors_bytes / GIB
         share = tensors / published - 1
-        print(f"{name:14} published {published:6.2f} GiB, tensors {tensors:6.2f} GiB ({share:+.1%})", flush=True)
+        sys.stdout.write(f"{name:14} published {published:6.2f} GiB, tensors {tensors:6.2f} GiB ({share:+.1%})\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

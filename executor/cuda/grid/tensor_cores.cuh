@@ -5,7 +5,7 @@
  * C[g][2t], C[g][2t + 1], C[g + 8][2t] and C[g + 8][2t + 1].
  *
  * The order of a product's terms does not matter. The elements of C in a lane can therefore be the lane's elements of A in the
- * next product (mp_part_of_sums). B is then read in the matching order (mp_part_down). No shuffles are needed.
+ * next product (mp_fragment_of_sums). B is then read in the matching order (mp_fragment_down). No shuffles are needed.
  *
  * On the host, the twin multiplies with the same layout and truncates the sum of a product to float, as tensor cores do. GPUs
  * before compute capability 8.0 multiply with shuffles. */
@@ -30,7 +30,7 @@ template <> struct mp_format<MP_HALVES> {
 };
 
 /* The 32-bit words of A (4 words) or of B (2 words) that a lane holds. */
-template <mp_numbers N, int WORDS> struct mp_part {
+template <mp_numbers N, int WORDS> struct mp_fragment {
     uint32_t x[WORDS];
     MP_BODY void set(int k, uint32_t bits) { x[k] = bits; }
 };
@@ -54,7 +54,7 @@ MP_BODY float mp_to_tf32(float value)
 #endif
 }
 
-template <int WORDS> struct mp_part<MP_FLOATS, WORDS> {
+template <int WORDS> struct mp_fragment<MP_FLOATS, WORDS> {
     uint32_t x[WORDS], rest[WORDS];
     MP_BODY void set(int k, uint32_t bits)
     {
@@ -78,10 +78,10 @@ template <mp_numbers N, int R, int C> struct mp_number_tile {
     }
 };
 
-/* mp_part_of_rows reads A from the tile; (row, column) is A's first element. mp_part_across reads B; the columns of B are rows
- * of the tile, from (row, column) on. */
+/* mp_fragment_of_rows reads A from the tile; (row, column) is A's first element. mp_fragment_across reads B; the columns of B
+ * are rows of the tile, from (row, column) on. */
 template <mp_numbers N, class TILE>
-MP_BODY void mp_part_of_rows(const TILE &tile, int row, int column, int lane, mp_part<N, 4> &a)
+MP_BODY void mp_fragment_of_rows(const TILE &tile, int row, int column, int lane, mp_fragment<N, 4> &a)
 {
     enum { WORD = N == MP_HALVES ? 2 : 1, HALF = mp_format<N>::DEPTH / 2 };
     const int g = lane / 4, t = lane % 4 * WORD;
@@ -91,7 +91,7 @@ MP_BODY void mp_part_of_rows(const TILE &tile, int row, int column, int lane, mp
     a.set(3, tile.word(row + g + 8, column + t + HALF));
 }
 template <mp_numbers N, class TILE>
-MP_BODY void mp_part_across(const TILE &tile, int row, int column, int lane, mp_part<N, 2> &b)
+MP_BODY void mp_fragment_across(const TILE &tile, int row, int column, int lane, mp_fragment<N, 2> &b)
 {
     enum { WORD = N == MP_HALVES ? 2 : 1, HALF = mp_format<N>::DEPTH / 2 };
     b.set(0, tile.word(row + lane / 4, column + lane % 4 * WORD));
@@ -99,8 +99,9 @@ MP_BODY void mp_part_across(const TILE &tile, int row, int column, int lane, mp_
 }
 
 /* Reads B from the tile; the rows of B are rows of the tile, from (row, column) on. In TF32 and FLOATS, B's rows are in the
- * order of mp_part_of_sums. */
-template <mp_numbers N, class TILE> MP_BODY void mp_part_down(const TILE &tile, int row, int column, int lane, mp_part<N, 2> &b)
+ * order of mp_fragment_of_sums. */
+template <mp_numbers N, class TILE>
+MP_BODY void mp_fragment_down(const TILE &tile, int row, int column, int lane, mp_fragment<N, 2> &b)
 {
     const int g = lane / 4, t = 2 * (lane % 4);
     if constexpr (N == MP_HALVES) {
@@ -119,7 +120,7 @@ template <mp_numbers N, class TILE> MP_BODY void mp_part_down(const TILE &tile, 
 }
 
 /* Makes A from the elements of a C that a lane holds. c[j] holds the elements of columns [8 j, 8 j + 8) of C. */
-template <mp_numbers N> MP_BODY void mp_part_of_sums(const float (*c)[4], mp_part<N, 4> &a)
+template <mp_numbers N> MP_BODY void mp_fragment_of_sums(const float (*c)[4], mp_fragment<N, 4> &a)
 {
     if constexpr (N == MP_HALVES) {
         MP_UNROLL

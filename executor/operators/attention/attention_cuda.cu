@@ -32,8 +32,8 @@ template <mp_numbers N, int COLUMNS> struct forward_rows {
     };
     struct own {
         float scores[KEYS / 8][4], sums[COLUMNS / 8][4];
-        mp_part<N, 4> a;
-        mp_part<N, 2> b;
+        mp_fragment<N, 4> a;
+        mp_fragment<N, 2> b;
         float best[2], factor[2], part[2], total[2]; /* for the two rows that a lane holds */
         mp_score_bits bits;
     };
@@ -184,8 +184,8 @@ template <mp_numbers N, int C> struct backward_products {
     };
     struct own {
         float scores[THEIRS / 8][4], dp[THEIRS / 8][4], sums[C / 8][4];
-        mp_part<N, 4> a;
-        mp_part<N, 2> b;
+        mp_fragment<N, 4> a;
+        mp_fragment<N, 2> b;
         float lse[2], d[2]; /* only for dQ: lse and D of the two rows that a lane holds */
     };
     mp_attend a;

@@ -125,10 +125,10 @@ MP_BODY void mp_product_across(BLOCK &b, const MINE &mine, const THEIRS &theirs,
 {
     MP_ROLLED
     for (int k = 0; k < depth; k += mp_format<N>::DEPTH) {
-        b.shares([&](int t, auto &s, auto &o) { mp_part_of_rows<N>(mine(s), t / MP_WARP * 16, k, t % MP_WARP, o.a); });
+        b.shares([&](int t, auto &s, auto &o) { mp_fragment_of_rows<N>(mine(s), t / MP_WARP * 16, k, t % MP_WARP, o.a); });
         MP_UNROLL
         for (int j = 0; j < N_SUMS / 8; j++) {
-            b.shares([&](int t, auto &s, auto &o) { mp_part_across<N>(theirs(s), 8 * j, k, t % MP_WARP, o.b); });
+            b.shares([&](int t, auto &s, auto &o) { mp_fragment_across<N>(theirs(s), 8 * j, k, t % MP_WARP, o.b); });
             mp_tensor_multiply<N>(
                 b, [&](auto &o) -> float(&)[4] { return sums(o)[j]; }, [](auto &o) -> auto & { return o.a; },
                 [](auto &o) -> auto & { return o.b; });
@@ -143,11 +143,11 @@ MP_BODY void mp_product_down(BLOCK &b, const P &p, const THEIRS &theirs, int64_t
     MP_UNROLL
     for (int k = 0; k < TILES::THEIRS; k += mp_format<N>::DEPTH) {
         if (k >= rows) continue;
-        b.threads([&](int, auto &o) { mp_part_of_sums<N>(p(o) + k / 8, o.a); });
+        b.threads([&](int, auto &o) { mp_fragment_of_sums<N>(p(o) + k / 8, o.a); });
         MP_UNROLL
         for (int j = 0; j < TILES::SLICE / 8; j++) {
             if (8 * j >= columns) continue;
-            b.shares([&](int t, auto &s, auto &o) { mp_part_down<N>(theirs(s), k, 8 * j, t % MP_WARP, o.b); });
+            b.shares([&](int t, auto &s, auto &o) { mp_fragment_down<N>(theirs(s), k, 8 * j, t % MP_WARP, o.b); });
             mp_tensor_multiply<N>(
                 b, [&](auto &o) -> float(&)[4] { return sums(o)[first + j]; }, [](auto &o) -> auto & { return o.a; },
                 [](auto &o) -> auto & { return o.b; });

@@ -18,23 +18,21 @@ from memplan.costs.cache import replace_file
 from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
-from memplan.graph.attention import HALVES
-from memplan.graph.capture import DYNAMIC, MOVED, Capture, tensors_of
+from memplan.graph.capture import DYNAMIC, Capture
 from memplan.graph.heads import n_chunks
 from memplan.library.calls import INTERFACE
-from memplan.library.planning import NO_BUDGET, Copy, Planning, Step
-from memplan.library.quantities import process_room
-from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
+from memplan.library.planning import NO_BUDGET, Copy, Step
 from memplan.memory.host import Pool
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
-from memplan.memory.process import family_of
 from memplan.memory.trace import Trace, trace_of
+from memplan.plan.card_room import excess_of, room_on
 from memplan.plan.copies import Host
 from memplan.plan.draft import drafted
 from memplan.plan.emit import Emission, copied, fake_state
 from memplan.plan.emitted import Emitted
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
+from memplan.plan.library_graph import OUTSIDE, library_graph
 from memplan.plan.notes import notes_of
 from memplan.plan.options import Options
 from memplan.plan.overlapped_collectives import Time, put_waits, spread
@@ -42,7 +40,6 @@ from memplan.ranks.rank_group import ALONE, RankGroup, in_memory, saved
 
 # maximum number of searches; a further search has a smaller target, because the final graphs may exceed the plan's peak
 ROUNDS = 4
-OUTSIDE = "outside"  # name of the storage that stands for memory outside of the graph
 USUAL_LINK = "pcie4"  # the link of a GPU that is missing from the library's table
 
 
@@ -59,25 +56,8 @@ class GraphPlanner:
         self.results_bytes = capture.results_bytes
         self.static_keys = keys_of(capture.primals)
         self.held = capture.user_outputs
-        self.planning = Planning(name)
-        for storage in capture.storages:
-            kind = "optimizer_state" if storage.kind == MOVED else storage.kind
-            self.planning.add_storage(storage.name, kind, storage.n_bytes)
-        self.planning.add_storage(OUTSIDE, "buffer", outside_bytes)
+        self.planning = library_graph(capture, costs, outside_bytes, name)
         self.outside_bytes = outside_bytes
-        for operation in capture.operations:
-            cost = costs[operation.source] if operation.source is not None else Cost(0.0, operation.workspace_bytes)
-            n = self.planning.add_node(operation.name, operation.op, operation.phase, cost.seconds, cost.workspace_bytes)
-            self.planning.connect(n, "reads", operation.reads)
-            self.planning.connect(n, "writes", operation.writes)
-            self.planning.connect(n, "in_place", operation.in_place)
-            if operation.once and operation.phase == "forward":
-                self.planning.flag(n, "once")
-            if n == capture.boundary and operation.source is None:
-                self.planning.flag(n, "turn")
-        if capture.fuse != "none":
-            self.planning.set("fuse", capture.fuse)
-        self.planning.finish()
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
         self.copies_inputs = True
@@ -191,41 +171,23 @@ class GraphPlanner:
         With `device=`, return the memory of the named device in which 19 of 20 such jobs run. `whole`: for budget "device".
         """
         if meant is not None:
-            room = self.process_room(meant)
+            room = room_on(self.capture, meant)
             return room if room >= 0 else meant.room_bytes
         own = device_bytes(self.device(), whole) + (0 if whole else self.static_bytes)
         return min(self.rank_group.of_all(own))
-
-    def process_room(self, card: Device) -> int:
-        """Return the bytes that the allocator may reserve on a named card; -1: the card has no row in memplan's table."""
-        nodes = [o.source for o in self.capture.operations if o.source is not None]
-        halves = any(t.dtype in HALVES for n in nodes for t in tensors_of([n.meta.get("val")]))
-        return process_room(card.name, family_of((str(n.target) for n in nodes), halves))
 
     def within_process(self, budget: int, options: Options) -> Emitted | None:
         """Return graphs within the budget. With "auto" or "device" on a named card, the allocator's reserve fits too."""
         found = self.within(budget, options)
         if options.device is None or kind_of_budget(options.budget) not in ("auto", "device"):
             return found
-        room = self.process_room(options.device)
+        room = room_on(self.capture, options.device)
         for _ in range(ROUNDS):
-            if found is None or room < 0 or (more := self.beyond(found, room)) <= 0:
+            if found is None or room < 0 or (more := excess_of(self.trace(found), room)) <= 0:
                 break
             budget -= more
             found = self.within(budget, options)
         return found
-
-    def beyond(self, found: Emitted, room: int) -> int:
-        """Return by how many bytes the allocator's reserve exceeds the room; 0: the allocator serves the step in the room."""
-        trace = self.trace(found)
-        try:
-            settings = Settings.from_environment()
-            trace.reserved_bytes(settings, room)
-        except OutOfMemory:
-            return max(1, trace.reserved_bytes(settings) - room)
-        except NotSimulated:
-            return 0
-        return 0
 
     def device(self) -> torch.device:
         for node in self.capture.primals:
