@@ -24,7 +24,7 @@ has_none = run.returncode == 130 and not out and "stopped before a plan was foun
 sys.exit(not (has_none or (is_answer and out.count("\n") == 1 and err.count("cut short") == 1)))
 PYTHON
 }
-holds signal_quiet_plan cut_short plan resnet50.onnx --batch 32 --budget floor+40% --effort thorough
+holds signal_quiet_plan cut_short plan resnet50.onnx --batch 32 --budget floor+20% --effort thorough
 holds signal_quiet_sweep cut_short sweep resnet50.onnx --batch 32 --effort thorough -o quiet.svg
 holds signal_quiet_fit cut_short fit resnet50.onnx --memory 2GiB --effort thorough
 holds signal_quiet_pipeline cut_short plan llama2-7b --batch 8 --micro-batches 8 --mesh pp=4 --budget 44GiB --effort thorough

@@ -242,13 +242,16 @@ bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_operand_
 }
 
 /* Losses over classes. A line contains all scores of one label. The loss is a sum over labels, so it can be split by label.
- * If it is split by class, ranks exchange the largest score, the sum of exponentials and the target's score of each line. */
+ * If it is split by class, ranks exchange the largest score, the sum of exponentials and the target's score of each line. A
+ * loss of a chunk of lines is split by class only, because it also reads the labels of all other chunks. */
 bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
-    enum { CLASSES = 2 };
+    enum { CLASSES = 2, LABELS_OF_ALL = 3 };
     const mp_tensor *x = mp_operator_in(model, op, 0), *y = mp_operator_out(model, op, 0);
+    const bool is_chunk = op->n_in > LABELS_OF_ALL;
     *f = (mp_operand_factors){.exchanged = CLASSES};
     for (int d = 0; d < x->rank; d++) {
+        if (d != 1 && is_chunk) continue;
         f->in[0][d] = d + 1;
         if (d != 1) f->in[1][d ? d - 1 : 0] = d + 1;
     }
