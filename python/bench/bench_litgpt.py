@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from error_table import summary
 from torch import nn
 from torch.nn import functional as F
 
@@ -163,13 +164,6 @@ def unpack(checkout: str, commit: str, folder: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
     sys.path.insert(0, str(folder))
-
-
-def summary(part: str, errors: list[float]) -> str:
-    if not errors:
-        return f"| {part} | 0 | | | |\n"
-    size, bias = statistics.median(map(abs, errors)), statistics.median(errors)
-    return f"| {part} | {len(errors)} | {size:.1%} | {bias:+.1%} | {min(errors):+.1%} to {max(errors):+.1%} |\n"
 
 
 def main() -> int:

@@ -28,6 +28,7 @@ from typing import Any
 import peft
 import torch
 import transformers
+from error_table import summary
 from torch import nn
 
 import memplan
@@ -112,13 +113,6 @@ def rows_of(path: str) -> dict[str, int]:
             for row in csv.DictReader(file)
             if row["id"].startswith("peft-") and row["quantity"].startswith("max_memory_reserved")
         }
-
-
-def summary(part: str, errors: list[float]) -> str:
-    if not errors:
-        return f"| {part} | 0 | | | |\n"
-    size, bias = statistics.median(map(abs, errors)), statistics.median(errors)
-    return f"| {part} | {len(errors)} | {size:.1%} | {bias:+.1%} | {min(errors):+.1%} to {max(errors):+.1%} |\n"
 
 
 def main() -> int:
