@@ -17,29 +17,34 @@ mp_status refuse_model_options(const char *path, const options *o, mp_error *err
     return MP_OK;
 }
 
-void print_notes(const mp_workload *w, size_t first)
+/* True if the command that made the plan has printed notes of this kind: notes about guessed settings and about the accuracy of
+ * seconds. */
+static bool was_printed_by_plan(mp_note_kind kind)
+{
+    return kind == MP_NOTE_GUESSES || kind == MP_NOTE_ACCURACY;
+}
+
+static void print_notes_of(const mp_workload *w, size_t first, bool is_planned)
 {
     static const char *told[MP_N_NOTE_KINDS]; /* per kind of note: path of the model whose notes were printed last */
     bool is_new[MP_N_NOTE_KINDS];
     for (int k = 0; k < MP_N_NOTE_KINDS; k++) is_new[k] = !told[k] || strcmp(told[k], w->path) != 0;
     for (size_t k = first; k < w->n_notes; k++) {
         const mp_note *note = &w->notes[k];
+        if (is_planned && was_printed_by_plan(note->kind)) continue;
         if (is_new[note->kind] || note->kind == MP_NOTE_CHECKPOINT) complain("%s", note->text);
         told[note->kind] = w->path;
     }
 }
 
-/* Prints the notes of a load. If the settings come from a plan, the notes about guessed settings and about the accuracy of
- * seconds are omitted: the command that made the plan has printed them. */
+void print_notes(const mp_workload *w, size_t first)
+{
+    print_notes_of(w, first, false);
+}
+
 static void print_new_notes(const options *o, const mp_workload *w)
 {
-    size_t n = 0;
-    while (n < w->n_notes &&
-           !(o->model.adopted && (w->notes[n].kind == MP_NOTE_GUESSES || w->notes[n].kind == MP_NOTE_ACCURACY)))
-        n++;
-    /* notes after the first of these two are omitted, too: the command that made the plan has printed them */
-    const mp_workload shown = {.path = w->path, .notes = w->notes, .n_notes = n};
-    if (!o->talk.hides_notes) print_notes(&shown, 0);
+    if (!o->talk.hides_notes) print_notes_of(w, 0, o->model.adopted);
 }
 
 mp_status load_workload(const char *path, const options *o, mp_workload *out, mp_error *err)

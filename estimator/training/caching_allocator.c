@@ -189,16 +189,16 @@ static bool reserve(allocator *a, int64_t address, int64_t bytes, bool is_small)
     return true;
 }
 
-static int64_t page_bytes(const allocator *a, const block *b)
+static int64_t page_bytes(const allocator *a, bool is_small)
 {
-    return b->is_small ? SMALL_SEGMENT : a->settings->large_segment;
+    return is_small ? SMALL_SEGMENT : a->settings->large_segment;
 }
 
 /* Maps pages for `bytes` bytes at the beginning of an unmapped block. Returns the free block that contains them; NULL: the
  * device is full. */
 static block *map(allocator *a, block *b, int64_t bytes)
 {
-    const int64_t size = up_to(bytes, page_bytes(a, b));
+    const int64_t size = up_to(bytes, page_bytes(a, b->is_small));
     if (!reserve(a, b->address, size, b->is_small)) return NULL;
     take(a, b);
     if (size < b->size) add_rest(a, b, size);
@@ -209,9 +209,8 @@ static block *map(allocator *a, block *b, int64_t bytes)
 /* Unmaps all pages that are completely within a free block. */
 static void unmap(allocator *a, block *b)
 {
-    const int64_t page = page_bytes(a, b), offset = b->address % ADDRESS_SPACE;
-    const int64_t begin = up_to(offset, page) - offset;
-    const int64_t end = (b->address + b->size) % ADDRESS_SPACE / page * page - offset;
+    const int64_t page = page_bytes(a, b->is_small), offset = (b->address - a->settings->base) % ADDRESS_SPACE;
+    const int64_t begin = up_to(offset, page) - offset, end = (offset + b->size) / page * page - offset;
     if (begin >= end) return;
     take(a, b);
     if (end < b->size) add_rest(a, b, end);
@@ -227,10 +226,11 @@ static void unmap(allocator *a, block *b)
 }
 
 /* Finds free neighbouring blocks, mapped or unmapped, of `size` bytes together, and returns the first of them. At least one of
- * them is unmapped. Creates a new address range if there are none. */
+ * them is unmapped. Creates a new address range of whole pages if there are none. NULL: a range is too small. */
 static block *expandable(allocator *a, bool is_small, int64_t size)
 {
     const list *l = &a->pools[is_small].unmapped;
+    const int64_t page = page_bytes(a, is_small), range = ADDRESS_SPACE / page * page;
     for (size_t k = 0; k < l->n; k++) {
         block *first = l->items[k];
         int64_t room = 0;
@@ -238,7 +238,8 @@ static block *expandable(allocator *a, bool is_small, int64_t size)
         for (const block *b = first; room < size && b && !b->in_use; b = b->after) room += b->size;
         if (room >= size) return first;
     }
-    block *fresh = new_block(a, a->next_address, ADDRESS_SPACE, is_small, false);
+    if (size > range) return NULL;
+    block *fresh = new_block(a, a->next_address, range, is_small, false);
     a->next_address += ADDRESS_SPACE;
     if (fresh) add(a, fresh);
     return fresh;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/training/training.h"
 #include "memplan/workloads/caching_allocator.h"
 #include "memplan/workloads/process_memory.h"
 
@@ -87,14 +88,14 @@ static bool is_update(const requests *r, int t)
     return phase_of(r, t) == MP_PHASE_UPDATE && operand(r, t, MP_KIND_PARAMETER) >= 0;
 }
 
-/* Returns the number of equal tensors in the optimizer's state of an update. Adam's state has two moments; with a 16-bit
- * parameter it also has a copy of the parameter. */
+/* Returns the number of equal tensors in the optimizer's state of an update: its moments, and with a 16-bit parameter also an
+ * fp32 copy of the parameter, which is twice as large as the parameter. */
 static int64_t parts_of_state(const requests *r, int t, int64_t state_bytes)
 {
-    enum { MOMENTS = 2, WITH_COPY = 3 };
-    const int64_t bytes = bytes_of(r, operand(r, t, MP_KIND_PARAMETER));
-    if (bytes <= 0 || state_bytes <= bytes || state_bytes % (MOMENTS * bytes)) return 1;
-    return state_bytes == MOMENTS * bytes ? MOMENTS : WITH_COPY;
+    const int optimizer = mp_optimizer_find(r->graph->nodes[r->steps[t].node].op);
+    const int64_t moments = optimizer < 0 ? 0 : mp_optimizer_moments((mp_optimizer)optimizer);
+    const int64_t with_copy = moments + 1, copy_bytes = 2 * bytes_of(r, operand(r, t, MP_KIND_PARAMETER));
+    return state_bytes == with_copy * copy_bytes ? with_copy : moments > 0 ? moments : 1;
 }
 
 /* Allocates the optimizer's state of all updates. */

@@ -39,6 +39,30 @@ TEST(the_allocator_reserves_segments)
     }
 }
 
+TEST(an_expandable_segment_ends_with_a_whole_page)
+{
+    /* the largest request takes all pages of an address range of 2^46 bytes; a full device unmaps every one of them */
+    const int64_t page = INT64_C(20) * MIB, range = (INT64_C(1) << 46) / page * page;
+    const mp_memory_request requests[] = {{0, range}, {0, 0}, {1, 3 * MIB}, {2, MIB}};
+    mp_allocator_settings settings = mp_allocator_defaults();
+    mp_allocator_use use;
+    settings.expandable = 1;
+    settings.limit = range;
+    assert_int_equal(mp_allocator_replay(&settings, requests, 4, NULL, &use, NULL), MP_OK);
+    assert_int_equal(use.reserved_bytes, range);
+    assert_int_equal(use.refused, -1);
+    const mp_memory_request larger = {0, range + 1};
+    settings.limit = 2 * range;
+    assert_int_equal(mp_allocator_replay(&settings, &larger, 1, NULL, &use, NULL), MP_OK);
+    assert_int_equal(use.refused, 0);
+    settings.base = 3 * MIB; /* pages begin at the segment's address */
+    settings.limit = 40 * MIB;
+    const mp_memory_request cached[] = {{0, 30 * MIB}, {0, 0}, {1, MIB}, {2, 30 * MIB}};
+    assert_int_equal(mp_allocator_replay(&settings, cached, 4, NULL, &use, NULL), MP_OK);
+    assert_int_equal(use.refused, 3);
+    assert_int_equal(use.held_bytes, 2 * MIB);
+}
+
 TEST(the_allocator_refuses_requests_without_a_meaning)
 {
     static const mp_memory_request bad[][2] = {{{0, 1}, {0, 1}}, {{-1, 1}, {0, 1}}, {{2, 1}, {0, 1}}, {{0, -1}, {1, 1}}};
@@ -127,6 +151,8 @@ TEST(the_needs_of_a_step_are_those_of_pytorchs_optimizers)
         {"adam", 2, false, 5 * W, 5 * W + Y, 0, 0},
         /* the peak is at the end of backward of the second step, where y and the state exist */
         {"momentum", 1, false, 3 * W + Y, 3 * W + Y, 0, 0},
+        /* 16-bit parameters: momentum and an fp32 copy, each twice as large as its parameter */
+        {"momentum", 4, false, 6 * W + Y, 6 * W + Y, 0, 0},
         /* the workspaces of forward and of backward share a segment of 20 MiB */
         {"adamw", 2, true, 5 * W, 5 * W + Y, INT64_C(2) * WORKSPACE, 20 * MIB},
     };
