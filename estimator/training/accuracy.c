@@ -44,12 +44,17 @@ bool mp_accuracy_tell(const mp_spending *spending, char text[MP_ACCURACY_TEXT])
     return true;
 }
 
+double mp_counted_seconds(mp_counted_device *counted, const mp_work *work)
+{
+    const double seconds = mp_node_seconds(counted->device, work);
+    if (mp_has_achieved_rates(counted->device)) counted->spending.seconds[mp_kernel_of_work(work).family] += seconds;
+    return seconds;
+}
+
 static mp_status counted_cost(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
 {
     (void)err;
-    mp_counted_device *counted = target->details;
-    *cost = (mp_cost){.seconds = mp_node_seconds(counted->device, work)};
-    if (mp_has_achieved_rates(counted->device)) counted->spending.seconds[mp_kernel_of_work(work).family] += cost->seconds;
+    *cost = (mp_cost){.seconds = mp_counted_seconds(target->details, work)};
     return MP_OK;
 }
 

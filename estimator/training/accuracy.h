@@ -17,6 +17,8 @@ typedef struct mp_counted_device {
     mp_spending spending;
 } mp_counted_device;
 
+/* Returns mp_node_seconds of the device, and adds the seconds to the node's family. At peak rates nothing is added. */
+double mp_counted_seconds(mp_counted_device *counted, const mp_work *work);
 /* Returns a target like mp_roofline(device). *counted must outlive the target. */
 mp_target mp_counted_target(mp_counted_device *counted);
 

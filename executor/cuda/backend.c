@@ -50,7 +50,8 @@ static void close_backend(mp_backend *self)
 
 static void settle(const mp_backend *self, const mp_backend_settings *s)
 {
-    mp_cuda_use(self)->settings = (mp_cuda_settings){.tf32 = s->tf32, .fast = s->fast, .workspace_limit = s->workspace_limit};
+    mp_cuda_use(self)->settings =
+        (mp_cuda_settings){.tf32 = s->tf32, .fast = s->fast, .workspace_limit = s->workspace_limit, .rates = s->rates};
 }
 
 static void nothing(const mp_backend *self)

@@ -22,8 +22,9 @@ typedef struct mp_backend_settings {
     bool tf32; /* true: float32 matrix products and convolutions may round their operands to TF32 (10 bits of mantissa) */
     bool fast; /* true: permits faster algorithms whose results may differ in the last bits from run to run */
     int64_t workspace_limit; /* limit in bytes for the workspace of one call of a vendor's library */
+    mp_rates rates;          /* rates of the device's profile, for nodes that are not measured */
 } mp_backend_settings;
-#define MP_BACKEND_SETTINGS ((mp_backend_settings){.workspace_limit = INT64_C(256) << 20})
+#define MP_BACKEND_SETTINGS ((mp_backend_settings){.workspace_limit = INT64_C(256) << 20, .rates = MP_RATES_PEAK})
 
 /* The sizes of a device's memory at this moment. */
 typedef struct mp_backend_memory {
@@ -51,8 +52,8 @@ struct mp_backend {
      * depend on a selected backend. */
     void (*use)(const mp_backend *self);
 
-    /* Returns the profile of the machine's own device, if it is known. Nodes that are not measured are timed by this profile's
-     * roofline. */
+    /* Returns the profile of the machine's own device, if it is known. Nodes that are not measured take the
+     * seconds of this profile (mp_node_seconds). */
     const mp_device *(*device)(const mp_backend *self);
     /* Makes the device ready to run; may be called again. Only adapt, kernel and the preparation of calls work without it.
      * MP_UNSUPPORTED: this machine has no such device; the message names the missing part. */

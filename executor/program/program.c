@@ -17,6 +17,7 @@ typedef struct builder {
     mp_refused_kinds missing;
     bool *is_missing; /* per operator: true if the operator is already counted as missing */
     mp_error first;   /* the first reason that a kernel gave for an unsupported operator */
+    mp_counted_device counted;
 } builder;
 
 static void note_missing(builder *b, int op)
@@ -166,7 +167,7 @@ static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out
     MP_ENSURE(mp_grow(&p->nodes, &p->capacity, p->n_nodes + 1, sizeof *p->nodes), err, MP_NOMEM, "out of memory");
     mp_program_node *node = &p->nodes[p->n_nodes++];
     *node = (mp_program_node){0};
-    *out = (mp_cost){.seconds = mp_roofline_seconds(p->backend->device(p->backend), work)};
+    *out = (mp_cost){.seconds = mp_counted_seconds(&b->counted, work)};
     if (binding->op >= 0) MP_CHECK(prepare_operator(b, binding, node, err));
     out->workspace_bytes = node->call.workspace_bytes;
     if (binding->task == MP_TASK_CLIP) {
@@ -253,7 +254,7 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
                            mp_program **out, mp_error *err)
 {
     MP_OWNED_BY(mp_program_free) mp_program *p = mp_alloc(1, sizeof *p);
-    builder b = {.program = p};
+    builder b = {.program = p, .counted = {.device = backend->device(backend)}};
     MP_ENSURE(p, err, MP_NOMEM, "out of memory");
     MP_ENSURE(options->rules == MP_RULES_EXECUTOR, err, MP_INVALID,
               "memplan's own kernels keep other tensors than PyTorch, so --rules pytorch cannot be used with --device %s",
@@ -288,6 +289,7 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
     MP_CHECK(judge(&b, err));
     for (size_t k = 0; k < p->n_nodes; k++) MP_CHECK(find_slots(p, (int)k, err));
     MP_CHECK(mp_program_split(p, err));
+    p->spending = b.counted.spending;
     *out = p;
     p = NULL;
     return MP_OK;

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "estimator/training/accuracy.h"
 #include "executor/kernel/backend.h"
 #include "executor/ranks/communicator.h"
 #include "memplan/plan.h"
@@ -50,6 +51,7 @@ struct mp_program {
     mp_training_options options;
     mp_graph *graph;
     mp_bindings *bindings;
+    mp_spending spending; /* seconds of the nodes per family of kernels, if the device has achieved rates */
     size_t n_nodes, capacity;
     mp_program_node *nodes; /* the nodes of the program, one per node of the graph */
     mp_pool *pool;          /* the memory pool that owns all arrays of the program */

@@ -88,6 +88,7 @@ static mp_status set_backend(const building *b, mp_error *err)
     const bool can_settle = backend && backend->settle;
     settings.tf32 = o->tf32;
     settings.fast = o->fast;
+    if (o->rates) settings.rates = mp_rates_of(o->rates);
     if (o->workspace_limit) settings.workspace_limit = o->workspace_limit;
     MP_ENSURE(can_settle || !(o->fast || o->workspace_limit), err, MP_INVALID,
               "--fast and --workspace-limit need --device cuda");
@@ -278,6 +279,11 @@ static mp_status share_statistics(building *b, mp_error *err)
     return mp_model_share_statistics(b->w->model, &b->w->ranks, err);
 }
 
+static void note_accuracy(const building *b, const mp_device *device, const mp_spending *spending)
+{
+    if (mp_has_achieved_rates(device) && !b->o->costs) mp_note_accuracy(b->w, spending);
+}
+
 /* Builds the program with its graph, or, if the executor cannot run it, the graph alone. */
 static mp_status build_graph(building *b, mp_error *err)
 {
@@ -285,6 +291,7 @@ static mp_status build_graph(building *b, mp_error *err)
     if (is_for_execution(b) && is_executable_split(b)) {
         MP_CHECK(mp_program_build(b->backend, w->model, &b->wanted, b->loss, &w->program, err));
         w->graph = w->program->graph;
+        note_accuracy(b, b->backend->device(b->backend), &w->program->spending);
         return MP_OK;
     }
     const mp_device rounding = mp_device_at_tf32(&b->device.profile);
@@ -293,7 +300,7 @@ static mp_status build_graph(building *b, mp_error *err)
     mp_split_target split = {.own = &own, .ranks = &w->ranks};
     const mp_target target = mp_target_of_split(&split);
     MP_CHECK(mp_training_graph(w->model, &b->wanted, b->loss, &target, &w->graph, err));
-    if (mp_has_achieved_rates(counted.device) && !b->o->costs) mp_note_accuracy(w, &counted.spending);
+    note_accuracy(b, counted.device, &counted.spending);
     return MP_OK;
 }
 

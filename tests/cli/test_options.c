@@ -7,6 +7,7 @@
 #include "cli/options/options.h"
 #include "estimator/base/memory.h"
 #include "executor/workload/options_json.h"
+#include "executor/workload/workload.h"
 #include "formats/json/json.h"
 #include "tests/cases/test.h"
 
@@ -201,6 +202,42 @@ TEST(every_option_with_a_key_survives_in_a_plan)
 {
     for (int k = 0; k < N_OPTIONS; k++)
         if (option_rows[k].key) survives_in_a_plan((option_id)k);
+}
+
+/* Returns the seconds of a keep-all step, and whether the answer states their accuracy. */
+static double keep_all_seconds(const char *words, bool *has_accuracy)
+{
+    line l = {.argc = 0};
+    options o;
+    mp_workload s;
+    mp_error err = {0};
+    double seconds = 0;
+    add(&l, CNN " --batch 300");
+    add(&l, words);
+    parse(CMD_PLAN, &l, &o);
+    if (load_workload_as_planned(l.argv[0], NULL, &o, &s, &err) != MP_OK) fail_msg("%s", err.message);
+    for (size_t k = 0; k < s.graph->n_nodes; k++)
+        seconds += (double)s.graph->nodes[k].alternatives[0].ticks * s.graph->tick_seconds;
+    *has_accuracy = *mp_workload_accuracy(&s) != 0;
+    mp_workload_free(&s);
+    options_free(&o);
+    return seconds;
+}
+
+TEST(a_device_that_runs_plans_obeys_rates_like_its_profile)
+{
+    bool of_usual, of_achieved, of_peak, of_profile, of_cpu;
+    const double usual = keep_all_seconds("--device cuda", &of_usual),
+                 achieved = keep_all_seconds("--device cuda --rates achieved", &of_achieved),
+                 peak = keep_all_seconds("--device cuda --rates peak", &of_peak),
+                 profile = keep_all_seconds("--device h100 --rules executor", &of_profile);
+    assert_true(of_usual && of_achieved && of_profile && !of_peak);
+    assert_float_equal(usual, achieved, 0);
+    assert_true(peak < 0.8 * achieved);
+    /* the stand-in has the CPU's layouts, so its graph also has nodes that reorder tensors */
+    assert_float_equal(achieved, profile, 0.3 * profile);
+    assert_float_equal(keep_all_seconds("--device cpu", &of_cpu), keep_all_seconds("--device cpu --rates peak", &of_cpu), 0);
+    assert_false(of_cpu);
 }
 
 int main(void)

@@ -343,6 +343,45 @@ TEST(clipping_within_backward_is_refused)
     training_end(&t);
 }
 
+static mp_device own;
+
+static const mp_device *own_device(const mp_backend *self)
+{
+    (void)self;
+    return &own;
+}
+
+TEST(a_program_has_the_seconds_of_its_device_at_both_rates)
+{
+    for (int k = 0; k < MP_N_RATES_KINDS; k++) {
+        const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+        mp_backend backend = *mp_backend_find("cpu");
+        mp_error err = {0};
+        mp_graph *expected = NULL;
+        double seconds = 0, spent = 0;
+        own = *mp_device_find("h100");
+        own.rates = (mp_rates)k;
+        backend.device = own_device;
+        training_case t = training_begin_on(&backend, networks[0].path, 0, &options);
+        mp_target target = mp_roofline(&own);
+        target.alternatives = true;
+        assert_int_equal(mp_training_graph(t.model, &options, t.program->bindings->loss, &target, &expected, &err), MP_OK);
+        const mp_graph *graph = t.program->graph;
+        assert_int_equal(graph->n_nodes, expected->n_nodes);
+        for (size_t i = 0; i < graph->n_nodes; i++) {
+            assert_int_equal(graph->nodes[i].alternatives[0].ticks, expected->nodes[i].alternatives[0].ticks);
+            seconds += (double)graph->nodes[i].alternatives[0].ticks * graph->tick_seconds;
+        }
+        for (int f = 0; f < MP_N_TIMED; f++) spent += t.program->spending.seconds[f];
+        if (k == MP_RATES_ACHIEVED)
+            assert_true(spent > 0.99 * seconds);
+        else
+            assert_true(spent == 0);
+        mp_graph_free(expected);
+        training_end(&t);
+    }
+}
+
 TEST(what_a_backend_cannot_run_is_counted)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};

@@ -110,6 +110,7 @@ const mp_device *mp_cuda_profile(const mp_backend *self)
     mp_cuda_context *c = mp_cuda_use(self);
     const mp_device *card = profile_of_card(c);
     c->profile = c->settings.tf32 ? mp_device_at_tf32(card) : *card;
+    c->profile.rates = c->settings.rates;
     return &c->profile;
 }
 

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "memplan/target.h"
+
 /* The user's settings of the GPU's arithmetic. Set once, before a program is built. A prepared call keeps the settings that
  * were in force when it was prepared. */
 typedef struct mp_cuda_settings {
@@ -13,6 +15,7 @@ typedef struct mp_cuda_settings {
      * rounding errors (large Winograd tiles, FFT) */
     bool fast;
     int64_t workspace_limit; /* limit in bytes for the workspace of one library call */
+    mp_rates rates;          /* rates of the device's profile */
 } mp_cuda_settings;
 
 /* Returns the settings of the calling thread's backend. */
