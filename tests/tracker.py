@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""tracker.py [-h] [--amp TYPE] [NAME...] - the peak of a training step as `memplan estimate --rules pytorch` has it, beside PyTorch's own tracker.
+"""tracker.py [-h] [--amp TYPE] [--head-chunks N] [NAME...] - the peak of a training step as `memplan estimate --rules pytorch` has it, beside PyTorch's own tracker.
 
 By hand, not in CI: needs torch and onnx; torchvision for the networks that are not in tests/bench/torch_nets.py. PyTorch's MemTracker runs
 two steps with AdamW (fused: without temporaries) on tensors without memory, so that networks of any size take seconds; the second step counts. The same module is
 exported without its parameters (TorchScript, training mode) and estimated at the same batch. Dropout is off with --no-dropout, since with it
 PyTorch runs its attention operator by operator. With --lora RANK transformers get adapters of that rank beside the products that make
 queries and values: those of the package peft there, --lora here; the numbers of trained parameters must be equal.
-PyTorch runs its attention operator by operator. With --amp both have mixed precision: PyTorch as on a card (torch_on_cards.py), where
+PyTorch runs its attention operator by operator. With --head-chunks the logits and their loss are computed in N chunks of rows, --row-chunks
+here; the network must have a linear head without bias. With --amp both have mixed precision: PyTorch as on a card (torch_on_cards.py), where
 dropout would cost other bytes than on the CPU, so it is off.
 """
 
@@ -31,7 +32,7 @@ sys.path.insert(0, str(HERE / "bench"))
 
 import torch_nets
 from torch_on_cards import card_peak
-from torch_step import Network, tracked_peak, write_file
+from torch_step import Network, chunked_backward, tracked_peak, whole_backward, write_file
 
 BATCHES = {
     "gpt2_small": 2, "llama": 2, "bert_base": 2, "vit_b_16": 8,
@@ -68,6 +69,9 @@ class WithoutDropout:
 ADAPTED = {"gpt2_small": ("qkv",), "llama": ("q", "v"), "bert_base": ("q", "v"), "vit_b_16": ("qkv",)}
 
 
+HEADS = {"gpt2_small": "tokens.weight", "llama": "head.weight"}
+
+
 def make_adapted(name: str, dropout: bool, rank: int) -> Network:
     """The same with peft's adapters."""
     from peft import LoraConfig, inject_adapter_in_model
@@ -96,11 +100,12 @@ def make(name: str, dropout: bool) -> Network:
     return net.train(), inputs, labels
 
 
-def estimated(program: str, name: str, dropout: bool, rank: int, folder: Path, amp: str) -> dict[str, int]:
+def estimated(program: str, name: str, dropout: bool, rank: int, folder: Path, amp: str, n_chunks: int) -> dict[str, int]:
     path = folder / f"{name}.onnx"
     net, inputs, _ = make(name, dropout)
     write_file(net, inputs, path)
     options = [f"--lora={rank}:layers.*.{module}.weight" for module in ADAPTED[name]] if rank else []
+    options += ["--row-chunks", f"head={n_chunks}"] if n_chunks else []
     options += ["--rules", "pytorch", "--amp", amp, *(("--device", "cpu") if dropout else ())]  # whose masks are larger
     done = subprocess.run([program, "estimate", str(path), "--json", *options], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -116,6 +121,7 @@ def main() -> None:
     parser.add_argument("--no-dropout", action="store_true", help="modules that drop drop nothing")
     parser.add_argument("--lora", type=int, default=0, metavar="RANK", help="with adapters, of transformers")
     parser.add_argument("--amp", default="none", choices=list(TYPES), help="mixed precision; without dropout")
+    parser.add_argument("--head-chunks", type=int, default=0, metavar="N", help="chunks of the logits, of networks without autocast")
     parser.add_argument("--engine", action="store_true", help="PyTorch's engine beside torch_on_cards.py's, on the CPU")
     args = parser.parse_args()
     dropout = not args.no_dropout and args.amp == "none"
@@ -124,11 +130,12 @@ def main() -> None:
         torch_nets.BertLayer.fused = True
     with tempfile.TemporaryDirectory() as scratch:
         for name in args.names:
-            if args.lora and name not in ADAPTED:
+            if (args.lora and name not in ADAPTED) or (args.head_chunks and name not in HEADS):
                 continue
             network = functools.partial(make_adapted, name, dropout, args.lora) if args.lora else functools.partial(make, name, dropout)
-            answer = estimated(args.memplan, name, dropout, args.lora, Path(scratch), args.amp)
-            truth = tracked_peak(network) if args.amp == "none" else card_peak(network, TYPES[args.amp])
+            answer = estimated(args.memplan, name, dropout, args.lora, Path(scratch), args.amp, args.head_chunks)
+            backward = chunked_backward(HEADS[name], args.head_chunks) if args.head_chunks else whole_backward
+            truth = tracked_peak(network, backward) if args.amp == "none" else card_peak(network, TYPES[args.amp])
             ours = card_peak(network, None, "cpu") if args.engine else answer["peak_bytes"]
             if args.lora:
                 with torch.device("meta"):

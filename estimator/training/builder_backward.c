@@ -246,7 +246,7 @@ static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
     const int tensor = op->in[i];
     mp_gradient_buffer *g = gradient_of(b, tensor);
     if (!is_torch(b) || g->n_contributions == 1 || !g->n_started) {
-        g->starts_as_view = is_torch(b) && is_turned(b, op, i);
+        g->starts_as_view = is_torch(b) && !op->chunk && is_turned(b, op, i);
         MP_CHECK(put_buffer(b, tensor, i));
         return MP_OK;
     }

@@ -238,8 +238,6 @@ static mp_status chunk_rows(building *b, mp_error *err)
     MP_CHECK(mp_chunk_numbers_read(b->o->row_chunks, n, err));
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) most = n[k] > most ? n[k] : most;
     if (most < 2 && n[MP_CHUNK_HEAD]) return MP_OK; /* with "auto" all numbers are 0: regions are counted below */
-    MP_ENSURE(b->wanted.rules == MP_RULES_EXECUTOR, err, MP_INVALID,
-              "--row-chunks applies to memplan's executor, and this plan is for PyTorch; add --rules executor");
     MP_CHECK(chunk_head(b, n[MP_CHUNK_HEAD], err));
     MP_CHECK(mp_model_chunk_rows(b->w->model, n, mp_smaller(of_kernels, of_device), regions, err));
     for (int k = MP_CHUNK_HEAD + 1; k < MP_N_CHUNK_KINDS; k++)

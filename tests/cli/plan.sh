@@ -41,7 +41,7 @@ try chunks_plan plan gpt2 $small --device a100 --rules executor --row-chunks hea
 holds chunks_heading_names_the_numbers sh -c "'$memplan' timeline gpt2 $small --device a100 --rules executor --row-chunks head=4,mlp=2 --plan chunks.json -o chunks.svg && grep -q 'chunks head=4,mlp=2' chunks.svg"
 try chunks_none plan mlp.onnx --batch 64 --loss mse --row-chunks head=4 --budget 100%
 try chunks_bare plan mlp.onnx --batch 64 --row-chunks 4 --budget 100%
-FILTER='head -1' try chunks_pytorch plan gpt2 $small --device a100 --row-chunks head=4 --budget 100%
+FILTER="grep -E keep.all|logits.in" try chunks_pytorch plan gpt2 $small --device a100 --row-chunks head=4 --budget 100%
 try chunks_train train mlp.onnx --row-chunks auto --budget 100%
 FILTER="grep -E this.plan|proved" try plan_quick plan resnet50.onnx --batch 4 --budget floor+50% --effort quick --no-offsets
 FILTER="grep -E this.plan|proved" try plan_gap plan resnet50.onnx --batch 4 --budget floor+50% --gap 10% --no-offsets

@@ -320,6 +320,39 @@ TEST(regions_of_independent_rows_are_found_and_give_the_same_training)
     }
 }
 
+static bool reads(const mp_node *node, int storage)
+{
+    for (size_t k = 0; k < node->alternatives->n_reads; k++)
+        if (node->alternatives->reads[k] == storage) return true;
+    return false;
+}
+
+/* PyTorch stores the log-probabilities of a chunk, not its logits. Each chunk adds to the weight's gradient in place. */
+TEST(in_pytorch_a_chunk_needs_no_logits_in_backward_and_no_third_gradient)
+{
+    mp_workload_options o = mp_workload_defaults();
+    o.rules = "pytorch";
+    o.row_chunks = "head=3";
+    mp_workload w = load("tests/gradients/gpt.onnx", &o);
+    int n_parts = 0, n_sums = 0, logits = -1;
+    for (size_t k = 0; k < w.graph->n_nodes; k++) {
+        const mp_node *node = &w.graph->nodes[k];
+        const bool is_part = strcmp(node->op, "SoftmaxCrossEntropyPart") == 0;
+        if (is_part && node->phase == MP_PHASE_LOSS) logits = node->alternatives->reads[0];
+        if (is_part && node->phase == MP_PHASE_BACKWARD) {
+            n_parts++;
+            assert_false(reads(node, logits));
+        }
+        if (strcmp(node->op, "Accumulate") == 0 && n_parts < 3) {
+            n_sums++;
+            assert_int_equal(node->alternatives->workspace_bytes, 0);
+        }
+    }
+    assert_int_equal(n_parts, 3);
+    assert_int_equal(n_sums, 1);
+    mp_workload_free(&w);
+}
+
 /* Refusals, and settings that have no effect on the graph. */
 TEST(settings_that_do_not_fit_are_refused)
 {
@@ -331,7 +364,6 @@ TEST(settings_that_do_not_fit_are_refused)
               {"tests/gradients/gpt.onnx", "head=3,mlp", NULL, "write auto, off, or a list"},
               {"tests/gradients/gpt.onnx", "tail=3", NULL, "write auto, off, or a list"},
               {"tests/gradients/gpt.onnx", "rows=3", NULL, "no region 'rows'"},
-              {"tests/gradients/gpt.onnx", "head=3", "pytorch", "add --rules executor"},
               {"tests/gradients/unet.onnx", "head=3", NULL, "the model's loss is not a cross-entropy"}};
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         mp_workload_options o = mp_workload_defaults();
