@@ -10,10 +10,10 @@ enum { KIB = 1 << 10, MIB = 1 << 20 };
 
 static const struct {
     const char *name;
-    int n_processors;
+    int n_processors, capability;
     int64_t workspace_bytes, visible_bytes;
 } cards[] = {
-#define CARD(name, n, workspace, visible) {name, n, (int64_t)(workspace)*KIB, (int64_t)(visible)*MIB},
+#define CARD(name, n, capability, workspace, visible) {name, n, capability, (int64_t)(workspace)*KIB, (int64_t)(visible)*MIB},
 #include "estimator/training/process.def"
 };
 
@@ -68,6 +68,8 @@ bool mp_process_memory_of(const char *card, const char *family, int64_t reserved
         .n_jobs = families[f].n_jobs,
         .median_error = families[f].median_error,
         .margin = families[f].margin,
+        .n_processors = cards[at].n_processors,
+        .capability = cards[at].capability,
     };
     return true;
 }

@@ -50,4 +50,6 @@ TEST(a_process_takes_the_allocators_memory_and_the_context)
     assert_int_equal(same.n_jobs, -7);
     assert_true(mp_process_memory_of("h100", "other", 1 << 30, &same));
     assert_int_equal(same.n_jobs, 0);
+    assert_int_equal(same.n_processors, 132); /* NVIDIA's whitepaper of Hopper, SXM5 */
+    assert_int_equal(same.capability, 90);
 }

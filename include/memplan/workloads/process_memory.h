@@ -19,6 +19,8 @@ typedef struct mp_process_memory {
     int64_t n_jobs;          /* number of measured jobs of the family; 0: none, so that likely_bytes is an assumption */
     int64_t median_error;    /* median error of the estimate in these jobs, per mille; 0 if n_jobs is 0 */
     int64_t margin;          /* difference of likely_bytes and process_bytes, per mille of reserved_bytes */
+    int64_t n_processors;    /* streaming multiprocessors of the card */
+    int64_t capability;      /* compute capability of the card times 10, such as 86 for 8.6 */
 } mp_process_memory;
 
 /* Computes the memory of a process whose caching allocator reserves reserved_bytes. `card`: a row of process.def, or the card

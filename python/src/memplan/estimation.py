@@ -16,6 +16,7 @@ from memplan.mesh.rank_estimate import estimate_on, estimate_sharded, is_on_fake
 from memplan.report import Report
 from memplan.run.backend import Backend
 from memplan.step.eager_step import CALLS, READS_VALUES, recorded_step, runs_backward
+from memplan.step.stated_card import stated_card
 
 
 def estimate(
@@ -69,7 +70,7 @@ def estimate_step(
     known = process_memory(device, "other", 0) if device else None
     if known is None:
         raise MemplanError(f"device={device!r} is no known GPU; name the card of the step, such as device='rtx3090'")
-    requests = recorded_step(step, inputs, kwargs, device.lower() not in BEFORE_AMPERE, calls)
+    requests = recorded_step(step, inputs, kwargs, device.lower() not in BEFORE_AMPERE, calls, stated_card(device))
     report = Report()
     report.notes = [READS_VALUES] if requests.reads_values else []
     settings, card_bytes = Settings.from_environment(), only_bytes(memory) if memory is not None else known.card_bytes

@@ -325,3 +325,57 @@ def test_a_step_under_autocast_saves_half_precision() -> None:
     assert requests.has_halves and any("flash_attention" in name for name in requests.operators)
     saved = [n_bytes for _, n_bytes in requests.events if n_bytes == 4096 * 512 * 2]
     assert len(saved) > 6 * 3  # x and two results in half precision, and gradients, per call
+
+
+def test_a_step_reads_the_properties_of_the_named_card() -> None:
+    """Liger's RMSNorm on an H100 has 132 rows of partial gradients, one per multiprocessor (NVIDIA's whitepaper)."""
+    layer = nn.Linear(64, 64, bias=False, device="meta")
+    seen: list[Any] = []
+
+    def step(x: torch.Tensor) -> None:
+        torch.cuda.synchronize()
+        known = torch.cuda.get_device_properties(x.device)
+        seen.append((known.multi_processor_count, torch.cuda.get_device_capability(), torch.cuda.max_memory_allocated()))
+        partial = torch.empty(known.multi_processor_count, 1 << 20, dtype=torch.uint8, device="meta")
+        layer(x).sum().backward()
+        assert partial.numel()
+
+    needs = [memplan.estimate(step, (torch.empty(8, 64),), device=name, calls=1).needs for name in ("h100", "rtx3090")]
+    assert seen == [(132, (9, 0), 0), (82, (8, 6), 0)]
+    bytes_of = [n.tensors_bytes for n in needs if n is not None]
+    workspaces = 2 * (32768 - 8320) * 1024  # of cuBLAS, which are larger on an H100, too
+    assert bytes_of[0] - bytes_of[1] == pytest.approx((132 - 82) * MIB + workspaces, abs=MIB / 16)
+    assert not torch.cuda.is_available() or torch.cuda.get_device_properties(0).name != "h100"
+
+
+def test_launches_of_triton_kernels_compute_nothing_on_meta() -> None:
+    triton = pytest.importorskip("triton")
+    layer = nn.Linear(64, 64, bias=False, device="meta")
+    seen: list[Any] = []
+
+    @triton.jit
+    def kernel(pointer: Any, n: Any) -> None:
+        pass
+
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            y = torch.empty_like(x)
+            kernel[(x.shape[0],)](y, x.shape[0])
+            seen.append(triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"])
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            kernel[lambda meta: (1,)](grads[0], 1)
+            return grads[0]
+
+    def step(x: torch.Tensor) -> None:
+        Own.apply(layer(x)).sum().backward()
+
+    needs = memplan.estimate(step, (torch.empty(1 << 16, 64),), device="a100", calls=1).needs
+    assert seen == [108]
+    x = (1 << 16) * 64 * 4
+    workspace = 8320 * 1024  # of forward; backward begins with fewer tensors
+    assert needs is not None and 0 <= needs.tensors_bytes - 3 * x - workspace < MIB  # x, layer's result and own result

@@ -106,3 +106,66 @@ def test_a_gradient_that_is_a_view_is_not_added_in_place(tokens: int, published_
 
     report = memplan.estimate(step, (), device="a100")
     assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
+
+
+def sparse(x: torch.Tensor) -> torch.Tensor:
+    """Project rows onto the simplex (Martins and Astudillo 2016), with the variables of the published script."""
+    values, _order = torch.sort(x, dim=-1, descending=True)
+    sums = torch.cumsum(values, dim=-1)
+    ranks = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
+    bounds = 1 + ranks * values
+    support = bounds > sums
+    n = support.sum(dim=-1, keepdim=True).clamp(min=1)
+    total = (values * support).sum(dim=-1, keepdim=True)
+    threshold = (total - 1) / n
+    return torch.clamp(x - threshold, min=0)
+
+
+@pytest.mark.parametrize("width, published_mib", [(2048, 164.0390625), (4096, 328.046875), (8192, 704.00048828125)])
+def test_sorts_allocate_copies_and_gradients_are_scattered_in_place(width: int, published_mib: float) -> None:
+    """Peaks of Liger's benchmark for PyTorch's sparsemax on an RTX 3090. Long rows are sorted beside the results.
+
+    The gradient of a sort is scattered into zeros. A mode makes PyTorch use `scatter`, but the step uses `scatter_`.
+    """
+    x = torch.empty(2048, width, device="meta", requires_grad=True)
+    dy = torch.empty(2048, width, device="meta")
+
+    def step() -> None:
+        sparse(x).backward(dy, retain_graph=True)
+
+    report = memplan.estimate(step, (), device="rtx3090")
+    assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
+
+
+@pytest.mark.parametrize("words, published_mib", [(1024, 12356.537109375), (4096, 12401.40625), (16384, 12581.6875)])
+def test_the_gradient_of_an_embedding_sorts_the_indices(words: int, published_mib: float) -> None:
+    """Peaks of Liger's benchmark for PyTorch's embedding on an A100.
+
+    The measured process held three times the weights of 2**10 to 2**17 words of width 4096, of runs of torch.compile. The rows
+    of Liger's own embedding, which has no temporaries, show this, too.
+    """
+    held = 3 * (2**18 - 2**10) * 4096 * 4
+    table, other = (nn.Embedding(words, 768, device="meta") for _ in range(2))  # the script has Liger's table, too
+    indices = torch.empty(16384, dtype=torch.long, device="meta")
+
+    def step() -> None:
+        y = table(indices)
+        assert other.weight is not None
+        y.backward(torch.randn_like(y))
+
+    report = memplan.estimate(step, (), device="a100")
+    assert report.needs is not None and report.needs.tensors_bytes + held == published_mib * MIB
+
+
+def test_few_indices_are_not_sorted() -> None:
+    table = nn.Embedding(50000, 768, device="meta")
+    peaks = {}
+
+    def step(i: torch.Tensor) -> None:
+        table(i).exp().backward(torch.empty(len(i), 768, device="meta"))
+
+    for n in (3072, 3073):
+        table.weight.grad = None
+        requests = recorded_step(step, (torch.empty(n, dtype=torch.long),), {}, True, 1)
+        peaks[n] = requests.allocator(Settings(), 0).peak_allocated_bytes
+    assert peaks[3073] - peaks[3072] > 3073 * 768 * 4

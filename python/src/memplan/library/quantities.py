@@ -46,6 +46,8 @@ class ProcessMemory(Structure):
             "n_jobs",
             "median_error",
             "margin",
+            "n_processors",
+            "capability",
         )
     ]
     context_bytes: int
@@ -56,6 +58,8 @@ class ProcessMemory(Structure):
     n_jobs: int
     median_error: int  # per mille
     margin: int  # per mille
+    n_processors: int  # streaming multiprocessors
+    capability: int  # compute capability times 10
 
 
 def process_memory(card: str, family: str, reserved_bytes: int) -> ProcessMemory | None:

@@ -19,6 +19,8 @@ from memplan.errors import MemplanError
 from memplan.graph.attention import HALVES, attention_on
 from memplan.library.quantities import AllocatorUse
 from memplan.memory.allocator import UNLIMITED, Settings
+from memplan.step.stated_card import Card, answering
+from memplan.step.temporaries import in_place_form, temporaries
 from memplan.torch_internals.dispatch import watching
 from memplan.torch_internals.tensors import tree_iter
 from memplan.torch_internals.without_gpu import is_in_backward, meta_as_gpu
@@ -26,13 +28,11 @@ from memplan.torch_internals.without_gpu import is_in_backward, meta_as_gpu
 CALLS = 3  # number of calls of the step; the first one creates the optimizer's state
 DEPTH = 4  # levels of functions in which memplan searches a call of backward
 PRODUCTS = ("aten.mm.", "aten.bmm.", "aten.addmm.", "aten.baddbmm.")  # operators that need a workspace of cuBLAS
+ZEROS = ("aten.new_zeros.", "aten.zeros.", "aten.zeros_like.")
 NOT_META = (
     "the estimate of a whole step runs it on the meta device; build the model and the optimizer within"
     " `with torch.device('meta'):`"
 )
-SOFTMAX_BACKWARD = "aten._softmax_backward_data."  # its kernel for GPUs first multiplies gradient and result in a new tensor
-GROUP_NORM_BACKWARD = "aten.native_group_norm_backward."
-SUMS = ("aten.sum.", "aten.nansum.", "aten.prod.", "aten.mean.")  # they first cast their operand to the type of the result
 READS_VALUES = "the step reads values of tensors, such as loss.item(); memplan assumes 0 and False"
 
 
@@ -53,6 +53,7 @@ class Requests:
         self.n = 0
         self.reads_values = self.has_halves = self.is_over = False
         self.products_in: set[bool] = set()  # whether a product ran in forward (False) and in backward (True)
+        self._zeros: Any = None  # result of the last operator if it is a tensor of zeros
         self._sum: tuple[int, int, int] | None = None  # number, addend's number and bytes of a sum whose memory is unknown
         self._freed: list[int] = []  # numbers that were freed after this sum
 
@@ -117,7 +118,10 @@ class Requests:
             self.settle()
             self.events.append((0, 0))
         self.operators.add(name)
+        if is_in_backward() and args and args[0] is self._zeros:
+            operator = in_place_form(operator)
         result = operator(*args, **kwargs)
+        self._zeros = result if name.startswith(ZEROS) else None
         addend = self._addend(name, args, kwargs, result)
         for value in tree_iter(result):
             if self._is_new(value):
@@ -150,21 +154,6 @@ class Requests:
         """Return the peaks of an allocator that serves all requests. Raises allocator.OutOfMemory above the limit."""
         events = [(number, n_bytes) if number else (-1 - k, workspace_bytes) for k, (number, n_bytes) in enumerate(self.events)]
         return settings.serve(events, limit)
-
-
-def temporaries(name: str, args: Any, result: Any) -> list[int]:
-    """Return the bytes of the tensors that PyTorch's kernel for GPUs allocates beside the results of an operator."""
-    if not args or not isinstance(args[0], torch.Tensor) or args[0].device.type != "meta":
-        return []
-    first = args[0]
-    if name.startswith(SOFTMAX_BACKWARD):
-        return [first.nbytes]
-    if name.startswith(SUMS) and result.dtype != first.dtype and not (first.dtype in HALVES and result.dtype == torch.float32):
-        return [first.numel() * result.element_size()]
-    if name.startswith(GROUP_NORM_BACKWARD):  # sums in fp32: two or three per channel, two per group
-        n, channels, groups = args[5], args[6], args[8]
-        return [4 * n * channels] * (2 if args[4] is None else 3) + [4 * n * groups] * 2
-    return []
 
 
 def zero(dtype: torch.dtype) -> Any:
@@ -222,7 +211,12 @@ def new_like(value: Any) -> Any:
 
 
 def recorded_step(
-    step: Callable[..., Any], inputs: Sequence[Any], kwargs: Mapping[str, Any], has_flash: bool, calls: int = CALLS
+    step: Callable[..., Any],
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    has_flash: bool,
+    calls: int = CALLS,
+    card: Card | None = None,
 ) -> Requests:
     """Run a step several times on the meta device, like a loop that makes a new batch for each step and keeps the last result.
 
@@ -232,6 +226,7 @@ def recorded_step(
         kwargs: keyword arguments of one call.
         has_flash: whether the GPU has flash attention.
         calls: number of calls.
+        card: the GPU whose properties the step can read.
 
     Raises:
         MemplanError: tensors of the step are not on the meta device, or the step fails there.
@@ -240,7 +235,8 @@ def recorded_step(
     if any(t.device.type != "meta" for m in models for t in tensors_in_order(m)):
         raise MemplanError(NOT_META)
     requests = Requests()
-    with meta_as_gpu(attention_on(True, has_flash)), watching(requests.run):
+    answers = answering(card) if card is not None else contextlib.nullcontext()
+    with meta_as_gpu(attention_on(True, has_flash)), answers, watching(requests.run):
         for tensor in (t for m in models for t in tensors_in_order(m)):
             requests.exists(tensor)
         result = given = None
