@@ -10,6 +10,7 @@
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "estimator/base/clock.h"
+#include "estimator/base/integers.h"
 #include "executor/workload/workload.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
@@ -91,13 +92,62 @@ static mp_status request_of(const outcome *out, const mp_request *off, int **che
     return MP_OK;
 }
 
-static mp_status search(outcome *out, mp_request *request, mp_error *err)
+/* For --row-chunks auto: the workload with whole regions, after another one was chosen. */
+typedef struct whole_regions {
+    mp_workload workload;
+    mp_budget_ends ends;
+} whole_regions;
+
+static void whole_regions_clear(whole_regions *whole)
+{
+    mp_budget_ends_free(&whole->ends);
+    mp_workload_free(&whole->workload);
+}
+
+/* If the chosen chunks have no plan, searches with whole regions, whose smallest plan may fit. So `auto` finds a plan for each
+ * budget for which `off` finds one. */
+static mp_status search_whole(options *o, outcome *out, whole_regions *whole, mp_request *request, mp_error *err)
+{
+    mp_request other = *request;
+    outcome second = *out;
+    int64_t floor_bytes;
+    if (out->answer.plan || out->row_chunks.n < 2 || out->interrupted) return MP_OK;
+    MP_CHECK(mp_problem_floor(whole->workload.problem, &floor_bytes, NULL, err));
+    if (floor_bytes > out->budget_bytes) return MP_OK;
+    second.answer = (mp_answer){0};
+    second.workload = &whole->workload;
+    second.ends = whole->ends;
+    other.graph = whole->workload.graph;
+    other.problem = whole->workload.problem;
+    const mp_status st = outcome_search(&second, &other, err);
+    if (st != MP_OK || !second.answer.plan) {
+        mp_answer_free(&second.answer);
+        return st;
+    }
+    const mp_workload chosen = *out->workload;
+    if (!out->answer.bound.infeasible)
+        out->row_chunks.other_ticks = mp_smaller(out->row_chunks.other_ticks, out->answer.bound.ticks);
+    mp_answer_free(&out->answer);
+    mp_budget_ends_free(&out->ends);
+    second.workload = out->workload;
+    second.row_chunks = out->row_chunks;
+    second.row_chunks.n = 1;
+    second.graph_floor_bytes = floor_bytes;
+    *out = second;
+    *out->workload = whole->workload;
+    *whole = (whole_regions){.workload = chosen};
+    *request = other;
+    o->model.row_chunks = "off";
+    return MP_OK;
+}
+
+static mp_status search(options *o, outcome *out, whole_regions *whole, mp_request *request, mp_error *err)
 {
     const double start = mp_clock_now();
-    const mp_status st = outcome_search(out, request, err);
+    mp_status st = outcome_search(out, request, err);
+    if (st == MP_OK) st = search_whole(o, out, whole, request, err);
     if (st != MP_OK) mp_error_locate(err, out->workload->path, 0, 0);
-    if (out->row_chunks.n && out->answer.bound.ticks > out->row_chunks.other_ticks)
-        out->answer.bound.ticks = out->row_chunks.other_ticks;
+    outcome_cover_chunks(out);
     if (st == MP_OK && request->graph->n_tiers > 1) {
         MP_CHECK(find_plan_offload(out, request, err));
         out->planning_seconds = mp_clock_now() - start;
@@ -106,28 +156,31 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
 }
 
 /* For --row-chunks auto: chooses the numbers of chunks, and loads the workload with them. The budget and the figures of
- * keep-all still refer to the workload with whole regions. */
-static mp_status choose_row_chunks(options *o, outcome *out, const mp_request *request, mp_error *err)
+ * keep-all still refer to the workload with whole regions, which `whole` then owns. */
+static mp_status choose_row_chunks(options *o, outcome *out, whole_regions *whole, const mp_request *request, mp_error *err)
 {
     mp_request tried = *request;
     const int64_t budget_bytes = out->budget_bytes, keep_all_bytes = out->keep_all_bytes, keep_all_ticks = out->keep_all_ticks;
     tried.budget_bytes = budget_bytes;
+    tried.start = out->ends.smallest;
     MP_CHECK(mp_row_chunks_choose(out->workload, &o->model, &tried, &out->row_chunks, err));
     o->model.row_chunks = out->row_chunks.setting;
+    out->floor_bytes = out->row_chunks.floor_bytes;
     if (out->row_chunks.n == 1) return MP_OK;
-    mp_budget_ends_free(&out->ends);
+    *whole = (whole_regions){*out->workload, out->ends};
     out->ends = (mp_budget_ends){0};
-    mp_workload_free(out->workload);
+    *out->workload = (mp_workload){0};
     MP_CHECK(load_workload(o->operands[0], o, out->workload, err));
     MP_CHECK(outcome_start(out, err));
+    out->floor_bytes = out->row_chunks.floor_bytes;
     out->budget_bytes = budget_bytes;
     out->keep_all_bytes = keep_all_bytes;
     out->keep_all_ticks = keep_all_ticks;
     return MP_OK;
 }
 
-static mp_status prepare(options *o, const mp_budget *b, const mp_request *off, outcome *out, int **checkpoints,
-                         mp_request *request, mp_error *err)
+static mp_status prepare(options *o, const mp_budget *b, const mp_request *off, outcome *out, whole_regions *whole,
+                         int **checkpoints, mp_request *request, mp_error *err)
 {
     MP_CHECK(load_workload(o->operands[0], o, out->workload, err));
     if (!o->talk.quiet || o->talk.json) MP_CHECK(mp_other_rules_of(&o->model, out->workload, &out->other, err));
@@ -136,7 +189,7 @@ static mp_status prepare(options *o, const mp_budget *b, const mp_request *off, 
     if (!o->search.budget) return MP_OK;
     MP_CHECK(outcome_find_budget(out, b, request, err));
     if (!mp_row_chunks_are_open(&o->model)) return MP_OK;
-    MP_CHECK(choose_row_chunks(o, out, request, err));
+    MP_CHECK(choose_row_chunks(o, out, whole, request, err));
     return request_of(out, off, checkpoints, request, err);
 }
 
@@ -188,6 +241,7 @@ int cmd_plan(options *o)
 {
     mp_error err = {0};
     MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
+    MP_CLEARED_BY(whole_regions_clear) whole_regions whole = {0};
     MP_CLEARED_BY(outcome_free) outcome out = {.workload = &s, .asked = o};
     mp_request request;
     MP_OWNED int *checkpoints = NULL;
@@ -200,8 +254,8 @@ int cmd_plan(options *o)
     if (pipeline_asked(o, &is_pipeline, &err) != MP_OK) return input_failed(&err);
     if (is_pipeline) return pipeline_plan(o, &b, off.stages_off, off.solvers_off);
     out.stages_off = off.stages_off;
-    if (prepare(o, &b, &off, &out, &checkpoints, &request, &err) != MP_OK) return input_failed(&err);
+    if (prepare(o, &b, &off, &out, &whole, &checkpoints, &request, &err) != MP_OK) return input_failed(&err);
     refuse_at_once(o, &out);
     if (out.has_refusal && o->talk.quiet) return EXIT_NO;
-    return search(&out, &request, &err) == MP_OK ? answer(o, &out, &err) : search_failed(&err);
+    return search(o, &out, &whole, &request, &err) == MP_OK ? answer(o, &out, &err) : search_failed(&err);
 }

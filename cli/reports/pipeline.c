@@ -7,6 +7,7 @@
 #include "cli/messages/screen.h"
 #include "cli/options/load.h"
 #include "cli/options/options.h"
+#include "executor/workload/chunk_numbers.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
 #include "formats/json/json.h"
@@ -85,16 +86,32 @@ static json_t *rank_json(const mp_pipeline_report *p, int rank, const char *file
     return json;
 }
 
+/* The number of chunks of rows per kind of region; NULL: all regions are whole. */
+static json_t *chunks_json(const options *o)
+{
+    int n[MP_N_CHUNK_KINDS];
+    json_t *json = NULL;
+    if (!o->model.row_chunks || mp_chunk_numbers_read(o->model.row_chunks, n, NULL) != MP_OK) return NULL;
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
+        if (n[k] > 1 && !json) json = json_object();
+        if (n[k] > 1) mp_json_set(&json, mp_chunk_kind_name((mp_chunk_kind)k), json_integer(n[k]));
+    }
+    return json;
+}
+
 json_t *pipeline_json(const pipeline *of)
 {
     const mp_pipeline_report *p = &of->report;
     json_t *ranks = json_array();
     for (int r = 0; r < p->shape.n_ranks; r++) mp_json_append(&ranks, rank_json(p, r, of->searches[r].file));
     json_t *smallest = of->smallest_bytes < 0 ? json_null() : json_integer((json_int_t)of->smallest_bytes);
-    return json_pack("{s:o, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:f, s:I, s:o, s:o}", "model", mp_json_text(p->title), "mesh",
-                     p->mesh, "schedule", mp_schedule_name(p->shape.schedule), "chunks", p->shape.n_chunks, "micro_batches",
-                     (json_int_t)p->shape.n_micro_batches, "micro_batch", (json_int_t)p->micro_batch, "seconds",
-                     p->played->seconds, "bubble_seconds", p->played->bubble_seconds, "keep_all_seconds",
-                     p->keep_all_played->seconds, "peak_bytes", (json_int_t)mp_pipeline_report_peak(p), "smallest_budget_bytes",
-                     smallest, "ranks", ranks);
+    json_t *json = json_pack("{s:o, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:f, s:I, s:o, s:o}", "model", mp_json_text(p->title),
+                             "mesh", p->mesh, "schedule", mp_schedule_name(p->shape.schedule), "chunks", p->shape.n_chunks,
+                             "micro_batches", (json_int_t)p->shape.n_micro_batches, "micro_batch", (json_int_t)p->micro_batch,
+                             "seconds", p->played->seconds, "bubble_seconds", p->played->bubble_seconds, "keep_all_seconds",
+                             p->keep_all_played->seconds, "peak_bytes", (json_int_t)mp_pipeline_report_peak(p),
+                             "smallest_budget_bytes", smallest, "ranks", ranks);
+    json_t *chunks = chunks_json(of->asked);
+    if (chunks) mp_json_set(&json, "row_chunks", chunks);
+    return json;
 }

@@ -10,6 +10,7 @@
 #include "memplan/budget.h"
 #include "memplan/ranks/pipeline_report.h"
 #include "memplan/workloads/other_rules.h"
+#include "memplan/workloads/row_chunks.h"
 
 enum { PIPELINE_FILE_MAX = 512 };
 
@@ -23,13 +24,14 @@ typedef struct pipeline_search {
 typedef struct pipeline {
     const options *asked;
     mp_pipeline_report report;
-    pipeline_search *searches; /* per rank */
-    const char *program;       /* the program that trains, as from workload_program */
-    mp_device_capacity room;   /* memory of the device named by --device; its name is "" if --device was not given */
-    mp_other_rules other;      /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
-    int64_t smallest_bytes;    /* the smallest budget found with which every rank has a plan; -1: unknown */
-    bool is_only_enough;       /* true if the search for smallest_bytes was ended early, so a smaller budget may suffice */
-    bool is_smallest;          /* true if the budget is relative to smallest_bytes (min, min+50%) */
+    pipeline_search *searches;           /* per rank */
+    const char *program;                 /* the program that trains, as from workload_program */
+    mp_device_capacity room;             /* memory of the device named by --device; its name is "" if --device was not given */
+    mp_other_rules other;                /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
+    char row_chunks[MP_ROW_CHUNKS_TEXT]; /* the choice of --row-chunks auto; "": memplan did not choose */
+    int64_t smallest_bytes;              /* the smallest budget found with which every rank has a plan; -1: unknown */
+    bool is_only_enough; /* true if the search for smallest_bytes was ended early, so a smaller budget may suffice */
+    bool is_smallest;    /* true if the budget is relative to smallest_bytes (min, min+50%) */
 } pipeline;
 
 /* Sets *out to true if the options request an answer about a pipeline as a whole. MP_INVALID as mp_workload_pipeline. */
@@ -50,6 +52,7 @@ mp_status pipeline_take(pipeline *p, const mp_workload *s, mp_error *err);
 typedef struct rank_plan_request {
     const options *asked;
     const mp_budget *budget;
+    const int64_t *budgets;           /* bytes per rank, instead of `budget`; NULL: not given */
     unsigned stages_off, solvers_off; /* as in mp_request */
     int64_t budget_bytes;             /* result: bytes of the budget */
     /* result if no plan was found: the floor of the rank without a stash; no schedule of the rank needs less memory */

@@ -29,7 +29,10 @@ mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out
     *out = NULL;
     MP_CHECK(outcome_start(&all, err));
     mp_request request = outcome_request(&all);
-    MP_CHECK(outcome_find_budget(&all, r->budget, &request, err));
+    if (r->budgets)
+        all.budget_bytes = r->budgets[s->rank.rank];
+    else
+        MP_CHECK(outcome_find_budget(&all, r->budget, &request, err));
     request.stages_off = r->stages_off;
     request.solvers_off = r->solvers_off;
     request.budget_bytes = r->budget_bytes = all.budget_bytes;
@@ -112,6 +115,7 @@ static void print_ranks(const pipeline *p)
                    mp_bytes_text(row->held_bytes),
                    row->has_plan ? mp_extra_text((double)row->ticks, (double)row->keep_all_ticks) : "", p->searches[r].file);
     }
+    if (*p->row_chunks) screen_row("  chunks of rows on all ranks: %s", p->row_chunks);
     screen_text(2, "flight: micro-batches between forward and backward; held: bytes kept by all of them but one; extra: time "
                    "of one micro-batch.");
 }
@@ -172,7 +176,6 @@ static int refuse(const options *o)
     const char *what = o->search.checkpoints                     ? "--checkpoints"
                        : o->search.explain_bound                 ? "--explain-bound"
                        : strcmp(o->search.granularity, "tensor") ? "--granularity module"
-                       : mp_row_chunks_are_open(&o->model)       ? "--row-chunks auto"
                                                                  : NULL;
     if (what) return usage_error("%s applies to one graph; choose it with --rank", what);
     if (o->output.out && !strcmp(o->output.out, "-"))
@@ -196,6 +199,41 @@ static mp_status settle_budget(pipeline *p, rank_plan_request *r, mp_budget *set
     return MP_OK;
 }
 
+/* For --row-chunks auto: chooses the numbers of chunks of all ranks. *chosen are the options with these numbers. *budgets is
+ * the budget per rank, relative to whole regions; the caller releases it with mp_free. */
+static mp_status choose_row_chunks(pipeline *p, rank_plan_request *r, options *chosen, int64_t **budgets, mp_error *err)
+{
+    MP_CLEARED_BY(progress_end) progress shown = {0};
+    const options *o = p->asked;
+    mp_workload_options model = o->model;
+    mp_request request = search_request(o);
+    if (!(*budgets = mp_alloc((size_t)p->report.shape.n_ranks, sizeof **budgets))) return MP_NO_MEMORY(err);
+    if (r->budget->kind == MP_BUDGET_BYTES) model.rank_bytes = r->budget->bytes;
+    for (int rank = 0; rank < p->report.shape.n_ranks; rank++) {
+        MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
+        rank_options space;
+        options one = pipeline_rank_options(p, rank, &space);
+        MP_CLEARED_BY(outcome_free) outcome all = {.workload = &s, .asked = &one};
+        one.model.rank_bytes = model.rank_bytes;
+        MP_CHECK(load_workload(one.operands[0], &one, &s, err));
+        MP_CHECK(outcome_start(&all, err));
+        const mp_request of_rank = outcome_request(&all);
+        MP_CHECK(outcome_find_budget(&all, r->budget, &of_rank, err));
+        (*budgets)[rank] = all.budget_bytes;
+    }
+    request.solvers_off = r->solvers_off;
+    request.time_limit = progress_time_left(&o->search);
+    request.progress = progress_show;
+    request.progress_data = &shown;
+    progress_start(&shown, o, INT64_MAX, 0);
+    MP_CHECK(mp_row_chunks_choose_for_ranks(o->operands[0], &model, &request, *budgets, o->search.offsets, p->row_chunks, err));
+    *chosen = *o;
+    chosen->model.row_chunks = p->row_chunks;
+    p->asked = chosen;
+    r->budgets = *budgets;
+    return MP_OK;
+}
+
 int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, unsigned solvers_off)
 {
     mp_error err = {0};
@@ -203,9 +241,13 @@ int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, uns
     int without = -1, rc = refuse(o);
     rank_plan_request one = {.budget = b, .stages_off = stages_off, .solvers_off = solvers_off};
     mp_budget settled;
+    options chosen;
+    MP_OWNED int64_t *budgets = NULL;
     if (rc) return rc;
     if (pipeline_start(o, &p, &err) != MP_OK) return input_failed(&err);
     if (settle_budget(&p, &one, &settled, &err) != MP_OK) return input_failed(&err);
+    if (mp_row_chunks_are_open(&o->model) && choose_row_chunks(&p, &one, &chosen, &budgets, &err) != MP_OK)
+        return input_failed(&err);
     for (int r = 0; r < p.report.shape.n_ranks; r++) {
         if (plan_rank(&p, r, &one, &err) != MP_OK) return input_failed(&err);
         if (!p.report.ranks[r].has_plan && without < 0) without = r;

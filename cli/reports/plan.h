@@ -28,7 +28,9 @@ typedef struct outcome {
     bool fills_device;       /* true: the budget is relative to the device: its memory minus the reserve */
     mp_device_capacity room; /* memory of the device for which the graph was built */
     mp_needs needs;          /* memory of a process that runs the plan; process_bytes is -1 if no card is named */
-    int64_t floor_bytes;
+    /* floor_bytes: no plan has a smaller peak. With --row-chunks auto, it covers all numbers of chunks. graph_floor_bytes: the
+     * floor of the workload's graph, to which floor_reason refers */
+    int64_t floor_bytes, graph_floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;
     mp_row_chunks_choice row_chunks; /* the choice of --row-chunks auto; n 0: memplan did not choose */
@@ -55,6 +57,8 @@ mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request
  * is the memory of a card and the plan's process exceeds the card, lowers the budget and searches again. The result is
  * out->answer. Errors: as mp_solve_with_arena, or, if the command assigns no offsets, as mp_solve_or_smallest. */
 mp_status outcome_search(outcome *out, mp_request *request, mp_error *err);
+/* With --row-chunks auto, after the search: extends the bound to plans with other numbers of chunks. */
+void outcome_cover_chunks(outcome *out);
 /* Releases out->answer and the data of the budget. The caller keeps out->workload. */
 void outcome_free(outcome *out);
 

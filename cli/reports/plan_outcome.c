@@ -26,7 +26,9 @@ mp_status outcome_start(outcome *out, mp_error *err)
     MP_CHECK(mp_problem_keep_all(out->workload->problem, &steps, &keep_all, err));
     out->keep_all_bytes = keep_all->peak_bytes;
     MP_CHECK(mp_keep_all_ticks(out->workload->graph, &out->keep_all_ticks, err));
-    return mp_problem_floor(out->workload->problem, &out->floor_bytes, &out->floor_reason, err);
+    MP_CHECK(mp_problem_floor(out->workload->problem, &out->graph_floor_bytes, &out->floor_reason, err));
+    out->floor_bytes = out->graph_floor_bytes;
+    return MP_OK;
 }
 
 mp_request search_request(const options *o)
@@ -154,6 +156,14 @@ mp_status outcome_search(outcome *out, mp_request *request, mp_error *err)
     MP_CHECK(search_once(out, request, err));
     MP_CHECK(find_needs(out, err));
     return is_above_card(out) && !out->interrupted ? search_for_card(out, request, err) : MP_OK;
+}
+
+void outcome_cover_chunks(outcome *out)
+{
+    mp_bound *bound = &out->answer.bound;
+    if (!out->row_chunks.n || out->row_chunks.other_ticks == INT64_MAX) return;
+    if (bound->infeasible || bound->ticks > out->row_chunks.other_ticks) bound->ticks = out->row_chunks.other_ticks;
+    bound->infeasible = false;
 }
 
 void outcome_free(outcome *out)

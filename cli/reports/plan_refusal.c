@@ -24,7 +24,7 @@ static void print_floor_at_end(const outcome *out)
     const mp_graph *graph = out->workload->graph;
     screen_text(0, "The floor is set by the end of backward, which holds the gradients of all parameters at once:");
     screen_text(16, "  %12s  gradients (updates fused into backward free each at once: --fuse backward)",
-                mp_bytes_text(out->floor_bytes - mp_graph_static_bytes(graph)));
+                mp_bytes_text(out->graph_floor_bytes - mp_graph_static_bytes(graph)));
     print_static(graph);
 }
 
@@ -50,6 +50,9 @@ static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };
     const mp_graph *graph = out->workload->graph;
+    if (out->graph_floor_bytes > out->floor_bytes)
+        screen_text(0, "With %s the floor is %s.", out->row_chunks.n > 1 ? "the chosen chunks" : "whole regions",
+                    mp_bytes_text(out->graph_floor_bytes));
     if (out->floor_reason.node < 0) {
         print_floor_at_end(out);
         return;
@@ -63,7 +66,7 @@ static void print_floor(const outcome *out)
     int64_t bytes;
     mp_label label;
     const size_t n = mp_floor_storages(graph, out->floor_reason.node, storages, HOLDERS, &bytes);
-    const int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - workspace_bytes - bytes;
+    const int64_t rest = out->graph_floor_bytes - mp_graph_static_bytes(graph) - workspace_bytes - bytes;
     screen_text(0, "The floor is set by %s, which needs at once:", node_text(graph, out->floor_reason.node));
     for (size_t k = 0; k < n && k < HOLDERS; k++) {
         const mp_storage *s = &graph->storages[storages[k]];
@@ -93,6 +96,7 @@ bool is_refused(const outcome *out)
     const mp_answer *answer = &out->answer;
     if (is_below_floor(out) || tier_too_small(out)) return true;
     if (answer->bound.infeasible && (answer->bound.orders == MP_BOUND_ANY_ORDER || o->search.keep_order)) return true;
+    if (out->row_chunks.n && out->row_chunks.other_ticks < INT64_MAX) return false;
     return is_one_plan(&o->search) && answer->smallest && answer->smallest->peak_bytes > out->budget_bytes;
 }
 
@@ -123,8 +127,8 @@ void print_refusal(const outcome *out)
     print_no(out, "");
     if (out->asked->talk.quiet) return;
     if (is_below_floor(out))
-        screen_text(0, "No schedule %s fits below the floor of %s.", out->row_chunks.n ? "with these chunks of rows" : "at all",
-                    floor);
+        screen_text(0, "No schedule %s fits below the floor of %s.",
+                    out->row_chunks.n ? "with any number of chunks of rows" : "at all", floor);
     else if (print_tier_refusal(out))
         ;
     else if (is_refused(out) && is_one_plan(&out->asked->search))

@@ -122,7 +122,7 @@ static void print_row_chunks(const outcome *out)
                         mp_chunk_kind_name((mp_chunk_kind)k), kind->n, (long long)((kind->n_rows + kind->n - 1) / kind->n),
                         kind->n_regions, kind->n_regions == 1 ? "" : "s", kind->first);
     }
-    if (out->row_chunks.n == 1) screen_row("  no chunks of rows: no number of chunks gives a faster plan");
+    if (out->row_chunks.n == 1) screen_row("  no chunks of rows: memplan found no faster plan with chunks");
 }
 
 /* The number of chunks per kind of region; NULL: all regions are whole. */
@@ -230,6 +230,9 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "reserve_bytes", mp_json_integer_if(out->fills_device, out->room.reserve_bytes));
     mp_json_set(&json, "needs", needs_json(&out->needs));
     mp_json_set(&json, "floor_bytes", json_integer(out->floor_bytes));
+    /* the bound of the plan's file is about the graph with the chosen chunks */
+    if (out->row_chunks.n && json_object_get(json, "lower_bound_seconds") && out->answer.bound.ticks >= 0)
+        mp_json_set(&json, "lower_bound_seconds", json_real((double)out->answer.bound.ticks * graph->tick_seconds));
     mp_json_set(&json, "other_rules", other_rules_json(&out->other));
     mp_json_set(&json, "feasible", out->answer.plan || is_refused(out) ? json_boolean(out->answer.plan) : json_null());
     mp_json_set(&json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0));

@@ -11,6 +11,8 @@
 #include "estimator/base/integers.h"
 #include "executor/workload/chunk_numbers.h"
 #include "memplan/solver.h"
+#include "planner/floor/floor.h"
+#include "planner/floor/problem.h"
 
 enum {
     N_NUMBERS = 7,      /* 1, 2, 4, ... 64 chunks */
@@ -46,6 +48,9 @@ typedef struct choice {
     int64_t most[MP_N_CHUNK_KINDS]; /* per kind: the largest number of chunks that the workload permits */
     candidate *all;                 /* index: sum of exponents[kind] * N_NUMBERS^kind */
     int64_t best_ticks;             /* ticks of the best plan of all candidates; INT64_MAX: none fits */
+    mp_floor_shared *shared;        /* the nodes of all graphs in which each kind in is_met is cut */
+    bool is_met[MP_N_CHUNK_KINDS];  /* per kind: a graph with chunks of this kind was met with `shared` */
+    int64_t shared_bytes;           /* no graph has a lower floor, if all kinds that can be cut are met */
     mp_error *err;
 } choice;
 
@@ -115,6 +120,29 @@ static mp_status load(const choice *c, int index, mp_workload *own, const mp_wor
     return MP_OK;
 }
 
+/* Returns in *order the precedence relation of a workload's graph; NULL if the graph has copies. */
+static mp_status order_of(const mp_workload *w, const mp_precedence **order, mp_error *err)
+{
+    *order = NULL;
+    return w->graph->has_copies ? MP_OK : mp_problem_order(w->problem, false, order, err);
+}
+
+/* Omits the nodes of regions from `shared` if the candidate is the first whose graph has chunks of some kind. */
+static mp_status meet(choice *c, int index, const mp_workload *w)
+{
+    bool is_new = false;
+    const mp_precedence *order;
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
+        if (!exponent_of(index, k) || c->is_met[k]) continue;
+        c->is_met[k] = is_new = true;
+    }
+    if (!is_new) return MP_OK;
+    MP_CHECK(order_of(w, &order, c->err));
+    MP_CHECK(mp_floor_shared_meet(c->shared, w->graph, order, c->err));
+    c->shared_bytes = mp_floor_shared_bytes(c->shared);
+    return MP_OK;
+}
+
 static mp_status solve(choice *c, const mp_workload *w, const char *solver, candidate *x)
 {
     mp_request request = *c->request;
@@ -123,7 +151,7 @@ static mp_status solve(choice *c, const mp_workload *w, const char *solver, cand
     request.problem = w->problem;
     request.effort = MP_EFFORT_QUICK;
     request.wants_bound = true;
-    request.start = NULL;
+    if (w != c->whole) request.start = NULL; /* a plan of the graph with whole regions */
     if (solver) request.solver = solver;
     memcpy(request.tier_bytes, w->tier_bytes, sizeof request.tier_bytes);
     MP_CHECK(mp_solve(&request, &answer, c->err));
@@ -159,13 +187,21 @@ static mp_status score(choice *c, int index)
     MP_CLEARED_BY(mp_workload_free) mp_workload own = {0};
     const mp_workload *w;
     candidate *x = &c->all[index];
-    if (x->state != NEW) return MP_OK;
+    if (x->state != NEW && x->state != BUILT) return MP_OK;
     MP_CHECK(load(c, index, &own, &w));
     x->bound_ticks = x->least_ticks;
     x->ticks = x->smallest_bytes = INT64_MAX;
     if (x->state == EXCLUDED) return MP_OK;
     if (index && w->graph->n_nodes > MOST_NODES) x->state = EXCLUDED;
-    if (x->state == EXCLUDED || x->least_ticks >= c->best_ticks) return MP_OK;
+    if (x->state == EXCLUDED) return MP_OK;
+    MP_CHECK(meet(c, index, w));
+    if (x->least_ticks >= c->best_ticks) return MP_OK;
+    MP_CHECK(mp_problem_floor(w->problem, &x->floor_bytes, NULL, c->err));
+    if (x->floor_bytes > c->request->budget_bytes) {
+        x->state = SCORED;
+        x->bound_ticks = INT64_MAX;
+        return MP_OK;
+    }
     const bool has_copies = w->graph->n_tiers > 1;
     MP_CHECK(solve(c, w, c->request->own || has_copies ? NULL : "chen", x));
     x->state = SCORED;
@@ -182,20 +218,40 @@ static bool is_better(const candidate *a, const candidate *b)
     return a->floor_bytes < b->floor_bytes;
 }
 
+/* True if larger numbers of chunks are worth trying, although the floor of the present one exceeds the budget. The widest
+ * tensors are halved with each step, so all further steps together lower the floor by about as much as the last step. They are
+ * worth trying if that reaches the budget, or if it is more than 1/64 of the bytes besides static ones. */
+static bool lowers_floor(const choice *c, const candidate *x, int64_t floor_before)
+{
+    enum { SHARE = 64, GROWTH = 4 };
+    const int64_t drop = floor_before - x->floor_bytes;
+    const int64_t live = c->all[0].floor_bytes - mp_graph_static_bytes(c->whole->graph);
+    const bool is_hopeless = c->shared_bytes > c->request->budget_bytes;
+    if (floor_before == INT64_MAX) return true;
+    if (is_hopeless && x->n_nodes > GROWTH * c->all[0].n_nodes) return false;
+    return drop > live / SHARE || (!is_hopeless && drop > 0 && x->floor_bytes - drop <= c->request->budget_bytes);
+}
+
 /* Changes the number of chunks of one kind to the best one. Least ticks grow with the number of chunks, so the loop ends at the
- * first number that cannot be better. If no plan fits, it ends at the first number that does not lower the floor. */
+ * first number that cannot be better, or after two successive numbers that are worse. If no plan fits, it ends at the first
+ * number that hardly lowers the floor. */
 static mp_status improve_kind(choice *c, int kind, int *best)
 {
+    enum { MOST_WORSE = 2 };
     const int step = step_of(kind), base = *best - exponent_of(*best, kind) * step;
     int64_t floor_before = INT64_MAX;
+    int n_worse = 0;
     for (int e = 0; e < N_NUMBERS; e++) {
         const int index = base + e * step;
         const candidate *x = &c->all[index];
         MP_CHECK(score(c, index));
         if (x->state == EXCLUDED) break;
         if (c->best_ticks < INT64_MAX && x->least_ticks >= c->best_ticks) break;
-        if (is_better(x, &c->all[*best])) *best = index;
-        if (x->bound_ticks == INT64_MAX && c->all[*best].bound_ticks == INT64_MAX && x->floor_bytes >= floor_before) break;
+        const bool fits_none = x->bound_ticks == INT64_MAX && c->all[*best].bound_ticks == INT64_MAX;
+        const bool is_worth = !fits_none || lowers_floor(c, x, floor_before);
+        n_worse = index == *best || is_better(x, &c->all[*best]) ? 0 : n_worse + 1;
+        if (is_worth && !n_worse) *best = index;
+        if (!is_worth || n_worse == MOST_WORSE) break;
         floor_before = x->floor_bytes;
     }
     return MP_OK;
@@ -209,6 +265,27 @@ static mp_status descend(choice *c, int *best)
             if (c->most[k] > 1) MP_CHECK(improve_kind(c, k, best));
     }
     return MP_OK;
+}
+
+/* Called if no plan fits with the best numbers. Two kinds may determine the floor together, so that neither lowers it alone.
+ * Tries 2, 4, 8, ... chunks of all kinds at once, or as many as a kind permits. If that lowers the floor, descends again. */
+static mp_status descend_together(choice *c, int *best)
+{
+    const int before = *best;
+    int64_t floor_before = INT64_MAX;
+    for (int e = 1; e < N_NUMBERS && c->all[*best].bound_ticks == INT64_MAX; e++) {
+        int index = 0, most;
+        for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
+            for (most = 0; most < e && 2 << most <= c->most[k];) most++;
+            index += most * step_of(k);
+        }
+        const candidate *x = &c->all[index];
+        MP_CHECK(score(c, index));
+        if (x->state == EXCLUDED || (x->bound_ticks == INT64_MAX && !lowers_floor(c, x, floor_before))) break;
+        if (is_better(x, &c->all[*best])) *best = index;
+        floor_before = x->floor_bytes;
+    }
+    return *best == before ? MP_OK : descend(c, best);
 }
 
 /* Returns the scored candidate with the smallest bound that is not solved yet; -1: none. */
@@ -241,18 +318,33 @@ static mp_status solve_promising(choice *c)
     }
 }
 
-/* Returns the candidate with the fastest plan; if none fits, the one with the smallest plan. Among equal ones, the one with the
- * fewest chunks wins. */
-static int fastest(const choice *c)
+/* True if candidate a is better than b, although neither has a plan within the budget: only a may fit, or a has the smaller
+ * plan. Without a plan, a has a smaller floor. */
+static bool is_nearer(const candidate *a, const candidate *b)
 {
-    int found = 0;
-    for (int k = 1; k < N_CANDIDATES; k++) {
+    if ((a->bound_ticks < INT64_MAX) != (b->bound_ticks < INT64_MAX)) return a->bound_ticks < INT64_MAX;
+    if (a->smallest_bytes != b->smallest_bytes) return a->smallest_bytes < b->smallest_bytes;
+    return a->smallest_bytes == INT64_MAX && a->floor_bytes < b->floor_bytes;
+}
+
+/* Returns the candidate with the fastest plan. If none fits, returns the one that may fit and has the smallest plan, or
+ * `nearest`, if none may fit. Among equal ones, the one with the fewest chunks wins. */
+static int fastest(const choice *c, int nearest)
+{
+    int found = c->all[nearest].bound_ticks == INT64_MAX ? nearest : 0;
+    for (int k = 0; k < N_CANDIDATES; k++) {
         const candidate *x = &c->all[k], *b = &c->all[found];
-        if (x->state != SCORED && x->state != SOLVED) continue;
-        const bool is_faster = x->ticks < b->ticks, is_smaller = x->smallest_bytes < b->smallest_bytes;
-        if (is_faster || (x->ticks == b->ticks && x->ticks == INT64_MAX && is_smaller)) found = k;
+        if ((x->state != SCORED && x->state != SOLVED) || x->bound_ticks == INT64_MAX) continue;
+        if (x->ticks < b->ticks || (x->ticks == b->ticks && x->ticks == INT64_MAX && is_nearer(x, b))) found = k;
     }
     return found;
+}
+
+/* Returns a lower bound on the floor of a candidate. */
+static int64_t floor_of(const choice *c, int index)
+{
+    const candidate *x = &c->all[index];
+    return x->state == SCORED || x->state == SOLVED ? x->floor_bytes : c->shared_bytes;
 }
 
 /* Returns a lower bound on the ticks of a candidate's plans. Regions of different kinds share no nodes, so the least ticks that
@@ -261,6 +353,7 @@ static int64_t bound_of(const choice *c, int index)
 {
     const candidate *x = &c->all[index];
     if (x->state != NEW) return x->bound_ticks;
+    if (c->shared_bytes > c->request->budget_bytes) return INT64_MAX;
     int64_t sum = c->all[0].least_ticks;
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
         int e = exponent_of(index, k);
@@ -283,42 +376,117 @@ static bool is_candidate(const choice *c, int index)
     return c->all[index].state != EXCLUDED;
 }
 
-/* Scores candidates that could be faster than the chosen one, so that the reported bound covers them. The candidates with the
- * smallest bounds come first. The total number of nodes is limited. */
-static mp_status prove_others(choice *c, int chosen)
+/* Meets the nodes of a graph for each kind of which no graph with chunks was built. */
+static mp_status meet_others(choice *c)
 {
-    enum {
-        ALLOWANCE = 20
-    }; /* limit of the nodes of all further graphs, as a multiple of the nodes of the whole and the chosen graph */
-    const size_t most = ALLOWANCE * (c->all[0].n_nodes + c->all[chosen].n_nodes);
-    for (size_t n_nodes = 0; n_nodes < most;) {
-        int found = -1;
-        for (int k = 0; k < N_CANDIDATES; k++)
-            if (c->all[k].state == NEW && is_candidate(c, k) && (found < 0 || bound_of(c, k) < bound_of(c, found))) found = k;
-        if (found < 0 || bound_of(c, found) >= c->all[chosen].bound_ticks) return MP_OK;
-        MP_CHECK(score(c, found));
-        n_nodes += c->all[found].n_nodes;
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
+        MP_CLEARED_BY(mp_workload_free) mp_workload own = {0};
+        const mp_workload *w;
+        const int index = step_of(k);
+        if (c->most[k] < 2 || c->is_met[k] || c->all[index].state == EXCLUDED) continue;
+        MP_CHECK(load(c, index, &own, &w));
+        if (c->all[index].state == EXCLUDED) continue;
+        c->all[index].bound_ticks = c->all[index].least_ticks;
+        MP_CHECK(meet(c, index, w));
     }
     return MP_OK;
+}
+
+/* Builds the graphs in which one kind alone is cut, as long as they could be faster than the chosen one. So bound_of uses their
+ * least ticks, and the number of nodes of other graphs can be estimated. */
+static mp_status build_singles(choice *c, int chosen)
+{
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++)
+        for (int e = 1; e < N_NUMBERS && 1 << e <= c->most[k]; e++) {
+            MP_CLEARED_BY(mp_workload_free) mp_workload own = {0};
+            const mp_workload *w;
+            candidate *x = &c->all[e * step_of(k)];
+            if (x->state == NEW) {
+                MP_CHECK(load(c, e * step_of(k), &own, &w));
+                x->bound_ticks = x->least_ticks;
+            }
+            if (x->state == EXCLUDED || x->least_ticks >= c->all[chosen].bound_ticks) break;
+        }
+    return MP_OK;
+}
+
+/* Returns the estimated number of nodes of a candidate's graph. */
+static size_t nodes_of(const choice *c, int index)
+{
+    size_t sum = c->all[0].n_nodes;
+    if (c->all[index].n_nodes) return c->all[index].n_nodes;
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
+        const candidate *single = &c->all[exponent_of(index, k) * step_of(k)];
+        if (single->n_nodes > c->all[0].n_nodes) sum += single->n_nodes - c->all[0].n_nodes;
+    }
+    return sum;
+}
+
+/* True if the candidate may be faster than the chosen one, and has no bound but its least ticks. */
+static bool is_open(const choice *c, int index, int chosen)
+{
+    const candidate *x = &c->all[index];
+    return (x->state == NEW || x->state == BUILT) && is_candidate(c, index) && bound_of(c, index) < c->all[chosen].bound_ticks;
+}
+
+/* Scores all candidates that could be faster than the chosen one, so that the reported bound covers them. If their graphs have
+ * too many nodes, scores none, because the bound is that of the worst candidate. */
+static mp_status prove_others(choice *c, int chosen)
+{
+    enum { ALLOWANCE = 12 }; /* limit of the nodes of all graphs, as a multiple of the whole and the chosen graph */
+    const size_t most = ALLOWANCE * (c->all[0].n_nodes + c->all[chosen].n_nodes);
+    size_t n_nodes = 0;
+    if (c->shared_bytes > c->request->budget_bytes) return MP_OK;
+    MP_CHECK(build_singles(c, chosen));
+    for (int k = 0; k < N_CANDIDATES; k++)
+        if (is_open(c, k, chosen)) n_nodes += nodes_of(c, k);
+    for (int k = 0; k < N_CANDIDATES && n_nodes <= most; k++)
+        if (is_open(c, k, chosen)) MP_CHECK(score(c, k));
+    return MP_OK;
+}
+
+static void choice_clear(choice *c)
+{
+    mp_floor_shared_free(c->shared);
+}
+
+/* Sets the results besides the chosen numbers: what is proved about all candidates. */
+static void set_proofs(const choice *c, int chosen, mp_row_chunks_choice *out)
+{
+    out->other_ticks = INT64_MAX;
+    out->floor_bytes = floor_of(c, chosen);
+    for (int k = 0; k < N_CANDIDATES; k++) {
+        if (k == chosen || !is_candidate(c, k)) continue;
+        out->other_ticks = mp_smaller(out->other_ticks, bound_of(c, k));
+        out->floor_bytes = mp_smaller(out->floor_bytes, floor_of(c, k));
+    }
 }
 
 mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                mp_row_chunks_choice *out, mp_error *err)
 {
     MP_OWNED candidate *all = mp_alloc(N_CANDIDATES, sizeof *all);
-    choice c = {whole, options, request, {0}, all, INT64_MAX, err};
+    MP_CLEARED_BY(choice_clear)
+    choice c = {.whole = whole, .options = options, .request = request, .all = all, .best_ticks = INT64_MAX, .err = err};
     int best = 0, numbers[MP_N_CHUNK_KINDS];
+    const mp_precedence *order;
     if (!all) return MP_NO_MEMORY(err);
-    *out = (mp_row_chunks_choice){.n = 1, .other_ticks = INT64_MAX};
+    *out = (mp_row_chunks_choice){.n = 1};
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++)
         c.most[k] = k == MP_CHUNK_HEAD ? whole->details->loss_chunks.n_rows : whole->details->row_regions.kinds[k].n_most;
+    MP_CHECK(order_of(whole, &order, err));
+    MP_CHECK(mp_floor_shared_new(whole->graph, order, &c.shared, err));
     MP_CHECK(score(&c, 0));
+    /* if the whole regions do not fit, the shared floor may end the descent, so it is proved first */
+    for (int k = 0; k < MP_N_CHUNK_KINDS && c.all[0].bound_ticks == INT64_MAX; k++)
+        if (c.most[k] > 1) MP_CHECK(score(&c, step_of(k)));
     MP_CHECK(descend(&c, &best));
+    if (c.shared_bytes <= request->budget_bytes) MP_CHECK(descend_together(&c, &best));
     MP_CHECK(solve_promising(&c));
-    best = fastest(&c);
+    best = fastest(&c, best);
+    MP_CHECK(meet_others(&c));
     MP_CHECK(prove_others(&c, best));
-    for (int k = 0; k < N_CANDIDATES; k++)
-        if (k != best && is_candidate(&c, k)) out->other_ticks = mp_smaller(out->other_ticks, bound_of(&c, k));
+    set_proofs(&c, best, out);
     numbers_of(best, numbers);
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) out->n = numbers[k] > out->n ? numbers[k] : out->n;
     mp_chunk_numbers_write(numbers, out->setting);

@@ -53,3 +53,26 @@ MP_OWNER(mp_floor_cut_free, mp_floor_cut)
  * its members, and must not contain `next`. MP_NOMEM. O(pairs of the relation + list lengths), and a minimum cut over the open
  * nodes. */
 mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, int running, int64_t *bytes, mp_error *err);
+
+/* ---- one lower bound for many graphs ----
+ *
+ * A family of graphs is made from one model, by cutting regions of it in different numbers of chunks. The other nodes have the
+ * same names and operands in all graphs of the family. In every plan of every graph:
+ * - While such a node runs, its operands and its workspace are live, minus the most that in-place pairs can save.
+ * - At the end of backward, the gradients that an update reads afterwards are live.
+ * So static bytes plus the larger of these two needs is at most the floor of each graph. The operands of collectives depend on
+ * the order of gradients, so collectives do not count. */
+
+typedef struct mp_floor_shared mp_floor_shared;
+
+/* Starts with all nodes of a graph, which must outlive *out. `order` is the precedence relation of the graph. NULL: the
+ * gradients at the end of backward do not count, as in a graph with copies. Release *out with mp_floor_shared_free (NULL is
+ * allowed). MP_NOMEM. O(list lengths). */
+mp_status mp_floor_shared_new(const mp_graph *graph, const mp_precedence *order, mp_floor_shared **out, mp_error *err);
+void mp_floor_shared_free(mp_floor_shared *shared);
+MP_OWNER(mp_floor_shared_free, mp_floor_shared)
+/* Omits nodes and gradients that another graph does not have, and lowers the bytes of the others to those of this graph. Errors
+ * and cost as mp_floor_shared_new. */
+mp_status mp_floor_shared_meet(mp_floor_shared *shared, const mp_graph *graph, const mp_precedence *order, mp_error *err);
+/* Returns a lower bound on the floor of every graph that contains the remaining nodes and gradients. O(nodes + storages). */
+int64_t mp_floor_shared_bytes(const mp_floor_shared *shared);

@@ -12,7 +12,7 @@ else
     for what in as_one by_name with_data clipped goes_on refused; do
         holds "mpi_split_$what" python3 -B "$root/tests/cli/ranks/split_ranks.py" "$memplan" $what
     done
-    for what in data split stages refused; do
+    for what in data split stages automatic; do
         holds "mpi_chunks_$what" python3 -B "$root/tests/cli/ranks/chunked_ranks.py" "$memplan" $what
     done
     for what in as_one_batch beside_stages residual sentences; do

@@ -77,9 +77,10 @@ static const char *save_network(onnx_builder *b, uint64_t seed)
 }
 
 /* Returns the fewest ticks of any plan within the budget with these numbers of chunks. -1: no plan fits; -2: too many states;
- * -3: a region is missing or has fewer rows. */
-static int64_t optimum_of(const char *path, const int n[MP_N_CHUNK_KINDS], int64_t budget_bytes)
+ * -3: a region is missing or has fewer rows. Lowers *floor_bytes to the floor of the graph. */
+static int64_t optimum_of(const char *path, const int n[MP_N_CHUNK_KINDS], int64_t budget_bytes, int64_t *floor_bytes)
 {
+    int64_t floor = INT64_MAX;
     char setting[MP_ROW_CHUNKS_TEXT];
     mp_chunk_numbers_write(n, setting);
     const mp_workload_options o = options_with(setting);
@@ -87,28 +88,34 @@ static int64_t optimum_of(const char *path, const int n[MP_N_CHUNK_KINDS], int64
     int64_t ticks;
     bool is_such = mp_workload_load(path, &o, &w, NULL) == MP_OK;
     for (int k = 0; is_such && k < MP_N_CHUNK_KINDS; k++) is_such = mp_chunk_numbers_of(&w, (mp_chunk_kind)k) == n[k];
+    if (is_such) assert_int_equal(mp_problem_floor(w.problem, &floor, NULL, NULL), MP_OK);
+    if (floor < *floor_bytes) *floor_bytes = floor;
     const bool is_known = is_such && oracle_exact(w.graph, budget_bytes, true, &ticks);
     mp_workload_free(&w);
     return !is_such ? -3 : !is_known ? -2 : ticks;
 }
 
 /* Returns the fewest ticks of any plan within the budget with 1, 2 or 4 chunks per kind. More chunks are impossible, because no
- * region of a small network has 8 rows. -1: no plan fits; -2: too many states. */
-static int64_t optimum(const char *path, int64_t budget_bytes)
+ * region of a small network has 8 rows. -1: no plan fits; -2: too many states. *floor_bytes is the lowest floor of these
+ * graphs. */
+static int64_t optimum(const char *path, int64_t budget_bytes, int64_t *floor_bytes)
 {
     int64_t best = -1;
+    *floor_bytes = INT64_MAX;
     for (int index = 0; index < 81; index++) {
         int n[MP_N_CHUNK_KINDS];
         for (int k = 0, rest = index; k < MP_N_CHUNK_KINDS; k++, rest /= 3) n[k] = 1 << rest % 3;
-        const int64_t ticks = optimum_of(path, n, budget_bytes);
+        const int64_t ticks = optimum_of(path, n, budget_bytes, floor_bytes);
         if (ticks == -2) return -2;
         if (ticks >= 0 && (best < 0 || ticks < best)) best = ticks;
     }
     return best;
 }
 
-/* Returns the ticks of the plan with the chosen numbers of chunks; -1: none fits. */
-static int64_t planned(const char *path, const mp_workload *whole, int64_t budget_bytes, int64_t *bound_ticks, int *n_chunks)
+/* Returns the ticks of the plan with the chosen numbers of chunks; -1: none fits. *bound_ticks and *floor_bytes are proved for
+ * all numbers. */
+static int64_t planned(const char *path, const mp_workload *whole, int64_t budget_bytes, int64_t *bound_ticks,
+                       int64_t *floor_bytes, int *n_chunks)
 {
     mp_workload_options o = options_with("auto");
     const mp_request request = {.budget_bytes = budget_bytes, .wants_bound = true};
@@ -119,6 +126,7 @@ static int64_t planned(const char *path, const mp_workload *whole, int64_t budge
     if (mp_row_chunks_choose(whole, &o, &request, &choice, &err) != MP_OK) fail_msg("%s", err.message);
     o.row_chunks = choice.setting;
     *n_chunks = choice.n;
+    *floor_bytes = choice.floor_bytes;
     mp_workload chosen = load(path, &o);
     wanted.graph = chosen.graph;
     assert_int_equal(mp_solve(&wanted, &answer, &err), MP_OK);
@@ -134,7 +142,7 @@ TEST(the_chosen_number_is_nearly_always_the_best)
 {
     const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS");
     const int n_graphs = asked ? (int)strtol(asked, NULL, 10) : 10;
-    int n = 0, n_optimal = 0, n_chunked = 0;
+    int n = 0, n_optimal = 0, n_chunked = 0, n_floors = 0, n_refuted = 0, n_impossible = 0;
     for (int seed = 1; seed <= n_graphs; seed++) {
         onnx_builder b;
         const char *path = save_network(&b, (uint64_t)seed);
@@ -145,12 +153,18 @@ TEST(the_chosen_number_is_nearly_always_the_best)
         assert_int_equal(mp_problem_keep_all(whole.problem, &steps, &keep_all, NULL), MP_OK);
         for (int percent = 40; percent <= 90; percent += 25) {
             const int64_t static_bytes = keep_all->static_bytes, live = keep_all->peak_bytes - static_bytes;
-            const int64_t budget = static_bytes + live * percent / 100, best = optimum(path, budget);
-            int64_t bound;
+            int64_t bound, lowest_floor, floor_bytes;
+            const int64_t budget = static_bytes + live * percent / 100, best = optimum(path, budget, &lowest_floor);
             int n_chunks;
             if (best < -1) continue;
-            const int64_t found = planned(path, &whole, budget, &bound, &n_chunks);
+            const int64_t found = planned(path, &whole, budget, &bound, &floor_bytes, &n_chunks);
             n++;
+            if (floor_bytes > lowest_floor)
+                fail_msg("seed %d, %d %%: the floor %lld is above %lld", seed, percent, (long long)floor_bytes,
+                         (long long)lowest_floor);
+            n_floors += floor_bytes == lowest_floor;
+            n_refuted += best < 0 && floor_bytes > budget;
+            n_impossible += best < 0;
             if (best < 0) {
                 assert_int_equal(found, -1);
                 n_optimal++;
@@ -166,7 +180,9 @@ TEST(the_chosen_number_is_nearly_always_the_best)
         mp_workload_free(&whole);
         onnx_end(&b);
     }
-    print_message("%d of %d plans are optimal, %d are in chunks\n", n_optimal, n, n_chunked);
+    print_message("%d of %d plans are optimal, %d are in chunks; %d floors are the lowest floor of all numbers\n", n_optimal, n,
+                  n_chunked, n_floors);
+    print_message("of %d budgets without a plan, %d are below the floor of all numbers\n", n_impossible, n_refuted);
     assert_true(n > 2 * n_graphs && n_chunked > n / 4);
     assert_true((double)n_optimal >= 0.95 * n);
 }

@@ -23,6 +23,7 @@ typedef struct mp_row_chunks_choice {
     char setting[MP_ROW_CHUNKS_TEXT]; /* the value of mp_workload_options.row_chunks: "head=8,mlp=4", or "off" */
     /* lower bound on the ticks of plans with other numbers of chunks; INT64_MAX: proved that none of them fits the budget */
     int64_t other_ticks;
+    int64_t floor_bytes; /* no plan with any number of chunks, the chosen ones included, has a smaller peak */
 } mp_row_chunks_choice;
 
 /* Returns true if the setting leaves the choice to memplan ("auto"). mp_workload_load then keeps all regions whole. */
@@ -37,3 +38,15 @@ bool mp_row_chunks_are_open(const mp_workload_options *options);
  * request are ignored. Errors as mp_workload_load and mp_solve. */
 mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                mp_row_chunks_choice *out, mp_error *err);
+
+/* Chooses the numbers of chunks for all ranks of a pipeline, with budgets[r] bytes of memory for rank r. All ranks have the
+ * same numbers. Chooses the numbers with the shortest training step of the whole pipeline, of the candidates that a descent
+ * tries. If some rank has no plan, chooses the numbers with the fewest such ranks. Writes the value of
+ * mp_workload_options.row_chunks to `setting`.
+ *
+ * options->row_chunks must be "auto". The graph, problem and budget of the request are ignored. with_offsets: as in
+ * mp_workload_plan. Errors as mp_workload_load and mp_workload_plan. Cost: mp_workload_plan for each rank, once with whole
+ * regions, and one to four times per kind of region. */
+mp_status mp_row_chunks_choose_for_ranks(const char *path, const mp_workload_options *options, const mp_request *request,
+                                         const int64_t *budgets, bool with_offsets, char setting[MP_ROW_CHUNKS_TEXT],
+                                         mp_error *err);

@@ -60,10 +60,21 @@ def stages() -> None:
                 assert 0 < rank["after"]["measured_peak_bytes"] <= rank["after"]["planned_peak_bytes"], (mesh, rank)
 
 
-def refused() -> None:
-    asked = [MEMPLAN, "plan", "gpt2", "--mesh", "pp=2", "--batch", "4", "--row-chunks", "auto", "--budget", "60%"]
-    done = subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 2 and "--row-chunks auto applies to one graph; choose it with --rank" in done.stderr, done
+def automatic() -> None:
+    """memplan chooses the numbers for all ranks, within a budget in which whole rows have no plan; and trains as one process does."""
+    sizes = [word for size in ("layers=4", "vocabulary=4096", *SIZES[2:], *MORE["llama3-8b"]) for word in ("--dim", size)]
+    for mesh, n in (("pp=2", 2), ("pp=4", 4)):
+        usual = ["llama3-8b", *sizes, "--device", "cpu", "--optimizer", "momentum", "--mesh", mesh, "--batch", str(2 * MICRO_BATCHES), "--micro-batches", str(MICRO_BATCHES)]
+        budget = max(rank["peak_bytes"] for rank in run([MEMPLAN, "estimate", *usual, "--json"])["ranks"]) * 85 // 100
+        asked = [MEMPLAN, "plan", *usual, "--budget", f"{budget}B", "--effort", "quick", "--solver", "lagrange"]
+        found = run([*asked, "--row-chunks", "auto", "--json", "-o", "auto.json"])
+        assert all(rank["peak_bytes"] <= budget for rank in found["ranks"]), found
+        assert subprocess.run([*asked, "-q"], env=ENVIRONMENT, capture_output=True).returncode != 0, mesh
+        many = run([*MPIRUN, "-n", str(n), MEMPLAN, "train", "llama3-8b", "--mesh", mesh, "--plan", "auto.json", "--random-weights", "--steps", str(STEPS), "--json"])
+        chunks = ",".join(f"{kind}={number}" for kind, number in found["row_chunks"].items())
+        single = one("llama3-8b", *sizes, *USUAL, "--row-chunks", chunks, "--batch", "2", "--accumulate", str(MICRO_BATCHES), steps=STEPS)
+        same_losses(many, single, (mesh, chunks))
+        is_sent_as_planned(many)
 
 
 if __name__ == "__main__":
