@@ -274,9 +274,10 @@ def compile(
         autocast: with `device`, the type of a torch.autocast region around the model: torch.bfloat16, torch.float16, True
             (PyTorch's default type for the device) or False (none). The default is the region around the call.
         chunks: {"head": 8} computes the logits and their loss in 8 chunks of rows, forward and backward of one chunk together,
-            so that the logits are never stored as a whole. "auto" chooses the fastest number within the budget, among powers of
-            two up to 64. "off" keeps the logits whole. The weight gradient of the head is added in the order of the chunks, so
-            some results may differ from eager's in rounding; the report names these results.
+            so that the logits are never stored as a whole. {"mlp": 4} computes each MLP in 4 chunks of rows. "auto" compares
+            plans of several numbers, powers of two up to 64. "off" keeps all tensors whole. Weight gradients are added in the
+            order of the chunks, so some results differ from eager's in rounding. With `verify`, the report names the tensors
+            that have eager's bits.
         offload: host memory, such as "32GiB", for activations whose copy is faster than their recomputation.
         link: bandwidth of these copies: a name of `memplan devices`, "24GB/s", or bytes per second. Default: the device's link.
 

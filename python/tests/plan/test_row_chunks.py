@@ -11,10 +11,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from against_eager import assert_like_eager, eager_copy, train
+from published import PUBLISHED, published
 from torch import nn
 
 import memplan
-from memplan.graph.heads import NO_HEAD, RETURNED
+from memplan.graph.heads import NO_HEAD
+from memplan.plan.chunk_choice import MOST_SEARCHES
+from memplan.plan.planner import GraphPlanner
 
 ROWS, WIDTH, WORDS = (2, 6), 8, 31
 Loss = Callable[[torch.Tensor, torch.Tensor], Any]
@@ -146,7 +149,7 @@ def returned(logits: torch.Tensor, labels: torch.Tensor) -> Any:
 
 REFUSED: dict[str, tuple[Loss, str]] = {
     "no loss over classes": (lambda logits, labels: logits.square().mean(), NO_HEAD),
-    "logits returned": (returned, RETURNED),
+    "logits returned": (returned, "returns the logits"),
     "two slices": (lambda logits, labels: shifted(logits, labels) + usual()(logits[:, 1:], labels[:, 1:]), "sliced"),
     "a function of the mean loss": (lambda logits, labels: usual()(logits, labels) ** 2, "pow"),
     "statistics over the rows": (lambda logits, labels: usual()(logits - logits.mean((0, 1)), labels), "mean"),
@@ -169,7 +172,7 @@ def test_a_head_that_cannot_be_cut_stays_whole(name: str) -> None:
     assert reason in str(compiled.memplan)
 
 
-@pytest.mark.parametrize("value", ["many", {"head": 0}, {"head": 2.5}, {"mlp": 2}, {"head": True}, 8])
+@pytest.mark.parametrize("value", ["many", {"head": 0}, {"head": 2.5}, {"attention": 2}, {}, {"head": True}, 8])
 def test_a_setting_that_names_no_number_is_an_error(value: Any) -> None:
     with pytest.raises(memplan.MemplanError, match="chunks"):
         memplan.compile(Head(usual()), chunks=value)
@@ -204,48 +207,13 @@ def test_a_plan_has_the_bits_of_the_same_chunks_kept() -> None:
         assert all(map(torch.equal, others, found[0]))
 
 
-VOCABULARY = 97
-SIZES = {"vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-
-
-class Published(nn.Module):
-    """A network of transformers that returns its loss only."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        made = pytest.importorskip("transformers")
-        small = {"vocab_size": VOCABULARY, "num_hidden_layers": 1}
-        configs: dict[str, Callable[[], Any]] = {
-            "GPT2LMHeadModel": lambda: made.GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=1, n_head=2, n_positions=16),
-            "LlamaForCausalLM": lambda: made.LlamaConfig(**SIZES, num_key_value_heads=1),
-            "Qwen3ForCausalLM": lambda: made.Qwen3Config(**SIZES, num_key_value_heads=1, head_dim=8, tie_word_embeddings=True),
-            "BertForMaskedLM": lambda: made.BertConfig(**SIZES, max_position_embeddings=16),
-            "OPTForCausalLM": lambda: made.OPTConfig(
-                **small, hidden_size=16, word_embed_proj_dim=16, ffn_dim=32, num_attention_heads=2, max_position_embeddings=16
-            ),
-            "T5ForConditionalGeneration": lambda: made.T5Config(
-                vocab_size=VOCABULARY, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, decoder_start_token_id=0
-            ),
-        }
-        self.inner = getattr(made, name)(configs[name]())
-
-    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        loss: torch.Tensor = self.inner(input_ids=x, labels=labels).loss
-        return loss
-
-
-PUBLISHED = ("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen3ForCausalLM", "BertForMaskedLM", "OPTForCausalLM")
-
-
-@pytest.mark.parametrize("name", [*PUBLISHED, "T5ForConditionalGeneration"])
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_published_networks(name: str) -> None:
     found = []
     for budget in BUDGETS:
         torch._dynamo.reset()
         torch.manual_seed(0)
-        model = Published(name)
-        x = torch.randint(1, VOCABULARY, (2, 8))
-        given = x, x.where(torch.rand(x.shape) < 0.7, -100)
+        model, given = published(name)
         eager = eager_copy(model)
         found.append(in_bits(model, given, budget, 4))
         expected = train(eager, given, 2)
@@ -280,6 +248,32 @@ def test_auto_is_no_slower_than_any_number() -> None:
         planned(least[4] // 2, "auto")
 
 
+def n_searches(model: Any, given: tuple[Any, ...], chunks: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return the number of searches of an estimate within a budget below keep-all."""
+    found = 0
+    search = GraphPlanner.search
+
+    def counted(*given: Any) -> bool:
+        nonlocal found
+        found += 1
+        return search(*given)
+
+    torch._dynamo.reset()
+    with monkeypatch.context() as patch:
+        patch.setattr(GraphPlanner, "search", counted)
+        memplan.estimate(model, given, budget="floor+30%", chunks=chunks, effort="quick")
+    return found
+
+
+def test_auto_adds_few_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network without a head and MLPs has the same searches as without chunks."""
+    convolutions, images = networks.Convolutions(), (torch.randn(4, 3, 16, 16), torch.randint(0, 10, (4,)))
+    n = n_searches(convolutions, images, "off", monkeypatch)
+    assert n > 0 and n_searches(convolutions, images, "auto", monkeypatch) == n
+    n = n_searches(Head(usual()), inputs(), "off", monkeypatch)
+    assert n < n_searches(Head(usual()), inputs(), "auto", monkeypatch) <= n + MOST_SEARCHES
+
+
 def test_other_options_give_other_chunks() -> None:
     model, given = Head(usual()), inputs()
     expected = results(eager_copy(model), given, 1.0)
@@ -305,7 +299,7 @@ def test_the_report_names_the_tensors_with_eagers_bits() -> None:
     compiled = memplan.compile(model, "100%", chunks={"head": 3}, verify=True)
     compiled(*inputs())
     (note,) = (n for n in compiled.memplan.graph.notes if n.startswith("verified"))
-    assert "with 3 chunks of rows" in note and "output 0" in note
+    assert "with chunks of rows (head=3)" in note and "output 0" in note
 
 
 def test_a_whole_step_in_chunks() -> None:

@@ -9,47 +9,40 @@ the results by the incoming gradient where backward reads them.
 
 from __future__ import annotations
 
-import contextlib
 import operator
 from typing import Any
 
 import torch
 from torch import fx
 
-from memplan.graph.heads import CHUNK, Head, head_of, is_view
+from memplan.graph.heads import Head, head_of
+from memplan.graph.mlp_chunks import with_mlps
 from memplan.graph.operators import IN_FORWARD
-from memplan.graph.row_rules import COLUMNS, IGNORED, LOSS, LOSSES, SUM, TOTAL, Layout, Refused, shape_of
-from memplan.torch_internals.tensors import fake_mode_of
+from memplan.graph.row_regions import Chunks
+from memplan.graph.row_rules import IGNORED, LOSS, LOSSES, SUM, TOTAL, Layout, Refused, shape_of
+from memplan.graph.row_writer import RowWriter
 
 aten = torch.ops.aten
 
 
-class Writer:
-    """Writes the joint graph with the head in n chunks. Implements row_rules.Chunk for the present chunk."""
+class HeadWriter(RowWriter):
+    """Writes the joint graph with the head in n chunks."""
+
+    kind = "head"
 
     def __init__(self, joint: fx.GraphModule, head: Head, n: int) -> None:
-        self.head, self.joint, self.mode = head, joint, fake_mode_of(head.seed.meta["val"])
-        self.sizes = [head.n_rows // n + (k < head.n_rows % n) for k in range(n)]
-        self.graph = fx.Graph()
-        self.made: dict[fx.Node, fx.Node] = {}  # by node of the joint graph: the node outside of the chunks
+        super().__init__(joint, head.seed)
+        self.head = self.region = head
+        self.sizes = head.sizes(n)
         self.units: dict[fx.Node, fx.Node] = {}  # nodes that depend on the loss's incoming gradient, with 1 in its place
         self.totals: dict[fx.Node, fx.Node] = {}  # by log-likelihood: the sum of the labels' weights of all rows
         self.labels: dict[fx.Node, fx.Node] = {}
-        self.now: dict[fx.Node, fx.Node] = {}  # values of the present chunk
-        self.given: dict[
-            tuple[fx.Node, Layout | None], fx.Node
-        ] = {}  # operands from outside of the head, for the present chunk
-        self.flat: dict[tuple[fx.Node, Layout], fx.Node] = {}  # these operands with one leading dimension
-        self.sums: dict[fx.Node, fx.Node] = {}  # by node that is read outside the head: the sum or rows so far
-        self.like, self.n_rows, self.first, self.k, self.rule = head.seed, 0, 0, 0, head.rules[head.seed]
         self.has_run = False
         late = self._late()
         for node in joint.graph.nodes:
             if node not in head.rules and node not in late:
                 self.outer(node)
-        self.graph.lint()
-        self.module = fx.GraphModule(joint, self.graph)
-        self.module.meta = dict(getattr(joint, "meta", {}))
+        self.module = self.finished()
 
     def _late(self) -> set[fx.Node]:
         """Return nodes that read one parameter gradient only, such as views. They are written when another node reads them."""
@@ -64,23 +57,22 @@ class Writer:
 
     # ---- nodes outside of the chunks
 
-    def outer(self, node: fx.Node) -> fx.Node:
-        """Return the copy of a node outside of the head, or for a node of the head its result over all chunks."""
-        if node in self.made:
-            return self.made[node]
-        if node in self.head.rules:
-            if not self.has_run:
-                self._run()
-            self.made[node] = self._exit(node)
-            return self.made[node]
-        for a in node.all_input_nodes:
-            self.outer(a)
-        copy = self.graph.node_copy(node, self.made.__getitem__)
-        given = node.all_input_nodes
-        if is_view(node) and any(self.made[a].meta["val"] is not a.meta["val"] for a in given):
-            copy.meta["val"] = evaluated(copy, self.mode)
-        self.made[node] = copy
-        return copy
+    def region_of(self, node: fx.Node) -> Head | None:
+        return self.head if node in self.head.rules else None
+
+    def result(self, node: fx.Node) -> fx.Node:
+        if not self.has_run:
+            self._run()
+        self.like = node
+        value = self._reduced(node) if self.head.layout(node) == LOSS else self.rows_or_sum(node)
+        if node in self.head.scaled:
+            assert self.head.scale is not None
+            value = self.write(aten.mul.Tensor, (value, self.outer(self.head.scale)), {}, name=f"{node.name}_scaled")
+            value.meta["partitioner_tag"] = node.meta.get("partitioner_tag")
+        return value
+
+    def tag(self) -> str:
+        return "is_forward"  # backward of a chunk follows its loss
 
     def unit(self, node: fx.Node) -> fx.Node:
         """Return a value that the chunks read. If it depends on the loss's incoming gradient, 1 takes the gradient's place."""
@@ -101,62 +93,22 @@ class Writer:
             self.units[node] = made
         return self.units[node]
 
-    def write(self, target: Any, args: Any, kwargs: Any, value: Any = None, name: str | None = None) -> fx.Node:
-        made = self.graph.create_node("call_function", target, tuple(args), dict(kwargs), name)
-        made.meta = {k: v for k, v in self.like.meta.items() if k not in ("val", "desc", "tensor_meta")}
-        made.meta["partitioner_tag"] = "is_forward"
-        made.meta["val"] = evaluated(made, self.mode) if value is None else value
-        return made
+    def selected(self, value: fx.Node, use: Layout) -> fx.Node:
+        selection = self.head.selection
+        assert selection is not None
+        value = self.viewed(value, [*selection.shape, *shape_of(value)[use.lead :]])
+        value = self.write(aten.slice.Tensor, (value, *selection.arguments), {})
+        return self.viewed(value, [self.head.n_rows, *shape_of(value)[len(selection.shape) :]])
+
+    def spread(self, value: fx.Node, node: fx.Node, layout: Layout) -> fx.Node:
+        selection, rest = self.head.selection, shape_of(node)[layout.lead :]
+        assert selection is not None
+        dim, first, last, step = selection.arguments
+        part = list(range(selection.shape[dim])[slice(first, last, step)])
+        value = self.viewed(value, [*selection.shape[:dim], len(part), *selection.shape[dim + 1 :], *rest])
+        return self.write(aten.slice_backward.default, (value, [*selection.shape, *rest], dim, first, last, step), {})
 
     # ---- the chunks
-
-    def call(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-        made = self.write(target, args, kwargs, name=f"{self.like.name}_chunk{self.k}")
-        made.meta[CHUNK] = self.k
-        return made
-
-    def value(self, node: fx.Node) -> fx.Node:
-        if node in self.now:
-            return self.now[node]
-        if node in self.head.rules:
-            return self.made[node]
-        use = self.rule.uses.get(node)
-        if (node, use) in self.given:
-            return self.given[node, use]
-        like, value = self.like, self.unit(node)
-        self.like = like
-        if use is not None:
-            last = self.first + self.n_rows
-            value = self.call(aten.slice.Tensor, self._flat(node, value, use), 1 if use == COLUMNS else 0, self.first, last)
-        self.given[node, use] = value
-        return value
-
-    def _flat(self, node: fx.Node, value: fx.Node, use: Layout) -> fx.Node:
-        """Return a value with one leading dimension for the rows that the loss reads."""
-        if (node, use) not in self.flat:
-            self.flat[node, use] = self._flattened(node, value, use)
-        return self.flat[node, use]
-
-    def _flattened(self, node: fx.Node, value: fx.Node, use: Layout) -> fx.Node:
-        if use == COLUMNS and self.head.reads_all(node, use):
-            whole = self._flattened(node, self.write(aten.t.default, (value,), {}), Layout("rows"))
-            return self.write(aten.t.default, (whole,), {})
-        if use.kind != "rows":
-            return value
-        if self.head.reads_all(node, use):
-            selection = self.head.selection
-            assert selection is not None
-            value = self._viewed(value, [*selection.shape, *shape_of(value)[use.lead :]])
-            value = self.write(aten.slice.Tensor, (value, *selection.arguments), {})
-            return self._viewed(value, [self.head.n_rows, *shape_of(value)[len(selection.shape) :]])
-        return self._viewed(value, [self.head.n_rows, *shape_of(value)[use.lead :]])
-
-    def _viewed(self, value: fx.Node, shape: list[int]) -> fx.Node:
-        if shape_of(value) == tuple(shape):
-            return value
-        if not value.meta["val"].is_contiguous():
-            value = self.write(aten.clone.default, (value,), {"memory_format": torch.contiguous_format})
-        return self.write(aten.view.default, (value, shape), {})
 
     def _run(self) -> None:
         """Write all chunks."""
@@ -175,56 +127,12 @@ class Writer:
             for node in head.nodes:
                 self.like, self.rule = node, head.rules[node]
                 if self.rule.layout != TOTAL:
-                    self._add(node)
+                    self.add(node)
             self.first += self.n_rows
         for last in self.sums.values():
             last.meta[IN_FORWARD] = True
 
-    def _add(self, node: fx.Node) -> None:
-        rule, is_exit = self.rule, any(u not in self.head.rules for u in node.users)
-        before = self.sums.get(node)
-        if rule.layout == SUM and is_exit and before is not None and node.target is aten.mm.default:
-            left, right = (self.value(a) for a in node.args if isinstance(a, fx.Node))
-            self.sums[node] = self.call(aten.addmm.default, before, left, right)
-            return
-        made = self.now[node] = rule.build(self)
-        if is_exit and rule.layout == SUM:
-            self.sums[node] = made if before is None else self.call(aten.add.Tensor, before, made)
-        elif is_exit:
-            self._put(node, made)
-
-    def _put(self, node: fx.Node, part: fx.Node) -> None:
-        """Store the rows of a chunk in the tensor of all rows."""
-        whole = self.sums.get(node)
-        if whole is None:
-            if len(self.sizes) == 1:
-                self.sums[node] = part
-                return
-            whole = self.call(aten.new_zeros.default, part, [self.head.n_rows, *shape_of(part)[1:]])
-        last = self.first + self.n_rows
-        self.sums[node] = self.call(aten.slice_scatter.default, whole, part, 0, self.first, last)
-
     # ---- results
-
-    def _exit(self, node: fx.Node) -> fx.Node:
-        layout, self.like = self.head.layout(node), node
-        if layout == COLUMNS:
-            raise Refused(f"{node.name} is read outside of the head")
-        value = self._reduced(node) if layout == LOSS else self.sums[node]
-        if layout.kind == "rows" and self.head.reads_all(node, layout):
-            selection, rest = self.head.selection, shape_of(node)[layout.lead :]
-            assert selection is not None
-            dim, first, last, step = selection.arguments
-            part = list(range(selection.shape[dim])[slice(first, last, step)])
-            value = self._viewed(value, [*selection.shape[:dim], len(part), *selection.shape[dim + 1 :], *rest])
-            value = self.write(aten.slice_backward.default, (value, [*selection.shape, *rest], dim, first, last, step), {})
-        if layout.kind == "rows":
-            value = self._viewed(value, list(shape_of(node)))
-        if node in self.head.scaled:
-            assert self.head.scale is not None
-            value = self.write(aten.mul.Tensor, (value, self.outer(self.head.scale)), {}, name=f"{node.name}_scaled")
-            value.meta["partitioner_tag"] = node.meta.get("partitioner_tag")
-        return value
 
     def _total(self, node: fx.Node) -> None:
         """Write the sum of the labels' weights, and the labels that `_reduced` reads."""
@@ -270,17 +178,14 @@ class Writer:
         return self.write(aten.div.Tensor, (loss, self.totals[source]), {}) if is_mean_of_weights else loss
 
 
-def evaluated(node: fx.Node, mode: Any) -> Any:
-    """Return the fake value of a node. `mode`: the mode of fake tensors, or None."""
-    target: Any = node.target
-    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    with mode or contextlib.nullcontext():
-        return target(*args, **kwargs)
-
-
-def in_chunks(joint: fx.GraphModule, n: int, is_sharded: bool = False) -> fx.GraphModule:
-    """Return the joint graph with its head in n chunks of rows. Raises Refused."""
+def in_chunks(joint: fx.GraphModule, chunks: Chunks, is_sharded: bool = False) -> fx.GraphModule:
+    """Return the joint graph with its regions in chunks of rows. Raises Refused."""
+    if chunks == Chunks():
+        return joint
     if is_sharded:
         raise Refused("the model is sharded over ranks")
-    head = head_of(joint.graph)
-    return Writer(joint, head, min(n, head.n_rows)).module
+    if chunks.mlp > 1:
+        joint = with_mlps(joint, chunks.mlp)
+    if chunks.head > 1 and (head := head_of(joint.graph)) is not None:
+        joint = HeadWriter(joint, head, chunks.head).module
+    return joint

@@ -347,8 +347,12 @@ def losses(facts: Facts) -> Rule:
 
 
 def item(facts: Facts) -> Rule:
+    """A selection of one result of an operator: of a log-likelihood, or of a split."""
     source, k = facts.args
-    if facts.known.get(source) != LOSSES:
+    known = facts.known.get(source, facts.wanted)
+    if known is not None and known.kind == "rows":
+        return Rule(known, {source: known}, alike(facts.node))
+    if known != LOSSES:
         raise facts.refuse()
     layout = TOTAL if k == 1 else LOSS if source.args[3] != NONE else Layout("rows")
     return Rule(layout, {source: LOSSES}, lambda chunk: chunk.value(source))

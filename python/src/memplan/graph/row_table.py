@@ -80,6 +80,29 @@ def spread(facts: Facts) -> Rule:
     return Rule(known, {facts.source: known}, lambda chunk: chunk.value(facts.source))
 
 
+def split(facts: Facts) -> Rule:
+    """split: parts along a dimension behind the rows."""
+    node, (source, sizes, *rest) = facts.node, facts.args
+    known = facts.known.get(source, facts.wanted)
+    dim = at(rest[0] if rest else 0, len(shape_of(source)))
+    if known is None or known.kind != "rows" or dim < known.lead:
+        raise facts.refuse()
+    inner = dim - known.lead + 1
+    return Rule(known, {source: known}, lambda chunk: chunk.call(node.target, chunk.value(source), sizes, inner))
+
+
+def joined(facts: Facts) -> Rule:
+    """cat: along a dimension behind the rows."""
+    node, lead, parts = facts.node, facts.lead(), facts.args[0]
+    dim = at(facts.args[1] if len(facts.args) > 1 else 0, len(facts.shape()))
+    if dim < lead or any(shape_of(part)[:lead] != facts.shape()[:lead] for part in parts):
+        raise facts.refuse()
+    rows = Layout("rows", lead)
+    return Rule(
+        rows, dict.fromkeys(parts, rows), lambda chunk: chunk.call(node.target, [*map(chunk.value, parts)], dim - lead + 1)
+    )
+
+
 RULES: dict[Any, Callable[[Facts], Rule]] = {
     operator.getitem: item,
     aten.slice.Tensor: selected,
@@ -88,7 +111,9 @@ RULES: dict[Any, Callable[[Facts], Rule]] = {
     aten.nll_loss_backward.default: loss_gradient,
     aten.mm.default: product,
     aten.addmm.default: product,
+    aten.cat.default: joined,
     aten.t.default: transposed,
+    **dict.fromkeys((aten.split.Tensor, aten.split_with_sizes.default), split),
     aten.transpose.int: transposed,
     aten.expand.default: expand,
     aten.unsqueeze.default: inserted,

@@ -13,6 +13,7 @@ from memplan.budget import in_units, only_bytes
 from memplan.costs.measure import Cost
 from memplan.errors import BudgetError
 from memplan.graph.capture import Capture
+from memplan.graph.row_regions import Chunks
 from memplan.library.planning import Planning
 from memplan.library.quantities import process_memory
 from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
@@ -76,7 +77,7 @@ class GraphReport:
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
     costs: dict[fx.Node, Cost] = field(repr=False)
-    n_chunks: int = 1  # number of chunks of rows in which the head and its loss are computed
+    chunks: Chunks = field(default_factory=Chunks)  # numbers of chunks of rows
     card: str = ""  # the card named by `device=`
     others_bytes: int = 0  # part of static_bytes: tensors that other calls keep for their backward
     frame: Any = None  # identifier of the captured user code; equal for all graphs of this code
@@ -116,6 +117,11 @@ class GraphReport:
         peak = self.forward_peak(results_bytes)
         self.forward_bytes, self.results_bytes = peak - self.static_bytes, results_bytes
         self.most_bytes, self.planned_bytes = max(self.most_bytes, peak), max(self.planned_bytes, peak)
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks of rows in which the head and its loss are computed."""
+        return self.chunks.head
 
     @property
     def out_bytes(self) -> int:

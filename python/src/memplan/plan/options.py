@@ -13,12 +13,13 @@ from memplan.costs.cache import Cache
 from memplan.costs.roofline import Device
 from memplan.errors import MemplanError
 from memplan.graph.named_device import Meant, Region, read_region
+from memplan.graph.row_regions import Chunks
 from memplan.library.planning import Watcher
 from memplan.plan.other_sizes import OtherSizes
 from memplan.progress import Line
 
 ON_INFEASIBLE = ("raise", "smallest")
-MOST_CHUNKS = 4096  # largest number of chunks of a head
+MOST_CHUNKS = 4096  # largest number of chunks of a region
 
 
 def accepted_by(*places: str, may_differ: bool = False) -> dict[str, Any]:
@@ -45,7 +46,7 @@ class Options:
     rates: str = field(default="achieved", metadata=accepted_by("compile", "command"))
     # type of the autocast region around the model, with `device` only
     autocast: Region = field(default=None, metadata=accepted_by("compile"))
-    # chunks of rows in which the head and its loss are computed
+    # chunks of rows in which the head and its loss, and the MLPs, are computed
     chunks: str | dict[str, int] = field(default="off", metadata=accepted_by("compile", "step"))
     offload: Budget | None = field(default=None, metadata=accepted_by("compile", "step", "command"))
     # link between device and host; None: the usual link of the device
@@ -72,7 +73,7 @@ class Options:
             raise MemplanError("offload=0 provides no host memory; omit it")
         if self.link is not None:
             read_link(self.link)
-        self.n_chunks = read_chunks(self.chunks)  # None: "auto"
+        self.wanted_chunks = read_chunks(self.chunks)  # None: "auto"
         try:
             self.kept = Cache(self.cache)
         except (TypeError, RuntimeError) as error:
@@ -93,19 +94,28 @@ class Options:
         return {f"the option {name}": str(getattr(self, name)) for name in names}
 
 
-def read_chunks(value: Any) -> int | None:
-    """Return the number of chunks of the head that the option `chunks` names, or None for "auto". Raises MemplanError."""
+def read_chunks(value: Any) -> Chunks | None:
+    """Return the numbers of chunks that the option `chunks` names, or None for "auto". Raises MemplanError."""
     if value == "auto":
         return None
     if value == "off":
-        return 1
-    if not isinstance(value, dict) or set(value) != {"head"}:
-        raise MemplanError(f'chunks is {value!r}, but it must be "auto", "off" or {{\'head\': N}}')
+        return Chunks()
+    if not isinstance(value, dict) or not value:
+        raise MemplanError(f"chunks is {value!r}, but it must be \"auto\", \"off\" or {{'head': N, 'mlp': N}}")
+    if others := [str(kind) for kind in value if kind not in Chunks._fields]:
+        raise MemplanError(
+            f"chunks={value!r}: in PyTorch, memplan cuts 'head' and 'mlp', but not {', '.join(map(repr, others))};"
+            " for other regions use `memplan plan --row-chunks`"
+        )
+    return Chunks(**{kind: read_number(value, kind) for kind in value})
+
+
+def read_number(value: dict[str, Any], kind: str) -> int:
     try:
-        n = operator.index(value["head"])
+        n = operator.index(value[kind])
     except TypeError:
         n = 0
-    if isinstance(value["head"], bool) or not 1 <= n <= MOST_CHUNKS:
+    if isinstance(value[kind], bool) or not 1 <= n <= MOST_CHUNKS:
         raise MemplanError(f"chunks={value!r}: the number of chunks must be between 1 and {MOST_CHUNKS}")
     return n
 

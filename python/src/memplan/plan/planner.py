@@ -19,7 +19,7 @@ from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
 from memplan.graph.capture import DYNAMIC, Capture
-from memplan.graph.heads import n_chunks
+from memplan.graph.row_regions import chunks_of
 from memplan.library.calls import INTERFACE
 from memplan.library.planning import NO_BUDGET, Copy, Step
 from memplan.memory.host import Pool
@@ -71,6 +71,7 @@ class GraphPlanner:
         self.host_bytes = 0  # bytes of host memory that copies may use
         self.was_cut_short = False  # whether a search ended early, including searches without a plan
         self.is_replayed = False  # whether the plan has been found for another input size
+        self.chunks = chunks_of(capture.joint.graph)
         self.choice: Any = None  # the Choice among numbers of chunks (memplan.plan.chunk_choice); None: there is no choice
 
     def again(self, outside_bytes: int) -> GraphPlanner:
@@ -380,7 +381,7 @@ class GraphPlanner:
             trace=self.trace(emitted),
             capture=self.capture,
             costs=self.costs,
-            n_chunks=n_chunks(self.capture.joint.graph),
+            chunks=self.chunks,
             card=options.device.name if options.device is not None else "",
         )
 

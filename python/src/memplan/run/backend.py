@@ -26,6 +26,7 @@ from memplan.graph.native import keep_for_backward, native_kernels, of_the_captu
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.overwriting import write_straight
 from memplan.graph.row_chunks import in_chunks
+from memplan.graph.row_regions import Chunks
 from memplan.graph.shards import put_in_place, shards_in
 from memplan.memory.host import pool_for
 from memplan.plan.chunk_choice import Choice, again_with
@@ -197,7 +198,7 @@ class Backend:
         start = time.perf_counter()
         with torch.no_grad(), self.rank_group.planning(captured.name, self.options.wait_seconds()):
             again = functools.partial(self.planner_again, captured.frame)
-            self.planners[captured] = again_with(captured.planner, self.options.n_chunks, again)
+            self.planners[captured] = again_with(captured.planner, self.options.wanted_chunks, again)
             forward, backward = self.graphs_of_plan(captured, start)
             captured.watch_saved(forward.graph, backward.graph, captured.n_forward_outputs)
             captured.tell_saved(forward.graph)
@@ -280,7 +281,7 @@ class Backend:
         assert captured is not None
         captured.n_forward_outputs = n_forward_outputs
         known = name, captured.frame, n_forward_outputs, list(static_indices)
-        choice = Choice(self.options.n_chunks, functools.partial(weakly(self.planner_with), joint, *known))
+        choice = Choice(self.options.wanted_chunks, functools.partial(weakly(self.planner_with), joint, *known))
         self.planners[captured] = choice.first()
         for sentence in (*not_measured(joint.graph.nodes), *COSTS.not_run(joint.graph.nodes), *sorts(captured.module.graph)):
             self.say(sentence)
@@ -339,11 +340,10 @@ class Backend:
         return emitted.forward, emitted.backward
 
     def planner_with(
-        self, joint: fx.GraphModule, name: str, frame: Any, n_forward_outputs: int, static_indices: list[int], n: int
+        self, joint: fx.GraphModule, name: str, frame: Any, n_forward_outputs: int, static_indices: list[int], chunks: Chunks
     ) -> GraphPlanner:
-        """Return the planner of a joint graph whose head is computed in n chunks. Raises Refused."""
-        if n > 1:
-            joint = in_chunks(joint, n, bool(self.rank_group))
+        """Return the planner of a joint graph whose regions are computed in chunks. Raises Refused."""
+        joint = in_chunks(joint, chunks, bool(self.rank_group))
         return self.with_host(self.planner_for(joint, name, frame, n_forward_outputs, static_indices), frame)
 
     def planner_again(self, frame: Any, planner: GraphPlanner) -> GraphPlanner:

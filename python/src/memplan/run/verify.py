@@ -108,10 +108,11 @@ def tell(graph: GraphReport, distances: dict[str, float], planned_bytes: int, ea
     if distances[where] == 0:
         graph.notes.append(f"verified: its first step has eager's bits; peaks: {peaks}")
         return
-    if graph.n_chunks > 1:  # other rounding is expected
+    if cut := graph.chunks.option():  # other rounding is expected
         same = ", ".join(name for name, d in distances.items() if d == 0) or "none"
         furthest = f"the largest difference is {distances[where]:.2g} of the largest element of {where}"
-        told = f"with {graph.n_chunks} chunks of rows, eager's bits are in: {same}; {furthest}"
+        numbers = ", ".join(f"{kind}={n}" for kind, n in cut.items())
+        told = f"with chunks of rows ({numbers}), eager's bits are in: {same}; {furthest}"
         graph.notes.append(f"verified: {told}; peaks: {peaks}")
         return
     n = sum(d > 0 for d in distances.values())
