@@ -112,6 +112,8 @@ static mp_status fill(question *q, mp_error *err)
     if (option_given(o, OPT_EXPLAIN)) r->explained = &o->search.explain;
     r->ranks.bucket_bytes = o->model.bucket;
     r->ranks.rules = (mp_rules)mp_rules_find(o->model.rules);
+    r->ranks.units = o->model.fsdp_units.items;
+    r->ranks.n_units = o->model.fsdp_units.n;
     r->devices = o->search.devices;
     r->global_batch = o->search.global_batch ? o->search.global_batch : SAMPLES_PER_DEVICE * r->devices;
     r->micro_batch = o->search.micro_batch_size;

@@ -1,6 +1,7 @@
 /* buckets.c - finds the parameters whose gradients or values ranks exchange, sorts them, and divides them into buckets. */
 #include "estimator/parallel/buckets.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,6 +155,20 @@ static size_t block_length(const char *name)
     return 0;
 }
 
+/* Returns the length of the innermost module in a parameter's name that matches a pattern of the ranks' units. 0: none. */
+static size_t unit_length(const mp_ranks *ranks, const char *name)
+{
+    size_t length = 0;
+    for (size_t n = strcspn(name, "./"); name[n] && n < sizeof(mp_label); n += 1 + strcspn(name + n + 1, "./")) {
+        char module[sizeof(mp_label)];
+        memcpy(module, name, n);
+        module[n] = 0;
+        for (size_t k = 0; k < ranks->n_units; k++)
+            if (!fnmatch(ranks->units[k], module, 0)) length = n;
+    }
+    return length;
+}
+
 /* Under PyTorch's rules, moves the place of second gathers before the first backward node of the operator that uses the
  * parameter, which need not read the parameter. */
 static void begin_backward_gathered(mp_exchange *x)
@@ -236,7 +251,8 @@ static mp_status find_blocks(mp_exchange *x)
         const char *name = mp_storage_title(x->graph, p->value, &space);
         if (name != space.text && strpbrk(name, "./")) {
             p->block = name;
-            p->block_length = block_length(name);
+            const size_t block = block_length(name), unit = unit_length(x->ranks, name);
+            p->block_length = unit > block ? unit : block;
         } else if (before) {
             p->block = before->block;
             p->block_length = before->block_length;
@@ -260,6 +276,9 @@ static size_t cut(const mp_exchange *x, const int *order, by by, mp_bucket *out)
     const bool is_torch = x->ranks->rules == MP_RULES_PYTORCH, by_use = by != BY_COMPLETION;
     const mp_exchanged *before = NULL;
     size_t n = 0;
+    int first = (int)x->graph->n_nodes; /* the first node that reads any parameter: FSDP2 gathers the root group before it */
+    for (size_t k = 0; by == BY_USE && k < count(x, by); k++)
+        if (node_of(&x->parameters[k], by) < first) first = node_of(&x->parameters[k], by);
     for (size_t k = 0; k < count(x, by); k++) {
         const mp_exchanged *p = &x->parameters[order[k]];
         if (by_use && (p->zero < 3 || node_of(p, by) == (int)x->graph->n_nodes)) continue;
@@ -276,7 +295,7 @@ static size_t cut(const mp_exchange *x, const int *order, by by, mp_bucket *out)
         b->n++;
         b->is_staged |= p->is_staged;
         b->bytes += x->graph->storages[by_use ? p->value : p->gradient].payload_bytes;
-        b->at = by_use && b->n > 1 ? b->at : node_of(p, by);
+        b->at = by == BY_USE && p->is_root ? first : by_use && b->n > 1 ? b->at : node_of(p, by);
         before = p;
     }
     qsort(out, n, sizeof *out, by_place);

@@ -24,15 +24,18 @@ mp_status mp_workload_network(const char *name, mp_interconnect *out, mp_error *
 mp_status mp_workload_mesh(const mp_workload_options *o, const mp_own_device *device, mp_ranks *out, mp_error *err)
 {
     const bool has_mesh = mp_mesh_devices(&o->mesh);
-    MP_ENSURE(has_mesh || (!o->network && !o->bucket && !o->reduce && !o->sync_batchnorm), err, MP_INVALID,
+    MP_ENSURE(has_mesh || (!o->network && !o->bucket && !o->fsdp_units.n && !o->reduce && !o->sync_batchnorm), err, MP_INVALID,
               "--%s applies to the ranks of a mesh; add --mesh",
-              o->network  ? "network"
-              : o->bucket ? "bucket"
-              : o->reduce ? "reduce"
-                          : "sync-batchnorm");
+              o->network        ? "network"
+              : o->bucket       ? "bucket"
+              : o->fsdp_units.n ? "fsdp-unit"
+              : o->reduce       ? "reduce"
+                                : "sync-batchnorm");
     *out = (mp_ranks){.mesh = has_mesh ? o->mesh : mp_mesh_of_one(),
                       .bucket_bytes = o->bucket,
                       .rules = (mp_rules)mp_rules_find(o->rules),
+                      .units = o->fsdp_units.items,
+                      .n_units = o->fsdp_units.n,
                       .shares_statistics = o->sync_batchnorm};
     return mp_workload_network(o->network ? o->network : mp_network_of_device(device->profile.name), &out->network, err);
 }

@@ -282,11 +282,13 @@ static void write_head_chunks(mp_framework_writer *x, mp_framework framework)
                    n, (long long)x->request->head_rows);
     mp_visible_put(&x->text, "#   torchtitan: loss=ChunkedLossWrapper.Config(num_chunks=%d, ...)\n", n);
     mp_visible_put(&x->text,
-                   "#   torchtune: in loss, _component_: torchtune.modules.loss.LinearCrossEntropyLoss and "
-                   "num_output_chunks: %d\n",
+                   "#   torchtune: in loss, _component_: torchtune.modules.loss.LinearCrossEntropyLoss (in 0.6: "
+                   "CEWithChunkedOutputLoss, with whole logits) and num_output_chunks: %d\n",
                    n);
-    mp_text_put(&x->text, "#   TRL: SFTConfig(loss_type=\"chunked_nll\"); its chunks have 256 tokens\n"
-                          "#   Liger: use_liger_kernel=True in TrainingArguments; it chooses the number of chunks\n");
+    mp_text_put(&x->text,
+                "#   TRL: SFTTrainer in 1.16 has chunks of 4096 tokens and 32768 words, older versions have chunks of "
+                "256 tokens with loss_type=\"chunked_nll\"\n"
+                "#   Liger: use_liger_kernel=True in TrainingArguments; it chooses the number of chunks\n");
 }
 
 static mp_status write_code(mp_framework_writer *x, mp_framework framework, mp_error *err)

@@ -55,7 +55,8 @@ typedef struct mp_workload_options {
     mp_mesh mesh;                         /* a mesh whose sizes are all 0: one device without a mesh */
     const char *network, *reduce, *rates; /* rates NULL: peak */
     bool sync_batchnorm;
-    int64_t bucket; /* largest number of bytes that one collective sends together */
+    int64_t bucket;          /* largest number of bytes that one collective sends together */
+    mp_text_list fsdp_units; /* patterns of modules that fully_shard wraps besides the blocks */
     /* For pipelines. micro_batches: micro-batches per batch. chunks: stages per rank. Then the schedule, the first block of
      * each stage, the rank, and the stash of other micro-batches. */
     int64_t micro_batches, chunks;

@@ -45,10 +45,11 @@ class Setup:
     is_tied: bool = False
     reason: str = ""
     on_host: tuple[str, ...] = field(default=())  # kinds of storages
+    reduced: float = 1  # bytes of a reduced gradient, of its 2
 
 
 def titan(rule: str, loss: str, reason: str = "", network: str = "llama3-8b") -> Setup:
-    return Setup((network,), rule, loss, ("--device", "h100"), reason=reason)
+    return Setup((network,), rule, loss, ("--device", "h100"), reason=reason, reduced=2)  # MixedPrecisionPolicy reduces in fp32
 
 
 def tune(network: tuple[str, ...], rule: str, loss: str, **more: Any) -> Setup:
@@ -93,6 +94,7 @@ SETUPS = {
         "full",
         "fused",
         reason="states on the host",
+        options=("--fsdp-unit", "embedding", "--fsdp-unit", "classifier"),  # custom_sharded_layers of 70B_full.yaml
         by_hand=0,
         on_host=("parameter", "gradient", "optimizer_state"),
     ),
@@ -151,8 +153,8 @@ def share_of(storage: dict[str, Any], setup: Setup) -> float:
         return 0
     if kind == "optimizer_state":
         return setup.state / 12
-    if name.startswith("reduce-scatter buffer"):  # in fp32
-        return 2
+    if name.startswith("reduce-scatter buffer"):
+        return setup.reduced
     is_quantized = kind == "parameter" and name.startswith("layers.") and "norm" not in name and "lora" not in name
     return setup.weights / 2 if is_quantized else 1
 

@@ -31,7 +31,8 @@ TEST(pytorch_holds_buckets)
 }
 
 /* Largest live bytes of storages of P bytes while nodes of a phase run: parameters, gradients and buffers of equal layers. */
-static int64_t most_live(const char *layers, const char *frozen, mp_phase phase, int64_t payload_bytes)
+static int64_t most_live_of(const char *layers, const char *frozen, const char *const *units, size_t n_units, mp_phase phase,
+                            int64_t payload_bytes)
 {
     mp_graph *graph = graph_of(
         layers, (mp_training_options){
@@ -40,6 +41,8 @@ static int64_t most_live(const char *layers, const char *frozen, mp_phase phase,
     int64_t most = 0;
     mp_timeline *timeline;
     ranks.rules = MP_RULES_PYTORCH;
+    ranks.units = units;
+    ranks.n_units = n_units;
     exchanged(graph, &ranks);
     mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     const size_t n = mp_keep_all(graph, steps);
@@ -59,13 +62,18 @@ static int64_t most_live(const char *layers, const char *frozen, mp_phase phase,
     return most;
 }
 
+static int64_t most_live(const char *layers, const char *frozen, mp_phase phase, int64_t payload_bytes)
+{
+    return most_live_of(layers, frozen, NULL, 0, phase, payload_bytes);
+}
+
 /* FSDP2 allocates a block's gathered parameters when its gather has ended, and frees them when the block's backward has ended.
  * It frees the gradients when they are in the buffer of the reduce-scatter. The next reduce-scatter gets a buffer when this one
  * has ended. Let each block have P bytes. In forward 2 P are live: the parameters of block k and the gather of block k + 1, or
  * this gather and its parameters. In backward 4 P are live: parameters and gradients of block k, the gather of block k - 1, and
  * the reduce-scatter of block k + 1. Buckets of 1 byte end with the block that the parameters' names state. Parameters outside
  * of blocks are one group: it stays gathered until its last gradient exists, so the gradient of its last layer waits for the
- * first one. */
+ * first one. If fully_shard also wraps the modules outside of blocks, they are live like blocks. */
 TEST(pytorch_holds_two_blocks)
 {
     static const char layers[] = "data x 8 16; param a 16 16; param b 16 16; param c 16 16; param d 16 16; param e 16 16;"
@@ -90,6 +98,19 @@ TEST(pytorch_holds_two_blocks)
     assert_int_equal(most_live(blocks, "l.*.b", MP_PHASE_BACKWARD, P), (2 + 1 + 2 + 1) * P);
     assert_int_equal(most_live(root, NULL, MP_PHASE_FORWARD, P), (2 + 2) * P);
     assert_int_equal(most_live(root, NULL, MP_PHASE_BACKWARD, P), (4 + 2 + 1) * P);
+    static const char *const units[] = {"hea?", "embed", "none"};
+    assert_int_equal(most_live_of(root, NULL, units, 3, MP_PHASE_FORWARD, P), 2 * P);
+    assert_int_equal(most_live_of(root, NULL, units, 3, MP_PHASE_BACKWARD, P), 4 * P);
+    /* only embed is a unit: `head` is the root group, whose gathered parameters are live until its own backward */
+    assert_int_equal(most_live_of(root, NULL, units + 1, 1, MP_PHASE_FORWARD, P), (2 + 1) * P);
+    /* a unit may be part of a block: m.1.a and m.1.b are gathered one after the other */
+    static const char *const parts[] = {"m.*.[ab]"};
+    static const char nested[] =
+        "data x 8 16; param m.0.a.w 16 16; param m.0.b.w 16 16; param m.1.a.w 16 16; param m.1.b.w 16 16;"
+        "MatMul x m.0.a.w -> h; Relu h -> r; MatMul r m.0.b.w -> s; Relu s -> t; MatMul t m.1.a.w -> u; Relu u -> v;"
+        "MatMul v m.1.b.w -> y; out y";
+    assert_int_equal(most_live(nested, NULL, MP_PHASE_FORWARD, P), 4 * P);
+    assert_int_equal(most_live_of(nested, NULL, parts, 1, MP_PHASE_FORWARD, P), 2 * P);
 }
 
 /* Backward reads a frozen weight if an earlier parameter is trained. FSDP2 frees it after its last forward reader and gathers

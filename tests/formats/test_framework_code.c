@@ -85,8 +85,8 @@ TEST(the_fewest_blocks_that_fit_are_checkpointed)
 TEST(chunks_of_the_head_are_settings_of_other_programs)
 {
     static const char *const settings[] = {"8 chunks of 512 tokens", "ChunkedLossWrapper.Config(num_chunks=8, ...)",
-                                           "torchtune.modules.loss.LinearCrossEntropyLoss and num_output_chunks: 8\n",
-                                           "SFTConfig(loss_type=\"chunked_nll\")", "use_liger_kernel=True"};
+                                           "CEWithChunkedOutputLoss, with whole logits) and num_output_chunks: 8\n",
+                                           "256 tokens with loss_type=\"chunked_nll\"", "use_liger_kernel=True"};
     mp_graph *graph = blocks_of_two();
     mp_plan *plan = keep_all(graph, 9 * BYTES);
     mp_framework_request request = {.graph = graph, .plan = plan, .title = "chain"};

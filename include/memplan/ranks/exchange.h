@@ -20,8 +20,8 @@
  * buffer for a gather and the input of the reduce-scatter. Nodes copy between these buffers and the tensors (CopyOut, CopyIn).
  * Parameters are allocated when their gather has ended. Gradients are free when they are in the buffer. The next reduce-scatter
  * gets a buffer when the previous one has ended. FSDP2 does not keep a block's gathered parameters from forward to backward:
- * backward gathers them again. Parameters outside of blocks are one bucket, which stays gathered. The shards of is_lowered
- * storages have twice the bits.
+ * backward gathers them again. Parameters outside of blocks and units are one bucket, which stays gathered. The shards of
+ * is_lowered storages have twice the bits.
  *
  *     // given: mp_graph *graph; mp_mesh mesh; mp_interconnect network; mp_error *err
  *     const mp_ranks ranks = {.mesh = mesh, .network = network};
@@ -44,6 +44,10 @@ typedef struct mp_ranks {
     mp_algorithm algorithm;
     int64_t bucket_bytes; /* size of a bucket of gradients or parameters in bytes; 0: MP_BUCKET_BYTES */
     mp_rules rules;
+    /* under PyTorch's rules: patterns (* ? []) of modules that fully_shard wraps besides the blocks, such as "classifier". The
+     * parameters of each such module are gathered and reduced together. Borrowed */
+    const char *const *units;
+    size_t n_units;
     bool shares_statistics; /* true: batch normalization uses the samples of all ranks; false: each rank normalizes its own
                                samples */
     bool for_execution; /* true: the executor will run the graph. tp then makes equal shards, and only splits that the kernels

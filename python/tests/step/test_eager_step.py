@@ -74,6 +74,10 @@ def whole_loop(device: str, kind: str, options: dict[str, Any]) -> None:
         ("SGD", {"momentum": 0.9, "foreach": True}),
         ("AdamW", {"foreach": False}),
         ("AdamW", {"foreach": True}),
+        ("SGD", {"momentum": 0.9, "fused": True}),
+        ("Adam", {"amsgrad": True, "fused": True}),
+        ("AdamW", {"fused": True}),
+        ("Adagrad", {"fused": True}),
     ],
 )
 def test_requests_have_the_peak_of_eager_pytorch(kind: str, options: dict[str, Any]) -> None:
@@ -310,6 +314,21 @@ def test_autocast_casts_as_pytorch_does_on_a_gpu(dtype: torch.dtype, monkeypatch
             with pytorchs:
                 in_a_region("cuda", dtype, fake)
     assert ours.seen == pytorchs.seen and len(ours.seen) > 60
+
+
+def test_a_checkpoint_recomputes_under_the_autocast_of_forward() -> None:
+    model, devices = nn.Linear(512, 512, device="meta"), []
+
+    def step(x: torch.Tensor) -> None:
+        with torch.autocast("cuda", torch.bfloat16):
+            devices.append((torch.is_autocast_enabled(x.device.type), torch.get_autocast_dtype(x.device.type)))
+            loss = torch.utils.checkpoint.checkpoint(lambda x: model(x).exp(), x, use_reentrant=False).sum()
+        loss.backward()
+
+    requests = recorded_step(step, (torch.empty(4096, 512),), {}, True, calls=1)
+    halves = [n_bytes for _, n_bytes in requests.events if n_bytes == 4096 * 512 * 2]
+    assert len(halves) == 2 * 2 + 1  # x and the product in forward and again, and a gradient
+    assert devices == [(True, torch.bfloat16)]
 
 
 def test_a_step_under_autocast_saves_half_precision() -> None:

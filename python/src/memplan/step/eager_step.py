@@ -33,6 +33,7 @@ NOT_META = (
     "the estimate of a whole step runs it on the meta device; build the model and the optimizer within"
     " `with torch.device('meta'):`"
 )
+FUSED_UPDATES = ("aten._fused_adam", "aten._fused_sgd_", "aten._fused_adagrad_")  # they overwrite their operands
 READS_VALUES = "the step reads values of tensors, such as loss.item(); memplan assumes 0 and False"
 
 
@@ -118,6 +119,8 @@ class Requests:
             self.settle()
             self.events.append((0, 0))
         self.operators.add(name)
+        if name.startswith(FUSED_UPDATES):
+            return None
         if is_in_backward() and args and args[0] is self._zeros:
             operator = in_place_form(operator)
         result = operator(*args, **kwargs)

@@ -22,11 +22,21 @@ FOREACH = Private(
     use="makes optimizers process all parameters at once on the meta device, as on a GPU",
     lost=OTHER_TEMPORARIES,
 )
+FUSED = Private(
+    "torch.utils._foreach_utils._get_fused_kernels_supported_devices",
+    use="lets optimizers with fused=True run on the meta device",
+    lost="estimates of a whole step refuse optimizers with fused=True",
+)
 FUSED_RMS_NORM = Private(
     "torch.ops.aten._fused_rms_norm",
     use="tells whether RMS normalization is one kernel on GPUs",
     lost="estimates of a whole step count its parts",
     since="2.8",
+)
+CHECKPOINT_DEVICE = Private(
+    "torch.utils.checkpoint._infer_device_type",
+    use="lets checkpoints on the meta device recompute under the autocast of GPUs",
+    lost="estimates of a whole step refuse checkpoints within autocast",
 )
 NODE_NOW = Private(
     "torch._C._current_autograd_node",
@@ -120,17 +130,22 @@ def meta_as_gpu(attention: Callable[..., torch.Tensor]) -> Iterator[None]:
     def region(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
         begin(self, "cuda" if device_type == "meta" else device_type, *args, **kwargs)
 
+    def of_gpu(call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda device_type="cuda", *args: call("cuda" if device_type == "meta" else device_type, *args)
+
     def lowered_attention(*args: Any, **kwargs: Any) -> torch.Tensor:
         return attention(*map(lower, args), **{name: lower(value) for name, value in kwargs.items()})
 
     begin = torch.autocast.__init__
 
     with contextlib.ExitStack() as stack:
-        for context in replaced(FOREACH, kinds):
+        for context in [*replaced(FOREACH, kinds), *replaced(FUSED, kinds), *replaced(CHECKPOINT_DEVICE, lambda *_: "cuda")]:
             stack.enter_context(context)
         stack.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", lambda *_, **__: True))
         stack.enter_context(mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
         stack.enter_context(mock.patch.object(torch.autocast, "__init__", region))
+        for name in ("is_autocast_enabled", "get_autocast_dtype"):
+            stack.enter_context(mock.patch.object(torch, name, of_gpu(getattr(torch, name))))
         stack.enter_context(GpuIsMeta())
         stack.enter_context(mock.patch.object(torch.nn.functional, "dropout", dropout))
         stack.enter_context(mock.patch.object(torch.nn.functional, "rms_norm", rms_norm))

@@ -11,6 +11,7 @@ from torch import nn
 
 import memplan
 from memplan import compiled_modules
+from memplan.errors import MemplanError
 from memplan.graph import shards
 from memplan.run import in_place
 from memplan.step.eager_step import CALLS, Requests, recorded_step
@@ -132,6 +133,25 @@ def of_step(kind: str, **options: Any) -> Requests:
 @without(without_gpu.FOREACH)
 def temporaries_of_one_parameter_count(*_: Any) -> None:
     assert len(of_step("AdamW").events) == len(of_step("AdamW", foreach=False).events)
+
+
+@without(without_gpu.FUSED)
+def fused_optimizers_are_refused(*_: Any) -> None:
+    with pytest.raises(MemplanError, match="fused=True"):
+        of_step("AdamW", fused=True)
+
+
+@without(without_gpu.CHECKPOINT_DEVICE)
+def checkpoints_within_autocast_are_refused(*_: Any) -> None:
+    model = nn.Linear(8, 8, device="meta")
+
+    def step(x: torch.Tensor) -> None:
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False).sum()
+        loss.backward()
+
+    with pytest.raises(MemplanError, match="Recomputed values"):
+        recorded_step(step, (torch.empty(4, 8),), {}, True)
 
 
 @without(without_gpu.FUSED_RMS_NORM)
