@@ -26,10 +26,11 @@ class Choice:
     Args:
         wanted: the numbers of chunks; None: the numbers whose plan is the fastest.
         build: returns the planner for numbers of chunks. Raises Refused.
+        instead: the value of the option that messages recommend. With graph breaks, "auto" cuts the parts that have regions.
     """
 
-    def __init__(self, wanted: Chunks | None, build: Callable[[Chunks], GraphPlanner]) -> None:
-        self.wanted, self.build = wanted, build
+    def __init__(self, wanted: Chunks | None, build: Callable[[Chunks], GraphPlanner], instead: str = "off") -> None:
+        self.wanted, self.build, self.instead = wanted, build, instead
         self.planners: dict[Chunks, GraphPlanner | Refused] = {}
 
     @property
@@ -58,7 +59,7 @@ class Choice:
         try:
             return self.planner(wanted)
         except Refused as reason:
-            raise MemplanError(f'chunks={wanted.option()}: {reason}; use chunks="off"') from None
+            raise MemplanError(f'chunks={wanted.option()}: {reason}; use chunks="{self.instead}"') from None
 
     def renew(self, again: Callable[[GraphPlanner], GraphPlanner]) -> GraphPlanner:
         """Replace all planners by planners of the same graphs. Return the first."""

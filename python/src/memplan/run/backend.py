@@ -281,7 +281,8 @@ class Backend:
         assert captured is not None
         captured.n_forward_outputs = n_forward_outputs
         known = name, captured.frame, n_forward_outputs, list(static_indices)
-        choice = Choice(self.options.wanted_chunks, functools.partial(weakly(self.planner_with), joint, *known))
+        build = functools.partial(weakly(self.planner_with), joint, *known)
+        choice = Choice(self.options.wanted_chunks, build, "auto" if self.is_cut else "off")
         self.planners[captured] = choice.first()
         for sentence in (*not_measured(joint.graph.nodes), *COSTS.not_run(joint.graph.nodes), *sorts(captured.module.graph)):
             self.say(sentence)
