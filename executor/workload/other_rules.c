@@ -19,7 +19,6 @@ mp_workload_options mp_other_rules_options(const mp_workload_options *o)
     other.offload = other.link = (mp_text_list){0}; /* only keep-all without copies is compared under the two sets of rules */
     other.offload_state = false;
     other.adopted = NULL;
-    other.row_chunks = NULL; /* only memplan's executor computes chunks of rows */
     if (rules == MP_RULES_PYTORCH) {
         other.fused_attention = true;
         other.chunk_steps = 0; /* PyTorch does not split sequences of recurrent layers into chunks of time steps */
