@@ -28,8 +28,9 @@
 enum {
     SAMPLES_PER_DEVICE = 4, /* default of --global-batch: samples per device in a training step */
     MOST_REMEDIES = 6,
-    DOUBLINGS = 5, /* if no mesh fits, the search is repeated with twice the devices, at most this often */
-    MOST_NOTES = 2
+    DOUBLINGS = 5,     /* if no mesh fits, the search is repeated with twice the devices, at most this often */
+    MOST_SEARCHES = 3, /* searches for a mesh whose fullest process fits the card */
+    MOST_NOTES = 3
 };
 /* fraction of a step's seconds: meshes that are slower than the fastest by at most this fraction are ranked by simplicity */
 static const double alike = 0.03;
@@ -42,6 +43,7 @@ typedef struct question {
     char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph, or of a graph for which it is a warning */
     mesh_rate rate;
     mp_exact_mesh exact;
+    int64_t withheld_bytes; /* memory that the ranks' processes need besides tensors and the reserve */
 } question;
 
 /* Builds the graph of one rank of a mesh. This graph does not sum gradients over ranks, because gradients first accumulate over
@@ -145,6 +147,38 @@ static int read_parallel_options(question *q)
     return fill(q, &err) == MP_OK ? EXIT_DONE : input_failed(&err);
 }
 
+/* Returns the bytes by which the fullest rank's process of the best mesh exceeds its card; 0: it fits, or its needs are
+ * unknown. No measured job had several GPUs, so the estimated process decides, without an assumed margin. --memory and
+ * --reserve state the memory for tensors, so that the process does not decide. */
+static int64_t excess_bytes(const question *q, const mp_meshes *found)
+{
+    const options *o = q->asked;
+    if (!found->n_best || o->search.memory || o->model.has_reserve || !option_given(o, OPT_DEVICE)) return 0;
+    const mp_needs *needs = &found->choices->needs;
+    const int64_t bytes = needs->n_jobs ? needs->likely_bytes : needs->process_bytes;
+    const bool is_known = needs->process_bytes > 0 && needs->card_bytes > 0;
+    return is_known && needs->expandable_bytes < 0 && bytes > needs->card_bytes ? bytes - needs->card_bytes : 0;
+}
+
+/* Searches for meshes. While the fullest rank's process of the best mesh exceeds its card, searches again with less memory for
+ * tensors. */
+static mp_status search(question *q, mp_meshes **found, mp_error *err)
+{
+    MP_CHECK(mp_meshes_search(&q->request, found, err));
+    for (int k = 1; k < MOST_SEARCHES; k++) {
+        const int64_t excess = excess_bytes(q, *found);
+        if (excess <= 0 || excess >= q->request.memory_bytes) break;
+        q->withheld_bytes += excess;
+        q->request.memory_bytes -= excess;
+        q->exact.memory_bytes = q->request.memory_bytes;
+        snprintf(q->within, sizeof q->within, "%s", mp_bytes_text(q->request.memory_bytes));
+        mp_meshes_free(*found);
+        *found = NULL;
+        MP_CHECK(mp_meshes_search(&q->request, found, err));
+    }
+    return MP_OK;
+}
+
 /* Counts the FLOPs of one sample, in the graph of a single device. If this graph cannot be built, the FLOPs remain unknown. */
 static void count_flops(question *q, const mp_meshes *found)
 {
@@ -241,10 +275,16 @@ typedef struct note_list {
     char items[MOST_NOTES][256];
 } note_list;
 
-/* Prints up to two notes: that the fastest mesh leaves little memory free, and that --dtype was not given. */
+/* Prints up to three notes: that processes need more than the reserve, that the fastest mesh leaves little memory free, and
+ * that
+ * --dtype was not given. */
 static void write_notes(const question *q, const mp_meshes *found, note_list *list)
 {
     const char *tight = found->n_best ? mesh_tight_text(found, q->request.memory_bytes) : NULL;
+    if (q->withheld_bytes)
+        snprintf(list->items[list->n++], sizeof *list->items,
+                 "The ranks' processes need %.40s more than the reserve, so tensors may take %.40s.",
+                 mp_bytes_text(q->withheld_bytes), mp_bytes_text(q->request.memory_bytes));
     if (tight) snprintf(list->items[list->n++], sizeof *list->items, "%s", tight);
     if (!option_given(q->asked, OPT_DTYPE) && !option_given(q->asked, OPT_AMP))
         snprintf(
@@ -379,7 +419,7 @@ int cmd_parallel(options *o)
     if (rc) return rc;
     if (mp_workload_is_graph(o->operands[0]))
         return usage_error("%s: parallel needs a model, but the input is a training graph", o->operands[0]);
-    if (mp_meshes_search(&q.request, &found, &err) != MP_OK) return input_failed(&err);
+    if (search(&q, &found, &err) != MP_OK) return input_failed(&err);
     if (found->n_best)
         count_flops(&q, found);
     else if (o->talk.json || !(o->talk.quiet || option_given(o, OPT_EXPLAIN)))

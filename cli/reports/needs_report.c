@@ -9,7 +9,9 @@ void report_needs(const mp_needs *needs, const char *title)
 {
     if (needs->process_bytes <= 0) return;
     const char *nccl = needs->nccl_bytes ? mp_text(" (NCCL %s)", mp_bytes_text(needs->nccl_bytes)) : "";
-    const char *like = needs->n_jobs ? "" : " (assumed: no measured job resembles this network)";
+    const char *like = needs->n_jobs ? mp_text(" (%lld measured jobs of the kind %s, median error %.1f %%)",
+                                               (long long)needs->n_jobs, needs->family, (double)needs->median_error / 10)
+                                     : " (assumed: no measured job resembles this network)";
     const char *instead = needs->expandable_bytes >= 0 ? mp_text(", or in %s with PYTORCH_ALLOC_CONF=expandable_segments:True",
                                                                  mp_bytes_text(needs->expandable_bytes))
                                                        : "";
@@ -27,16 +29,16 @@ const char *needs_verdict(const mp_needs *needs, const char *device)
 int needs_lines(const mp_needs *needs)
 {
     if (needs->process_bytes <= 0) return 0;
-    return 2 + (!needs->n_jobs || needs->nccl_bytes) + (needs->expandable_bytes >= 0);
+    return 3 + (needs->expandable_bytes >= 0);
 }
 
 json_t *needs_json(const mp_needs *needs)
 {
     if (needs->process_bytes <= 0) return json_null();
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:f}", "tensors_bytes", (json_int_t)needs->tensors_bytes,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:s, s:I, s:f}", "tensors_bytes", (json_int_t)needs->tensors_bytes,
                      "reserved_bytes", (json_int_t)needs->reserved_bytes, "nccl_bytes", (json_int_t)needs->nccl_bytes,
                      "process_bytes", (json_int_t)needs->process_bytes, "likely_bytes", (json_int_t)needs->likely_bytes,
                      "expandable_bytes", mp_json_integer_if(needs->expandable_bytes >= 0, needs->expandable_bytes),
-                     "card_bytes", (json_int_t)needs->card_bytes, "n_jobs", (json_int_t)needs->n_jobs, "median_error",
-                     (double)needs->median_error / 1000);
+                     "card_bytes", (json_int_t)needs->card_bytes, "family", needs->family, "n_jobs", (json_int_t)needs->n_jobs,
+                     "median_error", (double)needs->median_error / 1000);
 }

@@ -7,6 +7,7 @@
 #include "cli/messages/screen.h"
 #include "cli/options/load.h"
 #include "cli/options/options.h"
+#include "cli/reports/needs_report.h"
 #include "executor/workload/chunk_numbers.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
@@ -51,6 +52,11 @@ mp_status pipeline_take(pipeline *p, const mp_workload *s, mp_error *err)
     p->program = workload_program(s);
     if (option_given(p->asked, OPT_DEVICE)) mp_capacity_of_workload(s, &p->asked->model, &p->room);
     return mp_pipeline_report_take(&p->report, s, NULL, err);
+}
+
+void pipeline_take_needs(pipeline *p, const mp_needs *needs)
+{
+    if (needs->process_bytes > p->needs.process_bytes) p->needs = *needs;
 }
 
 void pipeline_print_step(const mp_pipeline_report *p)
@@ -105,12 +111,13 @@ json_t *pipeline_json(const pipeline *of)
     json_t *ranks = json_array();
     for (int r = 0; r < p->shape.n_ranks; r++) mp_json_append(&ranks, rank_json(p, r, of->searches[r].file));
     json_t *smallest = of->smallest_bytes < 0 ? json_null() : json_integer((json_int_t)of->smallest_bytes);
-    json_t *json = json_pack("{s:o, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:f, s:I, s:o, s:o}", "model", mp_json_text(p->title),
-                             "mesh", p->mesh, "schedule", mp_schedule_name(p->shape.schedule), "chunks", p->shape.n_chunks,
-                             "micro_batches", (json_int_t)p->shape.n_micro_batches, "micro_batch", (json_int_t)p->micro_batch,
-                             "seconds", p->played->seconds, "bubble_seconds", p->played->bubble_seconds, "keep_all_seconds",
-                             p->keep_all_played->seconds, "peak_bytes", (json_int_t)mp_pipeline_report_peak(p),
-                             "smallest_budget_bytes", smallest, "ranks", ranks);
+    json_t *json =
+        json_pack("{s:o, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:f, s:I, s:o, s:o, s:o}", "model", mp_json_text(p->title), "mesh",
+                  p->mesh, "schedule", mp_schedule_name(p->shape.schedule), "chunks", p->shape.n_chunks, "micro_batches",
+                  (json_int_t)p->shape.n_micro_batches, "micro_batch", (json_int_t)p->micro_batch, "seconds",
+                  p->played->seconds, "bubble_seconds", p->played->bubble_seconds, "keep_all_seconds",
+                  p->keep_all_played->seconds, "peak_bytes", (json_int_t)mp_pipeline_report_peak(p), "smallest_budget_bytes",
+                  smallest, "needs", needs_json(&of->needs), "ranks", ranks);
     json_t *chunks = chunks_json(of->asked);
     if (chunks) mp_json_set(&json, "row_chunks", chunks);
     return json;

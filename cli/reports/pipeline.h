@@ -9,6 +9,7 @@
 #include "executor/workload/workload.h"
 #include "memplan/budget.h"
 #include "memplan/ranks/pipeline_report.h"
+#include "memplan/workloads/needs.h"
 #include "memplan/workloads/other_rules.h"
 #include "memplan/workloads/row_chunks.h"
 
@@ -24,10 +25,11 @@ typedef struct pipeline_search {
 typedef struct pipeline {
     const options *asked;
     mp_pipeline_report report;
-    pipeline_search *searches;           /* per rank */
-    const char *program;                 /* the program that trains, as from workload_program */
-    mp_device_capacity room;             /* memory of the device named by --device; its name is "" if --device was not given */
-    mp_other_rules other;                /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
+    pipeline_search *searches; /* per rank */
+    const char *program;       /* the program that trains, as from workload_program */
+    mp_device_capacity room;   /* memory of the device named by --device; its name is "" if --device was not given */
+    mp_needs needs;            /* memory of the largest process of a rank so far; process_bytes is 0 if the card is unknown */
+    mp_other_rules other;      /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
     char row_chunks[MP_ROW_CHUNKS_TEXT]; /* the choice of --row-chunks auto; "": memplan did not choose */
     int64_t smallest_bytes;              /* the smallest budget found with which every rank has a plan; -1: unknown */
     bool is_only_enough; /* true if the search for smallest_bytes was ended early, so a smaller budget may suffice */
@@ -47,6 +49,8 @@ typedef struct rank_options {
 options pipeline_rank_options(const pipeline *p, int rank, rank_options *space);
 /* Records the memory and the busy seconds of the rank s->rank with everything kept. */
 mp_status pipeline_take(pipeline *p, const mp_workload *s, mp_error *err);
+/* Keeps the memory of a rank's process if it is the largest so far. */
+void pipeline_take_needs(pipeline *p, const mp_needs *needs);
 
 /* The request and the result of a search for the plan of one rank. */
 typedef struct rank_plan_request {
@@ -57,8 +61,10 @@ typedef struct rank_plan_request {
     int64_t budget_bytes;             /* result: bytes of the budget */
     /* result if no plan was found: the floor of the rank without a stash; no schedule of the rank needs less memory */
     int64_t floor_bytes;
+    mp_needs needs; /* result: memory of the process that runs the plan */
 } rank_plan_request;
-/* Searches for a plan of one rank; *s is the workload of this rank. Sets the rank's stash to exactly the bytes that the plan
+/* Searches for a plan of one rank; *s is the workload of this rank. If the budget is a card and the process exceeds it, tries
+ * smaller budgets. Sets the rank's stash to exactly the bytes that the plan
  * keeps for other micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. Errors: as
  * mp_solve. */
 mp_status pipeline_plan_rank(rank_plan_request *request, mp_workload *s, mp_plan **out, mp_error *err);

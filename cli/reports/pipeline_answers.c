@@ -7,11 +7,13 @@
 #include "cli/options/load.h"
 #include "cli/options/options.h"
 #include "cli/options/picture_file.h"
+#include "cli/reports/needs_report.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/report.h"
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/pictures/pipeline_picture.h"
+#include "memplan/workloads/workload_needs.h"
 
 /* Returns the blocks of the network that belong to the stages of a rank, as ranges: "0-5, 12-17". */
 static const char *blocks_text(const mp_pipeline_report *p, int rank)
@@ -28,13 +30,14 @@ static const char *blocks_text(const mp_pipeline_report *p, int rank)
 static void print_verdict(const pipeline *p)
 {
     const int64_t peak = mp_pipeline_report_peak(&p->report);
-    const bool fits = peak <= mp_capacity_bytes(&p->room);
+    const bool decides = p->room.visible_bytes > 0; /* true: the needs of a process decide; false: the reserve */
+    const bool fits = decides ? p->needs.likely_bytes <= p->needs.card_bytes : peak <= mp_capacity_bytes(&p->room);
     const char *bytes = mp_bytes_text(peak);
     if (*p->room.name)
         screen_verdict(p->asked->talk.color, fits ? SCREEN_GOOD : SCREEN_BAD,
                        "%s, %s%s: keeping everything takes %s on the fullest rank%s. %s %s.", p->report.title, p->report.mesh,
                        p->program, bytes, other_rules_text(&p->other, peak), fits ? "Fits" : "Does not fit",
-                       mp_capacity_text(&p->room));
+                       decides ? needs_verdict(&p->needs, p->room.name) : mp_capacity_text(&p->room));
     else
         screen_verdict(p->asked->talk.color, SCREEN_PLAIN, "%s, %s: keeping everything takes %s on the fullest rank.",
                        p->report.title, p->report.mesh, bytes);
@@ -53,6 +56,20 @@ static void print_ranks(const mp_pipeline_report *p)
     screen_text(2, "flight: micro-batches between forward and backward; held: bytes kept by all of them but one.");
 }
 
+/* Keeps the memory of the rank's process with everything kept, if --device names a card. */
+static mp_status take_needs_of_keep_all(pipeline *p, const mp_workload *s, mp_error *err)
+{
+    const mp_step *steps;
+    const mp_timeline *timeline;
+    mp_needs needs;
+    if (!*p->room.name) return MP_OK;
+    MP_CHECK(mp_problem_keep_all(s->problem, &steps, &timeline, err));
+    MP_CHECK(mp_workload_needs(s, &p->asked->model, steps, timeline, -1, &needs, err));
+    mp_capacity_take_needs(s, &p->asked->model, &needs, timeline->peak_bytes, &p->room);
+    pipeline_take_needs(p, &needs);
+    return MP_OK;
+}
+
 mp_status pipeline_take_ranks(pipeline *p, mp_error *err)
 {
     for (int r = 0; r < p->report.shape.n_ranks; r++) {
@@ -61,6 +78,7 @@ mp_status pipeline_take_ranks(pipeline *p, mp_error *err)
         const options one = pipeline_rank_options(p, r, &space);
         MP_CHECK(load_workload(one.operands[0], &one, &s, err));
         MP_CHECK(pipeline_take(p, &s, err));
+        MP_CHECK(take_needs_of_keep_all(p, &s, err));
     }
     return MP_OK;
 }
@@ -102,6 +120,7 @@ int pipeline_estimate(const options *o)
     if (o->talk.quiet) return EXIT_DONE;
     putchar('\n');
     print_ranks(&p.report);
+    report_needs(&p.needs, "The fullest rank needs");
     pipeline_print_step(&p.report);
     putchar('\n');
     print_verdict(&p);

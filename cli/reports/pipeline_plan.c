@@ -10,6 +10,7 @@
 #include "cli/messages/screen.h"
 #include "cli/options/load.h"
 #include "cli/options/outputs.h"
+#include "cli/reports/needs_report.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
@@ -19,7 +20,9 @@
 #include "memplan/budget.h"
 #include "memplan/ranks/pipeline_smallest.h"
 #include "memplan/ranks/rank_plan.h"
+#include "memplan/workloads/workload_needs.h"
 
+enum { MOST_SEARCHES = 4 };  /* searches for a plan whose process fits the card */
 #define REFUSAL_SECONDS 20.0 /* time for the search of a sufficient budget after a rank has no plan */
 
 mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out, mp_error *err)
@@ -35,14 +38,22 @@ mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out
         MP_CHECK(outcome_find_budget(&all, r->budget, &request, err));
     request.stages_off = r->stages_off;
     request.solvers_off = r->solvers_off;
-    request.budget_bytes = r->budget_bytes = all.budget_bytes;
-    request.time_limit = progress_time_left(&r->asked->search);
     request.progress = progress_show;
     request.progress_data = &shown;
-    progress_start(&shown, r->asked, all.floor_bytes, all.budget_bytes);
-    const mp_status st = mp_workload_plan(s, &request, r->asked->search.offsets, out, err);
-    progress_end(&shown);
-    MP_CHECK(st);
+    for (int64_t excess = 0, k = 0; k < MOST_SEARCHES && excess < all.budget_bytes; k++) {
+        mp_plan_free(*out);
+        *out = NULL;
+        request.budget_bytes = r->budget_bytes = all.budget_bytes -= excess;
+        request.time_limit = progress_time_left(&r->asked->search);
+        progress_start(&shown, r->asked, all.floor_bytes, all.budget_bytes);
+        const mp_status st = mp_workload_plan(s, &request, r->asked->search.offsets, out, err);
+        progress_end(&shown);
+        MP_CHECK(st);
+        if (!*out) break;
+        MP_CHECK(mp_workload_needs_of_plan(s, &r->asked->model, *out, &r->needs, err));
+        excess = r->needs.likely_bytes - r->needs.card_bytes;
+        if (!all.fills_device || !all.room.visible_bytes || excess <= 0) break;
+    }
     return *out ? MP_OK : mp_workload_floor(s, &r->floor_bytes, err);
 }
 
@@ -94,6 +105,7 @@ static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error
     search->budget_bytes = r->budget_bytes;
     search->floor_bytes = r->floor_bytes;
     if (!plan) return MP_OK;
+    if (option_given(p->asked, OPT_DEVICE) || mp_budget_is_of_device(r->budget)) pipeline_take_needs(p, &r->needs);
     MP_CHECK(mp_pipeline_report_take(&p->report, &s, plan, err));
     if (!p->asked->output.out) return MP_OK;
     snprintf(search->file, sizeof search->file, "%s", output_part(p->asked->output.out, "rank", rank));
@@ -142,29 +154,44 @@ static void print_verdict(const pipeline *p, int without)
                        mp_extra_text(p->report.played->seconds, p->report.keep_all_played->seconds));
 }
 
-/* For each rank without a plan, prints its floor, then the smallest budget of all ranks. Returns true if a floor proves that no
- * plan exists. */
-static bool print_floors(const pipeline *p, bool is_quiet)
+/* True if the ranks' static memory alone exceeds the budget, for all possible stages. */
+static bool is_above_all_stages(const pipeline *p)
 {
-    bool is_proved = false;
+    int64_t left = 0;
+    for (int r = 0; r < p->report.shape.n_ranks; r++) {
+        const mp_pipeline_rank *rank = &p->report.ranks[r];
+        left += p->searches[r].budget_bytes - rank->parameter_bytes - rank->gradient_bytes - rank->state_bytes;
+    }
+    return left < 0;
+}
+
+/* For each rank without a plan, prints its floor, then the smallest budget of all ranks. Returns true if it is proved that no
+ * plan exists. memplan chooses the stages for a budget in bytes, so a floor is a proof for other budgets, or if --stages fixes
+ * the stages. */
+static bool print_floors(const pipeline *p, const mp_budget *budget, bool is_quiet)
+{
+    const bool is_fixed = p->asked->model.stages != NULL, is_of_stages = is_fixed || budget->kind != MP_BUDGET_BYTES;
+    const char *chosen = is_fixed ? "" : ", with the stages that memplan chooses for it";
+    bool is_proved = is_above_all_stages(p);
     for (int r = 0; r < p->report.shape.n_ranks; r++) {
         const pipeline_search *row = &p->searches[r];
         if (p->report.ranks[r].has_plan) continue;
         const bool is_over = row->floor_bytes > row->budget_bytes;
-        is_proved |= is_over;
+        is_proved |= is_over && is_of_stages;
         if (!is_quiet)
-            screen_text(2, "Rank %d needs at least %s, however it recomputes%s.", r, mp_bytes_text(row->floor_bytes),
+            screen_text(2, "With these blocks rank %d needs at least %s, however it recomputes%s.", r,
+                        mp_bytes_text(row->floor_bytes),
                         is_over ? "" : "; with that floor a plan may exist, but none was found");
     }
     if (is_quiet) return is_proved;
     /* with a time limit, the search tries no smaller budgets at its end (mp_pipeline_smallest_budget) */
     const bool is_smallest = !p->is_only_enough && p->asked->search.time_limit <= 0;
     if (p->smallest_bytes >= 0 && !is_smallest)
-        screen_text(2, "With %s every rank has a plan: --budget %s. --budget min finds the smallest such budget.",
-                    mp_bytes_text(p->smallest_bytes), exact_text(p->smallest_bytes));
+        screen_text(2, "With %s every rank has a plan%s: --budget %s. --budget min finds the smallest such budget.",
+                    mp_bytes_text(p->smallest_bytes), chosen, exact_text(p->smallest_bytes));
     else if (p->smallest_bytes >= 0)
-        screen_text(2, "The smallest budget with which every rank has a plan is %s: --budget %s.",
-                    mp_bytes_text(p->smallest_bytes), exact_text(p->smallest_bytes));
+        screen_text(2, "The smallest budget with which every rank has a plan is %s%s: --budget %s.",
+                    mp_bytes_text(p->smallest_bytes), chosen, exact_text(p->smallest_bytes));
     else
         screen_text(2, "--budget min finds the smallest budget with which every rank has a plan.");
     return is_proved;
@@ -248,6 +275,7 @@ int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, uns
     if (settle_budget(&p, &one, &settled, &err) != MP_OK) return input_failed(&err);
     if (mp_row_chunks_are_open(&o->model) && choose_row_chunks(&p, &one, &chosen, &budgets, &err) != MP_OK)
         return input_failed(&err);
+    p.needs = (mp_needs){0}; /* of the plans, not of keep-all */
     for (int r = 0; r < p.report.shape.n_ranks; r++) {
         if (plan_rank(&p, r, &one, &err) != MP_OK) return input_failed(&err);
         if (!p.report.ranks[r].has_plan && without < 0) without = r;
@@ -259,18 +287,20 @@ int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, uns
     if (interrupt_asked()) complain("the search was cut short; this is the best it had found");
     if (o->talk.json) {
         rc = print_json("pipeline", pipeline_json(&p));
-        return rc || without < 0 ? rc : no_plan_status(print_floors(&p, true));
+        return rc || without < 0 ? rc : no_plan_status(print_floors(&p, one.budget, true));
     }
     print_verdict(&p, without);
     if (!o->talk.quiet) {
         putchar('\n');
         print_ranks(&p);
-        if (without < 0)
+        if (without < 0) {
+            report_needs(&p.needs, "The fullest rank needs");
             pipeline_print_step(&p.report);
-        else
-            print_floors(&p, false);
+        } else {
+            print_floors(&p, one.budget, false);
+        }
         putchar('\n');
         print_verdict(&p, without);
     }
-    return without < 0 ? EXIT_DONE : no_plan_status(print_floors(&p, true));
+    return without < 0 ? EXIT_DONE : no_plan_status(print_floors(&p, one.budget, true));
 }

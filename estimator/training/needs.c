@@ -21,11 +21,15 @@ typedef struct requests {
     const mp_timeline *timeline;
     size_t n, capacity;
     mp_memory_request *items;
-    int64_t n_numbers;              /* number of blocks so far, and number of the next block */
-    int64_t *numbers;               /* per span: its block; -1: none, or another span has taken over the block */
-    int *spans;                     /* per storage: its current span; -1: none */
-    int *ending, *next_ending;      /* per step: the first span that ends with it; per span: the next one; -1: none */
-    int first_update, last_update;  /* steps of the first and last update that run together after backward; -1: none */
+    int64_t n_numbers;             /* number of blocks so far, and number of the next block */
+    int64_t *numbers;              /* per span: its block; -1: none, or another span has taken over the block */
+    int *spans;                    /* per storage: its current span; -1: none */
+    int *ending, *next_ending;     /* per step: the first span that ends with it; per span: the next one; -1: none */
+    int first_update, last_update; /* steps of the first and last update that run together after backward; -1: none */
+    bool *is_held;                 /* per span: true if the training script keeps the block until its next forward has ended */
+    int64_t *held;                 /* blocks that the script keeps */
+    size_t n_held;
+    int first_backward;             /* first step of backward; -1: none */
     int first_product[MP_N_PHASES]; /* per phase: the first step with a product; -1: none */
     int64_t workspace_bytes;        /* workspace of a cuBLAS handle */
     bool failed;
@@ -133,7 +137,7 @@ static void begin_span(requests *r, int k)
 {
     const mp_span *span = &r->timeline->spans[k];
     const int from = span->takes_over >= 0 ? r->spans[span->takes_over] : -1;
-    if (from >= 0 && r->numbers[from] >= 0) {
+    if (from >= 0 && r->numbers[from] >= 0 && !r->is_held[from]) {
         r->numbers[k] = r->numbers[from];
         r->numbers[from] = -1;
     } else {
@@ -153,10 +157,21 @@ static bool waits_for_updates(const requests *r, int k, int t)
 static void end_spans(requests *r, int t)
 {
     for (int k = r->ending[t]; k >= 0; k = r->next_ending[k])
-        if (!waits_for_updates(r, k, t)) put(r, r->numbers[k], 0);
+        if (r->is_held[k])
+            r->held[r->n_held++] = r->numbers[k];
+        else if (!waits_for_updates(r, k, t))
+            put(r, r->numbers[k], 0);
     for (int u = r->first_update; t == r->last_update && u < t; u++)
         for (int k = r->ending[u]; k >= 0; k = r->next_ending[k])
             if (waits_for_updates(r, k, u)) put(r, r->numbers[k], 0);
+}
+
+/* Frees the outputs of the step before. The script's variables refer to them until forward returns new outputs. */
+static void release_outputs(requests *r, size_t n)
+{
+    for (size_t k = 0; k < n; k++) put(r, r->held[k], 0);
+    memmove(r->held, r->held + n, (r->n_held - n) * sizeof *r->held);
+    r->n_held -= n;
 }
 
 /* Appends the requests of one training step. The first one allocates the optimizer's state and the workspaces of cuBLAS. */
@@ -164,8 +179,10 @@ static void put_step(requests *r, bool is_first)
 {
     const mp_timeline *timeline = r->timeline;
     int64_t first_temporary = 0, end_of_temporaries = 0;
+    const size_t n_before = r->n_held;
     for (int t = 0, k = 0; t < (int)timeline->n_steps; t++) {
         const bool together = t == r->first_update, alone = r->first_update < 0 && is_update(r, t);
+        if (t == r->first_backward) release_outputs(r, n_before);
         for (int p = 0; is_first && p < MP_N_PHASES; p++)
             if (r->first_product[p] == t) put_block(r, r->workspace_bytes);
         for (; k < (int)timeline->n_spans && timeline->spans[k].begin <= t; k++) begin_span(r, k);
@@ -180,6 +197,7 @@ static void put_step(requests *r, bool is_first)
         if (alone || t == r->last_update) free_blocks(r, first_temporary, end_of_temporaries);
         end_spans(r, t);
     }
+    if (r->first_backward < 0) release_outputs(r, n_before);
 }
 
 static void put_static(requests *r)
@@ -190,16 +208,29 @@ static void put_static(requests *r)
     if (r->first_update < 0) put_states(r);
 }
 
+/* Marks the first span of each output. Later spans belong to recomputed values, which no variable of the script refers to. */
+static void mark_outputs(requests *r)
+{
+    for (size_t s = 0; s < r->graph->n_storages; s++) r->spans[s] = -1;
+    for (int k = 0; k < (int)r->timeline->n_spans; k++) {
+        const int s = r->timeline->spans[k].storage;
+        r->is_held[k] = r->graph->storages[s].is_output && r->spans[s] < 0;
+        r->spans[s] = k;
+    }
+}
+
 /* Finds the updates that run together, the first products, and the spans that end with each step. */
 static void prepare(requests *r, bool has_products)
 {
     const int n = (int)r->timeline->n_steps;
-    r->first_update = r->last_update = -1;
+    r->first_update = r->last_update = r->first_backward = -1;
+    mark_outputs(r);
     for (int p = 0; p < MP_N_PHASES; p++) r->first_product[p] = -1;
     for (int t = 0; t < n; t++) r->ending[t] = -1;
     for (size_t s = 0; s < r->graph->n_storages; s++) r->spans[s] = -1;
     for (int t = 0; t < n; t++) {
         const mp_phase phase = phase_of(r, t);
+        if (phase == MP_PHASE_BACKWARD && r->first_backward < 0) r->first_backward = t;
         if (is_update(r, t) && r->graph->fuse == MP_FUSE_NONE) {
             if (r->first_update < 0) r->first_update = t;
             r->last_update = t;
@@ -260,6 +291,8 @@ static mp_status simulate(const mp_graph *graph, const mp_step *steps, const mp_
     MP_OWNED int *spans = mp_alloc(graph->n_storages, sizeof *spans);
     MP_OWNED int *ending = mp_alloc(timeline->n_steps, sizeof *ending);
     MP_OWNED int *next = mp_alloc(timeline->n_spans, sizeof *next);
+    MP_OWNED bool *is_held = mp_alloc(timeline->n_spans, sizeof *is_held);
+    MP_OWNED int64_t *held = mp_alloc(2 * graph->n_storages, sizeof *held); /* of two steps */
     requests r = {.graph = graph,
                   .steps = steps,
                   .timeline = timeline,
@@ -267,8 +300,11 @@ static mp_status simulate(const mp_graph *graph, const mp_step *steps, const mp_
                   .spans = spans,
                   .ending = ending,
                   .next_ending = next,
+                  .is_held = is_held,
+                  .held = held,
                   .workspace_bytes = workspace_bytes};
-    MP_ENSURE(numbers && spans && ending && next, err, MP_NOMEM, "no memory for the requests of %zu steps", timeline->n_steps);
+    MP_ENSURE(numbers && spans && ending && next && is_held && held, err, MP_NOMEM, "no memory for the requests of %zu steps",
+              timeline->n_steps);
     prepare(&r, has_products);
     put_static(&r);
     for (int k = 0; k < N_STEPS; k++) put_step(&r, k == 0);
@@ -326,6 +362,7 @@ mp_status mp_needs_of(const mp_graph *graph, const mp_step *steps, const mp_time
         needs.n_jobs = m.n_jobs;
         needs.median_error = m.median_error;
     }
+    needs.family = terms->family;
     *out = needs;
     return MP_OK;
 }

@@ -293,6 +293,15 @@ static mp_status prepare(mp_builder *b)
     return MP_OK;
 }
 
+/* Marks the storages of the model's outputs that forward computes. */
+static void mark_outputs(mp_builder *b)
+{
+    for (size_t k = 0; k < b->model->n_outputs; k++) {
+        const int s = b->storage[b->model->outputs[k]];
+        if (s >= 0 && !mp_storage_is_static(&b->graph->storages[s])) b->graph->storages[s].is_output = true;
+    }
+}
+
 mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                             mp_graph **out, mp_error *err)
 {
@@ -332,6 +341,7 @@ mp_status mp_training_graph_bound(const mp_model *model, const mp_training_optio
     MP_CHECK(mp_build_backward(&b));
     if (options->fuse != MP_FUSE_FORWARD) MP_CHECK(build_updates(&b));
     MP_CHECK(list_tensors(&b));
+    mark_outputs(&b);
     MP_CHECK(mp_graph_finish(b.graph, err));
     for (size_t t = 0; t < model->n_tensors; t++) {
         b.bindings->gradient[t] = b.gradient[b.key[t]].storage;

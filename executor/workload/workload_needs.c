@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "estimator/base/names.h"
 #include "estimator/model/ops.h"
 #include "executor/workload/workload.h"
 #include "memplan/workloads/process_memory.h"
@@ -16,6 +17,44 @@ static bool has_products(const mp_model *m)
         if (!op->removed && op->op && op->op->flops && !(op->op->traits & (MP_TRAIT_TILED | MP_TRAIT_CONVOLVES))) return true;
     }
     return false;
+}
+
+/* ---- the family ---- */
+
+static int n_communicators(const mp_mesh *mesh)
+{
+    int n = 0;
+    for (int k = 0; k < MP_N_DIMS; k++) n += mesh->size[k] > 1;
+    return n;
+}
+
+static bool has_trait(const mp_model *m, unsigned trait)
+{
+    for (size_t k = 0; k < m->n_operators; k++) {
+        const mp_operator *op = &m->operators[k];
+        if (!op->removed && op->op && op->op->traits & trait) return true;
+    }
+    return false;
+}
+
+/* True if the network contains attention, as one operator or as several. */
+static bool has_attention(const mp_workload *w)
+{
+    const mp_workload_details *d = w->details;
+    return has_trait(w->model, MP_TRAIT_TILED) || d->attention.n_missed > 0 || d->inference.has_softmax;
+}
+
+/* Returns the family of measured jobs (process.def) that the network resembles. */
+static const char *family_of(const mp_workload *w, const mp_workload_options *o)
+{
+    static const char *const other = "other network";
+    const bool is_fp32 = mp_names_are_alike(o->dtype, "fp32") && mp_names_are_alike(o->amp, "none");
+    if (mp_workload_rules(w) != MP_RULES_PYTORCH) return "other"; /* the executor's arena has no allocator's overhead */
+    if (!w->model || !is_fp32 || o->lora.n || n_communicators(&o->mesh)) return other; /* measured jobs have one GPU */
+    const bool attends = has_attention(w), convolves = has_trait(w->model, MP_TRAIT_CONVOLVES);
+    const bool looks_up = has_trait(w->model, MP_TRAIT_GATHER);
+    if (attends && looks_up && !convolves) return w->file ? "exported transformer" : "known transformer";
+    return convolves && !attends && !looks_up ? "exported convolutional network" : other;
 }
 
 /* ---- the card ---- */
@@ -54,25 +93,17 @@ int64_t mp_visible_bytes_of_options(const mp_workload_options *o)
 
 /* ---- the process ---- */
 
-static int n_communicators(const mp_mesh *mesh)
-{
-    int n = 0;
-    for (int k = 0; k < MP_N_DIMS; k++) n += mesh->size[k] > 1;
-    return n;
-}
-
 void mp_workload_terms_of(const mp_workload *w, const mp_workload_options *o, mp_workload_terms *out)
 {
     const mp_backend *backend = w->program ? w->program->backend : NULL;
     const char *network = w->ranks.network.inside.name;
     const bool caches = mp_workload_rules(w) == MP_RULES_PYTORCH;
-    out->process =
-        (mp_needs_terms){.card = out->card,
-                         .family = "other", /* measured jobs are scripts: they keep more memory than their network's graph */
-                         .arena_bytes = caches ? -1 : 0,
-                         .has_products = has_products(w->model),
-                         .network = out->network,
-                         .n_communicators = n_communicators(&o->mesh)};
+    out->process = (mp_needs_terms){.card = out->card,
+                                    .family = family_of(w, o),
+                                    .arena_bytes = caches ? -1 : 0,
+                                    .has_products = has_products(w->model),
+                                    .network = out->network,
+                                    .n_communicators = n_communicators(&o->mesh)};
     snprintf(out->network, sizeof out->network, "%s", network ? network : "");
     if (backend) {
         snprintf(out->card, sizeof out->card, "%s", backend->device(backend)->title);

@@ -75,6 +75,7 @@ static mp_status read_storage(struct reader *r, const mp_json_record *row)
     MP_CHECK(read_name(row, "tier", r->graph->tiers, r->graph->n_tiers, &s->tier));
     MP_CHECK(mp_json_get_flag(row, "carried", &s->carried));
     MP_CHECK(mp_json_get_flag(row, "persistent", &s->persistent));
+    MP_CHECK(mp_json_get_flag(row, "output", &s->is_output));
     MP_CHECK(mp_json_get_text(row, "sum_order", false, &order));
     if (order && strcmp(order, "any")) return mp_json_record_fail(row, "\"sum_order\" may only be \"any\"");
     s->any_sum_order = order != NULL;
@@ -415,6 +416,7 @@ static json_t *storage_json(const mp_graph *graph, const mp_storage *s)
     if (s->n_tensors) mp_json_set(&row, "tensors", tensors_json(s));
     if (s->carried) mp_json_set(&row, "carried", json_true());
     if (s->persistent) mp_json_set(&row, "persistent", json_true());
+    if (s->is_output) mp_json_set(&row, "output", json_true());
     if (s->any_sum_order) mp_json_set(&row, "sum_order", json_string("any"));
     return row;
 }

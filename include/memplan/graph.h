@@ -58,6 +58,7 @@ typedef struct mp_storage {
      * contribution to the last step */
     bool carried;
     bool persistent;    /* true: live throughout, whatever its kind */
+    bool is_output;     /* true: contains an output of the model, which the variables of a training script keep */
     bool any_sum_order; /* true: nodes may add their contributions to this gradient in any order */
     /* true: each tensor-parallel rank holds a partial sum of this gradient. mp_graph_exchange sums these parts and clears the
      * flag */

@@ -39,7 +39,7 @@ holds pipelines_refusal_states_a_budget sh -c "
     test -n \"\$stated\" && test \"\$stated\" -le \"\$least\" && '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --solver chen --budget \$stated -q"
 # With a time limit the search tries no smaller budgets at its end, so the stated budget is not called the smallest.
 holds pipelines_refusal_with_a_time_limit sh -c "
-    '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --solver chen --budget 2MiB --time-limit 60 | grep 'every rank has a plan: --budget'"
+    '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --solver chen --budget 2MiB --time-limit 60 | grep 'every rank has a plan, with the stages'"
 try pipelines_picture timeline gpt2 $small --mesh pp=2 --pipeline-schedule zb-h1 -o pipeline.svg
 holds pipelines_picture_has_ranks sh -c "grep -q 'rank 1' pipeline.svg && grep -q 'gradients of parameters' pipeline.svg"
 try pipelines_parallel parallel gpt2 ${small% --batch*} --device h100 --devices 2 --mesh pp=2 --global-batch 8 --pipeline-schedule zb-h1 --micro-batch-size 1

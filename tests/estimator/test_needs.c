@@ -172,6 +172,23 @@ TEST(the_needs_of_a_step_are_those_of_pytorchs_optimizers)
     }
 }
 
+TEST(a_script_keeps_the_outputs_until_its_next_forward_has_ended)
+{
+    enum { W = 70, Y = 20 };
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = two_parameters("adamw", 2);
+    const mp_needs_terms terms = {.card = "a100", .family = "other", .arena_bytes = -1, .network = ""};
+    mp_storage *y = &graph->storages[graph->n_storages - 1];
+    assert_string_equal(y->name, "y");
+    assert_int_equal(needs_of(graph, &terms).tensors_bytes, (int64_t)5 * W * MIB);
+    y->is_output = true; /* y also exists during the updates, but not twice in backward */
+    const mp_needs needs = needs_of(graph, &terms);
+    assert_int_equal(needs.tensors_bytes, (int64_t)(5 * W + Y) * MIB);
+    /* the second y takes 20 of a gradient's 30 MiB, because the first y exists; the update then needs a new segment of 30 MiB
+     */
+    assert_int_equal(needs.reserved_bytes, (int64_t)(5 * W + Y + 30) * MIB);
+    assert_string_equal(needs.family, "other");
+}
+
 TEST(memplans_executor_reserves_static_memory_and_an_arena)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = two_parameters("adamw", 2);

@@ -1,10 +1,11 @@
 /* needs.h - the memory that a process requires to run an order of steps on a card: tensors, the memory that an allocator
  * reserves for them, the CUDA context, and buffers of NCCL.
  *
- * PyTorch's caching allocator is simulated over three steps (caching_allocator.h). The optimizer's state is allocated in the
- * first update. Updates run as PyTorch's foreach optimizers: all gradients, and temporary copies of all parameters, exist until
- * the last update has run. The first product in forward and the first in backward allocate a workspace of cuBLAS. If the card
- * is full, the allocator frees cached blocks.
+ * PyTorch's caching allocator is simulated over three steps (caching_allocator.h). A script's variables keep the outputs of the
+ * model until the next forward returns new outputs. The optimizer's state is allocated in the first update. Updates run as
+ * PyTorch's foreach optimizers: all gradients, and temporary copies of all parameters, exist until the last update has run. The
+ * first product in forward and the first in backward allocate a workspace of cuBLAS. If the card is full, the allocator frees
+ * cached blocks.
  *
  * memplan's executor has no allocator: it reserves static memory and one arena.
  *
@@ -39,6 +40,7 @@ typedef struct mp_needs {
     int64_t card_bytes;   /* memory of the card that programs see; 0: unknown */
     int64_t n_jobs;       /* number of measured jobs of the family; 0: likely_bytes is an assumption */
     int64_t median_error; /* median error of the estimate in these jobs, per mille */
+    const char *family;   /* mp_needs_terms.family */
 } mp_needs;
 
 /* Computes the needs of steps and their timeline. MP_INVALID: sizes that cannot be counted. MP_NOMEM. O(spans * log(spans)). */

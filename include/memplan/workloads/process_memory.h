@@ -24,7 +24,8 @@ typedef struct mp_process_memory {
 } mp_process_memory;
 
 /* Computes the memory of a process whose caching allocator reserves reserved_bytes. `card`: a row of process.def, or the card
- * name that the driver reports. `family`: "convolution", "transformer" or "other". Returns false for an unknown card or family,
+ * name that the driver reports. `family`: for captured scripts "convolution", "transformer" or "other"; for graphs the other
+ * rows of FAMILY in process.def. Returns false for an unknown card or family,
  * and for negative bytes. O(cards). */
 bool mp_process_memory_of(const char *card, const char *family, int64_t reserved_bytes, mp_process_memory *out);
 
