@@ -155,16 +155,16 @@ static size_t block_length(const char *name)
     return 0;
 }
 
-/* Returns the length of the innermost module in a parameter's name that matches a pattern of the ranks' units. 0: none. */
-static size_t unit_length(const mp_ranks *ranks, const char *name)
+/* Returns the length of the innermost module in a parameter's name that matches one of n patterns. 0: none. */
+static size_t unit_length(const char *const *units, size_t n_units, const char *name)
 {
     size_t length = 0;
     for (size_t n = strcspn(name, "./"); name[n] && n < sizeof(mp_label); n += 1 + strcspn(name + n + 1, "./")) {
         char module[sizeof(mp_label)];
         memcpy(module, name, n);
         module[n] = 0;
-        for (size_t k = 0; k < ranks->n_units; k++)
-            if (!fnmatch(ranks->units[k], module, 0)) length = n;
+        for (size_t k = 0; k < n_units; k++)
+            if (!fnmatch(units[k], module, 0)) length = n;
     }
     return length;
 }
@@ -237,6 +237,19 @@ bool mp_exchange_same_block(const mp_exchanged *p, const mp_exchanged *q)
     return p->is_root ? q->is_root : p->block_length && is_equal;
 }
 
+mp_status mp_exchange_check_units(const mp_graph *graph, const mp_ranks *ranks, mp_error *err)
+{
+    for (size_t u = 0; u < ranks->n_units; u++) {
+        bool is_found = false;
+        mp_label space;
+        for (size_t k = 0; k < graph->n_storages && !is_found; k++)
+            is_found = graph->storages[k].kind == MP_KIND_PARAMETER &&
+                       unit_length(&ranks->units[u], 1, mp_storage_title(graph, (int)k, &space));
+        MP_ENSURE(is_found, err, MP_INVALID, "--fsdp-unit %s: no module with parameters has this name", ranks->units[u]);
+    }
+    return MP_OK;
+}
+
 /* Finds the blocks of the parameters and the root group, for FSDP2. A name without module, as exporters give to transposed
  * weights ("val_2"), is of the block that the previously used parameter belongs to. */
 static mp_status find_blocks(mp_exchange *x)
@@ -251,7 +264,7 @@ static mp_status find_blocks(mp_exchange *x)
         const char *name = mp_storage_title(x->graph, p->value, &space);
         if (name != space.text && strpbrk(name, "./")) {
             p->block = name;
-            const size_t block = block_length(name), unit = unit_length(x->ranks, name);
+            const size_t block = block_length(name), unit = unit_length(x->ranks->units, x->ranks->n_units, name);
             p->block_length = unit > block ? unit : block;
         } else if (before) {
             p->block = before->block;

@@ -72,6 +72,9 @@ typedef struct mp_exchange {
 mp_rank_group mp_exchange_group(const mp_exchange *x, mp_dim dim, bool is_spread);
 /* True if FSDP2 shards and gathers two parameters together: they are of the same block, or of the root group. */
 bool mp_exchange_same_block(const mp_exchanged *p, const mp_exchanged *q);
+/* Requires that each pattern of the ranks' units matches a module that contains a parameter. MP_INVALID. O(patterns *
+ * storages). */
+mp_status mp_exchange_check_units(const mp_graph *graph, const mp_ranks *ranks, mp_error *err);
 /* True if ranks must exchange data: a gradient is summed over ranks, or a storage is sharded. O(storages). */
 bool mp_exchange_any(const mp_exchange *x);
 /* Finds the parameters and fills the buckets of x. The graph, ranks and pool of x must be set. Clears the flags is_part and

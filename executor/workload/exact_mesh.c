@@ -60,6 +60,7 @@ static mp_workload_options options_of(const exact_step *x, const char *number, c
     mp_workload_options o = *x->mesh->options;
     const bool is_pipeline = x->shape.n_ranks > 1;
     o.mesh = c->mesh;
+    if (o.mesh.zero < 2) o.fsdp_units.n = 0; /* fully_shard is not used */
     o.batch = is_pipeline ? c->micro_batch * c->n_micro_batches : c->micro_batch;
     o.accumulate = !is_pipeline && c->n_micro_batches > 1 ? c->n_micro_batches : 0;
     o.micro_batches = is_pipeline ? c->n_micro_batches : 0;

@@ -31,6 +31,9 @@ mp_status mp_workload_mesh(const mp_workload_options *o, const mp_own_device *de
               : o->fsdp_units.n ? "fsdp-unit"
               : o->reduce       ? "reduce"
                                 : "sync-batchnorm");
+    const bool shards = o->leaves_sums || o->mesh.zero >= 2; /* leaves_sums: the caller adds the sharding */
+    MP_ENSURE(!o->fsdp_units.n || (shards && mp_rules_find(o->rules) == MP_RULES_PYTORCH), err, MP_INVALID,
+              "--fsdp-unit applies to PyTorch's fully_shard; add --mesh shard=N --rules pytorch");
     *out = (mp_ranks){.mesh = has_mesh ? o->mesh : mp_mesh_of_one(),
                       .bucket_bytes = o->bucket,
                       .rules = (mp_rules)mp_rules_find(o->rules),

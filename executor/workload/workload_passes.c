@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "estimator/base/integers.h"
+#include "estimator/parallel/buckets.h"
 #include "estimator/parallel/experts.h"
 #include "estimator/parallel/statistics.h"
 #include "estimator/training/accuracy.h"
@@ -366,6 +367,16 @@ static mp_status add_copies(building *b, mp_error *err)
     return mp_workload_offload(b->o, &b->device, b->w, err);
 }
 
+static bool names_units(const building *b)
+{
+    return b->w->ranks.n_units;
+}
+
+static mp_status check_units(building *b, mp_error *err)
+{
+    return mp_exchange_check_units(b->w->graph, &b->w->ranks, err);
+}
+
 static const struct pass {
     const char *name;
     bool (*applies)(const building *b); /* NULL: always */
@@ -383,6 +394,7 @@ static const struct pass {
               {"split operators", is_split, split},
               {"share statistics", shares_statistics, share_statistics},
               {"training graph", NULL, build_graph},
+              {"units of fully_shard", names_units, check_units},
               {"measured costs", has_costs, apply_costs},
               {"costs of the split", has_program, price_split},
               {"cut into stages", is_pipeline, cut},
