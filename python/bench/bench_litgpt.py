@@ -132,6 +132,9 @@ def loop(model: Any, has_chunks: bool, job: Job) -> Callable[[], None]:
     optimizer = torch.optim.AdamW(trained, lr=3e-4, weight_decay=0.01)
 
     def train() -> None:
+        if job.method.startswith("adapter"):  # the validation before training fills a cache, which training then reads
+            with torch.no_grad():
+                model(torch.empty(job.batch, job.tokens, dtype=torch.long, device="meta"))
         for _ in range(STEPS):
             ids, targets = (torch.empty(job.batch, job.tokens, dtype=torch.long, device="meta") for _ in range(2))
             if has_chunks:
