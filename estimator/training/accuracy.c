@@ -9,9 +9,9 @@ typedef struct group {
     mp_timed_family first, last;
     double median, low, high;
 } group;
-static const group groups[] = {{"depthwise", MP_TIMED_DEPTHWISE_FORWARD, MP_TIMED_LARGE_LAST_WEIGHT, 7.0, -34, 17},
-                               {"convolutions", MP_TIMED_NARROW_FORWARD, MP_TIMED_WINDOW_WEIGHT, 5.1, -22, 14},
-                               {"products", MP_TIMED_PRODUCT, MP_TIMED_BATCHED_UNALIGNED, 5.2, -13, 10}};
+static const group groups[] = {{"depthwise", MP_TIMED_DEPTHWISE_FORWARD, MP_TIMED_LARGE_LAST_WEIGHT, 4.8, -28, 12},
+                               {"convolutions", MP_TIMED_NARROW_FORWARD, MP_TIMED_WINDOW_WEIGHT, 4.8, -36, 17},
+                               {"products", MP_TIMED_PRODUCT, MP_TIMED_BATCHED_UNALIGNED, 4.6, -18, 10}};
 /* families without a published time */
 static const group unknown = {.first = MP_TIMED_ATTENTION_FORWARD, .last = MP_TIMED_RECURRENT};
 static const double MOST_UNKNOWN = 0.3; /* largest share of the seconds in families without a published time */

@@ -12,11 +12,12 @@ enum {
     SPLIT_OVERHEAD = 64,  /* cost of adding the parts of a split product, in elements of depth */
     MAX_SPLIT = 128,
     PACKED_CHANNELS = 32,
-    LEAST_CHANNELS = 16, /* minimum number of channels that other grouped kernels compute in a tile */
-    MANY_GROUPS = 12,    /* minimum number of groups for cuDNN's grouped kernels in channels-last layout */
-    NARROW_WINDOW = 9,   /* maximum number of window elements for these kernels */
-    BUSY_CHANNELS = 256, /* a depthwise weight gradient of this number of channels occupies the whole device */
-    LARGE_WINDOW = 49    /* largest window for which there are fast depthwise kernels */
+    LEAST_CHANNELS = 16,  /* minimum number of channels that other grouped kernels compute in a tile */
+    LOADED_RESULTS = 256, /* grouped kernels in channels-last layout are limited by loads, as if each load had this many uses */
+    MANY_GROUPS = 12,     /* minimum number of groups for cuDNN's grouped kernels in channels-last layout */
+    NARROW_WINDOW = 9,    /* maximum number of window elements for these kernels */
+    BUSY_CHANNELS = 256,  /* a depthwise weight gradient of this number of channels occupies the whole device */
+    LARGE_WINDOW = 49     /* largest window for which there are fast depthwise kernels */
 };
 
 /* A tile of the result that one multiprocessor computes, and the share of the peak that tiles of this size reach. */
@@ -128,15 +129,18 @@ mp_rate_kernel mp_kernel_of_convolution(mp_dtype dtype, const mp_rate_convolutio
         groups = ceil(groups * in / packed);
         in = out = packed;
     }
+    /* other grouped kernels in channels-last layout take the same time for 56 and for 168 channels per group */
+    const double results = groups > 1 && c->is_channels_last && !is_narrow(c) && in > PACKED_CHANNELS ? LOADED_RESULTS : 0;
     k.batch = groups;
     if (!c->is_channels_last || is_padded) k.reordered_bytes = activations * mp_dtype_bits(dtype) / 8;
     if (part == MP_CONVOLUTION_FORWARD)
-        k.rows = c->out_positions, k.columns = out, k.depth = rounded_up(in, ALIGNED_ELEMENTS) * c->window;
+        k.rows = c->out_positions, k.columns = results > 0 ? results : out,
+        k.depth = rounded_up(in, ALIGNED_ELEMENTS) * c->window;
     else if (part == MP_CONVOLUTION_DATA) { /* with a stride, only some elements of the window reach a position of the input */
-        k.rows = c->in_positions, k.columns = in;
+        k.rows = c->in_positions, k.columns = results > 0 ? results : in;
         k.depth = rounded_up(out, ALIGNED_ELEMENTS) * c->window * c->out_positions / c->in_positions;
     } else
-        k.rows = out, k.columns = in * c->window, k.depth = c->out_positions;
+        k.rows = results > 0 ? results : out, k.columns = in * c->window, k.depth = c->out_positions;
     return k;
 }
 

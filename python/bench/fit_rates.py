@@ -2,7 +2,8 @@
 training times of timm's networks on an RTX 3090 (DATA/bench/published/timm-train-rtx3090.csv: PyTorch 1.12, automatic mixed
 precision, SGD with momentum, NCHW and NHWC).
 
-capture: captures each network once on the meta device, and stores its kernels in the folder CACHE. SECONDS limits one network.
+capture: runs a step of each network on the meta device, and stores its kernels in the folder CACHE. SECONDS limits the
+processor time of one network.
 fit: fits the constants on two thirds of the networks and prints them. write: also writes them into rates.def.
 unseen: prints the errors of rates.def on the other third, by family of networks. Run it after the last change of the model.
 
@@ -21,7 +22,7 @@ import json
 import re
 import signal
 import sys
-from collections import Counter
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from eager_kernels import eager_kernels
 from torch import nn
 
-import memplan
-from memplan.costs.kernels import Kernel, kernels_of
-from memplan.costs.roofline import flops_of
+from memplan.costs.kernels import Kernel
 from memplan.library.calls import library
 
 TABLE = Path(__file__).parents[2] / "estimator/training/rates.def"
@@ -67,28 +67,20 @@ def is_fitted(name: str) -> bool:
     return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % 3 != 0
 
 
-class Scored(nn.Module):
-    """A classifier with its loss."""
-
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        scores = self.inner(x)
-        return nn.functional.cross_entropy(scores if isinstance(scores, torch.Tensor) else scores[0], y)
-
-
 def captured(name: str, batch: int, image: int) -> dict[str, Any]:
-    """Return the kernels of a training step. The attention of PyTorch 1.12 was not fused."""
+    """Return the kernels of forward and backward. The attention of PyTorch 1.12 was not fused."""
     timm = importlib.import_module("timm")
     importlib.import_module("timm.layers").set_fused_attn(False)
     with torch.device("meta"):
-        model = Scored(timm.create_model(name)).train()
-        inputs = torch.empty(batch, 3, image, image), torch.empty(batch, dtype=torch.int64)
-    report = memplan.estimate(model, inputs, device=DEVICE, autocast=torch.float16, budget="100%", cache="off")
-    assert report.graph is not None
-    found = Counter(kernel for node in report.graph.costs for kernel in kernels_of(node, flops_of))
+        model = timm.create_model(name).train()
+        x, y = torch.empty(batch, 3, image, image), torch.empty(batch, dtype=torch.int64)
+
+    def step() -> None:
+        with torch.autocast("cuda", torch.float16):
+            scores = model(x)
+            nn.functional.cross_entropy(scores if isinstance(scores, torch.Tensor) else scores[0], y).backward()
+
+    found = eager_kernels(step)
     sizes = [p.numel() for p in model.parameters() if p.requires_grad]
     kernels = [[k.name, k.dtype, k.moved_bytes, k.sizes, n] for k, n in found.items()]
     return {"name": name, "elements": sum(sizes), "tensors": len(sizes), "kernels": kernels}
@@ -103,17 +95,19 @@ def capture(data: str, cache: Path, seconds: int) -> None:
     def late(*_: Any) -> None:
         raise TimeoutError
 
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGPROF, late)
     for row in sorted(rows(data), key=lambda row: hashlib.sha256(row["model"].encode()).hexdigest()):
         path = stored(cache, row)
         if path.exists():
             continue
-        signal.alarm(seconds)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        before = time.process_time()
         try:
-            path.write_text(json.dumps(captured(row["model"], int(row["batch"]), int(row["image"]))))
+            found = captured(row["model"], int(row["batch"]), int(row["image"]))
+            path.write_text(json.dumps({**found, "seconds": time.process_time() - before}))
         except (Exception, TimeoutError) as error:
             say(f"{row['model']}: {type(error).__name__}: {str(error)[:100]!r}")
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         gc.collect()
 
 
@@ -130,7 +124,7 @@ def at_peak(kernel: Kernel) -> tuple[str, tuple[float, ...]]:
 
 
 def with_channels_last(kernel: Kernel) -> Kernel:
-    """Return the kernel of a network in NHWC. The networks are captured in NCHW."""
+    """Return the kernel of a network in NHWC. The networks are recorded in NCHW."""
     if kernel.name.startswith("convolution"):
         return Kernel(kernel.name, kernel.dtype, kernel.moved_bytes, (*kernel.sizes[:6], 1.0))
     name = re.sub(r"^(batch normalization|pooling), (?!channels)", r"\1, channels last, ", kernel.name)

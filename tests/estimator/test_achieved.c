@@ -118,6 +118,12 @@ TEST(a_convolution_is_a_product_with_a_row_per_position)
     c = (mp_rate_convolution){4, 48, 48, 9, 1000, 1000, false};
     k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_WEIGHT, 1e6);
     assert_true(k.family == MP_TIMED_WIDE_WEIGHT && k.batch == 4 && k.rows == 48 && k.columns == 48 * 9 && k.depth == 1000);
+    /* in channels-last layout, each load has the same cost for any number of results */
+    c.is_channels_last = true;
+    k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_WEIGHT, 1e6);
+    assert_true(k.family == MP_TIMED_WIDE_LAST_WEIGHT && k.rows == 256 && k.columns == 48 * 9);
+    k = mp_kernel_of_convolution(MP_DTYPE_FLOAT16, &c, MP_CONVOLUTION_FORWARD, 1e6);
+    assert_true(k.columns == 256 && k.depth == 48 * 9);
 }
 
 TEST(the_seconds_are_the_larger_part_by_its_share_and_the_launch)
