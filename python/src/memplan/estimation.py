@@ -15,7 +15,7 @@ from memplan.memory.process import Needs, family_of
 from memplan.mesh.rank_estimate import estimate_on, estimate_sharded, is_on_fake_ranks
 from memplan.report import Report
 from memplan.run.backend import Backend
-from memplan.step.eager_step import CALLS, READS_VALUES, recorded_step, runs_backward
+from memplan.step.eager_step import CALLS, COMPILED_AS_EAGER, READS_VALUES, is_compiled_in, recorded_step, runs_backward
 from memplan.step.stated_card import stated_card
 
 
@@ -73,6 +73,7 @@ def estimate_step(
     requests = recorded_step(step, inputs, kwargs, device.lower() not in BEFORE_AMPERE, calls, stated_card(device))
     report = Report()
     report.notes = [READS_VALUES] if requests.reads_values else []
+    report.notes += [COMPILED_AS_EAGER] if is_compiled_in(step) else []
     settings, card_bytes = Settings.from_environment(), only_bytes(memory) if memory is not None else known.card_bytes
     allocator = requests.allocator(settings, known.workspace_bytes)
     room = card_bytes - known.context_bytes

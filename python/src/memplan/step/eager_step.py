@@ -22,6 +22,7 @@ from memplan.memory.allocator import UNLIMITED, Settings
 from memplan.step.stated_card import Card, answering
 from memplan.step.temporaries import in_place_form, temporaries
 from memplan.torch_internals.dispatch import watching
+from memplan.torch_internals.modules import COMPILED, inside
 from memplan.torch_internals.tensors import tree_iter
 from memplan.torch_internals.without_gpu import is_in_backward, meta_as_gpu
 
@@ -34,6 +35,7 @@ NOT_META = (
     " `with torch.device('meta'):`"
 )
 FUSED_UPDATES = ("aten._fused_adam", "aten._fused_sgd_", "aten._fused_adagrad_")  # they overwrite their operands
+COMPILED_AS_EAGER = "memplan counts the code that torch.compile compiled as if PyTorch ran it eagerly"
 READS_VALUES = "the step reads values of tensors, such as loss.item(); memplan assumes 0 and False"
 
 
@@ -199,6 +201,17 @@ def modules_in(call: Any, depth: int = DEPTH) -> list[nn.Module]:
         elif depth and isinstance(value, (types.FunctionType, types.MethodType)):
             found += modules_in(value, depth - 1)
     return list(dict.fromkeys(found))
+
+
+def is_compiled_in(call: Any, depth: int = DEPTH) -> bool:
+    """Whether a function refers to a module or a function that torch.compile has compiled."""
+    for value in functions_in(call):
+        if isinstance(value, nn.Module) and any(inside(m) is not None or COMPILED in vars(m) for m in value.modules()):
+            return True
+        is_function = isinstance(value, (types.FunctionType, types.MethodType))
+        if is_function and (hasattr(value, "_torchdynamo_orig_callable") or (depth and is_compiled_in(value, depth - 1))):
+            return True
+    return False
 
 
 def tensors_in_order(module: nn.Module) -> Iterator[torch.Tensor]:
