@@ -40,7 +40,9 @@ typedef struct question {
     mp_meshes_request request;
     mp_link link; /* to the host's memory */
     char name[128], within[MP_TEXT_MAX];
-    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph, or of a graph for which it is a warning */
+    mp_spending spending; /* of the last graph, if is_achieved */
+    bool is_achieved;
+    char accuracy[MP_ACCURACY_TEXT]; /* of the seconds of the best mesh; "": they are not at achieved rates */
     mesh_rate rate;
     mp_exact_mesh exact;
     int64_t withheld_bytes; /* memory that the ranks' processes need besides tensors and the reserve */
@@ -64,9 +66,11 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     o.model.offload_state = false;
     o.model.pipeline_schedule = NULL;
     o.model.chunks = 0;
+    o.talk.hides_accuracy = true;
     MP_CHECK(load_workload(o.operands[0], &o, &s, err));
     mesh_rate_of_model(&s, &q->rate);
-    keep_accuracy(q->accuracy, mp_workload_accuracy(&s));
+    q->is_achieved = *mp_workload_accuracy(&s) != 0;
+    q->spending = s.details->spending;
     snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     MP_ENSURE(!mesh->data || s.details->split.part_bytes < s.details->split.whole_bytes, err, MP_UNSUPPORTED,
               "this network has no weight that is worth splitting beside a split batch");
@@ -188,6 +192,16 @@ static void count_flops(question *q, const mp_meshes *found)
         MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
         if (graph_of(q, &one, batches[k], &graph, NULL) == MP_OK) q->rate.flops = mesh_rate_flops(graph) / (double)batches[k];
     }
+}
+
+/* Tells the accuracy of the best mesh's seconds, from the graph of one of its ranks. A warning is printed at once. */
+static void tell_accuracy(question *q, const mp_meshes *found)
+{
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    const mp_mesh_choice *best = found->choices;
+    if (!found->n_best || graph_of(q, &best->mesh, best->micro_batch, &graph, NULL) != MP_OK || !q->is_achieved) return;
+    if (!mp_accuracy_tell(&q->spending, q->request.devices, q->accuracy))
+        complain("%s: %s", q->asked->operands[0], q->accuracy);
 }
 
 /* ---- remedies: options that may help if no mesh fits ---- */
@@ -420,6 +434,7 @@ int cmd_parallel(options *o)
     if (mp_workload_is_graph(o->operands[0]))
         return usage_error("%s: parallel needs a model, but the input is a training graph", o->operands[0]);
     if (search(&q, &found, &err) != MP_OK) return input_failed(&err);
+    tell_accuracy(&q, found);
     if (found->n_best)
         count_flops(&q, found);
     else if (o->talk.json || !(o->talk.quiet || option_given(o, OPT_EXPLAIN)))

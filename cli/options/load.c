@@ -24,7 +24,7 @@ static bool was_printed_by_plan(mp_note_kind kind)
     return kind == MP_NOTE_GUESSES || kind == MP_NOTE_ACCURACY;
 }
 
-static void print_notes_of(const mp_workload *w, size_t first, bool is_planned)
+static void print_notes_of(const mp_workload *w, size_t first, bool is_planned, bool hides_accuracy)
 {
     static const char *told[MP_N_NOTE_KINDS]; /* per kind of note: path of the model whose notes were printed last */
     bool is_new[MP_N_NOTE_KINDS];
@@ -32,6 +32,7 @@ static void print_notes_of(const mp_workload *w, size_t first, bool is_planned)
     for (size_t k = first; k < w->n_notes; k++) {
         const mp_note *note = &w->notes[k];
         if (is_planned && was_printed_by_plan(note->kind)) continue;
+        if (hides_accuracy && note->kind == MP_NOTE_ACCURACY) continue;
         if (is_new[note->kind] || note->kind == MP_NOTE_CHECKPOINT) complain("%s", note->text);
         told[note->kind] = w->path;
     }
@@ -39,12 +40,12 @@ static void print_notes_of(const mp_workload *w, size_t first, bool is_planned)
 
 void print_notes(const mp_workload *w, size_t first)
 {
-    print_notes_of(w, first, false);
+    print_notes_of(w, first, false, false);
 }
 
 static void print_new_notes(const options *o, const mp_workload *w)
 {
-    if (!o->talk.hides_notes) print_notes_of(w, 0, o->model.adopted);
+    if (!o->talk.hides_notes) print_notes_of(w, 0, o->model.adopted, o->talk.hides_accuracy);
 }
 
 mp_status load_workload(const char *path, const options *o, mp_workload *out, mp_error *err)

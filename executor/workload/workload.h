@@ -33,8 +33,9 @@ typedef struct mp_workload_details {
     mp_error refusal;
     const char *passes[MP_MOST_PASSES + 1];
     size_t n_passes, notes_capacity;
-    bool lacks_notes; /* true: memory for a note could not be allocated, so the note is missing */
-    mp_pool *pool;    /* owns the texts of the notes */
+    bool lacks_notes;     /* true: memory for a note could not be allocated, so the note is missing */
+    mp_pool *pool;        /* owns the texts of the notes */
+    mp_spending spending; /* of one rank, if its accuracy was noted */
     char accuracy[MP_ACCURACY_TEXT];
 } mp_workload_details;
 

@@ -28,7 +28,8 @@ void mp_workload_note(mp_workload *w, mp_note_kind kind, const char *format, ...
 
 void mp_note_accuracy(mp_workload *w, const mp_spending *spending)
 {
-    if (!mp_accuracy_tell(spending, w->details->accuracy))
+    w->details->spending = *spending;
+    if (!mp_accuracy_tell(spending, mp_mesh_devices(&w->ranks.mesh), w->details->accuracy))
         mp_workload_note(w, MP_NOTE_ACCURACY, "%s: %s", w->path, w->details->accuracy);
 }
 

@@ -80,7 +80,7 @@ bool mp_planning_accuracy(const char *const *families, const double *seconds, si
         const mp_timed_family family = mp_timed_family_find(families[k]);
         if (family < MP_N_TIMED) spending.seconds[family] += seconds[k];
     }
-    return mp_accuracy_tell(&spending, text);
+    return mp_accuracy_tell(&spending, 1, text);
 }
 
 int64_t mp_planning_capacity(const char *device)

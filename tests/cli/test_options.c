@@ -62,7 +62,7 @@ static const struct {
     [OPT_REDUCE] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--reduce fast"},
     [OPT_SYNC_BATCHNORM] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--sync-batchnorm"},
     [OPT_BUCKET] = {CNN, "--batch 3 --mesh dp=2", "--bucket 1MiB"},
-    [OPT_FSDP_UNIT] = {BERT, "--mesh shard=2 --rules pytorch", "--fsdp-unit embeddings*"},
+    [OPT_FSDP_UNIT] = {BERT, "--mesh shard=2 --rules pytorch", "--fsdp-unit tokens"},
     [OPT_MICRO_BATCHES] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --stash 100MiB", "--micro-batches 2"},
     [OPT_PIPELINE] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --stash 100MiB", "--pipeline-schedule gpipe"},
     [OPT_CHUNKS] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --stash 100MiB --pipeline-schedule interleaved", "--chunks 3"},

@@ -192,15 +192,20 @@ TEST(the_accuracy_is_that_of_the_arithmetic_that_takes_most_time)
     char text[MP_ACCURACY_TEXT];
     mp_spending s = {
         .seconds = {[MP_TIMED_WINDOW_DATA] = 2, [MP_TIMED_POINT_FORWARD] = 2, [MP_TIMED_PRODUCT] = 3, [MP_TIMED_COPY] = 9}};
-    assert_true(mp_accuracy_tell(&s, text) && strstr(text, "mostly convolutions"));
+    assert_true(mp_accuracy_tell(&s, 1, text) && strstr(text, "mostly convolutions"));
     s.seconds[MP_TIMED_DEPTHWISE_WEIGHT] = 5;
-    assert_true(mp_accuracy_tell(&s, text) && strstr(text, "mostly depthwise:"));
+    assert_true(mp_accuracy_tell(&s, 1, text) && strstr(text, "mostly depthwise:"));
     s.seconds[MP_TIMED_BATCHED_PRODUCT] = 3;
-    assert_true(mp_accuracy_tell(&s, text) && strstr(text, "mostly products"));
+    assert_true(mp_accuracy_tell(&s, 1, text) && strstr(text, "mostly products"));
+    assert_true(mp_accuracy_tell(&s, 8, text) && strstr(text, "mostly products on many devices: median error"));
+    s.seconds[MP_TIMED_WINDOW_DATA] = 7;
+    assert_false(mp_accuracy_tell(&s, 8, text));
+    assert_non_null(strstr(text, "on many devices, only steps of mostly products are published"));
+    s.seconds[MP_TIMED_WINDOW_DATA] = 2;
     /* 16 of 40 seconds have no published time */
     s.seconds[MP_TIMED_RECURRENT] = 16;
-    assert_false(mp_accuracy_tell(&s, text));
+    assert_false(mp_accuracy_tell(&s, 1, text));
     assert_non_null(strstr(text, "40 % are in kernels without a published time"));
     s = (mp_spending){{0}};
-    assert_false(mp_accuracy_tell(&s, text));
+    assert_false(mp_accuracy_tell(&s, 1, text));
 }
