@@ -95,6 +95,7 @@ static void read_fixed(const options *o, mp_meshes_request *r)
     if (!option_given(o, OPT_MESH)) return;
     r->fixed = o->model.mesh;
     r->ranks.mesh.sequence = r->fixed.sequence;
+    r->ranks.mesh.scatter = r->fixed.scatter;
 }
 
 /* Converts the options to a request of the search for meshes. If r->memory_bytes is 0, the memory of the device is used. */

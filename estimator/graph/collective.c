@@ -14,6 +14,15 @@ void mp_collective_add(mp_collective_record *record, const mp_interconnect *netw
                             .seconds = mp_collective_seconds(network, kind, algorithm, group, bytes)};
 }
 
+void mp_collective_add_send(mp_collective_record *record, const mp_interconnect *network, mp_algorithm algorithm,
+                            const mp_mesh *mesh, mp_rank_group stages, int64_t bytes)
+{
+    const mp_rank_group tp = mp_mesh_group(mesh, MP_DIM_TP);
+    const bool scatters = mp_mesh_scatters(mesh);
+    mp_collective_add(record, network, algorithm, MP_SEND, MP_DIM_PP, stages, scatters ? (bytes + tp.n - 1) / tp.n : bytes);
+    if (scatters) mp_collective_add(record, network, algorithm, MP_ALL_GATHER, MP_DIM_TP, tp, bytes);
+}
+
 double mp_collective_record_seconds(const mp_collective_record *record)
 {
     double seconds = 0;
@@ -57,6 +66,12 @@ static int64_t elements_sent(const mp_collective_leg *leg, int64_t n, int64_t in
     }
 }
 
+/* Returns the gather of the tensor of which leg k sends this rank's part; NULL: leg k is no such send. */
+static const mp_collective_leg *gather_after(const mp_collective_record *r, size_t k)
+{
+    return r->legs[k].kind == MP_SEND && k + 1 < r->n_legs ? &r->legs[k + 1] : NULL;
+}
+
 /* Returns the bytes that a rank sends in one run of a record, for one tensor of n elements. */
 static int64_t tensor_sent(const mp_collective_record *r, int64_t n, int64_t element_bytes, const mp_traffic_rank *rank)
 {
@@ -64,7 +79,8 @@ static int64_t tensor_sent(const mp_collective_record *r, int64_t n, int64_t ele
     for (size_t k = 0; k < r->n_legs; k++) {
         const mp_collective_leg *leg = &r->legs[k];
         const int64_t index = r->member < 0 ? rank->index[leg->dim] : r->member;
-        elements += elements_sent(leg, n, index);
+        const mp_collective_leg *gather = gather_after(r, k);
+        elements += gather ? mp_range_of(n, gather->n_ranks, rank->index[gather->dim]).n : elements_sent(leg, n, index);
         if (leg->kind == MP_REDUCE_SCATTER) n = mp_range_of(n, leg->n_ranks, index).n;
     }
     return elements * element_bytes;
@@ -76,7 +92,8 @@ int64_t mp_collective_record_sent(const mp_graph *graph, const mp_collective_rec
     if (!rank) return mean_sent(r);
     const int64_t element = r->element_bytes ? r->element_bytes : rank->element_bytes;
     int64_t bytes = 0;
-    if (!r->wholes) return tensor_sent(r, r->legs[0].bytes / element, element, rank);
+    const mp_collective_leg *gather = gather_after(r, 0);
+    if (!r->wholes) return tensor_sent(r, (gather ? gather : r->legs)->bytes / element, element, rank);
     for (size_t k = 0; k < r->n_moved; k++)
         bytes += tensor_sent(r, graph->storages[r->wholes[k]].payload_bytes / element, element, rank);
     return bytes;

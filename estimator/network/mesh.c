@@ -12,13 +12,16 @@
 MP_NAMED(dim, "tp", "ep", "shard", "dp", "pp")
 
 /* Words that a mesh text may contain as "word=number", besides the names of dimensions. */
-enum { ZERO = MP_N_DIMS, SEQUENCE, DATA, N_NAMES };
+enum { ZERO = MP_N_DIMS, SEQUENCE, DATA, SCATTER, N_NAMES };
 
 static int find_name(const char *text, size_t n)
 {
     char name[16];
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
-    return !strcmp(name, "zero") ? ZERO : !strcmp(name, "sp") ? SEQUENCE : !strcmp(name, "data") ? DATA : mp_dim_find(name);
+    static const char *const words[] = {"zero", "sp", "data", "scatter"};
+    for (int k = ZERO; k < N_NAMES; k++)
+        if (!strcmp(name, words[k - ZERO])) return k;
+    return mp_dim_find(name);
 }
 
 mp_status mp_mesh_read_some(const char *text, mp_mesh *out, mp_error *err)
@@ -33,22 +36,25 @@ mp_status mp_mesh_read_some(const char *text, mp_mesh *out, mp_error *err)
         const int name = has_value ? find_name(at, (size_t)(equals - at)) : -1;
         errno = 0;
         const long long value = has_value ? strtoll(equals + 1, &end, 10) : 0;
-        MP_ENSURE(name >= 0, err, MP_INVALID,
-                  "'%.*s' in the mesh '%s' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1, data=0-1", (int)n,
-                  at, text);
+        MP_ENSURE(
+            name >= 0, err, MP_INVALID,
+            "'%.*s' in the mesh '%s' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1, data=0-1, scatter=0-1",
+            (int)n, at, text);
         MP_ENSURE(!is_given[name], err, MP_INVALID, "the mesh '%s' names '%.*s' twice", text, (int)(equals - at), at);
-        MP_ENSURE(end == at + n && end > equals + 1 && !errno && value >= (name == SEQUENCE || name == DATA ? 0 : 1) &&
-                      value <= (name == ZERO                       ? 3
-                                : name == SEQUENCE || name == DATA ? 1
-                                                                   : INT64_MAX),
-                  err, MP_INVALID,
-                  "'%.*s' in the mesh '%s' has an invalid value; sizes need 1 or more, zero 1 to 3, sp and data 0 or 1", (int)n,
-                  at, text);
+        MP_ENSURE(
+            end == at + n && end > equals + 1 && !errno && value >= (name >= SEQUENCE ? 0 : 1) &&
+                value <= (name == ZERO       ? 3
+                          : name >= SEQUENCE ? 1
+                                             : INT64_MAX),
+            err, MP_INVALID,
+            "'%.*s' in the mesh '%s' has an invalid value; sizes need 1 or more, zero 1 to 3, sp, data and scatter 0 or 1",
+            (int)n, at, text);
         is_given[name] = true;
         if (name < MP_N_DIMS) mesh.size[name] = value;
         if (name == ZERO) mesh.zero = (int)value;
         if (name == SEQUENCE) mesh.sequence = value;
         if (name == DATA) mesh.data = value;
+        if (name == SCATTER) mesh.scatter = value;
         at = comma ? comma + 1 : NULL;
     }
     *out = mesh;
@@ -76,6 +82,10 @@ mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
               (long long)mesh.size[MP_DIM_EP], (long long)mesh.size[MP_DIM_SHARD]);
     MP_ENSURE(mesh.size[MP_DIM_TP] > 1 || !mesh.data, err, MP_INVALID,
               "the mesh '%s' has data=1, which needs tp=2 or more; add tp=N or omit data", text);
+    MP_ENSURE(!mesh.scatter || mp_mesh_scatters(&mesh), err, MP_INVALID,
+              "the mesh '%s' has scatter=1, but only with tp and pp of 2 or more and sp=0 do stages send the same tensor from "
+              "several ranks; omit scatter",
+              text);
     if (shares && !mesh.zero) mesh.zero = 3;
     *out = mesh;
     return MP_OK;
@@ -94,6 +104,7 @@ mp_mesh_text mp_mesh_write(const mp_mesh *mesh)
             n += (size_t)snprintf(out.text + n, sizeof out.text - n, ",zero=%d", mesh->zero);
         if (order[k] == MP_DIM_TP && !mesh->sequence) n += (size_t)snprintf(out.text + n, sizeof out.text - n, ",sp=0");
         if (order[k] == MP_DIM_TP && mesh->data) n += (size_t)snprintf(out.text + n, sizeof out.text - n, ",data=1");
+        if (order[k] == MP_DIM_PP && mesh->scatter) n += (size_t)snprintf(out.text + n, sizeof out.text - n, ",scatter=1");
     }
     if (!n) snprintf(out.text, sizeof out.text, "dp=1");
     return out;
@@ -117,6 +128,11 @@ int64_t mp_mesh_devices(const mp_mesh *mesh)
     for (int d = 0; d < MP_N_DIMS; d++)
         if (d != MP_DIM_EP) n *= mesh->size[d];
     return n;
+}
+
+bool mp_mesh_scatters(const mp_mesh *mesh)
+{
+    return mesh->scatter && mesh->size[MP_DIM_TP] > 1 && mesh->size[MP_DIM_PP] > 1 && !mesh->sequence && !mesh->data;
 }
 
 mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim)

@@ -241,7 +241,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
     }
     if (!n) return MP_OK;
     mp_collective_record record = {.receives = !sends, .member = -1, .element_bytes = 1, .n_moved = n};
-    mp_collective_add(&record, &b->x->ranks->network, b->x->ranks->algorithm, MP_SEND, MP_DIM_PP, neighbours(b, q), bytes);
+    mp_collective_add_send(&record, &b->x->ranks->network, b->x->ranks->algorithm, &b->x->ranks->mesh, neighbours(b, q), bytes);
     snprintf(name, sizeof name, "%s%s %s stage %d", sends ? "send" : "receive", is_backward ? " gradients" : "",
              sends ? "to" : "from", sends == is_backward ? q : q + 1);
     /* the storages are sent in the order of the whole graph, so that sender and receiver use the same order */

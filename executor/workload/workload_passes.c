@@ -68,6 +68,9 @@ static bool is_executable_split(const building *b)
     if (has_experts || !b->backend->is_host)
         (void)MP_FAIL(&d->refusal, MP_UNSUPPORTED, "%s can be planned but not trained yet (mesh %s)",
                       has_experts ? "ep" : "tp on GPUs", mp_mesh_write(mesh).text);
+    else if (mesh->scatter)
+        (void)MP_FAIL(&d->refusal, MP_UNSUPPORTED, "scatter=1 can be planned but not trained yet (mesh %s)",
+                      mp_mesh_write(mesh).text);
     else if (d->split.misdealt_for)
         (void)MP_FAIL(&d->refusal, MP_UNSUPPORTED,
                       "'%s' reads a tensor that is split differently; this can be planned but not trained yet (mesh %s)",

@@ -221,7 +221,7 @@ static mp_status list_all(mesh_search *x)
         if (r->devices % tp || !permits(x, MP_DIM_TP, tp) || (tp > most_tp && !r->fixed.size[MP_DIM_TP])) continue;
         for (int64_t pp = 1; pp <= r->devices / tp; pp++) {
             if (r->devices / tp % pp || !permits(x, MP_DIM_PP, pp)) continue;
-            mp_mesh mesh = {.size = {1, 1, 1, 1, 1}, .sequence = r->ranks.mesh.sequence};
+            mp_mesh mesh = {.size = {1, 1, 1, 1, 1}, .sequence = r->ranks.mesh.sequence, .scatter = r->ranks.mesh.scatter};
             mesh.size[MP_DIM_TP] = tp;
             mesh.size[MP_DIM_PP] = pp;
             if (!r->fixed.data) MP_CHECK(add_copies(x, mesh, r->devices / tp / pp));

@@ -6,6 +6,7 @@
 
 #include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
+#include "estimator/graph/collective.h"
 #include "planner/parallel/cuts.h"
 #include "planner/parallel/stage_model.h"
 
@@ -254,6 +255,16 @@ static double tied_sums_of(const step *s, mp_stage *stage)
     return seconds;
 }
 
+/* Returns the record of sending a block's output to the next stage. */
+static mp_collective_record send_of(const mp_step_request *r, int64_t handed)
+{
+    const mp_mesh *mesh = &r->ranks->mesh;
+    mp_collective_record record = {.member = -1};
+    if (handed)
+        mp_collective_add_send(&record, &r->ranks->network, r->ranks->algorithm, mesh, mp_mesh_group(mesh, MP_DIM_PP), handed);
+    return record;
+}
+
 /* Computes the seconds of each stage. If all stages fit, simulates the training step. Sets all fields of *out except its
  * peak. */
 static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *err)
@@ -266,15 +277,16 @@ static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *e
         mp_stage *stage = &out->stages[i];
         const double update = time_stage(s->x, stage);
         const int64_t handed = i + 1 < s->n ? r->load->blocks[stage->end - 1].output_bytes : 0;
-        stage->sent_bytes += r->n_micro_batches * (handed + sent_by_operators(r->load, stage));
+        const mp_collective_record send = send_of(r, handed);
+        stage->sent_bytes +=
+            r->n_micro_batches * (mp_collective_record_sent(NULL, &send, NULL) + sent_by_operators(r->load, stage));
         const double exchange = exchange_of(s->x, stage) + tied_sums_of(s, &s->held[i]), waits = weights_of(s->x, stage);
         out->exposed_seconds = fmax(out->exposed_seconds, exchange);
-        s->seconds[i] = (mp_stage_seconds){
-            .forward = stage->forward_seconds,
-            .backward = stage->backward_seconds - waits,
-            .weights = waits,
-            .send = handed ? collective_seconds(r, MP_SEND, mp_mesh_group(&r->ranks->mesh, MP_DIM_PP), handed, 1) : 0,
-            .tail = exchange + update};
+        s->seconds[i] = (mp_stage_seconds){.forward = stage->forward_seconds,
+                                           .backward = stage->backward_seconds - waits,
+                                           .weights = waits,
+                                           .send = mp_collective_record_seconds(&send),
+                                           .tail = exchange + update};
     }
     if (!fits) return MP_OK;
     MP_CHECK(mp_schedule_play(&s->shape, s->seconds, &played, err));

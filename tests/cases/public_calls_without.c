@@ -46,6 +46,7 @@
     X(mp_mesh_is_same(&mesh, &mesh))                                                                     \
     X(mp_mesh_of_one())                                                                                  \
     X(mp_mesh_devices(&mesh))                                                                            \
+    X(mp_mesh_scatters(&mesh))                                                                           \
     X(mp_mesh_group(&mesh, MP_DIM_DP))                                                                   \
     X(mp_mesh_expert_group(&mesh, MP_DIM_DP))                                                            \
     X(mp_communicator_close(NULL))                                                                       \

@@ -6,6 +6,9 @@ try pipelines_interleaved estimate gpt2 $small --mesh pp=2,dp=2 --pipeline-sched
 try pipelines_json estimate gpt2 $small --mesh pp=2 --pipeline-schedule zb-h1 --json
 FILTER='sed -n -e /^..peak/p -e /^..param/p -e /^..gradients/p -e /^..optim/p -e /^..saved/p -e /^One/,/[.]$/p' try pipelines_rank \
     estimate gpt2 $small --mesh pp=2,tp=2 --rank 1
+# Each of two ranks of tp sends half of the tensor between the stages. On one node this is slower, because the gather follows.
+FILTER='grep -A1 ^8.micro' try pipelines_whole estimate gpt2 $small --mesh pp=2,tp=2,sp=0
+FILTER='grep -A1 ^8.micro' try pipelines_scatter estimate gpt2 $small --mesh pp=2,tp=2,sp=0,scatter=1
 try pipelines_stages estimate gpt2 $small --mesh pp=2 --stages 0,3
 # A plan for each rank, which the checker confirms, and refuses where less is held than it keeps.
 try pipelines_plan plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 85% --solver chen -o stage.json

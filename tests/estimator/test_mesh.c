@@ -25,6 +25,8 @@ TEST(meshes_are_read_and_written)
                   {"tp=4,sp=1", "tp=4", 4, 0, true},
                   {"data=1,tp=4", "tp=4,data=1", 4, 0, true},
                   {"tp=4,data=0,pp=2", "tp=4,pp=2", 8, 0, true},
+                  {"scatter=1,pp=2,tp=4,sp=0", "tp=4,sp=0,pp=2,scatter=1", 8, 0, false},
+                  {"tp=4,sp=0,pp=2,scatter=0", "tp=4,sp=0,pp=2", 8, 0, false},
                   {"shard=8", "shard=8", 8, 3, true},
                   {"zero=1,shard=8", "shard=8,zero=1", 8, 1, true},
                   {"shard=8,zero=2,dp=2", "dp=2,shard=8,zero=2", 16, 2, true},
@@ -42,6 +44,8 @@ TEST(meshes_are_read_and_written)
         assert_int_equal(again.zero, mesh.zero);
         assert_int_equal(again.data, mesh.data);
         assert_int_equal(mesh.data, strstr(meshes[k].text, "data=1") != NULL);
+        assert_int_equal(mp_mesh_scatters(&mesh), strstr(meshes[k].text, "scatter=1") != NULL);
+        assert_int_equal(mp_mesh_scatters(&again), mp_mesh_scatters(&mesh));
     }
 }
 
@@ -82,7 +86,7 @@ TEST(what_is_no_mesh_is_refused)
     static const struct {
         const char *text, *message;
     } wrong[] = {
-        {"", "'' in the mesh '' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1, data=0-1"},
+        {"", "'' in the mesh '' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1, data=0-1, scatter=0-1"},
         {"dp", "'dp' in the mesh 'dp' is not one of"},
         {"cp=2", "'cp=2' in the mesh 'cp=2' is not one of"},
         {"dp=2,", "'' in the mesh 'dp=2,' is not one of"},
@@ -91,7 +95,7 @@ TEST(what_is_no_mesh_is_refused)
         {"dp,tp=2", "'dp' in the mesh 'dp,tp=2' is not one of"},
         {"dp=2,tp=2,dp=3", "the mesh 'dp=2,tp=2,dp=3' names 'dp' twice"},
         {"sp=0,sp=1", "names 'sp' twice"},
-        {"dp=", "'dp=' in the mesh 'dp=' has an invalid value; sizes need 1 or more, zero 1 to 3, sp and data 0 or 1"},
+        {"dp=", "'dp=' in the mesh 'dp=' has an invalid value; sizes need 1 or more, zero 1 to 3, sp, data and scatter 0 or 1"},
         {"dp=0", "has an invalid value"},
         {"dp=-2", "has an invalid value"},
         {"dp=2x", "'dp=2x' in the mesh 'dp=2x' has an invalid value"},
@@ -101,6 +105,11 @@ TEST(what_is_no_mesh_is_refused)
         {"shard=2,zero=0", "has an invalid value"},
         {"tp=2,sp=2", "has an invalid value"},
         {"tp=2,data=2", "has an invalid value"},
+        {"tp=2,sp=0,pp=2,scatter=2", "has an invalid value"},
+        {"tp=2,pp=2,scatter=1", "only with tp and pp of 2 or more and sp=0 do stages send the same tensor from several ranks"},
+        {"tp=2,sp=0,scatter=1", "omit scatter"},
+        {"sp=0,pp=2,scatter=1", "omit scatter"},
+        {"tp=2,sp=0,data=1,pp=2,scatter=1", "omit scatter"},
         {"dp=2,data=1", "the mesh 'dp=2,data=1' has data=1, which needs tp=2 or more; add tp=N or omit data"},
         {"zero=1", "the mesh 'zero=1' has zero, which needs shard=2 or more; add shard=N or omit zero"},
         {"shard=1,zero=3", "which needs shard=2 or more"},

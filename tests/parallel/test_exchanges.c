@@ -1,5 +1,6 @@
-/* test_exchanges.c - collectives of a step, computed by hand: experts sharded over ranks, and the slowdown of compute during
- * collectives. */
+/* test_exchanges.c - collectives of a step, computed by hand: experts sharded over ranks, the slowdown of compute during
+ * collectives, and sends between stages. */
+#include "estimator/graph/collective.h"
 #include "planner/parallel/stages.h"
 #include "tests/cases/test.h"
 
@@ -70,4 +71,46 @@ TEST(a_stated_slowdown_is_counted_where_collectives_run_beside)
         assert_int_equal(mp_step_simulate(&step, &played, &fits, NULL), MP_OK);
         assert_true(fits && fabs(played.seconds - (k ? 4 + 8 + 24 + 0.5 * 8 : 4 + 8 + 1 + 0.5 * 2)) < 1e-9);
     }
+}
+
+/* Two stages of four ranks of tp, with nodes of four devices. A whole tensor of 514 bytes takes 1 + 514 / 8 seconds between
+ * nodes. With scatter=1, each rank sends 129 bytes, and the ranks of the next stage gather the tensor at 64 bytes/s. */
+TEST(ranks_of_tp_send_parts_to_the_next_stage)
+{
+    static const char *const meshes[] = {"tp=4,sp=0,pp=2", "tp=4,sp=0,pp=2,scatter=1"};
+    const double sends[] = {1 + 514 / 8.0, 1 + 129 / 8.0 + 3 * 0.25 + 0.75 * 514 / 64.0};
+    for (int k = 0; k < 2; k++) {
+        mp_block_load blocks[2];
+        for (int j = 0; j < 2; j++)
+            blocks[j] = (mp_block_load){.forward_ticks = 1, .backward_ticks = 2, .output_bytes = 514, .n_options = 1};
+        const mp_load load = {.tick_seconds = 1, .n_blocks = 2, .blocks = blocks};
+        mp_ranks ranks = {.network = {.inside = {"in", "within", 4, 64, 0.25}, .across = {"out", "between", 0, 8, 1}}};
+        mp_stage stages[2];
+        mp_mesh_choice played = {.stages = stages};
+        bool fits;
+        assert_int_equal(mp_mesh_read(meshes[k], &ranks.mesh, NULL), MP_OK);
+        const mp_step_request step = {
+            .load = &load, .ranks = &ranks, .n_chunks = 1, .n_micro_batches = 1, .memory_bytes = INT64_C(1) << 40};
+        assert_int_equal(mp_step_simulate(&step, &played, &fits, NULL), MP_OK);
+        assert_true(fits && fabs(played.seconds - (2 * (1 + 2) + 2 * sends[k])) < 1e-9);
+        assert_int_equal(stages[0].sent_bytes, k ? 129 + 385 : 514);
+    }
+}
+
+/* A rank sends its part of 514 bytes to the next stage; as a receiver, it passes such a part on to three others. */
+TEST(a_part_counts_once_for_the_send_and_once_per_receiver_of_the_gather)
+{
+    mp_ranks ranks;
+    mp_collective_record record = {.member = -1, .element_bytes = 1};
+    int64_t sum = 0;
+    assert_int_equal(mp_mesh_read("tp=4,sp=0,pp=2,scatter=1", &ranks.mesh, NULL), MP_OK);
+    assert_int_equal(mp_network_read("nvlink3+ib100", &ranks.network, NULL), MP_OK);
+    mp_collective_add_send(&record, &ranks.network, MP_ALGORITHM_AUTO, &ranks.mesh, (mp_rank_group){2, 4}, 514);
+    for (int k = 0; k < 4; k++) {
+        const mp_traffic_rank rank = {.index = {[MP_DIM_TP] = k}};
+        const int64_t sent = mp_collective_record_sent(NULL, &record, &rank);
+        assert_true(sent % 4 == 0 && sent >= 4 * 127 && sent <= 4 * 129);
+        sum += sent;
+    }
+    assert_int_equal(sum, 4 * 514);
 }

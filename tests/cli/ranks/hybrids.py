@@ -172,6 +172,7 @@ def saved() -> None:
 def refused() -> None:
     for mesh, more, said in (
         ("tp=2,pp=2", ["--pipeline-schedule", "zb-h1"], "the schedule zb-h1 can be planned but not trained yet"),
+        ("tp=2,sp=0,pp=2,scatter=1", [], "scatter=1 can be planned but not trained yet (mesh tp=2,sp=0,pp=2,scatter=1)"),
         ("shard=2,zero=1,pp=2", ["--reduce", "fast"], "--reduce fast with pp can be planned but not trained yet (mesh shard=2,zero=1,pp=2)"),
         ("tp=2,pp=2", ["--device", "a100"], "the device 'a100' is a profile for planning"),
     ):
