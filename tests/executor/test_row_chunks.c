@@ -239,6 +239,38 @@ TEST(a_training_in_bfloat16_has_the_loss_of_whole_logits)
     for (int step = 0; step < 3; step++) assert_true(fabs(losses[1][step] / losses[0][step] - 1) < 2e-3);
 }
 
+/* Heads and regions in chunks, trained in both types and with updates at all places. Over 20 steps, a plan that recomputes
+ * gives the bits of keep-all with the same chunks. */
+TEST(a_plan_gives_the_bits_of_keep_all_in_the_same_chunks)
+{
+    enum { STEPS = 20 };
+    static training_case (*const begins[])(const char *path, int64_t batch, const mp_training_options *options) = {
+        training_begin_chunked, training_begin_in_regions};
+    static const mp_dtype types[] = {MP_DTYPE_FLOAT, MP_DTYPE_BFLOAT16};
+    const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
+    int n_again = 0;
+    for (int k = 0; k < 2 * 2 * MP_N_FUSES; k++) {
+        const mp_training_options options = {
+            .optimizer = MP_OPTIMIZER_ADAMW, .fuse = (mp_fuse)(k / 4), .dtype = types[k / 2 % 2], .accumulate = 1 + k % 2};
+        training_case t = begins[k % 2]("tests/gradients/gpt.onnx", 0, &options);
+        double losses[3][STEPS];
+        for (int part = 0; part < 3; part++) {
+            mp_plan *plan = part ? training_plan(&t, part == 1 ? 0.5 : 0) : training_keep_all(&t);
+            mp_execution *e = training_execution(&t, plan, &hyper);
+            training_run(&t, e, 0, STEPS, losses[part]);
+            n_again += plan->n_steps > t.program->graph->n_nodes;
+            if (memcmp(losses[part], losses[0], sizeof losses[0]) != 0)
+                fail_msg("%s, %s, regions %d, part %d: another result", mp_fuse_name(options.fuse),
+                         options.dtype == MP_DTYPE_FLOAT ? "fp32" : "bf16", k % 2, part);
+            mp_execution_free(e);
+            mp_plan_free(plan);
+        }
+        assert_true(losses[0][STEPS - 1] < losses[0][0]);
+        training_end(&t);
+    }
+    assert_true(n_again >= 2 * MP_N_FUSES);
+}
+
 /* Networks on sequences of 24 positions with 8 numbers each, and the regions that they must have. */
 static const struct {
     const char *text;
