@@ -124,6 +124,20 @@ TEST(chains_have_the_bits_of_separate_calls)
     twin->close(twin);
 }
 
+/* Forward and backward of an operator follow each other if a plan recomputes it. Only a loss is then one launch: the state of
+ * other calls is another structure. */
+TEST(a_recomputed_operator_is_not_taken_for_a_loss)
+{
+    mp_error err = {0};
+    if (!(twin = backend_twin(&err))) fail_msg("%s", err.message);
+    mp_operator op = {.op = mp_op_find("", "Gelu", 20)};
+    mp_operands forward = {.op = &op}, backward = {.op = &op, .is_backward = true};
+    const mp_call calls[2] = {{0}};
+    mp_call_chain chain = {.n = 2, .links = {{.call = &calls[0], .x = &forward}, {.call = &calls[1], .x = &backward}}};
+    assert_null(twin->chain(twin, &chain));
+    twin->close(twin);
+}
+
 /* An operand of one call may be at the address of another call's result, but may not overlap it otherwise. */
 TEST(addresses_decide_about_a_chain)
 {
