@@ -29,7 +29,7 @@ static inline int64_t mp_network_bytes(int size)
 
 /* Measures all-reduce, reduce-scatter, all-gather, broadcast, and a send to the next rank. With `fast`, the network library
  * sums in its own order; otherwise sums are in the order of the ranks. All ranks call this function and get the same result.
- * MP_INVALID: there is only one rank. MP_NOMEM, MP_IO. */
+ * MP_INVALID: there is only one rank. MP_IO: an exchange failed, or three measurements gave no positive rate. MP_NOMEM. */
 mp_status mp_network_measure(mp_communicator *world, const mp_backend *backend, bool fast, double timeout,
                              mp_network_speed *out, mp_error *err);
 /* Returns in *slowest the maximum of the times that n ranks report. MP_IO: a value is not a valid time. */
