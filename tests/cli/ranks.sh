@@ -67,3 +67,6 @@ try ranks_network_zero parallel gpt2 --devices 2 --network own_network.json
 network ', "levels": [{"devices": 8, "latency_seconds": 1e-5, "bytes_per_second": 1}, {"devices": 2, "latency_seconds": 1e-5, "bytes_per_second": 1}]'
 try ranks_network_twice estimate gpt2 $small --mesh dp=2 --network own_network.json
 try ranks_network_nowhere estimate gpt2 $small --mesh dp=2 --network nowhere.json
+try ranks_unit_none estimate gpt2 --dim layers=1 --mesh shard=2 --rules pytorch --fsdp-unit head
+try ranks_unit_parallel parallel gpt2 --dim layers=1 --devices 2 --rules pytorch --fsdp-unit head
+try ranks_unit_replicas estimate gpt2 --dim layers=1 --mesh dp=2 --rules pytorch --fsdp-unit embedding

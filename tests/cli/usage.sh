@@ -124,7 +124,3 @@ former_name held stash 1MiB estimate fashion_cnn.onnx --batch 4 --mesh pp=2 --ra
 former_name micro-batch micro-batch-size 2 parallel fashion_cnn.onnx --devices 2 --global-batch 4 --mesh pp=2 -q
 former_name schedule lr-schedule cosine train mlp.onnx --batch 4 --budget 100% --steps 3 --no-before -q
 try usage_former_name_twice estimate fashion_cnn.onnx --batch 4 --mesh pp=2 --pipeline gpipe --pipeline-schedule gpipe
-try usage_fsdp_unit_none estimate gpt2 --dim layers=1 --mesh shard=2 --rules pytorch --fsdp-unit head
-try usage_fsdp_unit_parallel parallel gpt2 --dim layers=1 --devices 2 --rules pytorch --fsdp-unit head
-try usage_fsdp_unit_replicas estimate gpt2 --dim layers=1 --mesh dp=2 --rules pytorch --fsdp-unit embedding
-try usage_fsdp_unit_executor estimate gpt2 --dim layers=1 --mesh shard=2 --fsdp-unit embedding

@@ -398,18 +398,3 @@ def test_launches_of_triton_kernels_compute_nothing_on_meta() -> None:
     x = (1 << 16) * 64 * 4
     workspace = 8320 * 1024  # of forward; backward begins with fewer tensors
     assert needs is not None and 0 <= needs.tensors_bytes - 3 * x - workspace < MIB  # x, layer's result and own result
-
-
-@pytest.mark.parametrize("how", ["module", "in place", "function", "none"])
-def test_compiled_code_is_counted_as_eager_and_named(how: str) -> None:
-    with torch.device("meta"):
-        model = mlp(64)
-        optimizer = torch.optim.SGD(model.parameters())
-    used: Any = torch.compile(model) if how == "module" else model
-    if how == "in place":
-        model.compile()
-    if how == "function":
-        used = torch.compile(lambda x: model(x).clone())
-    step = step_of(used, optimizer)
-    notes = memplan.estimate(step, (torch.empty(8, 64),), device="a100").notes
-    assert any("torch.compile" in note for note in notes) == (how != "none")
