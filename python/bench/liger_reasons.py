@@ -1,0 +1,118 @@
+"""Reasons for differences between estimates and Liger's published peaks, as bytes that a formula of the row's sizes gives.
+
+All formulas were derived after a look at the rows: the tensors that a process held besides those of a row are not published.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MIB, GRAIN = 1 << 20, 512
+CARDS = {"A100": "a100", "H100": "h100", "B200": "b200", "RTX 4090": "rtx4090", "RTX 3090": "rtx3090"}
+# commits whose published rows were measured with the code of another commit
+MEASURED_WITH = {
+    # fused linear cross entropy without a copy of the logits in fp32 came with rows of the code before
+    "90fb5e4a3cb971ab996638596f07652404e719e5": "d907ec0c09a0a998ecc1073afb195f1942a6c24f",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published peak. `key`: kernel, provider, mode, name and value of the swept size, and MiB. `sizes`: JSON."""
+
+    id: str
+    key: tuple[str, ...]
+    gpu: str
+    script: str
+    sizes: str = "{}"
+
+    @property
+    def measured_mib(self) -> float:
+        return float(self.key[-1])
+
+    @property
+    def x(self) -> int:
+        return int(float(self.key[4]))
+
+    @property
+    def card(self) -> str:
+        return next(name for part, name in CARDS.items() if part in self.gpu)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The difference of estimate and measurement, from `low` to `high` bytes."""
+
+    low: int
+    high: int
+    text: str
+
+
+def rounded(n_bytes: int) -> int:
+    return -(-n_bytes // GRAIN) * GRAIN
+
+
+def of_embedding(row: Row, sizes: dict[str, int]) -> Reason:
+    """The process held weights and gradients of the provider that uses torch.compile; Liger's own rows show the same bytes."""
+    words = 2**18 - 2**10  # sum of 2**10 to 2**17
+    held = 4 * words * (3 * 4096 + (2 * 768 if sizes["D"] == 4096 else 0))
+    if sizes["D"] == 768 and row.x == 1024:  # a block of 8 MiB is not split for these bytes
+        held += 8 * MIB - (row.x + 16384 // 10) * 768 * 4
+    return Reason(-held, -held, "weights and gradients of runs of torch.compile were held")
+
+
+def of_preference_loss(row: Row, sizes: dict[str, int]) -> Reason:
+    """The provider with torch.compile ran before. It held weight, gradient, and chunks of two sequences: five of the input's
+    width and three of targets. The rows of 4096 tokens were measured with logits in bf16, which the commit computes in fp32."""
+    t, h, v = sizes["T"], sizes["H"], sizes["V"]
+    held = 2 * v * h * 2 + 5 * 2 * t * h * 2 + 3 * 2 * t * 8
+    lower = row.x * 7 * t * v if t == 4096 else 0
+    return Reason(lower - held, lower - held + MIB, "weights and chunks of runs of torch.compile were held")
+
+
+def of_large_sum(row: Row, sizes: dict[str, int]) -> Reason:
+    """A sum over all elements stores one number for each 512 * 256 elements, and semaphores. Sums of 2**31 bytes are split."""
+    n = row.x * sizes["V"]
+    while n * 4 >= 2**31:
+        n = -(-n // 2)
+    partial = rounded(-(-n // (512 * 256)) * 4) + 2 * GRAIN
+    return Reason(-partial, -partial, "partial results of a sum over the logits")
+
+
+def of_cached_blocks(row: Row, sizes: dict[str, int]) -> Reason:
+    """A cached block that exceeds the request by less than 1 MiB is not split. Up to two such blocks differ."""
+    return Reason(-2 * MIB, 2 * MIB, "cached blocks of other runs of the process were not split")
+
+
+def of_own_segments(row: Row, sizes: dict[str, int]) -> Reason:
+    """The process began with this row: 13 tensors of 501 MiB have segments of 502 MiB, which are not split."""
+    n = -13 * MIB if row.x == 1024 and row.card == "b200" else 0
+    return Reason(n, n, "tensors had segments of their own, because the process began with this row")
+
+
+def of_distillation(row: Row, sizes: dict[str, int]) -> Reason:
+    """The measured code divides the logits of student and teacher, in fp32, by the temperature in new tensors, and the process
+    held weights and chunks of runs of torch.compile."""
+    held = 5064 * MIB + 2 * row.x * sizes["V"] * 4
+    return Reason(-held - MIB // 8, -held + 2 * MIB, "logits divided in new tensors; tensors of torch.compile were held")
+
+
+FORMULAS: dict[str, Callable[[Row, dict[str, int]], Reason]] = {
+    "embedding": of_embedding,
+    "fused_linear_cpo_loss": of_preference_loss,
+    "fused_linear_simpo_loss": of_preference_loss,
+    "fused_linear_orpo_loss": of_preference_loss,
+    "fused_linear_jsd": of_large_sum,
+    "fused_linear_cross_entropy": of_cached_blocks,
+    "fused_linear_grpo_loss_token": of_cached_blocks,
+    "fused_linear_grpo_loss_sequence": of_cached_blocks,
+    "jsd": of_own_segments,
+    "distill_jsd_loss": of_distillation,
+}
+
+
+def reason_of(row: Row) -> Reason | None:
+    formula = FORMULAS.get(row.key[0])
+    return formula(row, json.loads(row.sizes)) if formula is not None else None
