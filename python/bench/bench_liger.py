@@ -114,13 +114,13 @@ def run_script(tree: str, script: str, rows: list[Row], libraries: str) -> list[
 
 
 def estimated(tree: str, rows: list[Row], libraries: list[str]) -> dict[str, int | str]:
-    """Run the scripts of a tree. Rows that fail run again with the next folder of libraries."""
+    """Run the scripts of a tree once per card. Rows that fail run again with the next folder of libraries."""
     found: dict[str, int | str] = {}
     texts = {path.name: path.read_text() for path in sorted(Path(tree, "benchmark/scripts").glob("benchmark_*.py"))}
     for folder in ["", *libraries]:
         rest = [row for row in rows if not isinstance(found.get(row.id), int)]
-        for script in dict.fromkeys(script_of(row, texts) for row in rest):
-            some = [row for row in rest if script_of(row, texts) == script]
+        for script, card in dict.fromkeys((script_of(row, texts), row.card) for row in rest):
+            some = [row for row in rest if (script_of(row, texts), row.card) == (script, card)]
             found.update(zip((row.id for row in some), run_script(tree, script, some, folder), strict=True))
     return found
 

@@ -54,7 +54,7 @@ def check(network: str, mesh: str, percent: int) -> None:
 
 
 def test() -> None:
-    every = meshes()
+    every = [mesh for mesh in meshes() if not sizes(mesh).get("scatter")]  # scatter=1 can only be planned
     assert len(every) >= 30, every
     for mesh in every:
         check("mlp", mesh, 100)
