@@ -28,8 +28,8 @@
 enum {
     SAMPLES_PER_DEVICE = 4, /* default of --global-batch: samples per device in a training step */
     MOST_REMEDIES = 6,
-    DOUBLINGS = 5,     /* if no mesh fits, the search is repeated with twice the devices, at most this often */
-    MOST_SEARCHES = 3, /* searches for a mesh whose fullest process fits the card */
+    DOUBLINGS = 5,     /* if no mesh fits, the number of devices is doubled at most this often */
+    MOST_SEARCHES = 3, /* maximum number of searches for a mesh whose fullest process fits the card */
     MOST_NOTES = 3
 };
 /* fraction of a step's seconds: meshes that are slower than the fastest by at most this fraction are ranked by simplicity */
@@ -40,9 +40,9 @@ typedef struct question {
     mp_meshes_request request;
     mp_link link; /* to the host's memory */
     char name[128], within[MP_TEXT_MAX];
-    mp_spending spending; /* of the last graph, if is_achieved */
+    mp_spending spending; /* seconds of the last graph per family of kernels, if is_achieved */
     bool is_achieved;
-    char accuracy[MP_ACCURACY_TEXT]; /* of the seconds of the best mesh; "": they are not at achieved rates */
+    char accuracy[MP_ACCURACY_TEXT]; /* accuracy of the best mesh's seconds; "": no achieved rates */
     mesh_rate rate;
     mp_exact_mesh exact;
     int64_t withheld_bytes; /* memory that the ranks' processes need besides tensors and the reserve */
@@ -152,9 +152,9 @@ static int read_parallel_options(question *q)
     return fill(q, &err) == MP_OK ? EXIT_DONE : input_failed(&err);
 }
 
-/* Returns the bytes by which the fullest rank's process of the best mesh exceeds its card; 0: it fits, or its needs are
- * unknown. No measured job had several GPUs, so the estimated process decides, without an assumed margin. --memory and
- * --reserve state the memory for tensors, so that the process does not decide. */
+/* Returns the bytes by which the fullest rank's process of the best mesh exceeds its card. 0: the process fits, or its memory
+ * is unknown. The comparison uses the estimated process without a margin, because no measured job had several GPUs. If the user
+ * gives --memory or --reserve, the process is not compared. */
 static int64_t excess_bytes(const question *q, const mp_meshes *found)
 {
     const options *o = q->asked;
@@ -291,8 +291,7 @@ typedef struct note_list {
 } note_list;
 
 /* Prints up to three notes: that processes need more than the reserve, that the fastest mesh leaves little memory free, and
- * that
- * --dtype was not given. */
+ * that --dtype was not given. */
 static void write_notes(const question *q, const mp_meshes *found, note_list *list)
 {
     const char *tight = found->n_best ? mesh_tight_text(found, q->request.memory_bytes) : NULL;

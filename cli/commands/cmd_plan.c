@@ -92,7 +92,7 @@ static mp_status request_of(const outcome *out, const mp_request *off, int **che
     return MP_OK;
 }
 
-/* For --row-chunks auto: the workload with whole regions, after another one was chosen. */
+/* For --row-chunks auto: the workload with whole regions, after memplan chose a workload with chunks. */
 typedef struct whole_regions {
     mp_workload workload;
     mp_budget_ends ends;
@@ -104,8 +104,8 @@ static void whole_regions_clear(whole_regions *whole)
     mp_workload_free(&whole->workload);
 }
 
-/* If the chosen chunks have no plan, searches with whole regions, whose smallest plan may fit. So `auto` finds a plan for each
- * budget for which `off` finds one. */
+/* If no plan was found with the chosen chunks, searches with whole regions. So `auto` finds a plan for each budget for which
+ * `off` finds a plan. */
 static mp_status search_whole(options *o, outcome *out, whole_regions *whole, mp_request *request, mp_error *err)
 {
     mp_request other = *request;

@@ -70,7 +70,7 @@ typedef struct talk_options {
     bool json, quiet, verbose, list, shows_progress, help;
     /* true: the workload is loaded again for a comparison, so its notes are not repeated. Set by commands, not by an option */
     bool hides_notes;
-    /* true: the command states the accuracy of its answer's seconds, so the notes about graphs that it builds do not */
+    /* true: the notes about graphs omit the accuracy of seconds, because the command states it once */
     bool hides_accuracy;
 } talk_options;
 

@@ -32,7 +32,7 @@ typedef struct pipeline {
     mp_other_rules other;      /* peak of the fullest rank under the other rules (PyTorch's or memplan's) */
     char row_chunks[MP_ROW_CHUNKS_TEXT]; /* the choice of --row-chunks auto; "": memplan did not choose */
     int64_t smallest_bytes;              /* the smallest budget found with which every rank has a plan; -1: unknown */
-    bool is_only_enough; /* true if the search for smallest_bytes was ended early, so a smaller budget may suffice */
+    bool is_only_enough; /* true if the search for smallest_bytes ended early, so a smaller budget may suffice */
     bool is_smallest;    /* true if the budget is relative to smallest_bytes (min, min+50%) */
 } pipeline;
 
@@ -49,7 +49,7 @@ typedef struct rank_options {
 options pipeline_rank_options(const pipeline *p, int rank, rank_options *space);
 /* Records the memory and the busy seconds of the rank s->rank with everything kept. */
 mp_status pipeline_take(pipeline *p, const mp_workload *s, mp_error *err);
-/* Keeps the memory of a rank's process if it is the largest so far. */
+/* Records the memory of a rank's process if no earlier process is larger. */
 void pipeline_take_needs(pipeline *p, const mp_needs *needs);
 
 /* The request and the result of a search for the plan of one rank. */
@@ -64,9 +64,8 @@ typedef struct rank_plan_request {
     mp_needs needs; /* result: memory of the process that runs the plan */
 } rank_plan_request;
 /* Searches for a plan of one rank; *s is the workload of this rank. If the budget is a card and the process exceeds it, tries
- * smaller budgets. Sets the rank's stash to exactly the bytes that the plan
- * keeps for other micro-batches. *out is NULL if no plan was found; otherwise release it with mp_plan_free. Errors: as
- * mp_solve. */
+ * smaller budgets. Sets the rank's stash to exactly the bytes that the plan keeps for other micro-batches. If no plan was
+ * found, *out is NULL. Otherwise release *out with mp_plan_free. Errors: as mp_solve. */
 mp_status pipeline_plan_rank(rank_plan_request *request, mp_workload *s, mp_plan **out, mp_error *err);
 /* Prints the time of a training step of the whole pipeline, and its bubble. */
 void pipeline_print_step(const mp_pipeline_report *p);

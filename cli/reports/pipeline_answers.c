@@ -30,7 +30,7 @@ static const char *blocks_text(const mp_pipeline_report *p, int rank)
 static void print_verdict(const pipeline *p)
 {
     const int64_t peak = mp_pipeline_report_peak(&p->report);
-    const bool decides = p->room.visible_bytes > 0; /* true: the needs of a process decide; false: the reserve */
+    const bool decides = p->room.visible_bytes > 0; /* true: compares the process's memory; false: the peak */
     const bool fits = decides ? p->needs.likely_bytes <= p->needs.card_bytes : peak <= mp_capacity_bytes(&p->room);
     const char *bytes = mp_bytes_text(peak);
     if (*p->room.name)
@@ -56,7 +56,7 @@ static void print_ranks(const mp_pipeline_report *p)
     screen_text(2, "flight: micro-batches between forward and backward; held: bytes kept by all of them but one.");
 }
 
-/* Keeps the memory of the rank's process with everything kept, if --device names a card. */
+/* If --device names a card, records the process memory of the rank for the keep-all schedule. */
 static mp_status take_needs_of_keep_all(pipeline *p, const mp_workload *s, mp_error *err)
 {
     const mp_step *steps;

@@ -22,7 +22,7 @@
 #include "memplan/ranks/rank_plan.h"
 #include "memplan/workloads/workload_needs.h"
 
-enum { MOST_SEARCHES = 4 };  /* searches for a plan whose process fits the card */
+enum { MOST_SEARCHES = 4 };  /* maximum number of searches for a plan whose process fits the card */
 #define REFUSAL_SECONDS 20.0 /* time for the search of a sufficient budget after a rank has no plan */
 
 mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out, mp_error *err)
@@ -166,8 +166,8 @@ static bool is_above_all_stages(const pipeline *p)
 }
 
 /* For each rank without a plan, prints its floor, then the smallest budget of all ranks. Returns true if it is proved that no
- * plan exists. memplan chooses the stages for a budget in bytes, so a floor is a proof for other budgets, or if --stages fixes
- * the stages. */
+ * plan exists. For a budget in bytes, memplan chooses the stages itself, and other stages may have lower floors. So a floor
+ * above the budget is a proof only for other kinds of budgets, or if --stages fixes the stages. */
 static bool print_floors(const pipeline *p, const mp_budget *budget, bool is_quiet)
 {
     const bool is_fixed = p->asked->model.stages != NULL, is_of_stages = is_fixed || budget->kind != MP_BUDGET_BYTES;
@@ -226,8 +226,8 @@ static mp_status settle_budget(pipeline *p, rank_plan_request *r, mp_budget *set
     return MP_OK;
 }
 
-/* For --row-chunks auto: chooses the numbers of chunks of all ranks. *chosen are the options with these numbers. *budgets is
- * the budget per rank, relative to whole regions; the caller releases it with mp_free. */
+/* For --row-chunks auto: chooses the numbers of chunks of all ranks. Sets *chosen to the options with these numbers.
+ * Sets *budgets to the bytes per rank, computed for whole regions. The caller releases *budgets with mp_free. */
 static mp_status choose_row_chunks(pipeline *p, rank_plan_request *r, options *chosen, int64_t **budgets, mp_error *err)
 {
     MP_CLEARED_BY(progress_end) progress shown = {0};
@@ -275,7 +275,7 @@ int pipeline_plan(const options *o, const mp_budget *b, unsigned stages_off, uns
     if (settle_budget(&p, &one, &settled, &err) != MP_OK) return input_failed(&err);
     if (mp_row_chunks_are_open(&o->model) && choose_row_chunks(&p, &one, &chosen, &budgets, &err) != MP_OK)
         return input_failed(&err);
-    p.needs = (mp_needs){0}; /* of the plans, not of keep-all */
+    p.needs = (mp_needs){0}; /* memory of the plans, not of keep-all */
     for (int r = 0; r < p.report.shape.n_ranks; r++) {
         if (plan_rank(&p, r, &one, &err) != MP_OK) return input_failed(&err);
         if (!p.report.ranks[r].has_plan && without < 0) without = r;

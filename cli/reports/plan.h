@@ -29,7 +29,7 @@ typedef struct outcome {
     mp_device_capacity room; /* memory of the device for which the graph was built */
     mp_needs needs;          /* memory of a process that runs the plan; process_bytes is -1 if no card is named */
     /* floor_bytes: no plan has a smaller peak. With --row-chunks auto, it covers all numbers of chunks. graph_floor_bytes: the
-     * floor of the workload's graph, to which floor_reason refers */
+     * floor of the workload's graph, explained by floor_reason */
     int64_t floor_bytes, graph_floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;

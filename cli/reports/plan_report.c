@@ -230,7 +230,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "reserve_bytes", mp_json_integer_if(out->fills_device, out->room.reserve_bytes));
     mp_json_set(&json, "needs", needs_json(&out->needs));
     mp_json_set(&json, "floor_bytes", json_integer(out->floor_bytes));
-    /* the bound of the plan's file is about the graph with the chosen chunks */
+    /* the lower bound in the plan file holds only for the graph with the chosen chunks */
     if (out->row_chunks.n && json_object_get(json, "lower_bound_seconds") && out->answer.bound.ticks >= 0)
         mp_json_set(&json, "lower_bound_seconds", json_real((double)out->answer.bound.ticks * graph->tick_seconds));
     mp_json_set(&json, "other_rules", other_rules_json(&out->other));

@@ -66,7 +66,7 @@ static int64_t elements_sent(const mp_collective_leg *leg, int64_t n, int64_t in
     }
 }
 
-/* Returns the gather of the tensor of which leg k sends this rank's part; NULL: leg k is no such send. */
+/* If leg k sends this rank's part of a tensor, returns the leg that gathers the tensor. Otherwise returns NULL. */
 static const mp_collective_leg *gather_after(const mp_collective_record *r, size_t k)
 {
     return r->legs[k].kind == MP_SEND && k + 1 < r->n_legs ? &r->legs[k + 1] : NULL;

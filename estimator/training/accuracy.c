@@ -12,7 +12,7 @@ typedef struct group {
 static const group groups[] = {{"depthwise", MP_TIMED_DEPTHWISE_FORWARD, MP_TIMED_LARGE_LAST_WEIGHT, 4.8, -28, 12},
                                {"convolutions", MP_TIMED_NARROW_FORWARD, MP_TIMED_WINDOW_WEIGHT, 4.8, -36, 17},
                                {"products", MP_TIMED_PRODUCT, MP_TIMED_BATCHED_UNALIGNED, 4.6, -18, 10}};
-/* Errors of GPTs on 8 to 3,072 A100, on which no constant was fitted: tests/bench/bench_times.py. */
+/* Errors for GPTs on 8 to 3,072 A100: tests/bench/bench_times.py. No constant was fitted to these steps. */
 static const group on_many = {"products on many devices", MP_TIMED_PRODUCT, MP_TIMED_BATCHED_UNALIGNED, 4.5, -28, 3};
 /* families without a published time */
 static const group unknown = {.first = MP_TIMED_ATTENTION_FORWARD, .last = MP_TIMED_RECURRENT};

@@ -13,7 +13,7 @@ enum {
     MAX_SPLIT = 128,
     PACKED_CHANNELS = 32,
     LEAST_CHANNELS = 16,  /* minimum number of channels that other grouped kernels compute in a tile */
-    LOADED_RESULTS = 256, /* grouped kernels in channels-last layout are limited by loads, as if each load had this many uses */
+    LOADED_RESULTS = 256, /* loads limit grouped channels-last kernels, as if each load had this many uses */
     MANY_GROUPS = 12,     /* minimum number of groups for cuDNN's grouped kernels in channels-last layout */
     NARROW_WINDOW = 9,    /* maximum number of window elements for these kernels */
     BUSY_CHANNELS = 256,  /* a depthwise weight gradient of this number of channels occupies the whole device */

@@ -226,7 +226,7 @@ static void unmap(allocator *a, block *b)
 }
 
 /* Finds free neighbouring blocks, mapped or unmapped, of `size` bytes together, and returns the first of them. At least one of
- * them is unmapped. Creates a new address range of whole pages if there are none. NULL: a range is too small. */
+ * them is unmapped. If there are no such blocks, creates an address range of whole pages. NULL: a range is too small. */
 static block *expandable(allocator *a, bool is_small, int64_t size)
 {
     const list *l = &a->pools[is_small].unmapped;

@@ -166,7 +166,7 @@ static void end_spans(requests *r, int t)
             if (waits_for_updates(r, k, u)) put(r, r->numbers[k], 0);
 }
 
-/* Frees the outputs of the step before. The script's variables refer to them until forward returns new outputs. */
+/* Frees the outputs of the previous step. The script's variables refer to these outputs until forward returns new outputs. */
 static void release_outputs(requests *r, size_t n)
 {
     for (size_t k = 0; k < n; k++) put(r, r->held[k], 0);
@@ -208,7 +208,7 @@ static void put_static(requests *r)
     if (r->first_update < 0) put_states(r);
 }
 
-/* Marks the first span of each output. Later spans belong to recomputed values, which no variable of the script refers to. */
+/* Marks the first span of each output. No variable of the script refers to the recomputed values of later spans. */
 static void mark_outputs(requests *r)
 {
     for (size_t s = 0; s < r->graph->n_storages; s++) r->spans[s] = -1;
@@ -292,7 +292,7 @@ static mp_status simulate(const mp_graph *graph, const mp_step *steps, const mp_
     MP_OWNED int *ending = mp_alloc(timeline->n_steps, sizeof *ending);
     MP_OWNED int *next = mp_alloc(timeline->n_spans, sizeof *next);
     MP_OWNED bool *is_held = mp_alloc(timeline->n_spans, sizeof *is_held);
-    MP_OWNED int64_t *held = mp_alloc(2 * graph->n_storages, sizeof *held); /* of two steps */
+    MP_OWNED int64_t *held = mp_alloc(2 * graph->n_storages, sizeof *held); /* the outputs of two steps */
     requests r = {.graph = graph,
                   .steps = steps,
                   .timeline = timeline,

@@ -52,8 +52,8 @@ struct mp_backend {
      * depend on a selected backend. */
     void (*use)(const mp_backend *self);
 
-    /* Returns the profile of the machine's own device, if it is known. Nodes that are not measured take the
-     * seconds of this profile (mp_node_seconds). */
+    /* Returns the profile of the machine's own device, if it is known. mp_node_seconds of this profile estimates the
+     * nodes that are not measured. */
     const mp_device *(*device)(const mp_backend *self);
     /* Makes the device ready to run; may be called again. Only adapt, kernel and the preparation of calls work without it.
      * MP_UNSUPPORTED: this machine has no such device; the message names the missing part. */

@@ -151,7 +151,7 @@ static void factors(mp_collective kind, double n, double *messages, double *shar
 }
 
 /* Fits seconds = messages * latency + share * bytes / rate by least squares of the relative errors. False: the seconds do not
- * grow with the bytes, so there is no rate. */
+ * grow with the bytes, so no rate can be fitted. */
 static bool fit(const mp_collective_speed *list, int n, double ranks, double *latency, double *rate)
 {
     double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;
@@ -172,8 +172,8 @@ static bool fit(const mp_collective_speed *list, int n, double ranks, double *la
     return *rate > 0 && isfinite(*rate);
 }
 
-/* Times a collective for each size and fits latency and rate. Other programs may disturb short calls, so it is repeated if
- * there is no rate. All ranks have the same seconds, and therefore repeat together. */
+/* Times a collective for each size and fits latency and rate. Other programs may disturb short calls, so the measurement is
+ * repeated if no rate can be fitted. All ranks fit the same seconds, and therefore repeat together. */
 static mp_status measure(probe *p, mp_collective kind, double *all, mp_collective_speed *out, mp_error *err)
 {
     bool grows = false;

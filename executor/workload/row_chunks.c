@@ -48,9 +48,9 @@ typedef struct choice {
     int64_t most[MP_N_CHUNK_KINDS]; /* per kind: the largest number of chunks that the workload permits */
     candidate *all;                 /* index: sum of exponents[kind] * N_NUMBERS^kind */
     int64_t best_ticks;             /* ticks of the best plan of all candidates; INT64_MAX: none fits */
-    mp_floor_shared *shared;        /* the nodes of all graphs in which each kind in is_met is cut */
-    bool is_met[MP_N_CHUNK_KINDS];  /* per kind: a graph with chunks of this kind was met with `shared` */
-    int64_t shared_bytes;           /* no graph has a lower floor, if all kinds that can be cut are met */
+    mp_floor_shared *shared;        /* nodes that the graphs with chunks of the kinds in is_met have in common */
+    bool is_met[MP_N_CHUNK_KINDS];  /* per kind: `shared` contains no nodes that chunks of this kind replace */
+    int64_t shared_bytes;           /* lower bound on the floor of every graph, if is_met for all kinds that can be cut */
     mp_error *err;
 } choice;
 
@@ -127,7 +127,7 @@ static mp_status order_of(const mp_workload *w, const mp_precedence **order, mp_
     return w->graph->has_copies ? MP_OK : mp_problem_order(w->problem, false, order, err);
 }
 
-/* Omits the nodes of regions from `shared` if the candidate is the first whose graph has chunks of some kind. */
+/* If the candidate's graph is the first with chunks of some kind, omits the nodes from `shared` that this graph lacks. */
 static mp_status meet(choice *c, int index, const mp_workload *w)
 {
     bool is_new = false;
@@ -151,7 +151,7 @@ static mp_status solve(choice *c, const mp_workload *w, const char *solver, cand
     request.problem = w->problem;
     request.effort = MP_EFFORT_QUICK;
     request.wants_bound = true;
-    if (w != c->whole) request.start = NULL; /* a plan of the graph with whole regions */
+    if (w != c->whole) request.start = NULL; /* request.start is a plan of the graph with whole regions */
     if (solver) request.solver = solver;
     memcpy(request.tier_bytes, w->tier_bytes, sizeof request.tier_bytes);
     MP_CHECK(mp_solve(&request, &answer, c->err));
@@ -218,9 +218,10 @@ static bool is_better(const candidate *a, const candidate *b)
     return a->floor_bytes < b->floor_bytes;
 }
 
-/* True if larger numbers of chunks are worth trying, although the floor of the present one exceeds the budget. The widest
- * tensors are halved with each step, so all further steps together lower the floor by about as much as the last step. They are
- * worth trying if that reaches the budget, or if it is more than 1/64 of the bytes besides static ones. */
+/* True if larger numbers of chunks are worth trying, although the floor of candidate x exceeds the budget. Each step halves the
+ * widest tensors, so all further steps together lower the floor by about as much as the last step. Further steps are worth
+ * trying if this drop reaches the budget, or if the drop exceeds 1/64 of the bytes besides static memory. If no candidate can
+ * fit, the number of nodes is limited too. */
 static bool lowers_floor(const choice *c, const candidate *x, int64_t floor_before)
 {
     enum { SHARE = 64, GROWTH = 4 };
@@ -232,9 +233,9 @@ static bool lowers_floor(const choice *c, const candidate *x, int64_t floor_befo
     return drop > live / SHARE || (!is_hopeless && drop > 0 && x->floor_bytes - drop <= c->request->budget_bytes);
 }
 
-/* Changes the number of chunks of one kind to the best one. Least ticks grow with the number of chunks, so the loop ends at the
- * first number that cannot be better, or after two successive numbers that are worse. If no plan fits, it ends at the first
- * number that hardly lowers the floor. */
+/* Changes the number of chunks of one kind to the best number. Least ticks grow with the number of chunks, so the loop ends at
+ * the first number that cannot be better. The loop also ends after two successive numbers that are worse. If no plan fits, the
+ * loop ends at the first number that hardly lowers the floor. */
 static mp_status improve_kind(choice *c, int kind, int *best)
 {
     enum { MOST_WORSE = 2 };
@@ -267,8 +268,9 @@ static mp_status descend(choice *c, int *best)
     return MP_OK;
 }
 
-/* Called if no plan fits with the best numbers. Two kinds may determine the floor together, so that neither lowers it alone.
- * Tries 2, 4, 8, ... chunks of all kinds at once, or as many as a kind permits. If that lowers the floor, descends again. */
+/* Called if no plan fits with the best numbers. Two kinds may determine the floor together: then chunks of one kind alone
+ * do not lower the floor. Tries 2, 4, 8, ... chunks of all kinds at once, or as many as a kind permits. If a combination is
+ * better, descends again from there. */
 static mp_status descend_together(choice *c, int *best)
 {
     const int before = *best;
@@ -318,8 +320,8 @@ static mp_status solve_promising(choice *c)
     }
 }
 
-/* True if candidate a is better than b, although neither has a plan within the budget: only a may fit, or a has the smaller
- * plan. Without a plan, a has a smaller floor. */
+/* Compares two candidates without a plan within the budget. True if only a may fit, or if a has the smaller plan. If neither
+ * has any plan, true if a has the smaller floor. */
 static bool is_nearer(const candidate *a, const candidate *b)
 {
     if ((a->bound_ticks < INT64_MAX) != (b->bound_ticks < INT64_MAX)) return a->bound_ticks < INT64_MAX;
@@ -327,8 +329,8 @@ static bool is_nearer(const candidate *a, const candidate *b)
     return a->smallest_bytes == INT64_MAX && a->floor_bytes < b->floor_bytes;
 }
 
-/* Returns the candidate with the fastest plan. If none fits, returns the one that may fit and has the smallest plan, or
- * `nearest`, if none may fit. Among equal ones, the one with the fewest chunks wins. */
+/* Returns the candidate with the fastest plan. If no plan fits, returns the candidate with the smallest plan among those
+ * that may fit. If no candidate may fit, returns `nearest`. Of equal candidates, the candidate with the fewest chunks wins. */
 static int fastest(const choice *c, int nearest)
 {
     int found = c->all[nearest].bound_ticks == INT64_MAX ? nearest : 0;
@@ -376,7 +378,7 @@ static bool is_candidate(const choice *c, int index)
     return c->all[index].state != EXCLUDED;
 }
 
-/* Meets the nodes of a graph for each kind of which no graph with chunks was built. */
+/* For each kind that is not in is_met, builds a graph with chunks of this kind and updates `shared`. */
 static mp_status meet_others(choice *c)
 {
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
@@ -392,8 +394,8 @@ static mp_status meet_others(choice *c)
     return MP_OK;
 }
 
-/* Builds the graphs in which one kind alone is cut, as long as they could be faster than the chosen one. So bound_of uses their
- * least ticks, and the number of nodes of other graphs can be estimated. */
+/* Builds the graphs in which one kind alone is cut, as long as they could be faster than the chosen graph. bound_of then uses
+ * their least ticks, and nodes_of uses their numbers of nodes. */
 static mp_status build_singles(choice *c, int chosen)
 {
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++)
@@ -422,18 +424,19 @@ static size_t nodes_of(const choice *c, int index)
     return sum;
 }
 
-/* True if the candidate may be faster than the chosen one, and has no bound but its least ticks. */
+/* True if the candidate may be faster than the chosen candidate, and its only lower bound is its least ticks. */
 static bool is_open(const choice *c, int index, int chosen)
 {
     const candidate *x = &c->all[index];
     return (x->state == NEW || x->state == BUILT) && is_candidate(c, index) && bound_of(c, index) < c->all[chosen].bound_ticks;
 }
 
-/* Scores all candidates that could be faster than the chosen one, so that the reported bound covers them. If their graphs have
- * too many nodes, scores none, because the bound is that of the worst candidate. */
+/* Scores all candidates that could be faster than the chosen candidate. Then the reported bound covers these candidates too.
+ * The lowest bound is reported, so scoring only some of the candidates is useless. If their graphs have too many nodes, scores
+ * none. */
 static mp_status prove_others(choice *c, int chosen)
 {
-    enum { ALLOWANCE = 12 }; /* limit of the nodes of all graphs, as a multiple of the whole and the chosen graph */
+    enum { ALLOWANCE = 12 }; /* limit on all graphs' nodes, as a multiple of those of the whole and the chosen graph */
     const size_t most = ALLOWANCE * (c->all[0].n_nodes + c->all[chosen].n_nodes);
     size_t n_nodes = 0;
     if (c->shared_bytes > c->request->budget_bytes) return MP_OK;
@@ -450,7 +453,7 @@ static void choice_clear(choice *c)
     mp_floor_shared_free(c->shared);
 }
 
-/* Sets the results besides the chosen numbers: what is proved about all candidates. */
+/* Sets the results that are proved for all candidates. */
 static void set_proofs(const choice *c, int chosen, mp_row_chunks_choice *out)
 {
     out->other_ticks = INT64_MAX;
@@ -477,7 +480,7 @@ mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_optio
     MP_CHECK(order_of(whole, &order, err));
     MP_CHECK(mp_floor_shared_new(whole->graph, order, &c.shared, err));
     MP_CHECK(score(&c, 0));
-    /* if the whole regions do not fit, the shared floor may end the descent, so it is proved first */
+    /* if whole regions do not fit, the descent reads the shared floor, so compute this floor first */
     for (int k = 0; k < MP_N_CHUNK_KINDS && c.all[0].bound_ticks == INT64_MAX; k++)
         if (c.most[k] > 1) MP_CHECK(score(&c, step_of(k)));
     MP_CHECK(descend(&c, &best));

@@ -1,9 +1,12 @@
 /* row_chunks_pipeline.c - chooses the numbers of chunks of rows for all ranks of a pipeline.
  *
- * All ranks have the same numbers, because the stage boundaries depend on the graph of the whole network. Plans of all ranks
- * are searched for each candidate, and a training step of the whole pipeline is simulated with them. So the slowest stage
- * decides. The search begins with whole regions. For one kind after the other it tries 8 chunks. If that is better, it tries 4
- * and 2 chunks, and otherwise 16 and 32, as long as the step gets shorter. */
+ * All ranks have the same numbers, because the stage boundaries depend on the graph of the whole network. For each
+ * candidate, memplan searches plans for all ranks. Then memplan simulates a training step of the whole pipeline with these
+ * plans, so the slowest stage decides.
+ *
+ * The search begins with whole regions and changes one kind after the other. Each kind starts with 8 chunks, or with 4 or 2 if
+ * the kind permits no more. If 8 chunks are better, the search tries 4. If 4 are better, it tries 2. If 4 are not better, it
+ * tries 16, and then 32 if 16 are better. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +15,7 @@
 #include "memplan/ranks/rank_plan.h"
 #include "memplan/workloads/row_chunks.h"
 
-/* The result of the plans of all ranks. */
+/* The result of planning all ranks. */
 typedef struct judgement {
     int n_without;       /* number of ranks without a plan */
     int64_t floor_bytes; /* sum of the floors of the ranks without a plan */
@@ -73,7 +76,7 @@ static mp_status judge(pipeline_choice *c, const int n[MP_N_CHUNK_KINDS], judgem
     MP_CHECK(mp_pipeline_report_new(&options, &report, c->err));
     for (int r = 0; r < report.shape.n_ranks; r++) {
         const mp_status st = judge_rank(c, &options, r, &report, out);
-        *is_possible = st != MP_INVALID || is_whole; /* the head overlaps another region */
+        *is_possible = st != MP_INVALID || is_whole; /* MP_INVALID: the head overlaps another region */
         if (!*is_possible) return MP_OK;
         MP_CHECK(st);
     }
@@ -89,7 +92,7 @@ static bool is_better(const judgement *a, const judgement *b)
     return a->n_without ? a->floor_bytes < b->floor_bytes : a->seconds < b->seconds;
 }
 
-/* Tries `number` chunks of one kind. Keeps the number, and sets *is_kept, if it is better than the best judgement. */
+/* Tries `number` chunks of one kind. If the result is better than *best, stores the number in n and sets *is_kept. */
 static mp_status try_number(pipeline_choice *c, int kind, int number, int n[MP_N_CHUNK_KINDS], judgement *best, bool *is_kept)
 {
     judgement found;
@@ -130,7 +133,7 @@ mp_status mp_row_chunks_choose_for_ranks(const char *path, const mp_workload_opt
     bool is_possible;
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) n[k] = 1;
     MP_CHECK(judge(&c, n, &best, &is_possible));
-    /* with everything kept, chunks cannot shorten the step */
+    /* a step as fast as keep-all cannot become faster with chunks */
     for (int k = 0; k < MP_N_CHUNK_KINDS && (best.n_without || best.seconds > best.keep_all_seconds); k++)
         if (c.most[k] > 1) MP_CHECK(improve_kind(&c, k, n, &best));
     mp_chunk_numbers_write(n, setting);

@@ -35,7 +35,7 @@ typedef struct mp_workload_details {
     size_t n_passes, notes_capacity;
     bool lacks_notes;     /* true: memory for a note could not be allocated, so the note is missing */
     mp_pool *pool;        /* owns the texts of the notes */
-    mp_spending spending; /* of one rank, if its accuracy was noted */
+    mp_spending spending; /* seconds of one rank per family of kernels, if their accuracy was noted */
     char accuracy[MP_ACCURACY_TEXT];
 } mp_workload_details;
 

@@ -49,7 +49,7 @@ static const char *family_of(const mp_workload *w, const mp_workload_options *o)
 {
     static const char *const other = "other network";
     const bool is_fp32 = mp_names_are_alike(o->dtype, "fp32") && mp_names_are_alike(o->amp, "none");
-    if (mp_workload_rules(w) != MP_RULES_PYTORCH) return "other"; /* the executor's arena has no allocator's overhead */
+    if (mp_workload_rules(w) != MP_RULES_PYTORCH) return "other"; /* the executor has an arena, no caching allocator */
     if (!w->model || !is_fp32 || o->lora.n || n_communicators(&o->mesh)) return other; /* measured jobs have one GPU */
     const bool attends = has_attention(w), convolves = has_trait(w->model, MP_TRAIT_CONVOLVES);
     const bool looks_up = has_trait(w->model, MP_TRAIT_GATHER);

@@ -71,8 +71,8 @@ typedef struct mp_floor_shared mp_floor_shared;
 mp_status mp_floor_shared_new(const mp_graph *graph, const mp_precedence *order, mp_floor_shared **out, mp_error *err);
 void mp_floor_shared_free(mp_floor_shared *shared);
 MP_OWNER(mp_floor_shared_free, mp_floor_shared)
-/* Omits nodes and gradients that another graph does not have, and lowers the bytes of the others to those of this graph. Errors
- * and cost as mp_floor_shared_new. */
+/* Omits nodes and gradients that `graph` does not contain. Lowers the bytes of the others to their bytes in `graph`, if these
+ * are fewer. Errors and cost as mp_floor_shared_new. */
 mp_status mp_floor_shared_meet(mp_floor_shared *shared, const mp_graph *graph, const mp_precedence *order, mp_error *err);
 /* Returns a lower bound on the floor of every graph that contains the remaining nodes and gradients. O(nodes + storages). */
 int64_t mp_floor_shared_bytes(const mp_floor_shared *shared);

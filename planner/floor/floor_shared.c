@@ -34,8 +34,9 @@ static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n)
     return bytes;
 }
 
-/* Returns the least bytes of operands and workspace that a node needs on the device at any of its runs, in any plan. It depends
- * on the node's own lists only. -1: the node may be left out, or its operands depend on other nodes (a collective). */
+/* Returns the least bytes of operands and workspace that a node needs on the device at any of its runs, in any plan. The
+ * result depends on the node's own lists only. -1: a plan may omit the node, or its operands depend on other nodes (a
+ * collective). */
 static int64_t bytes_of_node(const mp_graph *graph, const mp_node *node, int64_t *best)
 {
     int64_t least = INT64_MAX;

@@ -48,6 +48,6 @@ try check_covers check mlp.onnx untrue.json
 sed 's/"baseline_seconds": */&-/' above.json > untrue.json
 try check_negative check mlp.onnx untrue.json
 holds graphs_written_otherwise_have_the_same_answers python3 "$root/tests/cli/metamorphic.py" "$memplan" fashion_cnn.onnx resnet50.onnx
-# The warning about the exported form is printed, although the plan's own command has printed the accuracy of seconds.
+# check prints the warning about the exported form, but not the accuracy of seconds, which `plan` has printed.
 holds plan_of_rested "$memplan" plan rested.onnx --batch 64 --budget 100% -o rested.json -q
 try check_inference check rested.onnx rested.json

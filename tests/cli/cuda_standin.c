@@ -1,5 +1,5 @@
-/* cuda_standin.c - a module for --device cuda without a GPU: the CPU's backend under that name, with an H100's profile at the
- * rates of its settings. */
+/* cuda_standin.c - a module for --device cuda without a GPU. It is the CPU's backend with an H100's profile, at the rates of
+ * the backend's settings. */
 #include "estimator/base/memory.h"
 #include "executor/kernel/backend.h"
 

@@ -73,7 +73,7 @@ try parallel_help parallel -h
 holds parallel_meshes python3 -B "$root/tests/cli/ranks/meshes.py" "$memplan"
 # A mesh has one time: in `parallel` alone or among all, and in `estimate`.
 holds parallel_one_time python3 -B "$root/tests/cli/ranks/one_time.py" "$memplan"
-# The processes of the first answer need more than the card, so the search leaves them more memory.
+# The processes of the first mesh exceed the card, so the second search plans with less memory for tensors.
 holds parallel_leaves_room_for_the_process sh -c "
     '$memplan' parallel gpt2-large --devices 2 --global-batch 14 --micro-batch-size 7 --device a100 --dim sequence=1072 --mesh shard=2 |
         grep \"^The ranks' processes need 3[.0-9]* GiB more than the reserve\" &&

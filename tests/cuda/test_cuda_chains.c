@@ -124,8 +124,8 @@ TEST(chains_have_the_bits_of_separate_calls)
     twin->close(twin);
 }
 
-/* Forward and backward of an operator follow each other if a plan recomputes it. Only a loss is then one launch: the state of
- * other calls is another structure. */
+/* If a plan recomputes an operator, its backward directly follows its forward. Only a loss may merge both into one launch,
+ * because other calls have a different state structure. */
 TEST(a_recomputed_operator_is_not_taken_for_a_loss)
 {
     mp_error err = {0};

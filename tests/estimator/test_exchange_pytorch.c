@@ -72,8 +72,8 @@ static int64_t most_live(const char *layers, const char *frozen, mp_phase phase,
  * has ended. Let each block have P bytes. In forward 2 P are live: the parameters of block k and the gather of block k + 1, or
  * this gather and its parameters. In backward 4 P are live: parameters and gradients of block k, the gather of block k - 1, and
  * the reduce-scatter of block k + 1. Buckets of 1 byte end with the block that the parameters' names state. Parameters outside
- * of blocks are one group: it stays gathered until its last gradient exists, so the gradient of its last layer waits for the
- * first one. If fully_shard also wraps the modules outside of blocks, they are live like blocks. */
+ * of blocks are one group, which stays gathered until its last gradient exists. So the gradient of its last layer waits for the
+ * gradient of its first layer. If fully_shard also wraps the modules outside of blocks, they are live like blocks. */
 TEST(pytorch_holds_two_blocks)
 {
     static const char layers[] = "data x 8 16; param a 16 16; param b 16 16; param c 16 16; param d 16 16; param e 16 16;"

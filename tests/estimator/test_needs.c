@@ -180,11 +180,10 @@ TEST(a_script_keeps_the_outputs_until_its_next_forward_has_ended)
     mp_storage *y = &graph->storages[graph->n_storages - 1];
     assert_string_equal(y->name, "y");
     assert_int_equal(needs_of(graph, &terms).tensors_bytes, (int64_t)5 * W * MIB);
-    y->is_output = true; /* y also exists during the updates, but not twice in backward */
+    y->is_output = true; /* y also exists during the updates; the previous y is freed before backward */
     const mp_needs needs = needs_of(graph, &terms);
     assert_int_equal(needs.tensors_bytes, (int64_t)(5 * W + Y) * MIB);
-    /* the second y takes 20 of a gradient's 30 MiB, because the first y exists; the update then needs a new segment of 30 MiB
-     */
+    /* the first y still exists, so the second y takes 20 MiB of a gradient's 30 MiB. The update needs a new segment */
     assert_int_equal(needs.reserved_bytes, (int64_t)(5 * W + Y + 30) * MIB);
     assert_string_equal(needs.family, "other");
 }

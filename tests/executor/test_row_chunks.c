@@ -239,8 +239,8 @@ TEST(a_training_in_bfloat16_has_the_loss_of_whole_logits)
     for (int step = 0; step < 3; step++) assert_true(fabs(losses[1][step] / losses[0][step] - 1) < 2e-3);
 }
 
-/* Heads and regions in chunks, trained in both types and with updates at all places. Over 20 steps, a plan that recomputes
- * gives the bits of keep-all with the same chunks. */
+/* Trains heads and regions in chunks, in both types and with updates at all places. Over 20 steps, a plan that recomputes and
+ * keep-all with the same chunks have bit-identical losses. */
 TEST(a_plan_gives_the_bits_of_keep_all_in_the_same_chunks)
 {
     enum { STEPS = 20 };

@@ -97,7 +97,7 @@ TEST(ranks_of_tp_send_parts_to_the_next_stage)
     }
 }
 
-/* A rank sends its part of 514 bytes to the next stage; as a receiver, it passes such a part on to three others. */
+/* A rank sends its part of 514 bytes to the next stage. A receiver passes its part on to three other ranks. */
 TEST(a_part_counts_once_for_the_send_and_once_per_receiver_of_the_gather)
 {
     mp_ranks ranks;

@@ -469,7 +469,7 @@ static bool takes(mp_call_chain *chain)
 {
     const mp_operands *loss = chain->links[0].x, *slope = chain->links[1].x;
     if (chain->n != 2 || loss->op != slope->op || loss->is_backward || !slope->is_backward || slope->adds) return false;
-    if (!(loss->op->op->traits & MP_TRAIT_CLASSES)) return false; /* only these calls have the state of this file */
+    if (!(loss->op->op->traits & MP_TRAIT_CLASSES)) return false; /* other calls have a different state structure */
     const mp_class_loss *form = &((const state *)chain->links[0].call->state)->form;
     if (!form->softmax || form->smoothing != 0 || form->reduction == MP_CLASS_LOSS_NONE || !loss->extra[0].data ||
         !slope->d_in[0].dtype)

@@ -45,7 +45,7 @@ typedef struct mp_ranks {
     int64_t bucket_bytes; /* size of a bucket of gradients or parameters in bytes; 0: MP_BUCKET_BYTES */
     mp_rules rules;
     /* under PyTorch's rules: patterns (* ? []) of modules that fully_shard wraps besides the blocks, such as "classifier". The
-     * parameters of each such module are gathered and reduced together. Borrowed */
+     * parameters of each matching module are gathered and reduced together. Borrowed */
     const char *const *units;
     size_t n_units;
     bool shares_statistics; /* true: batch normalization uses the samples of all ranks; false: each rank normalizes its own

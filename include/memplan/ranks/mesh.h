@@ -34,8 +34,8 @@ typedef struct mp_mesh {
     bool sequence;           /* true: tp also shards activations along the sequence between split products */
     bool data;    /* true: tp splits the batch. A weight is split only if its split takes less time than the sum of its gradient
                      over the ranks */
-    bool scatter; /* true: of a tensor that all ranks of tp hold, each sends 1/tp to the next pipeline stage, whose ranks gather
-                     it (Narayanan et al. 2021, 4.1). false: each rank sends the tensor */
+    bool scatter; /* true: each rank of tp sends 1/tp of a replicated tensor to the next pipeline stage, and that stage gathers
+                     the tensor (Narayanan et al. 2021, 4.1). false: each rank sends the whole tensor */
 } mp_mesh;
 
 typedef struct mp_mesh_text {
@@ -55,8 +55,8 @@ mp_mesh mp_mesh_of_one(void); /* returns the mesh "dp=1" of a single device */
 /* True if two meshes have the same sizes, ZeRO stage and split of the batch. `sequence` is not compared. O(1). */
 bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b);
 int64_t mp_mesh_devices(const mp_mesh *mesh);
-/* True if ranks of tp send parts to the next pipeline stage: with `scatter`, tp and pp of 2 or more, and neither `sequence` nor
- * `data`. O(1). */
+/* True if ranks of tp send parts to the next pipeline stage. This requires `scatter`, tp and pp of 2 or more, and neither
+ * `sequence` nor `data`. O(1). */
 bool mp_mesh_scatters(const mp_mesh *mesh);
 /* Returns the group of ranks whose positions differ only in dimension `dim`. O(1). */
 mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim);

@@ -25,8 +25,7 @@ typedef struct mp_process_memory {
 
 /* Computes the memory of a process whose caching allocator reserves reserved_bytes. `card`: a row of process.def, or the card
  * name that the driver reports. `family`: for captured scripts "convolution", "transformer" or "other"; for graphs the other
- * rows of FAMILY in process.def. Returns false for an unknown card or family,
- * and for negative bytes. O(cards). */
+ * rows of FAMILY in process.def. Returns false for an unknown card or family, and for negative bytes. O(cards). */
 bool mp_process_memory_of(const char *card, const char *family, int64_t reserved_bytes, mp_process_memory *out);
 
 /* Returns the bytes that the allocator may reserve so that 19 of 20 jobs of the family run on a card of card_bytes (0: taken

@@ -40,8 +40,8 @@ mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_optio
                                mp_row_chunks_choice *out, mp_error *err);
 
 /* Chooses the numbers of chunks for all ranks of a pipeline, with budgets[r] bytes of memory for rank r. All ranks have the
- * same numbers. Chooses the numbers with the shortest training step of the whole pipeline, of the candidates that a descent
- * tries. If some rank has no plan, chooses the numbers with the fewest such ranks. Writes the value of
+ * same numbers. A descent tries candidates and chooses the shortest training step of the whole pipeline. If every candidate
+ * leaves ranks without a plan, it chooses the candidate with the fewest such ranks. Writes the value of
  * mp_workload_options.row_chunks to `setting`.
  *
  * options->row_chunks must be "auto". The graph, problem and budget of the request are ignored. with_offsets: as in

@@ -15,8 +15,8 @@ typedef struct mp_workload_terms {
     mp_needs_terms process;
     char card[MP_DEVICE_TITLE_MAX], network[MP_DEVICE_NAME_MAX];
 } mp_workload_terms;
-/* Sets *out to the workload's card, family and communicators. arena_bytes is -1 under PyTorch's rules, else 0. The family
- * follows from the operators: attention and an embedding, or convolutions, in fp32 as in all measured jobs. O(operators). */
+/* Sets *out to the workload's card, family and communicators. arena_bytes is -1 under PyTorch's rules, else 0. The operators
+ * determine the family: attention and an embedding, or convolutions. All measured jobs are fp32. O(operators). */
 void mp_workload_terms_of(const mp_workload *w, const mp_workload_options *o, mp_workload_terms *out);
 /* Returns the memory that programs see on the card that the settings name. Returns 0 if the card has no row in process.def, if
  * the user states a reserve, or if a backend runs on the device. O(cards). */
