@@ -38,7 +38,8 @@ static int read_fit_options(options *o, int64_t *memory_bytes, bool *needs_decid
     const char *why;
     mp_budget share;
     options_take_card(o);
-    const int rc = memory_read(o, memory_bytes);
+    int rc = refuse_open_chunks(o);
+    if (!rc) rc = memory_read(o, memory_bytes);
     if (rc) return rc;
     if (!mp_budget_parse(o->search.overhead, &share, &why) ||
         (share.kind != MP_BUDGET_OF_PEAK && !is_plain_number(o->search.overhead)))

@@ -28,8 +28,7 @@
 enum {
     SAMPLES_PER_DEVICE = 4, /* default of --global-batch: samples per device in a training step */
     MOST_REMEDIES = 6,
-    DOUBLINGS = 5,     /* if no mesh fits, the number of devices is doubled at most this often */
-    MOST_SEARCHES = 3, /* maximum number of searches for a mesh whose fullest process fits the card */
+    DOUBLINGS = 5, /* if no mesh fits, the number of devices is doubled at most this often */
     MOST_NOTES = 3
 };
 /* fraction of a step's seconds: meshes that are slower than the fastest by at most this fraction are ranked by simplicity */
@@ -152,35 +151,14 @@ static int read_parallel_options(question *q)
     return fill(q, &err) == MP_OK ? EXIT_DONE : input_failed(&err);
 }
 
-/* Returns the bytes by which the fullest rank's process of the best mesh exceeds its card. 0: the process fits, or its memory
- * is unknown. The comparison uses the estimated process without a margin, because no measured job had several GPUs. If the user
- * gives --memory or --reserve, the process is not compared. */
-static int64_t excess_bytes(const question *q, const mp_meshes *found)
-{
-    const options *o = q->asked;
-    if (!found->n_best || o->search.memory || o->model.has_reserve || !option_given(o, OPT_DEVICE)) return 0;
-    const mp_needs *needs = &found->choices->needs;
-    const int64_t bytes = needs->n_jobs ? needs->likely_bytes : needs->process_bytes;
-    const bool is_known = needs->process_bytes > 0 && needs->card_bytes > 0;
-    return is_known && needs->expandable_bytes < 0 && bytes > needs->card_bytes ? bytes - needs->card_bytes : 0;
-}
-
-/* Searches for meshes. While the fullest rank's process of the best mesh exceeds its card, searches again with less memory for
- * tensors. */
+/* Searches for meshes. A mesh must leave room for the ranks' processes, unless the user gives --memory or --reserve. */
 static mp_status search(question *q, mp_meshes **found, mp_error *err)
 {
-    MP_CHECK(mp_meshes_search(&q->request, found, err));
-    for (int k = 1; k < MOST_SEARCHES; k++) {
-        const int64_t excess = excess_bytes(q, *found);
-        if (excess <= 0 || excess >= q->request.memory_bytes) break;
-        q->withheld_bytes += excess;
-        q->request.memory_bytes -= excess;
-        q->exact.memory_bytes = q->request.memory_bytes;
-        snprintf(q->within, sizeof q->within, "%s", mp_bytes_text(q->request.memory_bytes));
-        mp_meshes_free(*found);
-        *found = NULL;
-        MP_CHECK(mp_meshes_search(&q->request, found, err));
-    }
+    const options *o = q->asked;
+    if (o->search.memory || o->model.has_reserve || !option_given(o, OPT_DEVICE))
+        return mp_meshes_search(&q->request, found, err);
+    MP_CHECK(mp_exact_mesh_search(&q->request, &q->exact, &q->withheld_bytes, found, err));
+    snprintf(q->within, sizeof q->within, "%s", mp_bytes_text(q->request.memory_bytes));
     return MP_OK;
 }
 

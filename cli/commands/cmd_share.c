@@ -115,7 +115,8 @@ int cmd_share(options *o)
         return EXIT_NO;
     }
     options_take_card(o);
-    int rc = memory_read(o, &memory_bytes);
+    int rc = refuse_open_chunks(o);
+    if (!rc) rc = memory_read(o, &memory_bytes);
     if (!rc) rc = read_steps(o, &s);
     if (!rc) rc = settle_run(o, &s);
     if (!rc && o->output.out && !strcmp(o->output.out, "-"))

@@ -79,7 +79,8 @@ static int read_budgets(const search_options *o, wanted *w)
 static int read_sweep_options(const options *o, wanted *w)
 {
     mp_error err = {0};
-    int rc = read_solvers(&o->search, w);
+    int rc = refuse_open_chunks(o);
+    if (!rc) rc = read_solvers(&o->search, w);
     if (!rc) rc = read_budgets(&o->search, w);
     if (mp_pool_failed(w->pool)) {
         complain("out of memory");

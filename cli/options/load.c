@@ -6,6 +6,13 @@
 #include "cli/messages/messages.h"
 #include "cli/options/options.h"
 #include "executor/workload/workload.h"
+#include "memplan/workloads/row_chunks.h"
+
+int refuse_open_chunks(const options *o)
+{
+    if (!mp_row_chunks_are_open(&o->model)) return EXIT_DONE;
+    return usage_error("--row-chunks auto applies to plan; state numbers, such as --row-chunks head=8");
+}
 
 mp_status refuse_model_options(const char *path, const options *o, mp_error *err)
 {

@@ -6,6 +6,8 @@
 
 /* MP_INVALID: the path names a graph file, and options for models were given. */
 mp_status refuse_model_options(const char *path, const options *o, mp_error *err);
+/* For commands that need fixed numbers of chunks of rows: refuses --row-chunks auto. Returns an exit status; 0: accepted. */
+int refuse_open_chunks(const options *o);
 /* Loads the workload from a path with the settings of the options. Prints its notes, each kind once per model. MP_INVALID:
  * options for models were given with a graph file. Release with mp_workload_free on any status. Other errors as
  * mp_workload_load. */

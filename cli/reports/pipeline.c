@@ -8,6 +8,7 @@
 #include "cli/options/load.h"
 #include "cli/options/options.h"
 #include "cli/reports/needs_report.h"
+#include "cli/reports/plan.h"
 #include "executor/workload/chunk_numbers.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
@@ -92,17 +93,11 @@ static json_t *rank_json(const mp_pipeline_report *p, int rank, const char *file
     return json;
 }
 
-/* The number of chunks of rows per kind of region; NULL: all regions are whole. */
 static json_t *chunks_json(const options *o)
 {
     int n[MP_N_CHUNK_KINDS];
-    json_t *json = NULL;
     if (!o->model.row_chunks || mp_chunk_numbers_read(o->model.row_chunks, n, NULL) != MP_OK) return NULL;
-    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
-        if (n[k] > 1 && !json) json = json_object();
-        if (n[k] > 1) mp_json_set(&json, mp_chunk_kind_name((mp_chunk_kind)k), json_integer(n[k]));
-    }
-    return json;
+    return plan_chunks_json(n);
 }
 
 json_t *pipeline_json(const pipeline *of)

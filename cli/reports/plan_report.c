@@ -125,16 +125,21 @@ static void print_row_chunks(const outcome *out)
     if (out->row_chunks.n == 1) screen_row("  no chunks of rows: memplan found no faster plan with chunks");
 }
 
-/* The number of chunks per kind of region; NULL: all regions are whole. */
-static json_t *row_chunks_json(const mp_workload *w)
+json_t *plan_chunks_json(const int n[MP_N_CHUNK_KINDS])
 {
     json_t *json = NULL;
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
-        const int n = mp_chunk_numbers_of(w, (mp_chunk_kind)k);
-        if (n > 1 && !json) json = json_object();
-        if (n > 1) mp_json_set(&json, mp_chunk_kind_name((mp_chunk_kind)k), json_integer(n));
+        if (n[k] > 1 && !json) json = json_object();
+        if (n[k] > 1) mp_json_set(&json, mp_chunk_kind_name((mp_chunk_kind)k), json_integer(n[k]));
     }
     return json;
+}
+
+static json_t *row_chunks_json(const mp_workload *w)
+{
+    int n[MP_N_CHUNK_KINDS];
+    for (int k = 0; k < MP_N_CHUNK_KINDS; k++) n[k] = mp_chunk_numbers_of(w, (mp_chunk_kind)k);
+    return plan_chunks_json(n);
 }
 
 /* In a graph with channels beside compute, prints the time of recomputation and the part of it that costs no time. */

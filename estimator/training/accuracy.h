@@ -24,8 +24,7 @@ mp_target mp_counted_target(mp_counted_device *counted);
 
 /* The text needs this number of bytes. */
 enum { MP_ACCURACY_TEXT = 256 };
-/* Writes a sentence about the accuracy of a step's seconds, without a full stop. The slowest kind of
- * arithmetic and the number of devices determine the group of published networks. `spending`: the seconds of one device. If no
- * published step resembles the network, the sentence begins with "warning: " and states the reason. Then the result is false.
- */
+/* Writes a sentence about the accuracy of a step's seconds, without a full stop. The kind of arithmetic that takes most of the
+ * time and the number of devices determine the group of published networks. `spending`: the seconds of one device. False: no
+ * published step resembles the network; the sentence then begins with "warning: " and states the reason. */
 bool mp_accuracy_tell(const mp_spending *spending, int64_t n_devices, char text[MP_ACCURACY_TEXT]);

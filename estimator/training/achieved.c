@@ -130,17 +130,17 @@ mp_rate_kernel mp_kernel_of_convolution(mp_dtype dtype, const mp_rate_convolutio
         in = out = packed;
     }
     /* other grouped kernels in channels-last layout take the same time for 56 and for 168 channels per group */
-    const double results = groups > 1 && c->is_channels_last && !is_narrow(c) && in > PACKED_CHANNELS ? LOADED_RESULTS : 0;
+    const bool loads = groups > 1 && c->is_channels_last && !is_narrow(c) && in > PACKED_CHANNELS;
+    const double results = loads ? LOADED_RESULTS : out, gradients = loads ? LOADED_RESULTS : in;
     k.batch = groups;
     if (!c->is_channels_last || is_padded) k.reordered_bytes = activations * mp_dtype_bits(dtype) / 8;
     if (part == MP_CONVOLUTION_FORWARD)
-        k.rows = c->out_positions, k.columns = results > 0 ? results : out,
-        k.depth = rounded_up(in, ALIGNED_ELEMENTS) * c->window;
+        k.rows = c->out_positions, k.columns = results, k.depth = rounded_up(in, ALIGNED_ELEMENTS) * c->window;
     else if (part == MP_CONVOLUTION_DATA) { /* with a stride, only some elements of the window reach a position of the input */
-        k.rows = c->in_positions, k.columns = results > 0 ? results : in;
+        k.rows = c->in_positions, k.columns = gradients;
         k.depth = rounded_up(out, ALIGNED_ELEMENTS) * c->window * c->out_positions / c->in_positions;
     } else
-        k.rows = results > 0 ? results : out, k.columns = in * c->window, k.depth = c->out_positions;
+        k.rows = results, k.columns = in * c->window, k.depth = c->out_positions;
     return k;
 }
 

@@ -276,3 +276,36 @@ mp_status mp_exact_mesh_judge(void *data, mp_mesh_choice *c, mp_error *err)
     replace(&x, played, c);
     return MP_OK;
 }
+
+/* Returns the bytes by which the fullest rank's process of the best mesh exceeds its card. 0: the process fits, or its memory
+ * is unknown. Without measured jobs the margin does not count, because no measured job had several GPUs. */
+static int64_t excess_bytes(const mp_meshes *found)
+{
+    if (!found->n_best) return 0;
+    const mp_needs *needs = &found->choices->needs;
+    const int64_t bytes = needs->n_jobs ? needs->likely_bytes : needs->process_bytes;
+    const bool is_known = needs->process_bytes > 0 && needs->card_bytes > 0;
+    return is_known && needs->expandable_bytes < 0 && bytes > needs->card_bytes ? bytes - needs->card_bytes : 0;
+}
+
+mp_status mp_exact_mesh_search(mp_meshes_request *request, mp_exact_mesh *mesh, int64_t *withheld_bytes, mp_meshes **out,
+                               mp_error *err)
+{
+    enum { MOST_SEARCHES = 3 };
+    MP_OWNED_BY(mp_meshes_free) mp_meshes *found = NULL;
+    *withheld_bytes = 0;
+    MP_CHECK(mp_meshes_search(request, &found, err));
+    for (int k = 1; k < MOST_SEARCHES; k++) {
+        const int64_t excess = excess_bytes(found);
+        if (excess <= 0 || excess >= request->memory_bytes) break;
+        *withheld_bytes += excess;
+        request->memory_bytes -= excess;
+        mesh->memory_bytes = request->memory_bytes;
+        mp_meshes_free(found);
+        found = NULL;
+        MP_CHECK(mp_meshes_search(request, &found, err));
+    }
+    *out = found;
+    found = NULL;
+    return MP_OK;
+}

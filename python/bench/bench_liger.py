@@ -136,7 +136,7 @@ def judged(row: Row, found: int | str) -> str:
     if abs(difference) < grain:
         verdict = "exact"
     else:
-        verdict = "reason" if reason is not None and reason.low - grain < difference < reason.high + grain else "differs"
+        verdict = "reason" if reason is not None and abs(difference - reason.n_bytes) < grain else "differs"
     sys.stdout.write(
         f"{row.id}: measured {row.measured_mib:.4f} MiB, estimate {found / MIB:.4f}"
         f" ({found / MIB / row.measured_mib - 1:+.2%}, {difference:+} bytes): {verdict}"

@@ -43,10 +43,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Reason:
-    """The difference of estimate and measurement, from `low` to `high` bytes."""
+    """The difference of estimate and measurement in bytes."""
 
-    low: int
-    high: int
+    n_bytes: int
     text: str
 
 
@@ -60,7 +59,7 @@ def of_embedding(row: Row, sizes: dict[str, int]) -> Reason:
     held = 4 * words * (3 * 4096 + (2 * 768 if sizes["D"] == 4096 else 0))
     if sizes["D"] == 768 and row.x == 1024:  # a block of 8 MiB is not split for these bytes
         held += 8 * MIB - (row.x + 16384 // 10) * 768 * 4
-    return Reason(-held, -held, "weights and gradients of runs of torch.compile were held")
+    return Reason(-held, "weights and gradients of runs of torch.compile were held")
 
 
 def of_preference_loss(row: Row, sizes: dict[str, int]) -> Reason:
@@ -69,7 +68,7 @@ def of_preference_loss(row: Row, sizes: dict[str, int]) -> Reason:
     t, h, v = sizes["T"], sizes["H"], sizes["V"]
     held = 2 * v * h * 2 + 5 * 2 * t * h * 2 + 3 * 2 * t * 8
     lower = row.x * 7 * t * v if t == 4096 else 0
-    return Reason(lower - held, lower - held + MIB, "weights and chunks of runs of torch.compile were held")
+    return Reason(lower - held, "weights and chunks of runs of torch.compile were held")
 
 
 def of_large_sum(row: Row, sizes: dict[str, int]) -> Reason:
@@ -78,25 +77,13 @@ def of_large_sum(row: Row, sizes: dict[str, int]) -> Reason:
     while n * 4 >= 2**31:
         n = -(-n // 2)
     partial = rounded(-(-n // (512 * 256)) * 4) + 2 * GRAIN
-    return Reason(-partial, -partial, "partial results of a sum over the logits")
-
-
-def of_cached_blocks(row: Row, sizes: dict[str, int]) -> Reason:
-    """A cached block that exceeds the request by less than 1 MiB is not split. Up to two such blocks differ."""
-    return Reason(-2 * MIB, 2 * MIB, "cached blocks of other runs of the process were not split")
+    return Reason(-partial, "partial results of a sum over the logits")
 
 
 def of_own_segments(row: Row, sizes: dict[str, int]) -> Reason:
     """The process began with this row: 13 tensors of 501 MiB have segments of 502 MiB, which are not split."""
     n = -13 * MIB if row.x == 1024 and row.card == "b200" else 0
-    return Reason(n, n, "tensors had segments of their own, because the process began with this row")
-
-
-def of_distillation(row: Row, sizes: dict[str, int]) -> Reason:
-    """The measured code divides the logits of student and teacher, in fp32, by the temperature in new tensors, and the process
-    held weights and chunks of runs of torch.compile."""
-    held = 5064 * MIB + 2 * row.x * sizes["V"] * 4
-    return Reason(-held - MIB // 8, -held + 2 * MIB, "logits divided in new tensors; tensors of torch.compile were held")
+    return Reason(n, "tensors had segments of their own, because the process began with this row")
 
 
 FORMULAS: dict[str, Callable[[Row, dict[str, int]], Reason]] = {
@@ -105,11 +92,7 @@ FORMULAS: dict[str, Callable[[Row, dict[str, int]], Reason]] = {
     "fused_linear_simpo_loss": of_preference_loss,
     "fused_linear_orpo_loss": of_preference_loss,
     "fused_linear_jsd": of_large_sum,
-    "fused_linear_cross_entropy": of_cached_blocks,
-    "fused_linear_grpo_loss_token": of_cached_blocks,
-    "fused_linear_grpo_loss_sequence": of_cached_blocks,
     "jsd": of_own_segments,
-    "distill_jsd_loss": of_distillation,
 }
 
 

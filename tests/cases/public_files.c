@@ -456,7 +456,18 @@ static mp_status meshes_search(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, meshes, mp_meshes_search(&request, &meshes, err), mp_meshes_free(meshes));
 }
 
+static mp_status exact_mesh_search(public_world *w, mp_error *err)
+{
+    mp_meshes_request request = {
+        .devices = 2, .memory_bytes = 1000, .global_batch = 4, .ranks = ranks_of("dp=1"), .graph = rank_graph};
+    mp_exact_mesh exact = {.path = "gpt2", .memory_bytes = request.memory_bytes};
+    int64_t withheld_bytes;
+    mp_meshes *meshes;
+    PUBLIC_OUTPUT(w, meshes, mp_exact_mesh_search(&request, &exact, &withheld_bytes, &meshes, err), mp_meshes_free(meshes));
+}
+
 const public_call public_ranks[] = {{"mp_graph_exchange", graph_exchange},
+                                    {"mp_exact_mesh_search", exact_mesh_search},
                                     {"mp_meshes_search", meshes_search},
                                     {"mp_schedule_play", schedule_play},
                                     {"mp_schedule_held_bytes", schedule_held_bytes},

@@ -7,9 +7,10 @@
  *     // given: const mp_workload_options *options; mp_meshes_request request; mp_error *err
  *     mp_exact_mesh exact = {.path = "gpt2-small", .options = options, .memory_bytes = request.memory_bytes};
  *     mp_meshes *meshes = NULL;
+ *     int64_t withheld_bytes;
  *     request.judge = mp_exact_mesh_judge;
  *     request.judge_data = &exact;
- *     MP_CHECK(mp_meshes_search(&request, &meshes, err));
+ *     MP_CHECK(mp_exact_mesh_search(&request, &exact, &withheld_bytes, &meshes, err));
  *     mp_meshes_free(meshes);
  */
 #pragma once
@@ -27,6 +28,14 @@ typedef struct mp_exact_mesh {
  * estimate. If a rank exceeds the memory and so has to recompute, leaves the choice unchanged. MP_UNSUPPORTED, MP_INVALID: the
  * ranks cannot be built. Other errors as mp_workload_load. */
 mp_status mp_exact_mesh_judge(void *data, mp_mesh_choice *choice, mp_error *err);
+
+/* Searches for meshes as mp_meshes_search. While the process of the best mesh's fullest rank exceeds its card, searches again
+ * with less memory for tensors, at most three times. Each time, request->memory_bytes and mesh->memory_bytes decrease by the
+ * excess. *withheld_bytes is the total decrease. The judge and judge_data of the request are mp_exact_mesh_judge and `mesh`, or
+ * NULL. Without a judge, processes are unknown. The estimated process counts without a margin if no measured job resembles it.
+ * Release *out with mp_meshes_free. Errors as mp_meshes_search. */
+mp_status mp_exact_mesh_search(mp_meshes_request *request, mp_exact_mesh *mesh, int64_t *withheld_bytes, mp_meshes **out,
+                               mp_error *err);
 
 /* Computes the seconds of a training step of a workload without a pipeline, with n_micro_batches micro-batches. Method and
  * errors as mp_rank_seconds. */

@@ -112,7 +112,7 @@ class RowWriter:
         return value
 
     def _flat(self, node: fx.Node, value: fx.Node, use: Layout) -> fx.Node:
-        """Return a value with one leading dimension for the rows that the loss reads."""
+        """Return a value with one leading dimension for the rows that the region computes."""
         if (node, use) not in self.flat:
             self.flat[node, use] = self._flattened(node, value, use)
         return self.flat[node, use]
