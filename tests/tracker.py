@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""tracker.py [-h] [--amp TYPE] [--head-chunks N] [NAME...] - the peak of a training step as `memplan estimate --rules pytorch` has it, beside PyTorch's own tracker.
+"""tracker.py [-h] [--amp TYPE] [--head-chunks N] [NAME...] - the peak of a training step: `memplan estimate --rules pytorch` beside PyTorch's tracker.
 
 By hand, not in CI: needs torch and onnx; torchvision for the networks that are not in tests/bench/torch_nets.py. PyTorch's MemTracker runs
 two steps with AdamW (fused: without temporaries) on tensors without memory, so that networks of any size take seconds; the second step counts. The same module is
 exported without its parameters (TorchScript, training mode) and estimated at the same batch. Dropout is off with --no-dropout, since with it
 PyTorch runs its attention operator by operator. With --lora RANK transformers get adapters of that rank beside the products that make
 queries and values: those of the package peft there, --lora here; the numbers of trained parameters must be equal.
-PyTorch runs its attention operator by operator. With --head-chunks the logits and their loss are computed in N chunks of rows, --row-chunks
-here; the network must have a linear head without bias. With --amp both have mixed precision: PyTorch as on a card (torch_on_cards.py), where
+PyTorch runs its attention operator by operator. With --head-chunks N, PyTorch computes the logits and their loss in N chunks of rows, and
+memplan has --row-chunks head=N. Networks need a linear head without bias. With --amp both have mixed precision: PyTorch as on a card (torch_on_cards.py), where
 dropout would cost other bytes than on the CPU, so it is off.
 """
 

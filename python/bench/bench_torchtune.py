@@ -6,9 +6,9 @@ TORCHTUNE is a folder with torchtune 0.6.1 and its requirements, among them torc
 meta-pytorch/torchtune, rows TUNE of published.csv.
 
 Rows with torch.compile compile each layer and the loss. On the meta device nothing is compiled. So this script states which
-tensors Inductor stores: norms, rotary embeddings, SwiGLU and the loss are one kernel each. Two choices follow a look at the
-rows: backward computes no kernel again (TUNE-3B-3), and the RTX 4090 has activations on the host (TUNE-0, TUNE-2). Momentum of
-16 bits stands for 8-bit AdamW.
+tensors Inductor stores: norms, rotary embeddings, SwiGLU and the loss are one kernel each. Two assumptions were made after
+the published figures were known: backward recomputes no kernel (TUNE-3B-3), and runs on the RTX 4090 store activations on the
+host (TUNE-0, TUNE-2). 16-bit momentum replaces 8-bit AdamW.
 """
 
 from __future__ import annotations

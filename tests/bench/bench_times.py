@@ -6,10 +6,9 @@ table 5 (rows K22, of which half recompute all and half the core of attention), 
 Each row is asked of `memplan parallel` with its mesh and micro-batch. It is predicted at achieved rates, with the rate of the data
 sheet, with the rate that large products have been measured at elsewhere, and with one (--device a100,fp16=TFLOPS) that is fitted on
 the rows K22 and tested on the others, of which it has seen none. Scores of attention are kept, operator by operator. Each micro-batch
-recomputes the forward of a stage's layers, or their attention cores; sends between stages do not get longer. Without sequence parallelism
-each rank of tp sends a part to the next stage (scatter=1), as Megatron-LM does (Narayanan et al. 2021, 4.1), and DeepSpeed with its default
-"pipe_partitioned". Of the rows VT gradients are summed in one bucket, when backward has ended, as DeepSpeed has it where it does not share
-state out.
+recomputes the forward of a stage's layers, or their attention cores; recomputation does not lengthen sends between stages. Without sequence
+parallelism, each rank of tp sends a part to the next stage (scatter=1): in Megatron-LM (Narayanan et al. 2021, 4.1), and in DeepSpeed by
+default ("pipe_partitioned"). For the rows VT, gradients are summed in one bucket after backward, as in DeepSpeed without ZeRO.
 
 CALCULON is a checkout of github.com/calculon-ai/calculon (Isaev et al., SC 2023), which is asked the same; it needs numpy."""
 

@@ -2,10 +2,12 @@
 """bench_vtrain.py MEMPLAN VTRAIN - all steps that vTrain measured with tp up to 8, predicted as in bench_times.py, and whether these steps agree
 with each other. VTRAIN is a checkout of github.com/VIA-Research/vTrain (Bang et al. 2024), whose data/ground_truth_multi.csv has the steps.
 
-Prints the errors per model, then the measured time of a layer and sample: seconds of the step / (passes x micro-batch x layers of a stage), where
-passes are the micro-batches of a rank plus the waits for other stages, pp - 1. Meshes with the same tp and micro-batch run the same kernels, so
-these times should be alike. Last it prints how well the steps of a model are ordered if each is predicted from the measured times of the
-other meshes with its tp and micro-batch: no model of a layer's time can order them better than measured times do."""
+Prints three results:
+* the errors per model;
+* the measured time of a layer and sample: seconds of the step / (passes x micro-batch x layers of a stage). Passes are the micro-batches of a
+  rank plus pp - 1 waits for other stages. Meshes with the same tp and micro-batch run the same kernels, so their times should be equal;
+* the rank correlation if each step is predicted from measured times of other meshes with the same tp and micro-batch. It shows how well times
+  of layers alone order the steps."""
 
 from __future__ import annotations
 

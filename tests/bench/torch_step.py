@@ -43,7 +43,7 @@ def whole_backward(net: nn.Module, inputs: tuple[Tensor, ...], labels: Tensor) -
 
 def chunked_backward(name: str, n: int) -> Backward:
     """Compute the logits, their loss and backward in n chunks of rows. The parameter `name` is the head's weight. The rows' gradient is
-    allocated once; each chunk adds to the weight's gradient in place. This is the order of a chunked loss of torchtitan 0.2."""
+    allocated once; each chunk adds to the weight's gradient in place. Libraries that call backward once per chunk have this order."""
 
     def backward(net: nn.Module, inputs: tuple[Tensor, ...], labels: Tensor) -> None:
         weight, linear, rows = net.get_parameter(name), F.linear, []

@@ -61,7 +61,7 @@ def stages() -> None:
 
 
 def automatic() -> None:
-    """memplan chooses the numbers for all ranks, within a budget in which whole rows have no plan; and trains as one process does."""
+    """In a budget for which whole regions have no plan, memplan chooses the numbers. Losses equal those of one process."""
     sizes = [word for size in ("layers=4", "vocabulary=4096", *SIZES[2:], *MORE["llama3-8b"]) for word in ("--dim", size)]
     for mesh, n in (("pp=2", 2), ("pp=4", 4)):
         usual = ["llama3-8b", *sizes, "--device", "cpu", "--optimizer", "momentum", "--mesh", mesh, "--batch", str(2 * MICRO_BATCHES), "--micro-batches", str(MICRO_BATCHES)]
