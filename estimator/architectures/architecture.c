@@ -78,12 +78,14 @@ mp_status mp_architecture_set(mp_architecture *a, const char *size, int64_t valu
                    a->title, size);
 }
 
+enum { SEQUENCE_MAX = 1 << 20 }; /* the model stores the positions as constants, 8 bytes each */
+
 /* Returns the number of patches along one side of a square image. The sequence of the network consists of all patches and a
  * class token. */
 static int64_t patches_along(int64_t sequence)
 {
     int64_t side = 0;
-    while (sequence <= MP_VALUE_MAX && (side + 1) * (side + 1) <= sequence - 1) side++;
+    while (sequence <= SEQUENCE_MAX && (side + 1) * (side + 1) <= sequence - 1) side++;
     return side;
 }
 
@@ -108,10 +110,7 @@ static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence
         {"heads", a->heads, INT32_MAX},
         {"key-value-heads", a->key_value_heads, INT32_MAX},
         {"vocabulary", a->vocabulary, INT32_MAX},
-        {"sequence", sequence,
-         a->family == MP_FAMILY_T5
-             ? MP_VALUE_MAX / 2
-             : MP_VALUE_MAX}}; /* the model stores the relative positions as constants, which limits the sequence length */
+        {"sequence", sequence, a->family == MP_FAMILY_T5 ? SEQUENCE_MAX / 2 : SEQUENCE_MAX}}; /* T5 stores two distances each */
     const int64_t side = patches_along(sequence);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         MP_ENSURE(sizes[k].size >= 1 && sizes[k].size <= sizes[k].most, err, MP_INVALID,

@@ -164,6 +164,29 @@ TEST(attention_is_recognised)
             }
 }
 
+/* The positions have more elements than the model folds. A mask of 2^38 elements would be the largest tensor of the step. */
+TEST(the_longest_sequences_store_no_mask)
+{
+    static const char *const names[] = {"gpt2", "llama3-8b"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        mp_architecture a = named(names[k]);
+        mp_error err = {0};
+        mp_attention_report report;
+        a.layers = 1;
+        mp_model *model = built(&a, 1, 1 << 19);
+        assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, &report, &err), MP_OK);
+        assert_int_equal(report.n, 1);
+        for (size_t j = 0; j < model->n_operators; j++) {
+            const mp_operator *op = &model->operators[j];
+            if (strcmp(op->kind, "ScaledDotProductAttention") != 0) continue;
+            assert_int_equal(mp_operator_int(op, "causal", 0), 1);
+            assert_null(mp_operator_in(model, op, 4));
+        }
+        mp_model_free(model);
+    }
+}
+
 /* If attention computes gradients of the tensor added to its scores, all attentions of T5 are fused: with two layers, two in
  * the encoder and four in the decoder. */
 TEST(distances_that_learn_are_added_within_attention)
@@ -399,13 +422,13 @@ TEST(sizes_that_do_not_fit_are_refused)
                  {"gpt2", "layers", 0, 1, 0, "layers=0"},
                  {"gpt2", "layers", 1, -1, 0, "batch=-1"},
                  {"gpt2", "layers", 10001, 1, 0, "10000"},
-                 {"llama3-8b", "layers", 1, 1, 131073, "131072"},
-                 {"vit-base", "layers", 1, 1, INT64_MAX, "131072"},
+                 {"llama3-8b", "layers", 1, 1, (1 << 20) + 1, "1048576"},
+                 {"vit-base", "layers", 1, 1, INT64_MAX, "1048576"},
                  {"llama3-8b", "key-value-heads", 5, 1, 0, "32 heads are not a multiple of 5"},
                  {"llama3-8b", "width", 32 * 3, 1, 0, "3 is odd"},
                  {"llama3-8b", "head-width", 3, 1, 0, "3 is odd"},
                  {"gpt2", "head-width", -1, 1, 0, "head-width=-1"},
-                 {"t5-small", "layers", 1, 1, 65537, "65536"},
+                 {"t5-small", "layers", 1, 1, (1 << 19) + 1, "524288"},
                  {"t5-small", "experts", 4, 1, 0, "Llama"},
                  {"vit-base", "layers", 1, 1, 198, "198"},
                  {"mixtral-8x7b", "experts-per-token", 9, 1, 0, "9 of 8"},
