@@ -233,9 +233,9 @@ static bool lowers_floor(const choice *c, const candidate *x, int64_t floor_befo
     return drop > live / SHARE || (!is_hopeless && drop > 0 && x->floor_bytes - drop <= c->request->budget_bytes);
 }
 
-/* Changes the number of chunks of one kind to the best number. Least ticks grow with the number of chunks, so the loop ends at
- * the first number that cannot be better. The loop also ends after two successive numbers that are worse. If no plan fits, the
- * loop ends at the first number that hardly lowers the floor. */
+/* Changes the number of chunks of one kind to the best number. From two chunks on, least ticks grow with the number of chunks,
+ * so the loop ends at the first of these numbers that cannot be better. The loop also ends after two successive numbers that
+ * are worse. If no plan fits, the loop ends at the first number that hardly lowers the floor. */
 static mp_status improve_kind(choice *c, int kind, int *best)
 {
     enum { MOST_WORSE = 2 };
@@ -247,7 +247,7 @@ static mp_status improve_kind(choice *c, int kind, int *best)
         const candidate *x = &c->all[index];
         MP_CHECK(score(c, index));
         if (x->state == EXCLUDED) break;
-        if (c->best_ticks < INT64_MAX && x->least_ticks >= c->best_ticks) break;
+        if (e && c->best_ticks < INT64_MAX && x->least_ticks >= c->best_ticks) break;
         const bool fits_none = x->bound_ticks == INT64_MAX && c->all[*best].bound_ticks == INT64_MAX;
         const bool is_worth = !fits_none || lowers_floor(c, x, floor_before);
         n_worse = index == *best || is_better(x, &c->all[*best]) ? 0 : n_worse + 1;
@@ -489,6 +489,7 @@ mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_optio
     best = fastest(&c, best);
     MP_CHECK(meet_others(&c));
     MP_CHECK(prove_others(&c, best));
+    best = fastest(&c, best); /* a candidate of the proof may have a faster plan */
     set_proofs(&c, best, out);
     numbers_of(best, numbers);
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) out->n = numbers[k] > out->n ? numbers[k] : out->n;

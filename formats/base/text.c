@@ -40,7 +40,9 @@ const char *mp_bytes_text(int64_t bytes)
 
 const char *mp_extra_text(double value, double base)
 {
-    return value == base ? "0 %" : mp_text("%+.1f %%", base > 0 ? (value - base) / base * 100 : INFINITY);
+    const double percent = base > 0 ? (value - base) / base * 100 : INFINITY, size = fabs(percent);
+    if (value == base) return "0 %";
+    return size < 0.05 && size >= 0.0005 ? mp_text("%+.1g %%", percent) : mp_text("%+.1f %%", percent);
 }
 
 const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes)

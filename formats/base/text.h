@@ -16,7 +16,8 @@ enum { MP_TEXTS = 32, MP_TEXT_MAX = 1024 };
 const char *mp_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Returns "7.43 GiB". */
 const char *mp_bytes_text(int64_t bytes);
-/* Returns the difference between `value` and `base`, in per cent of `base`: "+12.3 %"; "0 %" if they are equal. */
+/* Returns the difference between `value` and `base`, in per cent of `base`: "+12.3 %"; "0 %" if they are equal. A
+ * difference that would print as 0.0 has one digit that is not 0: "-0.04 %". */
 const char *mp_extra_text(double value, double base);
 /* Returns the fragmentation of an arena in words: "as much as lives at the peak: no fragmentation", or the bytes in excess
  * of the live bytes in per cent. */

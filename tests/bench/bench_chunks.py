@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""bench_chunks.py MEMPLAN [NETWORK...] - long sequences by recomputation, by chunks of rows, by copies, and by all of them.
+"""bench_chunks.py MEMPLAN [--settings] [NETWORK...] - long sequences by recomputation, by chunks of rows, by copies, and by all of them.
 
 One sample in bf16 on one H100, as memplan's executor trains it. The budget is the static memory plus a share of the rest that keep-all needs. Each row has the
 peak in GiB and the milliseconds of a step; a choice that does not fit has its smallest peak, in brackets. Exits with 1 if all choices together are slower than the
 best single choice, or do not fit although a single one does.
+
+--settings: another table. Each row keeps all tensors with the default chunks of a library (torchtitan: 8 chunks, TRL: 256 tokens). Its budget is the peak with these
+chunks. The last columns are the step within this budget if memplan chooses. Exits with 1 if a choice of memplan is slower than the library's default.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import json
 import subprocess
 import sys
 
-MEMPLAN, NETWORKS = sys.argv[1], sys.argv[2:] or ["gpt2", "qwen3-1.7b", "llama3-8b"]
+MEMPLAN, SETTINGS = sys.argv[1], "--settings" in sys.argv
+NETWORKS = [word for word in sys.argv[2:] if word != "--settings"] or ["gpt2", "qwen3-1.7b", "llama3-8b"]
 TOKENS = (8192, 32768, 131072)
 SHARE = 0.4
 USUAL = ("--batch", "1", "--dtype", "bf16", "--device", "h100", "--rules", "executor", "--json")
@@ -35,7 +39,28 @@ def of(found: dict) -> tuple[bool, float, float]:
     return found["feasible"] is True, found["peak_bytes"] / 2**30, found["seconds"] * 1e3
 
 
+def settings() -> int:
+    """Prints the table of the libraries' defaults. Returns 1 if a row of memplan is slower."""
+    is_worse = False
+    print("| network | tokens | setting | peak | step | memplan's step | memplan's chunks |\n|-|-:|-|-:|-:|-:|-|")
+    for network in NETWORKS:
+        for tokens in TOKENS:
+            for setting, parts in (("whole logits", 0), ("torchtitan: 8 chunks", 8), ("TRL: 256 tokens", tokens // 256)):
+                chunks = ("--row-chunks", f"head={parts}" if parts else "off")
+                peak = answer("estimate", network, tokens, *chunks)["peak_bytes"]
+                budget = ("--budget", f"{peak}B")
+                theirs = of(answer("plan", network, tokens, *budget, "--solver", "none", *chunks))
+                plan = answer("plan", network, tokens, *budget, "--effort", "quick", *CHOICES["all"])
+                ours = of(plan)
+                named = ", ".join(f"{kind}={n}" for kind, n in plan.get("row_chunks", {}).items()) or "none"
+                print(f"| {network} | {tokens:,} | {setting} | {peak / 2**30:.1f} GiB | {theirs[2]:,.0f} ms | {ours[2]:,.0f} ms | {named} |", flush=True)
+                is_worse |= not ours[0] or ours[2] > theirs[2]
+    return is_worse
+
+
 def main() -> int:
+    if SETTINGS:
+        return settings()
     is_worse = False
     print("| network | tokens | keep all | budget | " + " | ".join(CHOICES) + " | chunks of all |")
     print("|-|-:|-:|-:|" + "-:|" * len(CHOICES) + "-|")

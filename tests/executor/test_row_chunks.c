@@ -187,6 +187,40 @@ TEST(the_chosen_number_is_nearly_always_the_best)
     assert_true((double)n_optimal >= 0.95 * n);
 }
 
+/* Long sequences: two chunks of the logits are faster than whole logits, even if memory suffices for whole logits. */
+TEST(no_fixed_number_is_faster_if_everything_fits)
+{
+    const char *dims[] = {"sequence=32768"};
+    mp_workload_options o = mp_workload_defaults();
+    const mp_request request = {.budget_bytes = MP_NO_LIMIT, .wants_bound = true};
+    mp_row_chunks_choice choice;
+    mp_error err = {0};
+    o.batch = 1;
+    o.dims = (mp_text_list){.n = 1, .items = dims};
+    o.dtype = "bf16";
+    o.device = "h100";
+    o.rules = "executor";
+    o.row_chunks = "auto";
+    mp_workload whole = load("qwen3-1.7b", &o);
+    if (mp_row_chunks_choose(&whole, &o, &request, &choice, &err) != MP_OK) fail_msg("%s", err.message);
+    o.row_chunks = choice.setting;
+    mp_workload chosen = load("qwen3-1.7b", &o);
+    const mp_timeline *best, *other;
+    const mp_step *steps;
+    assert_int_equal(mp_problem_keep_all(chosen.problem, &steps, &best, NULL), MP_OK);
+    for (int n = 1; n <= 64; n *= 2) {
+        char setting[16];
+        snprintf(setting, sizeof setting, "head=%d", n);
+        o.row_chunks = n > 1 ? setting : "off";
+        mp_workload fixed = load("qwen3-1.7b", &o);
+        assert_int_equal(mp_problem_keep_all(fixed.problem, &steps, &other, NULL), MP_OK);
+        if (other->ticks < best->ticks) fail_msg("head=%d is faster than %s", n, choice.setting);
+        mp_workload_free(&fixed);
+    }
+    mp_workload_free(&chosen);
+    mp_workload_free(&whole);
+}
+
 /* Each fault that can occur in a plan of a chunked network is found by the checker. */
 static int n_found(training_case (*begin)(const char *path, int64_t batch, const mp_training_options *options),
                    const corruption *rows, size_t n)
