@@ -10,12 +10,9 @@
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "estimator/base/clock.h"
-#include "estimator/base/integers.h"
 #include "executor/workload/workload.h"
 #include "formats/json/plan_json.h"
-#include "memplan/arena_solve.h"
 #include "memplan/budget.h"
-#include "memplan/smallest.h"
 #include "memplan/workloads/other_rules.h"
 
 static bool is_by_modules(const search_options *o)
@@ -92,62 +89,16 @@ static mp_status request_of(const outcome *out, const mp_request *off, int **che
     return MP_OK;
 }
 
-/* For --row-chunks auto: the workload with whole regions, after memplan chose a workload with chunks. */
-typedef struct whole_regions {
-    mp_workload workload;
-    mp_budget_ends ends;
-} whole_regions;
-
-static void whole_regions_clear(whole_regions *whole)
-{
-    mp_budget_ends_free(&whole->ends);
-    mp_workload_free(&whole->workload);
-}
-
-/* If no plan was found with the chosen chunks, searches with whole regions. So `auto` finds a plan for each budget for which
- * `off` finds a plan. */
-static mp_status search_whole(options *o, outcome *out, whole_regions *whole, mp_request *request, mp_error *err)
-{
-    mp_request other = *request;
-    outcome second = *out;
-    int64_t floor_bytes;
-    if (out->answer.plan || out->row_chunks.n < 2 || out->interrupted) return MP_OK;
-    MP_CHECK(mp_problem_floor(whole->workload.problem, &floor_bytes, NULL, err));
-    if (floor_bytes > out->budget_bytes) return MP_OK;
-    second.answer = (mp_answer){0};
-    second.workload = &whole->workload;
-    second.ends = whole->ends;
-    other.graph = whole->workload.graph;
-    other.problem = whole->workload.problem;
-    const mp_status st = outcome_search(&second, &other, err);
-    if (st != MP_OK || !second.answer.plan) {
-        mp_answer_free(&second.answer);
-        return st;
-    }
-    const mp_workload chosen = *out->workload;
-    if (!out->answer.bound.infeasible)
-        out->row_chunks.other_ticks = mp_smaller(out->row_chunks.other_ticks, out->answer.bound.ticks);
-    mp_answer_free(&out->answer);
-    mp_budget_ends_free(&out->ends);
-    second.workload = out->workload;
-    second.row_chunks = out->row_chunks;
-    second.row_chunks.n = 1;
-    second.graph_floor_bytes = floor_bytes;
-    *out = second;
-    *out->workload = whole->workload;
-    *whole = (whole_regions){.workload = chosen};
-    *request = other;
-    o->model.row_chunks = "off";
-    return MP_OK;
-}
-
-static mp_status search(options *o, outcome *out, whole_regions *whole, mp_request *request, mp_error *err)
+static mp_status search(options *o, outcome *out, mp_workload *whole, mp_request *request, mp_error *err)
 {
     const double start = mp_clock_now();
-    mp_status st = outcome_search(out, request, err);
-    if (st == MP_OK) st = search_whole(o, out, whole, request, err);
+    const int n_chunks = out->row_chunks.n;
+    mp_status st = outcome_search(out, whole, request, err);
     if (st != MP_OK) mp_error_locate(err, out->workload->path, 0, 0);
-    outcome_cover_chunks(out);
+    if (st == MP_OK && out->row_chunks.n < n_chunks) { /* a plan was found only with whole regions */
+        o->model.row_chunks = out->row_chunks.setting;
+        MP_CHECK(mp_problem_floor(out->workload->problem, &out->graph_floor_bytes, NULL, err));
+    }
     if (st == MP_OK && request->graph->n_tiers > 1) {
         MP_CHECK(find_plan_offload(out, request, err));
         out->planning_seconds = mp_clock_now() - start;
@@ -157,7 +108,7 @@ static mp_status search(options *o, outcome *out, whole_regions *whole, mp_reque
 
 /* For --row-chunks auto: chooses the numbers of chunks, and loads the workload with them. The budget and the figures of
  * keep-all still refer to the workload with whole regions, which `whole` then owns. */
-static mp_status choose_row_chunks(options *o, outcome *out, whole_regions *whole, const mp_request *request, mp_error *err)
+static mp_status choose_row_chunks(options *o, outcome *out, mp_workload *whole, const mp_request *request, mp_error *err)
 {
     mp_request tried = *request;
     const int64_t budget_bytes = out->budget_bytes, keep_all_bytes = out->keep_all_bytes, keep_all_ticks = out->keep_all_ticks;
@@ -167,8 +118,7 @@ static mp_status choose_row_chunks(options *o, outcome *out, whole_regions *whol
     o->model.row_chunks = out->row_chunks.setting;
     out->floor_bytes = out->row_chunks.floor_bytes;
     if (out->row_chunks.n == 1) return MP_OK;
-    *whole = (whole_regions){*out->workload, out->ends};
-    out->ends = (mp_budget_ends){0};
+    *whole = *out->workload;
     *out->workload = (mp_workload){0};
     MP_CHECK(load_workload(o->operands[0], o, out->workload, err));
     MP_CHECK(outcome_start(out, err));
@@ -179,7 +129,7 @@ static mp_status choose_row_chunks(options *o, outcome *out, whole_regions *whol
     return MP_OK;
 }
 
-static mp_status prepare(options *o, const mp_budget *b, const mp_request *off, outcome *out, whole_regions *whole,
+static mp_status prepare(options *o, const mp_budget *b, const mp_request *off, outcome *out, mp_workload *whole,
                          int **checkpoints, mp_request *request, mp_error *err)
 {
     MP_CHECK(load_workload(o->operands[0], o, out->workload, err));
@@ -241,7 +191,7 @@ int cmd_plan(options *o)
 {
     mp_error err = {0};
     MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
-    MP_CLEARED_BY(whole_regions_clear) whole_regions whole = {0};
+    MP_CLEARED_BY(mp_workload_free) mp_workload whole = {0};
     MP_CLEARED_BY(outcome_free) outcome out = {.workload = &s, .asked = o};
     mp_request request;
     MP_OWNED int *checkpoints = NULL;

@@ -30,7 +30,7 @@ static mp_status search(const options *o, const mp_budget *b, mp_workload *s, in
     mp_request request = outcome_request(&out);
     MP_CHECK(outcome_start(&out, err));
     MP_CHECK(outcome_find_budget(&out, b, &request, err));
-    const mp_status st = outcome_search(&out, &request, err);
+    const mp_status st = outcome_search(&out, NULL, &request, err);
     if (st == MP_LIMIT) *no_plan = no_plan_status(false);
     MP_CHECK(st);
     s->plan = out.answer.plan;

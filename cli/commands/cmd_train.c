@@ -130,7 +130,7 @@ static mp_status search(const options *o, const mp_budget *b, train_outcome *t, 
     mp_request request = outcome_request(&out);
     MP_CHECK(outcome_start(&out, err));
     MP_CHECK(outcome_find_budget(&out, b, &request, err));
-    st = outcome_search(&out, &request, err);
+    st = outcome_search(&out, NULL, &request, err);
     if (st == MP_LIMIT) t->no_plan = no_plan_status(false);
     MP_CHECK(st);
     const bool proved = !a->plan && is_refused(&out);

@@ -20,14 +20,14 @@
 #include "memplan/budget.h"
 #include "memplan/ranks/pipeline_smallest.h"
 #include "memplan/ranks/rank_plan.h"
-#include "memplan/workloads/workload_needs.h"
+#include "memplan/workloads/card_plan.h"
 
-enum { MOST_SEARCHES = 4 };  /* maximum number of searches for a plan whose process fits the card */
 #define REFUSAL_SECONDS 20.0 /* time for the search of a sufficient budget after a rank has no plan */
 
 mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out, mp_error *err)
 {
     MP_CLEARED_BY(outcome_free) outcome all = {.workload = s, .asked = r->asked};
+    MP_CLEARED_BY(mp_card_plan_free) mp_card_plan found = {0};
     progress shown;
     *out = NULL;
     MP_CHECK(outcome_start(&all, err));
@@ -40,20 +40,20 @@ mp_status pipeline_plan_rank(rank_plan_request *r, mp_workload *s, mp_plan **out
     request.solvers_off = r->solvers_off;
     request.progress = progress_show;
     request.progress_data = &shown;
-    for (int64_t excess = 0, k = 0; k < MOST_SEARCHES && excess < all.budget_bytes; k++) {
-        mp_plan_free(*out);
-        *out = NULL;
-        request.budget_bytes = r->budget_bytes = all.budget_bytes -= excess;
-        request.time_limit = progress_time_left(&r->asked->search);
-        progress_start(&shown, r->asked, all.floor_bytes, all.budget_bytes);
-        const mp_status st = mp_workload_plan(s, &request, r->asked->search.offsets, out, err);
-        progress_end(&shown);
-        MP_CHECK(st);
-        if (!*out) break;
-        MP_CHECK(mp_workload_needs_of_plan(s, &r->asked->model, *out, &r->needs, err));
-        excess = r->needs.likely_bytes - r->needs.card_bytes;
-        if (!all.fills_device || !all.room.visible_bytes || excess <= 0) break;
-    }
+    request.budget_bytes = all.budget_bytes;
+    request.time_limit = progress_time_left(&r->asked->search);
+    progress_start(&shown, r->asked, all.floor_bytes, all.budget_bytes);
+    const mp_card_search how = {.options = &r->asked->model,
+                                .with_offsets = r->asked->search.offsets,
+                                .finds_stash = true,
+                                .use = all.fills_device && all.room.visible_bytes ? MP_CARD_FILLED : MP_CARD_MEASURED};
+    const mp_status st = mp_workload_solve(s, &how, &request, &found, err);
+    progress_end(&shown);
+    MP_CHECK(st);
+    r->budget_bytes = found.budget_bytes;
+    r->needs = found.needs;
+    *out = found.answer.plan;
+    found.answer.plan = NULL;
     return *out ? MP_OK : mp_workload_floor(s, &r->floor_bytes, err);
 }
 

@@ -55,11 +55,10 @@ mp_request outcome_request(const outcome *out);
  * mp_capacity_budget. */
 mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request *request, mp_error *err);
 /* Searches for a plan within the request's budget, until --time-limit at the latest, and shows a progress line. If the budget
- * is the memory of a card and the plan's process exceeds the card, lowers the budget and searches again. The result is
- * out->answer. Errors: as mp_solve_with_arena, or, if the command assigns no offsets, as mp_solve_or_smallest. */
-mp_status outcome_search(outcome *out, mp_request *request, mp_error *err);
-/* With --row-chunks auto, after the search: extends the bound to plans with other numbers of chunks. */
-void outcome_cover_chunks(outcome *out);
+ * is the memory of a card, the process of the plan fits the card, too. With --row-chunks auto, `whole` is the workload with
+ * whole regions, or NULL if memplan chose no chunks. If a plan exists only with whole regions, `whole` and out->workload
+ * exchange their contents. The result is out->answer. Errors: as mp_workload_solve. */
+mp_status outcome_search(outcome *out, mp_workload *whole, mp_request *request, mp_error *err);
 /* Releases out->answer and the data of the budget. The caller keeps out->workload. */
 void outcome_free(outcome *out);
 

@@ -15,8 +15,7 @@
 #include "estimator/graph/without_state_copies.h"
 #include "formats/base/text.h"
 #include "memplan/arena.h"
-#include "memplan/arena_solve.h"
-#include "memplan/smallest.h"
+#include "memplan/workloads/card_plan.h"
 
 mp_status outcome_start(outcome *out, mp_error *err)
 {
@@ -75,95 +74,41 @@ mp_status outcome_find_budget(outcome *out, const mp_budget *b, const mp_request
     return find_room(out, err);
 }
 
-/* Computes the needs of the plan. Does nothing if no card is named. */
-static mp_status find_needs(outcome *out, mp_error *err)
+/* Returns the role of the card: whether the process must fit it, and whether the answer prints the memory of the process. */
+static mp_card_use use_of(const outcome *out)
 {
-    const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
-    out->needs.process_bytes = out->needs.likely_bytes = -1;
-    if (!plan || !(option_given(out->asked, OPT_DEVICE) || out->fills_device)) return MP_OK;
-    return mp_workload_needs_of_plan(out->workload, &out->asked->model, plan, &out->needs, err);
+    if (out->fills_device && out->room.visible_bytes) return MP_CARD_FILLED;
+    return option_given(out->asked, OPT_DEVICE) || out->fills_device ? MP_CARD_MEASURED : MP_CARD_UNUSED;
 }
 
-/* True if the process of the plan needs more than the card that the budget refers to. */
-static bool is_above_card(const outcome *out)
+mp_status outcome_search(outcome *out, mp_workload *whole, mp_request *request, mp_error *err)
 {
-    return out->fills_device && out->answer.plan && out->room.visible_bytes && out->needs.likely_bytes > out->needs.card_bytes;
-}
-
-static mp_status search_once(outcome *out, mp_request *request, mp_error *err)
-{
+    mp_card_plan found = {0};
     progress shown;
+    const options *o = out->asked;
+    const double start = mp_clock_now();
     request->budget_bytes = out->budget_bytes;
     request->start = out->ends.smallest;
-    request->time_limit = progress_time_left(&out->asked->search);
+    request->time_limit = progress_time_left(&o->search);
     request->progress = progress_show;
     request->progress_data = &shown;
-    const double start = mp_clock_now();
-    progress_start(&shown, out->asked, out->floor_bytes, out->budget_bytes);
-    const mp_status st = (out->asked->search.offsets ? mp_solve_with_arena : mp_solve_or_smallest)(request, &out->answer, err);
+    progress_start(&shown, o, out->floor_bytes, out->budget_bytes);
+    const mp_card_search how = {.options = &o->model, .with_offsets = o->search.offsets, .use = use_of(out)};
+    const mp_status st = out->row_chunks.n
+                             ? mp_row_chunks_search(out->workload, whole, &how, request, &out->row_chunks, &found, err)
+                             : mp_workload_solve(out->workload, &how, request, &found, err);
     progress_end(&shown);
     out->interrupted = interrupt_asked();
     out->planning_seconds += mp_clock_now() - start;
-    return st;
-}
-
-/* Sets the budget, which is the card's memory for tensors. The rest of the card's memory becomes the reserve. */
-static void set_budget(outcome *out, int64_t bytes)
-{
-    out->budget_bytes = bytes;
-    out->room.reserve_bytes = out->room.memory_bytes - bytes;
-}
-
-/* Called if the process of the first plan exceeds the card: searches for a plan whose process fits. The allocator's fragments
- * depend on the plan, so the right budget is unknown. A trial lowers the budget by the excess. After a trial fits, the next
- * ones bisect between the largest budget that fits and the smallest that does not. Keeps the plan of the largest budget that
- * fits. */
-static mp_status search_for_card(outcome *out, mp_request *request, mp_error *err)
-{
-    enum { SEARCHES = 3 };
-    MP_CLEARED_BY(mp_answer_free) mp_answer best = {0};
-    mp_needs needs_of_best = {0};
-    int64_t low = -1, high = out->budget_bytes, budget_of_best = -1;
-    for (int k = 0; k < SEARCHES && !out->interrupted; k++) {
-        set_budget(out, low < 0 ? high - (out->needs.likely_bytes - out->needs.card_bytes) : low + (high - low) / 2);
-        mp_answer_free(&out->answer);
-        out->answer = (mp_answer){0};
-        MP_CHECK(search_once(out, request, err));
-        MP_CHECK(find_needs(out, err));
-        if (out->answer.plan && is_above_card(out)) {
-            high = out->budget_bytes;
-            continue;
-        }
-        low = out->budget_bytes;
-        if (!out->answer.plan) continue;
-        mp_answer_free(&best);
-        best = out->answer;
-        needs_of_best = out->needs;
-        budget_of_best = low;
-        out->answer = (mp_answer){0};
+    request->graph = out->workload->graph;
+    request->problem = out->workload->problem;
+    out->answer = found.answer;
+    out->needs = found.needs;
+    if (how.use == MP_CARD_FILLED && st == MP_OK) { /* the rest of the card's memory becomes the reserve */
+        out->budget_bytes = found.budget_bytes;
+        out->room.reserve_bytes = out->room.memory_bytes - found.budget_bytes;
     }
-    if (budget_of_best < 0) return MP_OK;
-    mp_answer_free(&out->answer);
-    out->answer = best;
-    out->needs = needs_of_best;
-    best = (mp_answer){0};
-    set_budget(out, budget_of_best);
-    return MP_OK;
-}
-
-mp_status outcome_search(outcome *out, mp_request *request, mp_error *err)
-{
-    MP_CHECK(search_once(out, request, err));
-    MP_CHECK(find_needs(out, err));
-    return is_above_card(out) && !out->interrupted ? search_for_card(out, request, err) : MP_OK;
-}
-
-void outcome_cover_chunks(outcome *out)
-{
-    mp_bound *bound = &out->answer.bound;
-    if (!out->row_chunks.n || out->row_chunks.other_ticks == INT64_MAX) return;
-    if (bound->infeasible || bound->ticks > out->row_chunks.other_ticks) bound->ticks = out->row_chunks.other_ticks;
-    bound->infeasible = false;
+    return st;
 }
 
 void outcome_free(outcome *out)

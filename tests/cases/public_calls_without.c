@@ -5,6 +5,15 @@
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
+static mp_status try_nothing(void *data, int64_t budget_bytes, int64_t *excess_bytes, bool *goes_on, mp_error *err)
+{
+    (void)data;
+    (void)err;
+    *excess_bytes = budget_bytes - 4;
+    *goes_on = true;
+    return MP_OK;
+}
+
 /* Calls within a search. */
 #define SEARCH_CALLS(X)                   \
     X(mp_search_request(search))          \
@@ -214,6 +223,7 @@
     X(mp_workload_parameters(&workload, &settings, &between[0], &between[1]))                            \
     X(mp_own_device_read("a100,memory=40GiB", &device))                                                  \
     X(mp_process_memory_of("a100", "other", 1, &of_process))                                             \
+    X(mp_card_budget(8, true, try_nothing, NULL, &err))                                                  \
     X(mp_process_room("a100", "other", 0, 1))                                                            \
     X(mp_allocator_defaults())                                                                           \
     X(mp_needs_room(&needs, 1))                                                                          \

@@ -316,6 +316,49 @@ static mp_status row_chunks_choose(public_world *w, mp_error *err)
     return st;
 }
 
+/* Searches for a plan of a workload, as a whole or with chosen numbers of chunks. */
+static mp_status solved_workload(public_world *w, bool with_chunks, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    mp_workload_options o = public_sgd();
+    const mp_request request = {.budget_bytes = 1 << 30, .solver = "segments", .moves = 5};
+    const mp_card_search how = {.options = &o, .with_offsets = true, .use = MP_CARD_MEASURED};
+    mp_row_chunks_plan found = {0};
+    mp_status st;
+    if (with_chunks) o.row_chunks = "auto";
+    MUST(mp_workload_load(MLP, &o, &workload, NULL));
+    PUBLIC_LIMITED(w, st,
+                   with_chunks ? mp_row_chunks_solve(&workload, &how, &request, &found, err)
+                               : mp_workload_solve(&workload, &how, &request, &found.found, err));
+    mp_row_chunks_plan_free(&found);
+    return st;
+}
+
+static mp_status workload_solve(public_world *w, mp_error *err)
+{
+    return solved_workload(w, false, err);
+}
+
+static mp_status row_chunks_solve(public_world *w, mp_error *err)
+{
+    return solved_workload(w, true, err);
+}
+
+static mp_status row_chunks_search(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0}, whole = {0};
+    const mp_workload_options o = public_sgd();
+    const mp_request request = {.budget_bytes = 1000, .solver = "segments", .moves = 5};
+    const mp_card_search how = {.options = &o};
+    mp_row_chunks_choice choice = {.n = 2, .other_ticks = 1};
+    MP_CLEARED_BY(mp_card_plan_free) mp_card_plan found = {0};
+    mp_status st;
+    MUST(mp_workload_load(MLP, &o, &workload, NULL));
+    MUST(mp_workload_load(MLP, &o, &whole, NULL));
+    PUBLIC_LIMITED(w, st, mp_row_chunks_search(&workload, &whole, &how, &request, &choice, &found, err));
+    return st;
+}
+
 /* ---- jobs that share a card ---- */
 
 static mp_status shared(public_world *w, int how, mp_error *err)
@@ -385,6 +428,9 @@ const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_other_rules_at", other_rules_at},
                                       {"mp_savings_find", savings_find},
                                       {"mp_row_chunks_choose", row_chunks_choose},
+                                      {"mp_row_chunks_search", row_chunks_search},
+                                      {"mp_row_chunks_solve", row_chunks_solve},
+                                      {"mp_workload_solve", workload_solve},
                                       {"mp_sharing_load", sharing_load},
                                       {"mp_sharing_search", sharing_search},
                                       {"mp_sharing_run_all", sharing_run_all},

@@ -221,6 +221,32 @@ TEST(no_fixed_number_is_faster_if_everything_fits)
     mp_workload_free(&whole);
 }
 
+/* If no plan is found with the chosen chunks, whole regions are searched. A large network stands for unlucky chunks. */
+TEST(without_a_plan_whole_regions_are_searched)
+{
+    const mp_workload_options o = options_with("off");
+    for (int k = 0; k < 2; k++) {
+        mp_workload w = load("tests/gradients/gpt.onnx", &o), whole = load("tests/gradients/mlp.onnx", &o);
+        const mp_card_search how = {.options = &o, .with_offsets = true};
+        mp_row_chunks_choice choice = {.n = k ? 1 : 2, .setting = "head=2", .other_ticks = INT64_MAX};
+        mp_card_plan found;
+        const mp_graph *graphs[] = {w.graph, whole.graph};
+        int64_t floor_bytes;
+        assert_int_equal(mp_problem_floor(w.problem, &floor_bytes, NULL, NULL), MP_OK);
+        const mp_request request = {.budget_bytes = floor_bytes - 1, .wants_bound = true};
+        assert_int_equal(mp_row_chunks_search(&w, &whole, &how, &request, &choice, &found, NULL), MP_OK);
+        assert_int_equal(found.answer.plan != NULL, k == 0);
+        assert_ptr_equal(w.graph, graphs[1 - k]);
+        assert_ptr_equal(whole.graph, graphs[k]);
+        assert_int_equal(choice.n, 1);
+        if (!k) assert_string_equal(choice.setting, "off");
+        if (!k) assert_int_equal(mp_plan_check(w.graph, found.answer.plan, NULL), MP_OK);
+        mp_card_plan_free(&found);
+        mp_workload_free(&w);
+        mp_workload_free(&whole);
+    }
+}
+
 /* Each fault that can occur in a plan of a chunked network is found by the checker. */
 static int n_found(training_case (*begin)(const char *path, int64_t batch, const mp_training_options *options),
                    const corruption *rows, size_t n)

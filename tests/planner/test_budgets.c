@@ -2,6 +2,7 @@
  * package read as well. */
 #include "memplan/budget.h"
 #include "memplan/planning.h"
+#include "memplan/studies/card_budget.h"
 #include "memplan/target.h"
 #include "tests/cases/test.h"
 
@@ -60,4 +61,70 @@ TEST(a_reserve_is_that_of_the_profile)
 int main(void)
 {
     return test_run(NULL, NULL);
+}
+
+/* A card of 1000 bytes. The process of a plan requires fragments besides the bytes of its budget. */
+typedef struct trial_card {
+    int64_t fragment_every, least_plan; /* one byte of fragments per `fragment_every` bytes; no plan is below `least_plan` */
+    int64_t stops_after;                /* number of trials after which the caller ends; 0: none */
+    int64_t budgets[8];
+    int n;
+} trial_card;
+
+static int64_t excess_of(const trial_card *card, int64_t budget)
+{
+    return budget < card->least_plan ? 0 : budget + budget / card->fragment_every - 1000;
+}
+
+static mp_status try_card(void *data, int64_t budget_bytes, int64_t *excess_bytes, bool *goes_on, mp_error *err)
+{
+    trial_card *card = data;
+    (void)err;
+    assert_true(card->n < 8);
+    card->budgets[card->n++] = budget_bytes;
+    *excess_bytes = excess_of(card, budget_bytes);
+    *goes_on = card->n != card->stops_after;
+    return MP_OK;
+}
+
+/* Compares the trials with the largest budget whose process fits, found by trying all budgets. */
+TEST(budgets_are_lowered_until_the_process_fits)
+{
+    for (int64_t every = 2; every <= 64; every++)
+        for (int64_t least = 1; least <= 1001; least += 100) {
+            trial_card card = {.fragment_every = every, .least_plan = least}, first = card;
+            int64_t best = -1, all = -1, before = INT64_MAX;
+            assert_int_equal(mp_card_budget(1000, false, try_card, &card, NULL), MP_OK);
+            assert_int_equal(mp_card_budget(1000, true, try_card, &first, NULL), MP_OK);
+            for (int64_t b = least; b <= 1000; b++)
+                if (excess_of(&card, b) <= 0) all = b;
+            for (int k = 0; k < card.n; k++) {
+                const bool fits = excess_of(&card, card.budgets[k]) <= 0 && card.budgets[k] >= least;
+                assert_true(card.budgets[k] > 0 && card.budgets[k] <= 1000);
+                assert_true(!fits || card.budgets[k] > best); /* so the last trial that fits is the best */
+                if (fits) best = card.budgets[k];
+            }
+            for (int k = 0; k < first.n; k++) {
+                assert_int_equal(first.budgets[k], card.budgets[k]);
+                assert_true(first.budgets[k] < before);
+                before = first.budgets[k];
+            }
+            assert_true(first.n == 4 || excess_of(&first, before) <= 0);
+            assert_true(best <= all);
+            if (least <= 400 && best < 0) fail_msg("every %lld: no trial fits", (long long)every);
+            if (least <= 400 && all - best > 1000 / every / 2 + 1)
+                fail_msg("every %lld: %lld instead of %lld", (long long)every, (long long)best, (long long)all);
+        }
+}
+
+TEST(trials_of_budgets_end_early)
+{
+    trial_card fits = {.fragment_every = 2, .least_plan = 1}, stopped = fits, tiny = {.fragment_every = 1, .least_plan = 1};
+    assert_int_equal(mp_card_budget(600, false, try_card, &fits, NULL), MP_OK);
+    assert_int_equal(fits.n, 1);
+    stopped.stops_after = 2;
+    assert_int_equal(mp_card_budget(1000, false, try_card, &stopped, NULL), MP_OK);
+    assert_int_equal(stopped.n, 2);
+    assert_int_equal(mp_card_budget(1000, false, try_card, &tiny, NULL), MP_OK); /* the excess is the whole budget */
+    assert_int_equal(tiny.n, 1);
 }

@@ -15,6 +15,7 @@
 
 #include "memplan/search.h"
 #include "memplan/workload.h"
+#include "memplan/workloads/card_plan.h"
 
 enum { MP_ROW_CHUNKS_TEXT = 64 }; /* bytes of a setting that names all kinds of regions */
 
@@ -38,6 +39,42 @@ bool mp_row_chunks_are_open(const mp_workload_options *options);
  * request are ignored. Errors as mp_workload_load and mp_solve. */
 mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                mp_row_chunks_choice *out, mp_error *err);
+
+/* Searches for a plan after mp_row_chunks_choose. If no plan is found with the chosen numbers of chunks, searches with whole
+ * regions. So every budget for which mp_workload_solve finds a plan with whole regions has a plan.
+ *
+ * `w` is loaded with choice->setting, `whole` with whole regions; if choice->n is 1, `w` has whole regions and `whole` is not
+ * read. If only whole regions have a plan, exchanges the contents of `w` and `whole`, and sets choice->n to 1 and the setting
+ * to "off". So the answer always belongs to `w`. The bound of the answer covers plans with any numbers of chunks, and
+ * choice->other_ticks covers all numbers except those of `w`. A request->start is a plan of whole regions.
+ *
+ * how->options are the settings of `w`. Ownership, errors and cost of a search as mp_workload_solve; at most two searches. */
+mp_status mp_row_chunks_search(mp_workload *w, mp_workload *whole, const mp_card_search *how, const mp_request *request,
+                               mp_row_chunks_choice *choice, mp_card_plan *out, mp_error *err);
+
+/* A plan with the numbers of chunks that were chosen for it. */
+typedef struct mp_row_chunks_plan {
+    mp_row_chunks_choice choice;
+    mp_workload own; /* the workload with the chosen numbers; empty if choice.n is 1: the plan belongs to the whole workload */
+    mp_card_plan found;
+} mp_row_chunks_plan;
+
+/* Chooses the numbers of chunks, loads the workload with them, and searches for a plan: mp_row_chunks_choose and
+ * mp_row_chunks_search. `whole` keeps its contents; it is
+ * loaded with how->options, whose row_chunks is "auto". Release *out with mp_row_chunks_plan_free on any status. Other
+ * arguments and errors as these two functions.
+ *
+ *     // given: mp_workload *whole; mp_workload_options *options; const mp_request *request; mp_error *err
+ *     const mp_card_search how = {.options = options, .with_offsets = true};
+ *     mp_row_chunks_plan best = {0};
+ *     options->row_chunks = "auto";
+ *     MP_CHECK(mp_row_chunks_solve(whole, &how, request, &best, err));
+ *     if (best.found.answer.plan) printf("%s: %lld ticks\n", best.choice.setting, (long long)best.found.answer.plan->ticks);
+ *     mp_row_chunks_plan_free(&best);
+ */
+mp_status mp_row_chunks_solve(mp_workload *whole, const mp_card_search *how, const mp_request *request, mp_row_chunks_plan *out,
+                              mp_error *err);
+void mp_row_chunks_plan_free(mp_row_chunks_plan *plan); /* releases the members, not the struct */
 
 /* Chooses the numbers of chunks for all ranks of a pipeline, with budgets[r] bytes of memory for rank r. All ranks have the
  * same numbers. A descent tries candidates and chooses the shortest training step of the whole pipeline. If every candidate

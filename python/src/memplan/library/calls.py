@@ -16,6 +16,7 @@ INTERFACE = 1
 STATUS_OK, STATUS_INFEASIBLE = 0, 5
 LOADED = 1  # PT_LOAD: the type of a file segment that the loader maps into memory
 ProgressCall = CFUNCTYPE(c_bool, c_double, c_int64, c_int64, c_int64, c_void_p)
+TrialCall = CFUNCTYPE(c_int, c_void_p, c_int64, POINTER(c_int64), POINTER(c_bool), c_void_p)
 Ints = POINTER(c_int)
 
 # for each function of planning.h: the type of its result, then the types of its arguments
@@ -67,6 +68,7 @@ CALLS: dict[str, tuple[object, ...]] = {
     "mp_planning_collective": (c_double, c_char_p, c_char_p, c_int64, c_int64, c_int64),
     "mp_process_memory_of": (c_bool, c_char_p, c_char_p, c_int64, c_void_p),
     "mp_allocator_replay": (c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p),
+    "mp_card_budget": (c_int, c_int64, c_bool, TrialCall, c_void_p, c_void_p),
     "mp_process_room": (c_int64, c_char_p, c_char_p, c_int64, c_int64),
     "mp_graph_write": (c_int, c_void_p, c_char_p, c_void_p),
     "mp_plan_read": (c_int, c_char_p, c_void_p, POINTER(c_void_p), c_void_p),

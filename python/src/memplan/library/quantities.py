@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ctypes import Structure, byref, c_int64
+from typing import Any
 
 from memplan.errors import LibraryError
-from memplan.library.calls import STATUS_OK, library
+from memplan.library.calls import STATUS_OK, TrialCall, library
 from memplan.library.planning import text
 
 
@@ -75,6 +76,29 @@ def process_room(card: str, family: str, card_bytes: int = 0) -> int:
     `card_bytes`: memory of the card that programs see; 0: the card's row.
     """
     return int(library().mp_process_room(text(card), text(family), card_bytes, 0))
+
+
+def try_budgets(budget: int, excess_of: Callable[[int], int]) -> None:
+    """Try smaller and smaller budgets until a whole process fits its card, as `memplan plan` does.
+
+    Args:
+        budget: the first budget.
+        excess_of: plans a step within a budget and returns by how many bytes the process exceeds the card; 0: it fits, or
+            there is no plan. The last call decides.
+    """
+    raised: list[BaseException] = []
+
+    def call(_data: Any, n_bytes: int, excess: Any, goes_on: Any, _err: Any) -> int:
+        try:
+            excess[0] = excess_of(n_bytes)
+        except BaseException as error:
+            raised.append(error)
+            goes_on[0] = False
+        return STATUS_OK
+
+    library().mp_card_budget(budget, True, TrialCall(call), None, None)
+    if raised:
+        raise raised[0]
 
 
 class AllocatorSettings(Structure):

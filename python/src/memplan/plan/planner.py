@@ -22,6 +22,7 @@ from memplan.graph.capture import DYNAMIC, Capture
 from memplan.graph.row_regions import chunks_of
 from memplan.library.calls import INTERFACE
 from memplan.library.planning import NO_BUDGET, Copy, Step
+from memplan.library.quantities import try_budgets
 from memplan.memory.host import Pool
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
@@ -179,15 +180,17 @@ class GraphPlanner:
 
     def within_process(self, budget: int, options: Options) -> Emitted | None:
         """Return graphs within the budget. With "auto" or "device" on a named card, the allocator's reserve fits too."""
-        found = self.within(budget, options)
         if options.device is None or kind_of_budget(options.budget) not in ("auto", "device"):
-            return found
+            return self.within(budget, options)
         room = room_on(self.capture, options.device)
-        for _ in range(ROUNDS):
-            if found is None or room < 0 or (more := excess_of(self.trace(found), room)) <= 0:
-                break
-            budget -= more
-            found = self.within(budget, options)
+        found: Emitted | None = None
+
+        def excess(n_bytes: int) -> int:
+            nonlocal found
+            found = self.within(n_bytes, options)
+            return 0 if found is None or room < 0 else excess_of(self.trace(found), room)
+
+        try_budgets(budget, excess)
         return found
 
     def device(self) -> torch.device:

@@ -1,0 +1,93 @@
+/* card_plan.c - searches for plans of a workload until the whole process fits its card. */
+#include "memplan/workloads/card_plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "estimator/base/clock.h"
+#include "memplan/arena_solve.h"
+#include "memplan/ranks/rank_plan.h"
+#include "memplan/smallest.h"
+#include "memplan/studies/card_budget.h"
+#include "memplan/workloads/workload_needs.h"
+
+typedef struct trials {
+    mp_workload *workload;
+    const mp_card_search *how;
+    const mp_request *asked;
+    bool finds_stash, is_stopped; /* is_stopped: true if the caller has ended the search */
+    double start;                 /* time at which the searches began, by mp_clock_now */
+    bool has_fitting;             /* true: the process of `best` fits the card */
+    mp_card_plan *best;           /* the result so far */
+} trials;
+
+void mp_card_plan_free(mp_card_plan *plan)
+{
+    mp_answer_free(&plan->answer);
+    *plan = (mp_card_plan){0};
+}
+
+/* Passes the progress of a search on to the caller, and records that the caller ends the search. */
+static bool pass_on(const mp_progress *now, void *data)
+{
+    trials *x = data;
+    if (x->asked->progress && !x->asked->progress(now, x->asked->progress_data)) x->is_stopped = true;
+    return !x->is_stopped;
+}
+
+static mp_status search_once(trials *x, mp_card_plan *out, mp_error *err)
+{
+    mp_request request = *x->asked;
+    request.graph = x->workload->graph;
+    request.problem = x->workload->problem;
+    request.budget_bytes = out->budget_bytes;
+    request.progress = pass_on;
+    request.progress_data = x;
+    memcpy(request.tier_bytes, x->workload->tier_bytes, sizeof request.tier_bytes);
+    if (request.time_limit > 0)
+        request.time_limit = fmax(request.time_limit - (mp_clock_now() - x->start), request.time_limit / 10);
+    if (x->finds_stash) return mp_workload_plan(x->workload, &request, x->how->with_offsets, &out->answer.plan, err);
+    return (x->how->with_offsets ? mp_solve_with_arena : mp_solve_or_smallest)(&request, &out->answer, err);
+}
+
+/* Computes the needs of the plan, or without a plan of the smallest plan. */
+static mp_status find_needs(const trials *x, mp_card_plan *out, mp_error *err)
+{
+    const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
+    out->needs = (mp_needs){.process_bytes = -1, .likely_bytes = -1};
+    if (!plan || x->how->use == MP_CARD_UNUSED) return MP_OK;
+    return mp_workload_needs_of_plan(x->workload, x->how->options, plan, &out->needs, err);
+}
+
+/* Searches within a budget. Keeps the result unless the process of an earlier plan fits and that of this plan does not. */
+static mp_status try_budget(void *data, int64_t budget_bytes, int64_t *excess_bytes, bool *goes_on, mp_error *err)
+{
+    trials *x = data;
+    MP_CLEARED_BY(mp_card_plan_free) mp_card_plan now = {.budget_bytes = budget_bytes};
+    MP_CHECK(search_once(x, &now, err));
+    MP_CHECK(find_needs(x, &now, err));
+    const bool is_known = x->how->use == MP_CARD_FILLED && now.answer.plan && now.needs.card_bytes > 0;
+    if (is_known) *excess_bytes = now.needs.likely_bytes - now.needs.card_bytes;
+    *goes_on = !x->is_stopped;
+    x->best->is_stopped = now.is_stopped = x->is_stopped;
+    const bool fits = now.answer.plan && *excess_bytes <= 0;
+    if (x->has_fitting && !fits) return MP_OK;
+    x->has_fitting = fits;
+    mp_card_plan_free(x->best);
+    *x->best = now;
+    now = (mp_card_plan){0};
+    return MP_OK;
+}
+
+mp_status mp_workload_solve(mp_workload *w, const mp_card_search *how, const mp_request *request, mp_card_plan *out,
+                            mp_error *err)
+{
+    trials x = {.workload = w,
+                .how = how,
+                .asked = request,
+                .finds_stash = how->finds_stash && w->rank.shape.n_ranks > 0,
+                .start = mp_clock_now(),
+                .best = out};
+    *out = (mp_card_plan){.budget_bytes = request->budget_bytes};
+    return mp_card_budget(request->budget_bytes, x.finds_stash, try_budget, &x, err);
+}
