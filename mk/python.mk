@@ -1,6 +1,6 @@
 # The PyTorch package: its tests and benches in an environment of its own, and the wheel.
 test-python: $B/package/libmemplan.so | $B/venv/bin/python3 ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
-	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest transformers accelerate peft lightning nbclient ipykernel
+	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest transformers accelerate peft bitsandbytes lightning nbclient ipykernel
 	@tests/python.sh $B/venv/bin/python3 $B/package/libmemplan.so
 
 bench-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tables of docs/reference/python.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)

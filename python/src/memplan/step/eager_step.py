@@ -19,6 +19,7 @@ from memplan.errors import MemplanError
 from memplan.graph.attention import HALVES, attention_on
 from memplan.library.quantities import AllocatorUse
 from memplan.memory.allocator import UNLIMITED, Settings
+from memplan.step.quantized_weights import quantize
 from memplan.step.stated_card import Card, answering
 from memplan.step.temporaries import in_place_form, temporaries
 from memplan.torch_internals.dispatch import watching
@@ -132,7 +133,7 @@ class Requests:
             if self._is_new(value):
                 self._allocate(value.untyped_storage(), addend)
                 self.has_halves = self.has_halves or value.dtype in HALVES
-        self._allocate_for_a_while([n for n in temporaries(name, args, result) if n])
+        self._allocate_for_a_while([n for n in temporaries(name, args, kwargs, result) if n])
         return result
 
     def _allocate_for_a_while(self, sizes: Sequence[int]) -> None:
@@ -250,10 +251,11 @@ def recorded_step(
     models = modules_in(step)
     if any(t.device.type != "meta" for m in models for t in tensors_in_order(m)):
         raise MemplanError(NOT_META)
+    scales = quantize(t for m in models for t in tensors_in_order(m))
     requests = Requests()
     answers = answering(card) if card is not None else contextlib.nullcontext()
     with meta_as_gpu(attention_on(True, has_flash)), answers, watching(requests.run):
-        for tensor in (t for m in models for t in tensors_in_order(m)):
+        for tensor in [*(t for m in models for t in tensors_in_order(m)), *scales]:
             requests.exists(tensor)
         result = given = None
         for _ in range(calls):

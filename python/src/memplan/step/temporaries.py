@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from memplan.graph.attention import HALVES
+from memplan.step import quantized_weights
 
 SOFTMAX_BACKWARD = "aten._softmax_backward_data."  # its kernel for GPUs first multiplies gradient and result in a new tensor
 GROUP_NORM_BACKWARD = "aten.native_group_norm_backward."
@@ -31,7 +32,7 @@ def in_place_form(operator: Any) -> Any:
     return getattr(getattr(torch.ops.aten, f"{packet}_"), overload, operator)
 
 
-def temporaries(name: str, args: Any, result: Any) -> list[int]:
+def temporaries(name: str, args: Any, kwargs: Any, result: Any) -> list[int]:
     """Return the bytes of the tensors that PyTorch's kernel for GPUs allocates beside the results of an operator."""
     if not args or not isinstance(args[0], torch.Tensor) or args[0].device.type != "meta":
         return []
@@ -50,6 +51,8 @@ def temporaries(name: str, args: Any, result: Any) -> list[int]:
     elif name.startswith(SORTS):
         dims = [value for value in args[1:] if type(value) is int]
         found = of_sort(first, dims[0] if dims else -1)
+    elif name.startswith(quantized_weights.PRODUCT):
+        found = quantized_weights.of_product(args, kwargs)
     return found
 
 
