@@ -28,6 +28,7 @@ from memplan.run.fallback import SKIPPED, EagerFallback, reason_of
 from memplan.run.in_place import InPlace, uncompile
 from memplan.run.output_use import LEAST_SHARE
 from memplan.run.results import beside_hooks, noting_results
+from memplan.torch_internals.batch_norm import batch_norm_rules
 from memplan.torch_internals.capture import (
     backend_now,
     counting,
@@ -170,6 +171,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
                     meaning(backend, function),
                     capturing(bool(backend.rank_group)),
                     capturing_leaves(),
+                    batch_norm_rules(),
                     copying_equal_modules(backend.model()),
                     counting(fullgraph) as is_skipped,
                     asking(function, args, kwargs) as asked,

@@ -67,6 +67,7 @@ def test_a_draft_has_the_memory_of_its_graphs(name: str, options: dict[str, Any]
     inner = GraphPlanner.emit
 
     def take(own: GraphPlanner, steps: list[Step]) -> Emitted:
+        own.has_graphs = True
         drafts.append(inner(own, steps))
         return drafts[-1]
 
@@ -91,5 +92,8 @@ def test_only_a_plan_that_runs_has_graphs(monkeypatch: pytest.MonkeyPatch) -> No
         return inner(*given)
 
     monkeypatch.setattr(draft, "cut_of", cut_of)
-    memplan.estimate(*networks.make("transformer"), budget="min+40%", effort="quick", cache="off")
+    model, inputs = networks.make("transformer")
+    memplan.estimate(model, inputs, budget="min+40%", effort="quick", cache="off")
+    assert not cuts
+    memplan.compile(model, "min+40%", effort="quick", cache="off")(*inputs)
     assert len(cuts) == 1

@@ -18,11 +18,15 @@ from memplan.plan.overlapped_collectives import Time
 from memplan.torch_internals.capture import is_meant
 
 
-def drafted(emission: Emission, count: Callable[..., Emitted]) -> Emitted:
-    """Return the memory that `count` finds in an emission. PyTorch cuts the graphs when the plan is finished."""
+def drafted(emission: Emission, count: Callable[..., Emitted], has_graphs: bool) -> Emitted:
+    """Return the memory that `count` finds in an emission.
+
+    If `has_graphs`, PyTorch cuts the graphs when the plan is finished. A report needs no graphs.
+    """
     saved, host_bytes = emission.crossing(), emission.host_bytes
     made = count(*halves_of(emission, saved), host_bytes, Time())
-    made.finish = functools.cache(lambda: count(*cut_of(emission, saved), host_bytes, Time()))
+    if has_graphs:
+        made.finish = functools.cache(lambda: count(*cut_of(emission, saved), host_bytes, Time()))
     return made
 
 

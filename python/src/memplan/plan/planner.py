@@ -61,7 +61,7 @@ class GraphPlanner:
         self.outside_bytes = outside_bytes
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
-        self.copies_inputs = True
+        self.copies_inputs = self.has_graphs = True  # has_graphs: PyTorch cuts the graphs of a finished plan
         # bytes reserved for other calls at the end of forward
         self.room_bytes = capture.operations[capture.boundary].workspace_bytes
         # for each set of options: the peak of the smallest plan, without outside_bytes
@@ -108,7 +108,8 @@ class GraphPlanner:
 
     def emit(self, steps: list[Step]) -> Emitted:
         """Return a draft of these steps, with the memory counted on them."""
-        return drafted(Emission(self.capture, steps, self.costs, self.state_like, self.copies_inputs, self.host), self.counted)
+        emission = Emission(self.capture, steps, self.costs, self.state_like, self.copies_inputs, self.host)
+        return drafted(emission, self.counted, self.has_graphs)
 
     def counted(self, forward: Any, backward: Any, host_bytes: int, collectives: Time) -> Emitted:
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
@@ -121,6 +122,8 @@ class GraphPlanner:
 
     def _overlap_collectives(self, made: Emitted, budget: int) -> Emitted:
         """Let collectives overlap with compute as far as the budget permits."""
+        if not self.has_graphs:
+            return made
         most, held_bytes = max(budget, made.peak_bytes), made.held_bytes
         time = Time()
         for graph, live in (

@@ -357,7 +357,9 @@ class Backend:
         return self.with_host(planner.again(outside), frame)
 
     def with_host(self, planner: GraphPlanner, frame: Any) -> GraphPlanner:
-        """Permit copies to the host memory that other graphs do not use."""
+        """Permit copies to the host memory that other graphs do not use. A report without communication needs no graphs."""
+        graph = planner.capture.joint.graph
+        planner.has_graphs = not self.only_report or bool(groups_in(graph) or shards_in(graph) or active_replica())
         if self.pool is not None:
             planner.offload(self.pool, sum(n for of, (_, n) in self.saved.items() if of != frame), self.options)
         return planner

@@ -5,6 +5,7 @@ A later PyTorch version may remove any of these names. Each name therefore state
     absent_device  captures for a device that is absent
     autograd       nodes of the autograd graph, the tensors they save, the engine, events of the profiler
     autocast_on_meta  autocast of a GPU for tensors on the meta device
+    batch_norm     shapes of batch normalization for fake tensors
     capture        captures of dynamo and their properties
     collectives    collectives in captured graphs, and their process groups
     devices        callbacks for failed allocations
