@@ -122,8 +122,6 @@ class GraphPlanner:
 
     def _overlap_collectives(self, made: Emitted, budget: int) -> Emitted:
         """Let collectives overlap with compute as far as the budget permits."""
-        if not self.has_graphs:
-            return made
         most, held_bytes = max(budget, made.peak_bytes), made.held_bytes
         time = Time()
         for graph, live in (
@@ -218,7 +216,7 @@ class GraphPlanner:
         found = None if is_smallest(options.budget) else self.within_process(budget, options)
         found = found or self._smallest(budget, options, is_first)
         self.known_smallest = None  # the next call may change the graphs
-        return self._overlap_collectives(found, budget), budget
+        return self._overlap_collectives(found, budget) if self.has_graphs else found, budget
 
     def ready(self, options: Options) -> None:
         self.planning.set("effort", options.effort)
