@@ -19,6 +19,7 @@
 #include "formats/json/json.h"
 #include "memplan/budget.h"
 #include "memplan/studies/fit.h"
+#include "memplan/workloads/row_chunks.h"
 
 static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any"};
 
@@ -38,8 +39,7 @@ static int read_fit_options(options *o, int64_t *memory_bytes, bool *needs_decid
     const char *why;
     mp_budget share;
     options_take_card(o);
-    int rc = refuse_open_chunks(o);
-    if (!rc) rc = memory_read(o, memory_bytes);
+    int rc = memory_read(o, memory_bytes);
     if (rc) return rc;
     if (!mp_budget_parse(o->search.overhead, &share, &why) ||
         (share.kind != MP_BUDGET_OF_PEAK && !is_plain_number(o->search.overhead)))
@@ -70,9 +70,10 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
     MP_ABOUT(err, path);
     MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
     mp_error ours = {0};
+    MP_CHECK(refuse_model_options(path, o, err));
     MP_ENSURE(!mp_workload_is_graph(path), err, MP_INVALID,
               "fit needs a model, but the input is a training graph, built for one batch");
-    if (mp_workload_architecture(path) || load_workload(path, o, &s, &ours) != MP_OK) return MP_OK;
+    if (mp_workload_architecture(path) || mp_workload_load(path, &o->model, &s, &ours) != MP_OK) return MP_OK;
     const int64_t batch = mp_workload_batch(&s);
     MP_ENSURE(batch <= 0, err, MP_INVALID,
               "the model fixes the batch at %lld, but fit needs an open batch; export it with a dynamic batch dimension",
@@ -82,27 +83,105 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 
 /* ---- building and searching ---- */
 
+/* The numbers of chunks of rows that were chosen for a batch. */
+typedef struct chosen_chunks {
+    int64_t batch;
+    char setting[MP_ROW_CHUNKS_TEXT];
+} chosen_chunks;
+
 typedef struct builder {
     const options *asked;
+    progress *shown;
     char name[128];      /* name of the model, taken from the last graph that was built */
     const char *program; /* the name of the program that can run the last graph, as returned by mp_workload_program */
-    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the last graph, or of a graph for which it is a warning */
+    char accuracy[MP_ACCURACY_TEXT]; /* mp_workload_accuracy of the batch that the answer recommends */
     mp_workload_terms terms;         /* the process that trains the last graph */
-    mp_other_rules other; /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
+    mp_other_rules other;  /* peak of keep-all under the other rules (PyTorch's or memplan's), for the batch size kept_batch */
+    chosen_chunks *chunks; /* with --row-chunks auto: the batches with a choice */
+    size_t n_chunks, capacity;
 } builder;
+
+static void builder_clear(builder *b)
+{
+    mp_free(b->chunks);
+}
+
+/* Loads the model for a batch. Notes are printed only if this fails, because they may be about this batch alone. */
+static mp_status load_batch(builder *b, options *o, int64_t batch, mp_workload *out, mp_error *err)
+{
+    o->model.batch = batch;
+    const mp_status st = mp_workload_load(o->operands[0], &o->model, out, err);
+    if (st != MP_OK) print_notes(out, 0);
+    MP_CHECK(st);
+    snprintf(b->name, sizeof b->name, "%s", out->graph->name && *out->graph->name ? out->graph->name : out->path);
+    b->program = workload_program(out);
+    mp_workload_terms_of(out, &o->model, &b->terms);
+    return MP_OK;
+}
 
 static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *err)
 {
     builder *b = data;
     options o = *b->asked;
     MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
-    o.model.batch = batch;
-    MP_CHECK(load_workload(o.operands[0], &o, &s, err));
-    snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
-    b->program = workload_program(&s);
-    keep_accuracy(b->accuracy, mp_workload_accuracy(&s));
-    mp_workload_terms_of(&s, &o.model, &b->terms);
+    MP_CHECK(load_batch(b, &o, batch, &s, err));
     *out = mp_workload_take_graph(&s);
+    return MP_OK;
+}
+
+/* For --row-chunks auto: chooses the numbers of chunks of a batch, and builds its graph with them. */
+static mp_status best_at(void *data, int64_t batch, int64_t budget_bytes, mp_graph **out, int64_t *floor_bytes, mp_error *err)
+{
+    builder *b = data;
+    options o = *b->asked;
+    MP_CLEARED_BY(mp_workload_free) mp_workload whole = {0}, chosen = {0};
+    mp_request request = search_request(b->asked);
+    mp_row_chunks_choice choice;
+    request.budget_bytes = budget_bytes;
+    if (!request.solver || !strcmp(request.solver, "auto")) request.solver = "lagrange"; /* one searcher compares quickly */
+    request.progress = progress_show;
+    request.progress_data = b->shown;
+    MP_CHECK(load_batch(b, &o, batch, &whole, err));
+    MP_CHECK(mp_row_chunks_choose(&whole, &o.model, &request, &choice, err));
+    *floor_bytes = choice.floor_bytes;
+    if (choice.n == 1) return MP_OK;
+    o.model.row_chunks = choice.setting;
+    MP_CHECK(load_batch(b, &o, batch, &chosen, err));
+    MP_ENSURE(mp_grow(&b->chunks, &b->capacity, b->n_chunks + 1, sizeof *b->chunks), err, MP_NOMEM,
+              "out of memory for the chunks of %zu batches", b->n_chunks);
+    b->chunks[b->n_chunks].batch = batch;
+    snprintf(b->chunks[b->n_chunks++].setting, MP_ROW_CHUNKS_TEXT, "%s", choice.setting);
+    *out = mp_workload_take_graph(&chosen);
+    return MP_OK;
+}
+
+/* Returns the numbers of chunks of rows of an answer's plan, such as "head=8"; NULL: its regions are whole. */
+static const char *chunks_of(const builder *b, const mp_fit_answer *a)
+{
+    for (size_t k = 0; a->is_of_best_at && k < b->n_chunks; k++)
+        if (b->chunks[k].batch == a->batch) return b->chunks[k].setting;
+    return NULL;
+}
+
+/* Returns the answer that the report recommends: the largest batch within the allowed extra time; if there is none, that with
+ * any extra time. */
+static const mp_fit_answer *recommended(const mp_fit *found)
+{
+    const mp_fit_answer *a = &found->answers[MP_FIT_RECOMPUTE];
+    return a->batch > 0 ? a : &found->answers[MP_FIT_ANY];
+}
+
+/* Prints the notes of the recommended batch, and keeps its accuracy. If no batch fits, this is batch 1. */
+static mp_status tell_notes(builder *b, const mp_fit *found, mp_error *err)
+{
+    options o = *b->asked;
+    MP_CLEARED_BY(mp_workload_free) mp_workload s = {0};
+    const mp_fit_answer *a = recommended(found);
+    const char *chunks = chunks_of(b, a);
+    o.model.batch = a->batch > 0 ? a->batch : 1;
+    if (chunks) o.model.row_chunks = chunks;
+    MP_CHECK(load_workload(o.operands[0], &o, &s, err));
+    snprintf(b->accuracy, sizeof b->accuracy, "%s", mp_workload_accuracy(&s));
     return MP_OK;
 }
 
@@ -124,19 +203,22 @@ static const char *const end_names[] = {
     [MP_FIT_UNKNOWN] = "unknown",     [MP_FIT_PROVED] = "proved",     [MP_FIT_OVER] = "over",
     [MP_FIT_NOT_FOUND] = "not-found", [MP_FIT_TOO_SLOW] = "too-slow", [MP_FIT_MOST_MET] = "limit"};
 
-static json_t *answer_json(const mp_fit_answer *a)
+static json_t *answer_json(const builder *b, const mp_fit_answer *a)
 {
     const bool any = a->batch > 0;
+    const char *chunks = chunks_of(b, a);
     json_t *solver = any ? json_string(a->solver) : json_null();
     json_t *needs = any && a->needs.likely_bytes ? needs_json(&a->needs) : json_null();
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:s, s:o, s:o, s:o}}", "batch", (json_int_t)a->batch,
-                     "peak_bytes", mp_json_integer_if(any, a->peak_bytes), "static_bytes",
-                     mp_json_integer_if(any, a->static_bytes), "overhead", mp_json_real_if(any, a->overhead), "seconds",
-                     mp_json_real_if(any, a->seconds), "solver", solver, "needs", needs, "next", "batch",
-                     (json_int_t)a->batch + 1, "reason", end_names[a->end], "floor_bytes",
-                     mp_json_integer_if(a->next_floor_bytes >= 0, a->next_floor_bytes), "smallest_feasible_bytes",
-                     mp_json_integer_if(a->next_smallest_bytes >= 0, a->next_smallest_bytes), "overhead",
-                     mp_json_real_if(a->next_overhead >= 0, a->next_overhead));
+    json_t *json =
+        json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:s, s:o, s:o, s:o}}", "batch", (json_int_t)a->batch,
+                  "peak_bytes", mp_json_integer_if(any, a->peak_bytes), "static_bytes",
+                  mp_json_integer_if(any, a->static_bytes), "overhead", mp_json_real_if(any, a->overhead), "seconds",
+                  mp_json_real_if(any, a->seconds), "solver", solver, "needs", needs, "next", "batch", (json_int_t)a->batch + 1,
+                  "reason", end_names[a->end], "floor_bytes", mp_json_integer_if(a->next_floor_bytes >= 0, a->next_floor_bytes),
+                  "smallest_feasible_bytes", mp_json_integer_if(a->next_smallest_bytes >= 0, a->next_smallest_bytes),
+                  "overhead", mp_json_real_if(a->next_overhead >= 0, a->next_overhead));
+    if (chunks) mp_json_set(&json, "row_chunks", chunk_setting_json(chunks));
+    return json;
 }
 
 static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const builder *b, const options *o)
@@ -147,8 +229,8 @@ static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const buil
                   o->model.rules, "other_rules", other_rules_json(&b->other), "memory_bytes", (json_int_t)r->memory_bytes,
                   "plan_bytes", (json_int_t)found->plan_bytes, "overhead", r->overhead, "batch_keep_all",
                   (json_int_t)a[MP_FIT_KEEP_ALL].batch, "batch_recompute", (json_int_t)a[MP_FIT_RECOMPUTE].batch, "batch_any",
-                  (json_int_t)a[MP_FIT_ANY].batch, "complete", !found->stopped, "keep_all", answer_json(&a[MP_FIT_KEEP_ALL]),
-                  "recompute", answer_json(&a[MP_FIT_RECOMPUTE]), "any", answer_json(&a[MP_FIT_ANY]));
+                  (json_int_t)a[MP_FIT_ANY].batch, "complete", !found->stopped, "keep_all", answer_json(b, &a[MP_FIT_KEEP_ALL]),
+                  "recompute", answer_json(b, &a[MP_FIT_RECOMPUTE]), "any", answer_json(b, &a[MP_FIT_ANY]));
     accuracy_json(b->accuracy, &json);
     return json;
 }
@@ -159,6 +241,17 @@ static void print_needs(const mp_fit *found)
     const mp_fit_answer *a = &found->answers[MP_FIT_RECOMPUTE];
     if (a->batch <= 0 || !a->needs.likely_bytes) return;
     report_needs(&a->needs, mp_text("Batch %lld needs", (long long)a->batch));
+}
+
+/* Prints the numbers of chunks of rows of the answers, each batch once. */
+static void print_chunks(const builder *b, const mp_fit *found)
+{
+    for (int k = MP_FIT_RECOMPUTE; k < MP_N_FIT_MEANS; k++) {
+        const mp_fit_answer *a = &found->answers[k];
+        const char *chunks = chunks_of(b, a);
+        if (!chunks || (k == MP_FIT_ANY && a->batch == found->answers[MP_FIT_RECOMPUTE].batch)) continue;
+        screen_row("  chunks of rows of batch %lld: --row-chunks %s", (long long)a->batch, chunks);
+    }
 }
 
 static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbose)
@@ -251,6 +344,7 @@ static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *f
                o->talk.verbose ? "                          " : "", "extra", "time", "per sample", "found by");
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->talk.verbose);
     if (found->answers[MP_FIT_ANY].batch) puts("  (each of these plans was replayed and holds)");
+    print_chunks(b, found);
     print_other(&b->other, kept_batch(found));
     print_needs(found);
     report_accuracy(b->accuracy);
@@ -264,9 +358,10 @@ int cmd_fit(options *o)
 {
     mp_error err = {0};
     mp_fit found = {0};
-    builder b = {.asked = o};
     progress shown;
+    MP_CLEARED_BY(builder_clear) builder b = {.asked = o, .shown = &shown};
     mp_fit_request request = {.graph_at = graph_at,
+                              .best_at = mp_row_chunks_are_open(&o->model) ? best_at : NULL,
                               .graph_data = &b,
                               .solver = o->search.solver,
                               .seed = (uint64_t)o->search.seed,
@@ -289,6 +384,7 @@ int cmd_fit(options *o)
     progress_end(&shown);
     if (st != MP_OK) return input_failed(&err);
     if (found.stopped) complain("the search was cut short; this is what it had found");
+    if (tell_notes(&b, &found, &err) != MP_OK) return input_failed(&err);
     if ((!o->talk.quiet || o->talk.json) &&
         mp_other_rules_at(&o->model, o->operands[0], kept_batch(&found), &b.other, &err) != MP_OK)
         return input_failed(&err);

@@ -93,13 +93,6 @@ static json_t *rank_json(const mp_pipeline_report *p, int rank, const char *file
     return json;
 }
 
-static json_t *chunks_json(const options *o)
-{
-    int n[MP_N_CHUNK_KINDS];
-    if (!o->model.row_chunks || mp_chunk_numbers_read(o->model.row_chunks, n, NULL) != MP_OK) return NULL;
-    return plan_chunks_json(n);
-}
-
 json_t *pipeline_json(const pipeline *of)
 {
     const mp_pipeline_report *p = &of->report;
@@ -113,7 +106,7 @@ json_t *pipeline_json(const pipeline *of)
                   p->played->seconds, "bubble_seconds", p->played->bubble_seconds, "keep_all_seconds",
                   p->keep_all_played->seconds, "peak_bytes", (json_int_t)mp_pipeline_report_peak(p), "smallest_budget_bytes",
                   smallest, "needs", needs_json(&of->needs), "ranks", ranks);
-    json_t *chunks = chunks_json(of->asked);
+    json_t *chunks = chunk_setting_json(of->asked->model.row_chunks);
     if (chunks) mp_json_set(&json, "row_chunks", chunks);
     return json;
 }

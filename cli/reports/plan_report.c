@@ -135,6 +135,12 @@ json_t *plan_chunks_json(const int n[MP_N_CHUNK_KINDS])
     return json;
 }
 
+json_t *chunk_setting_json(const char *setting)
+{
+    int n[MP_N_CHUNK_KINDS];
+    return setting && mp_chunk_numbers_read(setting, n, NULL) == MP_OK ? plan_chunks_json(n) : NULL;
+}
+
 static json_t *row_chunks_json(const mp_workload *w)
 {
     int n[MP_N_CHUNK_KINDS];

@@ -248,11 +248,6 @@ void report_accuracy(const char *accuracy)
     if (*accuracy && !is_warning(accuracy)) screen_text(4, "  %s", accuracy);
 }
 
-void keep_accuracy(char *kept, const char *accuracy)
-{
-    if (!is_warning(kept)) snprintf(kept, MP_ACCURACY_TEXT, "%s", accuracy);
-}
-
 void accuracy_json(const char *accuracy, json_t **json)
 {
     if (*accuracy) mp_json_set(json, "accuracy", json_string(accuracy));

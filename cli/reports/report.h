@@ -48,8 +48,6 @@ json_t *attention_form_json(const mp_attention_report *form);
 
 /* Prints the sentence of mp_workload_accuracy. Prints nothing for "" and for a warning, which load_workload has printed. */
 void report_accuracy(const char *accuracy);
-/* Copies the sentence into `kept` (MP_ACCURACY_TEXT bytes), unless that holds a warning. */
-void keep_accuracy(char *kept, const char *accuracy);
 /* Adds the sentence to an answer as "accuracy", unless it is "". */
 void accuracy_json(const char *accuracy, json_t **json);
 

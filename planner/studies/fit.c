@@ -13,183 +13,19 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "estimator/base/memory.h"
-#include "memplan/arena_solve.h"
-#include "memplan/search.h"
 #include "planner/math/tuning.h"
-#include "planner/solve/solver.h"
 #include "planner/studies/fit_needs.h"
+#include "planner/studies/fit_trial.h"
 
 /* The effect of each of these settings has not been measured. */
 enum {
-    FIT_FIRST_FEWER = 2, /* searches from no plan make 1/N of the normal moves, because later searches refine their plans */
-    FIT_OF_BATCH = 4,    /* most searches for one batch */
-    FIT_SEARCHES = 16,   /* after N searches, no batch is searched again */
-    FIT_STRIDE = 4,      /* `fit`: factor from one distance of tried batches to the next */
+    FIT_OF_BATCH = 4,  /* most searches for one batch */
+    FIT_SEARCHES = 16, /* after N searches, no batch is searched again */
+    FIT_STRIDE = 4,    /* `fit`: factor from one distance of tried batches to the next */
 };
 static const double FIT_FIRST =
     0.7; /* the first search is for the batch at this fraction between the batches of keep-all and of the floor */
-
-/* One batch size that was tried, with its results. */
-typedef struct trial {
-    int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: memory that keep-all needs */;
-    mp_fit_measure kept, found; /* memory of keep-all, and of the plan to which peak_bytes refers */
-    int64_t baseline_ticks;
-    double tick_seconds;
-    int n_searches;
-    bool searched_anew; /* true: a search did not start from the plan of a batch */
-    /* results of the search. peak_bytes: memory of the fastest plan that fits, -1 if no plan fits; smallest_bytes: the same, or
-     * if no plan fits, the memory of the smallest plan; both in bytes with the arena. ticks: time of the plan */
-    int64_t smallest_bytes, peak_bytes, ticks;
-    const char *solver; /* the searcher's name */
-    mp_step *steps;     /* steps of the plan, or of the smallest plan if no plan fits; NULL: no search was made */
-    size_t n_steps;
-} trial;
-
-typedef struct fit {
-    const mp_fit_request *request;
-    size_t n_trials, capacity, n_searches;
-    trial *trials;      /* the batches that were tried, in the order of the trials */
-    int64_t batch;      /* the batch size that is being tried */
-    int64_t plan_limit; /* limit of the bytes of plans that recompute; keep-all's limit is memory_bytes */
-    bool stopped;
-} fit;
-
-static bool tell(fit *x, const mp_progress *search)
-{
-    const mp_fit_request *request = x->request;
-    if (request->progress && !request->progress(x->batch, search, request->progress_data)) x->stopped = true;
-    return !x->stopped;
-}
-
-static bool on_progress(const mp_progress *search, void *data)
-{
-    return tell(data, search);
-}
-
-static trial *known(const fit *x, int64_t batch)
-{
-    for (size_t k = 0; k < x->n_trials; k++)
-        if (x->trials[k].batch == batch) return &x->trials[k];
-    return NULL;
-}
-
-/* Returns the searcher's name from the table of searchers. The string in a plan would be freed with the plan. */
-static const char *solver_name(const char *name)
-{
-    const mp_solver *solver = mp_solver_find(name);
-    return solver ? solver->name : "";
-}
-
-static mp_status without_recompute(const fit *x, const mp_graph *graph, trial *t, mp_error *err)
-{
-    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
-    const mp_request request = {.graph = graph, .budget_bytes = MP_NO_LIMIT, .solver = "none"};
-    MP_CHECK(mp_solve_with_arena(&request, &answer, err));
-    MP_CHECK(mp_fit_measure_of(x->request, graph, answer.smallest, &t->kept, err));
-    t->floor_bytes = answer.floor_bytes;
-    t->kept_bytes = t->kept.bytes;
-    t->found = t->kept;
-    t->baseline_ticks = answer.smallest->baseline_ticks;
-    t->static_bytes = answer.smallest->static_bytes;
-    t->tick_seconds = graph->tick_seconds;
-    return MP_OK;
-}
-
-static double overhead_of(const trial *t)
-{
-    return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
-}
-
-/* True if the plan of a trial fits and takes at most the allowed time. */
-static bool is_quick_enough(const fit *x, const trial *t)
-{
-    return t->peak_bytes >= 0 && overhead_of(t) <= x->request->overhead;
-}
-
-/* True if a search can start from the plan of another batch. Only `auto` refines plans. */
-static bool starts_from_plans(const fit *x)
-{
-    return !x->request->solver || !strcmp(x->request->solver, "auto");
-}
-
-/* Takes the plan of a searched batch: of the largest one that is at most `batch`, otherwise of the smallest one. With
- * `again`, plans that take more than the allowed time do not count. The steps of a plan fit the graph of every batch. *out is
- * NULL if there is no such plan. */
-static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, bool again, mp_plan **out, mp_error *err)
-{
-    const trial *nearest = NULL;
-    mp_error ours = {0};
-    for (size_t k = 0; k < x->n_trials; k++) {
-        const trial *t = &x->trials[k];
-        if (!t->steps || (again && !is_quick_enough(x, t))) continue;
-        if (!nearest || (t->batch <= batch ? t->batch > nearest->batch || nearest->batch > batch : nearest->batch > t->batch))
-            nearest = t;
-    }
-    *out = NULL;
-    if (!nearest || !starts_from_plans(x)) return MP_OK;
-    const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
-    if (st == MP_NOMEM && err) *err = ours;
-    /* if the other batch's plan is not valid for this graph, *out is NULL and the search starts without a plan */
-    return st == MP_NOMEM ? st : MP_OK;
-}
-
-/* Records the result of a search, unless a better result is known for the batch. */
-static mp_status record(const fit *x, trial *t, const mp_answer *answer, const mp_fit_measure *found, mp_error *err)
-{
-    const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
-    const bool is_first = !t->n_searches++;
-    if (!is_first && (!answer->plan || (t->peak_bytes >= 0 && t->ticks <= plan->ticks))) return MP_OK;
-    size_t capacity = t->n_steps;
-    if (!mp_grow(&t->steps, &capacity, plan->n_steps, sizeof *t->steps))
-        return MP_FAIL(err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
-    memcpy(t->steps, plan->steps, plan->n_steps * sizeof *t->steps);
-    t->n_steps = plan->n_steps;
-    t->found = *found;
-    const bool has_plan = answer->plan && mp_fit_has_room(x->request, found);
-    t->smallest_bytes = found->plan_bytes;
-    t->peak_bytes = has_plan ? t->smallest_bytes : -1;
-    t->ticks = has_plan ? plan->ticks : -1;
-    t->solver = solver_name(plan->solver);
-    return MP_OK;
-}
-
-/* The search that precedes a result: none; one from the plan of the nearest batch, unless a result is known; another one from
- * the plan of the nearest batch that takes at most the allowed time; another one that starts from no plan. */
-typedef enum depth { NOT_SEARCHED, SEARCHED, SEARCHED_AGAIN, SEARCHED_ANEW } depth;
-
-/* Searches for a plan, from the start that `how` names. Each search for the same batch has another seed. If the search is
- * stopped, its result is not recorded. */
-static mp_status search(fit *x, const mp_graph *graph, trial *t, depth how, mp_error *err)
-{
-    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
-    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
-    const mp_fit_request *asked = x->request;
-    mp_fit_measure found;
-    mp_request request = {.graph = graph,
-                          .budget_bytes = x->plan_limit,
-                          .solver = asked->solver,
-                          .seed = asked->seed + (uint64_t)t->n_searches,
-                          .effort = asked->effort,
-                          .keep_order = asked->keep_order,
-                          .first_fit = true,
-                          .progress = on_progress,
-                          .progress_data = x};
-    if (how != SEARCHED_ANEW) MP_CHECK(nearest_plan(x, graph, t->batch, how == SEARCHED_AGAIN, &start, err));
-    request.start = start;
-    request.refine = start;
-    const int fewer = start ? MP_FIT_QUICKER : asked->effort == MP_EFFORT_THOROUGH ? 1 : FIT_FIRST_FEWER;
-    request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / fewer;
-    MP_CHECK(mp_solve_with_arena(&request, &answer, err));
-    MP_CHECK(mp_fit_measure_of(asked, graph, answer.plan ? answer.plan : answer.smallest, &found, err));
-    x->n_searches++;
-    x->stopped = x->stopped || answer.stopped;
-    if (answer.stopped) return MP_OK;
-    t->searched_anew = t->searched_anew || !start;
-    return record(x, t, &answer, &found, err);
-}
 
 /* In addition to the three means of mp_fit_means: a batch fits if its floor is within the memory. */
 enum { BY_FLOOR = MP_N_FIT_MEANS };
@@ -198,80 +34,50 @@ enum { BY_FLOOR = MP_N_FIT_MEANS };
  * for batches that are far away, another search from no plan may find a faster plan. Otherwise a search that starts from the
  * plan of a smaller batch may find one. If no plan fits, both are useless, because they reach no smaller peaks. Searchers other
  * than `auto` would repeat the first search. */
-static depth further_search(const fit *x, const trial *t)
+static mp_fit_depth further_search(const mp_fit_study *x, const mp_fit_trial *t)
 {
-    const double limit = x->request->overhead, overhead = overhead_of(t);
+    const double limit = x->request->overhead, overhead = mp_fit_overhead_of(t);
     if (t->peak_bytes < 0 || overhead <= limit || overhead >= MP_FIT_NEAR_TIME * limit || t->n_searches >= FIT_OF_BATCH ||
-        x->n_searches >= FIT_SEARCHES || !starts_from_plans(x))
-        return NOT_SEARCHED;
+        x->n_searches >= FIT_SEARCHES || !mp_fit_starts_from_plans(x))
+        return MP_FIT_NOT_SEARCHED;
     for (size_t k = 0; k < x->n_trials; k++)
-        if (x->trials[k].searched_anew && llabs(x->trials[k].batch - t->batch) <= t->batch / 10) return SEARCHED_AGAIN;
-    return SEARCHED_ANEW;
+        if (x->trials[k].searched_anew && llabs(x->trials[k].batch - t->batch) <= t->batch / 10) return MP_FIT_SEARCHED_AGAIN;
+    return MP_FIT_SEARCHED_ANEW;
 }
 
 /* Returns the search that decides whether a batch meets a condition. */
-static depth depth_of(int means)
+static mp_fit_depth depth_of(int means)
 {
-    return means == MP_FIT_KEEP_ALL || means == BY_FLOOR ? NOT_SEARCHED : SEARCHED;
+    return means == MP_FIT_KEEP_ALL || means == BY_FLOOR ? MP_FIT_NOT_SEARCHED : MP_FIT_SEARCHED;
 }
 
-/* Returns the results for a batch in *out, after a search if the floor is within the memory. *out is NULL if the user has
- * stopped the study. */
-static mp_status try_batch(fit *x, int64_t batch, depth how, const trial **out, mp_error *err)
-{
-    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
-    trial *t = known(x, batch);
-    *out = NULL;
-    x->batch = batch;
-    if (!tell(x, NULL)) return MP_OK;
-    if (!t) {
-        trial made = {.batch = batch, .peak_bytes = -1, .ticks = -1, .smallest_bytes = -1, .solver = ""};
-        MP_CHECK(x->request->graph_at(x->request->graph_data, batch, &graph, err));
-        MP_CHECK(without_recompute(x, graph, &made, err));
-        MP_ENSURE(mp_grow(&x->trials, &x->capacity, x->n_trials + 1, sizeof *x->trials), err, MP_NOMEM,
-                  "out of memory for %zu batches", x->n_trials);
-        t = &x->trials[x->n_trials++];
-        *t = made;
-        if (t->kept_bytes <= x->request->memory_bytes) { /* if keep-all fits, no search is needed, because no plan is faster */
-            t->peak_bytes = t->smallest_bytes = t->kept.plan_bytes;
-            t->ticks = t->baseline_ticks;
-            t->solver = solver_name("none");
-        }
-    }
-    const bool unknown = !t->n_searches && t->peak_bytes < 0 && t->floor_bytes <= x->plan_limit;
-    if ((how == SEARCHED && unknown) || how > SEARCHED) {
-        if (!graph) MP_CHECK(x->request->graph_at(x->request->graph_data, batch, &graph, err));
-        MP_CHECK(search(x, graph, t, how, err));
-        if (!t->n_searches) return MP_OK;
-    }
-    *out = t;
-    return MP_OK;
-}
-
-static bool fits(const fit *x, const trial *t, int means)
+static bool fits(const mp_fit_study *x, const mp_fit_trial *t, int means)
 {
     if (means == BY_FLOOR) return t->floor_bytes <= x->plan_limit;
     if (means == MP_FIT_KEEP_ALL) return t->kept_bytes <= x->request->memory_bytes;
     if (t->peak_bytes < 0) return false;
-    return means == MP_FIT_ANY || is_quick_enough(x, t);
+    return means == MP_FIT_ANY || mp_fit_is_quick_enough(x, t);
 }
 
 /* True if it is known whether the batch of this trial fits by the given means (mp_fit_means). */
-static bool is_judged(const fit *x, const trial *t, int means)
+static bool is_judged(const mp_fit_study *x, const mp_fit_trial *t, int means)
 {
-    return depth_of(means) == NOT_SEARCHED || t->n_searches || t->peak_bytes >= 0 || t->floor_bytes > x->plan_limit;
+    if (means == MP_FIT_KEEP_ALL) return true;
+    const bool is_over = t->is_chosen && t->floor_bytes > x->plan_limit;
+    if (means == BY_FLOOR) return is_over || t->floor_bytes <= x->plan_limit;
+    return is_over || t->n_searches || t->peak_bytes >= 0;
 }
 
 /* Raises *low to the largest batch that is known to fit, and lowers *high to the smallest larger batch that is known not to
  * fit. */
-static void bracket(const fit *x, int means, int64_t *low, int64_t *high)
+static void bracket(const mp_fit_study *x, int means, int64_t *low, int64_t *high)
 {
     for (size_t k = 0; k < x->n_trials; k++) {
-        const trial *t = &x->trials[k];
+        const mp_fit_trial *t = &x->trials[k];
         if (is_judged(x, t, means) && fits(x, t, means) && t->batch > *low) *low = t->batch;
     }
     for (size_t k = 0; k < x->n_trials; k++) {
-        const trial *t = &x->trials[k];
+        const mp_fit_trial *t = &x->trials[k];
         if (is_judged(x, t, means) && !fits(x, t, means) && t->batch > *low && t->batch < *high) *high = t->batch;
     }
 }
@@ -290,7 +96,7 @@ typedef struct span {
     int64_t end; /* no batch from this one on is tried */
     /* weights of `low` and `high` in the Illinois rule: if two successive trials do not move an end, its weight is halved */
     double low_weight, high_weight;
-    int last; /* 1: the last trial fitted, -1: it did not, 0: there was no trial */
+    int last; /* 1: the last trial fitted, -1: it did not, 0: there was no mp_fit_trial */
     phase phase;
     /* distance of the next batch to try: from `low` if positive, from `high` if negative; 0: not known. For recomputation
      * within the allowed time: the distance doubles after a batch that fits, grows fourfold after one that fits by a second
@@ -300,34 +106,34 @@ typedef struct span {
 } span;
 
 /* Returns how far a trial is above the limit, at most 0 if the batch fits: bytes, or a fraction of time. NAN: unknown. */
-static double excess(const fit *x, const trial *t, int means)
+static double excess(const mp_fit_study *x, const mp_fit_trial *t, int means)
 {
     if (!t) return NAN;
     if (means == MP_FIT_KEEP_ALL) return (double)(t->kept_bytes - x->request->memory_bytes);
     if (means == BY_FLOOR) return (double)(t->floor_bytes - x->plan_limit);
-    return t->peak_bytes >= 0 ? overhead_of(t) - x->request->overhead : NAN;
+    return t->peak_bytes >= 0 ? mp_fit_overhead_of(t) - x->request->overhead : NAN;
 }
 
 /* Returns the batch between s->low and s->high at which a straight line through their weighted results meets the limit. If one
  * of the two results is unknown, returns the middle. */
-static int64_t false_position(const fit *x, int means, const span *s)
+static int64_t false_position(const mp_fit_study *x, int means, const span *s)
 {
-    const double below = -excess(x, known(x, s->low), means) * s->low_weight;
-    const double above = excess(x, known(x, s->high), means) * s->high_weight;
+    const double below = -excess(x, mp_fit_known(x, s->low), means) * s->low_weight;
+    const double above = excess(x, mp_fit_known(x, s->high), means) * s->high_weight;
     if (!(below + above > 0)) return s->low + (s->high - s->low) / 2;
     return s->low + (int64_t)(below / (below + above) * (double)(s->high - s->low));
 }
 
 /* Predicts the largest batch with a plan from the smallest plan of a batch that does not fit: memory grows linearly with the
  * batch, from the static bytes on. */
-static int64_t predicted(const fit *x, const trial *above)
+static int64_t predicted(const mp_fit_study *x, const mp_fit_trial *above)
 {
     const int64_t bytes = above ? above->smallest_bytes - above->static_bytes : 0;
     if (bytes <= 0) return 0;
     return (int64_t)((double)(x->plan_limit - above->static_bytes) / (double)bytes * (double)above->batch);
 }
 
-static bool any_searched(const fit *x)
+static bool any_searched(const mp_fit_study *x)
 {
     for (size_t k = 0; k < x->n_trials; k++)
         if (x->trials[k].n_searches) return true;
@@ -335,14 +141,14 @@ static bool any_searched(const fit *x)
 }
 
 /* Returns the next batch to try for plans with any extra time. */
-static int64_t next_any(const fit *x, const span *s)
+static int64_t next_any(const mp_fit_study *x, const span *s)
 {
     switch (s->phase) {
     case EXPLORING:
         if (any_searched(x)) return s->high - 1;
         return s->low + (int64_t)(FIT_FIRST * (double)(s->high - s->low));
     case PREDICTING:
-        return predicted(x, known(x, s->high));
+        return predicted(x, mp_fit_known(x, s->high));
     case STRIDING:
         return (s->stride > 0 ? s->low : s->high) + s->stride;
     case BISECTING:
@@ -353,14 +159,14 @@ static int64_t next_any(const fit *x, const span *s)
 
 /* Returns the next batch to try for plans within the allowed time: at the stride from s->low, at most in the middle. Overhead
  * grows unevenly with the batch, so false position chooses only the first batch. */
-static int64_t next_recompute(const fit *x, const span *s)
+static int64_t next_recompute(const mp_fit_study *x, const span *s)
 {
     const int64_t half = (s->high - s->low) / 2;
     return s->stride ? s->low + (s->stride < half ? s->stride : half) : false_position(x, MP_FIT_RECOMPUTE, s);
 }
 
 /* Returns the next batch to try, strictly between s->low and s->high. */
-static int64_t next_batch(const fit *x, int means, const span *s)
+static int64_t next_batch(const mp_fit_study *x, int means, const span *s)
 {
     const int64_t at = means == MP_FIT_ANY         ? next_any(x, s)
                        : means == MP_FIT_RECOMPUTE ? next_recompute(x, s)
@@ -369,7 +175,7 @@ static int64_t next_batch(const fit *x, int means, const span *s)
 }
 
 /* Narrows the span after the trial of a batch that fits (up 1) or does not fit (up -1). */
-static void narrow(const fit *x, int means, span *s, int64_t batch, int up)
+static void narrow(const mp_fit_study *x, int means, span *s, int64_t batch, int up)
 {
     if (means == MP_FIT_RECOMPUTE) {
         s->is_again = up > 0 && batch == s->high;
@@ -392,19 +198,19 @@ static void narrow(const fit *x, int means, span *s, int64_t batch, int up)
 
 /* Tries batches between `low` and `end`, until the largest batch that fits is known. low 0: no batch is known to fit. If a plan
  * for the next larger batch is slightly too slow, a second search decides. */
-static mp_status close_in(fit *x, int means, int64_t low, int64_t end, mp_error *err)
+static mp_status close_in(mp_fit_study *x, int means, int64_t low, int64_t end, mp_error *err)
 {
     span s = {.low = low, .high = end, .end = end, .low_weight = 1, .high_weight = 1};
     bracket(x, means, &s.low, &s.high);
     for (;;) {
-        const trial *t = known(x, s.high);
+        const mp_fit_trial *t = mp_fit_known(x, s.high);
         const bool is_near = s.high - s.low <= (s.is_again ? s.stride : 1);
-        const depth further = means == MP_FIT_RECOMPUTE && t && is_near ? further_search(x, t) : NOT_SEARCHED;
-        if (further == NOT_SEARCHED && s.high - s.low <= 1) break;
-        if (further == NOT_SEARCHED)
-            MP_CHECK(try_batch(x, next_batch(x, means, &s), depth_of(means), &t, err));
+        const mp_fit_depth further = means == MP_FIT_RECOMPUTE && t && is_near ? further_search(x, t) : MP_FIT_NOT_SEARCHED;
+        if (further == MP_FIT_NOT_SEARCHED && s.high - s.low <= 1) break;
+        if (further == MP_FIT_NOT_SEARCHED)
+            MP_CHECK(mp_fit_try(x, next_batch(x, means, &s), depth_of(means), &t, err));
         else
-            MP_CHECK(try_batch(x, s.high, further, &t, err));
+            MP_CHECK(mp_fit_try(x, s.high, further, &t, err));
         if (!t) break;
         narrow(x, means, &s, t->batch, fits(x, t, means) ? 1 : -1);
     }
@@ -413,7 +219,7 @@ static mp_status close_in(fit *x, int means, int64_t low, int64_t end, mp_error 
 
 /* Returns the batch at which the memory of a trial, which grows linearly with the batch, reaches the limit; at least twice the
  * batch of the trial, and at most `most`. */
-static int64_t grown(const fit *x, const trial *t, int means, int64_t most)
+static int64_t grown(const mp_fit_study *x, const mp_fit_trial *t, int means, int64_t most)
 {
     const int64_t bytes = (means == BY_FLOOR ? t->floor_bytes : t->kept_bytes) - t->static_bytes;
     const int64_t limit = means == BY_FLOOR ? x->plan_limit : x->request->memory_bytes;
@@ -423,12 +229,12 @@ static int64_t grown(const fit *x, const trial *t, int means, int64_t most)
 }
 
 /* Increases the batch until it does not fit. *high is the first batch that does not fit. */
-static mp_status grow(fit *x, int means, int64_t from, int64_t most, int64_t *high, mp_error *err)
+static mp_status grow(mp_fit_study *x, int means, int64_t from, int64_t most, int64_t *high, mp_error *err)
 {
-    const trial *t;
+    const mp_fit_trial *t;
     for (int64_t at = from;; at = grown(x, t, means, most)) {
         *high = at;
-        MP_CHECK(try_batch(x, at, NOT_SEARCHED, &t, err));
+        MP_CHECK(mp_fit_try(x, at, MP_FIT_NOT_SEARCHED, &t, err));
         if (!t || !fits(x, t, means)) break;
         *high = at + 1;
         if (at >= most) break;
@@ -436,28 +242,29 @@ static mp_status grow(fit *x, int means, int64_t from, int64_t most, int64_t *hi
     return MP_OK;
 }
 
-static mp_fit_answer answer_of(const fit *x, mp_fit_means means, int64_t most)
+static mp_fit_answer answer_of(const mp_fit_study *x, mp_fit_means means, int64_t most)
 {
     mp_fit_answer a = {.next_floor_bytes = -1, .next_smallest_bytes = -1, .next_overhead = -1, .solver = ""};
     int64_t high = INT64_MAX;
     bracket(x, means, &a.batch, &high);
-    const trial *t = known(x, a.batch), *next = known(x, a.batch + 1);
+    const mp_fit_trial *t = mp_fit_known(x, a.batch), *next = mp_fit_known(x, a.batch + 1);
     if (t) {
         const bool keeps = means == MP_FIT_KEEP_ALL;
         const mp_fit_measure *measured = keeps ? &t->kept : &t->found;
         a.peak_bytes = measured->plan_bytes;
         a.needs = measured->needs;
         a.static_bytes = t->static_bytes;
-        a.overhead = keeps ? 0 : overhead_of(t);
+        a.overhead = keeps ? 0 : mp_fit_overhead_of(t);
         a.seconds = (double)(keeps ? t->baseline_ticks : t->ticks) * t->tick_seconds;
-        a.solver = keeps ? solver_name("none") : t->solver;
+        a.solver = keeps ? mp_fit_solver_name("none") : t->solver;
+        a.is_of_best_at = !keeps && t->is_of_chosen;
     }
     if (a.batch >= most) a.end = MP_FIT_MOST_MET;
     if (a.batch >= most || !next || !is_judged(x, next, means)) return a;
     a.next_floor_bytes = next->floor_bytes;
     a.next_smallest_bytes = means == MP_FIT_KEEP_ALL ? next->kept_bytes : next->smallest_bytes;
-    if (means != MP_FIT_KEEP_ALL && next->peak_bytes >= 0) a.next_overhead = overhead_of(next);
-    if (next->floor_bytes > x->plan_limit)
+    if (means != MP_FIT_KEEP_ALL && next->peak_bytes >= 0) a.next_overhead = mp_fit_overhead_of(next);
+    if (next->is_chosen && next->floor_bytes > x->plan_limit)
         a.end = MP_FIT_PROVED;
     else if (means == MP_FIT_KEEP_ALL)
         a.end = MP_FIT_OVER;
@@ -466,16 +273,10 @@ static mp_fit_answer answer_of(const fit *x, mp_fit_means means, int64_t most)
     return a;
 }
 
-static void clear(fit *x)
-{
-    for (size_t k = 0; k < x->n_trials; k++) mp_free(x->trials[k].steps);
-    mp_free(x->trials);
-}
-
 mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err)
 {
     const int64_t most = request->most > 0 ? request->most : MP_FIT_MOST;
-    MP_CLEARED_BY(clear) fit x = {.request = request, .plan_limit = request->memory_bytes};
+    MP_CLEARED_BY(mp_fit_study_clear) mp_fit_study x = {.request = request, .plan_limit = request->memory_bytes};
     int64_t low = 0, high = 0;
     MP_ENSURE(request->memory_bytes >= 0, err, MP_INVALID, "the memory is %lld bytes, but it must be 0 or more",
               (long long)request->memory_bytes);
@@ -484,8 +285,9 @@ mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err
     MP_CHECK(grow(&x, MP_FIT_KEEP_ALL, 1, most, &high, err));
     MP_CHECK(close_in(&x, MP_FIT_KEEP_ALL, 0, high, err));
     bracket(&x, MP_FIT_KEEP_ALL, &low, &high);
-    const trial *largest = known(&x, low > 0 ? low : 1);
+    const mp_fit_trial *largest = mp_fit_known(&x, low > 0 ? low : 1);
     if (largest) x.plan_limit = mp_fit_plan_limit(request, &largest->kept);
+    x.has_limit = true;
     if (!x.stopped && low < most) {
         MP_CHECK(grow(&x, BY_FLOOR, low + 1, most, &high, err));
         MP_CHECK(close_in(&x, BY_FLOOR, low, high, err));

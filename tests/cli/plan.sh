@@ -43,7 +43,7 @@ try chunks_none plan mlp.onnx --batch 64 --loss mse --row-chunks head=4 --budget
 try chunks_bare plan mlp.onnx --batch 64 --row-chunks 4 --budget 100%
 FILTER="grep -E keep.all|logits.in" try chunks_pytorch plan gpt2 $small --device a100 --row-chunks head=4 --budget 100%
 try chunks_train train mlp.onnx --row-chunks auto --budget 100%
-try chunks_fit fit mlp.onnx --memory 1GiB --row-chunks auto
+try chunks_fit fit gpt2 --dim layers=1 --dim width=64 --dim heads=2 --dim vocabulary=4096 --dim sequence=32 --rules executor --memory 16MiB --solver segments --row-chunks auto
 try chunks_sweep sweep mlp.onnx --row-chunks auto
 try chunks_share share mlp.onnx mlp.onnx --memory 1GiB --row-chunks auto
 FILTER="grep -E this.plan|proved" try plan_quick plan resnet50.onnx --batch 4 --budget floor+50% --effort quick --no-offsets

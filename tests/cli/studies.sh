@@ -19,5 +19,24 @@ try fit_absent fit absent.onnx --memory 16MiB
 holds fit_agrees_with_plan sh -c "
     batch=\$('$memplan' fit mlp.onnx --rules executor --memory 16MiB --overhead 5% --json | sed -n 's/.*\"batch_any\": \([0-9]*\).*/\1/p')
     '$memplan' plan mlp.onnx --budget 16MiB --batch \$batch > /dev/null && ! '$memplan' plan mlp.onnx --budget 16MiB --batch \$((batch + 1)) > /dev/null"
+# The warning is about the answer's batch. Larger and smaller batches, which fit has tried, have other percentages.
+holds fit_warns_about_its_batch sh -c "
+    batch=\$('$memplan' fit llama3-8b --dim layers=12 --device l4 --memory 200GiB --solver none --json 2> said.txt | sed -n 's/.*\"batch_any\": \([0-9]*\).*/\1/p')
+    '$memplan' estimate llama3-8b --dim layers=12 --device l4 --batch \$batch -q 2> same.txt > /dev/null; test \$batch -gt 1 && grep -q '% are in kernels' said.txt && cmp said.txt same.txt"
+# With --row-chunks auto, the largest batch is at least that of every fixed number of chunks, and plan finds its plan, too.
+holds fit_chooses_chunks python3 -c "
+import json, subprocess
+def fit(chunks):
+    words = ['$memplan', 'fit', 'gpt2', *'--dim layers=1 --dim width=64 --dim heads=2 --dim vocabulary=4096 --dim sequence=32'.split(), '--rules', 'executor',
+             '--memory', '16MiB', '--solver', 'segments', '--row-chunks', chunks, '--json']
+    return json.loads(subprocess.run(words, capture_output=True, text=True).stdout)
+auto, whole = fit('auto'), fit('off')
+assert auto['batch_keep_all'] == whole['batch_keep_all'] and auto['batch_recompute'] >= whole['batch_recompute']
+fixed = [fit(c)['batch_any'] for c in ('head=2', 'head=4', 'head=8', 'mlp=2', 'mlp=4', 'head=4,mlp=4')]
+assert auto['batch_any'] >= max(fixed + [whole['batch_any']]) and auto['batch_any'] > whole['batch_any'], (auto['batch_any'], fixed)
+assert auto['any']['row_chunks'] and 'row_chunks' not in auto['keep_all'] and 'row_chunks' not in whole['any']
+chunks = ','.join(f'{kind}={n}' for kind, n in auto['any']['row_chunks'].items())
+assert fit(chunks)['batch_any'] >= auto['batch_any']
+"
 # No plan was found for a batch of one, whose floor leaves space for it: that is no proof.
 try fit_not_known fit fashion_cnn.onnx --memory 1475KiB --solver segments -q

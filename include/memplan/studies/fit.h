@@ -23,13 +23,22 @@
  * graph with mp_graph_free. */
 typedef mp_status (*mp_batch_graph)(void *data, int64_t batch, mp_graph **out, mp_error *err);
 
+/* The caller's function that chooses other settings of a batch, such as chunks of rows, with which a plan within budget_bytes
+ * is fastest. *out is the graph with these settings, which the caller of the function releases; NULL: the graph of graph_at is
+ * the best. *floor_bytes: no plan with any settings has a smaller peak. */
+typedef mp_status (*mp_best_graph)(void *data, int64_t batch, int64_t budget_bytes, mp_graph **out, int64_t *floor_bytes,
+                                   mp_error *err);
+
 /* Called before the searches for a batch (`search` NULL) and repeatedly during them. Return false to stop with the results
  * so far. */
 typedef bool (*mp_fit_progress)(int64_t batch, const mp_progress *search, void *data);
 
 typedef struct mp_fit_request {
     mp_batch_graph graph_at;
-    void *graph_data;
+    /* Chooses the settings of a batch whose keep-all does not fit. NULL: all plans are of graphs of graph_at. Extra time always
+     * refers to keep-all of graph_at. */
+    mp_best_graph best_at;
+    void *graph_data;     /* the first argument of graph_at and best_at */
     int64_t memory_bytes; /* limit of static bytes plus arena, in bytes */
     /* The process that trains; NULL: memory_bytes limits the plan alone. With terms, memory_bytes limits the memory in which 19
      * of 20 such jobs run (mp_needs.likely_bytes), on a card of terms->card_bytes. graph_at may set the terms. */
@@ -66,6 +75,7 @@ typedef struct mp_fit_answer {
     double overhead;    /* extra time of the plan, as a fraction of keep-all's time */
     double seconds;     /* seconds of one training step */
     const char *solver; /* name of the searcher that found the plan */
+    bool is_of_best_at; /* true: the plan is of the graph that best_at returned for this batch */
     mp_fit_end end;
     int64_t next_floor_bytes;    /* floor of the next larger batch, in bytes; -1: not known */
     int64_t next_smallest_bytes; /* bytes of the next larger batch: of the fastest plan that fits, otherwise of the smallest
