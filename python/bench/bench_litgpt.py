@@ -2,11 +2,11 @@
 
     PYTHONPATH=python/src python python/bench/bench_litgpt.py ROWS.csv LITGPT [--cache CACHE.json] [--check]
 
-LITGPT is a git checkout of github.com/Lightning-AI/litgpt with its history. Rows `litgpt-rt` come from a table of October 2023
-and start with the longest example of Alpaca. The table names commit 8641822, but its Llama rows fit the normalization in fp32
-of 6178c7c. So they run the model of the last commit before the table. Rows `litgpt-hub` run the checkout's model with the
-configuration files in config_hub; two successive batches have the largest length. All are max_memory_allocated of the whole
-job, in units of 10^9 bytes.
+LITGPT is a git checkout of github.com/Lightning-AI/litgpt with its history. Rows `litgpt-rt` and `litgpt-lora` come from tables
+of October 2023 and start with the longest example of Alpaca. They name commit 8641822, but the rows of Llama fit the
+normalization in fp32 of 6178c7c. So they run the model of the last commit before the tables. Rows `litgpt-hub` run the
+checkout's model with the configuration files in config_hub; two successive batches have the largest length. All are
+max_memory_allocated of the whole job, in units of 10^9 bytes.
 
 Rows with 4-bit weights need bitsandbytes and lightning. Both tables were measured with bitsandbytes 0.41 and 0.42. Their
 products keep the operand until the next loss replaces the last one (class `Product`), so a step needs the operands of two
@@ -68,6 +68,7 @@ class Job:
     """A fine-tuning.
 
     `method`: "lora", "full", "adapter" or "adapter_v2". `lora`: the options of LoRA. `bits`: "", "nf4", or "nf4-dq".
+    `is_mixed`: weights are in fp32, and forward runs under autocast.
     """
 
     id: str
@@ -79,10 +80,11 @@ class Job:
     gpu: str
     measured_bytes: float | None  # None: out of memory
     bits: str = ""
+    is_mixed: bool = False
 
     @property
     def is_of_table(self) -> bool:
-        return self.id.startswith("litgpt-rt-")
+        return not self.id.startswith("litgpt-hub-")
 
     @property
     def part(self) -> str:
@@ -94,11 +96,11 @@ class Job:
 def jobs(path: str, checkout: Path) -> list[Job]:
     found, files = [], list(checkout.glob("config_hub/finetune/*/*.yaml"))
     with open(path, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["id"].startswith(("litgpt-rt-", "litgpt-hub-"))]
+        rows = [row for row in csv.DictReader(file) if row["id"].startswith("litgpt-")]
     for row in rows:
         is_hub = row["id"].startswith("litgpt-hub-")
-        method, lora, network = row["note"].partition(",")[0].partition(";")[0], TABLE_LORA, NAMES.get(row["model"], "")
-        bits = row["dtype"].partition("bnb.")[2]
+        method, lora, network = re.findall(r"\w+", row["note"])[0], TABLE_LORA, NAMES.get(row["model"], "")
+        bits, is_mixed = row["dtype"].partition("bnb.")[2], row["dtype"] == "bf16-mixed"
         if is_hub:
             named = re.search(r"config file (\S+)", row["note"])
             assert named is not None
@@ -108,7 +110,8 @@ def jobs(path: str, checkout: Path) -> list[Job]:
             lora, network = numbers, re.findall(r"^checkpoint_dir: *(\S+)", text, re.MULTILINE)[0].rpartition("/")[2]
             method, bits = method.removeprefix("q"), "".join(re.findall(r"^quantize: *bnb\.(\S+)", text, re.MULTILINE))
         measured = None if row["quantity"] == "OOM" else float(row["value"]) * 1e9
-        found.append(Job(row["id"], network, method, lora, int(row["batch"]), int(row["seq"]), row["gpu"], measured, bits))
+        size = int(row["batch"]), int(row["seq"])
+        found.append(Job(row["id"], network, method, lora, *size, row["gpu"], measured, bits, is_mixed))
     return found
 
 
@@ -191,7 +194,7 @@ def new_model(job: Job, package: str) -> tuple[nn.Module, bool]:
         fields = {name: f"to_{name}" if job.is_of_table else f"lora_{name}" for name in WHERE}
         options = {fields.get(name, f"{prefix}{name}"): value for name, value in job.lora.items()}
     config = module.Config.from_name(job.network, **options)
-    torch.set_default_dtype(torch.bfloat16)
+    torch.set_default_dtype(torch.float32 if job.is_mixed else torch.bfloat16)
     try:
         with quantizing(job.bits), torch.device("meta"):
             model = module.GPT(config)
@@ -217,7 +220,9 @@ def loop(model: Any, has_chunks: bool, job: Job) -> Callable[[], None]:
         for _ in range(1 if job.is_of_table else STEPS):
             ids, targets = (torch.empty(job.batch, job.tokens, dtype=torch.long, device="meta") for _ in range(2))
             if has_chunks:
-                logits = [part.float() for part in model(ids, lm_head_chunk_size=CHUNK)]
+                with torch.autocast("cuda", torch.bfloat16) if job.is_mixed else contextlib.nullcontext():
+                    logits = model(ids, lm_head_chunk_size=CHUNK)
+                logits = [part.float() for part in logits]
                 logits[-1] = logits[-1][..., :-1, :]
                 loss = chunked_loss(logits, targets[..., 1:])
             else:

@@ -1,0 +1,144 @@
+"""The memory of vision networks on an A100 against the measurements of GPUMemNet.
+
+    PYTHONPATH=python/src python python/bench/bench_gpumemnet.py ROWS.csv [--cache CACHE.json] [--check]
+
+Each row is the largest memory that the driver reported, with the CUDA context (itu-rad/GPUMemNet). Rows `faketensor` ran
+timm's training script in fp32 with SGD and the default input of the network. That script lets cuDNN measure its algorithms, so
+the memory contains their workspaces. memplan does not model them. The rows also state the estimate of another program, which
+counts tensors only. Rows `gpumemnet` ran scripts of the repository with Adam. Transformers among them are not run: their number
+of tokens is not published.
+
+OUTSIDE is the memory besides tensors and the allocator's cache. It is the median of a third of the rows `faketensor`, which a
+hash of the names of networks chooses. The other rows are unseen.
+
+`--check`: exit with 1 if the median error of the unseen rows is above 5 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gc
+import hashlib
+import json
+import re
+import statistics
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import timm
+import torch
+import torchvision
+from error_table import summary
+
+import memplan
+
+MIB = 1 << 20
+OUTSIDE = 1837  # MiB
+TARGET = 0.05
+OUT_OF_MEMORY = "faketensor-efficientnet_b4-128"  # its figure is below that of a batch of 16
+SCRIPTS = {
+    "mobilenetV2": "mobilenet_v2",
+    "efficientnet": "efficientnet_b0",
+    "inception": "inception_v3",
+    "Xception": "xception",
+}
+FAMILIES = {"transformers": r"beit|cait|coat|deit|levit|maxvit|mixer|resmlp|swin|tnt|vit|volo", "VGG": "vgg"}
+
+
+def is_fitted(network: str) -> bool:
+    return int(hashlib.sha256(f"gpumemnet {network}".encode()).hexdigest(), 16) % 3 == 0
+
+
+def family(network: str) -> str:
+    return next((name for name, names in FAMILIES.items() if re.match(names, network)), "convolution")
+
+
+def network_of(row: dict[str, str]) -> tuple[torch.nn.Module, tuple[int, ...]]:
+    """Return the network and the shape of an image."""
+    name = row["model"].removeprefix("timm ")
+    if row["id"].startswith("faketensor-"):
+        model = timm.create_model(name)
+        return model, timm.data.resolve_model_data_config(model)["input_size"]
+    options = {"aux_logits": False, "init_weights": False} if name == "inception" else {}
+    name, size = SCRIPTS.get(name, name), 299 if name == "inception" else 224
+    create = timm.create_model if name == "xception" else torchvision.models.get_model
+    return create(name, **options), (3, size, size)
+
+
+def step_of(model: torch.nn.Module, is_script: bool) -> Callable[..., torch.Tensor]:
+    """Return a step of timm's train.py, or of GPUMemNet's scripts."""
+    optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True)
+    if is_script:
+        optimizer = torch.optim.Adam(model.parameters())
+    loss_of = torch.nn.CrossEntropyLoss()
+
+    def train_step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if is_script:
+            optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return train_step
+
+
+def reserved_mib(row: dict[str, str]) -> float | str:
+    """Return the estimate without the context, or the reason why there is none."""
+    try:
+        with torch.device("meta"):
+            model, size = network_of(row)
+        inputs = torch.empty(int(row["batch"]), *size), torch.empty(int(row["batch"]), dtype=torch.long)
+        needs = memplan.estimate(step_of(model.train(), row["id"].startswith("gpumemnet-")), inputs, device="a100").needs
+        assert needs is not None
+        return needs.reserved_bytes / MIB
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:120]}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("rows")
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    cache = json.loads(given.cache.read_text()) if given.cache and given.cache.exists() else {}
+    with open(given.rows, encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["id"].startswith(("faketensor-", "gpumemnet-"))]
+    errors: dict[str, list[float]] = {}
+    outside = []
+    for row in rows:
+        network, measured = row["model"].removeprefix("timm "), float(row["value"])
+        if row["seq"] == "(see paper)" or row["id"] == OUT_OF_MEMORY:
+            continue
+        if row["id"] not in cache:
+            cache[row["id"]] = reserved_mib(row)
+            gc.collect()
+            if given.cache:
+                given.cache.write_text(json.dumps(cache))
+        found = cache[row["id"]]
+        if isinstance(found, str):
+            sys.stdout.write(f"{row['id']}: {found}\n")
+            continue
+        part = "fitted" if is_fitted(network) and row["id"].startswith("faketensor-") else "unseen"
+        if part == "fitted":
+            outside.append(measured - found)
+        error = (found + OUTSIDE) / measured - 1
+        kind = family(network) if row["id"].startswith("faketensor-") else "scripts"
+        errors.setdefault(f"{part}, {kind}", []).append(error)
+        sys.stdout.write(f"{row['id']}: measured {measured:.0f} MiB, estimate {found + OUTSIDE:.0f} ({error:+.1%}), {part}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"median of the memory outside of fitted rows: {statistics.median(outside):.0f} MiB\n")
+    sys.stdout.write("| rows | n | median error | bias | range |\n|---|---:|---:|---:|---:|\n")
+    sys.stdout.write("".join(summary(part, errors[part]) for part in sorted(errors)))
+    unseen = [error for part, found in errors.items() if part.startswith("unseen") for error in found]
+    return int(given.check and statistics.median(map(abs, unseen)) > TARGET)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
