@@ -98,7 +98,7 @@ static mp_status answer(const options *o, const mp_sharing *s, mp_sharing_run *r
     if (o->training.runs && s->ways[s->way].split.fits)
         MP_CHECK(mp_sharing_run_all(s, &o->model, (uint64_t)o->search.seed, run, err));
     if (o->talk.json) return print_sharing_json(s, run->n ? sharing_run_json(run) : json_null(), err);
-    print_sharing(s, o);
+    MP_CHECK(print_sharing(s, o, err));
     if (run->n && !o->talk.quiet) print_sharing_run(s, run);
     return MP_OK;
 }

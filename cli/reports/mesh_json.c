@@ -22,6 +22,7 @@ static json_t *stage_json(const mp_stage *s, bool has_host)
                              (json_int_t)s->buffer_bytes, "peak_bytes", (json_int_t)s->peak_bytes, "recomputed_bytes",
                              (json_int_t)s->recomputed_bytes, "sent_bytes", (json_int_t)s->sent_bytes, "forward_seconds",
                              s->forward_seconds, "backward_seconds", s->backward_seconds, "extra_seconds", s->extra_seconds);
+    if (s->hidden_seconds > 0) mp_json_set(&json, "hidden_seconds", json_real(s->hidden_seconds));
     if (!has_host) return json;
     mp_json_set(&json, "moved_bytes", json_integer((json_int_t)s->moved_bytes));
     mp_json_set(&json, "moved_state_bytes", json_integer((json_int_t)s->moved_state_bytes));

@@ -7,6 +7,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/needs_report.h"
+#include "cli/reports/recomputation.h"
 #include "cli/reports/report.h"
 #include "executor/workload/chunk_numbers.h"
 #include "formats/base/text.h"
@@ -14,7 +15,6 @@
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
 #include "memplan/framework_code.h"
-#include "memplan/makespan.h"
 
 /* number of lines of the answer that are reserved for the checkpoints and for the peak under the other rules (PyTorch's or
  * memplan's) */
@@ -148,23 +148,6 @@ static json_t *row_chunks_json(const mp_workload *w)
     return plan_chunks_json(n);
 }
 
-/* In a graph with channels beside compute, prints the time of recomputation and the part of it that costs no time. */
-static mp_status print_recomputation(const outcome *out, mp_error *err)
-{
-    const mp_graph *graph = out->workload->graph;
-    const mp_plan *plan = out->answer.plan;
-    mp_recomputation again;
-    if (graph->n_channels <= MP_CHANNEL_SECOND_STREAM + 1) return MP_OK;
-    MP_CHECK(mp_makespan_recomputation(graph, plan->steps, plan->n_steps, &again, err));
-    if (again.n_runs)
-        screen_text(4, "  recomputation %s, %s hidden by %s", seconds_text((double)again.ticks * graph->tick_seconds),
-                    again.hidden_ticks ? seconds_text((double)again.hidden_ticks * graph->tick_seconds) : "none",
-                    graph->n_tiers < 2                             ? "communication"
-                    : mp_mesh_devices(&out->asked->model.mesh) > 1 ? "communication and copies"
-                                                                   : "copies");
-    return MP_OK;
-}
-
 static mp_status print_fitting(const outcome *out, mp_error *err)
 {
     const mp_graph *graph = out->workload->graph;
@@ -190,7 +173,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
         screen_row("  %-10s %11s  for context, libraries and allocator (--reserve)", "reserve",
                    mp_bytes_text(out->room.reserve_bytes));
     print_row_chunks(out);
-    MP_CHECK(print_recomputation(out, err));
+    MP_CHECK(print_recomputation(out->workload, plan, "  ", err));
     print_bound(out);
     report_accuracy(mp_workload_accuracy(out->workload));
     if (out->budget_bytes < MP_NO_LIMIT && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
@@ -255,14 +238,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
     json_t *chunks = row_chunks_json(out->workload);
     if (chunks) mp_json_set(&json, "row_chunks", chunks);
-    if (graph->n_channels > MP_CHANNEL_SECOND_STREAM + 1) {
-        mp_recomputation again;
-        MP_CHECK(mp_makespan_recomputation(graph, plan->steps, plan->n_steps, &again, err));
-        mp_json_set(&json, "recomputation",
-                    json_pack("{s:I, s:f, s:f}", "runs", (json_int_t)again.n_runs, "seconds",
-                              (double)again.ticks * graph->tick_seconds, "hidden_seconds",
-                              (double)again.hidden_ticks * graph->tick_seconds));
-    }
+    MP_CHECK(recomputation_json(out->workload, plan, &json, err));
     MP_CHECK(offload_json(out, plan, &json, err));
     MP_CHECK(mp_workload_traffic(out->workload, plan->steps, plan->n_steps, &sent, err));
     if (mp_mesh_devices(&out->asked->model.mesh)) mp_json_set(&json, "ranks", rank_traffic_json(out->workload, &sent, 0));

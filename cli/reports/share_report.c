@@ -11,6 +11,7 @@
 #include "cli/options/load.h"
 #include "cli/options/options.h"
 #include "cli/options/outputs.h"
+#include "cli/reports/recomputation.h"
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
 #include "memplan/check.h"
@@ -151,6 +152,18 @@ static void print_others(const mp_sharing *s)
     if (*name) screen_text(2, "  %s keep all takes %s (%s)", name, list, option);
 }
 
+/* For each job on a network, prints the time of its plan's recomputation and the part that communication hides. A job whose
+ * file is a model runs on this card alone, so it has no network. */
+static mp_status print_recomputations(const mp_sharing *s, mp_error *err)
+{
+    for (size_t i = 0; i < s->n_jobs && s->ways[s->way].split.fits; i++) {
+        const mp_sharing_job *job = mp_sharing_job_of(s, i);
+        const mp_plan *plan = job->plans.plans[s->ways[s->way].split.chosen[i]];
+        MP_CHECK(print_recomputation(&job->workload, plan, mp_text("  job %zu: ", i + 1), err));
+    }
+    return MP_OK;
+}
+
 /* Prints the accuracy of the seconds of each job whose sentence differs from the previous job's. */
 static void print_accuracies(const mp_sharing *s)
 {
@@ -162,7 +175,7 @@ static void print_accuracies(const mp_sharing *s)
     }
 }
 
-static void print_jobs(const mp_sharing *s, const options *o)
+static mp_status print_jobs(const mp_sharing *s, const options *o, mp_error *err)
 {
     screen_row("  %2s  %11s  %11s  %11s  %9s  %9s", "", s->ways[s->way].split.fits ? "budget" : "smallest", "static",
                "keep all", "extra", "time");
@@ -170,7 +183,9 @@ static void print_jobs(const mp_sharing *s, const options *o)
     if (s->room.reserve_bytes)
         screen_text(2, "  and %s for context and libraries of each process (--reserve)", mp_bytes_text(s->room.reserve_bytes));
     print_others(s);
+    MP_CHECK(print_recomputations(s, err));
     print_accuracies(s);
+    return MP_OK;
 }
 
 /* Prints the price of memory in seconds per GiB. Also prints how much more memory the next faster split requires. */
@@ -215,12 +230,12 @@ static void print_limits(const mp_sharing *s)
                    n == 1 ? "all jobs" : mp_sharing_job_of(s, i)->workload.title);
 }
 
-void print_sharing(const mp_sharing *s, const options *o)
+mp_status print_sharing(const mp_sharing *s, const options *o, mp_error *err)
 {
     print_verdict(s, o);
-    if (o->talk.quiet) return;
+    if (o->talk.quiet) return MP_OK;
     putchar('\n');
-    print_jobs(s, o);
+    MP_CHECK(print_jobs(s, o, err));
     if (s->ways[s->way].split.fits) print_price(s);
     print_ways(s);
     if (!s->is_searched)
@@ -229,6 +244,7 @@ void print_sharing(const mp_sharing *s, const options *o)
     if (has_limits(s)) print_limits(s);
     putchar('\n');
     print_verdict(s, o);
+    return MP_OK;
 }
 
 /* ---- as JSON ---- */
@@ -242,9 +258,9 @@ static json_t *options_json(const mp_share_option *options, size_t n)
     return list;
 }
 
-static json_t *jobs_json(const mp_sharing *s)
+static mp_status jobs_json(const mp_sharing *s, json_t **out, mp_error *err)
 {
-    json_t *list = json_array();
+    json_t *list = *out = json_array();
     for (size_t i = 0; i < s->n_jobs; i++) {
         const mp_sharing_job *j = mp_sharing_job_of(s, i);
         const mp_share_plans *p = &j->plans;
@@ -259,9 +275,14 @@ static json_t *jobs_json(const mp_sharing *s)
                                 options_json(p->options, p->n), "bounds", options_json(p->bounds, p->n_bounds), "bound_covers",
                                 p->bound_orders ? mp_bound_orders_text(p->bound_orders) : NULL);
         accuracy_json(mp_workload_accuracy(&j->workload), &job);
+        mp_status st = MP_OK;
+        if (s->ways[s->way].split.fits)
+            st = recomputation_json(&j->workload, p->plans[s->ways[s->way].split.chosen[i]], &job, err);
         mp_json_append(&list, job);
+        *out = list;
+        MP_CHECK(st);
     }
-    return list;
+    return MP_OK;
 }
 
 static json_t *budgets_json(const mp_sharing *s, mp_share_way way)
@@ -309,11 +330,18 @@ static json_t *limits_json(const mp_sharing *s)
 
 mp_status print_sharing_json(const mp_sharing *s, json_t *run, mp_error *err)
 {
+    json_t *jobs;
+    const mp_status st = jobs_json(s, &jobs, err);
+    if (st != MP_OK) {
+        json_decref(jobs);
+        json_decref(run);
+        return st;
+    }
     return answer_in_json("share",
                           json_pack("{s:s, s:I, s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "device", s->room.name,
                                     "memory_bytes", (json_int_t)s->room.memory_bytes, "reserve_bytes",
                                     (json_int_t)s->room.reserve_bytes, "mode", mp_share_way_name(s->way), "goal",
-                                    mp_share_goal_name(s->goal), "complete", (int)!s->stopped, "jobs", jobs_json(s), "ways",
+                                    mp_share_goal_name(s->goal), "complete", (int)!s->stopped, "jobs", jobs, "ways",
                                     ways_json(s), "mps_limits", limits_json(s), "run", run),
                           err);
 }

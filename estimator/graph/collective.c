@@ -112,3 +112,8 @@ void mp_traffic_of(const mp_graph *graph, const mp_step *steps, size_t n, int64_
         out->seconds += (double)times * mp_collective_record_seconds(r);
     }
 }
+
+bool mp_exchanges_gradient(const mp_node *node)
+{
+    return node->phase == MP_PHASE_BACKWARD && mp_collective_leg_over(node->collective, MP_DIM_TP) && !node->collective->wholes;
+}

@@ -13,6 +13,7 @@
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "estimator/parallel/buckets.h"
+#include "estimator/parallel/gradient_exchanges.h"
 
 /* Returns the bytes of one rank's shard of a storage whose total size is `bytes`. */
 static int64_t part(const mp_exchange *x, int64_t bytes, bool is_spread)
@@ -396,7 +397,7 @@ static mp_status hold_parameters(mp_exchange *x, const mp_bucket *b, mp_node *no
     return MP_OK;
 }
 
-/* Appends a copy of a node of the original graph to the new list. Its reads and writes are changed according to its phase. */
+/* Appends a node of the original graph to the new list. Its phase decides how its reads and writes change. */
 static mp_status list_node(mp_exchange *x, const mp_node *old)
 {
     mp_node *node;
@@ -465,7 +466,8 @@ mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_error *er
 {
     MP_OWNED int *number = mp_alloc(graph->n_nodes, sizeof *number);
     MP_ENSURE(number, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
-    return mp_graph_exchange_numbered(graph, ranks, number, err);
+    MP_CHECK(mp_graph_exchange_numbered(graph, ranks, number, err));
+    return mp_gradient_exchanges_issue(graph, ranks, err);
 }
 
 mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int *number, mp_error *err)

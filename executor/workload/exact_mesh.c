@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/collective.h"
 #include "executor/workload/workload_mesh.h"
 #include "memplan/problem.h"
 #include "memplan/ranks/pipeline_cut.h"
@@ -74,14 +75,15 @@ static mp_workload_options options_of(const exact_step *x, const char *number, c
     return o;
 }
 
-/* Adds up the seconds of compute in a training step. */
+/* Adds up the seconds of compute and of the operators' exchanges in a training step. */
 static double busy_seconds(const exact_step *x, const mp_graph *g, const mp_step *steps, size_t n)
 {
     int64_t each = 0, once = 0;
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &g->nodes[steps[t].node];
         const mp_alternative *a = &node->alternatives[steps[t].alternative];
-        if (a->channel <= MP_CHANNEL_SECOND_STREAM) *(node->phase == MP_PHASE_UPDATE ? &once : &each) += a->ticks;
+        if (a->channel <= MP_CHANNEL_SECOND_STREAM || mp_exchanges_gradient(node))
+            *(node->phase == MP_PHASE_UPDATE ? &once : &each) += a->ticks;
     }
     return ((double)each * (double)x->shape.n_micro_batches + (double)once) * g->tick_seconds;
 }
@@ -249,7 +251,7 @@ static void replace(const exact_step *x, const mp_played *played, mp_mesh_choice
             all += (double)x->shape.n_micro_batches * (s->forward + s->backward + s->weights) + s->tail;
             c->stages[k].forward_seconds = s->forward;
             c->stages[k].backward_seconds = s->backward + s->weights;
-            c->stages[k].extra_seconds = 0;
+            c->stages[k].extra_seconds = c->stages[k].hidden_seconds = 0;
             c->stages[k].recomputed_bytes = 0;
         }
         set_bytes(x, c, r);

@@ -227,6 +227,55 @@ static void move_ahead(search *x, int t, int to)
     }
 }
 
+static bool is_update(const search *x, int t)
+{
+    return x->request->graph->nodes[x->steps[t].node].phase == MP_PHASE_UPDATE;
+}
+
+/* True if step k uses a result of the copy in step t. */
+static bool needs_result(const search *x, int t, int k)
+{
+    const mp_alternative *a = alternative_of(x, t), *other = alternative_of(x, k);
+    for (size_t i = 0; i < a->n_writes; i++)
+        if (!mp_storage_is_static(&x->request->graph->storages[a->writes[i]]) && touches(other, &a->writes[i], 1)) return true;
+    return touches(other, a->adds, a->n_adds);
+}
+
+/* Writes to x->trial the order in which the copy in step t begins right after the later step `after`. The next step that must
+ * not overlap with the copy waits for it. */
+static void move_behind(search *x, int t, int after)
+{
+    const mp_alternative *a = alternative_of(x, t);
+    int until = after + 1;
+    while (until < x->n && !is_apart(a, alternative_of(x, until))) until++;
+    memcpy(x->trial, x->steps, (size_t)x->n * sizeof *x->trial);
+    memmove(x->trial + t, x->steps + t + 1, (size_t)(after - t) * sizeof *x->trial);
+    x->trial[after] = x->steps[t];
+    for (int k = 0; k < x->n; k++) {
+        const int end = mp_step_end(x->steps, k), place = k > t && k <= after ? k - 1 : k;
+        if (k == t || !mp_step_is_issued(x->steps[k]) || end <= t || end > after) continue;
+        mp_steps_issue(x->trial, place, place + 1, end - 1 > place + 1 ? end - 1 : 0);
+    }
+    mp_steps_issue(x->trial, after, after + 1, until > after + 1 ? until : 0);
+}
+
+/* A step that must not overlap with the copy in step t, but does not need its result, ends the time in which compute can hide
+ * the copy. Tries to begin the copy right after each such step. Example: an exchange on the same link. Updates stay in place,
+ * and no copy passes one. */
+static mp_status postpone(search *x, int t)
+{
+    memcpy(x->best, x->steps, (size_t)x->n * sizeof *x->best);
+    if (is_update(x, t)) return MP_OK;
+    for (int k = t + 1; k < x->n && k - t <= MP_COPY_TRIALS && x->n_trials > 0 && !needs_result(x, t, k); k++) {
+        if (is_update(x, k)) break;
+        if (!is_apart(alternative_of(x, t), alternative_of(x, k))) continue;
+        move_behind(x, t, k);
+        MP_CHECK(judge(x));
+    }
+    memcpy(x->steps, x->best, (size_t)x->n * sizeof *x->steps);
+    return MP_OK;
+}
+
 /* Sets *idle to the ticks for which compute is idle before step t; 0 if t is the end. `ends`: scratch, one entry per step. */
 static mp_status idle_before(const search *x, int t, int64_t *ends, int64_t *idle)
 {
@@ -247,7 +296,7 @@ static mp_status fill_wait(search *x, int t)
     MP_CHECK(idle_before(x, end, x->ends, &idle));
     for (int k = end + 1; k < x->n && k - end <= MP_COPY_TRIALS && idle > 0 && x->n_trials > 0; k++) {
         const int64_t before = x->ticks;
-        if (x->request->graph->nodes[x->steps[k].node].phase == MP_PHASE_UPDATE) break;
+        if (is_update(x, k)) break;
         if (is_copy(x, x->steps[k])) continue;
         move_ahead(x, k, end);
         /* the copy is now awaited one step later */
@@ -258,6 +307,14 @@ static mp_status fill_wait(search *x, int t)
         end++;
         memcpy(x->steps, x->best, (size_t)x->n * sizeof *x->steps);
     }
+    return MP_OK;
+}
+
+/* Applies a move to each copy, from the last to the first. */
+static mp_status for_each_copy(search *x, mp_status (*move)(search *, int))
+{
+    for (int t = x->n - 1; t >= 0 && x->n_trials > 0; t--)
+        if (is_copy(x, x->steps[t])) MP_CHECK(move(x, t));
     return MP_OK;
 }
 
@@ -283,13 +340,21 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
     memcpy(steps, plan->steps, plan->n_steps * sizeof *steps);
     memcpy(x.best, steps, plan->n_steps * sizeof *x.best);
+    int64_t n_copies = 0;
+    for (int t = 0; t < x.n; t++) n_copies += is_copy(&x, steps[t]);
     for (size_t k = 0; k < sizeof leads / sizeof *leads; k++) MP_CHECK(improve_all(&x, leads[k], err));
     memcpy(steps, x.best, plan->n_steps * sizeof *steps);
+    /* if there are too few trials to move all copies one by one, the moves that need few trials come first */
+    if (n_copies * 2 * MP_COPY_TRIALS > x.n_trials) {
+        MP_CHECK(for_each_copy(&x, postpone));
+        MP_CHECK(for_each_copy(&x, fill_wait));
+    }
     for (int64_t last = INT64_MAX; x.ticks < last && x.n_trials > 0;) {
         last = x.ticks;
         for (int t = 0; t < x.n && x.n_trials > 0; t++)
             if (is_copy(&x, steps[t])) {
                 MP_CHECK(improve(&x, t));
+                MP_CHECK(postpone(&x, t));
                 MP_CHECK(fill_wait(&x, t));
             }
     }

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "estimator/base/integers.h"
+#include "estimator/base/list.h"
+#include "estimator/graph/collective.h"
 #include "estimator/parallel/pipeline_flow.h"
 #include "memplan/timeline.h"
 #include "memplan/training.h"
@@ -59,6 +61,39 @@ static void add_outputs(mp_load *load, const mp_chain *chain)
     }
 }
 
+/* True if a node uses an output of another node. */
+static bool uses_output(const mp_node *node, const mp_node *of)
+{
+    const mp_alternative *a = node->alternatives, *made = of->alternatives;
+    for (size_t k = 0; k < made->n_writes; k++)
+        if (mp_list_has(a->reads, a->n_reads, made->writes[k]) || mp_list_has(a->adds, a->n_adds, made->writes[k])) return true;
+    return false;
+}
+
+/* Returns the most ticks of recomputation that can run during the exchange at index t of a list of nodes. Recomputation between
+ * the exchange and the first node that uses its result does not depend on the exchange. Other exchanges use the same link, so
+ * only the recomputation between two of them counts. */
+static int64_t hidden_by(const mp_graph *graph, const mp_chain_run *run, size_t t)
+{
+    const mp_node *exchange = &graph->nodes[run->nodes[t]];
+    int64_t ticks = 0, most = 0;
+    for (size_t k = t + 1; k < run->n && !uses_output(&graph->nodes[run->nodes[k]], exchange); k++) {
+        const mp_node *node = &graph->nodes[run->nodes[k]];
+        if (node->phase == MP_PHASE_FORWARD) ticks += node->alternatives->ticks;
+        if (node->collective && node->collective->n_legs) ticks = 0;
+        most = mp_larger(most, ticks);
+    }
+    return most < exchange->alternatives->ticks ? most : exchange->alternatives->ticks;
+}
+
+static int64_t hidden_ticks(const mp_graph *graph, const mp_chain_run *run)
+{
+    int64_t ticks = 0;
+    for (size_t t = 0; t < run->n; t++)
+        if (mp_exchanges_gradient(&graph->nodes[run->nodes[t]])) ticks += hidden_by(graph, run, t);
+    return ticks;
+}
+
 /* Fills the recomputation options of block k from the options that the searcher `chain` found. In every option the bytes of the
  * block's output count as kept. */
 static void add_options(const mp_chain *chain, int k, mp_block_load *block)
@@ -71,6 +106,7 @@ static void add_options(const mp_chain *chain, int k, mp_block_load *block)
         const int64_t peak = mp_larger(o->backward_bytes - of->pinned_bytes, o->first_need.bytes[0] - of->first_pinned_bytes);
         const mp_load_option found = {.kept_bytes = held + pinned,
                                       .extra_ticks = o->backward.ticks,
+                                      .hidden_ticks = hidden_ticks(chain->graph, &o->backward),
                                       .transient_bytes = mp_larger(peak - o->kept_bytes, 0),
                                       .movable_bytes = o->movable_bytes + (o->keeps_output ? 0 : block->movable_output_bytes),
                                       .n_movable = o->n_movable + (o->keeps_output ? 0 : block->n_movable_outputs)};

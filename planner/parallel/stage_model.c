@@ -8,6 +8,13 @@
 #include "estimator/base/integers.h"
 #include "memplan/training.h"
 
+/* Returns the ticks by which the recomputation of an option lengthens backward. PyTorch's exchanges of gradients over tp hide a
+ * part of it (estimator/parallel/gradient_exchanges.c). */
+static int64_t extra_ticks(const mp_stage_model *x, const mp_load_option *o)
+{
+    return o->extra_ticks - (x->request->ranks->rules == MP_RULES_PYTORCH ? o->hidden_ticks : 0);
+}
+
 /* ---- copies of activations and optimizer state to the host and back ---- */
 
 static double copy_seconds(const mp_link *link, bool is_in, int64_t n, int64_t bytes)
@@ -25,7 +32,7 @@ double mp_stage_model_pass(const mp_stage_model *x, const mp_stage *stage, bool 
     for (int b = stage->begin; b < stage->end; b++) {
         const mp_block_load *block = &load->blocks[b];
         const mp_load_option *o = &block->options[x->options[b]];
-        const int64_t ticks = is_backward ? block->backward_ticks + o->extra_ticks : block->forward_ticks;
+        const int64_t ticks = is_backward ? block->backward_ticks + extra_ticks(x, o) : block->forward_ticks;
         const bool is_copied = x->is_offloaded[b] && o->movable_bytes;
         if (is_copied) clock = fmax(clock, before);
         clock += (double)ticks * load->tick_seconds;
@@ -223,7 +230,7 @@ static int look_over(const mp_stage_model *x, const rank_memory *rank)
             if (x->options[b] + 1 >= block->n_options) continue;
             const int64_t fewer_moved = x->is_offloaded[b] ? o->movable_bytes - next->movable_bytes : 0;
             const double freed = (double)stage->in_flight * (double)(o->kept_bytes - next->kept_bytes - fewer_moved),
-                         ticks = (double)(next->extra_ticks - o->extra_ticks);
+                         ticks = (double)(extra_ticks(x, next) - extra_ticks(x, o));
             const double worth = ticks > 0 ? freed / ticks : 1e300;
             if (worth <= best) continue;
             best = worth;
@@ -258,9 +265,14 @@ static bool keep_within(const mp_stage_model *x, const rank_memory *rank)
     }
     for (int i = rank->first; i < rank->n; i += rank->step) {
         mp_stage *stage = &rank->stages[i];
-        int64_t extra = 0;
-        for (int b = stage->begin; b < stage->end; b++) extra += load->blocks[b].options[x->options[b]].extra_ticks;
+        int64_t extra = 0, hidden = 0;
+        for (int b = stage->begin; b < stage->end; b++) {
+            const mp_load_option *o = &load->blocks[b].options[x->options[b]];
+            extra += extra_ticks(x, o);
+            hidden += o->extra_ticks - extra_ticks(x, o);
+        }
         stage->extra_seconds = (double)extra * load->tick_seconds;
+        stage->hidden_seconds = (double)hidden * load->tick_seconds;
     }
     return rank->stages[rank->first].peak_bytes <= memory_bytes;
 }

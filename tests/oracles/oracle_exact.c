@@ -197,6 +197,18 @@ static const mp_alternative *does(const struct oracle *o, const struct flight *f
     return &o->graph->nodes[f->node].alternatives[f->alternative];
 }
 
+/* Returns whether a pending step and another step use the same static storage, and one of them writes it. */
+static bool shares_static(const struct oracle *o, const mp_alternative *f, const mp_alternative *step)
+{
+    for (int s = 0; s < (int)o->graph->n_storages; s++) {
+        const bool f_writes = in_list(f->writes, f->n_writes, s), step_writes = in_list(step->writes, step->n_writes, s);
+        if (o->bit[s] >= 0 || !(f_writes || step_writes)) continue;
+        if ((f_writes || in_list(f->reads, f->n_reads, s)) && (step_writes || in_list(step->reads, step->n_reads, s)))
+            return true;
+    }
+    return false;
+}
+
 /* Returns whether a step may run during the pending steps. */
 static bool leaves_alone(const struct oracle *o, const struct state *at, const mp_alternative *step)
 {
@@ -206,6 +218,7 @@ static bool leaves_alone(const struct oracle *o, const struct state *at, const m
         if (changes & (changed_by(o, f) | set_of(o, f->reads, f->n_reads))) return false;
         if ((reads & changed_by(o, f)) && f->channel != step->channel)
             return false; /* on the same channel it runs afterwards */
+        if (f->channel != step->channel && shares_static(o, f, step)) return false;
     }
     return true;
 }
@@ -377,7 +390,8 @@ static mp_step *steps_to(const struct oracle *o, int found, size_t *n)
         mp_step *step = &steps[(*n)++];
         *step = o->t.states[way[i]].step;
         for (int j = i; is_under_way(&o->t.states[way[j]], *step); until += o->t.states[way[++j]].step.node >= 0) continue;
-        if (until > (int)*n) step->until = until;
+        const bool is_issued = o->issues && is_beside(&o->graph->nodes[step->node].alternatives[step->alternative]);
+        if (until > (int)*n || is_issued) step->until = until;
     }
     free(way);
     return steps;

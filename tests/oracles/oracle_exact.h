@@ -22,7 +22,7 @@ bool oracle_exact(const mp_graph *graph, int64_t budget_bytes, bool any_order, i
 
 /* Finds the least ticks of any plan within a budget for each tier, and the plan as below. With `issues`, steps on other
  * channels may be issued. A state then also contains the pending steps and their remaining ticks. Steps that may be issued must
- * have no in-place pairs and use no static storage; otherwise the test fails. Returns false beyond 200,000 states. */
+ * have no in-place pairs, and add to no static storage; otherwise the test fails. Returns false beyond 200,000 states. */
 bool oracle_in_tiers(const mp_graph *graph, const int64_t *budgets, bool issues, int64_t *ticks, mp_step **steps, size_t *n);
 
 /* As oracle_exact, and returns the plan: *steps is released with free (NULL if no plan fits). *peak_bytes is at most the

@@ -21,7 +21,7 @@
  * Parameters are allocated when their gather has ended. Gradients are free when they are in the buffer. The next reduce-scatter
  * gets a buffer when the previous one has ended. FSDP2 does not keep a block's gathered parameters from forward to backward:
  * backward gathers them again. Parameters outside of blocks and units are one bucket, which stays gathered. The shards of
- * is_lowered storages have twice the bits.
+ * is_lowered storages have twice the bits. Exchanges of gradients over tp then run on a channel of their own, "exchanges".
  *
  *     // given: mp_graph *graph; mp_mesh mesh; mp_interconnect network; mp_error *err
  *     const mp_ranks ranks = {.mesh = mesh, .network = network};
@@ -56,7 +56,8 @@ typedef struct mp_ranks {
 
 /* Adds the collectives of dp and shard to a finished training graph, and finishes it again. If the mesh has pp, the graph
  * already has the channel "network"; otherwise this function adds it. Partial gradients of tp ranks (is_part) are also
- * summed over tp, in separate buckets. Node numbers change, storage numbers do not. If dp and shard are 1 and there are no
- * partial gradients, the graph is unchanged. MP_INVALID: shard without an optimizer. MP_PARSE: the
- * mesh has no pp, but the graph has the channel. MP_NOMEM. After an error the graph can only be released. O(graph). */
+ * summed over tp, in separate buckets. Node numbers change, storage numbers do not. If dp and shard are 1, there are no partial
+ * gradients, and no exchange of gradients over tp gets a channel, the graph is unchanged. MP_INVALID: shard without an
+ * optimizer. MP_PARSE: the mesh has no pp, but the graph has the channel. MP_NOMEM. After an error the graph can only be
+ * released. O(graph). */
 mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_error *err);

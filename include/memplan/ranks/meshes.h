@@ -40,9 +40,10 @@ typedef struct mp_stage {
     int64_t
         recomputed_bytes; /* bytes of activations per micro-batch that are dropped after forward and recomputed for backward */
     double forward_seconds, backward_seconds; /* seconds per micro-batch, recomputation included */
-    double extra_seconds;                     /* seconds per micro-batch spent on recomputation */
-    int64_t sent_bytes; /* bytes that a rank of this stage sends per training step: to the next stage, for gradients and
-                           parameters, and by operators */
+    double extra_seconds;                     /* seconds per micro-batch by which recomputation lengthens backward */
+    double hidden_seconds; /* seconds per micro-batch of recomputation that exchanges of tp hide; not part of extra_seconds */
+    int64_t sent_bytes;    /* bytes that a rank of this stage sends per training step: to the next stage, for gradients and
+                              parameters, and by operators */
     int64_t moved_bytes,
         moved_state_bytes; /* bytes offloaded to the host: activations of one micro-batch, and optimizer state */
     int64_t host_bytes; /* host memory for the offloaded activations of all micro-batches in flight, and for optimizer state */

@@ -42,6 +42,39 @@ int mp_runs_neighbour(const mp_runs *x, int position, int step)
     return -1;
 }
 
+static const mp_alternative *done_by(const mp_runs *x, mp_step step)
+{
+    return &x->graph->nodes[step.node].alternatives[step.alternative];
+}
+
+/* True if a step uses a static storage that an issued step writes, so the two must not overlap. Steps of one channel never
+ * overlap. */
+static bool is_apart(const mp_runs *x, mp_step issued, mp_step step)
+{
+    const mp_alternative *a = done_by(x, issued), *other = done_by(x, step);
+    if (a->channel == other->channel) return false;
+    for (size_t k = 0; k < a->n_writes; k++) {
+        const int s = a->writes[k];
+        if (mp_storage_is_static(&x->graph->storages[s]) &&
+            (mp_list_has(other->reads, other->n_reads, s) || mp_list_has(other->writes, other->n_writes, s)))
+            return true;
+    }
+    return false;
+}
+
+/* Runs have no order on static storages. Ends the overlap of an issued step with a step that uses a static storage which the
+ * issued step writes. */
+static void end_overlaps(const mp_runs *x, mp_step *steps, size_t n)
+{
+    for (int t = 0; t < (int)n; t++) {
+        if (!mp_step_is_issued(steps[t])) continue;
+        const int end = mp_step_end(steps, t);
+        int until = t + 1;
+        while (until < end && !is_apart(x, steps[t], steps[until])) until++;
+        if (until < end) mp_steps_issue(steps, t, t + 1, until > t + 1 ? until : 0);
+    }
+}
+
 size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
 {
     size_t n = 0;
@@ -54,6 +87,7 @@ size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
         r->step = (int)n;
         steps[n++] = (mp_step){.node = r->node, .alternative = r->alternative};
     }
+    if (x->graph->has_copies) end_overlaps(x, steps, n);
     return n;
 }
 
