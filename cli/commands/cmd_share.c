@@ -11,6 +11,7 @@
 #include "cli/reports/share.h"
 #include "estimator/base/quantities.h"
 #include "memplan/workloads/other_rules.h"
+#include "memplan/workloads/row_chunks.h"
 
 static mp_share_way way_named(const char *name)
 {
@@ -115,7 +116,11 @@ int cmd_share(options *o)
         return EXIT_NO;
     }
     options_take_card(o);
-    int rc = refuse_open_chunks(o);
+    int rc = EXIT_DONE;
+    if (mp_row_chunks_are_open(&o->model))
+        rc = usage_error(
+            "--row-chunks auto: share splits memory among plans of one graph per job, but auto has another graph for "
+            "each budget; state the numbers that 'memplan plan --row-chunks auto' chooses, such as head=8");
     if (!rc) rc = memory_read(o, &memory_bytes);
     if (!rc) rc = read_steps(o, &s);
     if (!rc) rc = settle_run(o, &s);
