@@ -1,10 +1,11 @@
 """The memory of fine-tuning methods of peft against peft's published comparison on Llama 3.2 3B.
 
-    PYTHONPATH=python/src python python/bench/bench_peft.py ROWS.csv EXPERIMENTS [--cache CACHE.json] [--check]
+    PYTHONPATH=python/src:PEFT/src python python/bench/bench_peft.py ROWS.csv EXPERIMENTS [--cache CACHE.json] [--check]
 
-EXPERIMENTS is the folder method_comparison/MetaMathQA/experiments of github.com/huggingface/peft. There are two figures of runs
-on an L40S: the largest reserved memory of a loss over long texts and 5,000 steps with batch 4, and the mean of the reserved
-memory after each step. Every ten steps the run frees the cache. So the mean is the memory of a batch of some mean length.
+PEFT is a checkout of github.com/huggingface/peft of August 2026, and EXPERIMENTS its folder
+method_comparison/MetaMathQA/experiments. Later versions of OSF need less memory. There are two figures of runs on an L40S: the
+largest reserved memory of a loss over long texts and 5,000 steps with batch 4, and the mean of the reserved memory after each
+step. Every ten steps the run frees the cache. So the mean is the memory of a batch of some mean length.
 
 The lengths are not published, but they are the same in all rows. A hash of the names chooses a third of the rows. TOKENS was
 changed from 660 to 700 after a look at three of them, and MEAN_TOKENS was chosen on them. The other rows are unseen, except
