@@ -14,42 +14,100 @@ import importlib.metadata
 import json
 import runpy
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
+from liger_values import Unknown, Values
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import _device_constructors
 
 from memplan.graph.attention import attention_on
 from memplan.library.quantities import process_memory
 from memplan.memory.allocator import CachingAllocator, Settings
-from memplan.step.eager_step import Requests
+from memplan.step.eager_step import Requests, zero
 from memplan.step.stated_card import Card, answering, stated_card
 from memplan.torch_internals.dispatch import watching
+from memplan.torch_internals.tensors import tree_iter
 from memplan.torch_internals.without_gpu import meta_as_gpu
 
 ITERATIONS = 3
+CONSTRUCTORS = _device_constructors()
 COMPILED = "compile"  # part of the names of providers that use torch.compile
 
 
 class Process(Requests):
     """Requests of all runs of a process, with the numbers of events at which the script resets the peak."""
 
-    def __init__(self) -> None:
+    def __init__(self, card: Card) -> None:
         super().__init__()
         self.marks: list[int] = []
+        self.values = Values(card)
+        self.host: weakref.WeakSet[Any] = weakref.WeakSet()  # storages of tensors on the CPU
+        self.place = ""  # "host" or "gpu" while a call creates a tensor there
+
+    def is_on_host(self, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.device.type == "meta" and value.untyped_storage() in self.host
+
+    def _is_new(self, value: Any) -> bool:
+        return super()._is_new(value) and not self.is_on_host(value)
+
+    @contextlib.contextmanager
+    def creating(self, place: str) -> Iterator[None]:
+        """Within the context, operators create tensors on the CPU ("host") or on the GPU ("gpu")."""
+        before, self.place = self.place, place
+        try:
+            yield
+        finally:
+            self.place = before
 
     def mark(self) -> None:
         self.settle()
         self.marks.append(len(self.events))
 
+    def value(self, tensor: Any) -> torch.Tensor | None:
+        """Return the value of a tensor, or None if the script's calls do not determine it."""
+        try:
+            return self.values.of(tensor)
+        except Unknown:
+            return None
+
     def run(self, operator: Any, args: Any, kwargs: Any) -> Any:
-        """Run an operator. A mask selects half of the rows, as random masks do on average."""
-        if str(operator) == "aten.index.Tensor" and any(t is not None and t.dtype == torch.bool for t in args[1]):
-            halves = [t if t is None or t.dtype != torch.bool else t.new_empty(len(t) // 2, dtype=torch.long) for t in args[1]]
-            args = (args[0], halves)
-        return super().run(operator, args, kwargs)
+        """Run an operator. A mask of unknown value selects half of the rows, as random masks do on average."""
+        name = str(operator)
+        tensors = [v for v in tree_iter((args, kwargs)) if isinstance(v, torch.Tensor) and v.device.type == "meta"]
+        if self.place == "host" or (self.place == "" and tensors and all(map(self.is_on_host, tensors))):
+            return self.run_on_host(operator, args, kwargs)
+        if name == "aten._local_scalar_dense.default" and (value := self.value(args[0])) is not None:
+            return value.item()
+        if name == "aten.nonzero.default" and (mask := self.value(args[0])) is not None:
+            found = mask.nonzero()
+            result = super().run(torch.ops.aten.new_empty.default, (args[0], found.shape), {"dtype": found.dtype})
+            self.values.state(result, found)
+            return result
+        if name == "aten.index.Tensor":
+            args = (args[0], [self.indices(t) for t in args[1]])
+        result = super().run(operator, args, kwargs)
+        self.values.note(operator, args, kwargs, result)
+        return result
+
+    def run_on_host(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operator of the CPU, whose memory does not count."""
+        if str(operator) == "aten._local_scalar_dense.default":
+            return zero(args[0].dtype)
+        result = operator(*args, **kwargs)
+        self.host.update(t.untyped_storage() for t in tree_iter(result) if isinstance(t, torch.Tensor) and t.device.type == "meta")
+        return result
+
+    def indices(self, index: Any) -> Any:
+        """Return indices in place of a mask."""
+        if index is None or index.dtype != torch.bool:
+            return index
+        mask = self.value(index)
+        return index.new_empty(len(index) // 2 if mask is None else int(mask.sum()), dtype=torch.long)
 
     def peaks(self, windows: list[tuple[int, int]], workspace_bytes: int) -> list[int]:
         """Return the largest number of allocated bytes within each window of events. Windows are in order."""
@@ -66,6 +124,30 @@ class Process(Requests):
             elif number > 0:
                 allocator.free(held.pop(number))
         return found
+
+
+def is_gpu(value: Any) -> bool:
+    return isinstance(value, (str, torch.device)) and str(value).partition(":")[0] in ("cuda", "meta")
+
+
+class HostTensors(TorchFunctionMode):
+    """Tensors that a script creates without a device are on the CPU until the script moves them to the GPU."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__()
+        self.process = process
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in CONSTRUCTORS and kwargs.get("device") is None:
+            with self.process.creating("host"):
+                return func(*args, **{**kwargs, "device": "meta"})
+        if func is torch.Tensor.cuda:
+            func, args = torch.Tensor.to, (args[0], "meta")
+        if func is torch.Tensor.to and self.process.is_on_host(args[0]) and any(map(is_gpu, [*args[1:], kwargs.get("device")])):
+            with self.process.creating("gpu"):
+                return func(*args, **{**kwargs, "copy": True})
+        return func(*args, **kwargs)
 
 
 @contextlib.contextmanager
@@ -89,7 +171,7 @@ class Script:
     """A script whose calls of `run_benchmarks` are collected instead of executed."""
 
     def __init__(self, tree: str, script: str, card: Card) -> None:
-        self.card, self.process = card, Process()
+        self.card, self.process = card, Process(card)
         self.calls: list[tuple[Callable[[Any], Any], dict[str, Any]]] = []
         known = importlib.metadata.version
         importlib.metadata.version = lambda name: known(name) if name != "liger-kernel" else "0"
@@ -105,7 +187,13 @@ class Script:
             utils._test_memory, utils.run_benchmarks = self.measured, self.collected
             self.given = utils.SingleBenchmarkRunInput
             sys.argv = [script]
-            with torch.device("meta"), meta_as_gpu(attention_on(True, True)), watching(self.process.run):
+            with (
+                torch.device("meta"),
+                meta_as_gpu(attention_on(True, True)),
+                HostTensors(self.process),
+                self.process.values.seeded(),
+                watching(self.process.run),
+            ):
                 runpy.run_path(str(Path(tree, script)), run_name="__main__")
 
     def collected(self, bench_test_fn: Callable[[Any], Any], **options: Any) -> None:
@@ -122,7 +210,14 @@ class Script:
     def run(self, call: Callable[[Any], Any], x: float, provider: str, mode: str, config: Any) -> None:
         given = self.given(x=x, kernel_provider=provider, kernel_operation_mode=mode, extra_benchmark_config=config)
         try:
-            with torch.device("meta"), meta_as_gpu(attention_on(True, True)), there(self.card), watching(self.process.run):
+            with (
+                torch.device("meta"),
+                meta_as_gpu(attention_on(True, True)),
+                there(self.card),
+                HostTensors(self.process),
+                self.process.values.seeded(),
+                watching(self.process.run),
+            ):
                 call(given)
         finally:
             gc.collect()
