@@ -3,7 +3,9 @@
     python/bench/liger_scripts.py TREE SCRIPT < rows.json
 
 The rows of a script ran in one process, after its other runs. So the caching allocator had cached large blocks, and both
-threads of PyTorch had their workspaces of cuBLAS. For this reason the largest sizes of all modes and providers run first.
+threads of PyTorch had their workspaces of cuBLAS. For this reason the largest sizes of all modes and providers run first. In
+some scripts peaks depend on the order of all runs, because the allocator does not split off remainders up to 1 MiB. There all
+runs, also those that measure times, run in the order of the script.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.metadata
+import itertools
 import json
 import runpy
 import sys
@@ -36,17 +39,25 @@ from memplan.torch_internals.without_gpu import meta_as_gpu
 
 ITERATIONS = 3
 CONSTRUCTORS = _device_constructors()
+MOST_OPERATORS = 100_000  # of a warm-up; longer ones repeat the same chunks
+IN_ORDER = ("fused_linear_cross_entropy",)  # kernels whose runs are all repeated
+CACHE_BYTES = 256 * 10**6  # that Triton's do_bench overwrites to clear the L2 cache
 COMPILED = "compile"  # part of the names of providers that use torch.compile
+
+
+class TooLong(Exception):
+    """A run has more operators than its limit."""
 
 
 class Process(Requests):
     """Requests of all runs of a process, with the numbers of events at which the script resets the peak."""
 
     def __init__(self, card: Card) -> None:
-        super().__init__()
+        super().__init__(card)
         self.marks: list[int] = []
         self.values = Values(card)
         self.host: weakref.WeakSet[Any] = weakref.WeakSet()  # storages of tensors on the CPU
+        self.most_operators = 0  # limit of a run; 0: no limit
         self.place = ""  # "host" or "gpu" while a call creates a tensor there
 
     def is_on_host(self, value: Any) -> bool:
@@ -78,6 +89,10 @@ class Process(Requests):
     def run(self, operator: Any, args: Any, kwargs: Any) -> Any:
         """Run an operator. A mask of unknown value selects half of the rows, as random masks do on average."""
         name = str(operator)
+        if self.most_operators:
+            self.most_operators -= 1
+            if not self.most_operators:
+                raise TooLong
         tensors = [v for v in tree_iter((args, kwargs)) if isinstance(v, torch.Tensor) and v.device.type == "meta"]
         if self.place == "host" or (self.place == "" and tensors and all(map(self.is_on_host, tensors))):
             return self.run_on_host(operator, args, kwargs)
@@ -99,7 +114,9 @@ class Process(Requests):
         if str(operator) == "aten._local_scalar_dense.default":
             return zero(args[0].dtype)
         result = operator(*args, **kwargs)
-        self.host.update(t.untyped_storage() for t in tree_iter(result) if isinstance(t, torch.Tensor) and t.device.type == "meta")
+        self.host.update(
+            t.untyped_storage() for t in tree_iter(result) if isinstance(t, torch.Tensor) and t.device.type == "meta"
+        )
         return result
 
     def indices(self, index: Any) -> Any:
@@ -167,12 +184,31 @@ def value_of(value: Any) -> Any:
     return getattr(torch, value.removeprefix("torch.")) if is_name else value
 
 
+def timed(call: Callable[[], Any], grad_to_none: Any = None, **_: Any) -> list[float]:
+    """Run a call as Triton's do_bench does, which measures times: with a cache, and at last without gradients."""
+    call()
+    _cache = torch.empty(CACHE_BYTES, dtype=torch.int8, device="meta")
+    call()
+    call()
+    for tensor in grad_to_none or ():
+        tensor.grad = None
+    call()
+    return [0.0, 0.0, 0.0]
+
+
+def is_of(row: dict[str, Any], key: tuple[str, str, str, float], config: dict[str, Any]) -> bool:
+    """Whether a row is the result of a run."""
+    wanted = {name: value_of(value) for name, value in json.loads(row["sizes"]).items()}
+    return key == (row["kernel"], row["provider"], row["mode"], float(row["x"])) and wanted == config
+
+
 class Script:
     """A script whose calls of `run_benchmarks` are collected instead of executed."""
 
     def __init__(self, tree: str, script: str, card: Card) -> None:
         self.card, self.process = card, Process(card)
-        self.calls: list[tuple[Callable[[Any], Any], dict[str, Any]]] = []
+        self.calls: list[tuple[Callable[[Any], Any], dict[str, Any]]] = []  # those that measure memory
+        self.all_calls: list[tuple[Callable[[Any], Any], dict[str, Any]]] = []
         known = importlib.metadata.version
         importlib.metadata.version = lambda name: known(name) if name != "liger-kernel" else "0"
         sys.path[:0] = [str(Path(tree, Path(script).parent)), str(Path(tree, "src")), tree]
@@ -197,6 +233,7 @@ class Script:
                 runpy.run_path(str(Path(tree, script)), run_name="__main__")
 
     def collected(self, bench_test_fn: Callable[[Any], Any], **options: Any) -> None:
+        self.all_calls.append((bench_test_fn, options))
         if options["metric_name"] == "memory":
             self.calls.append((bench_test_fn, options))
 
@@ -228,8 +265,31 @@ class Script:
                 for mode in options["kernel_operation_modes"]:
                     for provider in options["kernel_providers"]:
                         if COMPILED not in provider:
+                            self.process.most_operators = MOST_OPERATORS
                             with contextlib.suppress(Exception):
                                 self.run(call, max(options["x_values"]), provider, mode, config)
+        self.process.most_operators = 0
+
+    def in_order(self, rows: list[dict[str, Any]]) -> dict[int, tuple[int, int]]:
+        """Run all that the script runs. Return the window of each row by its index."""
+        import triton.testing  # type: ignore[import-not-found]
+
+        found: dict[int, tuple[int, int]] = {}
+        with mock.patch.object(triton.testing, "do_bench", timed):
+            for call, options in self.all_calls:
+                for config, mode, provider, x in itertools.product(
+                    options["extra_benchmark_configs"] or [{}],
+                    options["kernel_operation_modes"],
+                    options["kernel_providers"],
+                    options["x_values"],
+                ):
+                    with contextlib.suppress(Exception):
+                        self.run(call, x, provider, mode, config)
+                        if options["metric_name"] == "memory":
+                            key = options["kernel_name"], provider, mode, float(x)
+                            first, last = self.process.marks[-2:]
+                            found.update({k: (first, last) for k, row in enumerate(rows) if is_of(row, key, config)})
+        return found
 
     def window(self, row: dict[str, Any]) -> tuple[int, int]:
         """Run a row. Return the first event of its last iteration, and the first one after it."""
@@ -250,16 +310,22 @@ def peaks(tree: str, path: str, rows: list[dict[str, Any]]) -> list[int | str]:
     card, memory = stated_card(rows[0]["card"]), process_memory(rows[0]["card"], "other", 0)
     assert card is not None and memory is not None
     script = Script(tree, path, card)
-    script.warm_up()
     results: list[int | str] = [""] * len(rows)
     windows = {}
-    for k, row in enumerate(rows):
-        try:
-            windows[k] = script.window(row)
-        except Exception as error:
-            results[k] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:100]}"
+    if rows[0]["kernel"] in IN_ORDER:
+        windows = script.in_order(rows)
+        results = ["the script does not run this row"] * len(rows)
+    else:
+        script.warm_up()
+        for k, row in enumerate(rows):
+            try:
+                windows[k] = script.window(row)
+            except Exception as error:
+                results[k] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:100]}"
+    in_order = sorted(windows, key=lambda k: windows[k])
     script.process.end()
-    for k, peak in zip(windows, script.process.peaks(list(windows.values()), memory.workspace_bytes), strict=True):
+    found = script.process.peaks([windows[k] for k in in_order], memory.workspace_bytes)
+    for k, peak in zip(in_order, found, strict=True):
         results[k] = peak
     return results
 

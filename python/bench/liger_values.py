@@ -21,7 +21,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from memplan.step.stated_card import Card
 
 THREADS = 256  # of a block of PyTorch's kernels for random numbers
-SMALL = (86, 89, 120)  # compute capabilities whose multiprocessors have 1536 threads instead of 2048
 DRAWS = 4  # numbers that a thread draws at once
 MOST_ELEMENTS = 1 << 26  # of a tensor whose value is computed
 UNWRITTEN = ("aten.empty.", "aten.empty_like.", "aten.empty_strided.", "aten.new_empty.", "aten.new_empty_strided.")
@@ -120,9 +119,8 @@ class Values:
     """The recorded calls of a process."""
 
     def __init__(self, card: Card) -> None:
-        n_threads = 1536 if card.capability in SMALL else 2048
-        self.n_blocks = card.n_processors * (n_threads // THREADS)
-        self.results: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+        self.n_blocks = card.n_processors * (card.threads_per_processor // THREADS)
+        self.results: Any = WeakTensorKeyDictionary()
         self.written: weakref.WeakSet[Any] = weakref.WeakSet()  # storages that an operator has overwritten
         self.generator: Generator | None = None
 
@@ -158,7 +156,9 @@ class Values:
         """Record a call."""
         flat = [value for value in tree_flatten(result)[0] if isinstance(value, torch.Tensor)]
         if operator._schema.is_mutable:
-            written = (v for v, a in zip(args, operator._schema.arguments, strict=False) if a.alias_info and a.alias_info.is_write)
+            written = (
+                v for v, a in zip(args, operator._schema.arguments, strict=False) if a.alias_info and a.alias_info.is_write
+            )
             self.written.update(t.untyped_storage() for t in tree_flatten(list(written))[0] if isinstance(t, torch.Tensor))
             flat = []
         if torch.Tag.nondeterministic_seeded in operator.tags:

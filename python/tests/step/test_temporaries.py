@@ -11,6 +11,8 @@ from torch import nn
 import memplan
 from memplan.memory.allocator import Settings
 from memplan.step.eager_step import recorded_step
+from memplan.step.reductions import partial_results
+from memplan.step.stated_card import stated_card
 
 MIB = 1 << 20
 
@@ -76,6 +78,38 @@ def test_rms_norm_is_one_kernel_on_a_gpu(width: int, published_mib: float) -> No
 
     report = memplan.estimate(step, (), device="h100")
     assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
+
+
+@pytest.mark.parametrize("width, published_mib", [(1024, 104.03173828125), (8192, 832.19580078125), (16384, 1664.3125)])
+def test_a_sum_over_rows_stores_partial_results(width: int, published_mib: float) -> None:
+    """Peaks of Liger's benchmark for a sum with RMS normalization on an H100.
+
+    The gradient of the weight is a sum over 2048 rows. If it has few columns, 32 blocks add parts of each column.
+    """
+    weights = nn.ParameterList([torch.ones(width, device="meta") for _ in range(4)])  # the script has Liger's layers, too
+    x, residual, dy, ds = (torch.empty(2048, width, device="meta") for _ in range(4))
+    x.requires_grad_(True)
+    residual.requires_grad_(True)
+
+    def forward() -> tuple[torch.Tensor, torch.Tensor]:
+        both = x + residual
+        normalized = both * torch.rsqrt(both.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return weights[0] * normalized, both
+
+    def step() -> None:
+        torch.autograd.backward(forward(), (dy, ds))
+
+    report = memplan.estimate(step, (), device="h100")
+    assert report.needs is not None and report.needs.tensors_bytes == published_mib * MIB
+
+
+@pytest.mark.parametrize("n, partial", [(1 << 16, 0), (1 << 17, 4 * 16), (1 << 28, 4 * 2048), (1 << 30, 4 * 4096)])
+def test_a_sum_over_all_elements_stores_a_number_per_block(n: int, partial: int) -> None:
+    """Each of 512 threads of a block adds 16 to 256 elements. An operand above 2 GiB is summed in two halves."""
+    card = stated_card("h100")
+    assert card is not None
+    found = partial_results(torch.empty(n, device="meta"), [0], 4, 4, card)
+    assert found == ([partial, 4] if partial else [])
 
 
 class Gated(torch.autograd.Function):

@@ -49,7 +49,8 @@ class Requests:
         operators: names of the operators of the run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, card: Card | None = None) -> None:
+        self.card = card  # GPU that the step is estimated for
         self.events: list[tuple[int, int]] = []
         self.operators: set[str] = set()
         self.numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # by storage
@@ -133,7 +134,7 @@ class Requests:
             if self._is_new(value):
                 self._allocate(value.untyped_storage(), addend)
                 self.has_halves = self.has_halves or value.dtype in HALVES
-        self._allocate_for_a_while([n for n in temporaries(name, args, kwargs, result) if n])
+        self._allocate_for_a_while([n for n in temporaries(name, args, kwargs, result, self.card) if n])
         return result
 
     def _allocate_for_a_while(self, sizes: Sequence[int]) -> None:
@@ -252,7 +253,7 @@ def recorded_step(
     if any(t.device.type != "meta" for m in models for t in tensors_in_order(m)):
         raise MemplanError(NOT_META)
     scales = quantize(t for m in models for t in tensors_in_order(m))
-    requests = Requests()
+    requests = Requests(card)
     answers = answering(card) if card is not None else contextlib.nullcontext()
     with meta_as_gpu(attention_on(True, has_flash)), answers, watching(requests.run):
         for tensor in [*(t for m in models for t in tensors_in_order(m)), *scales]:

@@ -23,6 +23,9 @@ REGISTERS = 65536  # 32-bit registers of a multiprocessor, of all cards since co
 LANES = 32  # threads of a warp
 # shared memory that a block can use, in KiB (CUDA C++ Programming Guide, table of technical specifications)
 SHARED_KIB = {70: 96, 75: 64, 80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
+# threads of a multiprocessor by compute capability (same table)
+THREADS = {75: 1024, 86: 1536, 87: 1536, 89: 1536, 120: 1536}
+USUAL_THREADS = 2048
 NOTHING = ("synchronize", "empty_cache", "reset_peak_memory_stats", "reset_max_memory_allocated", "set_device", "init")
 ZERO = ("current_device", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
 
@@ -35,6 +38,10 @@ class Card:
     n_processors: int
     capability: int
     n_bytes: int
+
+    @property
+    def threads_per_processor(self) -> int:
+        return THREADS.get(self.capability, USUAL_THREADS)
 
 
 def answers(card: Card) -> dict[str, Callable[..., Any]]:

@@ -8,11 +8,14 @@ import torch
 
 from memplan.graph.attention import HALVES
 from memplan.step import quantized_weights
+from memplan.step.reductions import partial_results
+from memplan.step.stated_card import Card
 
 SOFTMAX_BACKWARD = "aten._softmax_backward_data."  # its kernel for GPUs first multiplies gradient and result in a new tensor
 GROUP_NORM_BACKWARD = "aten.native_group_norm_backward."
 EMBEDDING_BACKWARD = "aten.embedding_dense_backward."
 SUMS = ("aten.sum.", "aten.nansum.", "aten.prod.", "aten.mean.")  # they first cast their operand to the type of the result
+SPLIT_SUMS = ("aten.sum.", "aten.mean.")  # sums whose partial results are known
 SORTS = ("aten.sort.", "aten.argsort.")
 ORDER_BYTES = 8  # int64
 MOST_SORTED_IN_PLACE = 4096  # longest slice that PyTorch sorts within the results
@@ -32,8 +35,11 @@ def in_place_form(operator: Any) -> Any:
     return getattr(getattr(torch.ops.aten, f"{packet}_"), overload, operator)
 
 
-def temporaries(name: str, args: Any, kwargs: Any, result: Any) -> list[int]:
-    """Return the bytes of the tensors that PyTorch's kernel for GPUs allocates beside the results of an operator."""
+def temporaries(name: str, args: Any, kwargs: Any, result: Any, card: Card | None = None) -> list[int]:
+    """Return the bytes of the tensors that PyTorch's kernel for GPUs allocates beside the results of an operator.
+
+    `card`: without it, partial results of sums do not count, because their number depends on the GPU.
+    """
     if not args or not isinstance(args[0], torch.Tensor) or args[0].device.type != "meta":
         return []
     first = args[0]
@@ -43,6 +49,8 @@ def temporaries(name: str, args: Any, kwargs: Any, result: Any) -> list[int]:
     elif name.startswith(SUMS):
         is_cast = result.dtype != first.dtype and not (first.dtype in HALVES and result.dtype == torch.float32)
         found = [first.numel() * result.element_size()] if is_cast else []
+        if card is not None and name.startswith(SPLIT_SUMS):
+            found += of_sum(first, args, result, (result if is_cast else first).element_size(), card)
     elif name.startswith(GROUP_NORM_BACKWARD):  # sums in fp32: two or three per channel, two per group
         n, channels, groups = args[5], args[6], args[8]
         found = [4 * n * channels] * (2 if args[4] is None else 3) + [4 * n * groups] * 2
@@ -54,6 +62,13 @@ def temporaries(name: str, args: Any, kwargs: Any, result: Any) -> list[int]:
     elif name.startswith(quantized_weights.PRODUCT):
         found = quantized_weights.of_product(args, kwargs)
     return found
+
+
+def of_sum(x: torch.Tensor, args: Any, result: torch.Tensor, element_bytes: int, card: Card) -> list[int]:
+    """Return the partial results of a sum or mean. Half precision is summed in fp32."""
+    given = args[1] if len(args) > 1 and args[1] is not None else []
+    dims = list(given) if isinstance(given, (list, tuple)) else [given]
+    return partial_results(x, dims or range(x.dim()), element_bytes, max(4, result.element_size()), card)
 
 
 def of_embedding_backward(gradient: torch.Tensor, indices: torch.Tensor, n_weights: int) -> list[int]:
