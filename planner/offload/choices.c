@@ -87,6 +87,25 @@ static void rerun_inputs(mp_choices *x, int node)
     }
 }
 
+static bool is_placed_elsewhere(const mp_node *node)
+{
+    return node->phase == MP_PHASE_UPDATE || node->flags & MP_NODE_OPTIONAL;
+}
+
+/* Appends the steps of the given schedule. */
+static void order_given_steps(mp_choices *x)
+{
+    bool is_late = false;
+    for (size_t t = 0; t < x->n_given; t++) {
+        const int node = x->given[t].node;
+        is_late |= x->graph->nodes[node].phase != MP_PHASE_FORWARD;
+        x->reruns[node] |= x->is_demanded[node];
+        x->is_demanded[node] = true;
+        append(x, node, is_late);
+    }
+    memset(x->is_demanded, 0, x->graph->n_nodes * sizeof *x->is_demanded);
+}
+
 static void order_steps(mp_choices *x)
 {
     const mp_graph *graph = x->graph;
@@ -95,9 +114,13 @@ static void order_steps(mp_choices *x)
     memset(x->missing, 0, graph->n_storages * sizeof *x->missing);
     memset(x->reruns, 0, graph->n_nodes * sizeof *x->reruns);
     for (size_t s = 0; s < graph->n_storages; s++) x->life[s] = (mp_choice_life){.made = -1, .late = -1};
+    if (x->n_given) {
+        order_given_steps(x);
+        return;
+    }
     for (int v = 0; v < (int)graph->n_nodes; v++) {
         const mp_node *node = &graph->nodes[v];
-        if (node->phase == MP_PHASE_UPDATE || node->flags & MP_NODE_OPTIONAL) continue;
+        if (is_placed_elsewhere(node)) continue;
         if (!is_late && node->phase != MP_PHASE_FORWARD) {
             is_late = true;
             for (size_t s = 0; s < graph->n_storages; s++) x->missing[s] = x->of[s] == MP_CHOICE_RECOMPUTED;
@@ -166,6 +189,15 @@ static int list_copies(mp_choices *x)
     return n;
 }
 
+bool mp_choices_follow(mp_choices *x, const mp_step *steps, size_t n)
+{
+    if (n > 2 * x->graph->n_nodes) return false;
+    x->n_given = 0;
+    for (size_t t = 0; t < n; t++)
+        if (!is_placed_elsewhere(&x->graph->nodes[steps[t].node])) x->given[x->n_given++] = (mp_step){.node = steps[t].node};
+    return true;
+}
+
 const mp_step *mp_choices_order(mp_choices *x, size_t *n_steps)
 {
     int n = 0;
@@ -197,6 +229,7 @@ mp_status mp_choices_start(const mp_graph *graph, mp_choices *out, mp_error *err
     const size_t n_nodes = graph->n_nodes, n_storages = graph->n_storages, most = 2 * n_nodes;
     MP_CLEARED_BY(mp_choices_clear) mp_choices x = {.graph = graph, .pool = mp_pool_new()};
     x.of = mp_pool_alloc(x.pool, n_storages, sizeof *x.of);
+    x.given = mp_pool_alloc(x.pool, most, sizeof *x.given);
     x.order = mp_pool_alloc(x.pool, most, sizeof *x.order);
     x.begins = mp_pool_alloc(x.pool, most + 1, sizeof *x.begins);
     x.life = mp_pool_alloc(x.pool, n_storages, sizeof *x.life);

@@ -1,11 +1,15 @@
-/* offload.c - published rules that choose which tensors are offloaded and which are recomputed. Their plans serve as baselines
- * and as starting points. A rule decides about tensors only. choices.h turns the choices of every rule into a plan in the same
- * way. The timeline judges each choice (trials.h). A choice is kept only if it lowers the bytes over the budget. The
- * publications use estimates instead, so the rules find better plans here. */
+/* offload.c - rules that choose which tensors are offloaded and which are recomputed. Three rules are published; the fourth,
+ * pooled-memory, is our own. Their plans serve as baselines and as starting points. A rule decides about tensors only.
+ * choices.h turns the choices of every rule into a plan in the same way. The timeline judges each choice (trials.h). A choice
+ * is kept only if it lowers the bytes over the budget. The publications use estimates instead, so the rules find better plans
+ * here. */
 #include "planner/search/searchers.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "estimator/base/integers.h"
+#include "memplan/solver.h"
 #include "planner/math/tuning.h"
 #include "planner/offload/trials.h"
 #include "planner/order/variant.h"
@@ -124,27 +128,170 @@ static mp_status bring_ahead(rule *x, mp_error *err)
     return MP_OK;
 }
 
-/* Offloads every candidate for which the other tier has memory, the largest first. Then keeps candidates on the device again,
- * the largest first, as long as the plan fits. */
-static mp_status choose_largest(rule *x, mp_error *err)
+static bool is_offloaded(mp_choice choice)
 {
-    const mp_request *request = mp_search_request(x->search);
-    int64_t copied_bytes[MP_MAX_TIERS] = {0};
-    rank(x, bytes_of);
+    return choice != MP_CHOICE_KEPT && choice != MP_CHOICE_RECOMPUTED;
+}
+
+/* Returns the tier that a storage is copied to. Precondition: mp_choices_may_copy is true. */
+static int tier_of(const rule *x, int s)
+{
+    return x->graph->storages[x->graph->nodes[mp_choices_way(&x->choices, s)->out].alternatives->writes[0]].tier;
+}
+
+/* Returns the bytes of a tier that copies of activations may occupy; INT64_MAX: no limit. */
+static int64_t room_in(const rule *x, int tier)
+{
+    const int64_t limit = mp_search_request(x->search)->tier_bytes[tier];
+    return limit ? limit - mp_graph_static_bytes_in(x->graph, tier) : INT64_MAX;
+}
+
+/* Changes every kept candidate for which the other tier has memory to `copied`, the largest first. Preconditions: the
+ * candidates are ranked by bytes_of, and an order has been built since the schedule was set. */
+static void offload_kept(rule *x, mp_choice copied)
+{
+    int64_t room[MP_MAX_TIERS];
+    for (int m = 0; m < MP_MAX_TIERS; m++) room[m] = room_in(x, m);
     for (size_t k = 0; k < x->n_candidates; k++) {
         const int s = x->candidates[k].storage;
-        if (!mp_choices_may_copy(&x->choices, s)) continue;
-        const int tier = x->graph->storages[x->graph->nodes[mp_choices_way(&x->choices, s)->out].alternatives->writes[0]].tier;
-        const int64_t bytes = copied_bytes[tier] + x->graph->storages[s].bytes;
-        if (request->tier_bytes[tier] && bytes > request->tier_bytes[tier]) continue;
-        copied_bytes[tier] = bytes;
-        x->choices.of[s] = MP_CHOICE_WAITED_FOR;
+        if (x->choices.of[s] != MP_CHOICE_KEPT || x->choices.reruns[x->graph->producer[s]] ||
+            !mp_choices_may_copy(&x->choices, s))
+            continue;
+        const int tier = tier_of(x, s);
+        if (x->graph->storages[s].bytes > room[tier]) continue;
+        room[tier] -= x->graph->storages[s].bytes;
+        x->choices.of[s] = copied;
     }
-    MP_CHECK(mp_trials_judge(x, &x->ticks, &x->over, err));
+}
+
+/* Keeps offloaded candidates on the device again, the largest first, as long as the plan fits. */
+static mp_status keep_again(rule *x, mp_error *err)
+{
     for (size_t k = 0; k < x->n_candidates && !x->over; k++)
-        if (mp_choices_may_copy(&x->choices, x->candidates[k].storage))
+        if (is_offloaded(x->choices.of[x->candidates[k].storage]))
             MP_CHECK(attempt(x, x->candidates[k].storage, MP_CHOICE_KEPT, INT64_MAX, err));
     return bring_ahead(x, err);
+}
+
+static mp_status choose_largest(rule *x, mp_error *err)
+{
+    rank(x, bytes_of);
+    offload_kept(x, MP_CHOICE_WAITED_FOR);
+    MP_CHECK(mp_trials_judge(x, &x->ticks, &x->over, err));
+    return keep_again(x, err);
+}
+
+/* Called by the search for recomputations within a rule: stops it if the rule's own search is stopped. */
+static bool goes_on_within(const mp_progress *progress, void *search)
+{
+    (void)progress;
+    return !mp_search_stopped(search);
+}
+
+/* Finds a plan without copies for a device of `budget_bytes`, on which the storages that the choices offload need no memory.
+ * Its steps become the order of the choices. Sets *found to false if there is no such plan. */
+static mp_status plan_recomputation(rule *x, int64_t budget_bytes, bool *found, mp_error *err)
+{
+    const size_t n_storages = x->graph->n_storages;
+    mp_graph graph = *x->graph;
+    mp_request asked = *mp_search_request(x->search);
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    MP_OWNED mp_storage *storages = mp_alloc(n_storages, sizeof *storages);
+    size_t n;
+    MP_ENSURE(storages, err, MP_NOMEM, "out of memory for %zu storages", n_storages);
+    memcpy(storages, graph.storages, n_storages * sizeof *storages);
+    for (size_t s = 0; s < n_storages; s++)
+        if (is_offloaded(x->choices.of[s])) storages[s].bytes = storages[s].payload_bytes = 0;
+    graph.storages = storages;
+    asked.graph = &graph;
+    asked.problem = NULL;
+    asked.budget_bytes = budget_bytes;
+    asked.solver = "lagrange";
+    asked.own = NULL;
+    asked.start = NULL;
+    asked.find_smallest = NULL;
+    asked.effort = MP_EFFORT_QUICK;
+    asked.wants_bound = asked.explains_bound = asked.refine = false;
+    asked.on_offer = NULL;
+    asked.progress = goes_on_within;
+    asked.progress_data = x->search;
+    const mp_status st = mp_solve(&asked, &answer, err);
+    *found = st == MP_OK && answer.plan && mp_choices_follow(&x->choices, answer.plan->steps, answer.plan->n_steps);
+    if (*found) mp_choices_order(&x->choices, &n); /* finds the nodes that run again */
+    return st == MP_NOT_APPLICABLE ? MP_OK : st;
+}
+
+/* Judges the offloaded storages. Of three ways to copy them, takes the first that fits. */
+static mp_status choose_way(rule *x, mp_error *err)
+{
+    static const mp_choice ways[] = {MP_CHOICE_COPIED, MP_CHOICE_AHEAD, MP_CHOICE_WAITED_FOR};
+    x->over = INT64_MAX;
+    for (size_t w = 0; w < sizeof ways / sizeof *ways && x->over > 0; w++) {
+        for (size_t s = 0; s < x->graph->n_storages; s++)
+            if (is_offloaded(x->choices.of[s])) x->choices.of[s] = ways[w];
+        MP_CHECK(mp_trials_judge(x, &x->ticks, &x->over, err));
+    }
+    return MP_OK;
+}
+
+/* Returns the bytes that copies of activations may occupy in the other tiers together; at most `most`. */
+static int64_t bytes_elsewhere(const rule *x, int64_t most)
+{
+    bool is_tier[MP_MAX_TIERS] = {false};
+    int64_t sum = 0;
+    for (size_t k = 0; k < x->n_candidates; k++)
+        if (mp_choices_may_copy(&x->choices, x->candidates[k].storage)) is_tier[tier_of(x, x->candidates[k].storage)] = true;
+    for (int m = 0; m < MP_MAX_TIERS; m++)
+        if (is_tier[m]) sum += mp_smaller(room_in(x, m), most - sum);
+    return sum;
+}
+
+/* Plans recomputation on a device with `elsewhere_bytes` more than the budget, offloads the kept storages, and offers the plan
+ * if it fits. If it does not fit, plans recomputation again, on the device without the offloaded storages but with room for a
+ * few of them, which are on the device during their copies and uses. Sets *fits. */
+static mp_status try_pooled(rule *x, int64_t elsewhere_bytes, bool *fits, mp_error *err)
+{
+    enum { MOST_AT_ONCE = 2 };
+    const int64_t budget = mp_search_request(x->search)->budget_bytes;
+    int64_t largest = 0;
+    bool found;
+    *fits = false;
+    memset(x->choices.of, 0, x->graph->n_storages * sizeof *x->choices.of);
+    MP_CHECK(plan_recomputation(x, budget + elsewhere_bytes, &found, err));
+    if (!found) return MP_OK;
+    offload_kept(x, MP_CHOICE_COPIED);
+    MP_CHECK(choose_way(x, err));
+    for (size_t s = 0; s < x->graph->n_storages; s++)
+        if (is_offloaded(x->choices.of[s])) largest = mp_larger(largest, x->graph->storages[s].bytes);
+    for (int n = 1; n <= MOST_AT_ONCE && found && x->over > 0 && budget > n * largest && goes_on(x); n *= 2) {
+        MP_CHECK(plan_recomputation(x, budget - n * largest, &found, err));
+        if (found) MP_CHECK(choose_way(x, err));
+    }
+    *fits = x->over == 0;
+    if (!*fits) return MP_OK;
+    MP_CHECK(keep_again(x, err));
+    return mp_trials_offer(x, err);
+}
+
+/* Plans recomputation as if the device also had the memory of the other tiers, or a half, a quarter, ... of it. The smaller the
+ * part, the more is recomputed and the less is copied. After the first part that fits, approaches the largest part that fits.
+ */
+static mp_status choose_pooled(rule *x, mp_error *err)
+{
+    enum { TRIALS = 4 };
+    const int64_t lacking = x->peak_bytes - mp_search_request(x->search)->budget_bytes;
+    const int64_t elsewhere = bytes_elsewhere(x, lacking);
+    int64_t fitting = 0, failing = elsewhere;
+    /* with all missing bytes elsewhere, nothing would be recomputed, as by the rule largest-first */
+    int64_t part = elsewhere < lacking ? elsewhere : lacking / 2;
+    rank(x, bytes_of);
+    for (int k = 0; k < TRIALS && part > fitting && goes_on(x); k++) {
+        bool fits;
+        MP_CHECK(try_pooled(x, part, &fits, err));
+        *(fits ? &fitting : &failing) = part;
+        part = fitting + (failing - fitting) / 2;
+    }
+    return MP_OK;
 }
 
 /* Computes the ticks to recompute each node, including the recomputation of its missing inputs. */
@@ -227,6 +374,11 @@ mp_status mp_run_largest_first(mp_search *search, mp_error *err)
 mp_status mp_run_saved_per_second(mp_search *search, mp_error *err)
 {
     return mp_trials_run(search, choose_by_saving, err);
+}
+
+mp_status mp_run_pooled_memory(mp_search *search, mp_error *err)
+{
+    return mp_trials_run(search, choose_pooled, err);
 }
 
 mp_status mp_run_copy_only(mp_search *search, mp_error *err)

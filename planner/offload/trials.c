@@ -26,6 +26,7 @@ mp_status mp_trials_judge(mp_trials *x, int64_t *ticks, int64_t *over, mp_error 
     MP_CHECK(mp_updates_place(x->graph, order, n, &steps, &n, err));
     MP_CHECK(mp_timeline_build(x->graph, steps, n, &timeline, err));
     x->n_tries++;
+    if (x->n_tries == 1) x->peak_bytes = timeline->peak_bytes; /* the first choices keep everything */
     *ticks = timeline->ticks;
     *over = bytes_over(x, timeline);
     return MP_OK;
@@ -45,20 +46,25 @@ static void clear(mp_trials *x)
     mp_free(x->candidates);
 }
 
+mp_status mp_trials_offer(mp_trials *x, mp_error *err)
+{
+    MP_OWNED mp_step *steps = NULL;
+    size_t n;
+    const mp_step *order = mp_choices_order(&x->choices, &n);
+    MP_CHECK(mp_updates_place_within(x->graph, order, n, mp_search_request(x->search)->budget_bytes, &steps, &n, err));
+    return mp_search_offer(x->search, steps, n, NULL, NULL, err);
+}
+
 mp_status mp_trials_run(mp_search *search, mp_status (*choose)(mp_trials *trials, mp_error *err), mp_error *err)
 {
     const mp_request *request = mp_search_request(search);
     const mp_graph *graph = request->graph;
     MP_CLEARED_BY(clear) mp_trials x = {.search = search, .graph = graph};
-    MP_OWNED mp_step *steps = NULL;
-    size_t n;
     MP_CHECK(mp_choices_start(graph, &x.choices, err));
     MP_ENSURE(x.candidates = mp_alloc(graph->n_storages, sizeof *x.candidates), err, MP_NOMEM, "out of memory for a rule");
     MP_CHECK(mp_trials_judge(&x, &x.ticks, &x.over, err));
     find_candidates(&x);
     if (!x.over) return MP_OK; /* if keep-all fits, a rule has nothing to do, and keep-all has already been offered */
     MP_CHECK(choose(&x, err));
-    const mp_step *order = mp_choices_order(&x.choices, &n);
-    MP_CHECK(mp_updates_place_within(graph, order, n, request->budget_bytes, &steps, &n, err));
-    return mp_search_offer(search, steps, n, NULL, NULL, err);
+    return mp_trials_offer(&x, err);
 }

@@ -19,6 +19,7 @@ typedef struct mp_trials {
     /* for the choices kept so far. ticks: ticks of the plan. over: its bytes over the budget, summed over all steps; INT64_MAX:
      * no plan */
     int64_t ticks, over;
+    int64_t peak_bytes; /* of keep-all */
     int64_t n_tries;
     size_t n_candidates;
     mp_trial_candidate *candidates;
@@ -27,6 +28,9 @@ typedef struct mp_trials {
 /* Builds the plan of the present choices. Returns its ticks, and its bytes over the budget summed over all steps. MP_NOMEM.
  * Takes as long as one offer. */
 mp_status mp_trials_judge(mp_trials *trials, int64_t *ticks, int64_t *over, mp_error *err);
+
+/* Offers the plan of the present choices to the search. Fails as mp_search_offer does. Takes as long as one offer. */
+mp_status mp_trials_offer(mp_trials *trials, mp_error *err);
 
 /* Runs a rule. If keep-all fits the budget, does nothing. Otherwise lists the candidates: forward storages that the loss or
  * backward reads. Then calls `choose` and offers the plan of the chosen choices. Fails as `choose` or the offer fails, or with

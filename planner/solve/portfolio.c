@@ -116,6 +116,11 @@ static const mp_solver rows[] = {
      .source = "Capuchin, Peng et al. 2020",
      .run = mp_run_saved_per_second,
      .wants_copies = true},
+    {.name = "pooled-memory",
+     .summary = "recomputes as if the other tiers' memory were the device's, then copies what is kept",
+     .source = "",
+     .run = mp_run_pooled_memory,
+     .wants_copies = true},
     {.name = "copy-only",
      .summary = "simulated annealing that copies and never recomputes, from largest-first's plan",
      .source = "",
@@ -285,7 +290,7 @@ mp_status mp_run_auto_or_none(mp_search *search, mp_error *err)
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err)
 {
     static mp_status (*const rules[])(mp_search * search, mp_error * err) = {mp_run_cheapest_first, mp_run_largest_first,
-                                                                             mp_run_saved_per_second};
+                                                                             mp_run_saved_per_second, mp_run_pooled_memory};
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) MP_CHECK(mp_search_delegate(search, row_of(rules[k]), 1, err));
     return MP_OK;
 }

@@ -13,8 +13,9 @@
 #include "tests/oracles/random_graph.h"
 #include "tests/oracles/random_offload.h"
 
-static const char *const rules[] = {"cheapest-first", "largest-first", "saved-per-second", "copy-only", "anneal-tensors"};
-enum { RULES = sizeof rules / sizeof *rules };
+static const char *const rules[] = {"cheapest-first", "largest-first",  "saved-per-second",
+                                    "copy-only",      "anneal-tensors", "pooled-memory"};
+enum { RULES = sizeof rules / sizeof *rules, POOLED = RULES - 1 };
 
 enum { LAYERS = 8, BYTES = 100 };
 
@@ -59,7 +60,7 @@ static mp_answer solve(const mp_graph *graph, const char *solver, int64_t budget
 TEST(copies_that_compute_hides_cost_nothing)
 {
     mp_graph *graph = copied_chain(1);
-    for (int k = 0; k < RULES; k++) {
+    for (int k = 0; k < POOLED; k++) { /* pooled-memory always recomputes a part */
         mp_answer answer = solve(graph, rules[k], chain_keep_all_bytes(LAYERS, BYTES, 0) - BYTES);
         assert_non_null(answer.plan);
         const extras found = extras_of(graph, answer.plan);
@@ -166,6 +167,33 @@ TEST(copies_are_planned_in_the_order_of_the_list)
             mp_graph_free(graph);
         }
     assert_true(n_copied > 20 && n_issued > 20);
+}
+
+/* The host has memory for an eighth of the tensors of the first case, and for a quarter of those of the second case. In the
+ * first case pooled-memory is faster than the published rules. In the second case these rules find no plan. */
+TEST(with_little_host_memory_pooled_memory_copies_and_recomputes)
+{
+    static const int64_t budgets[] = {1400, 600}, host_bytes[] = {800, 1600};
+    for (int c = 0; c < 2; c++) {
+        mp_graph *graph = blocks(64, 1);
+        int64_t published = INT64_MAX;
+        for (int k = 0; k < RULES; k++) {
+            mp_answer answer = {0};
+            const mp_request request = {
+                .graph = graph, .budget_bytes = budgets[c], .tier_bytes = {0, host_bytes[c]}, .solver = rules[k]};
+            assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+            if (k < 3 && answer.plan && answer.plan->ticks < published) published = answer.plan->ticks;
+            if (k == POOLED) {
+                assert_non_null(answer.plan);
+                const extras found = extras_of(graph, answer.plan);
+                assert_true(answer.plan->ticks < published);
+                assert_true(c > 0 || (found.copied > 0 && found.recomputed > 0));
+            }
+            mp_answer_free(&answer);
+        }
+        assert_int_equal(published < INT64_MAX, c == 0);
+        mp_graph_free(graph);
+    }
 }
 
 /* A plan for one tensor must also be found for its four parts, which save memory only together. */
