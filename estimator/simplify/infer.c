@@ -117,10 +117,10 @@ static bool shares_value(const mp_operator *op)
     return op->op->gradient == MP_GRADIENT_VIEW || (a && a->kind == MP_ATTRIBUTE_TENSOR);
 }
 
-/* Applies the fold rule of an operator. Conditions: the row has a fold rule, every output is small enough to be stored
- * or shares a value that is already stored, the limit of computed elements permits it, and the required values are known. Most
- * rules require the values of all inputs. A cast requires the value of the first input only, and a rule that reads only shapes
- * requires none. Stops at an omitted output, because the position of later outputs is then unknown. */
+/* Applies the fold rule of an operator. Conditions: the row has a fold rule, the limit of computed elements permits it, and the
+ * required values are known. Every output is small enough to be stored, or the operator is a constant, whose value is stored
+ * already. Most rules require the values of all inputs. A cast requires the value of the first input only, and a rule that
+ * reads only shapes requires none. Stops at an omitted output, because the position of later outputs is then unknown. */
 static mp_status fold(mp_inference *w, mp_infer *c)
 {
     const mp_op *row = c->op->op;
@@ -131,7 +131,7 @@ static mp_status fold(mp_inference *w, mp_infer *c)
         const mp_tensor *t = mp_infer_out(c, k);
         if (!t) continue;
         if (!mp_fold_can_hold(t->dtype)) return MP_OK;
-        if (mp_tensor_elements(t) > MP_VALUE_MAX && !shares_value(c->op)) return MP_OK;
+        if (mp_tensor_elements(t) > MP_VALUE_MAX && (c->op->n_in || !shares_value(c->op))) return MP_OK;
         visits += mp_tensor_elements(t);
     }
     for (int k = 0; k < c->op->n_in; k++) {
