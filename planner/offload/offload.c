@@ -181,6 +181,15 @@ static mp_status choose_largest(rule *x, mp_error *err)
     return keep_again(x, err);
 }
 
+/* Returns the seconds that are left for the rule pooled-memory, which ends when a quarter of the search's time limit has
+ * passed; 0: no limit; negative: none are left. */
+static double pooled_seconds(const rule *x)
+{
+    static const double SHARE = 0.25;
+    const double limit = mp_search_request(x->search)->time_limit, left = SHARE - mp_search_elapsed(x->search);
+    return limit <= 0 ? 0 : left <= 0 ? -1 : left * limit;
+}
+
 /* Called by the search for recomputations within a rule: stops it if the rule's own search is stopped. */
 static bool goes_on_within(const mp_progress *progress, void *search)
 {
@@ -211,6 +220,9 @@ static mp_status plan_recomputation(rule *x, int64_t budget_bytes, bool *found, 
     asked.start = NULL;
     asked.find_smallest = NULL;
     asked.effort = MP_EFFORT_QUICK;
+    asked.time_limit = pooled_seconds(x);
+    *found = false;
+    if (asked.time_limit < 0) return MP_OK;
     asked.wants_bound = asked.explains_bound = asked.refine = false;
     asked.on_offer = NULL;
     asked.progress = goes_on_within;
