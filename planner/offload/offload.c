@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "estimator/base/integers.h"
-#include "memplan/solver.h"
+#include "estimator/graph/without_copies.h"
 #include "planner/math/tuning.h"
 #include "planner/offload/trials.h"
 #include "planner/order/variant.h"
@@ -197,40 +197,44 @@ static bool goes_on_within(const mp_progress *progress, void *search)
     return !mp_search_stopped(search);
 }
 
-/* Finds a plan without copies for a device of `budget_bytes`, on which the storages that the choices offload need no memory.
- * Its steps become the order of the choices. Sets *found to false if there is no such plan. */
-static mp_status plan_recomputation(rule *x, int64_t budget_bytes, bool *found, mp_error *err)
+/* Runs the searcher lagrange. On large graphs it starts from a plan of halved segments. */
+static mp_status run_lagrange(mp_search *search, mp_error *err)
 {
-    const size_t n_storages = x->graph->n_storages;
-    mp_graph graph = *x->graph;
+    if (mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES) MP_CHECK(mp_run_lagrange_first(search, err));
+    return mp_run_lagrange(search, err);
+}
+
+/* Finds a plan without copies for a device of `budget_bytes`, on which the storages that the choices offload need no memory.
+ * Its steps become the order of the choices. Sets *found to false if there is no such plan. `without_copies`: made of the
+ * graph; only the bytes of its storages change. */
+static mp_status plan_recomputation(rule *x, const mp_without_copies *without_copies, int64_t budget_bytes, bool *found,
+                                    mp_error *err)
+{
     mp_request asked = *mp_search_request(x->search);
-    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
-    MP_OWNED mp_storage *storages = mp_alloc(n_storages, sizeof *storages);
+    MP_OWNED mp_step *steps = NULL;
     size_t n;
-    MP_ENSURE(storages, err, MP_NOMEM, "out of memory for %zu storages", n_storages);
-    memcpy(storages, graph.storages, n_storages * sizeof *storages);
-    for (size_t s = 0; s < n_storages; s++)
-        if (is_offloaded(x->choices.of[s])) storages[s].bytes = storages[s].payload_bytes = 0;
-    graph.storages = storages;
-    asked.graph = &graph;
+    for (size_t s = 0; s < x->graph->n_storages; s++) {
+        const mp_storage *whole = &x->graph->storages[s];
+        const bool is_away = whole->tier != MP_TIER_DEVICE || is_offloaded(x->choices.of[s]);
+        without_copies->graph->storages[s].bytes = is_away ? 0 : whole->bytes;
+        without_copies->graph->storages[s].payload_bytes = is_away ? 0 : whole->payload_bytes;
+    }
+    asked.graph = without_copies->graph;
     asked.problem = NULL;
     asked.budget_bytes = budget_bytes;
-    asked.solver = "lagrange";
-    asked.own = NULL;
-    asked.start = NULL;
-    asked.find_smallest = NULL;
     asked.effort = MP_EFFORT_QUICK;
     asked.time_limit = pooled_seconds(x);
-    *found = false;
-    if (asked.time_limit < 0) return MP_OK;
-    asked.wants_bound = asked.explains_bound = asked.refine = false;
     asked.on_offer = NULL;
     asked.progress = goes_on_within;
     asked.progress_data = x->search;
-    const mp_status st = mp_solve(&asked, &answer, err);
-    *found = st == MP_OK && answer.plan && mp_choices_follow(&x->choices, answer.plan->steps, answer.plan->n_steps);
+    *found = false;
+    if (asked.time_limit < 0) return MP_OK;
+    const mp_status st = mp_search_within(x->search, &asked, run_lagrange, &steps, &n, err);
+    if (st != MP_OK || !steps) return st == MP_NOT_APPLICABLE ? MP_OK : st;
+    mp_without_copies_to_original(without_copies, steps, n);
+    *found = mp_choices_follow(&x->choices, steps, n);
     if (*found) mp_choices_order(&x->choices, &n); /* finds the nodes that run again */
-    return st == MP_NOT_APPLICABLE ? MP_OK : st;
+    return MP_OK;
 }
 
 /* Judges the offloaded storages. Of three ways to copy them, takes the first that fits. */
@@ -261,7 +265,8 @@ static int64_t bytes_elsewhere(const rule *x, int64_t most)
 /* Plans recomputation on a device with `elsewhere_bytes` more than the budget, offloads the kept storages, and offers the plan
  * if it fits. If it does not fit, plans recomputation again, on the device without the offloaded storages but with room for a
  * few of them, which are on the device during their copies and uses. Sets *fits. */
-static mp_status try_pooled(rule *x, int64_t elsewhere_bytes, bool *fits, mp_error *err)
+static mp_status try_pooled(rule *x, const mp_without_copies *without_copies, int64_t elsewhere_bytes, bool *fits,
+                            mp_error *err)
 {
     enum { MOST_AT_ONCE = 2 };
     const int64_t budget = mp_search_request(x->search)->budget_bytes;
@@ -269,14 +274,14 @@ static mp_status try_pooled(rule *x, int64_t elsewhere_bytes, bool *fits, mp_err
     bool found;
     *fits = false;
     memset(x->choices.of, 0, x->graph->n_storages * sizeof *x->choices.of);
-    MP_CHECK(plan_recomputation(x, budget + elsewhere_bytes, &found, err));
+    MP_CHECK(plan_recomputation(x, without_copies, budget + elsewhere_bytes, &found, err));
     if (!found) return MP_OK;
     offload_kept(x, MP_CHOICE_COPIED);
     MP_CHECK(choose_way(x, err));
     for (size_t s = 0; s < x->graph->n_storages; s++)
         if (is_offloaded(x->choices.of[s])) largest = mp_larger(largest, x->graph->storages[s].bytes);
     for (int n = 1; n <= MOST_AT_ONCE && found && x->over > 0 && budget > n * largest && goes_on(x); n *= 2) {
-        MP_CHECK(plan_recomputation(x, budget - n * largest, &found, err));
+        MP_CHECK(plan_recomputation(x, without_copies, budget - n * largest, &found, err));
         if (found) MP_CHECK(choose_way(x, err));
     }
     *fits = x->over == 0;
@@ -294,12 +299,14 @@ static mp_status choose_pooled(rule *x, mp_error *err)
     const int64_t lacking = x->peak_bytes - mp_search_request(x->search)->budget_bytes;
     const int64_t elsewhere = bytes_elsewhere(x, lacking);
     int64_t fitting = 0, failing = elsewhere;
+    MP_CLEARED_BY(mp_without_copies_free) mp_without_copies without_copies = {0};
+    MP_CHECK(mp_graph_without_copies(x->graph, &without_copies, err));
     /* with all missing bytes elsewhere, nothing would be recomputed, as by the rule largest-first */
     int64_t part = elsewhere < lacking ? elsewhere : lacking / 2;
     rank(x, bytes_of);
     for (int k = 0; k < TRIALS && part > fitting && goes_on(x); k++) {
         bool fits;
-        MP_CHECK(try_pooled(x, part, &fits, err));
+        MP_CHECK(try_pooled(x, &without_copies, part, &fits, err));
         *(fits ? &fitting : &failing) = part;
         part = fitting + (failing - fitting) / 2;
     }

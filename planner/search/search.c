@@ -327,6 +327,32 @@ mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double 
     return st;
 }
 
+mp_status mp_search_within(const mp_search *search, const mp_request *asked, mp_status (*run)(mp_search *search, mp_error *err),
+                           mp_step **steps, size_t *n, mp_error *err)
+{
+    MP_CLEARED_BY(mp_search_clear)
+    mp_search inner = {.request = asked,
+                       .seen = *asked,
+                       .solver = search->solver,
+                       .known = {.ticks = -1},
+                       .proved = {.ticks = -1},
+                       .share = 1,
+                       .baseline_ticks = search->baseline_ticks,
+                       .keep_all_ticks = search->keep_all_ticks,
+                       .moves = search->moves};
+    *steps = NULL;
+    mp_bound_report_init(&inner.first_report);
+    mp_bound_report_init(&inner.proof_report);
+    mp_search_begin(&inner);
+    MP_CHECK(mp_marked_graph_of(asked->graph, &inner.marked, err));
+    inner.seen.graph = &inner.marked.graph;
+    MP_CHECK(run(&inner, err));
+    *steps = inner.best.steps;
+    *n = inner.best.n;
+    inner.best.steps = NULL;
+    return MP_OK;
+}
+
 void mp_search_clear(mp_search *search)
 {
     mp_free(search->best.steps);

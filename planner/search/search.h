@@ -1,6 +1,5 @@
-/* search.h - the state of one search: request, schedules kept so far, proved bounds and remaining time. Only two files use this
- * header: planner/search/search.c maintains the state, and planner/solve/solver.c starts and ends the search. Searchers use
- * memplan/search.h.
+/* search.h - the state of one search: request, schedules kept so far, proved bounds and remaining time. planner/search/search.c
+ * maintains the state, and planner/solve/solver.c starts and ends the search. Most searchers use memplan/search.h only.
  *
  * A parallel thread proves the bound and may end at any time. But the same input must always give the same plan. So the result
  * of the thread never decides which schedules are tried or kept. It only ends a search that cannot find a faster plan. */
@@ -65,5 +64,10 @@ void mp_search_end_proof(mp_search *search);
  * the relaxed graph if nodes have several algorithms. If a searcher needs phases and the graph has none, phases are marked at
  * the turn-around (turn_around.h). */
 mp_status mp_search_run(mp_search *search, const mp_solver *solver, mp_error *err);
+/* Runs a searcher on another request for the same nodes, without a proof, inside a running search. Returns in *steps its
+ * fastest schedule within the budget, which the caller releases with mp_free; NULL: it found none. Fails as the searcher does.
+ */
+mp_status mp_search_within(const mp_search *search, const mp_request *asked, mp_status (*run)(mp_search *search, mp_error *err),
+                           mp_step **steps, size_t *n, mp_error *err);
 /* Releases everything that the struct mp_search owns. */
 void mp_search_clear(mp_search *search);
