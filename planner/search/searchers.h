@@ -53,8 +53,8 @@ mp_status mp_run_lagrange_first(mp_search *search, mp_error *err);
  * `moves`, it takes a second or two on large graphs. */
 mp_status mp_run_anneal(mp_search *search, mp_error *err);
 
-/* mp_run_offload_rules runs four rules that choose the storages to offload: mp_run_cheapest_first, mp_run_largest_first,
- * mp_run_saved_per_second and mp_run_pooled_memory. mp_run_copies proves a bound on plans with copies, then runs mp_run_anneal.
+/* mp_run_offload_rules runs three rules that choose the storages to offload: mp_run_cheapest_first, mp_run_largest_first and
+ * mp_run_saved_per_second. mp_run_copies proves a bound on plans with copies, then runs mp_run_anneal.
  */
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err);
 mp_status mp_run_copies(mp_search *search, mp_error *err);

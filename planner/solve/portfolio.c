@@ -290,7 +290,7 @@ mp_status mp_run_auto_or_none(mp_search *search, mp_error *err)
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err)
 {
     static mp_status (*const rules[])(mp_search * search, mp_error * err) = {mp_run_cheapest_first, mp_run_largest_first,
-                                                                             mp_run_saved_per_second, mp_run_pooled_memory};
+                                                                             mp_run_saved_per_second};
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) MP_CHECK(mp_search_delegate(search, row_of(rules[k]), 1, err));
     return MP_OK;
 }

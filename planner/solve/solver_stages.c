@@ -270,6 +270,9 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     mp_request asked = ask(x, "none", COPIES_PLAIN_SHARE);
     asked.own = &rules;
     MP_CHECK(solve_copying(x, &asked, err));
+    /* a stage of its own, because issued copies may change which plan is the fastest */
+    asked = ask(x, "pooled-memory", COPIES_PLAIN_SHARE);
+    MP_CHECK(solve_copying(x, &asked, err));
     MP_CHECK(choose_at_random(x, err));
     MP_CHECK(is_useless_without_copies(x, &is_in_vain, err));
     const bool is_lost = is_auto && x->request->find_smallest && best_ticks(x) == INT64_MAX;

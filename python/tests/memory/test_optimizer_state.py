@@ -228,7 +228,7 @@ def test_an_optimizer_that_holds_a_module_is_refused() -> None:
             super().__init__(model.parameters(), flat)
             self.model = model
 
-    with pytest.raises(memplan.MemplanError, match=r"it holds a Sequential\); .*reserve="):
+    with pytest.raises(memplan.MemplanError, match=r"its state contains a Sequential\); .*reserve="):
         optimizer_bytes(Holds(model_of()))
 
 
